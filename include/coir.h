@@ -1,0 +1,16 @@
+/* coir: coroutines, I/O, runtime. Everything but the web layer, which is coir/web.h, and the simulator, coir/sim.h. */
+#ifndef COIR_H
+#define COIR_H
+
+#include <coir/base.h>
+#include <coir/deadline.h>
+#include <coir/descriptor.h>
+#include <coir/fiber.h>
+#include <coir/generator.h>
+#include <coir/loop.h>
+#include <coir/runtime.h>
+#include <coir/scope.h>
+#include <coir/stream.h>
+#include <coir/tcp.h>
+
+#endif

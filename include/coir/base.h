@@ -1,0 +1,93 @@
+/* What everything in coir shares: time, errors, descriptors, memory.
+ *
+ * Functions return 0 or a count on success and a negative error on failure: -errno, or one of enum coir_error.
+ * Out-parameters are written only on success. Each declaration says:
+ *   Suspends  whether the calling fiber may be parked. Functions marked COIR_SUSPENDS are for fibers only; called from a loop
+ *             callback or from a plain thread they return -ESRCH. Every one of them may also return -ECANCELED (the task was
+ *             cancelled) and -ETIME (a deadline passed); what it was called on is unharmed then.
+ *   Threads   from where it may be called: "any", "worker" (a thread that runs a coir worker), "owner" (the worker or loop that
+ *             the object belongs to).
+ *   Owns      what the call takes over or hands out, where it does.
+ *   Errors    beyond those of COIR_SUSPENDS.
+ */
+#ifndef COIR_BASE_H
+#define COIR_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define COIR_API __attribute__((visibility("default")))
+#define COIR_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
+#define COIR_CLEANUP(function) __attribute__((__cleanup__(function)))
+#else
+#error "coir needs gcc, clang or a compiler that knows their attributes"
+#endif
+
+/* Marks a function that may park the calling fiber. */
+#define COIR_SUSPENDS COIR_API
+
+/* A descriptor of the operating system. */
+typedef int coir_fd;
+
+/* Time and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's clock. */
+typedef int64_t coir_time;
+#define COIR_NS ((coir_time)1)
+#define COIR_US ((coir_time)1000)
+#define COIR_MS ((coir_time)1000000)
+#define COIR_S ((coir_time)1000000000)
+#define COIR_NEVER ((coir_time)INT64_MAX)
+
+/* The time now, freshly read; on a simulated worker, the virtual time.
+ * Suspends: no.  Threads: any. */
+COIR_API coir_time coir_now(void);
+
+/* The time `duration` from now, for deadlines. Saturates at COIR_NEVER.
+ * Suspends: no.  Threads: any. */
+COIR_API coir_time coir_in(coir_time duration);
+
+/* Errors that errno has no name for. */
+enum coir_error {
+    COIR_EEND = 4097,  /* the stream ended before all that was asked for had come */
+    COIR_EADDRESS,     /* an address or port could not be understood */
+    COIR_ENAME,        /* a host name is unknown */
+    COIR_EPROTOCOL,    /* the peer broke the protocol */
+    COIR_ETOOLARGE,    /* a limit of the configuration was passed */
+    COIR_EFORKED,      /* called in a child after fork(), where only exec and exit are allowed */
+    COIR_ERROR_END
+};
+
+/* A short English text for a negative error (or its absolute value). Never NULL; static.
+ * Suspends: no.  Threads: any. */
+COIR_API const char *coir_strerror(int error);
+
+/* Where memory comes from. `alloc` gives `size` bytes aligned to 64, or NULL; `free` gets the size that was asked for. Both may be
+ * called from any worker of the runtime that they were given to. */
+typedef struct coir_allocator {
+    void *(*alloc)(void *context, size_t size);
+    void (*free)(void *context, void *memory, size_t size);
+    void *context;
+} coir_allocator;
+
+/* What happens to a log line. Never suspends; may be called from any worker. */
+enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_DEBUG };
+typedef void coir_log_fn(void *context, enum coir_log_level level, const char *line);
+
+/* Interests and events on a descriptor. */
+enum coir_events {
+    COIR_READ = 1,   /* a read would not block: data, a connection, or the end of the stream */
+    COIR_WRITE = 2,  /* a write would not block */
+    COIR_HANGUP = 4, /* both directions are gone; always reported */
+    COIR_FAIL = 8    /* an error is pending on the descriptor; always reported */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

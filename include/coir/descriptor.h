@@ -1,0 +1,26 @@
+/* Waiting on a descriptor whose reading and writing is somebody else's: a library's socket, a pipe, a timerfd, an inotify queue. */
+#ifndef COIR_DESCRIPTOR_H
+#define COIR_DESCRIPTOR_H
+
+#include <coir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Waits until one of `events` holds on `fd`, and returns those that do (with COIR_HANGUP and COIR_FAIL, where they hold). Files that
+ * are always ready answer at once. The descriptor stays the caller's: it may be closed and its number reused between two waits.
+ * Suspends: yes.  Threads: worker.
+ * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event. */
+COIR_SUSPENDS int coir_wait_fd(coir_fd fd, int events);
+
+/* read(2) and write(2) on a non-blocking descriptor, waiting where they would return -EAGAIN.
+ * Suspends: yes.  Threads: worker.  Errors: those of read(2) and write(2). */
+COIR_SUSPENDS ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len);
+COIR_SUSPENDS ssize_t coir_write_fd(coir_fd fd, const void *buf, size_t len);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

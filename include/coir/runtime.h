@@ -1,0 +1,88 @@
+/* A runtime: its workers, their configuration, and the way into it from plain code. */
+#ifndef COIR_RUNTIME_H
+#define COIR_RUNTIME_H
+
+#include <coir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coir_runtime coir_runtime;
+
+/* A task's function: 0 or a negative error, which goes to the task's scope. */
+typedef int coir_task_fn(void *arg);
+
+/* Every field may be left 0: then the value in brackets is used. */
+typedef struct coir_config {
+    size_t size;              /* sizeof(coir_config), set by COIR_CONFIG */
+    unsigned workers;         /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
+    const char *driver;       /* ["epoll"] which driver waits for the kernel */
+    int pin_workers;          /* [0] tie worker i to the i-th available CPU */
+    size_t stack_size;        /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
+    size_t tasks_max;         /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
+    unsigned budget;          /* [128] operations a fiber may finish without parking before it yields by itself */
+    coir_time defer_timeout;  /* [5 s] how long the deferred callbacks of a cancelled fiber may take */
+    const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
+    coir_log_fn *log;         /* [none] */
+    void *log_context;
+    int report_overflow;      /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
+    int stop_signals;         /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
+} coir_config;
+
+#define COIR_CONFIG                                                                                                    \
+    {                                                                                                                  \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+    }
+
+/* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
+ * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
+ * Errors: -EINVAL bad configuration or unknown driver; -ENOMEM; -EMFILE and others from making the drivers. */
+COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
+
+/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns once no task is left,
+ * with the first error of any task of the runtime's own scope, else 0. One run at a time.
+ * Suspends: no (it blocks).  Threads: a plain one. */
+COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
+
+/* Asks every task of the runtime to end, as by cancelling its scope. Safe in a signal handler.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_runtime_stop(coir_runtime *runtime);
+
+/* Takes NULL. Not while it runs. */
+COIR_API void coir_runtime_free(coir_runtime *runtime);
+
+/* The runtime of the calling worker, or NULL. */
+COIR_API coir_runtime *coir_runtime_current(void);
+
+/* How many workers the runtime has; which one the caller is (-ESRCH: none). */
+COIR_API int coir_worker_count(const coir_runtime *runtime);
+COIR_API int coir_worker_index(void);
+
+/* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot suspend. Order is kept per sender.
+ * A call posted before the run starts is made when it starts; one that is still waiting when the runtime is freed is made then.
+ * Suspends: no.  Threads: any.  Errors: -EINVAL no such worker; -ENOMEM. */
+COIR_API int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
+
+/* A runtime with the default configuration, overflow reports, stop signals and a log to standard error: runs `start(arg)`.
+ * Returns an exit status: 0, or 1 after logging the error (being cancelled by a stop signal is no error).
+ * Suspends: no (it blocks).  Threads: main. */
+COIR_API int coir_main(coir_task_fn *start, void *arg);
+
+/* Counters since the runtime was made, summed over the workers; approximate while they run. */
+typedef struct coir_counters {
+    uint64_t tasks_started, tasks_live;
+    uint64_t stacks_live, stacks_cached;
+    uint64_t resumes;       /* times a task was given the CPU */
+    uint64_t driver_waits;  /* times a worker asked its driver for events */
+    uint64_t wakeups_sent;  /* times a worker was woken out of its sleep by another thread */
+    uint64_t task_errors;   /* tasks of serving scopes that ended with an error */
+} coir_counters;
+
+COIR_API void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,114 @@
+/* Structured concurrency: every task lives in a scope, and a scope does not end before its tasks.
+ *
+ *   COIR_SCOPE(scope);
+ *   coir_go(scope, fetch, &left);
+ *   coir_go(scope, fetch, &right);
+ *   int rc = coir_scope_wait(scope);
+ *
+ * The first task to return an error cancels its siblings, and that error is what the scope returns. A serving scope supervises
+ * instead: errors are counted and reported, and siblings go on. Cancelling a task cancels the tasks in the scopes it has open. */
+#ifndef COIR_SCOPE_H
+#define COIR_SCOPE_H
+
+#include <coir/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coir_scope {
+    uint64_t opaque[16];
+} coir_scope;
+
+typedef struct coir_handle {
+    uint64_t opaque[8];
+} coir_handle;
+
+/* Declares `name`, a coir_scope pointer whose scope is cancelled and waited for when the block is left. */
+#define COIR_SCOPE(name)                                                                                               \
+    coir_scope name##_storage COIR_CLEANUP(coir_scope_close);                                                          \
+    coir_scope *name = coir_scope_open(&name##_storage)
+
+#define COIR_SERVING_SCOPE(name)                                                                                       \
+    coir_scope name##_storage COIR_CLEANUP(coir_scope_close);                                                          \
+    coir_scope *name = coir_serving_scope_open(&name##_storage)
+
+/* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks. Outside of a fiber the scope is
+ * dead: spawns into it get -ESRCH.
+ * Suspends: no.  Threads: worker. */
+COIR_API coir_scope *coir_scope_open(coir_scope *scope);
+COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
+
+/* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it was cancelled.
+ * This wait cannot be cancelled: a cancelled caller's tasks are cancelled too, and then waited for.
+ * Suspends: yes.  Threads: owner.  Errors: the first error of a task (0 for a serving scope); -ESRCH. */
+COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
+
+/* Asks every task of the scope to end. Spawns into it get -ECANCELED from then on.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_scope_cancel(coir_scope *scope);
+
+/* Cancels, waits, ends: what leaving the block does. Does nothing for a scope that has ended.
+ * Suspends: yes.  Threads: owner. */
+COIR_SUSPENDS void coir_scope_close(coir_scope *scope);
+
+/* How many tasks of the scope have not ended; how many of a serving scope's ended with an error. */
+COIR_API size_t coir_scope_live(const coir_scope *scope);
+COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
+
+/* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. `arg` is borrowed until it ends. A task
+ * that was cancelled before it started still runs, and is told at its first suspending call. A NULL scope is the runtime's own.
+ * Suspends: no.  Threads: owner of the scope.
+ * Errors: -ECANCELED the scope was cancelled; -EAGAIN at tasks_max; -ENOMEM; -EXDEV not the scope's worker; -ESRCH no worker. */
+COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
+
+/* The same; an idle worker may take it before it starts. */
+COIR_API int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg);
+
+/* The same, on worker `index` of the runtime. Errors also: -EINVAL no such worker. */
+COIR_API int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg);
+
+enum coir_placement { COIR_HERE = -1, COIR_ANYWHERE = -2 };
+
+typedef struct coir_go_options {
+    size_t size;         /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */
+    int worker;          /* COIR_HERE, COIR_ANYWHERE or a worker's index */
+    const char *name;    /* borrowed until the task ends; for reports */
+    coir_handle *handle; /* where the result goes; see coir_join */
+    size_t copy_size;    /* > 0: `arg` points at so many bytes, which are copied at spawn (at most COIR_COPY_MAX) */
+} coir_go_options;
+
+#define COIR_COPY_MAX ((size_t)128)
+#define COIR_GO_OPTIONS                                                                                                \
+    {                                                                                                                  \
+        sizeof(coir_go_options), COIR_HERE, 0, 0, 0                                                                    \
+    }
+
+/* coir_go with options. Errors also: -EINVAL. */
+COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
+
+/* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */
+#define COIR_HANDLE(name)                                                                                              \
+    coir_handle name##_storage COIR_CLEANUP(coir_handle_release) = {{0, 0, 0, 0, 0, 0, 0, 0}};                         \
+    coir_handle *name = &name##_storage
+
+/* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).
+ * Suspends: yes.  Threads: the worker that spawned.
+ * Errors: the task's own result; -EINVAL the handle was never given to a spawn. */
+COIR_SUSPENDS int coir_join(coir_handle *handle);
+
+/* Asks the task to end: its suspending calls return -ECANCELED from now on. Does nothing for one that has ended.
+ * Suspends: no.  Threads: the worker that spawned. */
+COIR_API void coir_cancel(coir_handle *handle);
+
+/* Whether the task has ended. */
+COIR_API int coir_handle_ended(const coir_handle *handle);
+
+/* The task will no longer write to the handle. Takes NULL and unused handles. */
+COIR_API void coir_handle_release(coir_handle *handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,63 @@
+/* TCP: listeners, connections, and a server in one call. Addresses are "127.0.0.1:80", "[::1]:80", "*:80" (every interface),
+ * "localhost:80". Port 0 lets the system choose. */
+#ifndef COIR_TCP_H
+#define COIR_TCP_H
+
+#include <coir/stream.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coir_listener coir_listener;
+
+typedef struct coir_listen_options {
+    size_t size;     /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
+    int backlog;     /* [4096] */
+    int reuse_port;  /* [0] SO_REUSEPORT: several listeners share the port */
+    int ipv6_only;   /* [0] */
+} coir_listen_options;
+
+#define COIR_LISTEN_OPTIONS                                                                                            \
+    {                                                                                                                  \
+        sizeof(coir_listen_options), 0, 0, 0                                                                           \
+    }
+
+/* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time.
+ * Suspends: no.  Threads: worker.  Owns: *ret_listener is the caller's to close.
+ * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2). */
+COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
+
+/* The next connection, with TCP_NODELAY set. One accept a worker at a time.
+ * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
+ * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again; -EBUSY. */
+COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
+
+/* The address it listens on, as text: the length. */
+COIR_API int coir_listener_local(coir_listener *listener, char *text, size_t size);
+
+/* Closes and frees. The accepts of other workers must have ended. Takes NULL.
+ * Suspends: no.  Threads: worker. */
+COIR_API void coir_listener_close(coir_listener *listener);
+
+/* Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
+ * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2). */
+COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
+
+/* Called for each connection, in a fiber of its own; the stream is closed when it returns. */
+typedef int coir_connection_fn(coir_stream *connection, void *arg);
+
+/* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of `fn` are counted and logged; they
+ * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it stops accepting, cancels the connections and
+ * waits for them.
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -ECANCELED. */
+COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
+
+/* The same on a listener of the caller's. */
+COIR_SUSPENDS int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,28 @@
+/* Memory that goes back all at once: a chain of pooled blocks, bumped. Larger pieces get a block of their own. */
+#ifndef CI_BASE_ARENA_H
+#define CI_BASE_ARENA_H
+
+#include "base/pool.h"
+
+enum { CI_ARENA_BLOCK = 4096 };
+
+struct ci_arena {
+    char *at, *end;
+    struct ci_arena_block *blocks; /* newest first */
+    struct ci_pool *pool;          /* of CI_ARENA_BLOCK objects */
+    size_t used;
+    size_t used_max; /* 0: no limit */
+};
+
+void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max);
+
+/* Gives everything back; the arena can be used again. */
+void ci_arena_reset(struct ci_arena *arena);
+
+/* Aligned to 16 bytes; NULL at the limit or when memory is out. */
+void *ci_arena_alloc(struct ci_arena *arena, size_t size);
+
+/* A copy with a NUL behind it, or NULL. */
+char *ci_arena_copy(struct ci_arena *arena, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,27 @@
+/* All atomics of coir go through here, so that the same code can be built against a model scheduler.
+ * A site that uses an order weaker than seq_cst names the site that it pairs with. */
+#ifndef CI_BASE_ATOMIC_H
+#define CI_BASE_ATOMIC_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+#define ci_load(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define ci_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define ci_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define ci_store(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define ci_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define ci_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define ci_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+#define ci_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
+#define ci_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define ci_fetch_sub(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
+#define ci_fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define ci_compare_exchange(p, expected, v)                                                                            \
+    __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#define ci_compare_exchange_release(p, expected, v)                                                                    \
+    __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+#endif

@@ -1,0 +1,49 @@
+/* What the compilers call things. The only header above sys/ and driver/ that may look at compiler macros. */
+#ifndef CI_BASE_COMPILER_H
+#define CI_BASE_COMPILER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if !defined(__LP64__)
+#error "coir needs a 64-bit target"
+#endif
+
+#define ci_likely(x) __builtin_expect(!!(x), 1)
+#define ci_unlikely(x) __builtin_expect(!!(x), 0)
+
+#define CI_NOINLINE __attribute__((noinline))
+#define CI_INLINE static inline __attribute__((always_inline))
+#define CI_COLD __attribute__((cold, noinline))
+#define CI_NORETURN __attribute__((noreturn))
+#define CI_UNUSED __attribute__((unused))
+#define CI_CACHE_ALIGNED __attribute__((aligned(64)))
+#define CI_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+
+/* The struct that embeds `ptr` as its member. */
+#define ci_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define ci_countof(array) (sizeof(array) / sizeof((array)[0]))
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CI_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CI_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define CI_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CI_TSAN 1
+#endif
+#endif
+#ifndef CI_ASAN
+#define CI_ASAN 0
+#endif
+#ifndef CI_TSAN
+#define CI_TSAN 0
+#endif
+
+#endif

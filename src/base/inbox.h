@@ -1,0 +1,47 @@
+/* Many producers, one consumer, intrusive: a stack that the consumer takes whole and turns round.
+ *
+ * 1. The order of one producer's messages is kept.
+ * 2. A message is the consumer's from the moment it is pushed: it may be freed by its own deliver.
+ * 3. Pushing never fails and never allocates.
+ */
+#ifndef CI_BASE_INBOX_H
+#define CI_BASE_INBOX_H
+
+#include "base/atomic.h"
+
+struct ci_message {
+    struct ci_message *next;
+    void (*deliver)(struct ci_message *message);
+};
+
+struct ci_inbox {
+    struct ci_message *top;
+};
+
+static inline void ci_inbox_push(struct ci_inbox *inbox, struct ci_message *message)
+{
+    struct ci_message *top = ci_load_relaxed(&inbox->top);
+    do
+        message->next = top;
+    while (!ci_compare_exchange_release(&inbox->top, &top, message)); /* pairs with the acquire in ci_inbox_take */
+}
+
+static inline bool ci_inbox_empty(const struct ci_inbox *inbox)
+{
+    return ci_load_relaxed(&inbox->top) == NULL;
+}
+
+/* All messages, oldest first. */
+static inline struct ci_message *ci_inbox_take(struct ci_inbox *inbox)
+{
+    struct ci_message *message = ci_exchange_acquire(&inbox->top, NULL), *oldest = NULL;
+    while (message) {
+        struct ci_message *next = message->next;
+        message->next = oldest;
+        oldest = message;
+        message = next;
+    }
+    return oldest;
+}
+
+#endif

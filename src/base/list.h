@@ -1,0 +1,67 @@
+/* Intrusive circular doubly-linked list. A head is a node; a lone node points at itself, so removing twice is harmless. */
+#ifndef CI_BASE_LIST_H
+#define CI_BASE_LIST_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct ci_list {
+    struct ci_list *next, *prev;
+};
+
+static inline void ci_list_init(struct ci_list *node)
+{
+    node->next = node->prev = node;
+}
+
+static inline bool ci_list_empty(const struct ci_list *head)
+{
+    return head->next == head;
+}
+
+static inline void ci_list_insert_before(struct ci_list *at, struct ci_list *node)
+{
+    node->next = at;
+    node->prev = at->prev;
+    at->prev->next = node;
+    at->prev = node;
+}
+
+static inline void ci_list_push(struct ci_list *head, struct ci_list *node)
+{
+    ci_list_insert_before(head, node);
+}
+
+static inline void ci_list_remove(struct ci_list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    ci_list_init(node);
+}
+
+static inline struct ci_list *ci_list_pop(struct ci_list *head)
+{
+    struct ci_list *node = head->next;
+    if (node == head)
+        return NULL;
+    ci_list_remove(node);
+    return node;
+}
+
+/* Moves all nodes of `from` to the empty list `to`. */
+static inline void ci_list_take(struct ci_list *to, struct ci_list *from)
+{
+    if (ci_list_empty(from)) {
+        ci_list_init(to);
+        return;
+    }
+    *to = *from;
+    to->next->prev = to;
+    to->prev->next = to;
+    ci_list_init(from);
+}
+
+#define ci_list_for_each(node, head) for (struct ci_list *node = (head)->next; node != (head); node = node->next)
+
+#endif

@@ -1,0 +1,46 @@
+#include "base/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *system_alloc(void *context, size_t size)
+{
+    (void)context;
+    void *memory = NULL;
+    return posix_memalign(&memory, 64, size) == 0 ? memory : NULL;
+}
+
+static void system_free(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+const coir_allocator ci_system_allocator = {system_alloc, system_free, NULL};
+
+void *ci_alloc_zero(const coir_allocator *allocator, size_t size)
+{
+    void *memory = ci_alloc(allocator, size);
+    return memory ? memset(memory, 0, size) : NULL;
+}
+
+int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size, size_t want)
+{
+    if (want <= *capacity)
+        return 0;
+    size_t count = *capacity ? *capacity : 16;
+    while (count < want)
+        count *= 2;
+    char *grown = ci_alloc(allocator, count * item_size);
+    if (!grown)
+        return -ENOMEM;
+    if (*array)
+        memcpy(grown, *array, *capacity * item_size);
+    memset(grown + *capacity * item_size, 0, (count - *capacity) * item_size);
+    ci_free(allocator, *array, *capacity * item_size);
+    *array = grown;
+    *capacity = count;
+    return 0;
+}

@@ -1,0 +1,27 @@
+/* Where memory comes from: the allocator that the program gave, or malloc. */
+#ifndef CI_BASE_MEMORY_H
+#define CI_BASE_MEMORY_H
+
+#include "base/compiler.h"
+#include "coir/base.h"
+
+extern const coir_allocator ci_system_allocator;
+
+static inline void *ci_alloc(const coir_allocator *allocator, size_t size)
+{
+    return allocator->alloc(allocator->context, size);
+}
+
+/* Takes NULL. `size` is what was asked for. */
+static inline void ci_free(const coir_allocator *allocator, void *memory, size_t size)
+{
+    if (memory)
+        allocator->free(allocator->context, memory, size);
+}
+
+void *ci_alloc_zero(const coir_allocator *allocator, size_t size);
+
+/* Grows an array to hold at least `want` items, doubling; new items are zeroed. 0 or -ENOMEM, the array untouched. */
+int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size, size_t want);
+
+#endif

@@ -1,0 +1,116 @@
+/* The seam: everything nondeterministic crosses here. A driver belongs to one thread's loop; above it there is no system call.
+ *
+ * 1. An operation is its caller's struct. Between a start that answered false and its completion it belongs to the driver, with the
+ *    memory that it points at; it completes exactly once.
+ * 2. start answers true when the operation completed at once: `result` is set and `done` is not called.
+ * 3. Otherwise `done` is called later, from inside wait, close or forget, never from inside start or cancel.
+ * 4. cancel is a request. True: withdrawn, `result` is -ECANCELED and `done` will not be called. False: `done` will be called, with
+ *    -ECANCELED or with the real result if that came first.
+ * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always withdraws it.
+ * 6. wake makes the wait in progress, or the next one, return. It is the only function here that other threads may call.
+ * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget it before.
+ */
+#ifndef CI_DRIVER_DRIVER_H
+#define CI_DRIVER_DRIVER_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/memory.h"
+#include "coir/base.h"
+
+enum ci_op_kind {
+    CI_OP_READ,    /* buf, len: the count, 0 at the end */
+    CI_OP_WRITE,   /* data, len: the count */
+    CI_OP_READV,   /* iov, count */
+    CI_OP_WRITEV,  /* iov, count */
+    CI_OP_ACCEPT,  /* len = a number that no other listener of the process has: the new descriptor */
+    CI_OP_CONNECT, /* address, count = its length */
+    CI_OP_POLL,    /* events on a descriptor of ours: those that hold; from the cache, no system call */
+    CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
+    CI_OP_WATCH,   /* events on anybody's descriptor, again and again, level-triggered */
+};
+
+struct ci_op {
+    struct ci_op *next; /* the driver's while pending */
+    void (*done)(struct ci_op *op);
+    coir_fd fd;
+    uint8_t kind;
+    bool pending;
+    uint16_t events; /* enum coir_events */
+    int32_t result;
+    int32_t count;
+    union {
+        void *buf;
+        const void *data;
+        const struct iovec *iov;
+        const struct sockaddr *address;
+    };
+    size_t len;
+};
+
+struct ci_listen {
+    const struct sockaddr *address;
+    socklen_t address_len;
+    int backlog;
+    bool reuse_port, ipv6_only;
+};
+
+struct ci_driver {
+    const struct ci_driver_kind *kind;
+};
+
+struct ci_driver_kind {
+    const char *name;
+    bool simulated;
+    bool (*start)(struct ci_driver *driver, struct ci_op *op);
+    bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
+
+    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without end). */
+    void (*wait)(struct ci_driver *driver, coir_time deadline);
+    void (*wake)(struct ci_driver *driver);
+    coir_time (*now)(struct ci_driver *driver);
+    uint64_t (*random)(struct ci_driver *driver);
+
+    /* The calls that never wait: a descriptor or 0, or a negative error. */
+    int (*socket)(struct ci_driver *driver, int family);
+    int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
+    int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
+    int (*address)(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+    /* Pending operations complete with -ECANCELED; the descriptor goes, or stays open. */
+    void (*close)(struct ci_driver *driver, coir_fd fd);
+    void (*forget)(struct ci_driver *driver, coir_fd fd);
+
+    void (*free)(struct ci_driver *driver);
+};
+
+/* A driver by name, for the calling thread: "epoll". 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
+int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver);
+
+/* Whether the name is known. */
+bool ci_driver_known(const char *name);
+
+static inline bool ci_driver_start(struct ci_driver *driver, struct ci_op *op)
+{
+    return driver->kind->start(driver, op);
+}
+
+static inline bool ci_driver_cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    return driver->kind->cancel(driver, op);
+}
+
+static inline coir_time ci_driver_now(struct ci_driver *driver)
+{
+    return driver->kind->now(driver);
+}
+
+static inline void ci_driver_close(struct ci_driver *driver, coir_fd fd)
+{
+    driver->kind->close(driver, fd);
+}
+
+#endif

@@ -1,0 +1,466 @@
+/* Completion on top of readiness: try the system call, wait for the descriptor only when it would block, try again.
+ *
+ * 1. A descriptor of ours is registered once, edge-triggered, both directions. What the edges said is cached in its slot: a bit is
+ *    set by an event and cleared by a call that would have blocked.
+ * 2. A short read or write clears its bit too, which saves the call that would only say EAGAIN; but not once the end of the stream,
+ *    a hang-up or an error was seen: data and end can share one edge, and no other would come.
+ * 3. Readable never wakes a writer, writable never a reader; hang-up and error wake both.
+ * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits. Each wait registers it anew
+ *    (one-shot), which also makes the kernel look at it.
+ * 5. An event whose generation is not its slot's belongs to an earlier user of the number and is dropped.
+ */
+#include "driver/readiness.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/check.h"
+#include "sys/call.h"
+#include "sys/clock.h"
+
+enum { READY_BATCH = 256 };
+
+enum slot_use { UNUSED, OURS, LISTENER, FOREIGN, WATCHED };
+
+struct slot {
+    struct ci_op *ops; /* pending */
+    uint32_t generation;
+    uint8_t ready; /* enum coir_events and CI_EVENT_END */
+    uint8_t use;
+    bool registered;
+};
+
+struct readiness {
+    struct ci_driver base;
+    struct ci_selector *selector;
+    struct slot *slots; /* by descriptor */
+    size_t slot_count;
+    const coir_allocator *allocator;
+};
+
+static const uint8_t gone = COIR_HANGUP | COIR_FAIL;
+static const uint8_t ends = CI_EVENT_END | COIR_HANGUP | COIR_FAIL;
+
+static struct readiness *self(struct ci_driver *driver)
+{
+    return ci_container_of(driver, struct readiness, base);
+}
+
+static struct slot *slot_of(struct readiness *readiness, coir_fd fd)
+{
+    size_t index = (size_t)fd;
+    if (ci_unlikely(index >= readiness->slot_count) &&
+        ci_grow(readiness->allocator, (void **)&readiness->slots, &readiness->slot_count, sizeof(struct slot), index + 1) < 0)
+        return NULL;
+    return &readiness->slots[index];
+}
+
+/* The events, of those that an operation waits for, that make it worth trying. */
+static uint8_t wanted_by(const struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV:
+    case CI_OP_ACCEPT: return COIR_READ | ends;
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+    case CI_OP_CONNECT: return COIR_WRITE | gone;
+    case CI_OP_POLL:
+    case CI_OP_FOREIGN:
+    case CI_OP_WATCH: break;
+    }
+    return (uint8_t)(op->events | gone | (op->events & COIR_READ ? CI_EVENT_END : 0));
+}
+
+/* What an operation that waits for events completes with. */
+static int32_t events_for(const struct ci_op *op, uint8_t ready)
+{
+    int32_t events = ready & (op->events | gone);
+    if (op->events & COIR_READ && ready & CI_EVENT_END)
+        events |= COIR_READ;
+    return events;
+}
+
+static ssize_t call(const struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ: return ci_sys_recv(op->fd, op->buf, op->len);
+    case CI_OP_WRITE: return ci_sys_send(op->fd, op->data, op->len);
+    case CI_OP_READV: return ci_sys_recvv(op->fd, op->iov, op->count);
+    case CI_OP_WRITEV: return ci_sys_sendv(op->fd, op->iov, op->count);
+    case CI_OP_ACCEPT: return ci_sys_accept(op->fd);
+    case CI_OP_CONNECT: return ci_sys_socket_error(op->fd);
+    case CI_OP_POLL:
+    case CI_OP_FOREIGN:
+    case CI_OP_WATCH: break;
+    }
+    return -EINVAL;
+}
+
+static size_t total(const struct ci_op *op)
+{
+    if (op->kind == CI_OP_READ || op->kind == CI_OP_WRITE)
+        return op->len;
+    size_t sum = 0;
+    for (int i = 0; i < op->count; i++)
+        sum += op->iov[i].iov_len;
+    return sum;
+}
+
+/* Tries an operation whose events are cached. True: complete. */
+static bool attempt(struct slot *slot, struct ci_op *op)
+{
+    if (op->kind >= CI_OP_POLL) {
+        op->result = events_for(op, slot->ready);
+        return true;
+    }
+    ssize_t rc;
+    do
+        rc = call(op);
+    while (ci_unlikely(rc == -EINTR));
+    bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV, writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
+    uint8_t bit = reads || op->kind == CI_OP_ACCEPT ? COIR_READ : COIR_WRITE;
+    if (ci_unlikely(rc == -EAGAIN)) {
+        slot->ready &= (uint8_t)~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
+        if (slot->ready & gone)
+            slot->ready &= (uint8_t)~gone; /* they were said of an earlier state: the next edge says them again */
+        return false;
+    }
+    if ((reads || writes) && rc > 0 && !(slot->ready & ends) && (size_t)rc < total(op))
+        slot->ready &= (uint8_t)~bit;
+    op->result = (int32_t)rc;
+    return true;
+}
+
+static void park(struct slot *slot, struct ci_op *op)
+{
+    op->pending = true;
+    op->next = slot->ops;
+    slot->ops = op;
+}
+
+static bool fail(struct ci_op *op, int error)
+{
+    op->result = error;
+    return true;
+}
+
+/* A slot that an earlier, foreign use left behind begins anew. */
+static void claim(struct slot *slot, enum slot_use use)
+{
+    if (ci_likely(slot->use == use))
+        return;
+    slot->use = (uint8_t)use;
+    slot->registered = false;
+    slot->generation++;
+    slot->ready = COIR_READ | COIR_WRITE; /* worth a first try */
+}
+
+/* A listener is closed on one worker; the slots of the others learn of it when the number comes back as another listener. */
+static void claim_listener(struct slot *slot, const struct ci_op *op)
+{
+    if (ci_likely(slot->use == LISTENER && slot->generation == (uint32_t)op->len))
+        return;
+    slot->use = UNUSED;
+    slot->generation = (uint32_t)op->len - 1; /* claim adds one */
+}
+
+static int register_ours(struct readiness *readiness, struct slot *slot, coir_fd fd)
+{
+    struct ci_selector *selector = readiness->selector;
+    enum ci_trigger trigger = slot->use == LISTENER ? CI_EXCLUSIVE : CI_EDGE;
+    unsigned events = slot->use == LISTENER ? COIR_READ : COIR_READ | COIR_WRITE;
+    int rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
+    if (rc == -EEXIST) { /* a registration that a foreign wait left, on a file that is still open */
+        selector->kind->remove(selector, fd);
+        rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
+    }
+    slot->registered = rc == 0;
+    return rc;
+}
+
+static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci_op *op)
+{
+    enum slot_use use = op->kind == CI_OP_ACCEPT ? LISTENER : OURS;
+    if (ci_unlikely(slot->ops && slot->use != use))
+        return fail(op, -EBUSY);
+    if (use == LISTENER)
+        claim_listener(slot, op);
+    claim(slot, use);
+    if (op->kind == CI_OP_CONNECT) {
+        int rc = ci_sys_connect(op->fd, op->address, (socklen_t)op->count);
+        if (rc != -EINPROGRESS)
+            return fail(op, rc);
+        slot->ready = 0;
+    } else if (op->kind == CI_OP_POLL && !slot->registered) {
+        slot->ready = 0; /* nothing is known yet; registering tells */
+    } else if (slot->ready & wanted_by(op) && attempt(slot, op)) {
+        return true;
+    }
+    int rc = slot->registered ? 0 : register_ours(readiness, slot, op->fd);
+    if (rc < 0)
+        return fail(op, rc);
+    park(slot, op);
+    return false;
+}
+
+static unsigned interest(const struct slot *slot)
+{
+    unsigned events = 0;
+    for (const struct ci_op *op = slot->ops; op; op = op->next)
+        events |= op->events;
+    return events;
+}
+
+/* (Re-)registers a foreign or watched descriptor for what its operations want. */
+static int register_foreign(struct readiness *readiness, struct slot *slot, coir_fd fd)
+{
+    struct ci_selector *selector = readiness->selector;
+    enum ci_trigger trigger = slot->use == WATCHED ? CI_LEVEL : CI_ONE_SHOT;
+    int rc = slot->registered ? selector->kind->modify(selector, fd, slot->generation, interest(slot), trigger) : -ENOENT;
+    if (rc == -ENOENT) {
+        rc = selector->kind->add(selector, fd, slot->generation, interest(slot), trigger);
+        if (rc == -EEXIST)
+            rc = selector->kind->modify(selector, fd, slot->generation, interest(slot), trigger);
+    }
+    slot->registered = rc == 0;
+    return rc;
+}
+
+static bool start_foreign(struct readiness *readiness, struct slot *slot, struct ci_op *op)
+{
+    enum slot_use use = op->kind == CI_OP_WATCH ? WATCHED : FOREIGN;
+    if (slot->ops && (slot->use != use || interest(slot) & op->events || use == WATCHED))
+        return fail(op, -EBUSY);
+    claim(slot, use);
+    park(slot, op);
+    int rc = register_foreign(readiness, slot, op->fd);
+    if (rc == 0)
+        return false;
+    slot->ops = op->next;
+    op->pending = false;
+    if (rc == -EPERM && op->kind == CI_OP_FOREIGN)
+        return fail(op, op->events); /* a file that is always ready */
+    return fail(op, rc);
+}
+
+static bool start(struct ci_driver *driver, struct ci_op *op)
+{
+    struct readiness *readiness = self(driver);
+    if (ci_unlikely(op->fd < 0))
+        return fail(op, -EBADF);
+    struct slot *slot = slot_of(readiness, op->fd);
+    if (ci_unlikely(!slot))
+        return fail(op, -ENOMEM);
+    if (op->kind >= CI_OP_FOREIGN)
+        return start_foreign(readiness, slot, op);
+    return start_ours(readiness, slot, op);
+}
+
+static void unlink_op(struct slot *slot, struct ci_op *op)
+{
+    struct ci_op **at = &slot->ops;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->pending = false;
+}
+
+static bool cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    struct readiness *readiness = self(driver);
+    struct slot *slot = &readiness->slots[op->fd];
+    ci_check(op->pending);
+    unlink_op(slot, op);
+    op->result = -ECANCELED;
+    if (op->kind == CI_OP_WATCH) {
+        readiness->selector->kind->remove(readiness->selector, op->fd);
+        slot->registered = false;
+    }
+    return true;
+}
+
+static void complete(struct slot *slot, struct ci_op *op)
+{
+    unlink_op(slot, op);
+    op->done(op);
+}
+
+/* Completes what the slot's new readiness allows. The table may move and operations may start or go while `done` runs. */
+static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
+{
+    if ((size_t)ready->fd >= readiness->slot_count)
+        return;
+    struct slot *slot = &readiness->slots[ready->fd];
+    if (slot->generation != ready->generation)
+        return;
+    if (slot->use == FOREIGN || slot->use == WATCHED)
+        slot->ready = 0;
+    slot->ready |= (uint8_t)ready->events;
+    struct ci_op *op = slot->ops;
+    while (op) {
+        struct ci_op *next = op->next; /* at most one reader, one writer and one poll wait: `done` starts none of them again */
+        if (op->kind == CI_OP_WATCH) {
+            op->result = events_for(op, slot->ready);
+            if (op->result)
+                op->done(op);
+            return; /* a watch is alone on its descriptor, and may be gone now */
+        }
+        if (slot->ready & wanted_by(op) && attempt(slot, op)) {
+            complete(slot, op);
+            slot = &readiness->slots[ready->fd];
+        }
+        op = next;
+    }
+    if (slot->use == FOREIGN && slot->ops && register_foreign(readiness, slot, ready->fd) < 0)
+        while (slot->ops) {
+            slot->ops->result = -EBADF;
+            complete(slot, slot->ops);
+            slot = &readiness->slots[ready->fd];
+        }
+}
+
+static coir_time now(struct ci_driver *driver)
+{
+    (void)driver;
+    return ci_clock_now();
+}
+
+static void wait_ops(struct ci_driver *driver, coir_time deadline)
+{
+    struct readiness *readiness = self(driver);
+    struct ci_ready ready[READY_BATCH];
+    coir_time timeout = -1;
+    if (deadline != COIR_NEVER) {
+        timeout = deadline ? deadline - ci_clock_now() : 0;
+        if (timeout < 0)
+            timeout = 0;
+    }
+    int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
+    for (int i = 0; i < count; i++)
+        dispatch(readiness, &ready[i]);
+}
+
+static void wake(struct ci_driver *driver)
+{
+    struct ci_selector *selector = self(driver)->selector;
+    selector->kind->wake(selector);
+}
+
+static uint64_t random_number(struct ci_driver *driver)
+{
+    (void)driver;
+    uint64_t number = 0;
+    ssize_t ignored CI_UNUSED = getrandom(&number, sizeof number, 0);
+    return number;
+}
+
+static int open_socket(struct ci_driver *driver, int family)
+{
+    (void)driver;
+    int fd = ci_sys_socket(family);
+    if (fd >= 0)
+        ci_sys_no_delay(fd);
+    return fd;
+}
+
+static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
+{
+    (void)driver;
+    int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog, listen->reuse_port, listen->ipv6_only);
+    if (fd >= 0)
+        ci_sys_no_delay(fd); /* accepted sockets inherit it: no call per connection */
+    return fd;
+}
+
+static int shutdown_write(struct ci_driver *driver, coir_fd fd)
+{
+    (void)driver;
+    return ci_sys_shutdown_write(fd);
+}
+
+static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    (void)driver;
+    return ci_sys_name(fd, peer, ret_address, ret_len);
+}
+
+/* Real names need a resolver that suspends; only the one name that every machine has is known here. */
+static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    (void)driver;
+    if (strcmp(host, "localhost") != 0)
+        return -COIR_ENAME;
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(ret_address, &loopback, sizeof loopback);
+    *ret_len = sizeof loopback;
+    return 0;
+}
+
+static void forget(struct ci_driver *driver, coir_fd fd)
+{
+    struct readiness *readiness = self(driver);
+    if ((size_t)fd >= readiness->slot_count)
+        return;
+    struct slot *slot = &readiness->slots[fd];
+    if (slot->registered)
+        readiness->selector->kind->remove(readiness->selector, fd);
+    slot->registered = false;
+    slot->use = UNUSED;
+    slot->generation++;
+    struct ci_op *op;
+    while ((op = readiness->slots[fd].ops)) {
+        op->result = -ECANCELED;
+        complete(&readiness->slots[fd], op);
+    }
+}
+
+static void close_fd(struct ci_driver *driver, coir_fd fd)
+{
+    struct readiness *readiness = self(driver);
+    if ((size_t)fd < readiness->slot_count)
+        readiness->slots[fd].registered = false; /* closing takes the registration away: no call for it */
+    forget(driver, fd);
+    ci_sys_close(fd);
+}
+
+static void free_driver(struct ci_driver *driver)
+{
+    struct readiness *readiness = self(driver);
+    readiness->selector->kind->free(readiness->selector);
+    ci_free(readiness->allocator, readiness->slots, readiness->slot_count * sizeof(struct slot));
+    ci_free(readiness->allocator, readiness, sizeof *readiness);
+}
+
+static const struct ci_driver_kind readiness_kind = {
+    .name = "readiness",
+    .start = start,
+    .cancel = cancel,
+    .wait = wait_ops,
+    .wake = wake,
+    .now = now,
+    .random = random_number,
+    .socket = open_socket,
+    .listen = open_listener,
+    .shutdown_write = shutdown_write,
+    .address = address,
+    .resolve = resolve,
+    .close = close_fd,
+    .forget = forget,
+    .free = free_driver,
+};
+
+int ci_readiness_open(struct ci_selector *selector, const coir_allocator *allocator, struct ci_driver **ret_driver)
+{
+    struct readiness *readiness = ci_alloc_zero(allocator, sizeof *readiness);
+    if (!readiness) {
+        selector->kind->free(selector);
+        return -ENOMEM;
+    }
+    *readiness = (struct readiness){.base.kind = &readiness_kind, .selector = selector, .allocator = allocator};
+    *ret_driver = &readiness->base;
+    return 0;
+}

@@ -1,0 +1,48 @@
+/* A selector tells which descriptors are ready: epoll, later kqueue and poll(2). readiness.c builds a driver over any of them.
+ *
+ * 1. A registration carries a generation that comes back with each event, so that an event of an earlier user of the same descriptor
+ *    number is recognised.
+ * 2. Registrations go with the last copy of their open file, which the selector is not told about: modify may answer -ENOENT.
+ * 3. wake makes the wait in progress, or the next one, return; any thread may call it.
+ */
+#ifndef CI_DRIVER_SELECTOR_H
+#define CI_DRIVER_SELECTOR_H
+
+#include "base/memory.h"
+#include "coir/base.h"
+
+/* Beside enum coir_events: the peer will send no more. Implies that a read would not block. */
+enum { CI_EVENT_END = 16 };
+
+enum ci_trigger {
+    CI_EDGE,      /* when something changed */
+    CI_EXCLUSIVE, /* edge, and one of the selectors that share the descriptor is enough */
+    CI_LEVEL,     /* as long as it holds */
+    CI_ONE_SHOT,  /* once, until modified */
+};
+
+struct ci_ready {
+    coir_fd fd;
+    uint32_t generation;
+    uint32_t events;
+};
+
+struct ci_selector {
+    const struct ci_selector_kind *kind;
+};
+
+struct ci_selector_kind {
+    const char *name;
+    int (*add)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger);
+    int (*modify)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger);
+    void (*remove)(struct ci_selector *selector, coir_fd fd);
+
+    /* Fills `ready`; waits `timeout` at most (negative: without end). How many. */
+    int (*wait)(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout);
+    void (*wake)(struct ci_selector *selector);
+    void (*free)(struct ci_selector *selector);
+};
+
+int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
+
+#endif

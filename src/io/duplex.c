@@ -1,0 +1,210 @@
+/* Two streams that are each other's peer, in memory: for tests, and for tasks that talk bytes.
+ *
+ * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other.
+ * 2. The pair is freed when both ends are closed. A closed end reads as the end of the stream and writes as -EPIPE.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "io/io.h"
+
+enum { CAPACITY = 64 * 1024 };
+
+struct ring {
+    char *data;
+    size_t start, len;
+    bool ended; /* no more will be written */
+};
+
+struct end {
+    coir_stream stream;
+    struct pair *pair;
+    struct end *peer;
+    struct ring in;
+    struct ci_op *ops; /* pending */
+    bool closed;
+};
+
+struct pair {
+    struct end ends[2];
+    size_t capacity;
+    const coir_allocator *allocator;
+};
+
+static struct end *end_of(coir_stream *stream)
+{
+    return ci_container_of(stream, struct end, stream);
+}
+
+static size_t copy_out(struct ring *ring, size_t capacity, char *to, size_t len)
+{
+    if (len > ring->len)
+        len = ring->len;
+    size_t first = len < capacity - ring->start ? len : capacity - ring->start;
+    memcpy(to, ring->data + ring->start, first);
+    memcpy(to + first, ring->data, len - first);
+    ring->start = (ring->start + len) % capacity;
+    ring->len -= len;
+    return len;
+}
+
+static size_t copy_in(struct ring *ring, size_t capacity, const char *from, size_t len)
+{
+    if (len > capacity - ring->len)
+        len = capacity - ring->len;
+    size_t at = (ring->start + ring->len) % capacity, first = len < capacity - at ? len : capacity - at;
+    memcpy(ring->data + at, from, first);
+    memcpy(ring->data, from + first, len - first);
+    ring->len += len;
+    return len;
+}
+
+static int events_now(const struct end *end)
+{
+    int events = 0;
+    if (end->in.len || end->in.ended)
+        events |= COIR_READ;
+    if (end->peer->in.len < end->pair->capacity || end->peer->closed)
+        events |= COIR_WRITE;
+    if (end->peer->closed)
+        events |= COIR_HANGUP;
+    return events;
+}
+
+/* True: complete. */
+static bool attempt(struct end *end, struct ci_op *op)
+{
+    struct iovec one = {op->buf, op->len};
+    bool vector = op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV;
+    const struct iovec *iov = vector ? op->iov : &one;
+    size_t count = vector ? (size_t)op->count : 1, capacity = end->pair->capacity, moved = 0;
+    struct ring *out = &end->peer->in;
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV:
+        if (!end->in.len && !end->in.ended)
+            return false;
+        for (size_t i = 0; i < count; i++)
+            moved += copy_out(&end->in, capacity, iov[i].iov_base, iov[i].iov_len);
+        break;
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+        if (out->ended || end->peer->closed) {
+            op->result = -EPIPE;
+            return true;
+        }
+        if (out->len == capacity)
+            return false;
+        for (size_t i = 0; i < count; i++)
+            moved += copy_in(out, capacity, iov[i].iov_base, iov[i].iov_len);
+        break;
+    default:
+        op->result = events_now(end) & (op->events | COIR_HANGUP);
+        return op->result != 0;
+    }
+    op->result = (int32_t)moved;
+    return true;
+}
+
+/* Completes what a change allows; what moves at one end is a change at the other. */
+static void look_again(struct end *end)
+{
+    bool moved = false;
+    for (struct ci_op **at = &end->ops; *at;) {
+        struct ci_op *op = *at;
+        if (attempt(end, op)) {
+            *at = op->next;
+            op->pending = false;
+            moved |= op->kind != CI_OP_POLL && op->result > 0;
+            op->done(op);
+        } else {
+            at = &op->next;
+        }
+    }
+    if (moved)
+        look_again(end->peer);
+}
+
+static bool start(coir_stream *stream, struct ci_op *op)
+{
+    struct end *end = end_of(stream);
+    if (attempt(end, op)) {
+        if (op->result > 0 && op->kind != CI_OP_POLL)
+            look_again(end->peer);
+        return true;
+    }
+    op->pending = true;
+    op->next = end->ops;
+    end->ops = op;
+    return false;
+}
+
+static bool cancel(coir_stream *stream, struct ci_op *op)
+{
+    struct ci_op **at = &end_of(stream)->ops;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->pending = false;
+    op->result = -ECANCELED;
+    return true;
+}
+
+static int shutdown_write(coir_stream *stream)
+{
+    struct end *end = end_of(stream);
+    end->peer->in.ended = true;
+    look_again(end->peer);
+    return 0;
+}
+
+static void free_pair(struct pair *pair)
+{
+    ci_free(pair->allocator, pair->ends[0].in.data, pair->capacity);
+    ci_free(pair->allocator, pair->ends[1].in.data, pair->capacity);
+    ci_free(pair->allocator, pair, sizeof *pair);
+}
+
+static void close_end(coir_stream *stream)
+{
+    struct end *end = end_of(stream);
+    end->closed = true;
+    while (end->ops) {
+        struct ci_op *op = end->ops;
+        cancel(stream, op);
+        op->done(op);
+    }
+    if (end->peer->closed) {
+        free_pair(end->pair);
+        return;
+    }
+    shutdown_write(stream);
+}
+
+static const struct ci_stream_kind duplex_kind = {"duplex", start, cancel, shutdown_write, NULL, close_end};
+
+int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_fiber();
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    struct pair *pair = ci_alloc_zero(allocator, sizeof *pair);
+    if (!pair)
+        return -ENOMEM;
+    pair->allocator = allocator;
+    pair->capacity = capacity ? capacity : CAPACITY;
+    for (int i = 0; i < 2; i++) {
+        struct end *end = &pair->ends[i];
+        end->stream = (coir_stream){.kind = &duplex_kind, .worker = worker, .fd = -1};
+        end->pair = pair;
+        end->peer = &pair->ends[!i];
+        if (!(end->in.data = ci_alloc(allocator, pair->capacity))) {
+            free_pair(pair);
+            return -ENOMEM;
+        }
+    }
+    *ret_a = &pair->ends[0].stream;
+    *ret_b = &pair->ends[1].stream;
+    return 0;
+}

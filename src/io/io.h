@@ -1,0 +1,62 @@
+/* What the streams and listeners of this layer share.
+ *
+ * 1. An operation on a stream is a future around a driver operation; the straight-line call keeps it in its fiber.
+ * 2. A stream has at most one reader and one writer waiting. Whoever ends the wait clears that place: completion, or cancel.
+ * 3. A closed stream is freed after its last operation has completed.
+ */
+#ifndef CI_IO_IO_H
+#define CI_IO_IO_H
+
+#include "coir/tcp.h"
+#include "task/task.h"
+
+struct ci_io_op {
+    coir_future future;
+    struct ci_strand *strand;
+    coir_stream *stream; /* NULL: a bare descriptor */
+    struct ci_op io;
+};
+CI_FIBER_OP_FITS(struct ci_io_op);
+
+struct coir_stream {
+    const struct ci_stream_kind *kind;
+    struct ci_worker *worker; /* of its first operation; NULL before */
+    struct ci_io_op *reader, *writer;
+    coir_fd fd;
+};
+
+struct ci_stream_kind {
+    const char *name;
+    bool (*start)(coir_stream *stream, struct ci_op *op); /* as ci_driver_start */
+    bool (*cancel)(coir_stream *stream, struct ci_op *op);
+    int (*shutdown_write)(coir_stream *stream);
+    int (*address)(coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    void (*close)(coir_stream *stream);
+};
+
+/* The pools of this layer on a worker; NULL when memory is out. */
+struct ci_io {
+    struct ci_worker_extension extension;
+    struct ci_pool streams;
+};
+struct ci_io *ci_io_of(struct ci_worker *worker);
+
+/* A stream over a connected socket of the worker's driver. Takes the descriptor over when it succeeds. */
+int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream);
+
+/* Runs an operation on a bare descriptor to its end, in a fiber. */
+int ci_io_run(struct ci_worker *worker, struct ci_io_op *op);
+
+/* A future that waits for events on a stream: for stackless tasks. */
+coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int events);
+
+/* coir_accept that waits while the process or the system is out of something, and passes over connections that died in the backlog. */
+int ci_accept_patiently(coir_listener *listener, coir_stream **ret_stream);
+
+/* "127.0.0.1:80" and the like to an address; names are the driver's to know. 0, -COIR_EADDRESS or -COIR_ENAME. */
+int ci_address_parse(struct ci_driver *driver, const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+/* The other way: the length. */
+int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size);
+
+#endif

@@ -1,0 +1,342 @@
+/* The calls that every stream has, and the stream over a socket. */
+#include <errno.h>
+#include <string.h>
+
+#include "io/io.h"
+
+/* ---- one operation ---- */
+
+static struct ci_io_op **place_of(coir_stream *stream, const struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV: return &stream->writer;
+    case CI_OP_POLL: return op->events & COIR_READ ? &stream->reader : op->events & COIR_WRITE ? &stream->writer : NULL;
+    default: return &stream->reader;
+    }
+}
+
+static void leave_place(struct ci_io_op *op)
+{
+    if (!op->stream)
+        return;
+    struct ci_io_op **place = place_of(op->stream, &op->io);
+    if (place && *place == op)
+        *place = NULL;
+}
+
+static void on_done(struct ci_op *io)
+{
+    struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
+    leave_place(op);
+    op->future.result = io->result;
+    ci_wake(ci_worker_current, op->strand, &op->future);
+}
+
+static bool start(struct ci_worker *worker, struct ci_io_op *op)
+{
+    return op->stream ? op->stream->kind->start(op->stream, &op->io) : ci_driver_start(worker->loop.driver, &op->io);
+}
+
+static bool io_cancel(coir_future *future, int reason)
+{
+    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io) : ci_driver_cancel(driver, &op->io)))
+        return false;
+    leave_place(op);
+    future->result = reason;
+    return true;
+}
+
+static coir_future *io_poll(coir_future *future)
+{
+    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_task *task = worker->task;
+    if (task->interrupt) {
+        future->result = task->interrupt;
+        return future->caller;
+    }
+    if (start(worker, op)) {
+        future->result = op->io.result;
+        return future->caller;
+    }
+    struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
+    if (place)
+        *place = op;
+    op->strand = &task->strand;
+    task->strand.inner = future;
+    return NULL;
+}
+
+static const struct ci_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
+
+/* Parks the calling fiber until a started operation is complete. */
+static CI_NOINLINE int wait_for(struct ci_worker *worker, struct ci_io_op *op, struct ci_io_op **place)
+{
+    op->future = (coir_future){&io_kind, &worker->fiber->back, 0, 0};
+    op->strand = &worker->task->strand;
+    op->strand->inner = &op->future;
+    if (place)
+        *place = op;
+    ci_park(worker);
+    return op->future.result;
+}
+
+int ci_io_run(struct ci_worker *worker, struct ci_io_op *op)
+{
+    op->io.done = on_done;
+    op->stream = NULL;
+    if (ci_driver_start(worker->loop.driver, &op->io)) {
+        int result = op->io.result;
+        ci_spend(worker); /* the operation's place is another's now */
+        return result;
+    }
+    return wait_for(worker, op, NULL);
+}
+
+static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
+{
+    if (stream->worker)
+        return -EXDEV;
+    stream->worker = worker;
+    return 0;
+}
+
+/* A straight-line call on a stream: the fast path, then the future. */
+CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(stream->worker != worker) && (rc = elsewhere(stream, worker)) < 0)
+        return rc;
+    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op), **place = place_of(stream, io);
+    if (ci_unlikely(place && *place))
+        return -EBUSY;
+    op->io = *io;
+    op->io.done = on_done;
+    op->stream = stream;
+    if (stream->kind->start(stream, &op->io)) {
+        rc = op->io.result;
+        ci_spend(worker);
+        return rc;
+    }
+    return wait_for(worker, op, place);
+}
+
+coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int events)
+{
+    *op = (struct ci_io_op){
+        .future = {&io_kind, NULL, 0, 0},
+        .stream = stream,
+        .io = {.done = on_done, .fd = stream->fd, .kind = CI_OP_POLL, .events = (uint16_t)events},
+    };
+    return &op->future;
+}
+
+/* ---- the calls ---- */
+
+ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
+{
+    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+}
+
+ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
+{
+    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITE, .data = buf, .len = len});
+}
+
+ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
+{
+    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READV, .iov = iov, .count = iov_count});
+}
+
+ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
+{
+    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITEV, .iov = iov, .count = iov_count});
+}
+
+int coir_stream_wait(coir_stream *stream, int events)
+{
+    return (int)run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_POLL, .events = (uint16_t)events});
+}
+
+ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+    while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
+        done += (size_t)n;
+    if (ret_done)
+        *ret_done = done;
+    return n > 0 || len == 0 ? (ssize_t)done : n == 0 ? -COIR_EEND : n;
+}
+
+int coir_write_all(coir_stream *stream, const void *buf, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
+        if (n < 0)
+            return (int)n;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
+{
+    while (iov_count > 0) {
+        ssize_t n = coir_writev(stream, iov, iov_count);
+        if (n < 0)
+            return (int)n;
+        while (iov_count > 0 && (size_t)n >= iov->iov_len) {
+            n -= (ssize_t)iov->iov_len;
+            iov++;
+            iov_count--;
+        }
+        if (iov_count > 0) {
+            iov->iov_base = (char *)iov->iov_base + n;
+            iov->iov_len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+/* Starts an operation and takes it back when it does not complete at once. */
+static ssize_t try_once(coir_stream *stream, struct ci_op *op)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_fiber();
+    if (stream->worker != worker) {
+        int rc = elsewhere(stream, worker);
+        if (rc < 0)
+            return rc;
+    }
+    if (*place_of(stream, op))
+        return -EBUSY;
+    op->done = on_done;
+    if (stream->kind->start(stream, op))
+        return op->result;
+    return stream->kind->cancel(stream, op) ? -EAGAIN : op->result;
+}
+
+ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
+{
+    return try_once(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+}
+
+ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
+{
+    return try_once(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITE, .data = buf, .len = len});
+}
+
+int coir_shutdown_write(coir_stream *stream)
+{
+    return stream->kind->shutdown_write(stream);
+}
+
+void coir_close(coir_stream *stream)
+{
+    if (stream)
+        stream->kind->close(stream);
+}
+
+static int address_text(coir_stream *stream, bool peer, char *text, size_t size)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    int rc = stream->kind->address ? stream->kind->address(stream, peer, &address, &len) : -EOPNOTSUPP;
+    return rc < 0 ? rc : ci_address_format(&address, text, size);
+}
+
+int coir_stream_peer(coir_stream *stream, char *text, size_t size)
+{
+    return address_text(stream, true, text, size);
+}
+
+int coir_stream_local(coir_stream *stream, char *text, size_t size)
+{
+    return address_text(stream, false, text, size);
+}
+
+/* ---- over a socket ---- */
+
+static struct ci_driver *driver_of(const coir_stream *stream)
+{
+    return stream->worker->loop.driver;
+}
+
+static bool socket_start(coir_stream *stream, struct ci_op *op)
+{
+    return ci_driver_start(driver_of(stream), op);
+}
+
+static bool socket_cancel(coir_stream *stream, struct ci_op *op)
+{
+    return ci_driver_cancel(driver_of(stream), op);
+}
+
+static int socket_shutdown_write(coir_stream *stream)
+{
+    return driver_of(stream)->kind->shutdown_write(driver_of(stream), stream->fd);
+}
+
+static int socket_address(coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address, ret_len);
+}
+
+static void socket_close(coir_stream *stream)
+{
+    struct ci_worker *worker = stream->worker;
+    ci_driver_close(worker->loop.driver, stream->fd);
+    ci_pool_give(&ci_io_of(worker)->streams, stream);
+}
+
+static const struct ci_stream_kind socket_kind = {
+    "socket", socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_close,
+};
+
+int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
+{
+    struct ci_io *io = ci_io_of(worker);
+    coir_stream *stream = io ? ci_pool_take(&io->streams) : NULL;
+    if (!stream)
+        return -ENOMEM;
+    *stream = (coir_stream){.kind = &socket_kind, .worker = worker, .fd = fd};
+    *ret_stream = stream;
+    return 0;
+}
+
+/* ---- the pools ---- */
+
+static const char io_key;
+
+static void free_io(struct ci_worker_extension *extension, const coir_allocator *allocator)
+{
+    struct ci_io *io = ci_container_of(extension, struct ci_io, extension);
+    ci_pool_done(&io->streams);
+    ci_free(allocator, io, sizeof *io);
+}
+
+struct ci_io *ci_io_of(struct ci_worker *worker)
+{
+    struct ci_worker_extension *found = ci_worker_find_extension(worker, &io_key);
+    if (ci_likely(found != NULL))
+        return ci_container_of(found, struct ci_io, extension);
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    struct ci_io *io = ci_alloc_zero(allocator, sizeof *io);
+    if (!io)
+        return NULL;
+    io->extension.key = &io_key;
+    io->extension.free = free_io;
+    ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
+    ci_worker_add_extension(worker, &io->extension);
+    return io;
+}

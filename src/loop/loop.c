@@ -1,0 +1,156 @@
+#include "loop/loop.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+
+void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator)
+{
+    *loop = (struct coir_loop){.driver = driver, .allocator = allocator};
+    ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
+    ci_list_init(&loop->hooks[COIR_BEFORE_WAIT]);
+    ci_list_init(&loop->hooks[COIR_AFTER_TURN]);
+}
+
+void ci_loop_receive(struct coir_loop *loop)
+{
+    if (ci_inbox_empty(&loop->inbox))
+        return;
+    struct ci_message *message = ci_inbox_take(&loop->inbox);
+    while (message) {
+        struct ci_message *next = message->next; /* the message may be freed by its deliver */
+        message->deliver(message);
+        message = next;
+    }
+}
+
+void ci_loop_done(struct coir_loop *loop)
+{
+    while (!ci_inbox_empty(&loop->inbox))
+        ci_loop_receive(loop);
+    loop->driver->kind->free(loop->driver);
+}
+
+static void wake(struct coir_loop *loop)
+{
+    ci_fence(); /* after the push or the store, before the look at `asleep`: pairs with the one in sleep */
+    if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false)) {
+        ci_fetch_add_relaxed(&loop->wakeups, 1);
+        loop->driver->kind->wake(loop->driver);
+    }
+}
+
+void ci_loop_send(struct coir_loop *loop, struct ci_message *message)
+{
+    ci_inbox_push(&loop->inbox, message);
+    wake(loop);
+}
+
+void ci_loop_alert(struct coir_loop *loop)
+{
+    ci_store_relaxed(&loop->alert, true);
+    wake(loop);
+}
+
+/* Waits in the driver, unless something came in while the sleep was being announced. */
+static void sleep_until(struct coir_loop *loop, coir_time deadline)
+{
+    ci_store_relaxed(&loop->asleep, true);
+    ci_fence(); /* after the announcement, before the last look: pairs with the one in wake */
+    if (!ci_inbox_empty(&loop->inbox) || ci_load_relaxed(&loop->alert))
+        deadline = 0;
+    loop->driver->kind->wait(loop->driver, deadline);
+    ci_store_relaxed(&loop->asleep, false);
+}
+
+/* A hook lies last when it adds itself again, so the ones of this turn end where the list ended at its start. */
+static void call_hooks(struct coir_loop *loop, enum coir_hook_when when);
+
+void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
+{
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_BEFORE_WAIT])))
+        call_hooks(loop, COIR_BEFORE_WAIT);
+    if (loop->run_ready && loop->run_ready(loop))
+        deadline = 0;
+    loop->waits++;
+    if (deadline != 0) {
+        coir_time next = ci_wheel_next(&loop->wheel);
+        sleep_until(loop, next < deadline ? next : deadline);
+    } else {
+        loop->driver->kind->wait(loop->driver, 0);
+    }
+    if (loop->wheel.count) {
+        ci_loop_update_now(loop);
+        ci_wheel_fire(&loop->wheel, loop->now);
+    }
+    ci_loop_receive(loop);
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_AFTER_TURN])))
+        call_hooks(loop, COIR_AFTER_TURN);
+}
+
+struct call {
+    struct ci_message message;
+    void (*fn)(void *arg);
+    void *arg;
+    const coir_allocator *allocator;
+};
+
+static void make_call(struct ci_message *message)
+{
+    struct call *call = ci_container_of(message, struct call, message);
+    struct call copy = *call;
+    ci_free(copy.allocator, call, sizeof *call);
+    copy.fn(copy.arg);
+}
+
+int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg), void *arg)
+{
+    struct call *call = ci_alloc(allocator, sizeof *call);
+    if (!call)
+        return -ENOMEM;
+    *call = (struct call){{NULL, make_call}, fn, arg, allocator};
+    ci_loop_send(loop, &call->message);
+    return 0;
+}
+
+/* ---- hooks ---- */
+
+struct hook {
+    struct ci_list link;
+    coir_hook_fn *fn;
+    void *arg;
+};
+_Static_assert(sizeof(struct hook) <= sizeof(coir_hook), "coir_hook is too small");
+
+static struct hook *hook_of(coir_hook *hook)
+{
+    return (struct hook *)(void *)hook;
+}
+
+static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
+{
+    struct ci_list turn, *node;
+    ci_list_take(&turn, &loop->hooks[when]);
+    while ((node = turn.next) != &turn) {
+        ci_list_remove(node);
+        ci_list_push(&loop->hooks[when], node);
+        struct hook *hook = ci_container_of(node, struct hook, link);
+        hook->fn(loop, (coir_hook *)(void *)hook);
+    }
+}
+
+void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn, void *arg)
+{
+    *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
+    ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
+}
+
+void coir_hook_stop(coir_hook *hook)
+{
+    ci_list_remove(&hook_of(hook)->link);
+}
+
+void *coir_hook_arg(const coir_hook *hook)
+{
+    return ((const struct hook *)(const void *)hook)->arg;
+}

@@ -1,0 +1,63 @@
+/* One thread's event loop: a driver, a timer wheel, an inbox, hooks. A worker is this loop plus a run queue, which it hangs in as
+ * `run_ready`.
+ *
+ * 1. Only the owning thread touches a loop, except through ci_loop_send and ci_loop_alert.
+ * 2. A turn: before-hooks, ready work, wait (not at all while work is ready), timers, inbox, after-hooks. What a hook or a callback
+ *    adds runs in the next turn, so it cannot starve I/O.
+ * 3. A sender writes a wake-up only if the loop has announced its sleep, and at most one per sleep. The loop announces, then looks at
+ *    its inbox again; a sender pushes, then looks at the announcement: with a full fence between on both sides one of them sees the
+ *    other.
+ */
+#ifndef CI_LOOP_LOOP_H
+#define CI_LOOP_LOOP_H
+
+#include "base/inbox.h"
+#include "coir/loop.h"
+#include "driver/driver.h"
+#include "loop/wheel.h"
+
+struct coir_loop {
+    struct ci_driver *driver;
+    coir_time now; /* when the turn began, read after each wait */
+    bool (*run_ready)(struct coir_loop *loop); /* runs what is ready; whether more is. NULL: nothing ever is */
+    struct ci_wheel wheel;
+    struct ci_list hooks[2]; /* by enum coir_hook_when */
+    size_t live_watches;
+    const coir_allocator *allocator;
+    uint64_t waits;
+
+    CI_CACHE_ALIGNED struct ci_inbox inbox; /* other threads' */
+    bool asleep;
+    bool alert; /* another thread wants the owner to look up: do not sleep */
+    uint64_t wakeups;
+};
+
+/* Takes the driver over. */
+void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator);
+void ci_loop_done(struct coir_loop *loop);
+
+/* One turn; waits until `deadline` at most. */
+void ci_loop_turn(struct coir_loop *loop, coir_time deadline);
+
+/* From any thread. */
+void ci_loop_send(struct coir_loop *loop, struct ci_message *message);
+void ci_loop_alert(struct coir_loop *loop);
+
+/* Delivers what is in the inbox. */
+void ci_loop_receive(struct coir_loop *loop);
+
+/* The time now: fresh, and the loop's from here on. */
+static inline coir_time ci_loop_update_now(struct coir_loop *loop)
+{
+    return loop->now = ci_driver_now(loop->driver);
+}
+
+static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *timer, coir_time when)
+{
+    ci_wheel_start(&loop->wheel, timer, when);
+}
+
+/* A message that carries a plain call and frees itself. -ENOMEM. */
+int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg), void *arg);
+
+#endif

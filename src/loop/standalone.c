@@ -1,0 +1,152 @@
+/* The loop by itself, with callbacks: what a program that wants no tasks uses. */
+#include <errno.h>
+#include <string.h>
+
+#include "loop/loop.h"
+
+struct watch {
+    struct ci_op op;
+    coir_loop *loop; /* NULL: not started */
+    coir_watch_fn *fn;
+    void *arg;
+};
+_Static_assert(sizeof(struct watch) <= sizeof(coir_watch), "coir_watch is too small");
+
+struct timer {
+    struct ci_timer timer;
+    coir_loop *loop; /* the loop it was last started on; NULL: never */
+    coir_timer_fn *fn;
+    void *arg;
+};
+_Static_assert(sizeof(struct timer) <= sizeof(coir_timer), "coir_timer is too small");
+
+static struct watch *watch_of(coir_watch *watch)
+{
+    return (struct watch *)(void *)watch;
+}
+
+static struct timer *timer_of(coir_timer *timer)
+{
+    return (struct timer *)(void *)timer;
+}
+
+int coir_loop_new(coir_loop **ret_loop)
+{
+    const coir_allocator *allocator = &ci_system_allocator;
+    coir_loop *loop = ci_alloc_zero(allocator, sizeof *loop);
+    if (!loop)
+        return -ENOMEM;
+    struct ci_driver *driver;
+    int rc = ci_driver_open("epoll", allocator, &driver);
+    if (rc < 0) {
+        ci_free(allocator, loop, sizeof *loop);
+        return rc;
+    }
+    ci_loop_init(loop, driver, allocator);
+    *ret_loop = loop;
+    return 0;
+}
+
+void coir_loop_free(coir_loop *loop)
+{
+    if (!loop)
+        return;
+    const coir_allocator *allocator = loop->allocator;
+    ci_loop_done(loop);
+    ci_free(allocator, loop, sizeof *loop);
+}
+
+int coir_loop_run(coir_loop *loop)
+{
+    while (!ci_load_relaxed(&loop->alert) && (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
+        ci_loop_turn(loop, COIR_NEVER);
+    ci_store_relaxed(&loop->alert, false);
+    return 0;
+}
+
+int coir_loop_run_once(coir_loop *loop, coir_time deadline)
+{
+    ci_loop_turn(loop, deadline);
+    return 0;
+}
+
+void coir_loop_stop(coir_loop *loop)
+{
+    ci_loop_alert(loop);
+}
+
+coir_time coir_loop_now(const coir_loop *loop)
+{
+    return loop->now;
+}
+
+int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
+{
+    return ci_loop_post(loop, loop->allocator, fn, arg);
+}
+
+static void on_events(struct ci_op *op)
+{
+    struct watch *watch = ci_container_of(op, struct watch, op);
+    watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result);
+}
+
+int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events, coir_watch_fn *fn, void *arg)
+{
+    struct watch *watch = watch_of(watch_words);
+    *watch = (struct watch){
+        .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint16_t)(events & (COIR_READ | COIR_WRITE))},
+        .fn = fn,
+        .arg = arg,
+    };
+    if (ci_driver_start(loop->driver, &watch->op))
+        return watch->op.result;
+    watch->loop = loop;
+    loop->live_watches++;
+    return 0;
+}
+
+void coir_watch_stop(coir_loop *loop, coir_watch *watch_words)
+{
+    struct watch *watch = watch_of(watch_words);
+    if (!watch->loop)
+        return;
+    watch->loop = NULL;
+    ci_driver_cancel(loop->driver, &watch->op);
+    loop->live_watches--;
+}
+
+void *coir_watch_arg(const coir_watch *watch)
+{
+    return ((const struct watch *)(const void *)watch)->arg;
+}
+
+static void on_timeout(struct ci_timer *fired)
+{
+    struct timer *timer = ci_container_of(fired, struct timer, timer);
+    timer->fn(timer->loop, (coir_timer *)(void *)timer);
+}
+
+void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn, void *arg)
+{
+    struct timer *timer = timer_of(timer_words);
+    if (timer->loop == loop)
+        ci_wheel_cancel(&loop->wheel, &timer->timer);
+    ci_timer_init(&timer->timer, on_timeout);
+    timer->loop = loop;
+    timer->fn = fn;
+    timer->arg = arg;
+    coir_time now = ci_loop_update_now(loop);
+    ci_loop_start_timer(loop, &timer->timer, delay < COIR_NEVER - now ? now + (delay > 0 ? delay : 0) : COIR_NEVER);
+}
+
+void coir_timer_stop(coir_loop *loop, coir_timer *timer)
+{
+    if (timer_of(timer)->loop == loop)
+        ci_wheel_cancel(&loop->wheel, &timer_of(timer)->timer);
+}
+
+void *coir_timer_arg(const coir_timer *timer)
+{
+    return ((const struct timer *)(const void *)timer)->arg;
+}

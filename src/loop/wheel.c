@@ -1,0 +1,159 @@
+#include "loop/wheel.h"
+
+#include "base/check.h"
+
+enum { DIGIT_BITS = 6, DIGIT_MASK = CI_WHEEL_SLOTS - 1 };
+
+static const uint64_t tick_max = ((uint64_t)1 << (DIGIT_BITS * CI_WHEEL_LEVELS)) - 1;
+
+static uint64_t tick_of(coir_time when)
+{
+    uint64_t tick = when > 0 ? (uint64_t)when >> CI_WHEEL_TICK_BITS : 0;
+    return tick < tick_max ? tick : tick_max;
+}
+
+void ci_wheel_init(struct ci_wheel *wheel, coir_time now)
+{
+    *wheel = (struct ci_wheel){.tick = tick_of(now)};
+    for (int level = 0; level < CI_WHEEL_LEVELS; level++)
+        for (int slot = 0; slot < CI_WHEEL_SLOTS; slot++) {
+            ci_list_init(&wheel->slots[level][slot]);
+            wheel->least[level][slot] = COIR_NEVER;
+        }
+    ci_list_init(&wheel->due);
+}
+
+/* Puts a timer where its `when` belongs, seen from the wheel's time. */
+static void place(struct ci_wheel *wheel, struct ci_timer *timer)
+{
+    uint64_t tick = tick_of(timer->when);
+    if (tick < wheel->tick)
+        tick = wheel->tick;
+    uint64_t differ = tick ^ wheel->tick;
+    unsigned level = differ ? (unsigned)(63 - __builtin_clzll(differ)) / DIGIT_BITS : 0;
+    unsigned slot = (unsigned)(tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
+    ci_list_push(&wheel->slots[level][slot], &timer->link);
+    wheel->occupied[level] |= (uint64_t)1 << slot;
+    if (timer->when < wheel->least[level][slot])
+        wheel->least[level][slot] = timer->when;
+}
+
+void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when)
+{
+    ci_check(!ci_timer_started(timer));
+    timer->when = when;
+    place(wheel, timer);
+    wheel->count++;
+}
+
+static void vacate(struct ci_wheel *wheel, unsigned level, unsigned slot)
+{
+    wheel->occupied[level] &= ~((uint64_t)1 << slot);
+    wheel->least[level][slot] = COIR_NEVER;
+}
+
+void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer)
+{
+    if (!ci_timer_started(timer))
+        return;
+    struct ci_list *rest = timer->link.next;
+    bool alone = rest == timer->link.prev;
+    ci_list_remove(&timer->link);
+    wheel->count--;
+    if (alone && rest != &wheel->due) { /* what is left is the head, and its place tells which slot it is */
+        size_t index = (size_t)(rest - &wheel->slots[0][0]);
+        if (index < CI_WHEEL_LEVELS * CI_WHEEL_SLOTS)
+            vacate(wheel, (unsigned)(index / CI_WHEEL_SLOTS), (unsigned)(index % CI_WHEEL_SLOTS));
+    }
+}
+
+/* The first occupied slot of a level at or after the wheel's own digit, or -1. Level 0 holds its own digit; higher ones never do. */
+static int first_slot(const struct ci_wheel *wheel, unsigned level)
+{
+    unsigned digit = (unsigned)(wheel->tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
+    uint64_t ahead = wheel->occupied[level] & (~(uint64_t)0 << digit);
+    return ahead ? __builtin_ctzll(ahead) : -1;
+}
+
+coir_time ci_wheel_next(struct ci_wheel *wheel)
+{
+    if (!ci_list_empty(&wheel->due))
+        return 0;
+    if (wheel->count == 0)
+        return COIR_NEVER;
+    for (unsigned level = 0; level < CI_WHEEL_LEVELS; level++) { /* lower levels come before higher ones */
+        int slot = first_slot(wheel, level);
+        if (slot >= 0)
+            return wheel->least[level][slot];
+    }
+    return COIR_NEVER;
+}
+
+/* Takes a slot's timers: those due go to `due`, the others where they belong now. */
+static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, coir_time now)
+{
+    struct ci_list timers;
+    ci_list_take(&timers, &wheel->slots[level][slot]);
+    vacate(wheel, level, slot);
+    struct ci_list *node;
+    while ((node = timers.next) != &timers) {
+        __builtin_prefetch(node->next);
+        ci_list_remove(node);
+        struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
+        if (timer->when <= now)
+            ci_list_push(&wheel->due, node);
+        else
+            place(wheel, timer);
+    }
+}
+
+/* Moves the wheel's time to `tick`, filing what lies on the way. */
+static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
+{
+    while (wheel->count) {
+        unsigned level = 0;
+        int slot = -1;
+        while (level < CI_WHEEL_LEVELS && (slot = first_slot(wheel, level)) < 0)
+            level++;
+        if (slot < 0)
+            break;
+        uint64_t above = wheel->tick >> ((level + 1) * DIGIT_BITS) << ((level + 1) * DIGIT_BITS);
+        uint64_t start = above | (uint64_t)(unsigned)slot << (level * DIGIT_BITS);
+        if (start > tick)
+            break;
+        if (start > wheel->tick)
+            wheel->tick = start;
+        bool waiting = level == 0 && start == tick && wheel->least[0][slot] > now;
+        if (waiting)
+            return; /* due within this very tick */
+        empty_slot(wheel, level, (unsigned)slot, now);
+        if (level == 0 && wheel->occupied[0] >> slot & 1)
+            return; /* some of this tick's were put back: they are due later within it */
+    }
+    if (tick > wheel->tick)
+        wheel->tick = tick;
+}
+
+size_t ci_wheel_fire(struct ci_wheel *wheel, coir_time now)
+{
+    if (wheel->count == 0) {
+        if (tick_of(now) > wheel->tick)
+            wheel->tick = tick_of(now);
+        return 0;
+    }
+    advance(wheel, tick_of(now), now);
+    size_t fired = 0;
+    struct ci_list *node;
+    while ((node = wheel->due.next) != &wheel->due) {
+        struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
+        ci_list_remove(node);
+        if (ci_unlikely(timer->when > now)) { /* postponed by a callback since it was found due */
+            place(wheel, timer);
+            continue;
+        }
+        wheel->count--;
+        fired++;
+        timer->fire(timer);
+    }
+    return fired;
+}

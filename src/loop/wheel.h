@@ -1,0 +1,67 @@
+/* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and restart are O(1).
+ *
+ * 1. A timer never fires before its `when`.
+ * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each slot keeps the least `when` that was
+ *    put into it, so a lone timer, however far, wakes its thread once.
+ * 3. Moving a started timer later is a store to `when` (ci_wheel_postpone): the slot it lies in looks again when it is due.
+ * 4. A timer is out of the wheel before it fires: it may be started again, or freed, from its own callback or another's.
+ * 5. Level l holds what differs from the wheel's time first in its l-th digit of 6 bits; so a slot is never both due and ahead.
+ */
+#ifndef CI_LOOP_WHEEL_H
+#define CI_LOOP_WHEEL_H
+
+#include "base/list.h"
+#include "coir/base.h"
+
+enum { CI_WHEEL_LEVELS = 8, CI_WHEEL_SLOTS = 64, CI_WHEEL_TICK_BITS = 10 };
+
+struct ci_timer {
+    struct ci_list link;
+    coir_time when;
+    void (*fire)(struct ci_timer *timer);
+};
+
+struct ci_wheel {
+    uint64_t tick;                      /* everything before this tick has fired */
+    uint64_t occupied[CI_WHEEL_LEVELS]; /* a bit a slot that may have timers */
+    struct ci_list slots[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS];
+    coir_time least[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS];
+    struct ci_list due; /* being fired */
+    size_t count;
+};
+
+void ci_wheel_init(struct ci_wheel *wheel, coir_time now);
+
+static inline void ci_timer_init(struct ci_timer *timer, void (*fire)(struct ci_timer *timer))
+{
+    ci_list_init(&timer->link);
+    timer->fire = fire;
+}
+
+static inline bool ci_timer_started(const struct ci_timer *timer)
+{
+    return timer->link.next != &timer->link;
+}
+
+/* The timer must not be started. A `when` that has passed fires at the next ci_wheel_fire. */
+void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when);
+void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer);
+
+/* Moves a started timer: later is a store, earlier a cancel and a start. */
+static inline void ci_wheel_move(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when)
+{
+    if (ci_likely(when >= timer->when)) {
+        timer->when = when;
+        return;
+    }
+    ci_wheel_cancel(wheel, timer);
+    ci_wheel_start(wheel, timer, when);
+}
+
+/* When to look again: never later than the next expiry, COIR_NEVER with no timer. */
+coir_time ci_wheel_next(struct ci_wheel *wheel);
+
+/* Fires what is due at `now`. How many fired. */
+size_t ci_wheel_fire(struct ci_wheel *wheel, coir_time now);
+
+#endif

@@ -1,0 +1,136 @@
+#include "sys/call.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* What a call is clamped to, as Linux does by itself: counts travel as 32 bits. */
+static size_t clamp(size_t len)
+{
+    return len < 0x7ffff000 ? len : 0x7ffff000;
+}
+
+static ssize_t answer(ssize_t rc)
+{
+    return rc < 0 ? -errno : rc;
+}
+
+ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
+{
+    return answer(recv(fd, buf, clamp(len), 0));
+}
+
+ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
+{
+    return answer(send(fd, buf, clamp(len), MSG_NOSIGNAL));
+}
+
+ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return answer(readv(fd, iov, iov_count));
+}
+
+ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iov_count};
+    return answer(sendmsg(fd, &message, MSG_NOSIGNAL));
+}
+
+ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len)
+{
+    return answer(read(fd, buf, clamp(len)));
+}
+
+ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
+{
+    return answer(write(fd, buf, clamp(len)));
+}
+
+int ci_sys_socket(int family)
+{
+    int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    return (int)answer(socket(family, type, 0));
+}
+
+int ci_sys_accept(coir_fd fd)
+{
+    return (int)answer(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len)
+{
+    return (int)answer(connect(fd, address, len));
+}
+
+static int set_flag(coir_fd fd, int level, int option)
+{
+    int on = 1;
+    return (int)answer(setsockopt(fd, level, option, &on, sizeof on));
+}
+
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only)
+{
+    int fd = ci_sys_socket(address->sa_family), rc;
+    if (fd < 0)
+        return fd;
+    if ((rc = set_flag(fd, SOL_SOCKET, SO_REUSEADDR)) < 0 || (reuse_port && (rc = set_flag(fd, SOL_SOCKET, SO_REUSEPORT)) < 0) ||
+        (ipv6_only && (rc = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY)) < 0) || (rc = (int)answer(bind(fd, address, len))) < 0 ||
+        (rc = (int)answer(listen(fd, backlog))) < 0) {
+        ci_sys_close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int ci_sys_shutdown_write(coir_fd fd)
+{
+    return (int)answer(shutdown(fd, SHUT_WR));
+}
+
+int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    socklen_t len = sizeof *ret_address;
+    int rc = peer ? getpeername(fd, (struct sockaddr *)ret_address, &len) : getsockname(fd, (struct sockaddr *)ret_address, &len);
+    if (rc < 0)
+        return -errno;
+    *ret_len = len;
+    return 0;
+}
+
+int ci_sys_socket_error(coir_fd fd)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        return -errno;
+    return -error;
+}
+
+int ci_sys_no_delay(coir_fd fd)
+{
+    return set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
+}
+
+void ci_sys_close(coir_fd fd)
+{
+    close(fd); /* on Linux the descriptor is gone whatever close answers, EINTR included */
+}
+
+int ci_sys_eventfd(void)
+{
+    return (int)answer(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+}
+
+void ci_sys_eventfd_add(coir_fd fd)
+{
+    uint64_t one = 1;
+    ssize_t ignored __attribute__((unused)) = write(fd, &one, sizeof one); /* EAGAIN: it is set already */
+}
+
+void ci_sys_eventfd_drain(coir_fd fd)
+{
+    uint64_t count;
+    ssize_t ignored __attribute__((unused)) = read(fd, &count, sizeof count);
+}

@@ -1,0 +1,33 @@
+/* System calls that answer with a negative errno. The only place that reads errno; nothing here switches stacks. */
+#ifndef CI_SYS_CALL_H
+#define CI_SYS_CALL_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "coir/base.h"
+
+ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);
+ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len);
+ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count);
+ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count);
+ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len);
+ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len);
+
+/* A non-blocking, close-on-exec descriptor. */
+int ci_sys_socket(int family);
+int ci_sys_accept(coir_fd fd);
+int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len);
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only);
+int ci_sys_shutdown_write(coir_fd fd);
+int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_sys_socket_error(coir_fd fd);
+int ci_sys_no_delay(coir_fd fd);
+void ci_sys_close(coir_fd fd);
+
+int ci_sys_eventfd(void);
+void ci_sys_eventfd_add(coir_fd fd);
+void ci_sys_eventfd_drain(coir_fd fd);
+
+#endif

@@ -1,0 +1,28 @@
+#include "sys/clock.h"
+
+#include <time.h>
+
+#include "base/atomic.h"
+
+coir_time ci_clock_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * COIR_S + ts.tv_nsec;
+}
+
+uint64_t ci_clock_ticks_in(coir_time duration)
+{
+    static double rate; /* ticks a nanosecond */
+    double known;
+    __atomic_load(&rate, &known, __ATOMIC_RELAXED);
+    if (known <= 0) {
+        coir_time start = ci_clock_now(), end;
+        uint64_t ticks = ci_clock_ticks();
+        while ((end = ci_clock_now()) - start < 100 * COIR_US)
+            continue;
+        known = (double)(ci_clock_ticks() - ticks) / (double)(end - start);
+        __atomic_store(&rate, &known, __ATOMIC_RELAXED);
+    }
+    return (uint64_t)(known * (double)duration);
+}

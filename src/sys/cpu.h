@@ -1,0 +1,11 @@
+/* The CPUs that this process may use. */
+#ifndef CI_SYS_CPU_H
+#define CI_SYS_CPU_H
+
+/* How many: what affinity allows, cut by the cgroup's quota (cpu.max), rounded up; at least 1. */
+unsigned ci_cpu_available(void);
+
+/* Ties the calling thread to the `index`-th (modulo) CPU of its affinity mask. 0 or -errno. */
+int ci_cpu_pin(unsigned index);
+
+#endif

@@ -1,0 +1,15 @@
+/* The bottom frame of every fiber: unwinding ends here. */
+        .text
+        .globl  ci_context_entry
+        .hidden ci_context_entry
+        .type   ci_context_entry, @function
+ci_context_entry:
+        .cfi_startproc
+        .cfi_undefined ra
+        mv      t0, s0
+        li      s0, 0
+        jalr    t0
+        ebreak
+        .cfi_endproc
+        .size   ci_context_entry, .-ci_context_entry
+        .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,12 @@
+/* SIGINT and SIGTERM for one runtime at a time, chained to the handlers that were there. */
+#ifndef CI_SYS_SIGNAL_H
+#define CI_SYS_SIGNAL_H
+
+/* Called inside the signal handler: only what is safe there. */
+typedef void ci_signal_fn(void *arg);
+
+/* A second signal while the first is being acted upon has its default effect: the program ends. */
+void ci_signal_watch(ci_signal_fn *fn, void *arg);
+void ci_signal_unwatch(void);
+
+#endif

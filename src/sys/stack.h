@@ -1,0 +1,56 @@
+/* Stacks for fibers: equal, aligned pieces of large mappings, guarded at their low end, recycled last-in-first-out by one thread.
+ *
+ * 1. A stack is named by its record: `record_size` bytes at its top that belong to the user, below which the frames grow.
+ * 2. Stacks are aligned to their size, so any address inside one leads to its bottom.
+ * 3. The tops are staggered by a few cache lines, or every fiber's hot words would share the same cache sets.
+ * 4. A record's bytes are zero when its stack is first taken, and whatever its last user left afterwards.
+ */
+#ifndef CI_SYS_STACK_H
+#define CI_SYS_STACK_H
+
+#include <stdbool.h>
+
+#include "base/memory.h"
+
+enum { CI_STACK_GUARD = 16 * 1024 };
+
+/* How the low end is guarded: by page-table markers (Linux 6.13), by mprotect (costs two mappings a stack), or by a pattern that is
+ * looked at when the stack comes back. */
+enum ci_stack_guard { CI_GUARD_MARKERS, CI_GUARD_MPROTECT, CI_GUARD_PATTERN };
+
+struct ci_stack_free {
+    struct ci_stack_free *next;
+};
+
+struct ci_stacks {
+    struct ci_stack_free *free; /* lies in the record of a free stack */
+    size_t live, cached;
+    size_t size, record_size;
+    char *fresh, *fresh_end; /* the part of the newest mapping that was never used */
+    struct ci_stack_mapping *mappings;
+    size_t mapping_count, mprotected;
+    enum ci_stack_guard guard;
+    const coir_allocator *allocator;
+    void (*on_fresh)(void *record), (*on_drop)(void *record); /* when a stack is used first, and when its mapping goes */
+};
+
+/* `size` is rounded up to a power of two. */
+void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size, size_t record_size);
+void ci_stacks_done(struct ci_stacks *stacks);
+
+/* The record of a stack, or NULL when memory is out. */
+void *ci_stacks_take(struct ci_stacks *stacks);
+void ci_stacks_give(struct ci_stacks *stacks, void *record);
+
+/* Gives the pages of cached stacks beyond the first `keep` back to the system. */
+void ci_stacks_trim(struct ci_stacks *stacks, size_t keep);
+
+static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *inside)
+{
+    return (void *)((uintptr_t)inside & ~(uintptr_t)(stacks->size - 1));
+}
+
+/* Whether `address` lies in the guard of the stack whose record is given. */
+bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address);
+
+#endif

@@ -1,0 +1,320 @@
+/* Fibers: stackful calls, parking, and the direct way from one fiber to the next.
+ *
+ * 1. A fiber that parks asks who is next and switches straight there when that is a fiber, or a call that wants one; everything else
+ *    is the worker's own stack's to run. In the simulator it always goes there, so that the seed decides who is next.
+ * 2. Whoever switches to a fiber has set worker->task, worker->fiber and the budget before.
+ * 3. A fiber that ends runs the next fresh call on its own stack, without a switch; else its stack goes back before it leaves.
+ *
+ *    (fresh) -- ci_fiber_new --> READY -- switch --> RUNNING -- ci_park --> PARKED -- ci_wake --> READY
+ *                                                       `---- fiber_main's end --> stack given back
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "task/task.h"
+
+CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
+
+static bool forked;
+
+static void after_fork_in_child(void)
+{
+    forked = true;
+    ci_worker_current = NULL;
+}
+
+__attribute__((constructor)) static void watch_for_fork(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+int ci_no_fiber(void)
+{
+    return forked ? -COIR_EFORKED : -ESRCH;
+}
+
+/* ---- entering ---- */
+
+static coir_future *fiber_poll(coir_future *back);
+
+const struct ci_future_kind ci_fiber_kind = {"running", fiber_poll, NULL};
+
+static void enter(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    worker->task = fiber->task;
+    worker->fiber = fiber;
+    worker->budget = (int32_t)worker->runtime->config.budget;
+    worker->resumes++;
+}
+
+/* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to. */
+static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    enter(worker, fiber);
+    ci_context_switch(&worker->context, &fiber->context);
+    coir_future *next = worker->handover;
+    worker->handover = NULL;
+    return next;
+}
+
+static coir_future *fiber_poll(coir_future *back)
+{
+    struct ci_fiber *fiber = ci_fiber_of(back);
+    fiber->task->strand.inner = back; /* it may have been a frame that is gone once the fiber runs */
+    return run_fiber(ci_worker_current, fiber);
+}
+
+static coir_future *call_poll(coir_future *future)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(future, struct ci_call, future));
+    if (ci_unlikely(!fiber)) {
+        future->result = -ENOMEM;
+        return future->caller;
+    }
+    return run_fiber(worker, fiber);
+}
+
+const struct ci_future_kind ci_call_kind = {"not started", call_poll, NULL};
+
+static void fiber_main(void);
+
+/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current task. */
+static void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
+{
+    fiber->back = (coir_future){&ci_fiber_kind, NULL, 0, 0};
+    fiber->task = worker->task;
+    fiber->call = call;
+    fiber->deferred = NULL;
+    fiber->generator = NULL;
+    fiber->before_park = NULL;
+    worker->task->strand.inner = &fiber->back; /* running: nothing to cancel */
+}
+
+struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
+{
+    struct ci_fiber *fiber = ci_stacks_take(&worker->stacks);
+    if (ci_unlikely(!fiber))
+        return NULL;
+    prepare(worker, fiber, call);
+    ci_context_init(&fiber->context, fiber_main, ci_stack_bottom(&worker->stacks, fiber), fiber);
+    return fiber;
+}
+
+/* ---- parking ---- */
+
+static struct ci_strand *pop_ready(struct ci_worker *worker)
+{
+    struct ci_strand *strand = worker->ready;
+    worker->ready = strand->next;
+    if (!worker->ready)
+        worker->ready_tail = &worker->ready;
+    return strand;
+}
+
+/* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */
+CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker)
+{
+    struct ci_strand *strand = worker->ready;
+    if (!strand || --worker->switches_left <= 0)
+        return NULL;
+    coir_future *inner = strand->inner;
+    struct ci_fiber *fiber;
+    if (ci_likely(inner->kind == &ci_fiber_kind)) {
+        fiber = ci_fiber_of(inner);
+    } else if (inner->kind == &ci_call_kind) {
+        struct ci_task *before = worker->task;
+        worker->task = ci_task_of(strand);
+        fiber = ci_fiber_new(worker, ci_container_of(inner, struct ci_call, future));
+        if (!fiber) {
+            worker->task = before;
+            return NULL;
+        }
+    } else {
+        return NULL;
+    }
+    pop_ready(worker);
+    enter(worker, fiber);
+    return fiber;
+}
+
+static CI_NOINLINE void call_before_park(struct ci_fiber *fiber)
+{
+    void (*fn)(void *arg) = fiber->before_park;
+    fiber->before_park = NULL;
+    fn(fiber->before_park_arg);
+}
+
+void ci_park(struct ci_worker *worker)
+{
+    struct ci_fiber *fiber = worker->fiber;
+    if (ci_unlikely(fiber->before_park != NULL))
+        call_before_park(fiber);
+    struct ci_fiber *next = next_fiber(worker);
+    if (ci_likely(next != NULL)) {
+        if (ci_likely(next != fiber))
+            ci_context_switch(&fiber->context, &next->context);
+        return;
+    }
+    worker->fiber = NULL;
+    ci_context_switch(&fiber->context, &worker->context);
+}
+
+int ci_await(struct ci_worker *worker, coir_future *future)
+{
+    coir_future *back = &worker->fiber->back, *next = future;
+    future->caller = back;
+    do
+        if ((next = next->kind->poll(next)) == back)
+            return future->result;
+    while (next);
+    ci_park(worker);
+    return future->result;
+}
+
+int coir_yield(void)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker->ready && --worker->switches_left > 0)
+        return 0;
+    worker->task->strand.inner = &fiber->back;
+    ci_ready(worker, &worker->task->strand);
+    ci_park(worker);
+    return worker->task->interrupt;
+}
+
+void ci_budget_yield(struct ci_worker *worker)
+{
+    worker->task->strand.inner = &worker->fiber->back;
+    ci_ready(worker, &worker->task->strand);
+    ci_park(worker);
+}
+
+int ci_refuse(struct ci_worker *worker)
+{
+    int error = worker->task->interrupt;
+    ci_spend(worker); /* a loop that ignores its errors still lets others run */
+    return error;
+}
+
+/* ---- ending ---- */
+
+static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    struct ci_block shield;
+    struct ci_deadline limit;
+    ci_block_enter(&shield, worker->task, CI_BLOCK_SHIELD);
+    coir_deadline_enter((coir_block *)(void *)&limit, coir_in(worker->runtime->config.defer_timeout));
+    while (fiber->deferred) {
+        coir_deferred *deferred = fiber->deferred;
+        fiber->deferred = deferred->next;
+        deferred->fn(deferred->arg);
+    }
+    coir_block_leave((coir_block *)(void *)&limit);
+    ci_block_leave(&shield);
+}
+
+/* The rest of a fiber's life after one call: it goes on with a fresh one, or it is gone. */
+static void leave(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    struct ci_context gone;
+#if CI_TSAN
+    gone = fiber->context;
+#endif
+    struct ci_fiber *next = worker->handover ? NULL : next_fiber(worker);
+    ci_stacks_give(&worker->stacks, fiber);
+    if (next)
+        ci_context_leave(&gone, &next->context);
+    worker->fiber = NULL;
+    ci_context_leave(&gone, &worker->context);
+}
+
+static bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    struct ci_strand *strand = worker->ready;
+    if (worker->handover || !strand || strand->inner->kind != &ci_call_kind || --worker->switches_left <= 0)
+        return false;
+    pop_ready(worker);
+    worker->task = ci_task_of(strand);
+    prepare(worker, fiber, ci_container_of(strand->inner, struct ci_call, future));
+    enter(worker, fiber);
+    return true;
+}
+
+static void fiber_main(void)
+{
+    ci_context_entered();
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = worker->fiber;
+    do {
+        struct ci_call *call = fiber->call;
+        int rc = call->fn(call->arg);
+        if (ci_unlikely(!ci_worker_current))
+            _exit(rc < 0); /* a child after fork(): the other fibers are its parent's */
+        if (ci_unlikely(fiber->deferred != NULL))
+            run_deferred(worker, fiber);
+        call->future.result = rc;
+        coir_future *caller = call->future.caller;
+        if (ci_likely(caller == &worker->task->end)) {
+            caller->result = rc;
+            caller->kind->poll(caller);
+        } else {
+            worker->handover = caller;
+        }
+    } while (reuse(worker, fiber));
+    leave(worker, fiber);
+    abort();
+}
+
+/* ---- what a fiber does about itself ---- */
+
+static struct ci_fiber *running(void)
+{
+    return ci_worker_current ? ci_worker_current->fiber : NULL;
+}
+
+int coir_interrupted(void)
+{
+    return running() ? ci_worker_current->task->interrupt : 0;
+}
+
+const char *coir_name(void)
+{
+    return running() ? ci_worker_current->task->name : NULL;
+}
+
+int coir_set_name(const char *name)
+{
+    if (!running())
+        return ci_no_fiber();
+    ci_worker_current->task->name = name;
+    return 0;
+}
+
+int coir_defer(coir_deferred *deferred, void (*fn)(void *arg), void *arg)
+{
+    struct ci_fiber *fiber = running();
+    if (!fiber)
+        return ci_no_fiber();
+    *deferred = (coir_deferred){fiber->deferred, fn, arg};
+    fiber->deferred = deferred;
+    return 0;
+}
+
+void coir_defer_disarm(coir_deferred *deferred)
+{
+    struct ci_fiber *fiber = running();
+    if (!fiber)
+        return;
+    for (coir_deferred **at = &fiber->deferred; *at; at = &(*at)->next)
+        if (*at == deferred) {
+            *at = deferred->next;
+            return;
+        }
+}

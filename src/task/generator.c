@@ -1,0 +1,112 @@
+/* Generators: a second stack inside one fiber. The task stays the same, so whatever the function awaits parks the whole chain, and the
+ * fiber's saved context is simply that of the stack it parked on.
+ *
+ *    FRESH -- next --> RUNNING -- yield --> SUSPENDED -- next --> RUNNING -- function returns --> ENDED
+ */
+#include "coir/generator.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "task/task.h"
+
+enum state { FRESH, RUNNING, SUSPENDED, ENDED };
+
+/* Lies at the top of its own stack, like a fiber. */
+struct coir_generator {
+    struct ci_stack_free free;
+    struct ci_context context; /* where a fiber has its own */
+    struct ci_context resumer;
+    struct ci_worker *worker;
+    coir_generator_fn *fn;
+    void *arg;
+    uint64_t value; /* on its way, in either direction */
+    int32_t result;
+    uint8_t state;
+    bool closing;
+};
+_Static_assert(sizeof(struct coir_generator) <= sizeof(struct ci_fiber), "a generator takes a fiber's place");
+_Static_assert(offsetof(struct coir_generator, context) == offsetof(struct ci_fiber, context), "and is attached like one");
+
+static void generator_main(void)
+{
+    ci_context_entered();
+    coir_generator *generator = ci_worker_current->fiber->generator;
+    generator->result = generator->fn(generator, generator->value, generator->arg);
+    generator->state = ENDED;
+    struct ci_context gone;
+#if CI_TSAN
+    gone = generator->context;
+#endif
+    ci_context_leave(&gone, &generator->resumer);
+}
+
+int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_generator)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->fiber)
+        return ci_no_fiber();
+    coir_generator *generator = ci_stacks_take(&worker->stacks);
+    if (!generator)
+        return -ENOMEM;
+    generator->worker = worker;
+    generator->fn = fn;
+    generator->arg = arg;
+    generator->result = 0;
+    generator->state = FRESH;
+    generator->closing = false;
+    ci_context_init(&generator->context, generator_main, ci_stack_bottom(&worker->stacks, generator), generator);
+    *ret_generator = generator;
+    return 0;
+}
+
+static void resume(coir_generator *generator)
+{
+    generator->state = RUNNING;
+    generator->worker->fiber->generator = generator;
+    ci_context_switch(&generator->resumer, &generator->context);
+}
+
+int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->fiber)
+        return ci_no_fiber();
+    if (generator->worker != worker)
+        return -EXDEV;
+    if (generator->state == RUNNING)
+        return -EBUSY;
+    if (generator->state == ENDED)
+        return generator->result;
+    generator->value = send;
+    resume(generator);
+    if (generator->state == ENDED)
+        return generator->result;
+    *ret_value = generator->value;
+    return 1;
+}
+
+int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *ret_sent)
+{
+    if (generator->closing)
+        return -ECANCELED;
+    generator->value = value;
+    generator->state = SUSPENDED;
+    ci_context_switch(&generator->context, &generator->resumer);
+    if (generator->closing)
+        return -ECANCELED;
+    if (ret_sent)
+        *ret_sent = generator->value;
+    return 0;
+}
+
+void coir_generator_free(coir_generator *generator)
+{
+    if (!generator)
+        return;
+    ci_check(generator->state != RUNNING && generator->worker == ci_worker_current);
+    generator->closing = true;
+    if (generator->state == SUSPENDED)
+        resume(generator);
+    ci_stacks_give(&generator->worker->stacks, generator);
+}

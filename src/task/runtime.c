@@ -1,0 +1,298 @@
+/* The runtime: its workers, its first task, its end.
+ *
+ * 1. It is finished when no root scope has a task: every other task lives in a scope of one of those.
+ * 2. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sys/cpu.h"
+#include "sys/signal.h"
+#include "task/task.h"
+
+enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024 };
+
+void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
+{
+    if (!runtime->config.log)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    runtime->config.log(runtime->config.log_context, level, line);
+}
+
+/* ---- configuration ---- */
+
+static int fill_in(coir_config *config, const coir_config *given)
+{
+    *config = (coir_config)COIR_CONFIG;
+    if (given) {
+        if (given->size < sizeof config->size || given->size > sizeof *config)
+            return -EINVAL;
+        memcpy(config, given, given->size);
+    }
+    if (!config->workers)
+        config->workers = ci_cpu_available();
+    if (!config->driver)
+        config->driver = "epoll";
+    if (!config->stack_size)
+        config->stack_size = STACK_SIZE;
+    if (!config->budget)
+        config->budget = BUDGET;
+    if (!config->defer_timeout)
+        config->defer_timeout = 5 * COIR_S;
+    if (!config->allocator)
+        config->allocator = &ci_system_allocator;
+    return config->workers <= WORKERS_MOST && config->budget <= INT32_MAX ? 0 : -EINVAL;
+}
+
+static int override_from_environment(coir_config *config)
+{
+    const char *workers = getenv("COIR_WORKERS"), *driver = getenv("COIR_DRIVER");
+    if (workers && *workers) {
+        char *end;
+        unsigned long count = strtoul(workers, &end, 10);
+        if (*end || count < 1 || count > WORKERS_MOST)
+            return -EINVAL;
+        config->workers = (unsigned)count;
+    }
+    if (driver && *driver)
+        config->driver = driver;
+    return 0;
+}
+
+/* ---- making and freeing ---- */
+
+static void free_runtime(coir_runtime *runtime)
+{
+    coir_allocator allocator = runtime->allocator;
+    bool delivered = true;
+    while (delivered) {
+        delivered = false;
+        for (int i = 0; i < runtime->worker_count; i++) {
+            delivered |= !ci_inbox_empty(&runtime->workers[i].loop.inbox);
+            ci_loop_receive(&runtime->workers[i].loop);
+        }
+    }
+    for (int i = 0; i < runtime->worker_count; i++)
+        ci_worker_done(&runtime->workers[i]);
+    pthread_mutex_destroy(&runtime->shared_lock);
+    ci_free(&allocator, runtime->workers, runtime->config.workers * sizeof *runtime->workers);
+    ci_free(&allocator, runtime, sizeof *runtime);
+}
+
+int ci_runtime_new(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+{
+    const coir_allocator *allocator = config->allocator;
+    coir_runtime *runtime = ci_alloc_zero(allocator, sizeof *runtime);
+    if (!runtime)
+        return -ENOMEM;
+    runtime->config = *config;
+    runtime->allocator = *allocator;
+    runtime->shared_tail = &runtime->shared;
+    pthread_mutex_init(&runtime->shared_lock, NULL);
+    int rc = 0;
+    if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))
+        rc = -ENOMEM;
+    while (rc == 0 && runtime->worker_count < (int)config->workers) {
+        struct ci_driver *driver;
+        rc = open(arg, runtime->worker_count, &runtime->allocator, &driver);
+        if (rc < 0)
+            break;
+        runtime->simulated = driver->kind->simulated;
+        ci_worker_init(&runtime->workers[runtime->worker_count], runtime, runtime->worker_count, driver);
+        runtime->worker_count++;
+    }
+    if (rc < 0) {
+        free_runtime(runtime);
+        return rc;
+    }
+    *ret_runtime = runtime;
+    return 0;
+}
+
+static int open_named_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+{
+    (void)worker;
+    return ci_driver_open(arg, allocator, ret_driver);
+}
+
+int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
+{
+    coir_config config;
+    int rc = fill_in(&config, given);
+    if (rc == 0)
+        rc = override_from_environment(&config);
+    if (rc == 0 && !ci_driver_known(config.driver))
+        rc = -EINVAL;
+    if (rc < 0)
+        return rc;
+    return ci_runtime_new(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+}
+
+void coir_runtime_free(coir_runtime *runtime)
+{
+    if (runtime)
+        free_runtime(runtime);
+}
+
+/* ---- running ---- */
+
+static void alert_all(coir_runtime *runtime)
+{
+    for (int i = 0; i < runtime->worker_count; i++)
+        ci_loop_alert(&runtime->workers[i].loop);
+}
+
+void coir_runtime_stop(coir_runtime *runtime)
+{
+    ci_store(&runtime->stop_requested, true);
+    alert_all(runtime);
+}
+
+void ci_runtime_root_live(coir_runtime *runtime, bool live)
+{
+    if (live) {
+        ci_fetch_add(&runtime->live_roots, 1);
+    } else if (ci_fetch_sub(&runtime->live_roots, 1) == 1) {
+        ci_store(&runtime->finished, true);
+        alert_all(runtime);
+    }
+}
+
+static void run_worker(struct ci_worker *worker)
+{
+    coir_runtime *runtime = worker->runtime;
+    if (runtime->config.pin_workers)
+        ci_cpu_pin((unsigned)worker->index);
+    if (runtime->config.report_overflow)
+        ci_overflow_watch(worker);
+    while (!ci_load(&runtime->finished) || worker->root.live)
+        ci_worker_turn(worker, COIR_NEVER);
+    if (runtime->config.report_overflow)
+        ci_overflow_unwatch(worker);
+}
+
+static void *worker_thread(void *arg)
+{
+    struct ci_worker *worker = arg;
+    ci_context_adopt_thread(&worker->context);
+    run_worker(worker);
+    return NULL;
+}
+
+/* Helper threads take no signals: those are the business of the thread that called us. */
+static int start_threads(coir_runtime *runtime, int *ret_started)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = 0, i = 1;
+    for (; rc == 0 && i < runtime->worker_count; i++)
+        rc = -pthread_create(&runtime->workers[i].thread, NULL, worker_thread, &runtime->workers[i]);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *ret_started = rc == 0 ? i : i - 1;
+    return rc;
+}
+
+int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
+{
+    struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
+    runtime->finished = runtime->stop_requested = false;
+    runtime->error = 0;
+    for (int i = 0; i < runtime->worker_count; i++) {
+        struct ci_worker *worker = &runtime->workers[i];
+        ci_scope_init(&worker->root, worker, false);
+        worker->root.root = true;
+        worker->was_stopped = false;
+    }
+    ci_worker_current = first;
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "main";
+    int rc = coir_go_with(NULL, &options, fn, arg);
+    ci_worker_current = before;
+    return rc;
+}
+
+int ci_runtime_result(coir_runtime *runtime)
+{
+    int interrupted = 0;
+    for (int i = 0; i < runtime->worker_count; i++) {
+        const struct ci_scope *root = &runtime->workers[i].root;
+        if (root->error)
+            return root->error;
+        if (root->cancelled)
+            interrupted = -ECANCELED;
+    }
+    return interrupted;
+}
+
+int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
+{
+    if (ci_worker_current)
+        return -EBUSY;
+    struct ci_worker *first = &runtime->workers[0];
+    ci_context_adopt_thread(&first->context);
+    int rc = ci_runtime_begin(runtime, fn, arg), started = 1;
+    if (rc == 0)
+        rc = start_threads(runtime, &started);
+    if (rc < 0)
+        coir_runtime_stop(runtime);
+    if (runtime->config.stop_signals)
+        ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
+    run_worker(first);
+    if (runtime->config.stop_signals)
+        ci_signal_unwatch();
+    for (int i = 1; i < started; i++)
+        pthread_join(runtime->workers[i].thread, NULL);
+    return rc < 0 ? rc : ci_runtime_result(runtime);
+}
+
+/* ---- looking at it ---- */
+
+coir_runtime *coir_runtime_current(void)
+{
+    return ci_worker_current ? ci_worker_current->runtime : NULL;
+}
+
+int coir_worker_count(const coir_runtime *runtime)
+{
+    return runtime->worker_count;
+}
+
+int coir_worker_index(void)
+{
+    return ci_worker_current ? ci_worker_current->index : -ESRCH;
+}
+
+int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
+{
+    if (index < 0 || index >= runtime->worker_count)
+        return -EINVAL;
+    return ci_loop_post(&runtime->workers[index].loop, &runtime->allocator, fn, arg);
+}
+
+void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters)
+{
+    coir_counters sum = {0};
+    for (int i = 0; i < runtime->worker_count; i++) {
+        const struct ci_worker *worker = &runtime->workers[i];
+        sum.tasks_started += ci_load_relaxed(&worker->tasks_started);
+        sum.tasks_live += ci_load_relaxed(&worker->tasks.live) + ci_load_relaxed(&worker->far_tasks.live);
+        sum.stacks_live += ci_load_relaxed(&worker->stacks.live);
+        sum.stacks_cached += ci_load_relaxed(&worker->stacks.cached);
+        sum.resumes += ci_load_relaxed(&worker->resumes);
+        sum.driver_waits += ci_load_relaxed(&worker->loop.waits);
+        sum.wakeups_sent += ci_load_relaxed(&worker->loop.wakeups);
+        sum.task_errors += ci_load_relaxed(&worker->task_errors);
+    }
+    *ret_counters = sum;
+}

@@ -1,0 +1,571 @@
+/* Scopes and the life of a task: spawn, end, join, cancel.
+ *
+ * 1. A scope's fields, its list of tasks and their results are its home worker's. A far task, which runs elsewhere, sends its end home.
+ * 2. The first error of a scope that does not serve cancels its tasks. A task that was asked to end and ends with -ECANCELED or -ETIME
+ *    did as it was asked: that is no error.
+ * 3. A far task's record is freed when both its end and the answer to a cancel message that was sent to it have come home.
+ *
+ *    SPAWNED -- first run --> RUNNING -- function returns --> ENDED -- scope took the result --> (freed)
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "task/task.h"
+
+static struct ci_handle *handle_of(coir_handle *handle)
+{
+    return (struct ci_handle *)(void *)handle;
+}
+
+/* ---- the end of a task ---- */
+
+static void free_task(struct ci_task *task)
+{
+    struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
+    struct ci_worker *home = task->far ? far->home : task->worker;
+    if (task->copied)
+        ci_pool_give(&home->copies, task->root.arg);
+    if (task->far)
+        ci_pool_give(&home->far_tasks, far);
+    else
+        ci_pool_give(&home->tasks, task);
+}
+
+static void give_result(struct ci_worker *worker, struct ci_handle *handle, int result)
+{
+    handle->task = NULL;
+    handle->result = result;
+    if (handle->waiter) {
+        struct ci_strand *waiter = handle->waiter;
+        handle->waiter = NULL;
+        handle->future.result = result;
+        ci_wake(worker, waiter, &handle->future);
+    }
+}
+
+static CI_COLD void report_error(struct ci_scope *scope, const struct ci_task *task, int error)
+{
+    coir_runtime *runtime = scope->home->runtime;
+    scope->errors++;
+    scope->home->task_errors++;
+    ci_log(runtime, COIR_LOG_DEBUG, "task %s ended with an error: %s", task->name ? task->name : "without a name", coir_strerror(error));
+}
+
+static void take_error(struct ci_scope *scope, const struct ci_task *task, int error)
+{
+    if ((error == -ECANCELED || error == -ETIME) && (task->cancelled || scope->cancelled))
+        return;
+    if (scope->serving) {
+        report_error(scope, task, error);
+        return;
+    }
+    if (scope->error)
+        return;
+    scope->error = error;
+    if (scope->root)
+        coir_runtime_stop(scope->home->runtime);
+    coir_scope_cancel((coir_scope *)(void *)scope);
+}
+
+struct scope_op {
+    coir_future future;
+    struct ci_strand *strand;
+};
+CI_FIBER_OP_FITS(struct scope_op);
+
+void ci_scope_task_ended(struct ci_task *task)
+{
+    struct ci_scope *scope = task->scope;
+    struct ci_worker *home = scope->home;
+    int result = task->end.result;
+    ci_list_remove(&task->sibling);
+    scope->live--;
+    if (ci_unlikely(result < 0))
+        take_error(scope, task, result);
+    if (task->handle)
+        give_result(home, task->handle, result);
+    if (ci_likely(!task->far) || !ci_container_of(task, struct ci_far_task, task)->awaits_answer)
+        free_task(task); /* else the answer frees it */
+    if (scope->live)
+        return;
+    if (scope->waiter) {
+        coir_future *waiter = scope->waiter;
+        scope->waiter = NULL;
+        ci_wake(home, ci_container_of(waiter, struct scope_op, future)->strand, waiter);
+    }
+    if (scope->root)
+        ci_runtime_root_live(home->runtime, false);
+}
+
+/* On the home worker: the end of a far task came. */
+static void far_end_came(struct ci_message *message)
+{
+    struct ci_task *task = ci_container_of((struct ci_strand *)(void *)message, struct ci_task, strand);
+    struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
+    far->awaits_answer = far->cancel_sent && !far->cancel_seen;
+    ci_scope_task_ended(task);
+}
+
+/* On the home worker: a task that had ended before the request to end it came sends the request back. */
+static void far_answer_came(struct ci_message *message)
+{
+    free_task(&ci_container_of(message, struct ci_far_task, cancel)->task);
+}
+
+static coir_future *end_poll(coir_future *future)
+{
+    struct ci_task *task = ci_container_of(future, struct ci_task, end);
+    struct ci_worker *worker = task->worker;
+    if (ci_unlikely(task->locals != NULL))
+        ci_local_drop(worker, task->locals);
+    if (ci_likely(!task->far)) {
+        ci_scope_task_ended(task);
+        return NULL;
+    }
+    struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
+    far->ended = true;
+    struct ci_message *message = (struct ci_message *)(void *)&task->strand; /* as large, and not queued any more */
+    message->deliver = far_end_came;
+    ci_loop_send(&far->home->loop, message);
+    return NULL;
+}
+_Static_assert(sizeof(struct ci_message) == sizeof(struct ci_strand), "a strand carries its task's last message");
+
+static const struct ci_future_kind end_kind = {"ended", end_poll, NULL};
+
+/* ---- spawn ---- */
+
+void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
+{
+    scope->block = (struct ci_block){0};
+    scope->home = home;
+    ci_list_init(&scope->tasks);
+    scope->live = 0;
+    scope->errors = 0;
+    scope->error = scope->interrupt = 0;
+    scope->serving = serving;
+    scope->cancelled = scope->root = false;
+    scope->waiter = NULL;
+}
+
+static int check_spawn(struct ci_worker *worker, const struct ci_scope *scope)
+{
+    if (!worker)
+        return ci_no_fiber();
+    if (!scope->home)
+        return -ESRCH;
+    if (scope->home != worker)
+        return -EXDEV;
+    return scope->cancelled ? -ECANCELED : 0;
+}
+
+static void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+{
+    task->end = (coir_future){&end_kind, NULL, 0, 0};
+    task->blocks = NULL;
+    task->interrupt = task->cancelled = 0;
+    task->worker = worker;
+    task->scope = scope;
+    task->handle = NULL;
+    task->name = NULL;
+    task->locals = NULL;
+    task->far = false;
+    task->copied = 0;
+    if (ci_unlikely(worker->task && worker->fiber && worker->task->locals))
+        task->locals = ci_local_inherit(worker->task->locals);
+    ci_list_push(&scope->tasks, &task->sibling);
+    if (scope->live++ == 0 && scope->root)
+        ci_runtime_root_live(worker->runtime, true);
+    worker->tasks_started++;
+}
+
+static struct ci_scope *scope_or_root(struct ci_worker *worker, coir_scope *scope)
+{
+    return scope ? ci_scope_of(scope) : &worker->root;
+}
+
+static CI_COLD int no_task(const struct ci_pool *pool)
+{
+    return pool->live_max && pool->live >= pool->live_max ? -EAGAIN : -ENOMEM;
+}
+
+static void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
+{
+    coir_future *root = ci_call_init(&task->root, fn, arg);
+    root->caller = &task->end;
+    task->strand.inner = root;
+}
+
+int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!worker))
+        return ci_no_fiber();
+    struct ci_scope *scope = scope_or_root(worker, scope_words);
+    if (ci_unlikely(scope->home != worker || scope->cancelled))
+        return check_spawn(worker, scope);
+    struct ci_task *task = ci_pool_take(&worker->tasks);
+    if (ci_unlikely(!task))
+        return no_task(&worker->tasks);
+    adopt(worker, scope, task);
+    set_root(task, fn, arg);
+    ci_ready(worker, &task->strand);
+    return 0;
+}
+
+int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, struct ci_task **ret_task)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_scope *scope = worker ? scope_or_root(worker, scope_words) : ci_scope_of(scope_words);
+    int rc = check_spawn(worker, scope);
+    if (rc < 0)
+        return rc;
+    struct ci_task *task = ci_pool_take(&worker->tasks);
+    if (!task)
+        return no_task(&worker->tasks);
+    adopt(worker, scope, task);
+    task->name = name;
+    root->caller = &task->end;
+    task->strand.inner = root;
+    ci_ready(worker, &task->strand);
+    *ret_task = task;
+    return 0;
+}
+
+/* On the worker where a far task is to run. */
+static void far_task_came(struct ci_message *message)
+{
+    struct ci_task *task = ci_container_of((struct ci_strand *)(void *)message, struct ci_task, strand);
+    task->strand.inner = &task->root.future; /* the message's second word lay there */
+    ci_ready(task->worker, &task->strand);
+}
+
+static void send_to(struct ci_worker *target, struct ci_task *task)
+{
+    task->worker = target;
+    struct ci_message *message = (struct ci_message *)(void *)&task->strand;
+    message->deliver = far_task_came;
+    ci_loop_send(&target->loop, message);
+}
+
+static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *except);
+
+static void share(coir_runtime *runtime, struct ci_worker *worker, struct ci_task *task)
+{
+    pthread_mutex_lock(&runtime->shared_lock);
+    task->worker = NULL;
+    task->strand.next = NULL;
+    *runtime->shared_tail = &task->strand;
+    runtime->shared_tail = &task->strand.next;
+    ci_store_relaxed(&runtime->shared_count, runtime->shared_count + 1);
+    pthread_mutex_unlock(&runtime->shared_lock);
+    wake_an_idle_worker(runtime, worker);
+}
+
+bool ci_runtime_take_shared(struct ci_worker *worker)
+{
+    coir_runtime *runtime = worker->runtime;
+    if (ci_load_relaxed(&runtime->shared_count) == 0)
+        return false;
+    pthread_mutex_lock(&runtime->shared_lock);
+    struct ci_strand *strand = runtime->shared;
+    if (strand) {
+        runtime->shared = strand->next;
+        if (!runtime->shared)
+            runtime->shared_tail = &runtime->shared;
+        ci_store_relaxed(&runtime->shared_count, runtime->shared_count - 1);
+        ci_task_of(strand)->worker = worker;
+    }
+    pthread_mutex_unlock(&runtime->shared_lock);
+    if (!strand)
+        return false;
+    struct ci_task *task = ci_task_of(strand);
+    task->interrupt = task->cancelled; /* it may have been cancelled while it lay there */
+    ci_ready(worker, strand);
+    return true;
+}
+
+/* One sleeping worker is enough: it looks for shared work before it sleeps again. The others are alerted without being woken, for one
+ * that is about to fall asleep has looked already. */
+static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *except)
+{
+    bool woken = false;
+    for (int i = 0; i < runtime->worker_count; i++) {
+        struct coir_loop *loop = &runtime->workers[i].loop;
+        if (&runtime->workers[i] == except)
+            continue;
+        if (woken || !ci_load_relaxed(&loop->asleep)) {
+            ci_store_relaxed(&loop->alert, true);
+        } else {
+            ci_loop_alert(loop);
+            woken = true;
+        }
+    }
+}
+
+static int check_options(const struct ci_worker *worker, const coir_go_options *options, const void *arg)
+{
+    if (options->size != sizeof *options || options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
+        return -EINVAL;
+    if (options->worker != COIR_HERE && options->worker != COIR_ANYWHERE &&
+        (options->worker < 0 || options->worker >= worker->runtime->worker_count))
+        return -EINVAL;
+    return 0;
+}
+
+static struct ci_task *take_record(struct ci_worker *worker, bool far)
+{
+    if (!far)
+        return ci_pool_take(&worker->tasks);
+    struct ci_far_task *record = ci_pool_take(&worker->far_tasks);
+    if (!record)
+        return NULL;
+    *record = (struct ci_far_task){.home = worker};
+    return &record->task;
+}
+
+int coir_go_with(coir_scope *scope_words, const coir_go_options *options, coir_task_fn *fn, void *arg)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_fiber();
+    struct ci_scope *scope = scope_or_root(worker, scope_words);
+    int rc = check_spawn(worker, scope);
+    if (rc == 0)
+        rc = check_options(worker, options, arg);
+    if (rc < 0)
+        return rc;
+    bool far = options->worker != COIR_HERE && options->worker != worker->index;
+    void *copy = arg;
+    if (options->copy_size) {
+        if (!(copy = ci_pool_take(&worker->copies)))
+            return -ENOMEM;
+        memcpy(copy, arg, options->copy_size);
+    }
+    struct ci_task *task = take_record(worker, far);
+    if (!task) {
+        if (copy != arg)
+            ci_pool_give(&worker->copies, copy);
+        return no_task(far ? &worker->far_tasks : &worker->tasks);
+    }
+    adopt(worker, scope, task);
+    task->far = far;
+    task->copied = (uint16_t)options->copy_size;
+    task->name = options->name;
+    if (options->handle) {
+        struct ci_handle *handle = task->handle = handle_of(options->handle);
+        *handle = (struct ci_handle){.task = task, .used = true};
+    }
+    set_root(task, fn, copy);
+    if (!far)
+        ci_ready(worker, &task->strand);
+    else if (options->worker == COIR_ANYWHERE)
+        share(worker->runtime, worker, task);
+    else
+        send_to(&worker->runtime->workers[options->worker], task);
+    return 0;
+}
+
+int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.worker = COIR_ANYWHERE;
+    return coir_go_with(scope, &options, fn, arg);
+}
+
+int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    if (index < 0)
+        return -EINVAL;
+    options.worker = index;
+    return coir_go_with(scope, &options, fn, arg);
+}
+
+/* ---- cancel ---- */
+
+/* On the worker where a far task runs or ran. */
+static void far_cancel_came(struct ci_message *message)
+{
+    struct ci_far_task *far = ci_container_of(message, struct ci_far_task, cancel);
+    if (far->ended) { /* its end is under way home and did not say that this was seen */
+        far->cancel.deliver = far_answer_came;
+        ci_loop_send(&far->home->loop, &far->cancel);
+        return;
+    }
+    far->cancel_seen = true;
+    ci_task_cancel(&far->task, far->reason);
+}
+
+static void cancel_far(struct ci_far_task *far, int reason)
+{
+    if (far->cancel_sent)
+        return;
+    coir_runtime *runtime = far->home->runtime;
+    pthread_mutex_lock(&runtime->shared_lock);
+    struct ci_worker *target = far->task.worker;
+    if (!target)
+        far->task.cancelled = reason; /* still shared: whoever takes it sees it */
+    pthread_mutex_unlock(&runtime->shared_lock);
+    if (!target)
+        return;
+    far->cancel_sent = true;
+    far->reason = reason;
+    far->cancel.deliver = far_cancel_came;
+    ci_loop_send(&target->loop, &far->cancel);
+}
+
+static void cancel_task(struct ci_task *task, int reason)
+{
+    if (task->far)
+        cancel_far(ci_container_of(task, struct ci_far_task, task), reason);
+    else
+        ci_task_cancel(task, reason);
+}
+
+static void cancel_all(struct ci_scope *scope, int reason)
+{
+    scope->cancelled = true;
+    ci_list_for_each(node, &scope->tasks)
+        cancel_task(ci_container_of(node, struct ci_task, sibling), reason);
+}
+
+void ci_scope_interrupt(struct ci_scope *scope, int reason)
+{
+    if (!scope->interrupt)
+        scope->interrupt = reason;
+    cancel_all(scope, reason);
+}
+
+void coir_scope_cancel(coir_scope *scope)
+{
+    if (ci_scope_of(scope)->home)
+        cancel_all(ci_scope_of(scope), -ECANCELED);
+}
+
+void coir_cancel(coir_handle *handle)
+{
+    if (handle_of(handle)->task)
+        cancel_task(handle_of(handle)->task, -ECANCELED);
+}
+
+/* ---- scopes of a task ---- */
+
+static coir_scope *open_scope(coir_scope *words, bool serving)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_scope *scope = ci_scope_of(words);
+    bool in_fiber = worker && worker->fiber;
+    ci_scope_init(scope, in_fiber ? worker : NULL, serving);
+    if (!in_fiber)
+        return words;
+    int inherited = worker->task->interrupt;
+    ci_block_enter(&scope->block, worker->task, CI_BLOCK_SCOPE);
+    if (ci_unlikely(inherited)) {
+        scope->interrupt = inherited;
+        scope->cancelled = true;
+    }
+    return words;
+}
+
+coir_scope *coir_scope_open(coir_scope *scope)
+{
+    return open_scope(scope, false);
+}
+
+coir_scope *coir_serving_scope_open(coir_scope *scope)
+{
+    return open_scope(scope, true);
+}
+
+/* Joining cannot be cancelled, so it has no cancel. */
+static const struct ci_future_kind scope_kind = {"the tasks of a scope", NULL, NULL};
+
+int coir_scope_wait(coir_scope *words)
+{
+    struct ci_scope *scope = ci_scope_of(words);
+    struct ci_worker *worker = ci_worker_current;
+    if (!scope->home || !worker || !worker->fiber)
+        return ci_no_fiber();
+    if (scope->home != worker)
+        return -EXDEV;
+    if (scope->live) {
+        struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
+        *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, &worker->task->strand};
+        scope->waiter = &op->future;
+        op->strand->inner = &op->future;
+        ci_park(worker);
+    }
+    return scope->error ? scope->error : scope->interrupt;
+}
+
+void coir_scope_close(coir_scope *words)
+{
+    struct ci_scope *scope = ci_scope_of(words);
+    if (!scope->home)
+        return;
+    if (scope->live)
+        coir_scope_cancel(words);
+    coir_scope_wait(words);
+    scope->home = NULL;
+    ci_block_leave(&scope->block);
+}
+
+size_t coir_scope_live(const coir_scope *scope)
+{
+    return ((const struct ci_scope *)(const void *)scope)->live;
+}
+
+uint64_t coir_scope_errors(const coir_scope *scope)
+{
+    return ((const struct ci_scope *)(const void *)scope)->errors;
+}
+
+/* ---- handles ---- */
+
+static bool join_cancel(coir_future *future, int reason)
+{
+    ci_container_of(future, struct ci_handle, future)->waiter = NULL;
+    future->result = reason;
+    return true;
+}
+
+static const struct ci_future_kind join_kind = {"a task", NULL, join_cancel};
+
+int coir_join(coir_handle *words)
+{
+    int rc = 0;
+    struct ci_handle *handle = handle_of(words);
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    if (!handle->used)
+        return -EINVAL;
+    if (!handle->task)
+        return handle->result;
+    if (handle->waiter)
+        return -EBUSY;
+    struct ci_worker *worker = ci_worker_current;
+    handle->future = (coir_future){&join_kind, &fiber->back, 0, 0};
+    handle->waiter = &worker->task->strand;
+    worker->task->strand.inner = &handle->future;
+    ci_park(worker);
+    return handle->future.result;
+}
+
+int coir_handle_ended(const coir_handle *words)
+{
+    const struct ci_handle *handle = (const struct ci_handle *)(const void *)words;
+    return handle->used && !handle->task;
+}
+
+void coir_handle_release(coir_handle *words)
+{
+    if (!words)
+        return;
+    struct ci_handle *handle = handle_of(words);
+    if (handle->task)
+        handle->task->handle = NULL;
+    handle->task = NULL;
+}

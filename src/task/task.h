@@ -1,0 +1,326 @@
+/* Tasks, fibers, scopes, workers and the runtime: their shapes. What they do is in the files of their names.
+ *
+ * 1. Only its worker touches a task, from its start to its end; before and after, only its scope's home worker does.
+ * 2. A task's record goes when its scope has taken its result; a fiber's stack goes before that, when its function has returned.
+ * 3. worker->task and worker->fiber say what runs now; fiber is NULL while the worker's own stack runs.
+ */
+#ifndef CI_TASK_TASK_H
+#define CI_TASK_TASK_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "base/pool.h"
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "coir/runtime.h"
+#include "coir/scope.h"
+#include "loop/loop.h"
+#include "sys/context.h"
+#include "sys/stack.h"
+#include "task/waiter.h"
+
+/* ---- blocks: what a task is inside of, innermost first ---- */
+
+enum ci_block_kind { CI_BLOCK_DEADLINE = 1, CI_BLOCK_SHIELD, CI_BLOCK_SCOPE };
+
+struct ci_block {
+    struct ci_block *outer;
+    struct ci_task *task; /* NULL: entered outside of a fiber, does nothing */
+    uint8_t kind;
+    bool expired; /* a deadline that has passed */
+};
+
+struct ci_deadline {
+    struct ci_block block;
+    struct ci_timer timer;
+};
+_Static_assert(sizeof(struct ci_deadline) <= sizeof(uint64_t) * 12, "coir_block is too small");
+
+/* ---- stackful calls: a future that runs a function on a stack of its own ---- */
+
+struct ci_call {
+    coir_future future;
+    coir_task_fn *fn;
+    void *arg;
+};
+
+extern const struct ci_future_kind ci_call_kind;
+
+/* A call to be awaited by a stackless frame, or the root of a fiber's task. */
+static inline coir_future *ci_call_init(struct ci_call *call, coir_task_fn *fn, void *arg)
+{
+    *call = (struct ci_call){{&ci_call_kind, NULL, 0, 0}, fn, arg};
+    return &call->future;
+}
+
+/* ---- tasks ---- */
+
+struct ci_task {
+    struct ci_strand strand;
+    coir_future end; /* what the task's root returns to */
+    struct ci_block *blocks;
+    int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
+    int32_t cancelled; /* why the task was asked to end, or 0 */
+    struct ci_call root;
+    struct ci_worker *worker;
+    struct ci_scope *scope;
+    struct ci_list sibling;
+    struct ci_handle *handle;
+    const char *name;
+    struct ci_local *locals;
+    bool far;         /* a struct ci_far_task */
+    uint16_t copied;  /* bytes of the argument that were copied at spawn */
+};
+
+/* A task whose scope lives on another worker, or may. */
+struct ci_far_task {
+    struct ci_task task;
+    struct ci_worker *home;
+    struct ci_message cancel;
+    bool cancel_sent;   /* the home worker's */
+    bool cancel_seen;   /* the running worker's, until it has sent the end */
+    bool ended;         /* the running worker's */
+    bool awaits_answer; /* the home worker's: the end has come, the cancel message is still under way */
+    int32_t reason;
+};
+
+struct ci_handle {
+    coir_future future; /* of the one who joins */
+    struct ci_strand *waiter;
+    struct ci_task *task; /* NULL: ended, or never used */
+    int32_t result;
+    bool used;
+};
+_Static_assert(sizeof(struct ci_handle) <= sizeof(coir_handle), "coir_handle is too small");
+
+struct ci_local {
+    struct ci_local *next;
+    const void *key;
+    void *value;
+    uint32_t refs;
+
+};
+
+/* ---- fibers ---- */
+
+enum { CI_FIBER_OP_WORDS = 18 };
+
+struct ci_fiber {
+    struct ci_stack_free free; /* the stack cache's */
+    struct ci_context context; /* these two also begin a generator */
+    coir_future back;          /* what the fiber's calls return to */
+    struct ci_task *task;
+    struct ci_call *call; /* the stackful call that it runs */
+    coir_deferred *deferred;
+    struct coir_generator *generator; /* the one that it last resumed */
+    void (*before_park)(void *arg);   /* called once, before it next parks */
+    void *before_park_arg;
+    uint64_t op[CI_FIBER_OP_WORDS]; /* the future of the straight-line call in progress */
+};
+
+extern const struct ci_future_kind ci_fiber_kind;
+
+/* The place for that future; each type is checked where it is defined. */
+#define CI_FIBER_OP(fiber, type) ((type *)(void *)(fiber)->op)
+#define CI_FIBER_OP_FITS(type) _Static_assert(sizeof(type) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), #type " does not fit")
+
+static inline struct ci_fiber *ci_fiber_of(coir_future *back)
+{
+    return ci_container_of(back, struct ci_fiber, back);
+}
+
+static inline struct ci_task *ci_task_of(struct ci_strand *strand)
+{
+    return ci_container_of(strand, struct ci_task, strand);
+}
+
+/* ---- scopes ---- */
+
+struct ci_scope {
+    struct ci_block block;
+    struct ci_worker *home; /* NULL: not open */
+    struct ci_list tasks;
+    size_t live;
+    uint64_t errors;
+    int32_t error;     /* the first one */
+    int32_t interrupt; /* why everything in it was asked to end, when that came from outside */
+    bool serving, cancelled, root;
+    coir_future *waiter;
+};
+_Static_assert(sizeof(struct ci_scope) <= sizeof(coir_scope), "coir_scope is too small");
+
+static inline struct ci_scope *ci_scope_of(coir_scope *scope)
+{
+    return (struct ci_scope *)(void *)scope;
+}
+
+void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving);
+
+/* Asks every task of the scope to end, because what is around it was: -ECANCELED or -ETIME. */
+void ci_scope_interrupt(struct ci_scope *scope, int reason);
+
+/* The end of a task, on the scope's home worker. */
+void ci_scope_task_ended(struct ci_task *task);
+
+/* Starts a task whose root is a future of its own: no stack. The future must live until the task ends. */
+int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task);
+
+/* ---- interruption ---- */
+
+/* Asks a task of the calling worker to end. */
+void ci_task_cancel(struct ci_task *task, int reason);
+
+/* The task's blocks or its cancellation changed: what its calls return from now on. Withdraws what it waits for, if that is called for. */
+void ci_task_update_interrupt(struct ci_task *task);
+
+void ci_block_enter(struct ci_block *block, struct ci_task *task, enum ci_block_kind kind);
+void ci_block_leave(struct ci_block *block);
+
+/* ---- workers ---- */
+
+struct ci_worker {
+    struct coir_loop loop;
+
+    /* the scheduler's */
+    CI_CACHE_ALIGNED struct ci_strand *ready;
+    struct ci_strand **ready_tail;
+    struct ci_task *task;
+    struct ci_fiber *fiber;
+    int32_t budget;        /* operations that the running fiber may still finish without parking */
+    int32_t switches_left; /* before the loop looks at the clock */
+    coir_future *handover; /* what a fiber that ended leaves for the worker's own stack to go on with */
+    struct ci_context context;
+    uint64_t polled_at; /* ticks of the processor's clock */
+    uint64_t resumes;
+
+    /* pools */
+    struct ci_stacks stacks;
+    struct ci_pool tasks, far_tasks, locals, copies;
+
+    struct ci_scope root; /* tasks without another scope */
+    bool was_stopped;
+    uint64_t tasks_started, task_errors;
+    struct coir_runtime *runtime;
+    int index;
+    pthread_t thread;
+    void *signal_stack;
+    struct ci_worker_extension *extensions; /* what upper layers keep per worker */
+};
+
+extern CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
+
+/* What an upper layer keeps per worker: found by key, freed with the worker. */
+struct ci_worker_extension {
+    struct ci_worker_extension *next;
+    const void *key;
+    void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
+};
+
+struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
+void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension);
+
+int ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
+void ci_worker_done(struct ci_worker *worker);
+
+/* One turn as the calling thread's worker; waits until `deadline` at most. */
+void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
+
+/* A fiber about to run `call`, on a stack of its own; NULL when memory is out. */
+struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
+
+/* Slow paths of the inline functions in waiter.h. */
+CI_COLD int ci_no_fiber(void);
+CI_COLD int ci_refuse(struct ci_worker *worker);
+void ci_budget_yield(struct ci_worker *worker);
+
+/* ---- task-locals ---- */
+
+struct ci_local *ci_local_inherit(struct ci_local *locals);
+void ci_local_drop(struct ci_worker *worker, struct ci_local *locals);
+
+/* ---- the runtime ---- */
+
+struct coir_runtime {
+    coir_config config; /* defaults filled in */
+    coir_allocator allocator;
+    int worker_count;
+    struct ci_worker *workers;
+    int32_t live_roots;  /* workers whose root scope has tasks */
+    bool stop_requested; /* cancel everything */
+    bool finished;       /* no task is left */
+    int32_t error;       /* the first of a root scope */
+    bool simulated;
+
+    pthread_mutex_t shared_lock; /* guards `shared` and who runs its tasks */
+    struct ci_strand *shared;    /* tasks that any worker may take, oldest first */
+    struct ci_strand **shared_tail;
+    int32_t shared_count;
+};
+
+/* Makes the runtime on drivers of `open`'s making. The environment is not asked. */
+typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
+int ci_runtime_new(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
+
+/* Starts the first task; afterwards the workers' turns are run until `finished`. */
+int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
+int ci_runtime_result(coir_runtime *runtime);
+
+/* Called as root scopes get their first task and lose their last. */
+void ci_runtime_root_live(coir_runtime *runtime, bool live);
+
+/* Takes a task that any worker may run, if there is one. */
+bool ci_runtime_take_shared(struct ci_worker *worker);
+
+void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...) COIR_PRINTF(3, 4);
+
+/* Installs the report of overflowed stacks for the calling worker's thread. */
+int ci_overflow_watch(struct ci_worker *worker);
+void ci_overflow_unwatch(struct ci_worker *worker);
+
+/* ---- waiting: the verbs of waiter.h ---- */
+
+/* Puts a strand at the end of the run queue. */
+static inline void ci_ready(struct ci_worker *worker, struct ci_strand *strand)
+{
+    strand->next = NULL;
+    *worker->ready_tail = strand;
+    worker->ready_tail = &strand->next;
+}
+
+/* Queues a suspended strand whose leaf has its result. Only on the strand's worker. */
+static inline void ci_wake(struct ci_worker *worker, struct ci_strand *strand, coir_future *leaf)
+{
+    strand->inner = leaf->caller;
+    ci_ready(worker, strand);
+}
+
+/* In a fiber: goes on with other work until `future`, which has suspended with the fiber as its caller, is woken. */
+void ci_park(struct ci_worker *worker);
+
+/* In a fiber: polls `future`, parks until it is complete, and gives its result. */
+int ci_await(struct ci_worker *worker, coir_future *future);
+
+/* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
+static inline struct ci_fiber *ci_fiber_enter(int *ret_error)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!worker || !worker->fiber)) {
+        *ret_error = ci_no_fiber();
+        return NULL;
+    }
+    if (ci_unlikely(worker->task->interrupt)) {
+        *ret_error = ci_refuse(worker);
+        return NULL;
+    }
+    return worker->fiber;
+}
+
+/* What an operation that finished without parking does last: pays for it, and yields when it has had its share. */
+static inline void ci_spend(struct ci_worker *worker)
+{
+    if (ci_unlikely(--worker->budget <= 0))
+        ci_budget_yield(worker);
+}
+
+#endif

@@ -1,0 +1,153 @@
+/* A worker: a loop and a run queue. Its turn is a step function: called by its thread, or by the simulator in seeded order.
+ *
+ * 1. Between two polls of the driver it runs about 61 switches, then looks at the processor's clock, and polls once some 20 us have
+ *    passed: I/O is served at bounded intervals even when the run queue never empties.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "sys/clock.h"
+#include "task/task.h"
+
+enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
+
+static uint64_t poll_interval_ticks;
+
+/* In the simulator any of the first few may be next: the seed says which. */
+static void choose_next(struct ci_worker *worker)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    struct ci_strand *choices[SIMULATED_CHOICES], *strand = worker->ready;
+    unsigned count = 0;
+    for (; strand && count < SIMULATED_CHOICES; strand = strand->next)
+        choices[count++] = strand;
+    unsigned chosen = count > 1 ? (unsigned)(driver->kind->random(driver) % count) : 0;
+    if (chosen == 0)
+        return;
+    choices[chosen - 1]->next = choices[chosen]->next;
+    if (!choices[chosen]->next)
+        worker->ready_tail = &choices[chosen - 1]->next;
+    choices[chosen]->next = worker->ready;
+    worker->ready = choices[chosen];
+}
+
+static void run_strand(struct ci_worker *worker, struct ci_strand *strand)
+{
+    worker->task = ci_task_of(strand);
+    coir_future *next = strand->inner;
+    do
+        next = next->kind->poll(next);
+    while (next);
+}
+
+static void look_up(struct ci_worker *worker)
+{
+    ci_store_relaxed(&worker->loop.alert, false);
+    ci_fence(); /* what the alert is about was stored before it */
+    if (ci_load_relaxed(&worker->runtime->stop_requested) && !worker->was_stopped) {
+        worker->was_stopped = true;
+        coir_scope_cancel((coir_scope *)(void *)&worker->root);
+    }
+}
+
+static bool run_ready(struct coir_loop *loop)
+{
+    struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
+    bool simulated = worker->runtime->simulated;
+    if (ci_unlikely(ci_load_relaxed(&loop->alert)))
+        look_up(worker);
+    if (!worker->ready && !ci_runtime_take_shared(worker))
+        return false;
+    worker->switches_left = simulated ? 0 : SWITCHES_PER_LOOK;
+    while (worker->ready) {
+        if (ci_unlikely(simulated))
+            choose_next(worker);
+        struct ci_strand *strand = worker->ready;
+        worker->ready = strand->next;
+        if (!worker->ready)
+            worker->ready_tail = &worker->ready;
+        run_strand(worker, strand);
+        if (--worker->switches_left > 0)
+            continue;
+        uint64_t ticks = ci_clock_ticks();
+        if (simulated || ticks - worker->polled_at > poll_interval_ticks) {
+            worker->polled_at = ticks;
+            break;
+        }
+        worker->switches_left = SWITCHES_PER_LOOK;
+    }
+    worker->fiber = NULL;
+    return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
+}
+
+void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
+{
+    struct ci_worker *before = ci_worker_current;
+    ci_worker_current = worker;
+    ci_loop_turn(&worker->loop, deadline);
+    ci_worker_current = before;
+}
+
+static void attach_context(void *record)
+{
+    ci_context_attach(&((struct ci_fiber *)record)->context);
+}
+
+static void detach_context(void *record)
+{
+    ci_context_detach(&((struct ci_fiber *)record)->context);
+}
+
+int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
+{
+    const coir_allocator *allocator = &runtime->allocator;
+    poll_interval_ticks = ci_clock_ticks_in(20 * COIR_US);
+    ci_loop_init(&worker->loop, driver, allocator);
+    worker->loop.run_ready = run_ready;
+    worker->ready = NULL;
+    worker->ready_tail = &worker->ready;
+    worker->runtime = runtime;
+    worker->index = index;
+    ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
+    if (CI_TSAN) {
+        worker->stacks.on_fresh = attach_context;
+        worker->stacks.on_drop = detach_context;
+    }
+    ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
+    ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
+    ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
+    ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
+    ci_scope_init(&worker->root, worker, false);
+    worker->root.root = true;
+    return 0;
+}
+
+/* The loop's inbox has been emptied, and those of all workers that could have sent to it. */
+void ci_worker_done(struct ci_worker *worker)
+{
+    while (worker->extensions) {
+        struct ci_worker_extension *extension = worker->extensions;
+        worker->extensions = extension->next;
+        extension->free(extension, &worker->runtime->allocator);
+    }
+    ci_loop_done(&worker->loop);
+    ci_stacks_done(&worker->stacks);
+    ci_pool_done(&worker->tasks);
+    ci_pool_done(&worker->far_tasks);
+    ci_pool_done(&worker->locals);
+    ci_pool_done(&worker->copies);
+}
+
+struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key)
+{
+    struct ci_worker_extension *extension = worker->extensions;
+    while (extension && extension->key != key)
+        extension = extension->next;
+    return extension;
+}
+
+void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension)
+{
+    extension->next = worker->extensions;
+    worker->extensions = extension;
+}
