@@ -4,8 +4,8 @@
  *    memory that it points at; it completes exactly once.
  * 2. start answers true when the operation completed at once: `result` is set and `done` is not called.
  * 3. Otherwise `done` is called later, from inside wait, close or forget, never from inside start or cancel.
- * 4. cancel is a request. True: withdrawn, `result` is -ECANCELED and `done` will not be called. False: `done` will be called, with
- *    -ECANCELED or with the real result if that came first.
+ * 4. cancel is a request, which may be made again. True: withdrawn, `result` is -ECANCELED and `done` will not be called. False: `done`
+ *    will be called, with -ECANCELED or with the real result if that came first.
  * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always withdraws it.
  * 6. wake makes the wait in progress, or the next one, return. It is the only function here that other threads may call.
  * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget it before.
@@ -38,7 +38,8 @@ struct ci_op {
     coir_fd fd;
     uint8_t kind;
     bool pending;
-    uint16_t events; /* enum coir_events */
+    bool no_wait;   /* -EAGAIN instead of waiting */
+    uint8_t events; /* enum coir_events */
     int32_t result;
     int32_t count;
     union {

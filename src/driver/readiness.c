@@ -200,6 +200,8 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     } else if (slot->ready & wanted_by(op) && attempt(slot, op)) {
         return true;
     }
+    if (op->no_wait)
+        return fail(op, -EAGAIN);
     int rc = slot->registered ? 0 : register_ours(readiness, slot, op->fd);
     if (rc < 0)
         return fail(op, rc);

@@ -13,7 +13,7 @@ int coir_wait_fd(coir_fd fd, int events)
     if (!fiber)
         return rc;
     struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
-    op->io = (struct ci_op){.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint16_t)(events & (COIR_READ | COIR_WRITE))};
+    op->io = (struct ci_op){.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
     return ci_io_run(ci_worker_current, op);
 }
 

@@ -133,6 +133,10 @@ static bool start(coir_stream *stream, struct ci_op *op)
             look_again(end->peer);
         return true;
     }
+    if (op->no_wait) {
+        op->result = -EAGAIN;
+        return true;
+    }
     op->pending = true;
     op->next = end->ops;
     end->ops = op;

@@ -30,6 +30,8 @@ static void on_done(struct ci_op *io)
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
     leave_place(op);
     op->future.result = io->result;
+    if (ci_unlikely(io->result == -ECANCELED && ci_task_of(op->strand)->interrupt))
+        op->future.result = ci_task_of(op->strand)->interrupt; /* the driver's answer to our cancel: say what it was for */
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
@@ -133,7 +135,7 @@ coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int e
     *op = (struct ci_io_op){
         .future = {&io_kind, NULL, 0, 0},
         .stream = stream,
-        .io = {.done = on_done, .fd = stream->fd, .kind = CI_OP_POLL, .events = (uint16_t)events},
+        .io = {.done = on_done, .fd = stream->fd, .kind = CI_OP_POLL, .events = (uint8_t)events},
     };
     return &op->future;
 }
@@ -162,7 +164,7 @@ ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
 
 int coir_stream_wait(coir_stream *stream, int events)
 {
-    return (int)run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_POLL, .events = (uint16_t)events});
+    return (int)run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_POLL, .events = (uint8_t)events});
 }
 
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
@@ -207,7 +209,6 @@ int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
     return 0;
 }
 
-/* Starts an operation and takes it back when it does not complete at once. */
 static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -220,10 +221,9 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op)
     }
     if (*place_of(stream, op))
         return -EBUSY;
-    op->done = on_done;
-    if (stream->kind->start(stream, op))
-        return op->result;
-    return stream->kind->cancel(stream, op) ? -EAGAIN : op->result;
+    op->no_wait = true;
+    stream->kind->start(stream, op);
+    return op->result;
 }
 
 ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)

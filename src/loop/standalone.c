@@ -95,7 +95,7 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
 {
     struct watch *watch = watch_of(watch_words);
     *watch = (struct watch){
-        .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint16_t)(events & (COIR_READ | COIR_WRITE))},
+        .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
         .fn = fn,
         .arg = arg,
     };

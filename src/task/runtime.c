@@ -89,7 +89,7 @@ static void free_runtime(coir_runtime *runtime)
     ci_free(&allocator, runtime, sizeof *runtime);
 }
 
-int ci_runtime_new(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {
     const coir_allocator *allocator = config->allocator;
     coir_runtime *runtime = ci_alloc_zero(allocator, sizeof *runtime);
@@ -135,7 +135,15 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
         rc = -EINVAL;
     if (rc < 0)
         return rc;
-    return ci_runtime_new(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+    return make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+}
+
+int ci_runtime_new_simulated(unsigned workers, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+{
+    coir_config given = COIR_CONFIG, config;
+    given.workers = workers;
+    int rc = fill_in(&config, &given);
+    return rc < 0 ? rc : make_runtime(&config, open, arg, ret_runtime);
 }
 
 void coir_runtime_free(coir_runtime *runtime)

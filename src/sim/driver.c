@@ -1,0 +1,176 @@
+/* The driver of a simulated worker: operations complete in the world, and are reported in the worker's own turn. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/world.h"
+
+static struct ci_sim_driver *self(struct ci_driver *driver)
+{
+    return ci_container_of(driver, struct ci_sim_driver, base);
+}
+
+void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result)
+{
+    op->result = result;
+    op->next = NULL;
+    *driver->completed_tail = op;
+    driver->completed_tail = &op->next;
+}
+
+bool ci_sim_driver_busy(const struct ci_driver *driver)
+{
+    const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
+    return sim->completed || sim->woken;
+}
+
+static bool start(struct ci_driver *driver, struct ci_op *op)
+{
+    if (op->kind >= CI_OP_FOREIGN) {
+        op->result = -EOPNOTSUPP; /* the descriptors of the real world do not exist here */
+        return true;
+    }
+    return ci_socket_start(self(driver), op);
+}
+
+static bool cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    return ci_socket_cancel(self(driver), op);
+}
+
+static void report(struct ci_op *op)
+{
+    op->pending = false;
+    op->done(op);
+}
+
+/* Never sleeps: the scheduler of the world calls it when there is something to do. */
+static void wait_ops(struct ci_driver *driver, coir_time deadline)
+{
+    (void)deadline;
+    struct ci_sim_driver *sim = self(driver);
+    sim->woken = false;
+    while (sim->completed) {
+        struct ci_op *op = sim->completed;
+        sim->completed = op->next;
+        if (!sim->completed)
+            sim->completed_tail = &sim->completed;
+        report(op);
+    }
+}
+
+/* What is complete but not reported is reported before the descriptor goes. */
+static void report_all_of(struct ci_sim_driver *sim, coir_fd fd)
+{
+    for (struct ci_op **at = &sim->completed; *at;) {
+        struct ci_op *op = *at;
+        if (op->fd != fd) {
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        if (!*at)
+            sim->completed_tail = at;
+        report(op);
+    }
+}
+
+static void wake(struct ci_driver *driver)
+{
+    self(driver)->woken = true;
+}
+
+static coir_time now(struct ci_driver *driver)
+{
+    return self(driver)->world->now;
+}
+
+static uint64_t random_number(struct ci_driver *driver)
+{
+    return ci_random_next(&self(driver)->world->random);
+}
+
+static int open_socket(struct ci_driver *driver, int family)
+{
+    (void)family;
+    return ci_socket_open(self(driver)->world, self(driver)->place);
+}
+
+static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
+{
+    return ci_socket_listen(self(driver)->world, self(driver)->place, listen);
+}
+
+static int shutdown_write(struct ci_driver *driver, coir_fd fd)
+{
+    return ci_socket_shutdown_write(self(driver)->world, fd);
+}
+
+static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
+}
+
+static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (strcmp(host, "localhost") != 0) {
+        const struct ci_place *place = self(driver)->world->places;
+        while (place && strcmp(place->name, host) != 0)
+            place = place->next;
+        if (!place)
+            return -COIR_ENAME;
+        found.sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number);
+    }
+    memcpy(ret_address, &found, sizeof found);
+    *ret_len = sizeof found;
+    return 0;
+}
+
+static void forget(struct ci_driver *driver, coir_fd fd)
+{
+    ci_socket_forget(self(driver)->world, self(driver), fd);
+    report_all_of(self(driver), fd);
+}
+
+static void close_fd(struct ci_driver *driver, coir_fd fd)
+{
+    forget(driver, fd);
+    ci_socket_close(self(driver)->world, fd);
+}
+
+static void free_driver(struct ci_driver *driver)
+{
+    free(self(driver));
+}
+
+static const struct ci_driver_kind sim_kind = {
+    .name = "sim",
+    .simulated = true,
+    .start = start,
+    .cancel = cancel,
+    .wait = wait_ops,
+    .wake = wake,
+    .now = now,
+    .random = random_number,
+    .socket = open_socket,
+    .listen = open_listener,
+    .shutdown_write = shutdown_write,
+    .address = address,
+    .resolve = resolve,
+    .close = close_fd,
+    .forget = forget,
+    .free = free_driver,
+};
+
+int ci_sim_driver_open(struct ci_world *world, struct ci_place *place, struct ci_driver **ret_driver)
+{
+    struct ci_sim_driver *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return -ENOMEM;
+    *sim = (struct ci_sim_driver){.base.kind = &sim_kind, .world = world, .place = place};
+    sim->completed_tail = &sim->completed;
+    *ret_driver = &sim->base;
+    return 0;
+}

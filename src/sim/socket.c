@@ -1,0 +1,607 @@
+/* Simulated stream sockets: what TCP promises, at its worst.
+ *
+ * 1. A direction's bytes arrive in order; each segment suffers the link's delays on its own, but never overtakes.
+ * 2. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
+ * 3. Closing with unread data, and data that reaches a closed end, reset the connection, as Linux does.
+ * 4. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
+ *    program sees completions that race with its own cancels. A cancelled operation is withdrawn or completes later, as the seed says.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/world.h"
+
+enum { WINDOW = 64 * 1024, SYN_TRIES = 3 };
+static const coir_time retransmission = 200 * COIR_MS, syn_retry = 1 * COIR_S;
+
+enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET };
+
+struct segment {
+    struct segment *next;
+    size_t start, len;
+    char data[];
+};
+
+struct pending {
+    struct pending *next;
+    struct ci_op *op;
+    struct ci_sim_driver *driver;
+};
+
+struct ci_socket {
+    coir_fd fd;
+    uint64_t serial;
+    struct ci_place *place;
+    enum state state;
+    int error; /* to be reported once */
+    struct sockaddr_in local, remote;
+    struct ci_socket *peer; /* NULL: closed */
+    struct segment *in, **in_tail;
+    bool in_ended, out_ended;
+    size_t unread_by_peer;
+    coir_time last_arrival; /* of what this end has sent */
+    struct pending *pending;
+
+    struct ci_socket *backlog, **backlog_tail, *backlog_next;
+    int backlog_len, backlog_max;
+    int syn_tries;
+};
+
+static struct ci_socket *socket_of(const struct ci_world *world, coir_fd fd)
+{
+    return fd >= 0 && (size_t)fd < world->socket_capacity ? world->sockets[fd] : NULL;
+}
+
+struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint64_t serial)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    return socket && socket->serial == serial ? socket : NULL;
+}
+
+static void schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount, void *data)
+{
+    ci_world_schedule(world, &(struct ci_event){
+        .when = when, .what = what, .fd = socket->fd, .serial = socket->serial, .amount = amount, .data = data,
+    });
+}
+
+/* ---- what is where ---- */
+
+/* The lowest free descriptor, as POSIX has it: numbers are reused at once. */
+static struct ci_socket *new_socket(struct ci_world *world, struct ci_place *place)
+{
+    size_t fd = 0;
+    while (fd < world->socket_capacity && world->sockets[fd])
+        fd++;
+    if (ci_grow(&ci_system_allocator, (void **)&world->sockets, &world->socket_capacity, sizeof *world->sockets, fd + 1) < 0)
+        return NULL;
+    struct ci_socket *socket = calloc(1, sizeof *socket);
+    if (!socket)
+        return NULL;
+    socket->fd = (coir_fd)fd;
+    socket->serial = ++world->event_serial;
+    socket->place = place;
+    socket->in_tail = &socket->in;
+    socket->backlog_tail = &socket->backlog;
+    socket->local = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons(world->next_port),
+        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number),
+    };
+    world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
+    world->sockets[fd] = socket;
+    return socket;
+}
+
+int ci_socket_open(struct ci_world *world, struct ci_place *place)
+{
+    struct ci_socket *socket = new_socket(world, place);
+    return socket ? socket->fd : -ENOMEM;
+}
+
+static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *to)
+{
+    uint32_t host = ntohl(to->sin_addr.s_addr);
+    bool loopback = host >> 24 == 127;
+    struct ci_socket *found = NULL;
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        struct ci_socket *socket = world->sockets[fd];
+        if (!socket || socket->state != LISTENING || socket->local.sin_port != to->sin_port)
+            continue;
+        if (!loopback && (uint32_t)socket->place->number != (host & 0xffffff))
+            continue;
+        if (!found || socket->place == from)
+            found = socket;
+    }
+    return found;
+}
+
+int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    if (listen->address->sa_family == AF_INET)
+        memcpy(&address, listen->address, sizeof address);
+    else
+        address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        const struct ci_socket *other = world->sockets[fd];
+        if (address.sin_port && other && other->state == LISTENING && other->place == place && other->local.sin_port == address.sin_port)
+            return -EADDRINUSE;
+    }
+    struct ci_socket *socket = new_socket(world, place);
+    if (!socket)
+        return -ENOMEM;
+    if (!address.sin_port)
+        address.sin_port = socket->local.sin_port;
+    socket->local = address;
+    socket->state = LISTENING;
+    socket->backlog_max = listen->backlog;
+    ci_world_trace(world, place, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
+    return socket->fd;
+}
+
+int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    const struct ci_socket *socket = socket_of(world, fd);
+    if (!socket)
+        return -EBADF;
+    if (peer && socket->state != CONNECTED)
+        return -ENOTCONN;
+    memcpy(ret_address, peer ? &socket->remote : &socket->local, sizeof socket->local);
+    *ret_len = sizeof socket->local;
+    return 0;
+}
+
+/* ---- the network ---- */
+
+static const coir_link *link_of(const struct ci_world *world, const struct ci_socket *socket)
+{
+    return ci_world_find_link(world, socket->place, socket->peer ? socket->peer->place : socket->place);
+}
+
+/* When something that this end sends now arrives. */
+static coir_time arrival(struct ci_world *world, struct ci_socket *socket)
+{
+    const coir_link *link = link_of(world, socket);
+    coir_time when = world->now + link->latency;
+    if (link->jitter > 0)
+        when += (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter);
+    if (ci_random_chance(&world->random, link->loss))
+        when += retransmission;
+    if (when < socket->last_arrival)
+        when = socket->last_arrival;
+    return socket->last_arrival = when;
+}
+
+static void look_again(struct ci_world *world, struct ci_socket *socket);
+
+static void drop_input(struct ci_socket *socket)
+{
+    while (socket->in) {
+        struct segment *segment = socket->in;
+        socket->in = segment->next;
+        free(segment);
+    }
+    socket->in_tail = &socket->in;
+}
+
+static void become_reset(struct ci_world *world, struct ci_socket *socket)
+{
+    if (socket->state == RESET)
+        return;
+    ci_world_trace(world, socket->place, "reset fd=%d", socket->fd);
+    drop_input(socket);
+    socket->state = RESET;
+    socket->error = -ECONNRESET;
+    look_again(world, socket);
+}
+
+static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (socket)
+        become_reset(world, socket);
+}
+
+static void send_reset(struct ci_world *world, struct ci_socket *socket)
+{
+    if (socket->peer)
+        schedule(world, arrival(world, socket), reset_arrives, socket->peer, 0, NULL);
+}
+
+static void segment_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    struct segment *segment = data;
+    if (!socket || socket->state != CONNECTED) {
+        free(segment);
+        return;
+    }
+    ci_world_trace(world, socket->place, "deliver fd=%d bytes=%zu", socket->fd, amount);
+    *socket->in_tail = segment;
+    socket->in_tail = &segment->next;
+    look_again(world, socket);
+}
+
+static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (!socket)
+        return;
+    ci_world_trace(world, socket->place, "end fd=%d", socket->fd);
+    socket->in_ended = true;
+    look_again(world, socket);
+}
+
+static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)data;
+    if (!socket)
+        return;
+    socket->unread_by_peer -= amount;
+    look_again(world, socket);
+}
+
+/* The far end is closed already: what was sent meets nobody. */
+static void nobody_there(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    reset_arrives(world, socket, amount, data);
+}
+
+/* ---- reading and writing ---- */
+
+static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
+{
+    if (len > 1 && ci_random_chance(&world->random, link_of(world, socket)->short_io))
+        return 1 + (size_t)ci_random_below(&world->random, len - 1);
+    return len;
+}
+
+static size_t buffers_of(const struct ci_op *op, const struct iovec **ret_iov, struct iovec *one)
+{
+    if (op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV) {
+        *ret_iov = op->iov;
+        return (size_t)op->count;
+    }
+    *one = (struct iovec){op->buf, op->len};
+    *ret_iov = one;
+    return 1;
+}
+
+static size_t take(struct ci_socket *socket, char *to, size_t len)
+{
+    size_t taken = 0;
+    while (taken < len && socket->in) {
+        struct segment *segment = socket->in;
+        size_t n = segment->len < len - taken ? segment->len : len - taken;
+        memcpy(to + taken, segment->data + segment->start, n);
+        taken += n;
+        segment->start += n;
+        segment->len -= n;
+        if (segment->len == 0) {
+            socket->in = segment->next;
+            if (!socket->in)
+                socket->in_tail = &socket->in;
+            free(segment);
+        }
+    }
+    return taken;
+}
+
+static int take_error(struct ci_socket *socket, int otherwise)
+{
+    int error = socket->error ? socket->error : otherwise;
+    socket->error = 0;
+    return error;
+}
+
+static bool try_read(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op, int *ret)
+{
+    if (socket->state == RESET)
+        return *ret = take_error(socket, 0), true;
+    if (socket->state != CONNECTED)
+        return *ret = -ENOTCONN, true;
+    if (!socket->in)
+        return *ret = 0, socket->in_ended;
+    const struct iovec *iov;
+    struct iovec one;
+    size_t count = buffers_of(op, &iov, &one), available = 0, wanted = 0, taken = 0;
+    for (const struct segment *segment = socket->in; segment; segment = segment->next)
+        available += segment->len;
+    for (size_t i = 0; i < count; i++)
+        wanted += iov[i].iov_len;
+    size_t limit = shortened(world, socket, available < wanted ? available : wanted);
+    for (size_t i = 0; i < count && taken < limit; i++)
+        taken += take(socket, iov[i].iov_base, iov[i].iov_len < limit - taken ? iov[i].iov_len : limit - taken);
+    if (socket->peer && taken)
+        schedule(world, world->now + link_of(world, socket)->latency, room_arrives, socket->peer, taken, NULL);
+    return *ret = (int)taken, true;
+}
+
+static bool try_write(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op, int *ret)
+{
+    if (socket->state == RESET)
+        return *ret = take_error(socket, -EPIPE), true;
+    if (socket->state != CONNECTED)
+        return *ret = -ENOTCONN, true;
+    if (socket->out_ended)
+        return *ret = -EPIPE, true;
+    if (socket->unread_by_peer >= WINDOW)
+        return false;
+    const struct iovec *iov;
+    struct iovec one;
+    size_t count = buffers_of(op, &iov, &one), wanted = 0, copied = 0;
+    for (size_t i = 0; i < count; i++)
+        wanted += iov[i].iov_len;
+    size_t room = WINDOW - socket->unread_by_peer, len = shortened(world, socket, wanted < room ? wanted : room);
+    if (ci_random_chance(&world->random, link_of(world, socket)->reset)) {
+        send_reset(world, socket);
+        become_reset(world, socket);
+        return *ret = take_error(socket, -EPIPE), true;
+    }
+    struct segment *segment = malloc(sizeof *segment + len);
+    if (!segment)
+        return *ret = -ENOMEM, true;
+    *segment = (struct segment){.len = len};
+    for (size_t i = 0; i < count && copied < len; i++) {
+        size_t n = iov[i].iov_len < len - copied ? iov[i].iov_len : len - copied;
+        memcpy(segment->data + copied, iov[i].iov_base, n);
+        copied += n;
+    }
+    socket->unread_by_peer += len;
+    if (socket->peer) {
+        schedule(world, arrival(world, socket), segment_arrives, socket->peer, len, segment);
+    } else {
+        free(segment);
+        schedule(world, arrival(world, socket) + link_of(world, socket)->latency, nobody_there, socket, 0, NULL);
+    }
+    return *ret = (int)len, true;
+}
+
+static int events_now(const struct ci_socket *socket)
+{
+    int events = 0;
+    bool reset = socket->state == RESET;
+    if (socket->in || socket->in_ended || reset || socket->backlog)
+        events |= COIR_READ;
+    if (reset || (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
+        events |= COIR_WRITE;
+    if (reset || (socket->in_ended && socket->out_ended))
+        events |= COIR_HANGUP;
+    if (socket->error)
+        events |= COIR_FAIL;
+    return events;
+}
+
+static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *ret)
+{
+    struct ci_socket *accepted = socket->backlog;
+    if (!accepted)
+        return false;
+    socket->backlog = accepted->backlog_next;
+    if (!socket->backlog)
+        socket->backlog_tail = &socket->backlog;
+    socket->backlog_len--;
+    ci_world_trace(world, socket->place, "accept fd=%d new=%d", socket->fd, accepted->fd);
+    return *ret = accepted->fd, true;
+}
+
+/* True: complete, *ret says how. */
+static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op, int *ret)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV: return try_read(world, socket, op, ret);
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV: return try_write(world, socket, op, ret);
+    case CI_OP_ACCEPT: return try_accept(world, socket, ret);
+    case CI_OP_CONNECT:
+        if (socket->state == CONNECTING)
+            return false;
+        return *ret = socket->state == CONNECTED ? 0 : take_error(socket, -ECONNREFUSED), true;
+    case CI_OP_POLL:
+    case CI_OP_FOREIGN:
+    case CI_OP_WATCH: break;
+    }
+    int events = events_now(socket) & (op->events | COIR_HANGUP | COIR_FAIL);
+    return *ret = events, events != 0;
+}
+
+static void look_again(struct ci_world *world, struct ci_socket *socket)
+{
+    for (struct pending **at = &socket->pending; *at;) {
+        struct pending *pending = *at;
+        int result = 0;
+        if (!attempt(world, socket, pending->op, &result)) {
+            at = &pending->next;
+            continue;
+        }
+        *at = pending->next;
+        ci_world_trace(world, socket->place, "complete fd=%d kind=%d result=%d", socket->fd, pending->op->kind, result);
+        ci_sim_driver_complete(pending->driver, pending->op, result);
+        free(pending);
+    }
+}
+
+/* ---- connecting ---- */
+
+static void answer_arrives(struct ci_world *world, struct ci_socket *socket, size_t refused, void *data)
+{
+    (void)data;
+    if (!socket || socket->state != CONNECTING)
+        return;
+    socket->state = refused ? IDLE : CONNECTED;
+    socket->error = refused ? -(int)refused : 0;
+    look_again(world, socket);
+}
+
+static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *listener, struct ci_socket *client)
+{
+    struct ci_socket *server = new_socket(world, listener->place);
+    if (!server)
+        return NULL;
+    server->state = CONNECTED;
+    server->local = listener->local;
+    server->remote = client->local;
+    server->peer = client;
+    client->peer = server;
+    *listener->backlog_tail = server;
+    listener->backlog_tail = &server->backlog_next;
+    listener->backlog_len++;
+    return server;
+}
+
+static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (!client || client->state != CONNECTING)
+        return;
+    struct ci_socket *listener = find_listener(world, client->place, &client->remote);
+    const coir_link *link = ci_world_find_link(world, client->place, listener ? listener->place : client->place);
+    if (!listener) {
+        schedule(world, world->now + link->latency, answer_arrives, client, ECONNREFUSED, NULL);
+        return;
+    }
+    if (listener->backlog_len >= listener->backlog_max) { /* dropped; the client tries again, then gives up */
+        bool last = ++client->syn_tries >= SYN_TRIES;
+        if (last)
+            schedule(world, world->now + syn_retry, answer_arrives, client, ETIMEDOUT, NULL);
+        else
+            schedule(world, world->now + syn_retry, syn_arrives, client, 0, NULL);
+        return;
+    }
+    if (!make_peer(world, listener, client))
+        return;
+    ci_world_trace(world, listener->place, "connection fd=%d from=%s", listener->fd, client->place->name);
+    schedule(world, arrival(world, client->peer), answer_arrives, client, 0, NULL);
+    look_again(world, listener);
+}
+
+static int begin_connect(struct ci_world *world, struct ci_socket *socket, const struct sockaddr *address)
+{
+    if (address->sa_family != AF_INET)
+        return -EAFNOSUPPORT;
+    if (socket->state != IDLE)
+        return -EISCONN;
+    memcpy(&socket->remote, address, sizeof socket->remote);
+    struct ci_socket *listener = find_listener(world, socket->place, &socket->remote);
+    const coir_link *link = ci_world_find_link(world, socket->place, listener ? listener->place : socket->place);
+    socket->state = CONNECTING;
+    schedule(world, world->now + link->latency, syn_arrives, socket, 0, NULL);
+    return 0;
+}
+
+/* ---- what the driver calls ---- */
+
+bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
+{
+    struct ci_world *world = driver->world;
+    struct ci_socket *socket = socket_of(world, op->fd);
+    if (!socket)
+        return op->result = -EBADF, true;
+    if (op->kind == CI_OP_CONNECT) {
+        int rc = begin_connect(world, socket, op->address);
+        if (rc < 0)
+            return op->result = rc, true;
+    }
+    int result = 0;
+    if (attempt(world, socket, op, &result)) {
+        ci_world_trace(world, socket->place, "at once fd=%d kind=%d result=%d", op->fd, op->kind, result);
+        return op->result = result, true;
+    }
+    if (op->no_wait)
+        return op->result = -EAGAIN, true;
+    struct pending *pending = malloc(sizeof *pending);
+    if (!pending)
+        return op->result = -ENOMEM, true;
+    *pending = (struct pending){socket->pending, op, driver};
+    socket->pending = pending;
+    op->pending = true;
+    return false;
+}
+
+bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op)
+{
+    struct ci_world *world = driver->world;
+    struct ci_socket *socket = socket_of(world, op->fd);
+    struct pending **at = &socket->pending;
+    while (*at && (*at)->op != op)
+        at = &(*at)->next;
+    if (!*at)
+        return false; /* complete, and about to be reported */
+    struct pending *pending = *at;
+    *at = pending->next;
+    free(pending);
+    bool at_once = ci_random_next(&world->random) & 1;
+    ci_world_trace(world, driver->place, "cancel fd=%d kind=%d %s", op->fd, op->kind, at_once ? "withdrawn" : "to complete");
+    if (!at_once) {
+        ci_sim_driver_complete(driver, op, -ECANCELED);
+        return false;
+    }
+    op->pending = false;
+    op->result = -ECANCELED;
+    return true;
+}
+
+void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver, coir_fd fd)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    if (!socket)
+        return;
+    for (struct pending **at = &socket->pending; *at;) {
+        struct pending *pending = *at;
+        if (driver && pending->driver != driver) {
+            at = &pending->next;
+            continue;
+        }
+        *at = pending->next;
+        ci_sim_driver_complete(pending->driver, pending->op, -ECANCELED);
+        free(pending);
+    }
+}
+
+int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    if (!socket)
+        return -EBADF;
+    if (socket->state != CONNECTED)
+        return -ENOTCONN;
+    if (socket->out_ended)
+        return 0;
+    socket->out_ended = true;
+    if (socket->peer)
+        schedule(world, arrival(world, socket), end_arrives, socket->peer, 0, NULL);
+    look_again(world, socket);
+    return 0;
+}
+
+void ci_socket_close(struct ci_world *world, coir_fd fd)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    if (!socket)
+        return;
+    ci_world_trace(world, socket->place, "close fd=%d", fd);
+    while (socket->backlog) {
+        struct ci_socket *waiting = socket->backlog;
+        socket->backlog = waiting->backlog_next;
+        send_reset(world, waiting);
+        ci_socket_close(world, waiting->fd);
+    }
+    if (socket->peer) {
+        if (socket->in)
+            send_reset(world, socket);
+        else
+            ci_socket_shutdown_write(world, fd);
+        socket->peer->peer = NULL;
+    }
+    drop_input(socket);
+    ci_socket_forget(world, NULL, fd);
+    world->sockets[fd] = NULL;
+    free(socket);
+}

@@ -1,0 +1,100 @@
+/* A world without a kernel: a clock, a network, and what happens next, all from one seed.
+ *
+ * 1. Time moves only when every worker of every host is parked, and then to the next event.
+ * 2. Events happen in the order of their time, then of their making. No order depends on an address.
+ * 3. Every choice is drawn from the one generator, in an order that the program's own steps fix.
+ */
+#ifndef CI_SIM_WORLD_H
+#define CI_SIM_WORLD_H
+
+#include "base/random.h"
+#include "coir/sim.h"
+#include "driver/driver.h"
+
+struct ci_world {
+    coir_time now;
+    struct ci_random random;
+    struct ci_event *events; /* a heap */
+    size_t event_count, event_capacity;
+    uint64_t event_serial;
+    struct ci_socket **sockets; /* by descriptor */
+    size_t socket_capacity;
+    struct ci_place *places; /* the hosts' ends of the network, oldest first */
+    struct ci_place **places_tail;
+    int place_count;
+    struct ci_rule *rules; /* links, newest first */
+    uint16_t next_port;
+    uint64_t trace_hash;
+    uint64_t steps;
+    void (*trace)(void *context, const char *line);
+    void *trace_context;
+};
+
+/* A host, as the network sees it. */
+struct ci_place {
+    struct ci_place *next;
+    int number; /* its address is 10.0.0.number */
+    char name[64];
+};
+
+/* Something that will happen. `what` is called once, at its time, also when the socket is gone by then (NULL); it owns `data`. */
+struct ci_socket;
+typedef void ci_event_fn(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data);
+struct ci_event {
+    coir_time when;
+    uint64_t order; /* of making */
+    ci_event_fn *what;
+    uint64_t serial; /* of the socket: descriptors are reused */
+    coir_fd fd;
+    size_t amount;
+    void *data;
+};
+
+void ci_world_init(struct ci_world *world, uint64_t seed);
+void ci_world_done(struct ci_world *world);
+
+struct ci_place *ci_world_add_place(struct ci_world *world, const char *name);
+void ci_world_link(struct ci_world *world, const struct ci_place *a, const struct ci_place *b, const coir_link *link);
+const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b);
+
+void ci_world_schedule(struct ci_world *world, const struct ci_event *event);
+coir_time ci_world_next_event(const struct ci_world *world);
+
+/* Lets everything happen that is due. */
+void ci_world_run_due(struct ci_world *world);
+
+void ci_world_trace(struct ci_world *world, const struct ci_place *place, const char *format, ...) COIR_PRINTF(3, 4);
+
+/* ---- drivers: one a worker ---- */
+
+struct ci_sim_driver {
+    struct ci_driver base;
+    struct ci_world *world;
+    struct ci_place *place;
+    struct ci_op *completed, **completed_tail;
+    bool woken;
+};
+
+int ci_sim_driver_open(struct ci_world *world, struct ci_place *place, struct ci_driver **ret_driver);
+
+/* Whether a wait would do something at once. */
+bool ci_sim_driver_busy(const struct ci_driver *driver);
+
+/* Hands a completed operation to the driver that it was started on, which reports it in its next wait. */
+void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result);
+
+/* ---- sockets ---- */
+
+struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint64_t serial);
+int ci_socket_open(struct ci_world *world, struct ci_place *place);
+int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen);
+int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd);
+int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op);
+bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op);
+
+/* Takes the pending operations of one driver (NULL: of all) off the descriptor; they complete with -ECANCELED. */
+void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver, coir_fd fd);
+void ci_socket_close(struct ci_world *world, coir_fd fd);
+
+#endif

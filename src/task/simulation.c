@@ -1,0 +1,196 @@
+/* Hosts: runtimes whose workers are stepped by the world instead of by threads.
+ *
+ * 1. One step is one turn of one worker that has something to do, chosen by the seed among all such workers of all hosts.
+ * 2. Only when no worker has anything to do does time move: to the next event of the world or the next timer of a worker.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "coir/sim.h"
+#include "sim/world.h"
+#include "task/task.h"
+
+enum { RUNNABLE_MOST = 256 };
+
+struct coir_host {
+    coir_host *next;
+    struct ci_place *place;
+    coir_runtime *runtime;
+};
+
+struct coir_sim {
+    struct ci_world world;
+    coir_sim_options options;
+    coir_host *hosts, **hosts_tail;
+};
+
+/* ---- hosts ---- */
+
+struct opening {
+    struct ci_world *world;
+    struct ci_place *place;
+};
+
+static int open_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+{
+    (void)worker;
+    (void)allocator;
+    const struct opening *opening = arg;
+    return ci_sim_driver_open(opening->world, opening->place, ret_driver);
+}
+
+coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
+{
+    coir_host *host = calloc(1, sizeof *host);
+    struct ci_place *place = host ? ci_world_add_place(&sim->world, name) : NULL;
+    if (!place) {
+        free(host);
+        return NULL;
+    }
+    host->place = place;
+    struct opening opening = {&sim->world, place};
+    if (ci_runtime_new_simulated(sim->options.workers, open_driver, &opening, &host->runtime) < 0) {
+        free(host);
+        return NULL;
+    }
+    for (int i = 0; i < host->runtime->worker_count; i++)
+        ci_context_adopt_thread(&host->runtime->workers[i].context);
+    *sim->hosts_tail = host;
+    sim->hosts_tail = &host->next;
+    ci_world_trace(&sim->world, place, "up");
+    if (ci_runtime_begin(host->runtime, fn, arg) < 0)
+        return NULL;
+    return host;
+}
+
+static bool down(const coir_host *host)
+{
+    return host->runtime->finished;
+}
+
+/* ---- steps ---- */
+
+static bool has_work(const struct coir_sim *sim, struct ci_worker *worker)
+{
+    return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) || ci_sim_driver_busy(worker->loop.driver) ||
+           worker->runtime->shared_count || ci_wheel_next(&worker->loop.wheel) <= sim->world.now;
+}
+
+static int find_runnable(const struct coir_sim *sim, struct ci_worker *runnable[RUNNABLE_MOST])
+{
+    int count = 0;
+    for (coir_host *host = sim->hosts; host; host = host->next)
+        for (int i = 0; i < host->runtime->worker_count && count < RUNNABLE_MOST; i++)
+            if (has_work(sim, &host->runtime->workers[i]))
+                runnable[count++] = &host->runtime->workers[i];
+    return count;
+}
+
+static coir_time next_time(const struct coir_sim *sim)
+{
+    coir_time next = ci_world_next_event(&sim->world);
+    for (coir_host *host = sim->hosts; host; host = host->next)
+        for (int i = 0; i < host->runtime->worker_count; i++) {
+            coir_time timer = ci_wheel_next(&host->runtime->workers[i].loop.wheel);
+            if (timer < next)
+                next = timer;
+        }
+    return next;
+}
+
+static int step(struct coir_sim *sim)
+{
+    struct ci_worker *runnable[RUNNABLE_MOST];
+    ci_world_run_due(&sim->world);
+    int count = find_runnable(sim, runnable);
+    if (count) {
+        sim->world.steps++;
+        ci_worker_turn(runnable[count > 1 ? ci_random_below(&sim->world.random, (uint64_t)count) : 0], 0);
+        return 0;
+    }
+    coir_time next = next_time(sim);
+    if (next == COIR_NEVER)
+        return -EDEADLK;
+    if (next > sim->options.time_max)
+        return -ETIME;
+    ci_check(next > sim->world.now);
+    sim->world.now = next;
+    return 0;
+}
+
+int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
+{
+    coir_host *host = coir_sim_host(sim, name, fn, arg);
+    if (!host)
+        return -ENOMEM;
+    int rc = 0;
+    while (rc == 0 && !down(host))
+        rc = step(sim);
+    if (rc < 0) {
+        ci_world_trace(&sim->world, host->place, "gave up: %s", coir_strerror(rc));
+        return rc;
+    }
+    rc = ci_runtime_result(host->runtime);
+    ci_world_trace(&sim->world, host->place, "down result=%d", rc);
+    return rc;
+}
+
+/* ---- scenarios ---- */
+
+void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link)
+{
+    ci_world_link(&sim->world, a ? a->place : NULL, b ? b->place : NULL, &link);
+}
+
+uint64_t coir_sim_random(coir_sim *sim)
+{
+    return ci_random_next(&sim->world.random);
+}
+
+/* Stops what is still up. A program that does not end when it is cancelled is given up. */
+static int stop_all(struct coir_sim *sim)
+{
+    int rc = 0;
+    for (coir_host *host = sim->hosts; host; host = host->next) {
+        if (!down(host))
+            coir_runtime_stop(host->runtime);
+        while (rc == 0 && !down(host))
+            rc = step(sim);
+    }
+    return rc;
+}
+
+int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
+{
+    if (options->size != sizeof *options)
+        return -EINVAL;
+    struct coir_sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return -ENOMEM;
+    sim->options = *options;
+    if (!sim->options.workers)
+        sim->options.workers = 1;
+    if (!sim->options.time_max)
+        sim->options.time_max = 3600 * COIR_S;
+    sim->hosts_tail = &sim->hosts;
+    ci_world_init(&sim->world, options->seed);
+    sim->world.trace = options->trace;
+    sim->world.trace_context = options->trace_context;
+    int rc = scenario(sim, arg), stopped = stop_all(sim);
+    if (rc >= 0 && stopped < 0)
+        rc = stopped;
+    if (ret_result)
+        *ret_result = (coir_sim_result){sim->world.trace_hash, sim->world.steps, sim->world.now};
+    while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
+        coir_host *host = sim->hosts;
+        sim->hosts = host->next;
+        coir_runtime_free(host->runtime);
+        free(host);
+    }
+    if (stopped == 0) {
+        ci_world_done(&sim->world);
+        free(sim);
+    }
+    return rc;
+}
