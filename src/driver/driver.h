@@ -72,6 +72,7 @@ struct ci_driver_kind {
     void (*wait)(struct ci_driver *driver, coir_time deadline);
     void (*wake)(struct ci_driver *driver);
     coir_time (*now)(struct ci_driver *driver);
+    coir_time (*wall)(struct ci_driver *driver); /* since 1970 */
     uint64_t (*random)(struct ci_driver *driver);
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */

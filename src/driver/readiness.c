@@ -331,6 +331,12 @@ static coir_time now(struct ci_driver *driver)
     return ci_clock_now();
 }
 
+static coir_time wall(struct ci_driver *driver)
+{
+    (void)driver;
+    return ci_clock_wall();
+}
+
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
@@ -444,6 +450,7 @@ static const struct ci_driver_kind readiness_kind = {
     .wait = wait_ops,
     .wake = wake,
     .now = now,
+    .wall = wall,
     .random = random_number,
     .socket = open_socket,
     .listen = open_listener,

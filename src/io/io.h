@@ -50,6 +50,8 @@ int ci_io_run(struct ci_worker *worker, struct ci_io_op *op);
 /* A future that waits for events on a stream: for stackless tasks. */
 coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int events);
 
+coir_fd ci_listener_fd(const coir_listener *listener);
+
 /* coir_accept that waits while the process or the system is out of something, and passes over connections that died in the backlog. */
 int ci_accept_patiently(coir_listener *listener, coir_stream **ret_stream);
 

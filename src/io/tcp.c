@@ -81,6 +81,11 @@ int coir_listener_local(coir_listener *listener, char *text, size_t size)
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
+coir_fd ci_listener_fd(const coir_listener *listener)
+{
+    return listener->fd;
+}
+
 void coir_listener_close(coir_listener *listener)
 {
     if (!listener)

@@ -79,10 +79,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     } else {
         loop->driver->kind->wait(loop->driver, 0);
     }
-    if (loop->wheel.count) {
-        ci_loop_update_now(loop);
-        ci_wheel_fire(&loop->wheel, loop->now);
-    }
+    ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_AFTER_TURN])))
         call_hooks(loop, COIR_AFTER_TURN);

@@ -86,6 +86,12 @@ static coir_time now(struct ci_driver *driver)
     return self(driver)->world->now;
 }
 
+/* Simulated time begins on 1 January 2026. */
+static coir_time wall(struct ci_driver *driver)
+{
+    return 1767225600 * COIR_S + self(driver)->world->now;
+}
+
 static uint64_t random_number(struct ci_driver *driver)
 {
     return ci_random_next(&self(driver)->world->random);
@@ -153,6 +159,7 @@ static const struct ci_driver_kind sim_kind = {
     .wait = wait_ops,
     .wake = wake,
     .now = now,
+    .wall = wall,
     .random = random_number,
     .socket = open_socket,
     .listen = open_listener,

@@ -11,6 +11,13 @@ coir_time ci_clock_now(void)
     return ts.tv_sec * COIR_S + ts.tv_nsec;
 }
 
+coir_time ci_clock_wall(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return ts.tv_sec * COIR_S + ts.tv_nsec;
+}
+
 uint64_t ci_clock_ticks_in(coir_time duration)
 {
     static double rate; /* ticks a nanosecond */

@@ -8,6 +8,9 @@
 /* CLOCK_MONOTONIC. */
 coir_time ci_clock_now(void);
 
+/* CLOCK_REALTIME: since 1970. */
+coir_time ci_clock_wall(void);
+
 /* A counter that is cheap to read and runs at a steady, unknown rate. */
 CI_INLINE uint64_t ci_clock_ticks(void)
 {

@@ -140,18 +140,11 @@ CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker)
     return fiber;
 }
 
-static CI_NOINLINE void call_before_park(struct ci_fiber *fiber)
-{
-    void (*fn)(void *arg) = fiber->before_park;
-    fiber->before_park = NULL;
-    fn(fiber->before_park_arg);
-}
-
 void ci_park(struct ci_worker *worker)
 {
     struct ci_fiber *fiber = worker->fiber;
     if (ci_unlikely(fiber->before_park != NULL))
-        call_before_park(fiber);
+        fiber->before_park(fiber->before_park_arg);
     struct ci_fiber *next = next_fiber(worker);
     if (ci_likely(next != NULL)) {
         if (ci_likely(next != fiber))

@@ -114,7 +114,7 @@ struct ci_fiber {
     struct ci_call *call; /* the stackful call that it runs */
     coir_deferred *deferred;
     struct coir_generator *generator; /* the one that it last resumed */
-    void (*before_park)(void *arg);   /* called once, before it next parks */
+    void (*before_park)(void *arg);   /* called each time before it parks; must not suspend */
     void *before_park_arg;
     uint64_t op[CI_FIBER_OP_WORDS]; /* the future of the straight-line call in progress */
 };

@@ -1,0 +1,132 @@
+/* HTTP/1.1 servers (RFC 9110, RFC 9112). A handler reads like a script: it runs in a fiber of its own, may suspend anywhere, and is
+ * cancelled when its client resets or hangs up.
+ *
+ *   static int hello(coir_request *req, coir_response *res)
+ *   {
+ *       return coir_respond_text(res, 200, "Hello, %s!", coir_param(req, "name"));
+ *   }
+ *   coir_route(router, "GET", "/hello/{name}", hello);
+ */
+#ifndef COIR_WEB_H
+#define COIR_WEB_H
+
+#include <coir/tcp.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coir_request coir_request;
+typedef struct coir_response coir_response;
+typedef struct coir_router coir_router;
+
+/* 0, or a negative error: then the client gets 500, if nothing was answered yet, or a connection that ends too early. */
+typedef int coir_handler_fn(coir_request *req, coir_response *res);
+
+/* ---- routes ---- */
+
+/* Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers that use it.  Errors: -ENOMEM. */
+COIR_API int coir_router_new(coir_router **ret_router);
+COIR_API void coir_router_free(coir_router *router);
+
+/* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". The first route that
+ * matches wins. HEAD is answered by GET's handler, without the body. Not while a server uses the router.
+ * Errors: -EINVAL bad pattern; -ENOMEM. */
+COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
+
+/* What handlers get from coir_request_context. */
+COIR_API void coir_router_set_context(coir_router *router, void *context);
+
+/* ---- serving ---- */
+
+typedef struct coir_http_options {
+    size_t size;               /* sizeof(coir_http_options), set by COIR_HTTP_OPTIONS */
+    coir_time header_timeout;  /* [10 s] from the first byte of a request to the end of its head: then 408 */
+    coir_time idle_timeout;    /* [60 s] between requests: then the connection is closed */
+    coir_time body_timeout;    /* [30 s] without a byte of a body that a handler reads: then 408 */
+    coir_time write_timeout;   /* [60 s] without the client taking a byte: then the connection is dropped */
+    coir_time drain_timeout;   /* [10 s] for requests in progress when the server is asked to stop */
+    size_t line_max;           /* [8000] bytes of a request line: past it 414 */
+    size_t head_max;           /* [8192, at most 12288] bytes of a head: past it 431 */
+    uint64_t body_max;         /* [1 GiB] bytes of a body: past it 413 */
+    size_t connections_max;    /* [0: no limit] per worker; past it, connections wait in the backlog */
+    size_t arena_max;          /* [1 MiB] memory that one request may take from its arena */
+} coir_http_options;
+
+#define COIR_HTTP_OPTIONS                                                                                              \
+    {                                                                                                                  \
+        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+    }
+
+/* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
+ * progress finish until drain_timeout, and cancels what is left. `options` may be NULL.
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL bad options; -ECANCELED. */
+COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options);
+
+/* The same on a listener of the caller's. */
+COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *options);
+
+/* ---- requests: all strings live as long as the request ---- */
+
+COIR_API const char *coir_request_method(coir_request *req);
+COIR_API const char *coir_request_path(coir_request *req);   /* as sent, without the query */
+COIR_API const char *coir_request_query(coir_request *req);  /* as sent; "" without one */
+COIR_API const char *coir_request_host(coir_request *req);   /* "" without one */
+COIR_API void *coir_request_context(coir_request *req);
+
+/* A header field's value (the first, if there are more), or NULL. */
+COIR_API const char *coir_header(coir_request *req, const char *name);
+
+/* What stood in the place of {name} in the route's pattern, decoded; or NULL. */
+COIR_API const char *coir_param(coir_request *req, const char *name);
+
+/* A parameter of the query, decoded; or NULL. */
+COIR_API const char *coir_query(coir_request *req, const char *name);
+
+/* Memory that goes when the request ends, or NULL at arena_max. */
+COIR_API void *coir_request_alloc(coir_request *req, size_t size);
+
+/* The body's declared length, or -1 when it comes in chunks. */
+COIR_API int64_t coir_request_length(coir_request *req);
+
+/* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away.
+ * Suspends: yes.  Threads: owner.
+ * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout. */
+COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
+
+/* ---- responses: one a request ---- */
+
+/* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding, Connection and Date are the server's.
+ * Suspends: no.  Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -ENOMEM. */
+COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
+
+/* Answers with a whole body.
+ * Suspends: yes.  Errors: -EALREADY; those of coir_write. */
+COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
+COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
+
+/* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
+ * that turns out too short ends the connection.
+ * Suspends: yes.  Errors: -EALREADY; those of coir_write. */
+COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
+
+/* Suspends: yes, while the client does not take what was written.  Errors: -EINVAL not begun, or more than was announced; those of
+ * coir_write; -ETIME write_timeout. */
+COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
+
+/* Sends what was written so far on its way. */
+COIR_SUSPENDS int coir_response_flush(coir_response *res);
+
+/* ---- counters of the servers of the calling worker's runtime, summed over its workers ---- */
+
+typedef struct coir_http_counters {
+    uint64_t connections, connections_live, requests, errors_sent;
+} coir_http_counters;
+
+COIR_API void coir_http_counters_get(coir_http_counters *ret_counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,142 @@
+/* The showcase: everything embedded, nothing else to start. Usage: coir-showcase [PORT] */
+#include <coir.h>
+#include <coir/web.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pages.h"
+
+static int index_page(coir_request *req, coir_response *res)
+{
+    (void)req;
+    return coir_respond(res, 200, "text/html; charset=utf-8", page_index, strlen(page_index));
+}
+
+static int hello(coir_request *req, coir_response *res)
+{
+    (void)req;
+    return coir_respond(res, 200, "text/plain", "Hello, World!", 13);
+}
+
+static int echo(coir_request *req, coir_response *res)
+{
+    char buf[8192];
+    ssize_t n;
+    const char *type = coir_header(req, "content-type");
+    int rc = 0;
+    if ((n = coir_request_read(req, buf, sizeof buf)) < 0)
+        return (int)n;
+    rc = coir_response_begin(res, 200, type ? type : "application/octet-stream", coir_request_length(req));
+    while (rc == 0 && n > 0) {
+        rc = coir_response_write(res, buf, (size_t)n);
+        if (rc == 0 && (n = coir_request_read(req, buf, sizeof buf)) < 0)
+            rc = (int)n;
+    }
+    return rc;
+}
+
+/* A whole number between 0 and `most`, or -1. */
+static int64_t number(const char *text, int64_t most)
+{
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return -1;
+    long long value = strtoll(text, &end, 10);
+    return *end || value > most ? -1 : value;
+}
+
+static int stream(coir_request *req, coir_response *res)
+{
+    static const char line[] = "The quick brown fox jumps over the lazy dog, again and again.\r\n\r";
+    char buf[8192];
+    int64_t left = number(coir_param(req, "bytes"), (int64_t)1 << 40);
+    if (left < 0)
+        return coir_respond_text(res, 400, "how many bytes?\n");
+    for (size_t i = 0; i < sizeof buf; i++)
+        buf[i] = line[i % 64];
+    int rc = coir_response_begin(res, 200, "text/plain", left);
+    while (rc == 0 && left > 0) {
+        size_t n = left < (int64_t)sizeof buf ? (size_t)left : sizeof buf;
+        rc = coir_response_write(res, buf, n);
+        left -= (int64_t)n;
+    }
+    return rc;
+}
+
+static int sleep_page(coir_request *req, coir_response *res)
+{
+    int64_t ms = number(coir_param(req, "ms"), 3600 * 1000);
+    if (ms < 0)
+        return coir_respond_text(res, 400, "how many milliseconds?\n");
+    coir_time start = coir_now();
+    int rc = coir_sleep_for(ms * COIR_MS);
+    if (rc < 0)
+        return rc;
+    return coir_respond_text(res, 200, "slept %.3f ms\n", (double)(coir_now() - start) / (double)COIR_MS);
+}
+
+static int stats(coir_request *req, coir_response *res)
+{
+    (void)req;
+    coir_counters c;
+    coir_http_counters h;
+    coir_runtime_counters(coir_runtime_current(), &c);
+    coir_http_counters_get(&h);
+    return coir_respond_text(res, 200,
+                             "workers %d\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
+                             "tasks_started %llu\ntasks_live %llu\nstacks_live %llu\nstacks_cached %llu\nresumes %llu\n"
+                             "driver_waits %llu\nwakeups_sent %llu\n",
+                             coir_worker_count(coir_runtime_current()), (unsigned long long)h.connections,
+                             (unsigned long long)h.connections_live, (unsigned long long)h.requests, (unsigned long long)h.errors_sent,
+                             (unsigned long long)c.tasks_started, (unsigned long long)c.tasks_live, (unsigned long long)c.stacks_live,
+                             (unsigned long long)c.stacks_cached, (unsigned long long)c.resumes, (unsigned long long)c.driver_waits,
+                             (unsigned long long)c.wakeups_sent);
+}
+
+static int route_all(coir_router *router)
+{
+    int rc;
+    if ((rc = coir_route(router, "GET", "/", index_page)) < 0 || (rc = coir_route(router, "GET", "/hello", hello)) < 0 ||
+        (rc = coir_route(router, "POST", "/echo", echo)) < 0 || (rc = coir_route(router, "GET", "/stream/{bytes}", stream)) < 0 ||
+        (rc = coir_route(router, "GET", "/sleep/{ms}", sleep_page)) < 0 || (rc = coir_route(router, "GET", "/stats", stats)) < 0)
+        return rc;
+    return 0;
+}
+
+/* A limit in milliseconds from the environment, for the tests; 0: the default. */
+static coir_time limit(const char *name)
+{
+    int64_t ms = number(getenv(name), 3600 * 1000);
+    return ms > 0 ? ms * COIR_MS : 0;
+}
+
+static int start(void *arg)
+{
+    const char *port = arg;
+    char address[64], actual[64];
+    coir_router *router;
+    coir_listener *listener;
+    coir_http_options options = COIR_HTTP_OPTIONS;
+    options.header_timeout = limit("SHOWCASE_HEADER_MS");
+    options.idle_timeout = limit("SHOWCASE_IDLE_MS");
+    options.drain_timeout = limit("SHOWCASE_DRAIN_MS");
+    int rc = coir_router_new(&router);
+    if (rc < 0)
+        return rc;
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    if ((rc = route_all(router)) == 0 && (rc = coir_tcp_listen(address, NULL, &listener)) == 0) {
+        coir_listener_local(listener, actual, sizeof actual);
+        printf("coir: serving on http://%s (%d workers)\n", actual, coir_worker_count(coir_runtime_current()));
+        fflush(stdout);
+        rc = coir_serve_http_on(listener, router, &options);
+        coir_listener_close(listener);
+    }
+    coir_router_free(router);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    return coir_main(start, argc > 1 ? argv[1] : "8080");
+}

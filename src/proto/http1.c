@@ -1,0 +1,470 @@
+#include "proto/http1.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { BAD_REQUEST = -400, URI_TOO_LONG = -414, EXPECTATION_FAILED = -417, FIELDS_TOO_LARGE = -431, NOT_IMPLEMENTED = -501,
+       VERSION_NOT_SUPPORTED = -505 };
+enum { SIZE_LINE_MAX = 256, TRAILERS_MAX = 8192 };
+
+/* ---- characters ---- */
+
+enum { TOKEN = 1, VALUE = 2, TARGET = 4, HOST = 8, HEX = 16 };
+
+static const uint8_t classes[256] = {
+#define T TOKEN | VALUE | TARGET
+#define H TOKEN | VALUE | TARGET | HOST
+#define X TOKEN | VALUE | TARGET | HOST | HEX
+    ['\t'] = VALUE,
+    [' '] = VALUE,
+    ['!'] = H, ['"'] = VALUE, ['#'] = TOKEN | VALUE, ['$'] = H, ['%'] = H, ['&'] = H, ['\''] = H,
+    ['('] = VALUE | TARGET | HOST, [')'] = VALUE | TARGET | HOST, ['*'] = H, ['+'] = H, [','] = VALUE | TARGET | HOST, ['-'] = H, ['.'] = H,
+    ['/'] = VALUE | TARGET,
+    ['0' ... '9'] = X,
+    [':'] = VALUE | TARGET | HOST, [';'] = VALUE | TARGET | HOST, ['<'] = VALUE, ['='] = VALUE | TARGET | HOST, ['>'] = VALUE,
+    ['?'] = VALUE | TARGET, ['@'] = VALUE | TARGET,
+    ['A' ... 'F'] = X, ['G' ... 'Z'] = H,
+    ['['] = VALUE | TARGET | HOST, ['\\'] = VALUE, [']'] = VALUE | TARGET | HOST, ['^'] = TOKEN | VALUE, ['_'] = H, ['`'] = TOKEN | VALUE,
+    ['a' ... 'f'] = X, ['g' ... 'z'] = H,
+    ['{'] = VALUE | TARGET, ['|'] = T, ['}'] = VALUE | TARGET, ['~'] = H,
+    [0x80 ... 0xff] = VALUE,
+#undef T
+#undef H
+#undef X
+};
+
+static bool is(char c, int class)
+{
+    return classes[(unsigned char)c] & class;
+}
+
+static bool all(const char *text, size_t len, int class)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!is(text[i], class))
+            return false;
+    return true;
+}
+
+bool ci_http1_is_token(const char *text, size_t len)
+{
+    return len > 0 && all(text, len, TOKEN);
+}
+
+bool ci_http1_is_value(const char *text, size_t len)
+{
+    return all(text, len, VALUE);
+}
+
+static bool equals(const char *text, size_t len, const char *lower)
+{
+    return strlen(lower) == len && strncasecmp(text, lower, len) == 0;
+}
+
+/* ---- the request line ---- */
+
+static struct ci_span span(const char *base, const char *from, const char *to)
+{
+    return (struct ci_span){(uint32_t)(from - base), (uint32_t)(to - from)};
+}
+
+static int parse_version(struct ci_http1_head *head, const char *at, const char *end)
+{
+    if (end - at != 8 || memcmp(at, "HTTP/", 5) != 0 || at[6] != '.' || at[5] < '0' || at[5] > '9' || at[7] < '0' || at[7] > '9')
+        return BAD_REQUEST;
+    if (at[5] != '1')
+        return VERSION_NOT_SUPPORTED;
+    head->minor_version = at[7] == '0' ? 0 : 1; /* a higher minor version is spoken to as 1.1 (RFC 9110, 2.5) */
+    return 0;
+}
+
+static bool valid_host(const char *at, const char *end)
+{
+    if (at == end)
+        return true; /* Host may be empty (RFC 9112, 3.2) */
+    if (!all(at, (size_t)(end - at), HOST))
+        return false;
+    const char *colon = *at == '[' ? memchr(at, ']', (size_t)(end - at)) : at - 1;
+    if (!colon)
+        return false;
+    colon = memchr(colon + 1, ':', (size_t)(end - colon - 1));
+    if (!colon)
+        return *at == '[' ? end[-1] == ']' : !memchr(at, '[', (size_t)(end - at));
+    for (const char *c = colon + 1; c < end; c++)
+        if (*c < '0' || *c > '9')
+            return false;
+    return colon > at && (*at != '[' || colon[-1] == ']');
+}
+
+static int parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    const char *question = memchr(at, '?', (size_t)(end - at));
+    head->path = span(base, at, question ? question : end);
+    if (question)
+        head->query = span(base, question + 1, end);
+    return 0;
+}
+
+/* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever that says. */
+static int parse_target(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    size_t len = (size_t)(end - at);
+    const char *method = base + head->method.at;
+    bool connect = head->method.len == 7 && memcmp(method, "CONNECT", 7) == 0;
+    if (len == 0 || !all(at, len, TARGET))
+        return BAD_REQUEST;
+    head->target = head->path = span(base, at, end);
+    if (connect) {
+        head->form = CI_TARGET_AUTHORITY;
+        head->path.len = 0;
+        return valid_host(at, end) && memchr(at, ':', len) ? 0 : BAD_REQUEST;
+    }
+    if (*at == '/') {
+        head->form = CI_TARGET_ORIGIN;
+        return parse_path(head, base, at, end);
+    }
+    if (len == 1 && *at == '*') {
+        head->form = CI_TARGET_ASTERISK;
+        return head->method.len == 7 && memcmp(method, "OPTIONS", 7) == 0 ? 0 : BAD_REQUEST;
+    }
+    size_t scheme = len > 7 && strncasecmp(at, "http://", 7) == 0 ? 7 : len > 8 && strncasecmp(at, "https://", 8) == 0 ? 8 : 0;
+    if (!scheme)
+        return BAD_REQUEST;
+    head->form = CI_TARGET_ABSOLUTE;
+    const char *host = at + scheme, *path = host;
+    while (path < end && *path != '/' && *path != '?')
+        path++;
+    if (path == host || !valid_host(host, path))
+        return BAD_REQUEST;
+    head->host = span(base, host, path);
+    return parse_path(head, base, path, end);
+}
+
+static int parse_request_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    const char *space = memchr(at, ' ', (size_t)(end - at));
+    if (!space || !ci_http1_is_token(at, (size_t)(space - at)))
+        return BAD_REQUEST;
+    head->method = span(base, at, space);
+    const char *target = space + 1;
+    space = memchr(target, ' ', (size_t)(end - target));
+    if (!space)
+        return BAD_REQUEST;
+    int rc = parse_version(head, space + 1, end);
+    return rc < 0 ? rc : parse_target(head, base, target, space);
+}
+
+/* ---- fields ---- */
+
+static int parse_content_length(struct ci_http1_head *head, const char *at, const char *end)
+{
+    if (head->content_length >= 0 || at == end || end - at > 18)
+        return BAD_REQUEST;
+    int64_t length = 0;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9')
+            return BAD_REQUEST;
+        length = length * 10 + (*at - '0');
+    }
+    head->content_length = length;
+    return 0;
+}
+
+/* Only "chunked" alone is understood. Anything that does not end in it cannot be framed (RFC 9112, 6.3). */
+static int parse_transfer_encoding(struct ci_http1_head *head, const char *at, const char *end)
+{
+    if (head->has_te)
+        return BAD_REQUEST;
+    head->has_te = true;
+    if (equals(at, (size_t)(end - at), "chunked")) {
+        head->chunked = true;
+        return 0;
+    }
+    const char *last = end;
+    while (last > at && last[-1] != ',' && last[-1] != ' ' && last[-1] != '\t')
+        last--;
+    return last > at && equals(last, (size_t)(end - last), "chunked") ? NOT_IMPLEMENTED : BAD_REQUEST;
+}
+
+static int parse_connection(struct ci_http1_head *head, const char *at, const char *end)
+{
+    while (at < end) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        const char *stop = comma ? comma : end, *from = at, *to = stop;
+        while (from < to && (*from == ' ' || *from == '\t'))
+            from++;
+        while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
+            to--;
+        head->says_close |= equals(from, (size_t)(to - from), "close");
+        head->says_keep_alive |= equals(from, (size_t)(to - from), "keep-alive");
+        at = comma ? comma + 1 : end;
+    }
+    return 0;
+}
+
+static int parse_host(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    if (head->has_host || !valid_host(at, end))
+        return BAD_REQUEST;
+    head->has_host = true;
+    if (head->form != CI_TARGET_ABSOLUTE)
+        head->host = span(base, at, end);
+    return 0;
+}
+
+/* The fields that frame the message, or that everybody needs. */
+static int look_at_field(struct ci_http1_head *head, const char *base, const char *name, size_t name_len, const char *at, const char *end)
+{
+    switch (name_len) {
+    case 4: return equals(name, 4, "host") ? parse_host(head, base, at, end) : 0;
+    case 6:
+        if (!equals(name, 6, "expect"))
+            return 0;
+        if (!equals(at, (size_t)(end - at), "100-continue"))
+            return EXPECTATION_FAILED;
+        head->expects_continue = true;
+        return 0;
+    case 10: return equals(name, 10, "connection") ? parse_connection(head, at, end) : 0;
+    case 14: return equals(name, 14, "content-length") ? parse_content_length(head, at, end) : 0;
+    case 17: return equals(name, 17, "transfer-encoding") ? parse_transfer_encoding(head, at, end) : 0;
+    default: return 0;
+    }
+}
+
+static int parse_field(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    const char *colon = at;
+    while (colon < end && is(*colon, TOKEN))
+        colon++;
+    if (colon == at || colon == end || *colon != ':')
+        return BAD_REQUEST; /* also a folded line, and white space before the colon */
+    const char *value = colon + 1;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    if (!all(value, (size_t)(end - value), VALUE))
+        return BAD_REQUEST;
+    if (head->field_count == CI_HTTP1_FIELDS)
+        return FIELDS_TOO_LARGE;
+    head->fields[head->field_count++] = (struct ci_http1_field){span(base, at, colon), span(base, value, end)};
+    return look_at_field(head, base, at, (size_t)(colon - at), value, end);
+}
+
+/* What only the whole head shows. */
+static int finish(struct ci_http1_head *head)
+{
+    if (head->minor_version >= 1 && !head->has_host)
+        return BAD_REQUEST; /* RFC 9112, 3.2 */
+    if (head->has_te && (head->content_length >= 0 || head->minor_version == 0))
+        return BAD_REQUEST; /* RFC 9112, 6.1: smuggling */
+    if (head->minor_version == 0)
+        head->expects_continue = false; /* RFC 9110, 10.1.1 */
+    head->keep_alive = !head->says_close && (head->minor_version >= 1 || head->says_keep_alive);
+    return 0;
+}
+
+/* ---- lines ---- */
+
+/* A line whose end has come, without it. 1: the head is complete. */
+static int parse_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+{
+    if (!head->has_request_line) {
+        if (at == end)
+            return 0; /* empty lines before a request are passed over (RFC 9112, 2.2) */
+        head->has_request_line = true;
+        return parse_request_line(head, base, at, end);
+    }
+    if (at == end) {
+        int rc = finish(head);
+        return rc < 0 ? rc : 1;
+    }
+    return parse_field(head, base, at, end);
+}
+
+/* A line that has not ended may be known to be bad already. */
+static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len)
+{
+    const char *at = bytes + head->line, *end = bytes + len, *cr = memchr(at, '\r', (size_t)(end - at));
+    if (cr && cr + 1 < end)
+        return BAD_REQUEST; /* a bare CR */
+    if (!head->has_request_line && (size_t)(end - at) > limits->line_max)
+        return URI_TOO_LONG;
+    return len >= limits->head_max ? FIELDS_TOO_LARGE : 0;
+}
+
+int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len)
+{
+    const char *lf;
+    while (head->scanned < len && (lf = memchr(bytes + head->scanned, '\n', len - head->scanned))) {
+        const char *at = bytes + head->line;
+        if (lf == at || lf[-1] != '\r')
+            return BAD_REQUEST; /* a bare LF */
+        if (!head->has_request_line && (size_t)(lf - at) > limits->line_max)
+            return URI_TOO_LONG;
+        if ((size_t)(lf - bytes) >= limits->head_max)
+            return FIELDS_TOO_LARGE;
+        head->line = head->scanned = (uint32_t)(lf + 1 - bytes);
+        int rc = parse_line(head, bytes, at, lf - 1);
+        if (rc < 0)
+            return rc;
+        if (rc > 0)
+            return (int)head->line;
+    }
+    head->scanned = (uint32_t)len;
+    return check_unfinished(head, limits, bytes, len);
+}
+
+const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes, const char *name, size_t name_len)
+{
+    for (uint32_t i = 0; i < head->field_count; i++) {
+        const struct ci_http1_field *field = &head->fields[i];
+        if (field->name.len == name_len && strncasecmp(bytes + field->name.at, name, name_len) == 0)
+            return field;
+    }
+    return NULL;
+}
+
+/* ---- the body ---- */
+
+void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head)
+{
+    *body = (struct ci_http1_body){.chunked = head->chunked};
+    if (head->chunked) {
+        body->state = CI_BODY_SIZE;
+    } else if (head->content_length > 0) {
+        body->state = CI_BODY_DATA;
+        body->remaining = (uint64_t)head->content_length;
+    }
+}
+
+static int hex_digit(char c)
+{
+    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+/* One byte of framing. 0, or minus a status. */
+static int eat(struct ci_http1_body *body, char c)
+{
+    switch ((enum ci_http1_body_state)body->state) {
+    case CI_BODY_SIZE:
+        if (is(c, HEX)) {
+            if (body->remaining >> 58)
+                return BAD_REQUEST;
+            body->remaining = body->remaining << 4 | (uint64_t)hex_digit(c);
+            body->has_digit = true;
+            return 0;
+        }
+        if (!body->has_digit || (c != ';' && c != '\r'))
+            return BAD_REQUEST;
+        body->state = c == ';' ? CI_BODY_EXTENSION : CI_BODY_SIZE_LF;
+        return 0;
+    case CI_BODY_EXTENSION:
+        if (c == '\r')
+            body->state = CI_BODY_SIZE_LF;
+        else if (!is(c, VALUE) || ++body->line_len > SIZE_LINE_MAX)
+            return BAD_REQUEST;
+        return 0;
+    case CI_BODY_SIZE_LF:
+        body->state = body->remaining ? CI_BODY_DATA : CI_BODY_TRAILER;
+        body->line_len = 0;
+        return c == '\n' ? 0 : BAD_REQUEST;
+    case CI_BODY_DATA_CR: body->state = CI_BODY_DATA_LF; return c == '\r' ? 0 : BAD_REQUEST;
+    case CI_BODY_DATA_LF:
+        body->state = CI_BODY_SIZE;
+        body->has_digit = false;
+        return c == '\n' ? 0 : BAD_REQUEST;
+    case CI_BODY_TRAILER:
+        if (c == '\r') {
+            body->state = CI_BODY_END_LF;
+            return 0;
+        }
+        body->state = CI_BODY_TRAILER_LINE;
+        body->in_name = true;
+        return is(c, TOKEN) && ++body->line_len <= TRAILERS_MAX ? 0 : BAD_REQUEST;
+    case CI_BODY_TRAILER_LINE:
+        if (++body->line_len > TRAILERS_MAX)
+            return FIELDS_TOO_LARGE;
+        if (body->in_name) {
+            body->in_name = c != ':';
+            return c == ':' || is(c, TOKEN) ? 0 : BAD_REQUEST;
+        }
+        if (c == '\r')
+            body->state = CI_BODY_TRAILER_LF;
+        return c == '\r' || is(c, VALUE) ? 0 : BAD_REQUEST;
+    case CI_BODY_TRAILER_LF: body->state = CI_BODY_TRAILER; return c == '\n' ? 0 : BAD_REQUEST;
+    case CI_BODY_END_LF: body->state = CI_BODY_DONE; return c == '\n' ? 0 : BAD_REQUEST;
+    case CI_BODY_DONE:
+    case CI_BODY_DATA: break;
+    }
+    return 0;
+}
+
+int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len, size_t *ret_data)
+{
+    size_t ate = 0;
+    while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && ate < len) {
+        int rc = eat(body, bytes[ate++]);
+        if (rc < 0)
+            return rc;
+    }
+    size_t data = body->state == CI_BODY_DATA ? len - ate : 0;
+    *ret_data = data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);
+    return (int64_t)ate;
+}
+
+void ci_http1_body_took(struct ci_http1_body *body, size_t len)
+{
+    body->remaining -= len;
+    if (body->remaining == 0)
+        body->state = body->chunked ? CI_BODY_DATA_CR : CI_BODY_DONE;
+}
+
+/* ---- statuses ---- */
+
+const char *ci_http1_reason(int status)
+{
+    switch (status) {
+    case 100: return "Continue";
+    case 101: return "Switching Protocols";
+    case 200: return "OK";
+    case 201: return "Created";
+    case 202: return "Accepted";
+    case 204: return "No Content";
+    case 206: return "Partial Content";
+    case 301: return "Moved Permanently";
+    case 302: return "Found";
+    case 303: return "See Other";
+    case 304: return "Not Modified";
+    case 307: return "Temporary Redirect";
+    case 308: return "Permanent Redirect";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 406: return "Not Acceptable";
+    case 408: return "Request Timeout";
+    case 409: return "Conflict";
+    case 410: return "Gone";
+    case 411: return "Length Required";
+    case 412: return "Precondition Failed";
+    case 413: return "Content Too Large";
+    case 414: return "URI Too Long";
+    case 415: return "Unsupported Media Type";
+    case 416: return "Range Not Satisfiable";
+    case 417: return "Expectation Failed";
+    case 421: return "Misdirected Request";
+    case 422: return "Unprocessable Content";
+    case 426: return "Upgrade Required";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 502: return "Bad Gateway";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    case 505: return "HTTP Version Not Supported";
+    default: return "";
+    }
+}

@@ -1,0 +1,97 @@
+/* HTTP/1.1 requests as bytes (RFC 9112): strict, incremental, without descriptor, clock, memory or thread.
+ *
+ * 1. The head is parsed line by line as its bytes come; each byte is looked at once, however it is cut.
+ * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no second Content-Length.
+ * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows where the next request begins.
+ * 4. Spans are offsets from the start of the head, so the caller may move its buffer between calls.
+ */
+#ifndef CI_PROTO_HTTP1_H
+#define CI_PROTO_HTTP1_H
+
+#include "base/compiler.h"
+
+enum { CI_HTTP1_FIELDS = 64 };
+
+struct ci_span {
+    uint32_t at, len;
+};
+
+struct ci_http1_field {
+    struct ci_span name, value;
+};
+
+enum ci_http1_target { CI_TARGET_ORIGIN, CI_TARGET_ABSOLUTE, CI_TARGET_AUTHORITY, CI_TARGET_ASTERISK };
+
+struct ci_http1_head {
+    struct ci_span method, target, path, query, host; /* path and query lie in the target; host may too */
+    enum ci_http1_target form;
+    int minor_version; /* 0 or 1 */
+    int64_t content_length; /* -1: none given */
+    bool chunked, keep_alive, expects_continue, has_host;
+    uint32_t field_count;
+    struct ci_http1_field fields[CI_HTTP1_FIELDS];
+
+    /* progress */
+    uint32_t line;    /* where the line in progress begins */
+    uint32_t scanned; /* no line ends before this */
+    bool has_request_line, has_te, says_close, says_keep_alive;
+};
+
+struct ci_http1_limits {
+    uint32_t line_max; /* of the request line */
+    uint32_t head_max; /* of everything */
+};
+
+static inline void ci_http1_head_init(struct ci_http1_head *head)
+{
+    head->content_length = -1;
+    head->chunked = head->keep_alive = head->expects_continue = head->has_host = false;
+    head->field_count = head->line = head->scanned = 0;
+    head->has_request_line = head->has_te = head->says_close = head->says_keep_alive = false;
+    head->query = head->host = (struct ci_span){0, 0};
+}
+
+/* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is needed. < 0: minus the status. */
+int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len);
+
+/* The first field of that name (in lower case), or NULL. */
+const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes, const char *name, size_t name_len);
+
+/* Whether the text is a token (RFC 9110, 5.6.2); a field's value. */
+bool ci_http1_is_token(const char *text, size_t len);
+bool ci_http1_is_value(const char *text, size_t len);
+
+/* ---- the body ---- */
+
+enum ci_http1_body_state {
+    CI_BODY_DONE,
+    CI_BODY_DATA,      /* `remaining` bytes of the body, or of the chunk */
+    CI_BODY_SIZE,      /* in a chunk's size line */
+    CI_BODY_EXTENSION, /* behind the size */
+    CI_BODY_SIZE_LF,
+    CI_BODY_DATA_CR,
+    CI_BODY_DATA_LF,
+    CI_BODY_TRAILER, /* at the start of a trailer line */
+    CI_BODY_TRAILER_LINE,
+    CI_BODY_TRAILER_LF,
+    CI_BODY_END_LF,
+};
+
+struct ci_http1_body {
+    uint64_t remaining;
+    uint32_t line_len; /* of the size line, or of all trailers */
+    uint8_t state;
+    bool chunked, has_digit, in_name;
+};
+
+void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);
+
+/* Eats framing at the front of `bytes`. Returns how many bytes it ate; then *ret_data of those behind belong to the body, and are to be
+ * taken off with ci_http1_body_took. < 0: minus the status. Done when body->state is CI_BODY_DONE. */
+int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len, size_t *ret_data);
+void ci_http1_body_took(struct ci_http1_body *body, size_t len);
+
+/* The reason phrase of a status; "" for one that is not registered. */
+const char *ci_http1_reason(int status);
+
+#endif

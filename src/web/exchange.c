@@ -1,0 +1,303 @@
+/* Requests and answers on one connection, in a fiber: from the bytes that woke it to the moment when there are none left. */
+#include <errno.h>
+#include <string.h>
+
+#include "web/http.h"
+
+enum { LINGER_MOST = 256 * 1024 };
+static const coir_time linger_timeout = 1 * COIR_S;
+
+/* ---- sending ---- */
+
+/* Everything, as far as the client takes it; the time limit starts anew with each byte that it takes. */
+static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
+{
+    while (len && !exchange->error) {
+        ssize_t n = coir_interrupted();
+        if (n == 0) {
+            n = coir_try_write(exchange->stream, data, len);
+            ci_spend(ci_worker_current);
+        }
+        if (n == -EAGAIN) {
+            COIR_DEADLINE(coir_in(exchange->server->options->write_timeout));
+            n = coir_write(exchange->stream, data, len);
+        }
+        if (n < 0) {
+            exchange->error = (int)n;
+            break;
+        }
+        data += n;
+        len -= (size_t)n;
+    }
+    return exchange->error;
+}
+
+int ci_exchange_flush(struct ci_exchange *exchange)
+{
+    size_t len = exchange->out_len;
+    exchange->out_len = 0;
+    return send_all(exchange, exchange->out, len);
+}
+
+char *ci_exchange_room(struct ci_exchange *exchange, size_t len)
+{
+    if (len > CI_HTTP_BUFFER - exchange->out_len && ci_exchange_flush(exchange) < 0)
+        return NULL;
+    return exchange->out + exchange->out_len;
+}
+
+int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len)
+{
+    if (len > CI_HTTP_BUFFER - exchange->out_len && ci_exchange_flush(exchange) < 0)
+        return exchange->error;
+    if (len > CI_HTTP_BUFFER)
+        return send_all(exchange, data, len);
+    memcpy(exchange->out + exchange->out_len, data, len);
+    exchange->out_len += len;
+    return exchange->error;
+}
+
+/* ---- receiving ---- */
+
+/* Makes room at the end of the input: everything before the body's unread bytes may go, but not the head in front of them. */
+static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at)
+{
+    size_t unread = exchange->in_len - *at;
+    memmove(exchange->in + keep_from, exchange->in + *at, unread);
+    *at = keep_from;
+    exchange->in_len = keep_from + unread;
+}
+
+static ssize_t read_more(struct ci_exchange *exchange, coir_time timeout)
+{
+    char *to = exchange->in + exchange->in_len;
+    size_t room = CI_HTTP_BUFFER - exchange->in_len;
+    ssize_t n = coir_try_read(exchange->stream, to, room);
+    ci_spend(ci_worker_current);
+    if (n == -EAGAIN) {
+        int rc = ci_exchange_flush(exchange); /* the client may be waiting for the answers before it sends more */
+        if (rc < 0)
+            return rc;
+        COIR_DEADLINE(timeout);
+        n = coir_read(exchange->stream, to, room);
+    }
+    if (n > 0)
+        exchange->in_len += (size_t)n;
+    return n;
+}
+
+ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout)
+{
+    size_t head_end = exchange->in_start + exchange->head.line;
+    if (exchange->body_at > head_end)
+        make_room(exchange, head_end, &exchange->body_at);
+    return read_more(exchange, coir_in(timeout));
+}
+
+/* ---- a client that goes away while a handler waits ---- */
+
+static void on_hangup(struct ci_op *op)
+{
+    struct ci_exchange *exchange = ci_container_of(op, struct ci_exchange, hangup);
+    struct ci_task *task = exchange->connection->task;
+    exchange->hangup_started = false;
+    if (task->strand.inner == &exchange->unwatched)
+        ci_wake(ci_worker_current, &task->strand, &exchange->unwatched);
+    else if (op->result != -ECANCELED)
+        ci_task_cancel(task, -ECANCELED);
+}
+
+/* Before the fiber parks in a handler: what has gathered is sent, as far as it goes without waiting, and the watch begins. */
+static void before_park(void *arg)
+{
+    struct ci_exchange *exchange = arg;
+    if (exchange->out_len && !exchange->connection->stream->writer) {
+        ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
+        if (n > 0) {
+            exchange->out_len -= (size_t)n;
+            memmove(exchange->out, exchange->out + n, exchange->out_len);
+        }
+    }
+    if (exchange->hangup_started)
+        return;
+    exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
+    exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
+}
+
+static void watch_client(struct ci_exchange *exchange)
+{
+    struct ci_fiber *fiber = ci_worker_current->fiber;
+    fiber->before_park = before_park;
+    fiber->before_park_arg = exchange;
+}
+
+static const struct ci_future_kind unwatched_kind = {"the end of a watch", NULL, NULL};
+
+static void unwatch_client(struct ci_exchange *exchange)
+{
+    ci_worker_current->fiber->before_park = NULL;
+    if (!exchange->hangup_started)
+        return;
+    if (exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
+        return;
+    struct ci_worker *worker = ci_worker_current; /* the operation lies on this stack: it must have come back before that goes */
+    exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
+    worker->task->strand.inner = &exchange->unwatched;
+    ci_park(worker);
+}
+
+/* ---- one request ---- */
+
+static bool known_method(const char *method, size_t len)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+    for (size_t i = 0; i < ci_countof(methods); i++)
+        if (strlen(methods[i]) == len && memcmp(methods[i], method, len) == 0)
+            return true;
+    return false;
+}
+
+static int answer_without_route(struct ci_exchange *exchange, coir_response *response)
+{
+    const char *bytes = exchange->in + exchange->in_start, *method = bytes + exchange->head.method.at;
+    size_t method_len = exchange->head.method.len;
+    char allow[256];
+    size_t allow_len = ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
+    (void)allow_len;
+    bool every = exchange->head.form == CI_TARGET_ASTERISK;
+    if (!known_method(method, method_len))
+        return coir_respond_text(response, 501, "501 Not Implemented\n");
+    if (!exchange->match.path_known && !every)
+        return coir_respond_text(response, 404, "404 Not Found\n");
+    coir_response_header(response, "Allow", allow);
+    if (method_len == 7 && memcmp(method, "OPTIONS", 7) == 0)
+        return ci_response_start(response, 204, NULL, 0);
+    return coir_respond_text(response, 405, "405 Method Not Allowed\n");
+}
+
+/* Routes and answers the request whose head is complete. False: the connection closes. */
+static bool answer(struct ci_exchange *exchange)
+{
+    const struct ci_http1_head *head = &exchange->head;
+    const char *bytes = exchange->in + exchange->in_start;
+    coir_response response = {.exchange = exchange};
+    coir_request request = {.exchange = exchange, .continue_due = head->expects_continue, .response = &response};
+    exchange->server->http->requests++;
+    if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
+        ci_respond_error(exchange, 413);
+        return false;
+    }
+    const char *path = head->path.len ? bytes + head->path.at : "/";
+    ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len, path, head->path.len ? head->path.len : 1,
+                    &exchange->match);
+    ci_arena_init(&exchange->arena, &exchange->server->http->blocks, exchange->server->options->arena_max);
+    watch_client(exchange);
+    int rc = exchange->match.route ? exchange->match.route->handler(&request, &response) : answer_without_route(exchange, &response);
+    unwatch_client(exchange);
+    bool go_on = rc >= 0 && !exchange->error;
+    if (!response.begun && !exchange->error && !coir_interrupted()) {
+        ci_respond_error(exchange, request.body_error ? request.body_error : 500);
+        go_on = false;
+    } else if (response.begun && rc >= 0 && ci_response_end(&response) < 0) {
+        go_on = false;
+    }
+    ci_arena_reset(&exchange->arena);
+    return go_on && !response.close && ci_request_discard(&request);
+}
+
+/* ---- the connection's turn ---- */
+
+enum outcome { ANSWERED, NO_MORE, CLOSED };
+
+/* Gets the next request's head. */
+static enum outcome next_head(struct ci_exchange *exchange)
+{
+    const coir_http_options *options = exchange->server->options;
+    struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
+    coir_time deadline = COIR_NEVER;
+    ci_http1_head_init(&exchange->head);
+    for (;;) {
+        size_t len = exchange->in_len - exchange->in_start;
+        int rc = ci_http1_parse(&exchange->head, &limits, exchange->in + exchange->in_start, len);
+        if (ci_likely(rc > 0))
+            return ANSWERED;
+        if (rc < 0) {
+            exchange->head.minor_version = 1;
+            ci_respond_error(exchange, -rc);
+            return CLOSED;
+        }
+        if (len == 0)
+            return NO_MORE;
+        if (deadline == COIR_NEVER)
+            deadline = coir_in(options->header_timeout);
+        if (exchange->in_start)
+            make_room(exchange, 0, &exchange->in_start);
+        ssize_t n = read_more(exchange, deadline);
+        if (n == -ETIME && !coir_interrupted())
+            ci_respond_error(exchange, 408);
+        if (n <= 0)
+            return CLOSED;
+    }
+}
+
+/* After an answer that closes: what the client still sends is read for a while, for closing with unread bytes would reset the
+ * connection and take the answer with it (RFC 9112, 9.6). */
+static void linger(struct ci_exchange *exchange)
+{
+    if (exchange->error || coir_interrupted() || coir_shutdown_write(exchange->stream) < 0)
+        return;
+    COIR_DEADLINE(coir_in(linger_timeout));
+    for (size_t thrown = 0; thrown < LINGER_MOST;) {
+        ssize_t n = coir_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
+        if (n <= 0)
+            return;
+        thrown += (size_t)n;
+    }
+}
+
+static bool serve(struct ci_exchange *exchange)
+{
+    ssize_t n = coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
+    if (n <= 0)
+        return n == -EAGAIN; /* woken for nothing */
+    exchange->in_len = (size_t)n;
+    for (;;) {
+        enum outcome outcome = next_head(exchange);
+        if (outcome == ANSWERED) {
+            exchange->body_at = exchange->in_start + exchange->head.line;
+            ci_http1_body_init(&exchange->body, &exchange->head);
+            if (answer(exchange)) {
+                exchange->in_start = exchange->body_at;
+                continue;
+            }
+            outcome = CLOSED;
+        }
+        if (ci_exchange_flush(exchange) < 0)
+            return false;
+        if (outcome == NO_MORE)
+            return !exchange->server->draining;
+        linger(exchange);
+        return false;
+    }
+}
+
+int ci_serve_requests(void *arg)
+{
+    struct ci_http_connection *connection = arg;
+    struct ci_pool *buffers = &connection->server->http->buffers;
+    struct ci_exchange exchange;
+    exchange.connection = connection;
+    exchange.server = connection->server;
+    exchange.stream = connection->stream;
+    exchange.in_start = exchange.in_len = exchange.out_len = 0;
+    exchange.error = 0;
+    exchange.hangup_started = false;
+    exchange.in = ci_pool_take(buffers);
+    exchange.out = ci_pool_take(buffers);
+    connection->keep = exchange.in && exchange.out && serve(&exchange);
+    if (exchange.out)
+        ci_pool_give(buffers, exchange.out);
+    if (exchange.in)
+        ci_pool_give(buffers, exchange.in);
+    return 0;
+}

@@ -1,0 +1,159 @@
+/* What the parts of the HTTP server share.
+ *
+ * 1. A connection without a request in progress is a stackless task: it waits for its stream and owns no buffer and no parser.
+ * 2. When bytes come, it calls serve_requests on a stack: that takes the buffers, answers what has come, and gives everything back.
+ * 3. Answers gather in the output buffer while more requests are waiting in the input; they are sent in one write, or before the fiber
+ *    waits for anything at all.
+ * 4. While a handler waits, the connection is watched: a reset or a hang-up cancels the task.
+ */
+#ifndef CI_WEB_HTTP_H
+#define CI_WEB_HTTP_H
+
+#include "base/arena.h"
+#include "coir/web.h"
+#include "io/io.h"
+#include "proto/http1.h"
+
+enum { CI_HTTP_BUFFER = 16 * 1024, CI_HTTP_HEAD_MOST = 12 * 1024, CI_HTTP_PARAMS = 8, CI_HTTP_EXTRA_MOST = 8 * 1024 };
+
+/* ---- routes ---- */
+
+struct ci_route {
+    const char *method, *pattern;
+    size_t method_len, pattern_len;
+    bool has_params;
+    coir_handler_fn *handler;
+};
+
+struct coir_router {
+    struct ci_route *routes;
+    size_t count, capacity;
+    void *context;
+};
+
+struct ci_param {
+    struct ci_span name; /* in the pattern */
+    struct ci_span value; /* in the path */
+};
+
+struct ci_match {
+    const struct ci_route *route; /* NULL: none for this method */
+    bool path_known;
+    struct ci_param params[CI_HTTP_PARAMS];
+    int param_count;
+};
+
+void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
+                     struct ci_match *ret_match);
+
+/* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length. */
+size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size);
+
+/* Whether a pattern matches a path; fills match->params. */
+bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match);
+
+/* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a NUL. False: a bad escape or a NUL. */
+bool ci_url_decode(char *to, const char *from, size_t len, bool plus);
+
+/* ---- a worker's share of a server ---- */
+
+struct ci_http_worker {
+    struct ci_worker_extension extension;
+    struct ci_worker *worker;
+    struct ci_pool connections, buffers, blocks;
+    uint64_t accepted, live, requests, errors_sent;
+    char date[48]; /* the Date field's value */
+    int64_t date_second;
+};
+
+struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker);
+const char *ci_http_date(struct ci_http_worker *http);
+
+/* One acceptor's server: on one worker, for one listener. */
+struct ci_http_server {
+    const coir_router *router;
+    const coir_http_options *options;
+    coir_listener *listener;
+    struct ci_http_worker *http;
+    coir_scope *connections;
+    struct ci_list idle; /* connections that wait for a request */
+    bool draining;
+};
+
+struct ci_http_connection {
+    coir_future future; /* the task's root */
+    coir_stream *stream;
+    struct ci_http_server *server;
+    struct ci_task *task;
+    struct ci_timer timer; /* the idle timeout, postponed at each request */
+    struct ci_list idle;
+    bool keep; /* what serve_requests decided */
+    union {    /* what it awaits */
+        struct ci_io_op wait;
+        struct ci_call call;
+    };
+};
+
+int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
+
+/* ---- a request in progress: on its fiber's stack ---- */
+
+struct ci_exchange {
+    struct ci_http_connection *connection;
+    struct ci_http_server *server;
+    coir_stream *stream;
+
+    char *in; /* CI_HTTP_BUFFER bytes: the head, what was read behind it */
+    size_t in_start, in_len; /* where the request begins; the end of what was read */
+    size_t body_at;          /* where unread body bytes, or the next request, begin */
+    char *out;               /* CI_HTTP_BUFFER bytes of answers not sent yet */
+    size_t out_len;
+    int error; /* of the stream: nothing more can be sent */
+
+    struct ci_op hangup; /* pending while a handler waits */
+    bool hangup_started;
+    coir_future unwatched; /* awaited when the driver takes its time to give that operation back */
+
+    struct ci_http1_head head;
+    struct ci_http1_body body;
+    struct ci_match match;
+    struct ci_arena arena;
+};
+
+struct coir_response {
+    struct ci_exchange *exchange;
+    char *extra; /* fields added by the handler, in the arena */
+    size_t extra_len, extra_capacity;
+    int64_t remaining; /* of the announced length; -1: chunked, or until the end of the connection */
+    bool begun, chunked, no_body, close, has_type;
+};
+
+struct coir_request {
+    struct ci_exchange *exchange;
+    uint64_t body_read;
+    int body_error; /* the status that it calls for */
+    bool continue_due;
+    coir_response *response;
+};
+
+int ci_serve_requests(void *connection);
+
+/* Sends everything that has gathered. */
+int ci_exchange_flush(struct ci_exchange *exchange);
+/* Sends `len` bytes, behind what has gathered; small pieces gather. */
+int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len);
+/* Room for `len` bytes at the end of what has gathered, or NULL when the stream has failed; to be claimed by adding to out_len. */
+char *ci_exchange_room(struct ci_exchange *exchange, size_t len);
+/* Reads more into the input buffer; the count, 0 at the end. */
+ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout);
+
+/* Begins a response with a known or unknown length; ends one. */
+int ci_response_start(coir_response *res, int status, const char *type, int64_t length);
+int ci_response_end(coir_response *res);
+/* A whole answer about an error, after which the connection closes. */
+void ci_respond_error(struct ci_exchange *exchange, int status);
+
+/* Throws away what the handler left of the body. False: the connection cannot go on. */
+bool ci_request_discard(coir_request *req);
+
+#endif

@@ -1,0 +1,180 @@
+/* What a handler sees of a request, and the reading of its body. */
+#include <errno.h>
+#include <string.h>
+
+#include "web/http.h"
+
+enum { DISCARD_MOST = 64 * 1024 };
+
+static const char *bytes_of(const struct ci_exchange *exchange)
+{
+    return exchange->in + exchange->in_start;
+}
+
+/* A span of the head as a string of its own. */
+static const char *text(coir_request *req, struct ci_span span)
+{
+    const char *copy = ci_arena_copy(&req->exchange->arena, bytes_of(req->exchange) + span.at, span.len);
+    return copy ? copy : "";
+}
+
+const char *coir_request_method(coir_request *req)
+{
+    return text(req, req->exchange->head.method);
+}
+
+const char *coir_request_path(coir_request *req)
+{
+    return text(req, req->exchange->head.path);
+}
+
+const char *coir_request_query(coir_request *req)
+{
+    return text(req, req->exchange->head.query);
+}
+
+const char *coir_request_host(coir_request *req)
+{
+    return text(req, req->exchange->head.host);
+}
+
+void *coir_request_context(coir_request *req)
+{
+    return req->exchange->server->router->context;
+}
+
+const char *coir_header(coir_request *req, const char *name)
+{
+    const struct ci_http1_field *field = ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
+    return field ? text(req, field->value) : NULL;
+}
+
+static const char *decoded(coir_request *req, const char *from, size_t len, bool plus)
+{
+    char *value = ci_arena_alloc(&req->exchange->arena, len + 1);
+    return value && ci_url_decode(value, from, len, plus) ? value : NULL;
+}
+
+const char *coir_param(coir_request *req, const char *name)
+{
+    const struct ci_match *match = &req->exchange->match;
+    size_t len = strlen(name);
+    const char *path = bytes_of(req->exchange) + req->exchange->head.path.at;
+    for (int i = 0; i < match->param_count; i++) {
+        const struct ci_param *param = &match->params[i];
+        if (param->name.len == len && memcmp(match->route->pattern + param->name.at, name, len) == 0)
+            return decoded(req, path + param->value.at, param->value.len, false);
+    }
+    return NULL;
+}
+
+const char *coir_query(coir_request *req, const char *name)
+{
+    const char *at = bytes_of(req->exchange) + req->exchange->head.query.at, *end = at + req->exchange->head.query.len;
+    size_t len = strlen(name);
+    while (at < end) {
+        const char *stop = memchr(at, '&', (size_t)(end - at));
+        if (!stop)
+            stop = end;
+        const char *equals = memchr(at, '=', (size_t)(stop - at)), *key_end = equals ? equals : stop;
+        if ((size_t)(key_end - at) == len && memcmp(at, name, len) == 0)
+            return decoded(req, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, true);
+        at = stop + 1;
+    }
+    return NULL;
+}
+
+void *coir_request_alloc(coir_request *req, size_t size)
+{
+    return ci_arena_alloc(&req->exchange->arena, size);
+}
+
+int64_t coir_request_length(coir_request *req)
+{
+    const struct ci_http1_head *head = &req->exchange->head;
+    return head->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
+}
+
+/* ---- the body ---- */
+
+static int fail(coir_request *req, int status, int error)
+{
+    req->body_error = status;
+    return error;
+}
+
+static int send_continue(coir_request *req)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    req->continue_due = false;
+    if (req->response->begun)
+        return 0; /* the final answer has been seen */
+    int rc = ci_exchange_send(req->exchange, line, sizeof line - 1);
+    return rc < 0 ? rc : ci_exchange_flush(req->exchange);
+}
+
+/* Eats framing until body bytes are there (1) or the body ends (0). */
+static int find_data(coir_request *req, size_t *ret_data)
+{
+    struct ci_exchange *exchange = req->exchange;
+    for (;;) {
+        int64_t ate = ci_http1_body_frame(&exchange->body, exchange->in + exchange->body_at, exchange->in_len - exchange->body_at, ret_data);
+        if (ate < 0)
+            return fail(req, (int)-ate, -COIR_EPROTOCOL);
+        exchange->body_at += (size_t)ate;
+        if (exchange->body.state == CI_BODY_DONE)
+            return 0;
+        if (*ret_data)
+            return 1;
+        int rc = req->continue_due ? send_continue(req) : 0;
+        if (rc < 0)
+            return rc;
+        ssize_t n = ci_exchange_fill(exchange, exchange->server->options->body_timeout);
+        if (n == -ETIME)
+            return fail(req, coir_interrupted() ? 0 : 408, -ETIME);
+        if (n <= 0)
+            return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);
+    }
+}
+
+ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
+{
+    struct ci_exchange *exchange = req->exchange;
+    size_t data = 0;
+    if (len == 0 || exchange->body.state == CI_BODY_DONE)
+        return 0;
+    if (req->body_error)
+        return -COIR_EPROTOCOL;
+    int rc = find_data(req, &data);
+    if (rc <= 0)
+        return rc;
+    if (data > len)
+        data = len;
+    if ((req->body_read += data) > exchange->server->options->body_max)
+        return fail(req, 413, -COIR_ETOOLARGE);
+    memcpy(buf, exchange->in + exchange->body_at, data);
+    exchange->body_at += data;
+    ci_http1_body_took(&exchange->body, data);
+    return (ssize_t)data;
+}
+
+bool ci_request_discard(coir_request *req)
+{
+    struct ci_exchange *exchange = req->exchange;
+    if (req->body_error)
+        return false;
+    if (exchange->body.state == CI_BODY_DONE)
+        return true;
+    if (req->continue_due)
+        return false; /* the client waits for leave to send: whether a body follows is unknown */
+    for (size_t thrown = 0; thrown < DISCARD_MOST;) {
+        size_t data = 0;
+        int rc = find_data(req, &data);
+        if (rc <= 0)
+            return rc == 0;
+        exchange->body_at += data;
+        ci_http1_body_took(&exchange->body, data);
+        thrown += data;
+    }
+    return false;
+}

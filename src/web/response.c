@@ -1,0 +1,219 @@
+/* Writing answers. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "web/http.h"
+
+enum { HEAD_ROOM = 512, CHUNK_HEAD = 18 };
+
+static const char text_plain[] = "text/plain; charset=utf-8";
+
+/* ---- header fields of the handler's ---- */
+
+static bool reserved(const char *name)
+{
+    static const char *const names[] = {"content-length", "transfer-encoding", "connection", "date"};
+    for (size_t i = 0; i < ci_countof(names); i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static int grow_extra(coir_response *res, size_t want)
+{
+    if (want <= res->extra_capacity)
+        return 0;
+    size_t capacity = want < 256 ? 256 : want * 2;
+    char *grown = want <= CI_HTTP_EXTRA_MOST ? ci_arena_alloc(&res->exchange->arena, capacity) : NULL;
+    if (!grown)
+        return -ENOMEM;
+    if (res->extra_len)
+        memcpy(grown, res->extra, res->extra_len);
+    res->extra = grown;
+    res->extra_capacity = capacity;
+    return 0;
+}
+
+int coir_response_header(coir_response *res, const char *name, const char *value)
+{
+    size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
+    if (res->begun)
+        return -EALREADY;
+    if (!ci_http1_is_token(name, name_len) || !ci_http1_is_value(value, value_len) || reserved(name))
+        return -EINVAL;
+    int rc = grow_extra(res, res->extra_len + len);
+    if (rc < 0)
+        return rc;
+    char *at = res->extra + res->extra_len;
+    memcpy(at, name, name_len);
+    memcpy(at + name_len, ": ", 2);
+    memcpy(at + name_len + 2, value, value_len);
+    memcpy(at + name_len + 2 + value_len, "\r\n", 2);
+    res->extra_len += len;
+    res->has_type |= strcasecmp(name, "content-type") == 0;
+    return 0;
+}
+
+/* ---- the head ---- */
+
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *put_text(char *at, const char *text)
+{
+    return put(at, text, strlen(text));
+}
+
+static char *put_number(char *at, uint64_t number)
+{
+    char digits[20];
+    int i = sizeof digits;
+    do
+        digits[--i] = (char)('0' + number % 10);
+    while (number /= 10);
+    return put(at, digits + i, sizeof digits - (size_t)i);
+}
+
+#define PUT(at, literal) put(at, literal, sizeof literal - 1)
+
+static bool without_body(int status)
+{
+    return status < 200 || status == 204 || status == 304;
+}
+
+static char *put_framing(coir_response *res, char *at, int status, int64_t length)
+{
+    const struct ci_http1_head *head = &res->exchange->head;
+    if (without_body(status) && status != 304)
+        return at;
+    if (length >= 0)
+        return PUT(put_number(PUT(at, "Content-Length: "), (uint64_t)length), "\r\n");
+    if (status == 304)
+        return at;
+    if (head->minor_version >= 1) {
+        res->chunked = true;
+        return PUT(at, "Transfer-Encoding: chunked\r\n");
+    }
+    res->close = true; /* HTTP/1.0: the end of the connection ends the body */
+    return at;
+}
+
+int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
+{
+    struct ci_exchange *exchange = res->exchange;
+    const struct ci_http1_head *head = &exchange->head;
+    size_t type_len = type ? strlen(type) : 0;
+    if (res->begun)
+        return -EALREADY;
+    if (status < 200 || status > 999 || (type && !ci_http1_is_value(type, type_len)) || type_len > 200)
+        return -EINVAL;
+    char *start = ci_exchange_room(exchange, HEAD_ROOM + res->extra_len), *at = start;
+    if (!at)
+        return exchange->error;
+    const char *reason = ci_http1_reason(status);
+    at = PUT(put_text(PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " "), reason), "\r\n");
+    at = PUT(put(PUT(at, "Date: "), ci_http_date(exchange->server->http), 29), "\r\n");
+    if (type && !res->has_type)
+        at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
+    at = put_framing(res, at, status, length);
+    if (res->extra_len)
+        at = put(at, res->extra, res->extra_len);
+    res->close |= !head->keep_alive || exchange->server->draining;
+    if (res->close)
+        at = PUT(at, "Connection: close\r\n");
+    else if (head->minor_version == 0)
+        at = PUT(at, "Connection: keep-alive\r\n");
+    at = PUT(at, "\r\n");
+    exchange->out_len += (size_t)(at - start);
+    res->begun = true;
+    bool head_only = head->method.len == 4 && memcmp(exchange->in + exchange->in_start + head->method.at, "HEAD", 4) == 0;
+    res->no_body = without_body(status) || head_only;
+    res->remaining = length;
+    return 0;
+}
+
+/* ---- the body ---- */
+
+static int write_chunk(coir_response *res, const void *data, size_t len)
+{
+    char head[CHUNK_HEAD];
+    int head_len = snprintf(head, sizeof head, "%zx\r\n", len);
+    int rc = ci_exchange_send(res->exchange, head, (size_t)head_len);
+    if (rc == 0)
+        rc = ci_exchange_send(res->exchange, data, len);
+    return rc < 0 ? rc : ci_exchange_send(res->exchange, "\r\n", 2);
+}
+
+int coir_response_write(coir_response *res, const void *data, size_t len)
+{
+    if (!res->begun)
+        return -EINVAL;
+    if (res->remaining >= 0) {
+        if (len > (size_t)res->remaining)
+            return -EINVAL;
+        res->remaining -= (int64_t)len;
+    }
+    if (res->no_body || len == 0)
+        return 0;
+    return res->chunked ? write_chunk(res, data, len) : ci_exchange_send(res->exchange, data, len);
+}
+
+int coir_response_flush(coir_response *res)
+{
+    return ci_exchange_flush(res->exchange);
+}
+
+int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length)
+{
+    return ci_response_start(res, status, content_type, length);
+}
+
+int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
+{
+    int rc = ci_response_start(res, status, content_type, (int64_t)len);
+    return rc < 0 ? rc : coir_response_write(res, body, len);
+}
+
+int coir_respond_text(coir_response *res, int status, const char *format, ...)
+{
+    char small[512], *text = small;
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(small, sizeof small, format, args);
+    va_end(args);
+    if (len < 0)
+        return -EINVAL;
+    if ((size_t)len >= sizeof small) {
+        if (!(text = ci_arena_alloc(&res->exchange->arena, (size_t)len + 1)))
+            return -ENOMEM;
+        va_start(args, format);
+        vsnprintf(text, (size_t)len + 1, format, args);
+        va_end(args);
+    }
+    return coir_respond(res, status, text_plain, text, (size_t)len);
+}
+
+int ci_response_end(coir_response *res)
+{
+    if (res->chunked && !res->no_body)
+        return ci_exchange_send(res->exchange, "0\r\n\r\n", 5);
+    if (res->remaining > 0 && !res->no_body)
+        return -COIR_EEND; /* less than was announced: only closing tells the client */
+    return 0;
+}
+
+void ci_respond_error(struct ci_exchange *exchange, int status)
+{
+    coir_response response = {.exchange = exchange, .close = true};
+    char text[64];
+    int len = snprintf(text, sizeof text, "%d %s\n", status, ci_http1_reason(status));
+    exchange->server->http->errors_sent++;
+    if (ci_response_start(&response, status, text_plain, len) == 0)
+        coir_response_write(&response, text, (size_t)len);
+}

@@ -1,0 +1,180 @@
+/* Which handler answers which path. */
+#include <errno.h>
+#include <string.h>
+
+#include "web/http.h"
+
+int coir_router_new(coir_router **ret_router)
+{
+    coir_router *router = ci_alloc_zero(&ci_system_allocator, sizeof *router);
+    if (!router)
+        return -ENOMEM;
+    *ret_router = router;
+    return 0;
+}
+
+void coir_router_free(coir_router *router)
+{
+    if (!router)
+        return;
+    for (size_t i = 0; i < router->count; i++)
+        ci_free(&ci_system_allocator, (void *)(uintptr_t)router->routes[i].method, 0);
+    ci_free(&ci_system_allocator, router->routes, router->capacity * sizeof *router->routes);
+    ci_free(&ci_system_allocator, router, sizeof *router);
+}
+
+void coir_router_set_context(coir_router *router, void *context)
+{
+    router->context = context;
+}
+
+/* Parameters are whole segments, with a name. *ret_count: how many. */
+static bool valid_pattern(const char *pattern, int *ret_count)
+{
+    if (*pattern != '/')
+        return false;
+    *ret_count = 0;
+    for (const char *c = pattern; *c; c++) {
+        if (*c == '}')
+            return false;
+        if (*c != '{')
+            continue;
+        const char *close = strchr(c, '}');
+        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') || memchr(c, '/', (size_t)(close - c)))
+            return false;
+        ++*ret_count;
+        c = close;
+    }
+    return *ret_count <= CI_HTTP_PARAMS;
+}
+
+int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler)
+{
+    int params;
+    size_t method_len = strlen(method), pattern_len = strlen(pattern);
+    if (!ci_http1_is_token(method, method_len) || !handler || !valid_pattern(pattern, &params))
+        return -EINVAL;
+    if (ci_grow(&ci_system_allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
+        return -ENOMEM;
+    char *text = ci_alloc(&ci_system_allocator, method_len + pattern_len + 2);
+    if (!text)
+        return -ENOMEM;
+    memcpy(text, method, method_len + 1);
+    memcpy(text + method_len + 1, pattern, pattern_len + 1);
+    router->routes[router->count++] = (struct ci_route){text, text + method_len + 1, method_len, pattern_len, params > 0, handler};
+    return 0;
+}
+
+static struct ci_span segment(const char *text, size_t at, size_t len)
+{
+    const char *slash = memchr(text + at, '/', len - at);
+    return (struct ci_span){(uint32_t)at, (uint32_t)((slash ? (size_t)(slash - text) : len) - at)};
+}
+
+bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
+{
+    if (!route->has_params)
+        return route->pattern_len == path_len && memcmp(route->pattern, path, path_len) == 0;
+    const char *pattern = route->pattern;
+    size_t p = 1, t = 1;
+    match->param_count = 0;
+    for (;;) {
+        if (p > route->pattern_len || t > path_len)
+            return p > route->pattern_len && t > path_len;
+        struct ci_span want = segment(pattern, p, route->pattern_len), have = segment(path, t, path_len);
+        if (pattern[p] == '{' && want.len > 2) {
+            if (have.len == 0)
+                return false;
+            match->params[match->param_count++] = (struct ci_param){{want.at + 1, want.len - 2}, have};
+        } else if (want.len != have.len || memcmp(pattern + p, path + t, want.len) != 0) {
+            return false;
+        }
+        p += want.len + 1;
+        t += have.len + 1;
+    }
+}
+
+static bool is_method(const struct ci_route *route, const char *method, size_t len)
+{
+    return route->method_len == len && memcmp(route->method, method, len) == 0;
+}
+
+static bool answers(const struct ci_route *route, const char *method, size_t len)
+{
+    return is_method(route, method, len) || (len == 4 && memcmp(method, "HEAD", 4) == 0 && is_method(route, "GET", 3));
+}
+
+void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
+                     struct ci_match *match)
+{
+    match->route = NULL;
+    match->path_known = false;
+    for (size_t i = 0; i < router->count; i++) {
+        const struct ci_route *route = &router->routes[i];
+        if (!ci_route_matches(route, path, path_len, match))
+            continue;
+        match->path_known = true;
+        if (answers(route, method, method_len)) {
+            match->route = route;
+            return;
+        }
+    }
+}
+
+static size_t add_method(char *text, size_t size, size_t len, const char *method)
+{
+    size_t n = strlen(method);
+    for (size_t at = 0; at + n <= len; at++) /* said already? */
+        if (memcmp(text + at, method, n) == 0 && (at + n == len || text[at + n] == ','))
+            return len;
+    size_t comma = len ? 2 : 0;
+    if (len + comma + n >= size)
+        return len;
+    memcpy(text + len, ", ", comma);
+    memcpy(text + len + comma, method, n + 1);
+    return len + comma + n;
+}
+
+size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size)
+{
+    struct ci_match match;
+    bool every = path_len == 1 && *path == '*';
+    size_t len = 0;
+    for (size_t i = 0; i < router->count; i++) {
+        const struct ci_route *route = &router->routes[i];
+        if (!every && !ci_route_matches(route, path, path_len, &match))
+            continue;
+        len = add_method(text, size, len, route->method);
+        if (is_method(route, "GET", 3))
+            len = add_method(text, size, len, "HEAD");
+    }
+    return add_method(text, size, len, "OPTIONS");
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool ci_url_decode(char *to, const char *from, size_t len, bool plus)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = from[i];
+        if (c == '+' && plus) {
+            c = ' ';
+        } else if (c == '%') {
+            if (i + 2 >= len || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+                return false;
+            c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
+            i += 2;
+        }
+        if (!c)
+            return false;
+        *to++ = c;
+    }
+    *to = '\0';
+    return true;
+}

@@ -1,0 +1,195 @@
+/* The server: an acceptor and its connections on every worker, and their graceful end. */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "coir/deadline.h"
+#include "web/http.h"
+
+/* How long an acceptor that is full waits before it looks again: the backlog is the queue. */
+static const coir_time full_pause = 5 * COIR_MS;
+
+/* ---- what a worker keeps ---- */
+
+static const char http_key;
+
+static void free_http(struct ci_worker_extension *extension, const coir_allocator *allocator)
+{
+    struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    ci_pool_done(&http->connections);
+    ci_pool_done(&http->buffers);
+    ci_pool_done(&http->blocks);
+    ci_free(allocator, http, sizeof *http);
+}
+
+struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
+{
+    struct ci_worker_extension *found = ci_worker_find_extension(worker, &http_key);
+    if (found)
+        return ci_container_of(found, struct ci_http_worker, extension);
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    struct ci_http_worker *http = ci_alloc_zero(allocator, sizeof *http);
+    if (!http)
+        return NULL;
+    http->extension.key = &http_key;
+    http->extension.free = free_http;
+    http->worker = worker;
+    http->date_second = -1;
+    ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);
+    ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
+    ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
+    ci_worker_add_extension(worker, &http->extension);
+    return http;
+}
+
+const char *ci_http_date(struct ci_http_worker *http)
+{
+    struct ci_driver *driver = http->worker->loop.driver;
+    int64_t second = http->worker->loop.now / COIR_S;
+    if (ci_likely(second == http->date_second))
+        return http->date;
+    http->date_second = second;
+    time_t seconds = (time_t)(driver->kind->wall(driver) / COIR_S);
+    struct tm tm;
+    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    gmtime_r(&seconds, &tm);
+    snprintf(http->date, sizeof http->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday, tm.tm_mday % 100,
+             months + 3 * tm.tm_mon, (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
+    return http->date;
+}
+
+void coir_http_counters_get(coir_http_counters *ret_counters)
+{
+    coir_http_counters sum = {0};
+    coir_runtime *runtime = coir_runtime_current();
+    for (int i = 0; runtime && i < runtime->worker_count; i++) {
+        struct ci_worker_extension *found = ci_load_relaxed(&runtime->workers[i].extensions);
+        while (found && found->key != &http_key)
+            found = found->next;
+        if (!found)
+            continue;
+        const struct ci_http_worker *http = ci_container_of(found, struct ci_http_worker, extension);
+        sum.connections += ci_load_relaxed(&http->accepted);
+        sum.connections_live += ci_load_relaxed(&http->live);
+        sum.requests += ci_load_relaxed(&http->requests);
+        sum.errors_sent += ci_load_relaxed(&http->errors_sent);
+    }
+    *ret_counters = sum;
+}
+
+/* ---- one worker ---- */
+
+static int start_patiently(struct ci_http_server *server, coir_stream *stream)
+{
+    int rc;
+    while ((rc = ci_http_connection_start(server, stream)) == -EAGAIN || rc == -ENOMEM)
+        if ((rc = coir_sleep_for(full_pause)) < 0)
+            break;
+    return rc;
+}
+
+static int accept_loop(void *arg)
+{
+    struct ci_http_server *server = arg;
+    size_t most = server->options->connections_max;
+    int rc = 0;
+    coir_stream *stream;
+    while (rc == 0) {
+        if (most && coir_scope_live(server->connections) >= most)
+            rc = coir_sleep_for(full_pause);
+        else if ((rc = ci_accept_patiently(server->listener, &stream)) == 0 && (rc = start_patiently(server, stream)) < 0)
+            coir_close(stream);
+    }
+    return rc;
+}
+
+static void drain(struct ci_http_server *server)
+{
+    server->draining = true;
+    ci_list_for_each(node, &server->idle)
+        ci_task_cancel(ci_container_of(node, struct ci_http_connection, idle)->task, -ECANCELED);
+}
+
+/* The acceptor can be cancelled from outside; the connections are behind a shield, and end when they are done or when the time for
+ * draining is over. */
+static int serve_here(void *arg)
+{
+    struct ci_http_server server = *(const struct ci_http_server *)arg;
+    if (!(server.http = ci_http_worker_of(ci_worker_current)))
+        return -ENOMEM;
+    ci_list_init(&server.idle);
+    COIR_SCOPE(accepting);
+    COIR_SHIELD;
+    coir_block limit COIR_CLEANUP(coir_block_leave);
+    coir_deadline_enter(&limit, COIR_NEVER);
+    COIR_SERVING_SCOPE(connections);
+    server.connections = connections;
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "accept";
+    int rc = coir_go_with(accepting, &options, accept_loop, &server);
+    if (rc < 0 && rc != -ECANCELED)
+        return rc;
+    rc = coir_scope_wait(accepting);
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    driver->kind->forget(driver, ci_listener_fd(server.listener));
+    drain(&server);
+    coir_deadline_move(&limit, coir_in(server.options->drain_timeout));
+    coir_scope_wait(connections);
+    return rc;
+}
+
+/* ---- all workers ---- */
+
+static int fill_in(coir_http_options *options, const coir_http_options *given)
+{
+    *options = (coir_http_options)COIR_HTTP_OPTIONS;
+    if (given) {
+        if (given->size != sizeof *given)
+            return -EINVAL;
+        *options = *given;
+    }
+#define DEFAULT(field, value) options->field = options->field ? options->field : (value)
+    DEFAULT(header_timeout, 10 * COIR_S);
+    DEFAULT(idle_timeout, 60 * COIR_S);
+    DEFAULT(body_timeout, 30 * COIR_S);
+    DEFAULT(write_timeout, 60 * COIR_S);
+    DEFAULT(drain_timeout, 10 * COIR_S);
+    DEFAULT(line_max, 8000);
+    DEFAULT(head_max, 8192);
+    DEFAULT(body_max, (uint64_t)1 << 30);
+    DEFAULT(arena_max, 1 << 20);
+#undef DEFAULT
+    return options->head_max <= CI_HTTP_HEAD_MOST ? 0 : -EINVAL;
+}
+
+int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *given)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->fiber)
+        return ci_no_fiber();
+    coir_http_options options;
+    int rc = fill_in(&options, given);
+    if (rc < 0)
+        return rc;
+    struct ci_http_server server = {.router = router, .options = &options, .listener = listener};
+    COIR_SCOPE(workers);
+    for (int i = 0; i < worker->runtime->worker_count; i++) {
+        coir_go_options placed = COIR_GO_OPTIONS;
+        placed.name = "http server";
+        placed.worker = i;
+        if ((rc = coir_go_with(workers, &placed, serve_here, &server)) < 0)
+            return rc;
+    }
+    return coir_scope_wait(workers);
+}
+
+int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options)
+{
+    coir_listener *listener;
+    int rc = coir_tcp_listen(address, NULL, &listener);
+    if (rc < 0)
+        return rc;
+    rc = coir_serve_http_on(listener, router, options);
+    coir_listener_close(listener);
+    return rc;
+}
