@@ -21,7 +21,8 @@ static bool forked;
 
 static void after_fork_in_child(void)
 {
-    forked = true;
+    if (ci_worker_current)
+        forked = true; /* else it was a plain thread's: the child may start a runtime of its own */
     ci_worker_current = NULL;
 }
 

@@ -1,0 +1,112 @@
+#include "harness.h"
+
+#include <coir.h>
+#include <coir/sim.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct test *tests, **tests_tail = &tests;
+
+void test_register(struct test *test)
+{
+    *tests_tail = test;
+    tests_tail = &test->next;
+}
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "  %s:%d: ", file, line);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    fflush(NULL);
+    _exit(1);
+}
+
+static int call_body(void *arg)
+{
+    void (*body)(void) = *(void (**)(void))arg;
+    body();
+    return 0;
+}
+
+struct sim_body {
+    void (*body)(void);
+};
+
+static int one_host(coir_sim *sim, void *arg)
+{
+    return coir_sim_host_main(sim, "host", call_body, arg);
+}
+
+void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
+{
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    options.workers = workers;
+    options.seed = seed;
+    struct sim_body arg = {body};
+    int rc = coir_sim_run(&options, one_host, &arg, NULL);
+    if (rc < 0)
+        test_fail(__FILE__, __LINE__, "the simulation ended with: %s", coir_strerror(rc));
+}
+
+void test_in_runtime(void (*body)(void), unsigned workers)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = workers;
+    coir_runtime *runtime;
+    struct sim_body arg = {body};
+    unsetenv("COIR_WORKERS");
+    int rc = coir_runtime_new(&config, &runtime);
+    if (rc == 0) {
+        rc = coir_runtime_run(runtime, call_body, &arg);
+        coir_runtime_free(runtime);
+    }
+    if (rc < 0)
+        test_fail(__FILE__, __LINE__, "the runtime ended with: %s", coir_strerror(rc));
+}
+
+/* 0: passed. */
+static int run_apart(const struct test *test)
+{
+    const char *limit = getenv("TEST_LIMIT_S");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGPIPE, SIG_IGN);
+        alarm(limit ? (unsigned)atoi(limit) : 120);
+        test->run();
+        exit(0); /* leak checks run here */
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return 1;
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "  ended by signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (took too long)" : "");
+    return status != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *suite = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+    int passed = 0, failed = 0;
+    for (struct test *test = tests; test; test = test->next) {
+        if (argc > 1 && strcmp(argv[1], test->name) != 0)
+            continue;
+        if (run_apart(test) == 0) {
+            passed++;
+            continue;
+        }
+        failed++;
+        printf("FAILED %s %s    again: %s %s\n", suite, test->name, argv[0], test->name);
+    }
+    printf("%s: %d passed, %d failed\n", suite, passed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,136 @@
+/* lists, pools, arenas, the inbox */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/inbox.h"
+#include "base/list.h"
+#include "harness.h"
+
+TEST(list_keeps_order_and_removes_twice)
+{
+    struct ci_list head, nodes[3], other;
+    ci_list_init(&head);
+    for (int i = 0; i < 3; i++)
+        ci_list_push(&head, &nodes[i]);
+    ci_list_remove(&nodes[1]);
+    ci_list_remove(&nodes[1]);
+    CHECK(ci_list_pop(&head) == &nodes[0]);
+    ci_list_take(&other, &head);
+    CHECK(ci_list_empty(&head));
+    CHECK(ci_list_pop(&other) == &nodes[2]);
+    CHECK(ci_list_pop(&other) == NULL);
+}
+
+TEST(pool_reuses_last_given_first_and_stops_at_its_limit)
+{
+    struct ci_pool pool;
+    ci_pool_init(&pool, &ci_system_allocator, 40, 3);
+    char *a = ci_pool_take(&pool), *b = ci_pool_take(&pool), *c = ci_pool_take(&pool);
+    CHECK(a && b && c && b > a && c > b);
+    memset(a, 1, 40);
+    CHECK(ci_pool_take(&pool) == NULL);
+    ci_pool_give(&pool, a);
+    ci_pool_give(&pool, c);
+    CHECK(ci_pool_take(&pool) == c);
+    CHECK(ci_pool_take(&pool) == a);
+    ci_pool_done(&pool);
+}
+
+static size_t allocations, allocations_max;
+
+static void *counted_alloc(void *context, size_t size)
+{
+    (void)context;
+    return allocations < allocations_max ? allocations++, malloc(size) : NULL;
+}
+
+static void counted_free(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+TEST(pool_survives_a_failed_allocation)
+{
+    const coir_allocator allocator = {counted_alloc, counted_free, NULL};
+    struct ci_pool pool;
+    ci_pool_init(&pool, &allocator, 64, 0);
+    CHECK(ci_pool_take(&pool) == NULL);
+    allocations_max = 1;
+    CHECK(ci_pool_take(&pool) != NULL);
+    ci_pool_done(&pool);
+}
+
+TEST(arena_gives_aligned_memory_and_takes_it_back_whole)
+{
+    struct ci_pool blocks;
+    struct ci_arena arena;
+    ci_pool_init(&blocks, &ci_system_allocator, CI_ARENA_BLOCK, 0);
+    ci_arena_init(&arena, &blocks, 100000);
+    for (int round = 0; round < 3; round++) {
+        for (size_t size = 1; size < 9000; size = size * 3 + 1) {
+            char *memory = ci_arena_alloc(&arena, size);
+            CHECK(memory && ((uintptr_t)memory & 15) == 0);
+            memset(memory, (int)size, size);
+        }
+        CHECK(strcmp(ci_arena_copy(&arena, "abc", 2), "ab") == 0);
+        ci_arena_reset(&arena);
+        CHECK_EQ(blocks.live, 0);
+    }
+    CHECK(ci_arena_alloc(&arena, 100001) == NULL);
+    CHECK(ci_arena_alloc(&arena, SIZE_MAX) == NULL);
+    CHECK(ci_arena_alloc(&arena, SIZE_MAX - 7) == NULL);
+    ci_arena_reset(&arena);
+    ci_pool_done(&blocks);
+}
+
+enum { SENDERS = 4, MESSAGES = 20000 };
+
+struct numbered {
+    struct ci_message message;
+    int sender, number;
+};
+
+static struct ci_inbox inbox;
+static struct numbered sent[SENDERS][MESSAGES];
+
+static void *send_all(void *arg)
+{
+    int sender = (int)(intptr_t)arg;
+    for (int i = 0; i < MESSAGES; i++) {
+        sent[sender][i].sender = sender;
+        sent[sender][i].number = i;
+        ci_inbox_push(&inbox, &sent[sender][i].message);
+    }
+    return NULL;
+}
+
+TEST(inbox_keeps_every_senders_order)
+{
+    pthread_t threads[SENDERS];
+    int next[SENDERS] = {0}, total = 0;
+    for (int i = 0; i < SENDERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, send_all, (void *)(intptr_t)i) == 0);
+    while (total < SENDERS * MESSAGES) {
+        struct ci_message *message = ci_inbox_take(&inbox);
+        while (message) {
+            struct numbered *numbered = ci_container_of(message, struct numbered, message);
+            message = message->next;
+            CHECK_EQ(numbered->number, next[numbered->sender]);
+            next[numbered->sender]++;
+            total++;
+        }
+    }
+    for (int i = 0; i < SENDERS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+TEST(errors_have_texts)
+{
+    CHECK(strcmp(coir_strerror(-COIR_EEND), "the stream ended too early") == 0);
+    CHECK(strcmp(coir_strerror(-2), "No such file or directory") == 0);
+    CHECK(coir_strerror(-123456) != NULL);
+}

@@ -1,0 +1,332 @@
+/* What a fiber does about itself: defer, locals, names, yields, generators; and its stack. */
+#include <coir.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "harness.h"
+
+/* ---- defer ---- */
+
+static char ran[32];
+
+static void note(void *arg)
+{
+    strcat(ran, arg);
+}
+
+static void slow_note(void *arg)
+{
+    strcat(ran, coir_sleep_for(COIR_S) == 0 ? "slept " : "refused ");
+    strcat(ran, arg);
+}
+
+struct defers {
+    coir_deferred a, b, c, d;
+};
+
+static int with_defers(void *arg)
+{
+    struct defers *defers = arg;
+    coir_defer(&defers->a, note, "a");
+    coir_defer(&defers->b, note, "b");
+    coir_defer(&defers->c, slow_note, "c");
+    coir_defer(&defers->d, note, "d");
+    coir_defer_disarm(&defers->b);
+    coir_defer_disarm(&defers->b);
+    return coir_sleep_for(100 * COIR_S);
+}
+
+TEST_SIM(deferred_callbacks_run_last_in_first_out_and_shielded)
+{
+    struct defers defers;
+    COIR_SCOPE(scope);
+    coir_go(scope, with_defers, &defers);
+    coir_yield();
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    CHECK(strcmp(ran, "dslept ca") == 0);
+}
+
+static void far_too_slow(void *arg)
+{
+    *(int *)arg = coir_sleep_for(1000 * COIR_S);
+}
+
+static int defer_slow(void *arg)
+{
+    static coir_deferred deferred;
+    coir_defer(&deferred, far_too_slow, arg);
+    return 0;
+}
+
+TEST_SIM(deferred_callbacks_have_a_deadline_of_their_own)
+{
+    int rc = 0;
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    coir_go(scope, defer_slow, &rc);
+    coir_scope_wait(scope);
+    CHECK_EQ(rc, -ETIME);
+    CHECK_EQ(coir_now() - start, 5 * COIR_S);
+}
+
+/* ---- locals and names ---- */
+
+static const char user_key, trace_key;
+
+static int child_of_locals(void *arg)
+{
+    (void)arg;
+    CHECK(strcmp(coir_local_get(&user_key), "ann") == 0);
+    coir_local_set(&user_key, "child");
+    CHECK(strcmp(coir_local_get(&user_key), "child") == 0);
+    CHECK(strcmp(coir_name(), "kid") == 0);
+    return 0;
+}
+
+TEST_SIM(locals_follow_into_children)
+{
+    CHECK(coir_local_get(&user_key) == NULL);
+    CHECK_EQ(coir_local_set(&user_key, "bob"), 0);
+    CHECK_EQ(coir_local_set(&user_key, "ann"), 0);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "kid";
+    coir_go_with(scope, &options, child_of_locals, NULL);
+    coir_scope_wait(scope);
+    CHECK(strcmp(coir_local_get(&user_key), "ann") == 0);
+    CHECK(coir_local_get(&trace_key) == NULL);
+    coir_set_name("renamed");
+    CHECK(strcmp(coir_name(), "renamed") == 0);
+}
+
+/* ---- generators ---- */
+
+static int squares(coir_generator *generator, uint64_t first, void *arg)
+{
+    uint64_t sent = first;
+    int rc;
+    for (uint64_t i = 1;; i++) {
+        if (i % 3 == 0 && (rc = coir_sleep_for(COIR_MS)) < 0)
+            return rc; /* a generator may suspend: the task that resumed it is parked */
+        if ((rc = coir_generator_yield(generator, i * i + sent, &sent)) < 0) {
+            *(int *)arg = rc;
+            return 0;
+        }
+        if (sent == UINT64_MAX)
+            return -EDOM;
+    }
+}
+
+static int use_generator(void *arg)
+{
+    coir_generator *generator;
+    uint64_t value = 0, offset = (uint64_t)(intptr_t)arg;
+    int closed = 0;
+    CHECK_EQ(coir_generator_new(squares, &closed, &generator), 0);
+    for (uint64_t i = 1; i <= 10; i++) {
+        CHECK_EQ(coir_generator_next(generator, offset, &value), 1);
+        CHECK_EQ(value, i * i + offset);
+    }
+    coir_generator_free(generator);
+    CHECK_EQ(closed, -ECANCELED);
+    CHECK_EQ(coir_generator_new(squares, &closed, &generator), 0);
+    CHECK_EQ(coir_generator_next(generator, 0, &value), 1);
+    CHECK_EQ(coir_generator_next(generator, UINT64_MAX, &value), -EDOM);
+    CHECK_EQ(coir_generator_next(generator, 0, &value), -EDOM);
+    coir_generator_free(generator);
+    coir_generator_free(NULL);
+    return 0;
+}
+
+TEST_SIM(generators_carry_values_both_ways_and_may_suspend)
+{
+    COIR_SCOPE(scope);
+    for (intptr_t i = 0; i < 20; i++)
+        coir_go(scope, use_generator, (void *)i);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+/* ---- fairness ---- */
+
+static int spin_on_yield(void *arg)
+{
+    int *count = arg;
+    while (coir_interrupted() == 0)
+        if (coir_yield() == 0)
+            ++*count;
+    return 0;
+}
+
+TEST_REAL(the_driver_is_polled_though_the_run_queue_never_empties)
+{
+    int counts[2] = {0, 0};
+    COIR_SCOPE(scope);
+    coir_go(scope, spin_on_yield, &counts[0]);
+    coir_go(scope, spin_on_yield, &counts[1]);
+    CHECK_EQ(coir_sleep_for(5 * COIR_MS), 0); /* the timer fires between their yields */
+    coir_scope_cancel(scope);
+    CHECK(counts[0] > 0 && counts[1] > 0);
+}
+
+static int read_for_ever(void *arg)
+{
+    char byte;
+    coir_stream *stream = arg;
+    while (coir_read(stream, &byte, 1) == 1) /* always ready: never parks by itself */
+        continue;
+    return 0;
+}
+
+TEST_SIM(a_fiber_that_is_always_ready_yields_after_its_budget)
+{
+    coir_stream *a, *b;
+    char data[1000] = "";
+    int flag = 0;
+    CHECK_EQ(coir_duplex(1000, &a, &b), 0);
+    CHECK_EQ(coir_try_write(a, data, sizeof data), 1000);
+    COIR_SCOPE(scope);
+    coir_go(scope, read_for_ever, b);
+    coir_yield();
+    flag = (int)coir_try_write(a, data, sizeof data);
+    CHECK(flag > 0 && flag < 1000); /* it was stopped in the middle */
+    coir_close(a);
+    coir_scope_wait(scope);
+    coir_close(b);
+}
+
+/* ---- stacks ---- */
+
+static CI_NOINLINE int recurse(int depth)
+{
+    volatile char frame[1024];
+    frame[0] = (char)depth;
+    return depth ? recurse(depth - 1) + frame[0] : 0;
+}
+
+static int overflow(void *arg)
+{
+    coir_set_name("greedy");
+    return recurse((int)(intptr_t)arg);
+}
+
+TEST(an_overflow_names_the_task_and_aborts)
+{
+    if (CI_ASAN || CI_TSAN)
+        return; /* the sanitizers have reports of their own */
+    int ends[2];
+    char text[1024] = "";
+    CHECK_EQ(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        coir_main(overflow, (void *)1000000);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t len = 0;
+    for (ssize_t n; (n = read(ends[0], text + len, sizeof text - 1 - len)) > 0;)
+        len += (size_t)n;
+    int status;
+    waitpid(child, &status, 0);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    CHECK(strstr(text, "stack overflow in task greedy"));
+}
+
+static int use_half(void *arg)
+{
+    (void)arg;
+    return recurse(30) == 465 ? 0 : -1;
+}
+
+TEST_REAL(stacks_are_reused)
+{
+    coir_counters counters;
+    for (int i = 0; i < 1000; i++) {
+        COIR_SCOPE(scope);
+        coir_go(scope, use_half, NULL);
+        coir_go(scope, use_half, NULL);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    coir_runtime_counters(coir_runtime_current(), &counters);
+    CHECK(counters.stacks_live + counters.stacks_cached <= 3);
+}
+
+static int blocked_signal;
+
+static void on_fault(int number)
+{
+    blocked_signal = number;
+    _exit(7);
+}
+
+static int fault(void *arg)
+{
+    (void)arg;
+    int *volatile nowhere = NULL;
+    *nowhere = 1;
+    return 0;
+}
+
+/* A fault that is no overflow goes to the handler that was there before. */
+TEST(other_faults_are_passed_on)
+{
+    if (CI_ASAN || CI_TSAN)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, on_fault);
+        coir_main(fault, NULL);
+        _exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+/* ---- fork ---- */
+
+static int fork_in_fiber(void *arg)
+{
+    (void)arg;
+    pid_t child = fork();
+    if (child == 0) {
+        int refused = coir_sleep_for(1) == -COIR_EFORKED && coir_go(NULL, fault, NULL) == -COIR_EFORKED;
+        if (!refused)
+            _exit(9);
+        return 0; /* returning ends the child: the other fibers are its parent's */
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return 0;
+}
+
+static int count_ticks(void *arg)
+{
+    for (int i = 0; i < 5; i++) {
+        coir_sleep_for(COIR_MS);
+        ++*(int *)arg;
+    }
+    return 0;
+}
+
+TEST_REAL(a_fork_in_a_fiber_is_harmless)
+{
+    int ticks = 0;
+    COIR_SCOPE(scope);
+    coir_go(scope, count_ticks, &ticks);
+    coir_go(scope, fork_in_fiber, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(ticks, 5);
+}

@@ -1,0 +1,209 @@
+/* Several workers: placement, far tasks, posts, stopping. Simulated ones, whose interleaving comes from a seed, and real threads. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int where(void *arg)
+{
+    *(int *)arg = coir_worker_index();
+    return coir_worker_index() + 100;
+}
+
+static void place(void)
+{
+    int count = coir_worker_count(coir_runtime_current()), seen[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    COIR_SCOPE(scope);
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(coir_go_on(scope, i, where, &seen[i]), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(seen[i], i);
+    CHECK_EQ(coir_go_on(scope, count, where, &seen[0]), -EINVAL);
+    CHECK_EQ(coir_go_on(scope, -1, where, &seen[0]), -EINVAL);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.worker = count - 1;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, where, &seen[0]), 0);
+    CHECK_EQ(coir_join(handle), 100 + count - 1);
+}
+
+TEST(tasks_run_where_they_were_put)
+{
+    test_in_runtime(place, 4);
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        test_in_sim(place, 3, seed);
+}
+
+static int total;
+
+static int add_one(void *arg)
+{
+    (void)arg;
+    coir_sleep_for(10 * COIR_US);
+    __atomic_fetch_add(&total, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static void spread(void)
+{
+    COIR_SCOPE(scope);
+    total = 0;
+    for (int i = 0; i < 500; i++)
+        CHECK_EQ(coir_go_any(scope, add_one, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(total, 500);
+}
+
+TEST(tasks_for_anybody_all_run)
+{
+    for (int i = 0; i < 20; i++)
+        test_in_runtime(spread, 3);
+    for (uint64_t seed = 1; seed <= 50; seed++)
+        test_in_sim(spread, 3, seed);
+}
+
+static int wait_long(void *arg)
+{
+    (void)arg;
+    int rc = coir_sleep_for(1000 * COIR_S);
+    __atomic_fetch_add(&total, rc == -ECANCELED, __ATOMIC_RELAXED);
+    return rc;
+}
+
+/* Cancels far tasks at any moment of their lives: before they arrive, while they are shared, parked, or ending. */
+static void cancel_far(void)
+{
+    int count = coir_worker_count(coir_runtime_current());
+    for (int round = 0; round < 30; round++) {
+        COIR_SERVING_SCOPE(scope);
+        for (int i = 0; i < 10; i++) {
+            coir_go_on(scope, (round + i) % count, i % 2 ? wait_long : add_one, NULL);
+            coir_go_any(scope, i % 3 ? add_one : wait_long, NULL);
+            if ((round + i) % 4 == 0)
+                coir_yield();
+        }
+        if (round % 3 == 0)
+            coir_sleep_for(round * COIR_US);
+        coir_scope_cancel(scope);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        CHECK_EQ(coir_scope_live(scope), 0);
+    }
+}
+
+TEST(far_tasks_may_be_cancelled_at_any_moment)
+{
+    for (int i = 0; i < 20; i++)
+        test_in_runtime(cancel_far, 3);
+    for (uint64_t seed = 1; seed <= 200; seed++)
+        test_in_sim(cancel_far, 3, seed);
+}
+
+static coir_scope *somebody_elses;
+
+static int go_from_elsewhere(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_go(somebody_elses, add_one, NULL), -EXDEV);
+    CHECK_EQ(coir_scope_wait(somebody_elses), -EXDEV);
+    return 0;
+}
+
+static void use_elsewhere(void)
+{
+    COIR_SCOPE(scope);
+    somebody_elses = scope;
+    coir_go_on(scope, 1, go_from_elsewhere, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+TEST(a_scope_belongs_to_its_worker)
+{
+    test_in_runtime(use_elsewhere, 2);
+}
+
+static int posted;
+
+static void on_post(void *arg)
+{
+    CHECK_EQ((intptr_t)arg, posted);
+    CHECK_EQ(coir_worker_index(), 1);
+    CHECK_EQ(coir_sleep_for(1), -ESRCH); /* not in a fiber */
+    __atomic_store_n(&posted, posted + 1, __ATOMIC_RELEASE);
+}
+
+static void post_all(void)
+{
+    for (intptr_t i = 0; i < 10000; i++)
+        CHECK_EQ(coir_post(coir_runtime_current(), 1, on_post, (void *)i), 0);
+    CHECK_EQ(coir_post(coir_runtime_current(), 2, on_post, NULL), -EINVAL);
+    while (__atomic_load_n(&posted, __ATOMIC_ACQUIRE) < 10000)
+        coir_yield();
+}
+
+TEST(posts_run_on_the_worker_in_order)
+{
+    test_in_runtime(post_all, 2);
+}
+
+static int sleep_until_stopped(void *arg)
+{
+    coir_go_on(NULL, 1, wait_long, NULL);
+    kill(getpid(), SIGTERM);
+    return wait_long(arg);
+}
+
+TEST(a_stop_signal_cancels_everything)
+{
+    setenv("COIR_WORKERS", "3", 1);
+    CHECK_EQ(coir_main(sleep_until_stopped, NULL), 0);
+}
+
+static void *signal_helper(void *arg)
+{
+    (void)arg;
+    return NULL;
+}
+
+static int handled;
+
+static void on_user_signal(int number)
+{
+    (void)number;
+    __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
+    CHECK(coir_worker_index() <= 0); /* never on a helper thread */
+}
+
+static int send_signals(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 100; i++) {
+        kill(getpid(), SIGUSR1);
+        coir_sleep_for(10 * COIR_US);
+    }
+    return 0;
+}
+
+static void under_signals(void)
+{
+    COIR_SCOPE(scope);
+    coir_go_on(scope, 1, send_signals, NULL);
+    coir_go_on(scope, 0, send_signals, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+TEST(signals_are_not_delivered_to_helper_threads)
+{
+    pthread_t thread;
+    signal(SIGUSR1, on_user_signal);
+    CHECK(pthread_create(&thread, NULL, signal_helper, NULL) == 0);
+    pthread_join(thread, NULL);
+    test_in_runtime(under_signals, 2);
+    CHECK(handled > 0);
+}
