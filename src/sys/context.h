@@ -90,6 +90,29 @@ CI_INLINE void ci_context_leave(struct ci_context *scratch, struct ci_context *t
     ci_context_jump(scratch, to);
 }
 
+/* A context that parks on different stacks in turn, as a fiber does that runs generators, says on which it is from now on: on that of
+ * `stack`, whose context has been initialised. */
+static inline void ci_context_stands_on(struct ci_context *context, const struct ci_context *stack)
+{
+#if CI_ASAN
+    context->bottom = stack->bottom;
+    context->size = stack->size;
+#else
+    (void)context;
+    (void)stack;
+#endif
+}
+
+/* The running context is on its own stack for the last time: TSan's name for that is the one to keep. */
+static inline void ci_context_ends_here(struct ci_context *context)
+{
+#if CI_TSAN
+    context->tsan_fiber = __tsan_get_current_fiber();
+#else
+    (void)context;
+#endif
+}
+
 /* To be called first thing in a fresh context's function. */
 static inline void ci_context_entered(void)
 {

@@ -218,9 +218,7 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 static void leave(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_context gone;
-#if CI_TSAN
-    gone = fiber->context;
-#endif
+    ci_context_ends_here(&fiber->context);
     struct ci_fiber *next = worker->handover ? NULL : next_fiber(worker);
     ci_stacks_give(&worker->stacks, fiber);
     if (next)

@@ -35,9 +35,6 @@ static void generator_main(void)
     generator->result = generator->fn(generator, generator->value, generator->arg);
     generator->state = ENDED;
     struct ci_context gone;
-#if CI_TSAN
-    gone = generator->context;
-#endif
     ci_context_leave(&gone, &generator->resumer);
 }
 
@@ -63,8 +60,13 @@ int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_ge
 static void resume(coir_generator *generator)
 {
     generator->state = RUNNING;
-    generator->worker->fiber->generator = generator;
+    struct ci_fiber *fiber = generator->worker->fiber;
+    struct ci_context own = fiber->context;
+    fiber->generator = generator;
+    ci_context_stands_on(&generator->resumer, &own);
+    ci_context_stands_on(&fiber->context, &generator->context);
     ci_context_switch(&generator->resumer, &generator->context);
+    ci_context_stands_on(&fiber->context, &own);
 }
 
 int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)

@@ -186,7 +186,7 @@ static int read_for_ever(void *arg)
     return 0;
 }
 
-TEST_SIM(a_fiber_that_is_always_ready_yields_after_its_budget)
+TEST_REAL(a_fiber_that_is_always_ready_yields_after_its_budget)
 {
     coir_stream *a, *b;
     char data[1000] = "";
@@ -273,7 +273,7 @@ static void on_fault(int number)
 static int fault(void *arg)
 {
     (void)arg;
-    int *volatile nowhere = NULL;
+    volatile int *volatile nowhere = NULL;
     *nowhere = 1;
     return 0;
 }
