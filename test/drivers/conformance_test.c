@@ -1,0 +1,427 @@
+/* One suite for every driver: the same questions, the same answers. Each case gets a driver, a way to let time pass, and a connected pair
+ * of descriptors where it asks for one. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "driver/driver.h"
+#include "harness.h"
+#include "sim/world.h"
+
+struct env {
+    struct ci_driver *driver;
+    struct ci_world *world; /* NULL: a real one */
+    coir_fd listener, client, server;
+};
+
+static struct env env;
+
+struct counted {
+    struct ci_op op;
+    int done;
+};
+
+static void on_done(struct ci_op *op)
+{
+    struct counted *counted = ci_container_of(op, struct counted, op);
+    CHECK(++counted->done == 1); /* exactly once */
+}
+
+/* Lets something happen: for a real driver, what comes within a moment; for a world, the next thing. */
+static void pass(void)
+{
+    if (env.world && !ci_sim_driver_busy(env.driver)) {
+        coir_time next = ci_world_next_event(env.world);
+        if (next != COIR_NEVER && next > env.world->now)
+            env.world->now = next;
+        ci_world_run_due(env.world);
+    }
+    env.driver->kind->wait(env.driver, ci_driver_now(env.driver) + 20 * COIR_MS);
+}
+
+/* Starts an operation. True: complete at once. */
+static bool start(struct counted *counted, struct ci_op op)
+{
+    op.done = on_done;
+    *counted = (struct counted){.op = op};
+    return ci_driver_start(env.driver, &counted->op);
+}
+
+static int finish(struct counted *counted)
+{
+    while (!counted->done)
+        pass();
+    return counted->op.result;
+}
+
+static int run(struct ci_op op)
+{
+    struct counted counted;
+    return start(&counted, op) ? counted.op.result : finish(&counted);
+}
+
+static int read_some(coir_fd fd, void *buf, size_t len)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+}
+
+static int write_some(coir_fd fd, const void *data, size_t len)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = len});
+}
+
+static int wait_events(coir_fd fd, int events)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_POLL, .events = (uint8_t)events});
+}
+
+static void close_fd(coir_fd fd)
+{
+    ci_driver_close(env.driver, fd);
+}
+
+static uint32_t serial;
+
+static int accept_one(void)
+{
+    return run((struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial});
+}
+
+static struct sockaddr_storage listener_address(void)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    CHECK_EQ(env.driver->kind->address(env.driver, env.listener, false, &address, &len), 0);
+    return address;
+}
+
+static void make_pair(void)
+{
+    struct sockaddr_storage address = listener_address();
+    struct counted connecting;
+    env.client = env.driver->kind->socket(env.driver, AF_INET);
+    CHECK(env.client >= 0);
+    struct ci_op connect = {.fd = env.client, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address,
+                            .count = sizeof(struct sockaddr_in)};
+    bool at_once = start(&connecting, connect);
+    env.server = accept_one();
+    CHECK(env.server >= 0);
+    CHECK_EQ(at_once ? connecting.op.result : finish(&connecting), 0);
+}
+
+static void listen_anywhere(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ci_listen listen = {.address = (struct sockaddr *)&address, .address_len = sizeof address, .backlog = 16};
+    env.listener = env.driver->kind->listen(env.driver, &listen);
+    serial++;
+    CHECK(env.listener >= 0);
+}
+
+static void on_driver(const char *name, void (*body)(void))
+{
+    struct ci_world world;
+    env = (struct env){0};
+    if (strcmp(name, "sim") == 0) {
+        ci_world_init(&world, 7);
+        env.world = &world;
+        CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_place(&world, "here"), &env.driver), 0);
+    } else {
+        CHECK_EQ(ci_driver_open(name, &ci_system_allocator, &env.driver), 0);
+    }
+    listen_anywhere();
+    make_pair();
+    body();
+    close_fd(env.listener);
+    env.driver->kind->free(env.driver);
+    if (env.world)
+        ci_world_done(&world);
+}
+
+#define CONFORM(name)                                                                                                  \
+    static void name##_body(void);                                                                                     \
+    TEST(epoll_##name)                                                                                                 \
+    {                                                                                                                  \
+        on_driver("epoll", name##_body);                                                                               \
+    }                                                                                                                  \
+    TEST(sim_##name)                                                                                                   \
+    {                                                                                                                  \
+        on_driver("sim", name##_body);                                                                                 \
+    }                                                                                                                  \
+    static void name##_body(void)
+
+CONFORM(bytes_arrive_in_order_and_the_end_after_them)
+{
+    char buf[16];
+    CHECK_EQ(write_some(env.client, "hello", 5), 5);
+    CHECK_EQ(read_some(env.server, buf, 3), 3);
+    CHECK_EQ(read_some(env.server, buf + 3, 13), 2);
+    CHECK(memcmp(buf, "hello", 5) == 0);
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    CHECK_EQ(read_some(env.server, buf, 16), 0);
+    CHECK_EQ(write_some(env.server, "bye", 3), 3); /* half closed: the other way is open */
+    CHECK_EQ(read_some(env.client, buf, 16), 3);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(data_and_end_in_one_edge_are_both_seen)
+{
+    char buf[100];
+    struct counted reading;
+    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK_EQ(write_some(env.client, "last", 4), 4);
+    close_fd(env.client);
+    CHECK_EQ(finish(&reading), 4);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 0);
+    close_fd(env.server);
+}
+
+CONFORM(vectors_gather_and_scatter)
+{
+    char a[3], b[10] = "";
+    struct iovec out[2] = {{(void *)(uintptr_t) "ab", 2}, {(void *)(uintptr_t) "cdef", 4}}, in[2] = {{a, 3}, {b, 10}};
+    CHECK_EQ(run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = out, .count = 2}), 6);
+    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = in, .count = 2}), 6);
+    CHECK(memcmp(a, "abc", 3) == 0 && memcmp(b, "def", 3) == 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_cancelled_read_loses_nothing)
+{
+    char buf[16];
+    struct counted reading;
+    for (int i = 0; i < 100; i++) {
+        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        if (i % 2)
+            CHECK_EQ(write_some(env.client, "x", 1), 1); /* races with the cancel */
+        int got = ci_driver_cancel(env.driver, &reading.op) ? reading.op.result : finish(&reading);
+        CHECK(got == -ECANCELED || (i % 2 && got == 1));
+        if (i % 2 && got != 1)
+            CHECK_EQ(read_some(env.server, buf, sizeof buf), 1);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(closing_completes_what_waits)
+{
+    char buf[16];
+    struct counted reading;
+    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    close_fd(env.server);
+    CHECK_EQ(reading.done, 1); /* inside close: nobody has to wait for it */
+    CHECK_EQ(reading.op.result, -ECANCELED);
+    close_fd(env.client);
+}
+
+CONFORM(a_descriptor_number_is_reused_without_harm)
+{
+    char buf[16];
+    for (int i = 0; i < 20; i++) {
+        coir_fd before = env.server;
+        CHECK_EQ(write_some(env.client, "stale", 5), 5); /* an event for the old user of the number */
+        close_fd(env.server);
+        close_fd(env.client);
+        make_pair();
+        CHECK(i == 0 || env.server == before || env.client == before || env.server >= 0);
+        struct counted reading;
+        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        CHECK_EQ(write_some(env.client, "new", 3), 3);
+        CHECK_EQ(finish(&reading), 3);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_full_stream_makes_the_writer_wait)
+{
+    static char data[1 << 20], in[1 << 16];
+    struct counted writing;
+    size_t sent = 0, got = 0;
+    struct ci_op op = {.fd = env.client, .kind = CI_OP_WRITE, .data = data, .len = sizeof data};
+    while (start(&writing, op))
+        sent += (size_t)writing.op.result;
+    CHECK(!writing.done);
+    while (!writing.done || got < sent + (size_t)writing.op.result) {
+        got += (size_t)read_some(env.server, in, sizeof in);
+        if (!writing.done)
+            env.driver->kind->wait(env.driver, 0);
+    }
+    CHECK(writing.op.result > 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(readable_never_wakes_a_writer)
+{
+    static char data[1 << 20];
+    char byte;
+    struct counted writing;
+    while (start(&writing, (struct ci_op){.fd = env.client, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
+        continue;
+    CHECK_EQ(write_some(env.server, "x", 1), 1);
+    CHECK_EQ(read_some(env.client, &byte, 1), 1);
+    CHECK(!writing.done);
+    int rc = ci_driver_cancel(env.driver, &writing.op) ? writing.op.result : finish(&writing);
+    CHECK_EQ(rc, -ECANCELED);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_reset_wakes_reader_and_watcher)
+{
+    char buf[16];
+    struct counted reading, watching;
+    CHECK_EQ(write_some(env.server, "unread", 6), 6);
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
+    close_fd(env.client); /* with unread data: a reset */
+    CHECK_EQ(finish(&reading), -ECONNRESET);
+    CHECK(finish(&watching) & COIR_HANGUP);
+    CHECK(write_some(env.server, "x", 1) < 0);
+    close_fd(env.server);
+}
+
+CONFORM(polling_moves_no_data_and_sees_what_is_there)
+{
+    char buf[16];
+    struct counted polling;
+    CHECK(!start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}));
+    CHECK(wait_events(env.server, COIR_WRITE) & COIR_WRITE);
+    CHECK(!polling.done);
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK(finish(&polling) & COIR_READ);
+    CHECK_EQ(read_some(env.server, buf, 16), 3);
+    close_fd(env.client);
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ); /* the end counts as readable */
+    CHECK_EQ(read_some(env.server, buf, 16), 0);
+    close_fd(env.server);
+}
+
+CONFORM(an_operation_that_must_not_wait_says_so)
+{
+    char buf[16];
+    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}), -EAGAIN);
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}), 3);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_connection_nobody_listens_for_is_refused)
+{
+    struct sockaddr_storage address = listener_address();
+    close_fd(env.listener);
+    coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
+    struct ci_op connect = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+    CHECK_EQ(run(connect), -ECONNREFUSED);
+    close_fd(fd);
+    close_fd(env.client);
+    close_fd(env.server);
+    listen_anywhere();
+}
+
+CONFORM(an_accept_cancelled_in_a_race_leaks_nothing)
+{
+    for (int i = 0; i < 50; i++) {
+        struct counted accepting, connecting;
+        struct sockaddr_storage address = listener_address();
+        CHECK(!start(&accepting, (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
+        coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
+        struct ci_op connect = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+        bool at_once = start(&connecting, connect);
+        if (i % 3 == 0)
+            pass();
+        int accepted = accepting.done ? accepting.op.result : -1;
+        if (!accepting.done)
+            accepted = ci_driver_cancel(env.driver, &accepting.op) ? accepting.op.result : finish(&accepting);
+        if (accepted < 0) {
+            CHECK_EQ(accepted, -ECANCELED);
+            accepted = accept_one(); /* the connection waits in the backlog */
+        }
+        if (!at_once && !connecting.done)
+            finish(&connecting);
+        close_fd(accepted);
+        close_fd(fd);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(bad_descriptors_are_errors)
+{
+    char byte;
+    CHECK_EQ(read_some(-1, &byte, 1), -EBADF);
+    CHECK(read_some(9999, &byte, 1) < 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+/* ---- what only real drivers have ---- */
+
+static void *wake_later(void *arg)
+{
+    usleep(2000);
+    env.driver->kind->wake(arg);
+    return NULL;
+}
+
+static void wake_body(void)
+{
+    pthread_t thread;
+    env.driver->kind->wake(env.driver); /* before the wait: it returns at once */
+    env.driver->kind->wait(env.driver, COIR_NEVER);
+    CHECK(pthread_create(&thread, NULL, wake_later, env.driver) == 0);
+    env.driver->kind->wait(env.driver, COIR_NEVER);
+    pthread_join(thread, NULL);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+TEST(epoll_a_wake_ends_the_wait)
+{
+    on_driver("epoll", wake_body);
+}
+
+static void foreign_body(void)
+{
+    int ends[2];
+    char byte;
+    struct counted first, second;
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < 50; i++) { /* closed, and the numbers reused, between two waits */
+        struct ci_op op = {.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ};
+        CHECK(!start(&first, op));
+        CHECK(start(&second, op));
+        CHECK_EQ(second.op.result, -EBUSY);
+        CHECK_EQ(write(ends[1], "x", 1), 1);
+        CHECK_EQ(finish(&first), COIR_READ);
+        CHECK_EQ(run(op), COIR_READ); /* still there: the kernel is asked again */
+        CHECK_EQ(read(ends[0], &byte, 1), 1);
+        CHECK(!start(&first, op));
+        close(ends[1]);
+        CHECK(finish(&first) & COIR_HANGUP); /* at once, not at some deadline */
+        close(ends[0]);
+        CHECK_EQ(run(op), -EBADF);
+        CHECK_EQ(pipe(ends), 0);
+    }
+    CHECK(!start(&first, (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+    CHECK(ci_driver_cancel(env.driver, &first.op));
+    CHECK_EQ(run((struct ci_op){.fd = fileno(tmpfile()), .kind = CI_OP_FOREIGN, .events = COIR_READ}), COIR_READ);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+TEST(epoll_foreign_descriptors_are_asked_for_each_time)
+{
+    on_driver("epoll", foreign_body);
+}
