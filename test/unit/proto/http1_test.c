@@ -1,0 +1,262 @@
+/* The request parser: what RFC 9112 allows, what it forbids, and every way to cut either into pieces. */
+#include "proto/http1.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+static const struct ci_http1_limits limits = {200, 1000};
+static struct ci_http1_head head;
+
+/* Feeds `cut` bytes first, then one more at a time. */
+static int parse_cut(const char *text, size_t len, size_t cut)
+{
+    int rc = 0;
+    ci_http1_head_init(&head);
+    for (size_t at = cut; at <= len && rc == 0; at++)
+        rc = ci_http1_parse(&head, &limits, text, at);
+    return rc;
+}
+
+/* Whole, and cut anywhere: the answer must be the same. */
+static int parse(const char *text)
+{
+    size_t len = strlen(text);
+    int whole;
+    for (size_t cut = 0; cut < len; cut++) {
+        int rc = parse_cut(text, len, cut);
+        whole = parse_cut(text, len, len);
+        if (rc != whole)
+            test_fail(__FILE__, __LINE__, "cut at %zu: %d instead of %d: %s", cut, rc, whole, text);
+    }
+    return parse_cut(text, len, len);
+}
+
+static void expect(const char *text, int want)
+{
+    int got = parse(text);
+    if (want > 0 ? got <= 0 : got != want)
+        test_fail(__FILE__, __LINE__, "got %d, not %d, for: %s", got, want, text);
+}
+
+static int is(struct ci_span span, const char *text, const char *want)
+{
+    return span.len == strlen(want) && memcmp(text + span.at, want, span.len) == 0;
+}
+
+TEST(requests_are_understood)
+{
+    const char *text = "\r\n\r\nPOST /a/b?x=1&y=2 HTTP/1.1\r\nHost: example.com:80\r\nContent-Length:\t12 \r\nX-Thing:  a b\tc  \r\nEmpty:\r\n\r\n";
+    CHECK_EQ(parse(text), strlen(text));
+    CHECK(is(head.method, text, "POST") && is(head.path, text, "/a/b") && is(head.query, text, "x=1&y=2"));
+    CHECK(is(head.host, text, "example.com:80"));
+    CHECK(head.content_length == 12 && !head.chunked && head.keep_alive && head.minor_version == 1);
+    CHECK(is(ci_http1_find(&head, text, "x-thing", 7)->value, text, "a b\tc"));
+    CHECK(is(ci_http1_find(&head, text, "empty", 5)->value, text, ""));
+    CHECK(ci_http1_find(&head, text, "none", 4) == NULL);
+    CHECK_EQ(head.field_count, 4);
+}
+
+TEST(keep_alive_follows_version_and_connection)
+{
+    static const struct {
+        const char *text;
+        bool keep;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: foo, CLOSE ,bar\r\n\r\n", false},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: closed\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", true},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", false},
+        {"GET / HTTP/1.7\r\nHost: a\r\n\r\n", true},
+    };
+    for (size_t i = 0; i < ci_countof(cases); i++) {
+        expect(cases[i].text, 1);
+        CHECK_EQ(head.keep_alive, cases[i].keep);
+    }
+}
+
+TEST(the_four_forms_of_a_target)
+{
+    const char *text = "GET http://example.org:81/x?y HTTP/1.1\r\nHost: other\r\n\r\n";
+    expect(text, 1);
+    CHECK(head.form == CI_TARGET_ABSOLUTE && is(head.host, text, "example.org:81") && is(head.path, text, "/x") && is(head.query, text, "y"));
+    text = "GET http://example.org HTTP/1.1\r\nHost: other\r\n\r\n";
+    expect(text, 1);
+    CHECK(head.form == CI_TARGET_ABSOLUTE && head.path.len == 0);
+    expect("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 1);
+    CHECK(head.form == CI_TARGET_ASTERISK);
+    expect("GET * HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+    expect("CONNECT a.example:443 HTTP/1.1\r\nHost: a\r\n\r\n", 1);
+    CHECK(head.form == CI_TARGET_AUTHORITY);
+    expect("CONNECT /x HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+    expect("GET a.example:443 HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+    expect("GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+    expect("GET http:/// HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+    expect("GET http://user@a/ HTTP/1.1\r\nHost: a\r\n\r\n", -400);
+}
+
+/* Each is answered with the given status, wherever it is cut. */
+TEST(bad_heads_get_their_status)
+{
+    static const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        /* line ends */
+        {"GET / HTTP/1.1\nHost: a\n\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\n\r\n", 400},
+        {"GET / HTTP/1.1\rHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\r\n\r\n", 400},
+        {"\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        /* request line */
+        {"GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400},
+        {"GET /\r\nHost: a\r\n\r\n", 400},
+        {" GET / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /\x01 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /#f HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET / http/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/11\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.10\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
+        {"GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505},
+        /* host */
+        {"GET / HTTP/1.1\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400},
+        {"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", 400},
+        /* fields */
+        {"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\n X: folded\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n\tfolded\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX\x7f: b\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nX: \x7f\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nExpect: more\r\n\r\n", 417},
+        /* lengths */
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5, 5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 5 5\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n", 400},
+        {"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n", 400},
+        /* smuggling */
+        {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0b""chunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
+        {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+    };
+    for (size_t i = 0; i < ci_countof(cases); i++)
+        expect(cases[i].text, -cases[i].status);
+}
+
+TEST(nuls_are_refused)
+{
+    static const char in_target[] = "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", in_value[] = "GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+                      in_name[] = "GET / HTTP/1.1\r\nHost: a\r\nX\0: b\r\n\r\n";
+    CHECK_EQ(parse_cut(in_target, sizeof in_target - 1, 0), -400);
+    CHECK_EQ(parse_cut(in_value, sizeof in_value - 1, 0), -400);
+    CHECK_EQ(parse_cut(in_name, sizeof in_name - 1, 0), -400);
+}
+
+TEST(limits_hold)
+{
+    char text[4000];
+    int len = snprintf(text, sizeof text, "GET /%0300d HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    CHECK_EQ(parse_cut(text, (size_t)len, 0), -414);
+    CHECK_EQ(parse_cut(text, (size_t)len, (size_t)len), -414);
+    len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\nX: %01200d\r\n\r\n", 0);
+    CHECK_EQ(parse_cut(text, (size_t)len, 0), -431);
+    CHECK_EQ(parse_cut(text, (size_t)len, (size_t)len), -431);
+    len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\n");
+    for (int i = 0; i < CI_HTTP1_FIELDS; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, "X:%d\r\n", i);
+    len += snprintf(text + len, sizeof text - (size_t)len, "\r\n");
+    CHECK_EQ(parse_cut(text, (size_t)len, 0), -431);
+    memset(text, 'a', sizeof text);
+    ci_http1_head_init(&head);
+    CHECK_EQ(ci_http1_parse(&head, &limits, text, 201), -414); /* without waiting for the line's end */
+}
+
+/* ---- bodies ---- */
+
+/* Decodes a chunked body in pieces of `step` bytes; the decoded length, or minus the status; -1 when it is not complete. */
+static int64_t decode(const char *text, size_t len, size_t step, char *out)
+{
+    struct ci_http1_head request = {.chunked = true};
+    struct ci_http1_body body;
+    size_t at = 0, have = 0, got = 0;
+    ci_http1_body_init(&body, &request);
+    while (body.state != CI_BODY_DONE) {
+        size_t data = 0;
+        int64_t ate = ci_http1_body_frame(&body, text + at, have - at, &data);
+        if (ate < 0)
+            return ate;
+        at += (size_t)ate;
+        if (data) {
+            memcpy(out + got, text + at, data);
+            ci_http1_body_took(&body, data);
+            got += data;
+            at += data;
+        } else if (body.state != CI_BODY_DONE) {
+            if (have == len)
+                return -1;
+            have = have + step < len ? have + step : len;
+        }
+    }
+    return at == len ? (int64_t)got : -2;
+}
+
+static void expect_body(const char *text, int64_t want, const char *content)
+{
+    char out[200];
+    for (size_t step = 1; step <= strlen(text); step++) {
+        int64_t got = decode(text, strlen(text), step, out);
+        if (got != want || (content && memcmp(out, content, (size_t)got) != 0))
+            test_fail(__FILE__, __LINE__, "got %lld, not %lld, for: %s", (long long)got, (long long)want, text);
+    }
+}
+
+TEST(chunked_bodies_are_decoded_or_refused)
+{
+    expect_body("0\r\n\r\n", 0, "");
+    expect_body("5\r\nhello\r\n0\r\n\r\n", 5, "hello");
+    expect_body("5;a=b;c=\"d\"\r\nhello\r\n1\r\n!\r\n000\r\nTrailer: x\r\nB: \r\n\r\n", 6, "hello!");
+    expect_body("A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n", 20, "01234567890123456789");
+    expect_body("5\r\nhel", -1, NULL);
+    static const char *const bad[] = {
+        "\r\n", "g\r\n", "5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhelloX\r\n", "5\r\nhello0\r\n\r\n", "-5\r\nhello\r\n", "+5\r\nhello",
+        "0x5\r\nhello", " 5\r\nhello", "5 \r\nhello", "5\rhello", "fffffffffffffffff\r\n", "ffffffffffffffffffffffff\r\n", "5;\x01\r\nhello",
+        "5;a\nhello\r\n0\r\n\r\n", "0\r\n\n", "0\r\nbad trailer\r\n\r\n", "0\r\n: x\r\n\r\n", "0\r\nA: \x01\r\n\r\n", "0\r\n folded\r\n\r\n",
+    };
+    for (size_t i = 0; i < ci_countof(bad); i++)
+        expect_body(bad[i], -400, NULL);
+}
