@@ -173,11 +173,12 @@ static int talk_all(void *arg)
 
 static void serve_and_talk(void)
 {
-    int clients = 200;
+    int clients_here = 200;
+    address[0] = '\0';
     COIR_SERVING_SCOPE(servers);
     coir_go(servers, serve_echo, NULL);
     coir_sleep_for(COIR_MS);
-    CHECK_EQ(talk_all(&clients), 0);
+    CHECK_EQ(talk_all(&clients_here), 0);
     coir_scope_cancel(servers);
     CHECK_EQ(coir_scope_wait(servers), 0);
 }
