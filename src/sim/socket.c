@@ -21,6 +21,8 @@ enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET };
 
 struct segment {
     struct segment *next;
+    uint64_t sender_serial;
+    coir_fd sender;
     size_t start, len;
     char data[];
 };
@@ -44,6 +46,7 @@ struct ci_socket {
     size_t unread_by_peer;
     coir_time last_arrival; /* of what this end has sent */
     struct pending *pending;
+    bool looking, look_more;
 
     struct ci_socket *backlog, **backlog_tail, *backlog_next;
     int backlog_len, backlog_max;
@@ -217,6 +220,9 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
 {
     struct segment *segment = data;
     if (!socket || socket->state != CONNECTED) {
+        const struct ci_socket *sender = ci_socket_find(world, segment->sender, segment->sender_serial);
+        if (!socket && sender) /* nobody is there any more */
+            schedule(world, world->now + link_of(world, sender)->latency, reset_arrives, sender, 0, NULL);
         free(segment);
         return;
     }
@@ -346,7 +352,7 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     struct segment *segment = malloc(sizeof *segment + len);
     if (!segment)
         return *ret = -ENOMEM, true;
-    *segment = (struct segment){.len = len};
+    *segment = (struct segment){.sender = socket->fd, .sender_serial = socket->serial, .len = len};
     for (size_t i = 0; i < count && copied < len; i++) {
         size_t n = iov[i].iov_len < len - copied ? iov[i].iov_len : len - copied;
         memcpy(segment->data + copied, iov[i].iov_base, n);
@@ -411,7 +417,7 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
     return *ret = events, events != 0;
 }
 
-static void look_again(struct ci_world *world, struct ci_socket *socket)
+static void try_all(struct ci_world *world, struct ci_socket *socket)
 {
     for (struct pending **at = &socket->pending; *at;) {
         struct pending *pending = *at;
@@ -425,6 +431,20 @@ static void look_again(struct ci_world *world, struct ci_socket *socket)
         ci_sim_driver_complete(pending->driver, pending->op, result);
         free(pending);
     }
+}
+
+/* Trying may itself be something that happens to the socket: then once more. */
+static void look_again(struct ci_world *world, struct ci_socket *socket)
+{
+    socket->look_more = true;
+    if (socket->looking)
+        return;
+    socket->looking = true;
+    while (socket->look_more) {
+        socket->look_more = false;
+        try_all(world, socket);
+    }
+    socket->looking = false;
 }
 
 /* ---- connecting ---- */

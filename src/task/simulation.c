@@ -148,6 +148,11 @@ uint64_t coir_sim_random(coir_sim *sim)
     return ci_random_next(&sim->world.random);
 }
 
+static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+{
+    ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for, cancelled ? " (cancelled)" : "");
+}
+
 /* Stops what is still up. A program that does not end when it is cancelled is given up. */
 static int stop_all(struct coir_sim *sim)
 {
@@ -157,6 +162,8 @@ static int stop_all(struct coir_sim *sim)
             coir_runtime_stop(host->runtime);
         while (rc == 0 && !down(host))
             rc = step(sim);
+        if (rc < 0)
+            ci_runtime_dump(host->runtime, trace_task, &sim->world);
     }
     return rc;
 }

@@ -266,6 +266,10 @@ int ci_runtime_new_simulated(unsigned workers, ci_open_driver_fn *open, void *ar
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 int ci_runtime_result(coir_runtime *runtime);
 
+/* Calls `line` for each task of the runtime, children after their parents: its name and what it waits for. */
+typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for, int cancelled);
+void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
+
 /* Called as root scopes get their first task and lose their last. */
 void ci_runtime_root_live(coir_runtime *runtime, bool live);
 

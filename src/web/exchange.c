@@ -122,6 +122,8 @@ static void before_park(void *arg)
         return;
     exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
     exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
+    if (!exchange->hangup_started && exchange->hangup.result > 0)
+        ci_task_cancel(exchange->connection->task, -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
 }
 
 static void watch_client(struct ci_exchange *exchange)
@@ -138,8 +140,10 @@ static void unwatch_client(struct ci_exchange *exchange)
     ci_worker_current->fiber->before_park = NULL;
     if (!exchange->hangup_started)
         return;
-    if (exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
+    if (exchange->stream->kind->cancel(exchange->stream, &exchange->hangup)) {
+        exchange->hangup_started = false;
         return;
+    }
     struct ci_worker *worker = ci_worker_current; /* the operation lies on this stack: it must have come back before that goes */
     exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
     worker->task->strand.inner = &exchange->unwatched;
@@ -184,6 +188,7 @@ static bool answer(struct ci_exchange *exchange)
     coir_request request = {.exchange = exchange, .continue_due = head->expects_continue, .response = &response};
     exchange->server->http->requests++;
     if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
+        exchange->unread = true;
         ci_respond_error(exchange, 413);
         return false;
     }
@@ -202,7 +207,8 @@ static bool answer(struct ci_exchange *exchange)
         go_on = false;
     }
     ci_arena_reset(&exchange->arena);
-    return go_on && !response.close && ci_request_discard(&request);
+    exchange->unread = !ci_request_discard(&request);
+    return go_on && !response.close && !exchange->unread;
 }
 
 /* ---- the connection's turn ---- */
@@ -223,6 +229,7 @@ static enum outcome next_head(struct ci_exchange *exchange)
             return ANSWERED;
         if (rc < 0) {
             exchange->head.minor_version = 1;
+            exchange->unread = true;
             ci_respond_error(exchange, -rc);
             return CLOSED;
         }
@@ -233,6 +240,7 @@ static enum outcome next_head(struct ci_exchange *exchange)
         if (exchange->in_start)
             make_room(exchange, 0, &exchange->in_start);
         ssize_t n = read_more(exchange, deadline);
+        exchange->unread = true;
         if (n == -ETIME && !coir_interrupted())
             ci_respond_error(exchange, 408);
         if (n <= 0)
@@ -276,7 +284,8 @@ static bool serve(struct ci_exchange *exchange)
             return false;
         if (outcome == NO_MORE)
             return !exchange->server->draining;
-        linger(exchange);
+        if (exchange->unread || exchange->in_len > exchange->body_at)
+            linger(exchange);
         return false;
     }
 }
@@ -291,7 +300,8 @@ int ci_serve_requests(void *arg)
     exchange.stream = connection->stream;
     exchange.in_start = exchange.in_len = exchange.out_len = 0;
     exchange.error = 0;
-    exchange.hangup_started = false;
+    exchange.hangup_started = exchange.unread = false;
+    exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);
     exchange.out = ci_pool_take(buffers);
     connection->keep = exchange.in && exchange.out && serve(&exchange);

@@ -109,6 +109,7 @@ struct ci_exchange {
     char *out;               /* CI_HTTP_BUFFER bytes of answers not sent yet */
     size_t out_len;
     int error; /* of the stream: nothing more can be sent */
+    bool unread; /* bytes that the client sent, or will send, are not going to be read */
 
     struct ci_op hangup; /* pending while a handler waits */
     bool hangup_started;

@@ -1,0 +1,22 @@
+/* Who is there and what each waits for: the tree of scopes and tasks, as log lines. Only while no worker runs. */
+#include "task/task.h"
+
+static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line, void *arg)
+{
+    ci_list_for_each(node, &scope->tasks)
+    {
+        const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
+        bool running = task->worker && task->worker->task == task && task->worker->fiber;
+        line(arg, depth, task->name ? task->name : "(without a name)", running ? "running" : task->strand.inner->kind->name,
+             task->cancelled);
+        for (const struct ci_block *block = task->blocks; block; block = block->outer)
+            if (block->kind == CI_BLOCK_SCOPE)
+                dump_scope(ci_container_of(block, struct ci_scope, block), depth + 1, line, arg);
+    }
+}
+
+void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg)
+{
+    for (int i = 0; i < runtime->worker_count; i++)
+        dump_scope(&runtime->workers[i].root, 0, line, arg);
+}
