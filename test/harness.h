@@ -18,40 +18,41 @@ struct test {
 
 void test_register(struct test *test);
 
-/* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers; the test fails unless the run ends well. */
+/* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers; the test fails unless the run ends well.
+ */
 void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
 void test_in_runtime(void (*body)(void), unsigned workers);
 
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 
-#define CHECK(cond)                                                                                                    \
-    do {                                                                                                               \
-        if (!(cond))                                                                                                   \
-            test_fail(__FILE__, __LINE__, "%s", #cond);                                                                \
+#define CHECK(cond)                                     \
+    do {                                                \
+        if (!(cond))                                    \
+            test_fail(__FILE__, __LINE__, "%s", #cond); \
     } while (0)
 
-#define CHECK_EQ(got, want)                                                                                            \
-    do {                                                                                                               \
-        long long got_ = (long long)(got), want_ = (long long)(want);                                                  \
-        if (got_ != want_)                                                                                             \
-            test_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, got_, want_);                                  \
+#define CHECK_EQ(got, want)                                                           \
+    do {                                                                              \
+        long long got_ = (long long)(got), want_ = (long long)(want);                 \
+        if (got_ != want_)                                                            \
+            test_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, got_, want_); \
     } while (0)
 
-#define TEST(name)                                                                                                     \
-    static void name(void);                                                                                            \
-    __attribute__((constructor)) static void register_##name(void)                                                     \
-    {                                                                                                                  \
-        static struct test test = {#name, name, 0};                                                                    \
-        test_register(&test);                                                                                          \
-    }                                                                                                                  \
+#define TEST(name)                                                 \
+    static void name(void);                                        \
+    __attribute__((constructor)) static void register_##name(void) \
+    {                                                              \
+        static struct test test = {#name, name, 0};                \
+        test_register(&test);                                      \
+    }                                                              \
     static void name(void)
 
-#define TEST_IN_(name, how)                                                                                            \
-    static void name##_body(void);                                                                                     \
-    TEST(name)                                                                                                         \
-    {                                                                                                                  \
-        how;                                                                                                           \
-    }                                                                                                                  \
+#define TEST_IN_(name, how)        \
+    static void name##_body(void); \
+    TEST(name)                     \
+    {                              \
+        how;                       \
+    }                              \
     static void name##_body(void)
 
 #define TEST_SIM(name) TEST_IN_(name, test_in_sim(name##_body, 1, 1))

@@ -53,12 +53,12 @@ COIR_API coir_time coir_in(coir_time duration);
 
 /* Errors that errno has no name for. */
 enum coir_error {
-    COIR_EEND = 4097,  /* the stream ended before all that was asked for had come */
-    COIR_EADDRESS,     /* an address or port could not be understood */
-    COIR_ENAME,        /* a host name is unknown */
-    COIR_EPROTOCOL,    /* the peer broke the protocol */
-    COIR_ETOOLARGE,    /* a limit of the configuration was passed */
-    COIR_EFORKED,      /* called in a child after fork(), where only exec and exit are allowed */
+    COIR_EEND = 4097, /* the stream ended before all that was asked for had come */
+    COIR_EADDRESS,    /* an address or port could not be understood */
+    COIR_ENAME,       /* a host name is unknown */
+    COIR_EPROTOCOL,   /* the peer broke the protocol */
+    COIR_ETOOLARGE,   /* a limit of the configuration was passed */
+    COIR_EFORKED,     /* called in a child after fork(), where only exec and exit are allowed */
     COIR_ERROR_END
 };
 

@@ -24,13 +24,13 @@ typedef struct coir_block {
 #define COIR_CONCAT(a, b) COIR_CONCAT_(a, b)
 
 #define COIR_DEADLINE(when) COIR_DEADLINE_IN_(COIR_CONCAT(coir_deadline_, __LINE__), when)
-#define COIR_DEADLINE_IN_(name, when)                                                                                  \
-    coir_block name COIR_CLEANUP(coir_block_leave);                                                                    \
+#define COIR_DEADLINE_IN_(name, when)               \
+    coir_block name COIR_CLEANUP(coir_block_leave); \
     coir_deadline_enter(&name, when)
 
 #define COIR_SHIELD COIR_SHIELD_IN_(COIR_CONCAT(coir_shield_, __LINE__))
-#define COIR_SHIELD_IN_(name)                                                                                          \
-    coir_block name COIR_CLEANUP(coir_block_leave);                                                                    \
+#define COIR_SHIELD_IN_(name)                       \
+    coir_block name COIR_CLEANUP(coir_block_leave); \
     coir_shield_enter(&name)
 
 /* What the macros call. Blocks nest; outside of a fiber they do nothing.

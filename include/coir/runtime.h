@@ -15,24 +15,24 @@ typedef int coir_task_fn(void *arg);
 
 /* Every field may be left 0: then the value in brackets is used. */
 typedef struct coir_config {
-    size_t size;              /* sizeof(coir_config), set by COIR_CONFIG */
-    unsigned workers;         /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
-    const char *driver;       /* ["epoll"] which driver waits for the kernel */
-    int pin_workers;          /* [0] tie worker i to the i-th available CPU */
-    size_t stack_size;        /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
-    size_t tasks_max;         /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
-    unsigned budget;          /* [128] operations a fiber may finish without parking before it yields by itself */
-    coir_time defer_timeout;  /* [5 s] how long the deferred callbacks of a cancelled fiber may take */
+    size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
+    unsigned workers;                /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
+    const char *driver;              /* ["epoll"] which driver waits for the kernel */
+    int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
+    size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
+    size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
+    unsigned budget;                 /* [128] operations a fiber may finish without parking before it yields by itself */
+    coir_time defer_timeout;         /* [5 s] how long the deferred callbacks of a cancelled fiber may take */
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
-    coir_log_fn *log;         /* [none] */
+    coir_log_fn *log;                /* [none] */
     void *log_context;
-    int report_overflow;      /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
-    int stop_signals;         /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
+    int report_overflow; /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
+    int stop_signals;    /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
 } coir_config;
 
-#define COIR_CONFIG                                                                                                    \
-    {                                                                                                                  \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+#define COIR_CONFIG                                             \
+    {                                                           \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
@@ -73,10 +73,10 @@ COIR_API int coir_main(coir_task_fn *start, void *arg);
 typedef struct coir_counters {
     uint64_t tasks_started, tasks_live;
     uint64_t stacks_live, stacks_cached;
-    uint64_t resumes;       /* times a task was given the CPU */
-    uint64_t driver_waits;  /* times a worker asked its driver for events */
-    uint64_t wakeups_sent;  /* times a worker was woken out of its sleep by another thread */
-    uint64_t task_errors;   /* tasks of serving scopes that ended with an error */
+    uint64_t resumes;      /* times a task was given the CPU */
+    uint64_t driver_waits; /* times a worker asked its driver for events */
+    uint64_t wakeups_sent; /* times a worker was woken out of its sleep by another thread */
+    uint64_t task_errors;  /* tasks of serving scopes that ended with an error */
 } coir_counters;
 
 COIR_API void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters);

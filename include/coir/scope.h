@@ -25,12 +25,12 @@ typedef struct coir_handle {
 } coir_handle;
 
 /* Declares `name`, a coir_scope pointer whose scope is cancelled and waited for when the block is left. */
-#define COIR_SCOPE(name)                                                                                               \
-    coir_scope name##_storage COIR_CLEANUP(coir_scope_close);                                                          \
+#define COIR_SCOPE(name)                                      \
+    coir_scope name##_storage COIR_CLEANUP(coir_scope_close); \
     coir_scope *name = coir_scope_open(&name##_storage)
 
-#define COIR_SERVING_SCOPE(name)                                                                                       \
-    coir_scope name##_storage COIR_CLEANUP(coir_scope_close);                                                          \
+#define COIR_SERVING_SCOPE(name)                              \
+    coir_scope name##_storage COIR_CLEANUP(coir_scope_close); \
     coir_scope *name = coir_serving_scope_open(&name##_storage)
 
 /* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks. Outside of a fiber the scope is
@@ -79,17 +79,17 @@ typedef struct coir_go_options {
 } coir_go_options;
 
 #define COIR_COPY_MAX ((size_t)128)
-#define COIR_GO_OPTIONS                                                                                                \
-    {                                                                                                                  \
-        sizeof(coir_go_options), COIR_HERE, 0, 0, 0                                                                    \
+#define COIR_GO_OPTIONS                             \
+    {                                               \
+        sizeof(coir_go_options), COIR_HERE, 0, 0, 0 \
     }
 
 /* coir_go with options. Errors also: -EINVAL. */
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
 
 /* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */
-#define COIR_HANDLE(name)                                                                                              \
-    coir_handle name##_storage COIR_CLEANUP(coir_handle_release) = {{0, 0, 0, 0, 0, 0, 0, 0}};                         \
+#define COIR_HANDLE(name)                                                                      \
+    coir_handle name##_storage COIR_CLEANUP(coir_handle_release) = {{0, 0, 0, 0, 0, 0, 0, 0}}; \
     coir_handle *name = &name##_storage
 
 /* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).

@@ -25,31 +25,31 @@ typedef int coir_scenario_fn(coir_sim *sim, void *arg);
 
 /* What a connection between two hosts suffers. All zero: a perfect network. */
 typedef struct coir_link {
-    coir_time latency;  /* one way */
-    coir_time jitter;   /* added to it: anything from 0 to this */
-    double loss;        /* probability that a segment comes 200 ms late, as after a retransmission */
-    double reset;       /* probability, for each segment sent, that the connection is reset */
-    double short_io;    /* probability that a read or a write moves less than it could */
+    coir_time latency; /* one way */
+    coir_time jitter;  /* added to it: anything from 0 to this */
+    double loss;       /* probability that a segment comes 200 ms late, as after a retransmission */
+    double reset;      /* probability, for each segment sent, that the connection is reset */
+    double short_io;   /* probability that a read or a write moves less than it could */
 } coir_link;
 
 typedef struct coir_sim_options {
-    size_t size;         /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
+    size_t size; /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
     uint64_t seed;
-    unsigned workers;    /* [1] workers of each host */
-    coir_time time_max;  /* [1 hour of virtual time] when to give up */
+    unsigned workers;                               /* [1] workers of each host */
+    coir_time time_max;                             /* [1 hour of virtual time] when to give up */
     void (*trace)(void *context, const char *line); /* [none] what happens, a line each */
     void *trace_context;
 } coir_sim_options;
 
-#define COIR_SIM_OPTIONS                                                                                               \
-    {                                                                                                                  \
-        sizeof(coir_sim_options), 1, 0, 0, 0, 0                                                                        \
+#define COIR_SIM_OPTIONS                        \
+    {                                           \
+        sizeof(coir_sim_options), 1, 0, 0, 0, 0 \
     }
 
 typedef struct coir_sim_result {
     uint64_t trace_hash; /* equal for equal runs */
     uint64_t steps;
-    coir_time time;      /* virtual time at the end */
+    coir_time time; /* virtual time at the end */
 } coir_sim_result;
 
 /* Runs a scenario to its end; the hosts that are still up are stopped then. `ret_result` may be NULL.

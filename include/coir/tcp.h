@@ -12,15 +12,15 @@ extern "C" {
 typedef struct coir_listener coir_listener;
 
 typedef struct coir_listen_options {
-    size_t size;     /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
-    int backlog;     /* [4096] */
-    int reuse_port;  /* [0] SO_REUSEPORT: several listeners share the port */
-    int ipv6_only;   /* [0] */
+    size_t size;    /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
+    int backlog;    /* [4096] */
+    int reuse_port; /* [0] SO_REUSEPORT: several listeners share the port */
+    int ipv6_only;  /* [0] */
 } coir_listen_options;
 
-#define COIR_LISTEN_OPTIONS                                                                                            \
-    {                                                                                                                  \
-        sizeof(coir_listen_options), 0, 0, 0                                                                           \
+#define COIR_LISTEN_OPTIONS                  \
+    {                                        \
+        sizeof(coir_listen_options), 0, 0, 0 \
     }
 
 /* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time.

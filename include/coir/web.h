@@ -40,22 +40,22 @@ COIR_API void coir_router_set_context(coir_router *router, void *context);
 /* ---- serving ---- */
 
 typedef struct coir_http_options {
-    size_t size;               /* sizeof(coir_http_options), set by COIR_HTTP_OPTIONS */
-    coir_time header_timeout;  /* [10 s] from the first byte of a request to the end of its head: then 408 */
-    coir_time idle_timeout;    /* [60 s] between requests: then the connection is closed */
-    coir_time body_timeout;    /* [30 s] without a byte of a body that a handler reads: then 408 */
-    coir_time write_timeout;   /* [60 s] without the client taking a byte: then the connection is dropped */
-    coir_time drain_timeout;   /* [10 s] for requests in progress when the server is asked to stop */
-    size_t line_max;           /* [8000] bytes of a request line: past it 414 */
-    size_t head_max;           /* [8192, at most 12288] bytes of a head: past it 431 */
-    uint64_t body_max;         /* [1 GiB] bytes of a body: past it 413 */
-    size_t connections_max;    /* [0: no limit] per worker; past it, connections wait in the backlog */
-    size_t arena_max;          /* [1 MiB] memory that one request may take from its arena */
+    size_t size;              /* sizeof(coir_http_options), set by COIR_HTTP_OPTIONS */
+    coir_time header_timeout; /* [10 s] from the first byte of a request to the end of its head: then 408 */
+    coir_time idle_timeout;   /* [60 s] between requests: then the connection is closed */
+    coir_time body_timeout;   /* [30 s] without a byte of a body that a handler reads: then 408 */
+    coir_time write_timeout;  /* [60 s] without the client taking a byte: then the connection is dropped */
+    coir_time drain_timeout;  /* [10 s] for requests in progress when the server is asked to stop */
+    size_t line_max;          /* [8000] bytes of a request line: past it 414 */
+    size_t head_max;          /* [8192, at most 12288] bytes of a head: past it 431 */
+    uint64_t body_max;        /* [1 GiB] bytes of a body: past it 413 */
+    size_t connections_max;   /* [0: no limit] per worker; past it, connections wait in the backlog */
+    size_t arena_max;         /* [1 MiB] memory that one request may take from its arena */
 } coir_http_options;
 
-#define COIR_HTTP_OPTIONS                                                                                              \
-    {                                                                                                                  \
-        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
+#define COIR_HTTP_OPTIONS                                       \
+    {                                                           \
+        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
@@ -69,9 +69,9 @@ COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *route
 /* ---- requests: all strings live as long as the request ---- */
 
 COIR_API const char *coir_request_method(coir_request *req);
-COIR_API const char *coir_request_path(coir_request *req);   /* as sent, without the query */
-COIR_API const char *coir_request_query(coir_request *req);  /* as sent; "" without one */
-COIR_API const char *coir_request_host(coir_request *req);   /* "" without one */
+COIR_API const char *coir_request_path(coir_request *req);  /* as sent, without the query */
+COIR_API const char *coir_request_query(coir_request *req); /* as sent; "" without one */
+COIR_API const char *coir_request_host(coir_request *req);  /* "" without one */
 COIR_API void *coir_request_context(coir_request *req);
 
 /* A header field's value (the first, if there are more), or NULL. */

@@ -124,7 +124,7 @@ static bool attempt(struct slot *slot, struct ci_op *op)
     bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV, writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
     uint8_t bit = reads || op->kind == CI_OP_ACCEPT ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
-        slot->ready &= (uint8_t)~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
+        slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
         if (slot->ready & gone)
             slot->ready &= (uint8_t)~gone; /* they were said of an earlier state: the next edge says them again */
         return false;

@@ -98,9 +98,7 @@ static bool attempt(struct end *end, struct ci_op *op)
         for (size_t i = 0; i < count; i++)
             moved += copy_in(out, capacity, iov[i].iov_base, iov[i].iov_len);
         break;
-    default:
-        op->result = events_now(end) & (op->events | COIR_HANGUP);
-        return op->result != 0;
+    default: op->result = events_now(end) & (op->events | COIR_HANGUP); return op->result != 0;
     }
     op->result = (int32_t)moved;
     return true;

@@ -18,7 +18,7 @@
 
 struct coir_loop {
     struct ci_driver *driver;
-    coir_time now; /* when the turn began, read after each wait */
+    coir_time now;                             /* when the turn began, read after each wait */
     bool (*run_ready)(struct coir_loop *loop); /* runs what is ready; whether more is. NULL: nothing ever is */
     struct ci_wheel wheel;
     struct ci_list hooks[2]; /* by enum coir_hook_when */

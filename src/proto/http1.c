@@ -3,8 +3,14 @@
 #include <string.h>
 #include <strings.h>
 
-enum { BAD_REQUEST = -400, URI_TOO_LONG = -414, EXPECTATION_FAILED = -417, FIELDS_TOO_LARGE = -431, NOT_IMPLEMENTED = -501,
-       VERSION_NOT_SUPPORTED = -505 };
+enum {
+    BAD_REQUEST = -400,
+    URI_TOO_LONG = -414,
+    EXPECTATION_FAILED = -417,
+    FIELDS_TOO_LARGE = -431,
+    NOT_IMPLEMENTED = -501,
+    VERSION_NOT_SUPPORTED = -505
+};
 enum { SIZE_LINE_MAX = 256, TRAILERS_MAX = 8192 };
 
 /* ---- characters ---- */
@@ -17,16 +23,43 @@ static const uint8_t classes[256] = {
 #define X TOKEN | VALUE | TARGET | HOST | HEX
     ['\t'] = VALUE,
     [' '] = VALUE,
-    ['!'] = H, ['"'] = VALUE, ['#'] = TOKEN | VALUE, ['$'] = H, ['%'] = H, ['&'] = H, ['\''] = H,
-    ['('] = VALUE | TARGET | HOST, [')'] = VALUE | TARGET | HOST, ['*'] = H, ['+'] = H, [','] = VALUE | TARGET | HOST, ['-'] = H, ['.'] = H,
+    ['!'] = H,
+    ['"'] = VALUE,
+    ['#'] = TOKEN | VALUE,
+    ['$'] = H,
+    ['%'] = H,
+    ['&'] = H,
+    ['\''] = H,
+    ['('] = VALUE | TARGET | HOST,
+    [')'] = VALUE | TARGET | HOST,
+    ['*'] = H,
+    ['+'] = H,
+    [','] = VALUE | TARGET | HOST,
+    ['-'] = H,
+    ['.'] = H,
     ['/'] = VALUE | TARGET,
     ['0' ... '9'] = X,
-    [':'] = VALUE | TARGET | HOST, [';'] = VALUE | TARGET | HOST, ['<'] = VALUE, ['='] = VALUE | TARGET | HOST, ['>'] = VALUE,
-    ['?'] = VALUE | TARGET, ['@'] = VALUE | TARGET,
-    ['A' ... 'F'] = X, ['G' ... 'Z'] = H,
-    ['['] = VALUE | TARGET | HOST, ['\\'] = VALUE, [']'] = VALUE | TARGET | HOST, ['^'] = TOKEN | VALUE, ['_'] = H, ['`'] = TOKEN | VALUE,
-    ['a' ... 'f'] = X, ['g' ... 'z'] = H,
-    ['{'] = VALUE | TARGET, ['|'] = T, ['}'] = VALUE | TARGET, ['~'] = H,
+    [':'] = VALUE | TARGET | HOST,
+    [';'] = VALUE | TARGET | HOST,
+    ['<'] = VALUE,
+    ['='] = VALUE | TARGET | HOST,
+    ['>'] = VALUE,
+    ['?'] = VALUE | TARGET,
+    ['@'] = VALUE | TARGET,
+    ['A' ... 'F'] = X,
+    ['G' ... 'Z'] = H,
+    ['['] = VALUE | TARGET | HOST,
+    ['\\'] = VALUE,
+    [']'] = VALUE | TARGET | HOST,
+    ['^'] = TOKEN | VALUE,
+    ['_'] = H,
+    ['`'] = TOKEN | VALUE,
+    ['a' ... 'f'] = X,
+    ['g' ... 'z'] = H,
+    ['{'] = VALUE | TARGET,
+    ['|'] = T,
+    ['}'] = VALUE | TARGET,
+    ['~'] = H,
     [0x80 ... 0xff] = VALUE,
 #undef T
 #undef H

@@ -25,7 +25,7 @@ enum ci_http1_target { CI_TARGET_ORIGIN, CI_TARGET_ABSOLUTE, CI_TARGET_AUTHORITY
 struct ci_http1_head {
     struct ci_span method, target, path, query, host; /* path and query lie in the target; host may too */
     enum ci_http1_target form;
-    int minor_version; /* 0 or 1 */
+    int minor_version;      /* 0 or 1 */
     int64_t content_length; /* -1: none given */
     bool chunked, keep_alive, expects_continue, has_host;
     uint32_t field_count;

@@ -67,8 +67,13 @@ struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint6
 static void schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount, void *data)
 {
     ci_world_schedule(world, &(struct ci_event){
-        .when = when, .what = what, .fd = socket->fd, .serial = socket->serial, .amount = amount, .data = data,
-    });
+                                 .when = when,
+                                 .what = what,
+                                 .fd = socket->fd,
+                                 .serial = socket->serial,
+                                 .amount = amount,
+                                 .data = data,
+                             });
 }
 
 /* ---- what is where ---- */

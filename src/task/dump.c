@@ -3,8 +3,7 @@
 
 static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line, void *arg)
 {
-    ci_list_for_each(node, &scope->tasks)
-    {
+    ci_list_for_each (node, &scope->tasks) {
         const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
         bool running = task->worker && task->worker->task == task && task->worker->fiber;
         line(arg, depth, task->name ? task->name : "(without a name)", running ? "running" : task->strand.inner->kind->name,

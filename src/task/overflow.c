@@ -2,8 +2,8 @@
  * The handler runs on a stack of its own and passes every other fault on to the handler that was there before. */
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

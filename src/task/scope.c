@@ -427,7 +427,7 @@ static void cancel_task(struct ci_task *task, int reason)
 static void cancel_all(struct ci_scope *scope, int reason)
 {
     scope->cancelled = true;
-    ci_list_for_each(node, &scope->tasks)
+    ci_list_for_each (node, &scope->tasks)
         cancel_task(ci_container_of(node, struct ci_task, sibling), reason);
 }
 

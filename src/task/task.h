@@ -69,8 +69,8 @@ struct ci_task {
     struct ci_handle *handle;
     const char *name;
     struct ci_local *locals;
-    bool far;         /* a struct ci_far_task */
-    uint16_t copied;  /* bytes of the argument that were copied at spawn */
+    bool far;        /* a struct ci_far_task */
+    uint16_t copied; /* bytes of the argument that were copied at spawn */
 };
 
 /* A task whose scope lives on another worker, or may. */
@@ -99,7 +99,6 @@ struct ci_local {
     const void *key;
     void *value;
     uint32_t refs;
-
 };
 
 /* ---- fibers ---- */

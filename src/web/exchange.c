@@ -166,7 +166,8 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     const char *bytes = exchange->in + exchange->in_start, *method = bytes + exchange->head.method.at;
     size_t method_len = exchange->head.method.len;
     char allow[256];
-    size_t allow_len = ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
+    size_t allow_len =
+        ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
     (void)allow_len;
     bool every = exchange->head.form == CI_TARGET_ASTERISK;
     if (!known_method(method, method_len))

@@ -32,7 +32,7 @@ struct coir_router {
 };
 
 struct ci_param {
-    struct ci_span name; /* in the pattern */
+    struct ci_span name;  /* in the pattern */
     struct ci_span value; /* in the path */
 };
 
@@ -103,12 +103,12 @@ struct ci_exchange {
     struct ci_http_server *server;
     coir_stream *stream;
 
-    char *in; /* CI_HTTP_BUFFER bytes: the head, what was read behind it */
+    char *in;                /* CI_HTTP_BUFFER bytes: the head, what was read behind it */
     size_t in_start, in_len; /* where the request begins; the end of what was read */
     size_t body_at;          /* where unread body bytes, or the next request, begin */
     char *out;               /* CI_HTTP_BUFFER bytes of answers not sent yet */
     size_t out_len;
-    int error; /* of the stream: nothing more can be sent */
+    int error;   /* of the stream: nothing more can be sent */
     bool unread; /* bytes that the client sent, or will send, are not going to be read */
 
     struct ci_op hangup; /* pending while a handler waits */

@@ -118,7 +118,8 @@ static int find_data(coir_request *req, size_t *ret_data)
 {
     struct ci_exchange *exchange = req->exchange;
     for (;;) {
-        int64_t ate = ci_http1_body_frame(&exchange->body, exchange->in + exchange->body_at, exchange->in_len - exchange->body_at, ret_data);
+        int64_t ate =
+            ci_http1_body_frame(&exchange->body, exchange->in + exchange->body_at, exchange->in_len - exchange->body_at, ret_data);
         if (ate < 0)
             return fail(req, (int)-ate, -COIR_EPROTOCOL);
         exchange->body_at += (size_t)ate;

@@ -73,11 +73,11 @@ static struct ci_span segment(const char *text, size_t at, size_t len)
 
 bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
 {
+    match->param_count = 0;
     if (!route->has_params)
         return route->pattern_len == path_len && memcmp(route->pattern, path, path_len) == 0;
     const char *pattern = route->pattern;
     size_t p = 1, t = 1;
-    match->param_count = 0;
     for (;;) {
         if (p > route->pattern_len || t > path_len)
             return p > route->pattern_len && t > path_len;

@@ -106,7 +106,7 @@ static int accept_loop(void *arg)
 static void drain(struct ci_http_server *server)
 {
     server->draining = true;
-    ci_list_for_each(node, &server->idle)
+    ci_list_for_each (node, &server->idle)
         ci_task_cancel(ci_container_of(node, struct ci_http_connection, idle)->task, -ECANCELED);
 }
 

@@ -106,8 +106,8 @@ static void make_pair(void)
     struct counted connecting;
     env.client = env.driver->kind->socket(env.driver, AF_INET);
     CHECK(env.client >= 0);
-    struct ci_op connect = {.fd = env.client, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address,
-                            .count = sizeof(struct sockaddr_in)};
+    struct ci_op connect = {
+        .fd = env.client, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
     bool at_once = start(&connecting, connect);
     env.server = accept_one();
     CHECK(env.server >= 0);
@@ -143,16 +143,16 @@ static void on_driver(const char *name, void (*body)(void))
         ci_world_done(&world);
 }
 
-#define CONFORM(name)                                                                                                  \
-    static void name##_body(void);                                                                                     \
-    TEST(epoll_##name)                                                                                                 \
-    {                                                                                                                  \
-        on_driver("epoll", name##_body);                                                                               \
-    }                                                                                                                  \
-    TEST(sim_##name)                                                                                                   \
-    {                                                                                                                  \
-        on_driver("sim", name##_body);                                                                                 \
-    }                                                                                                                  \
+#define CONFORM(name)                    \
+    static void name##_body(void);       \
+    TEST(epoll_##name)                   \
+    {                                    \
+        on_driver("epoll", name##_body); \
+    }                                    \
+    TEST(sim_##name)                     \
+    {                                    \
+        on_driver("sim", name##_body);   \
+    }                                    \
     static void name##_body(void)
 
 CONFORM(bytes_arrive_in_order_and_the_end_after_them)
@@ -337,7 +337,8 @@ CONFORM(an_accept_cancelled_in_a_race_leaks_nothing)
         struct sockaddr_storage address = listener_address();
         CHECK(!start(&accepting, (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
         coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
-        struct ci_op connect = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+        struct ci_op connect = {
+            .fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
         bool at_once = start(&connecting, connect);
         if (i % 3 == 0)
             pass();

@@ -323,8 +323,8 @@ TEST_REAL(addresses_are_understood_or_refused)
 {
     coir_listener *listener;
     coir_stream *stream;
-    static const char *const bad[] = {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "::1:80", "[::1:80", "[]:80",
-                                      "[zz]:80"};
+    static const char *const bad[] = {"",       ":",       "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
+                                      "::1:80", "[::1:80", "[]:80",     "[zz]:80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_EQ(coir_tcp_listen(bad[i], NULL, &listener), -COIR_EADDRESS);
     CHECK_EQ(coir_tcp_connect("no.such.name:80", &stream), -COIR_ENAME);

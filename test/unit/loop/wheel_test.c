@@ -72,7 +72,7 @@ static void run_model(uint64_t seed)
             continue;
         CHECK(ci_wheel_next(&wheel) <= earliest());
         now = ci_random_below(&random, 2) && ci_wheel_next(&wheel) != COIR_NEVER && ci_wheel_next(&wheel) > now ? ci_wheel_next(&wheel)
-                                                                                                             : now + some_delay(&random);
+                                                                                                                : now + some_delay(&random);
         ci_wheel_fire(&wheel, now);
         CHECK(earliest() > now); /* nothing that is due is left */
     }

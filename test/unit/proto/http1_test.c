@@ -47,7 +47,8 @@ static int is(struct ci_span span, const char *text, const char *want)
 
 TEST(requests_are_understood)
 {
-    const char *text = "\r\n\r\nPOST /a/b?x=1&y=2 HTTP/1.1\r\nHost: example.com:80\r\nContent-Length:\t12 \r\nX-Thing:  a b\tc  \r\nEmpty:\r\n\r\n";
+    const char *text =
+        "\r\n\r\nPOST /a/b?x=1&y=2 HTTP/1.1\r\nHost: example.com:80\r\nContent-Length:\t12 \r\nX-Thing:  a b\tc  \r\nEmpty:\r\n\r\n";
     CHECK_EQ(parse(text), strlen(text));
     CHECK(is(head.method, text, "POST") && is(head.path, text, "/a/b") && is(head.query, text, "x=1&y=2"));
     CHECK(is(head.host, text, "example.com:80"));
@@ -83,7 +84,8 @@ TEST(the_four_forms_of_a_target)
 {
     const char *text = "GET http://example.org:81/x?y HTTP/1.1\r\nHost: other\r\n\r\n";
     expect(text, 1);
-    CHECK(head.form == CI_TARGET_ABSOLUTE && is(head.host, text, "example.org:81") && is(head.path, text, "/x") && is(head.query, text, "y"));
+    CHECK(head.form == CI_TARGET_ABSOLUTE && is(head.host, text, "example.org:81") && is(head.path, text, "/x") &&
+          is(head.query, text, "y"));
     text = "GET http://example.org HTTP/1.1\r\nHost: other\r\n\r\n";
     expect(text, 1);
     CHECK(head.form == CI_TARGET_ABSOLUTE && head.path.len == 0);
@@ -168,7 +170,9 @@ TEST(bad_heads_get_their_status)
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n", 400},
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 400},
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 400},
-        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0b""chunked\r\n\r\n", 400},
+        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0b"
+         "chunked\r\n\r\n",
+         400},
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n", 400},
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n", 400},
         {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501},
@@ -253,9 +257,27 @@ TEST(chunked_bodies_are_decoded_or_refused)
     expect_body("A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n", 20, "01234567890123456789");
     expect_body("5\r\nhel", -1, NULL);
     static const char *const bad[] = {
-        "\r\n", "g\r\n", "5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhelloX\r\n", "5\r\nhello0\r\n\r\n", "-5\r\nhello\r\n", "+5\r\nhello",
-        "0x5\r\nhello", " 5\r\nhello", "5 \r\nhello", "5\rhello", "fffffffffffffffff\r\n", "ffffffffffffffffffffffff\r\n", "5;\x01\r\nhello",
-        "5;a\nhello\r\n0\r\n\r\n", "0\r\n\n", "0\r\nbad trailer\r\n\r\n", "0\r\n: x\r\n\r\n", "0\r\nA: \x01\r\n\r\n", "0\r\n folded\r\n\r\n",
+        "\r\n",
+        "g\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5\r\nhelloX\r\n",
+        "5\r\nhello0\r\n\r\n",
+        "-5\r\nhello\r\n",
+        "+5\r\nhello",
+        "0x5\r\nhello",
+        " 5\r\nhello",
+        "5 \r\nhello",
+        "5\rhello",
+        "fffffffffffffffff\r\n",
+        "ffffffffffffffffffffffff\r\n",
+        "5;\x01\r\nhello",
+        "5;a\nhello\r\n0\r\n\r\n",
+        "0\r\n\n",
+        "0\r\nbad trailer\r\n\r\n",
+        "0\r\n: x\r\n\r\n",
+        "0\r\nA: \x01\r\n\r\n",
+        "0\r\n folded\r\n\r\n",
     };
     for (size_t i = 0; i < ci_countof(bad); i++)
         expect_body(bad[i], -400, NULL);

@@ -197,12 +197,12 @@ static int with_server(void (*test)(void))
     return coir_scope_wait(scope);
 }
 
-#define TEST_SERVER(name)                                                                                              \
-    static void name##_test(void);                                                                                     \
-    TEST_SIM(name)                                                                                                     \
-    {                                                                                                                  \
-        CHECK_EQ(with_server(name##_test), 0);                                                                         \
-    }                                                                                                                  \
+#define TEST_SERVER(name)                      \
+    static void name##_test(void);             \
+    TEST_SIM(name)                             \
+    {                                          \
+        CHECK_EQ(with_server(name##_test), 0); \
+    }                                          \
     static void name##_test(void)
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -531,7 +531,8 @@ TEST_SIM(a_stopped_server_drains)
 
 static int rude_client(void *arg)
 {
-    static const char text[] = GET("/hello") "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" GET("/nap/50") GET("/big/100000");
+    static const char text[] =
+        GET("/hello") "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" GET("/nap/50") GET("/big/100000");
     uint64_t *random = arg;
     for (int i = 0; i < 10; i++) {
         coir_stream *stream;
