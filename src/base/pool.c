@@ -2,15 +2,6 @@
 
 #include "base/check.h"
 
-#if CI_ASAN
-#include <sanitizer/asan_interface.h>
-#define poison(p, n) __asan_poison_memory_region((p), (n))
-#define unpoison(p, n) __asan_unpoison_memory_region((p), (n))
-#else
-#define poison(p, n) ((void)(p), (void)(n))
-#define unpoison(p, n) ((void)(p), (void)(n))
-#endif
-
 enum { SLAB_BYTES = 64 * 1024, SLAB_HEAD = 64 };
 
 struct ci_pool_slab {
@@ -33,7 +24,7 @@ void ci_pool_done(struct ci_pool *pool)
     while (pool->slabs) {
         struct ci_pool_slab *slab = pool->slabs;
         pool->slabs = slab->next;
-        unpoison(slab, slab->size);
+        ci_pool_unpoison(slab, slab->size);
         ci_free(pool->allocator, slab, slab->size);
     }
     pool->free = NULL;
@@ -54,33 +45,25 @@ static CI_NOINLINE bool add_slab(struct ci_pool *pool)
     size_t count = (size - SLAB_HEAD) / pool->object_size;
     pool->fresh = (char *)slab + SLAB_HEAD;
     pool->fresh_end = pool->fresh + count * pool->object_size;
-    poison(pool->fresh, count * pool->object_size);
+    ci_pool_poison(pool->fresh, count * pool->object_size);
     return true;
 }
 
-void *ci_pool_take(struct ci_pool *pool)
+void *ci_pool_take_limited(struct ci_pool *pool)
 {
-    if (ci_unlikely(pool->live_max && pool->live >= pool->live_max))
+    if (pool->live_max && pool->live >= pool->live_max)
         return NULL;
-    void *object = pool->free;
-    if (ci_likely(object != NULL)) {
-        unpoison(object, pool->object_size);
-        pool->free = ((struct ci_pool_free *)object)->next;
+    struct ci_pool_free *object = pool->free;
+    if (object) {
+        ci_pool_unpoison(object, pool->object_size);
+        pool->free = object->next;
     } else {
         if (pool->fresh == pool->fresh_end && !add_slab(pool))
             return NULL;
-        object = pool->fresh;
+        object = (struct ci_pool_free *)(void *)pool->fresh;
         pool->fresh += pool->object_size;
-        unpoison(object, pool->object_size);
+        ci_pool_unpoison(object, pool->object_size);
     }
     pool->live++;
     return object;
-}
-
-void ci_pool_give(struct ci_pool *pool, void *object)
-{
-    ((struct ci_pool_free *)object)->next = pool->free;
-    pool->free = object;
-    pool->live--;
-    poison(object, pool->object_size);
 }

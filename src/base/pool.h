@@ -27,8 +27,37 @@ struct ci_pool {
 void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size, size_t live_max);
 void ci_pool_done(struct ci_pool *pool);
 
+#if CI_ASAN
+void __asan_poison_memory_region(void const volatile *start, size_t size);
+void __asan_unpoison_memory_region(void const volatile *start, size_t size);
+#define ci_pool_poison(p, n) __asan_poison_memory_region((p), (n))
+#define ci_pool_unpoison(p, n) __asan_unpoison_memory_region((p), (n))
+#else
+#define ci_pool_poison(p, n) ((void)(p), (void)(n))
+#define ci_pool_unpoison(p, n) ((void)(p), (void)(n))
+#endif
+
+/* The same, slower: looks at the limit, and makes new objects. */
+void *ci_pool_take_limited(struct ci_pool *pool);
+
 /* NULL at the limit or when memory is out. The object's contents are undefined. */
-void *ci_pool_take(struct ci_pool *pool);
-void ci_pool_give(struct ci_pool *pool, void *object);
+static inline void *ci_pool_take(struct ci_pool *pool)
+{
+    struct ci_pool_free *object = pool->free;
+    if (ci_unlikely(!object || pool->live_max))
+        return ci_pool_take_limited(pool);
+    ci_pool_unpoison(object, pool->object_size);
+    pool->free = object->next;
+    pool->live++;
+    return object;
+}
+
+static inline void ci_pool_give(struct ci_pool *pool, void *object)
+{
+    ((struct ci_pool_free *)object)->next = pool->free;
+    pool->free = object;
+    pool->live--;
+    ci_pool_poison(object, pool->object_size);
+}
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "io/io.h"
+#include "task/park.h"
 
 /* ---- one operation ---- */
 
@@ -82,7 +83,7 @@ static CI_NOINLINE int wait_for(struct ci_worker *worker, struct ci_io_op *op, s
     op->strand->inner = &op->future;
     if (place)
         *place = op;
-    ci_park(worker);
+    ci_park_here(worker);
     return op->future.result;
 }
 

@@ -9,9 +9,9 @@ ci_context_entry:
         hint    #36
         mov     x9, x29
         mov     x29, xzr
-        mov     x30, xzr
-        blr     x9
-        brk     #1
+        adr     x30, 1f         /* a call that the return predictor does not see: nobody returns from here */
+        br      x9
+1:      brk     #1
         .cfi_endproc
         .size   ci_context_entry, .-ci_context_entry
         .section .note.GNU-stack,"",%progbits

@@ -9,8 +9,10 @@ ci_context_entry:
         endbr64
         movq    %rbp, %rax
         xorl    %ebp, %ebp
-        callq   *%rax
-        ud2
+        leaq    1f(%rip), %rdx
+        pushq   %rdx            /* a call that the return predictor does not see: nobody returns from here */
+        jmpq    *%rax
+1:      ud2
         .cfi_endproc
         .size   ci_context_entry, .-ci_context_entry
         .section .note.GNU-stack,"",@progbits

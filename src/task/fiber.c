@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "task/task.h"
+#include "task/park.h"
 
 CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
 
@@ -42,18 +42,10 @@ static coir_future *fiber_poll(coir_future *back);
 
 const struct ci_future_kind ci_fiber_kind = {"running", fiber_poll, NULL};
 
-static void enter(struct ci_worker *worker, struct ci_fiber *fiber)
-{
-    worker->task = fiber->task;
-    worker->fiber = fiber;
-    worker->budget = (int32_t)worker->runtime->config.budget;
-    worker->resumes++;
-}
-
 /* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to. */
 static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    enter(worker, fiber);
+    ci_fiber_switch_entered(worker, fiber);
     ci_context_switch(&worker->context, &fiber->context);
     coir_future *next = worker->handover;
     worker->handover = NULL;
@@ -83,7 +75,7 @@ const struct ci_future_kind ci_call_kind = {"not started", call_poll, NULL};
 static void fiber_main(void);
 
 /* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current task. */
-static void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
+CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
 {
     fiber->back = (coir_future){&ci_fiber_kind, NULL, 0, 0};
     fiber->task = worker->task;
@@ -104,56 +96,22 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
     return fiber;
 }
 
-/* ---- parking ---- */
-
-static struct ci_strand *pop_ready(struct ci_worker *worker)
+/* A fresh call's fiber, on behalf of whoever parks. */
+struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand)
 {
-    struct ci_strand *strand = worker->ready;
-    worker->ready = strand->next;
-    if (!worker->ready)
-        worker->ready_tail = &worker->ready;
-    return strand;
-}
-
-/* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */
-CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker)
-{
-    struct ci_strand *strand = worker->ready;
-    if (!strand || --worker->switches_left <= 0)
-        return NULL;
-    coir_future *inner = strand->inner;
-    struct ci_fiber *fiber;
-    if (ci_likely(inner->kind == &ci_fiber_kind)) {
-        fiber = ci_fiber_of(inner);
-    } else if (inner->kind == &ci_call_kind) {
-        struct ci_task *before = worker->task;
-        worker->task = ci_task_of(strand);
-        fiber = ci_fiber_new(worker, ci_container_of(inner, struct ci_call, future));
-        if (!fiber) {
-            worker->task = before;
-            return NULL;
-        }
-    } else {
-        return NULL;
-    }
-    pop_ready(worker);
-    enter(worker, fiber);
+    struct ci_task *before = worker->task;
+    worker->task = ci_task_of(strand);
+    struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(strand->inner, struct ci_call, future));
+    if (ci_unlikely(!fiber))
+        worker->task = before;
     return fiber;
 }
 
+/* ---- parking ---- */
+
 void ci_park(struct ci_worker *worker)
 {
-    struct ci_fiber *fiber = worker->fiber;
-    if (ci_unlikely(fiber->before_park != NULL))
-        fiber->before_park(fiber->before_park_arg);
-    struct ci_fiber *next = next_fiber(worker);
-    if (ci_likely(next != NULL)) {
-        if (ci_likely(next != fiber))
-            ci_context_switch(&fiber->context, &next->context);
-        return;
-    }
-    worker->fiber = NULL;
-    ci_context_switch(&fiber->context, &worker->context);
+    ci_park_here(worker);
 }
 
 int ci_await(struct ci_worker *worker, coir_future *future)
@@ -164,7 +122,7 @@ int ci_await(struct ci_worker *worker, coir_future *future)
         if ((next = next->kind->poll(next)) == back)
             return future->result;
     while (next);
-    ci_park(worker);
+    ci_park_here(worker);
     return future->result;
 }
 
@@ -179,7 +137,7 @@ int coir_yield(void)
         return 0;
     worker->task->strand.inner = &fiber->back;
     ci_ready(worker, &worker->task->strand);
-    ci_park(worker);
+    ci_park_here(worker);
     return worker->task->interrupt;
 }
 
@@ -215,11 +173,11 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 }
 
 /* The rest of a fiber's life after one call: it goes on with a fresh one, or it is gone. */
-static void leave(struct ci_worker *worker, struct ci_fiber *fiber)
+CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_context gone;
     ci_context_ends_here(&fiber->context);
-    struct ci_fiber *next = worker->handover ? NULL : next_fiber(worker);
+    struct ci_fiber *next = worker->handover ? NULL : ci_next_fiber(worker);
     ci_stacks_give(&worker->stacks, fiber);
     if (next)
         ci_context_leave(&gone, &next->context);
@@ -227,15 +185,15 @@ static void leave(struct ci_worker *worker, struct ci_fiber *fiber)
     ci_context_leave(&gone, &worker->context);
 }
 
-static bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
+CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_strand *strand = worker->ready;
     if (worker->handover || !strand || strand->inner->kind != &ci_call_kind || --worker->switches_left <= 0)
         return false;
-    pop_ready(worker);
+    ci_pop_ready(worker);
     worker->task = ci_task_of(strand);
     prepare(worker, fiber, ci_container_of(strand->inner, struct ci_call, future));
-    enter(worker, fiber);
+    ci_fiber_switch_entered(worker, fiber);
     return true;
 }
 
@@ -255,7 +213,7 @@ static void fiber_main(void)
         coir_future *caller = call->future.caller;
         if (ci_likely(caller == &worker->task->end)) {
             caller->result = rc;
-            caller->kind->poll(caller);
+            ci_task_end(worker->task);
         } else {
             worker->handover = caller;
         }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "task/task.h"
+#include "task/park.h"
 
 static struct ci_handle *handle_of(coir_handle *handle)
 {
@@ -74,7 +74,7 @@ struct scope_op {
 };
 CI_FIBER_OP_FITS(struct scope_op);
 
-void ci_scope_task_ended(struct ci_task *task)
+static void task_ended(struct ci_task *task)
 {
     struct ci_scope *scope = task->scope;
     struct ci_worker *home = scope->home;
@@ -104,7 +104,7 @@ static void far_end_came(struct ci_message *message)
     struct ci_task *task = ci_container_of((struct ci_strand *)(void *)message, struct ci_task, strand);
     struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
     far->awaits_answer = far->cancel_sent && !far->cancel_seen;
-    ci_scope_task_ended(task);
+    task_ended(task);
 }
 
 /* On the home worker: a task that had ended before the request to end it came sends the request back. */
@@ -113,24 +113,27 @@ static void far_answer_came(struct ci_message *message)
     free_task(&ci_container_of(message, struct ci_far_task, cancel)->task);
 }
 
-static coir_future *end_poll(coir_future *future)
+void ci_task_end(struct ci_task *task)
 {
-    struct ci_task *task = ci_container_of(future, struct ci_task, end);
-    struct ci_worker *worker = task->worker;
     if (ci_unlikely(task->locals != NULL))
-        ci_local_drop(worker, task->locals);
+        ci_local_drop(task->worker, task->locals);
     if (ci_likely(!task->far)) {
-        ci_scope_task_ended(task);
-        return NULL;
+        task_ended(task);
+        return;
     }
     struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
     far->ended = true;
     struct ci_message *message = (struct ci_message *)(void *)&task->strand; /* as large, and not queued any more */
     message->deliver = far_end_came;
     ci_loop_send(&far->home->loop, message);
-    return NULL;
 }
 _Static_assert(sizeof(struct ci_message) == sizeof(struct ci_strand), "a strand carries its task's last message");
+
+static coir_future *end_poll(coir_future *future)
+{
+    ci_task_end(ci_container_of(future, struct ci_task, end));
+    return NULL;
+}
 
 static const struct ci_future_kind end_kind = {"ended", end_poll, NULL};
 
@@ -495,7 +498,7 @@ int coir_scope_wait(coir_scope *words)
         *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, &worker->task->strand};
         scope->waiter = &op->future;
         op->strand->inner = &op->future;
-        ci_park(worker);
+        ci_park_here(worker);
     }
     return scope->error ? scope->error : scope->interrupt;
 }
@@ -550,7 +553,7 @@ int coir_join(coir_handle *words)
     handle->future = (coir_future){&join_kind, &fiber->back, 0, 0};
     handle->waiter = &worker->task->strand;
     worker->task->strand.inner = &handle->future;
-    ci_park(worker);
+    ci_park_here(worker);
     return handle->future.result;
 }
 

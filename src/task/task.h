@@ -159,8 +159,8 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 /* Asks every task of the scope to end, because what is around it was: -ECANCELED or -ETIME. */
 void ci_scope_interrupt(struct ci_scope *scope, int reason);
 
-/* The end of a task, on the scope's home worker. */
-void ci_scope_task_ended(struct ci_task *task);
+/* The end of a task whose result is in task->end, on its worker. */
+void ci_task_end(struct ci_task *task);
 
 /* Starts a task whose root is a future of its own: no stack. The future must live until the task ends. */
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task);
@@ -187,6 +187,7 @@ struct ci_worker {
     struct ci_task *task;
     struct ci_fiber *fiber;
     int32_t budget;        /* operations that the running fiber may still finish without parking */
+    int32_t budget_max;    /* what it is set to at each resume */
     int32_t switches_left; /* before the loop looks at the clock */
     coir_future *handover; /* what a fiber that ended leaves for the worker's own stack to go on with */
     struct ci_context context;
@@ -227,6 +228,9 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
 
 /* A fiber about to run `call`, on a stack of its own; NULL when memory is out. */
 struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
+
+/* The same for a strand whose innermost future is a call that has not begun. */
+struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
 
 /* Slow paths of the inline functions in waiter.h. */
 CI_COLD int ci_no_fiber(void);

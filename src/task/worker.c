@@ -107,6 +107,7 @@ int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, s
     worker->ready = NULL;
     worker->ready_tail = &worker->ready;
     worker->runtime = runtime;
+    worker->budget_max = (int32_t)runtime->config.budget;
     worker->index = index;
     ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
     if (CI_TSAN) {

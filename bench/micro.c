@@ -1,0 +1,337 @@
+/* What the scheduler's operations cost, with 1,000 sleepers and 1,000 idle sockets alive, one worker. Prints the median of several
+ * rounds, in nanoseconds, with the least and the most. Usage: bench_micro [ROUNDS] */
+#include <coir.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "loop/wheel.h"
+#include "sys/context.h"
+
+enum { BYSTANDERS = 1000, ROUNDS_MOST = 101 };
+static int rounds = 9;
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Runs one round for warming up, then the others. */
+static void measure(const char *name, double (*round)(void), double goal)
+{
+    double results[ROUNDS_MOST];
+    round();
+    for (int i = 0; i < rounds; i++)
+        results[i] = round();
+    qsort(results, (size_t)rounds, sizeof *results, compare);
+    printf("%-46s %8.1f   (%.1f to %.1f)   goal %.1f\n", name, results[rounds / 2], results[0], results[rounds - 1], goal);
+    fflush(stdout);
+}
+
+static double per(coir_time start, double count)
+{
+    return (double)(coir_now() - start) / count;
+}
+
+/* ---- a bare switch ---- */
+
+enum { SWITCHES = 2000000 };
+static struct ci_context here, there;
+static char other_stack[64 * 1024] __attribute__((aligned(64)));
+
+static void other_side(void)
+{
+    ci_context_entered();
+    for (;;)
+        ci_context_switch(&there, &here);
+}
+
+static double bare_switch(void)
+{
+    static int ready;
+    if (!ready++) {
+        ci_context_adopt_thread(&here);
+        ci_context_attach(&there);
+        ci_context_init(&there, other_side, other_stack, other_stack + sizeof other_stack);
+    }
+    coir_time start = coir_now();
+    for (int i = 0; i < SWITCHES / 2; i++)
+        ci_context_switch(&here, &there);
+    return per(start, SWITCHES);
+}
+
+/* ---- yield ---- */
+
+enum { YIELDS = 1000000 };
+
+static int yielder(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < YIELDS; i++)
+        coir_yield();
+    return 0;
+}
+
+static CI_NOINLINE int other_yielder(void *arg)
+{
+    int sum = 0;
+    for (int i = 0; i < YIELDS; i++) {
+        sum += coir_yield() + *(volatile int *)arg;
+        if (sum < 0)
+            return sum;
+    }
+    return 0;
+}
+
+static double yield_two(void)
+{
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    coir_go(scope, yielder, NULL);
+    coir_go(scope, yielder, NULL);
+    coir_scope_wait(scope);
+    return per(start, 2.0 * YIELDS);
+}
+
+static double yield_unlike(void)
+{
+    int zero = 0;
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    coir_go(scope, yielder, NULL);
+    coir_go(scope, other_yielder, &zero);
+    coir_scope_wait(scope);
+    return per(start, 2.0 * YIELDS);
+}
+
+/* ---- spawn and join ---- */
+
+enum { SPAWNS = 300000, GANG = 10000 };
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static double spawn_join(void)
+{
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    for (int i = 0; i < SPAWNS; i++) {
+        coir_go(scope, nothing, NULL);
+        coir_scope_wait(scope);
+    }
+    return per(start, SPAWNS);
+}
+
+static double spawn_join_handle(void)
+{
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    for (int i = 0; i < SPAWNS; i++) {
+        COIR_HANDLE(handle);
+        coir_go_options options = COIR_GO_OPTIONS;
+        options.handle = handle;
+        coir_go_with(scope, &options, nothing, NULL);
+        coir_join(handle);
+    }
+    return per(start, SPAWNS);
+}
+
+/* Blocks once, is woken, ends. */
+static int block_once(void *arg)
+{
+    (void)arg;
+    return coir_yield();
+}
+
+static double gang(void)
+{
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    for (int i = 0; i < GANG; i++)
+        coir_go(scope, block_once, NULL);
+    coir_scope_wait(scope);
+    return per(start, GANG);
+}
+
+/* ---- timers ---- */
+
+enum { TIMERS = 1000000 };
+static struct ci_wheel wheel;
+static struct ci_timer timers[TIMERS];
+static uint32_t order[TIMERS];
+static size_t fired;
+
+static void on_fire(struct ci_timer *timer)
+{
+    (void)timer;
+    fired++;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 31)) * 0x7fb5d329728ea185u;
+    return x ^ (x >> 27);
+}
+
+static double timer_warm(void)
+{
+    ci_wheel_init(&wheel, 0);
+    for (size_t i = 0; i < 64; i++)
+        ci_timer_init(&timers[i], on_fire);
+    coir_time start = coir_now();
+    for (uint64_t i = 0; i < 1000000; i++) {
+        struct ci_timer *timer = &timers[i % 64];
+        ci_wheel_start(&wheel, timer, (coir_time)(mix(i) % (10 * COIR_S)));
+        ci_wheel_cancel(&wheel, timer);
+    }
+    return per(start, 1000000);
+}
+
+static void start_a_million(void)
+{
+    ci_wheel_init(&wheel, 0);
+    for (uint64_t i = 0; i < TIMERS; i++) {
+        ci_timer_init(&timers[i], on_fire);
+        ci_wheel_start(&wheel, &timers[i], (coir_time)(mix(i) % (10 * COIR_S)));
+        order[i] = (uint32_t)(mix(i * 7 + 1) % TIMERS);
+    }
+}
+
+static double timer_cold(void)
+{
+    start_a_million();
+    coir_time start = coir_now();
+    for (uint64_t i = 0; i < TIMERS; i++) {
+        struct ci_timer *timer = &timers[order[i]];
+        ci_wheel_cancel(&wheel, timer);
+        ci_wheel_start(&wheel, timer, (coir_time)(mix(i) % (10 * COIR_S)));
+    }
+    return per(start, TIMERS);
+}
+
+static double timer_postpone(void)
+{
+    start_a_million();
+    coir_time start = coir_now();
+    for (uint64_t i = 0; i < TIMERS; i++)
+        ci_wheel_move(&wheel, &timers[i], 11 * COIR_S);
+    return per(start, TIMERS);
+}
+
+static double timer_fire(void)
+{
+    start_a_million();
+    coir_time start = coir_now();
+    for (coir_time now = 0; now <= 10 * COIR_S; now += COIR_MS)
+        ci_wheel_fire(&wheel, now);
+    return per(start, TIMERS);
+}
+
+/* ---- streams ---- */
+
+enum { TRIPS = 200000 };
+
+static int bounce(void *arg)
+{
+    char byte;
+    ssize_t n;
+    while ((n = coir_read(arg, &byte, 1)) == 1)
+        coir_write(arg, &byte, 1);
+    return (int)n;
+}
+
+static double duplex_round_trip(void)
+{
+    coir_stream *a, *b;
+    char byte = 'x';
+    if (coir_duplex(0, &a, &b) < 0)
+        return 0;
+    COIR_SCOPE(scope);
+    coir_go(scope, bounce, b);
+    coir_time start = coir_now();
+    for (int i = 0; i < TRIPS; i++) {
+        coir_write(a, &byte, 1);
+        coir_read(a, &byte, 1);
+    }
+    double result = per(start, TRIPS);
+    coir_close(a);
+    coir_scope_wait(scope);
+    coir_close(b);
+    return result;
+}
+
+/* ---- the bystanders ---- */
+
+static int sleeper(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(3600 * COIR_S);
+}
+
+static int wait_for_bytes(coir_stream *stream, void *arg)
+{
+    char byte;
+    (void)arg;
+    return (int)coir_read(stream, &byte, 1);
+}
+
+static int serve(void *arg)
+{
+    return coir_serve(arg, wait_for_bytes, NULL);
+}
+
+static int start(void *arg)
+{
+    (void)arg;
+    static coir_stream *idle[BYSTANDERS];
+    coir_listener *listener;
+    char address[64];
+    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    if (rc < 0)
+        return rc;
+    coir_listener_local(listener, address, sizeof address);
+    {
+        COIR_SERVING_SCOPE(bystanders);
+        coir_go(bystanders, serve, listener);
+        for (int i = 0; i < BYSTANDERS; i++) {
+            coir_go(bystanders, sleeper, NULL);
+            if ((rc = coir_tcp_connect(address, &idle[i])) < 0)
+                return rc;
+        }
+        coir_sleep_for(10 * COIR_MS);
+        measure("context switch alone", bare_switch, 2.6);
+        measure("yield between 2 fibers, one call site", yield_two, 6);
+        measure("yield between 2 fibers, unlike call sites", yield_unlike, 16);
+        measure("spawn + join, fiber, by its scope", spawn_join, 20);
+        measure("spawn + join, fiber, by its handle", spawn_join_handle, 20);
+        measure("gang of 10,000: spawn, block, wake, join", gang, 90);
+        measure("duplex round trip of 1 byte", duplex_round_trip, 32);
+        measure("timer start + cancel, warm", timer_warm, 12);
+        measure("timer cancel + start, random one of a million", timer_cold, 170);
+        measure("timer postponed, of a million", timer_postpone, 20);
+        measure("timer fired, of a million", timer_fire, 180);
+        coir_scope_cancel(bystanders);
+    }
+    for (int i = 0; i < BYSTANDERS; i++)
+        coir_close(idle[i]);
+    coir_listener_close(listener);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct rlimit files = {20000, 20000};
+    if (argc > 1 && atoi(argv[1]) > 0 && atoi(argv[1]) < ROUNDS_MOST)
+        rounds = atoi(argv[1]);
+    setrlimit(RLIMIT_NOFILE, &files);
+    setenv("COIR_WORKERS", "1", 1);
+    printf("nanoseconds an operation: median of %d rounds (least to most), %d sleepers and %d idle sockets alive\n", rounds, BYSTANDERS,
+           BYSTANDERS);
+    return coir_main(start, NULL);
+}

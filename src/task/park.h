@@ -1,0 +1,59 @@
+/* Parking, to be inlined into each operation that parks: the switch then has a place of its own in the branch predictor, and only one
+ * return follows it. */
+#ifndef CI_TASK_PARK_H
+#define CI_TASK_PARK_H
+
+#include "task/task.h"
+
+CI_INLINE struct ci_strand *ci_pop_ready(struct ci_worker *worker)
+{
+    struct ci_strand *strand = worker->ready;
+    worker->ready = strand->next;
+    if (!worker->ready)
+        worker->ready_tail = &worker->ready;
+    return strand;
+}
+
+/* What has to be set before the switch to a fiber. */
+CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    worker->task = fiber->task;
+    worker->fiber = fiber;
+    worker->budget = worker->budget_max;
+    worker->resumes++;
+}
+
+/* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */
+CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
+{
+    struct ci_strand *strand = worker->ready;
+    if (!strand || --worker->switches_left <= 0)
+        return NULL;
+    coir_future *inner = strand->inner;
+    struct ci_fiber *fiber;
+    if (ci_likely(inner->kind == &ci_fiber_kind))
+        fiber = ci_fiber_of(inner);
+    else if (inner->kind != &ci_call_kind || !(fiber = ci_fiber_for(worker, strand)))
+        return NULL;
+    ci_pop_ready(worker);
+    ci_fiber_switch_entered(worker, fiber);
+    return fiber;
+}
+
+/* In a fiber: goes on with other work until the future that its strand waits for is woken. */
+CI_INLINE void ci_park_here(struct ci_worker *worker)
+{
+    struct ci_fiber *fiber = worker->fiber;
+    if (ci_unlikely(fiber->before_park != NULL))
+        fiber->before_park(fiber->before_park_arg);
+    struct ci_fiber *next = ci_next_fiber(worker);
+    if (ci_likely(next != NULL)) {
+        if (ci_likely(next != fiber))
+            ci_context_switch(&fiber->context, &next->context);
+        return;
+    }
+    worker->fiber = NULL;
+    ci_context_switch(&fiber->context, &worker->context);
+}
+
+#endif
