@@ -1,0 +1,24 @@
+/* An echo server: one fiber a connection, straight-line code. Try: echo hi | nc -N 127.0.0.1 7777 */
+#include <coir.h>
+
+static int echo(coir_stream *conn, void *arg)
+{
+    char buf[4096];
+    ssize_t n;
+    while ((n = coir_read(conn, buf, sizeof buf)) > 0) {
+        int rc = coir_write_all(conn, buf, (size_t)n);
+        if (rc < 0)
+            return rc; /* counted and reported by the serving scope; the others go on */
+    }
+    return (int)n; /* the stream is closed by the server that opened it */
+}
+
+static int start(void *arg)
+{
+    return coir_serve_tcp("127.0.0.1:7777", echo, NULL);
+}
+
+int main(void)
+{
+    return coir_main(start, NULL);
+}

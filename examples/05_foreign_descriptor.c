@@ -1,0 +1,32 @@
+/* Waiting for a descriptor that somebody else reads and writes: here a child's output. */
+#include <coir.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int tick(void *arg)
+{
+    for (int i = 1; i <= 3; i++)
+        if (coir_sleep_for(30 * COIR_MS) == 0)
+            printf("tick %d\n", i);
+    return 0;
+}
+
+static int start(void *arg)
+{
+    FILE *child = popen("sleep 0.2; echo from the child", "r");
+    char line[100];
+    if (!child)
+        return 1;
+    COIR_SCOPE(scope);
+    coir_go(scope, tick, NULL); /* goes on meanwhile */
+    if (coir_wait_fd(fileno(child), COIR_READ) > 0 && fgets(line, sizeof line, child))
+        printf("the child says: %s", line);
+    pclose(child);
+    return coir_scope_wait(scope);
+}
+
+int main(void)
+{
+    return coir_main(start, NULL);
+}
