@@ -3,7 +3,7 @@ PORT ?= 8080
 
 run:        ## serve the showcase on http://127.0.0.1:$(PORT)
 	@tools/setup build
-	@cmake --preset release >/dev/null && cmake --build build/release
+	@cmake --preset release >/dev/null && cmake --build build/release --target coir-showcase
 	@exec build/release/showcase/coir-showcase $(PORT)
 
 build:      ## build the release
