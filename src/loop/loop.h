@@ -27,8 +27,8 @@ struct coir_loop {
     uint64_t waits;
 
     CI_CACHE_ALIGNED struct ci_inbox inbox; /* other threads' */
-    bool asleep;
-    bool alert; /* another thread wants the owner to look up: do not sleep */
+    int32_t asleep;                         /* a word: not every processor exchanges bytes */
+    bool alert;                             /* another thread wants the owner to look up: do not sleep */
     uint64_t wakeups;
 };
 
