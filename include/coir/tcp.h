@@ -44,6 +44,17 @@ COIR_API void coir_listener_close(coir_listener *listener);
  * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2). */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 
+/* Options of a TCP stream. Connections begin with COIR_TCP_NODELAY set. */
+enum coir_tcp_option {
+    COIR_TCP_NODELAY = 1, /* 0 or 1: send small pieces at once */
+    COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
+    COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
+    COIR_TCP_RECEIVE_BUFFER
+};
+
+/* Suspends: no.  Threads: owner.  Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
+COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value);
+
 /* Called for each connection, in a fiber of its own; the stream is closed when it returns. */
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
 

@@ -19,6 +19,7 @@
 
 #include "base/memory.h"
 #include "coir/base.h"
+#include "coir/tcp.h"
 
 enum ci_op_kind {
     CI_OP_READ,    /* buf, len: the count, 0 at the end */
@@ -79,6 +80,7 @@ struct ci_driver_kind {
     int (*socket)(struct ci_driver *driver, int family);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
+    int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
     int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 

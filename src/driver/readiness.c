@@ -390,6 +390,12 @@ static int shutdown_write(struct ci_driver *driver, coir_fd fd)
     return ci_sys_shutdown_write(fd);
 }
 
+static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
+{
+    (void)driver;
+    return ci_sys_tcp_option(fd, option, value);
+}
+
 static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     (void)driver;
@@ -455,6 +461,7 @@ static const struct ci_driver_kind readiness_kind = {
     .socket = open_socket,
     .listen = open_listener,
     .shutdown_write = shutdown_write,
+    .option = option,
     .address = address,
     .resolve = resolve,
     .close = close_fd,

@@ -315,6 +315,13 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret
     return 0;
 }
 
+int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
+{
+    if (stream->kind != &socket_kind)
+        return -EOPNOTSUPP;
+    return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
+}
+
 /* ---- the pools ---- */
 
 static const char io_key;

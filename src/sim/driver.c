@@ -113,6 +113,14 @@ static int shutdown_write(struct ci_driver *driver, coir_fd fd)
     return ci_socket_shutdown_write(self(driver)->world, fd);
 }
 
+/* The simulated network has none of what they change. */
+static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
+{
+    (void)driver;
+    (void)fd;
+    return value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RECEIVE_BUFFER ? -EINVAL : 0;
+}
+
 static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
@@ -164,6 +172,7 @@ static const struct ci_driver_kind sim_kind = {
     .socket = open_socket,
     .listen = open_listener,
     .shutdown_write = shutdown_write,
+    .option = option,
     .address = address,
     .resolve = resolve,
     .close = close_fd,

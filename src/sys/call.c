@@ -113,6 +113,27 @@ int ci_sys_no_delay(coir_fd fd)
     return set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
 }
 
+static int set_value(coir_fd fd, int level, int option, int value)
+{
+    return (int)answer(setsockopt(fd, level, option, &value, sizeof value));
+}
+
+int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
+{
+    int rc;
+    if (value < 0)
+        return -EINVAL;
+    switch (option) {
+    case COIR_TCP_NODELAY: return set_value(fd, IPPROTO_TCP, TCP_NODELAY, value);
+    case COIR_TCP_KEEPALIVE:
+        rc = set_value(fd, SOL_SOCKET, SO_KEEPALIVE, value != 0);
+        return rc < 0 || value == 0 ? rc : set_value(fd, IPPROTO_TCP, TCP_KEEPIDLE, value);
+    case COIR_TCP_SEND_BUFFER: return set_value(fd, SOL_SOCKET, SO_SNDBUF, value);
+    case COIR_TCP_RECEIVE_BUFFER: return set_value(fd, SOL_SOCKET, SO_RCVBUF, value);
+    }
+    return -EINVAL;
+}
+
 void ci_sys_close(coir_fd fd)
 {
     close(fd); /* on Linux the descriptor is gone whatever close answers, EINTR included */

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "coir/base.h"
+#include "coir/tcp.h"
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len);
@@ -24,6 +24,7 @@ int ci_sys_shutdown_write(coir_fd fd);
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_sys_socket_error(coir_fd fd);
 int ci_sys_no_delay(coir_fd fd);
+int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
 void ci_sys_close(coir_fd fd);
 
 int ci_sys_eventfd(void);

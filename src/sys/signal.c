@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "base/atomic.h"
 
@@ -47,4 +48,24 @@ void ci_signal_unwatch(void)
     for (size_t i = 0; i < ci_countof(watched); i++)
         sigaction(watched[i], &before[i], NULL);
     ci_store(&stop, NULL);
+}
+
+void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
+{
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    ret_before->was_pending = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &ret_before->mask);
+}
+
+void ci_signal_restore(const struct ci_signal_mask *saved)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (!saved->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}) == SIGPIPE)
+        continue;
+    pthread_sigmask(SIG_SETMASK, &saved->mask, NULL);
 }

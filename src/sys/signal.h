@@ -2,11 +2,23 @@
 #ifndef CI_SYS_SIGNAL_H
 #define CI_SYS_SIGNAL_H
 
+#include <signal.h>
+#include <stdbool.h>
+
+struct ci_signal_mask {
+    sigset_t mask;
+    bool was_pending;
+};
+
 /* Called inside the signal handler: only what is safe there. */
 typedef void ci_signal_fn(void *arg);
 
 /* A second signal while the first is being acted upon has its default effect: the program ends. */
 void ci_signal_watch(ci_signal_fn *fn, void *arg);
 void ci_signal_unwatch(void);
+
+/* Blocks SIGPIPE in the calling thread; what comes meanwhile is dropped before the old mask is restored. */
+void ci_signal_block_pipe(struct ci_signal_mask *ret_before);
+void ci_signal_restore(const struct ci_signal_mask *saved);
 
 #endif

@@ -22,16 +22,24 @@ static CI_COLD void report(const struct ci_worker *worker, const void *address)
     const char *name = fiber->task->name ? fiber->task->name : "(without a name)";
     char text[400];
     int len = snprintf(text, sizeof text,
-                       "coir: stack overflow in task %s on worker %d: address %p is in the guard of its stack %p to %p (%zu bytes; "
-                       "coir_config.stack_size sets them)\n",
-                       name, worker->index, address, ci_stack_bottom(&worker->stacks, fiber), (const void *)fiber, worker->stacks.size);
+                       "coir: stack overflow in task %s on worker %d: address %p is in the guard of a stack of %zu bytes "
+                       "(coir_config.stack_size sets them)\n",
+                       name, worker->index, address, worker->stacks.size);
     ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, (size_t)len);
+}
+
+/* The fiber's own stack, or that of the generator that it runs. */
+static bool in_a_guard(const struct ci_worker *worker, const void *address)
+{
+    const struct ci_fiber *fiber = worker->fiber;
+    return ci_stack_in_guard(&worker->stacks, fiber, address) ||
+           (fiber->generator && ci_stack_in_guard(&worker->stacks, fiber->generator, address));
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     const struct ci_worker *worker = ci_worker_current;
-    if (worker && worker->fiber && ci_stack_in_guard(&worker->stacks, worker->fiber, info->si_addr)) {
+    if (worker && worker->fiber && in_a_guard(worker, info->si_addr)) {
         report(worker, info->si_addr);
         signal(SIGABRT, SIG_DFL);
         abort();

@@ -256,7 +256,10 @@ int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
         coir_runtime_stop(runtime);
     if (runtime->config.stop_signals)
         ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
+    struct ci_signal_mask before;
+    ci_signal_block_pipe(&before);
     run_worker(first);
+    ci_signal_restore(&before);
     if (runtime->config.stop_signals)
         ci_signal_unwatch();
     for (int i = 1; i < started; i++)

@@ -3,6 +3,7 @@
 #include <coir/sim.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,17 @@ static int close_pipe(void *arg)
     return close(*(int *)arg);
 }
 
+/* A pipe without a reader is an error, not the end of the process. */
+TEST_REAL(a_broken_pipe_is_an_error)
+{
+    int ends[2];
+    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
+    signal(SIGPIPE, SIG_DFL);
+    close(ends[0]);
+    CHECK_EQ(coir_write_fd(ends[1], "x", 1), -EPIPE);
+    close(ends[1]);
+}
+
 TEST_REAL(pipes_are_read_and_their_hangup_wakes_at_once)
 {
     int ends[2];
@@ -285,6 +297,10 @@ TEST_REAL(a_read_after_a_timeout_gets_the_data)
     coir_stream_peer(server, peer, sizeof peer);
     coir_stream_local(client, local, sizeof local);
     CHECK(strcmp(peer, local) == 0);
+    CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_NODELAY, 0), 0);
+    CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_KEEPALIVE, 30), 0);
+    CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_SEND_BUFFER, 100000), 0);
+    CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_KEEPALIVE, -1), -EINVAL);
     for (int i = 0; i < 20; i++) {
         {
             COIR_DEADLINE(coir_in(200 * COIR_US));

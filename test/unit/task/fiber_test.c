@@ -218,10 +218,23 @@ static int overflow(void *arg)
     return recurse((int)(intptr_t)arg);
 }
 
-TEST(an_overflow_names_the_task_and_aborts)
+static int overflowing_generator(coir_generator *generator, uint64_t first, void *arg)
 {
-    if (CI_ASAN || CI_TSAN)
-        return; /* the sanitizers have reports of their own */
+    (void)generator;
+    (void)first;
+    return overflow(arg);
+}
+
+static int overflow_in_generator(void *arg)
+{
+    coir_generator *generator;
+    uint64_t value;
+    coir_generator_new(overflowing_generator, arg, &generator);
+    return coir_generator_next(generator, 0, &value);
+}
+
+static void expect_overflow(coir_task_fn *fn)
+{
     int ends[2];
     char text[1024] = "";
     CHECK_EQ(pipe(ends), 0);
@@ -230,7 +243,7 @@ TEST(an_overflow_names_the_task_and_aborts)
         dup2(ends[1], STDERR_FILENO);
         struct rlimit none = {0, 0};
         setrlimit(RLIMIT_CORE, &none);
-        coir_main(overflow, (void *)1000000);
+        coir_main(fn, (void *)1000000);
         _exit(0);
     }
     close(ends[1]);
@@ -241,6 +254,14 @@ TEST(an_overflow_names_the_task_and_aborts)
     waitpid(child, &status, 0);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     CHECK(strstr(text, "stack overflow in task greedy"));
+}
+
+TEST(an_overflow_names_the_task_and_aborts)
+{
+    if (CI_ASAN || CI_TSAN)
+        return; /* the sanitizers have reports of their own */
+    expect_overflow(overflow);
+    expect_overflow(overflow_in_generator);
 }
 
 static int use_half(void *arg)
