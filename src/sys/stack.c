@@ -1,6 +1,7 @@
 #include "sys/stack.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ enum {
     MAPPING_STACKS_MOST = 1024,
     STAGGER_LINES = 16,      /* how many different tops there are */
     MPROTECTED_MOST = 24000, /* two mappings each, of the 65,530 that Linux allows a process by default */
+    PATTERN = 0x5a,
     PATTERN_BYTES = 256,
 };
 
@@ -32,6 +34,9 @@ struct ci_stack_mapping {
     struct ci_stack_mapping *next;
     char *start, *used_end;
     size_t size;
+    bool patterned;
+    size_t unused; /* while trimming */
+    bool goes;
 };
 
 /* Whether the kernel really guards what it says it does: qemu-user accepts the call and does nothing. */
@@ -72,16 +77,21 @@ static char *record_of(const struct ci_stacks *stacks, char *bottom)
     return bottom + stacks->size - stagger - stacks->record_size;
 }
 
+static void unmap(struct ci_stacks *stacks, struct ci_stack_mapping *mapping)
+{
+    if (stacks->on_drop)
+        for (char *at = mapping->start; at < mapping->used_end; at += stacks->size)
+            stacks->on_drop(record_of(stacks, at));
+    munmap(mapping->start, mapping->size);
+    ci_free(stacks->allocator, mapping, sizeof *mapping);
+}
+
 void ci_stacks_done(struct ci_stacks *stacks)
 {
     while (stacks->mappings) {
         struct ci_stack_mapping *mapping = stacks->mappings;
         stacks->mappings = mapping->next;
-        if (stacks->on_drop)
-            for (char *at = mapping->start; at < mapping->used_end; at += stacks->size)
-                stacks->on_drop(record_of(stacks, at));
-        munmap(mapping->start, mapping->size);
-        ci_free(stacks->allocator, mapping, sizeof *mapping);
+        unmap(stacks, mapping);
     }
     stacks->free = NULL;
 }
@@ -121,7 +131,13 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks)
         return false;
     }
     madvise(start, count * stacks->size, MADV_NOHUGEPAGE);
-    *mapping = (struct ci_stack_mapping){stacks->mappings, start, start, count * stacks->size};
+    *mapping = (struct ci_stack_mapping){
+        .next = stacks->mappings,
+        .start = start,
+        .used_end = start,
+        .size = count * stacks->size,
+        .patterned = stacks->guard == CI_GUARD_PATTERN,
+    };
     stacks->mappings = mapping;
     stacks->mapping_count++;
     stacks->fresh = start;
@@ -129,7 +145,8 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks)
     return true;
 }
 
-static void guard(struct ci_stacks *stacks, char *bottom)
+/* False: the bottom has no guard, and the mapping's others are not to be used: patterned stacks have mappings of their own. */
+static bool guard(struct ci_stacks *stacks, char *bottom)
 {
     if (stacks->guard == CI_GUARD_MARKERS && madvise(bottom, CI_STACK_GUARD, MADV_GUARD_INSTALL) < 0)
         stacks->guard = CI_GUARD_MPROTECT; /* mlockall(MCL_FUTURE) came in between */
@@ -139,18 +156,23 @@ static void guard(struct ci_stacks *stacks, char *bottom)
         else
             stacks->guard = CI_GUARD_PATTERN;
     }
-    if (stacks->guard == CI_GUARD_PATTERN)
-        memset(bottom, 0x5a, PATTERN_BYTES);
+    if (stacks->guard != CI_GUARD_PATTERN)
+        return true;
+    if (!stacks->mappings->patterned)
+        return false;
+    memset(bottom, PATTERN, PATTERN_BYTES);
+    return true;
 }
 
-static CI_NOINLINE void *take_fresh(struct ci_stacks *stacks)
+void *ci_stacks_take_fresh(struct ci_stacks *stacks)
 {
     if (stacks->fresh == stacks->fresh_end && !add_mapping(stacks))
+        return NULL;
+    if (!guard(stacks, stacks->fresh) && (!add_mapping(stacks) || !guard(stacks, stacks->fresh)))
         return NULL;
     char *bottom = stacks->fresh;
     stacks->fresh += stacks->size;
     stacks->mappings->used_end = stacks->fresh;
-    guard(stacks, bottom);
     char *record = record_of(stacks, bottom);
     VALGRIND_STACK_REGISTER(bottom, record);
     if (stacks->on_fresh)
@@ -159,47 +181,84 @@ static CI_NOINLINE void *take_fresh(struct ci_stacks *stacks)
     return record;
 }
 
-void *ci_stacks_take(struct ci_stacks *stacks)
+void ci_stacks_check(const struct ci_stacks *stacks, const void *record)
 {
-    struct ci_stack_free *record = stacks->free;
-    if (ci_unlikely(!record))
-        return take_fresh(stacks);
-    stacks->free = record->next;
-    stacks->cached--;
-    stacks->live++;
-    return record;
-}
-
-static void check_pattern(const struct ci_stacks *stacks, const void *record)
-{
+    const struct ci_stack_mapping *mapping = stacks->mappings;
+    while (mapping && mapping->patterned && ((const char *)record < mapping->start || (const char *)record >= mapping->used_end))
+        mapping = mapping->next;
     const unsigned char *bottom = ci_stack_bottom(stacks, record);
-    for (int i = 0; i < PATTERN_BYTES; i++)
-        ci_check(bottom[i] == 0x5a); /* a fiber's stack overflowed */
+    for (int i = 0; mapping && mapping->patterned && i < PATTERN_BYTES; i++)
+        ci_check(bottom[i] == PATTERN); /* a fiber's stack overflowed */
 }
 
-void ci_stacks_give(struct ci_stacks *stacks, void *record)
+static int by_start(const void *a, const void *b)
 {
-    if (ci_unlikely(stacks->guard == CI_GUARD_PATTERN) && *(unsigned char *)ci_stack_bottom(stacks, record) == 0x5a)
-        check_pattern(stacks, record);
-    struct ci_stack_free *free = record;
-    free->next = stacks->free;
-    stacks->free = free;
-    stacks->cached++;
-    stacks->live--;
+    const struct ci_stack_mapping *const *x = a, *const *y = b;
+    return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
 }
 
-void ci_stacks_trim(struct ci_stacks *stacks, size_t keep)
+static struct ci_stack_mapping *find(struct ci_stack_mapping **sorted, size_t count, const void *inside)
 {
-    struct ci_stack_free *free = stacks->free;
-    for (; free && keep; keep--)
-        free = free->next;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (; free; free = free->next) {
-        char *from = (char *)ci_stack_bottom(stacks, free) + CI_STACK_GUARD;
-        char *to = (char *)((uintptr_t)free & ~(uintptr_t)(page - 1));
-        if (to > from)
-            madvise(from, (size_t)(to - from), MADV_DONTNEED);
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (sorted[middle]->start <= (const char *)inside)
+            low = middle;
+        else
+            high = middle;
     }
+    return sorted[low];
+}
+
+/* Keeps the free stacks of mappings that stay, in their order. */
+static void filter_free(struct ci_stacks *stacks, struct ci_stack_mapping **sorted)
+{
+    struct ci_stack_free **at = &stacks->free;
+    while (*at) {
+        if (find(sorted, stacks->mapping_count, *at)->goes) {
+            *at = (*at)->next;
+            stacks->cached--;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+}
+
+static void drop_mappings(struct ci_stacks *stacks)
+{
+    for (struct ci_stack_mapping **at = &stacks->mappings; *at;) {
+        struct ci_stack_mapping *mapping = *at;
+        if (!mapping->goes) {
+            at = &mapping->next;
+            continue;
+        }
+        *at = mapping->next;
+        stacks->mapping_count--;
+        unmap(stacks, mapping);
+    }
+}
+
+void ci_stacks_trim(struct ci_stacks *stacks)
+{
+    size_t count = 0;
+    struct ci_stack_mapping **sorted = ci_alloc(stacks->allocator, (stacks->mapping_count + 1) * sizeof *sorted);
+    if (!sorted)
+        return; /* another time */
+    for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next) {
+        mapping->unused = 0;
+        sorted[count++] = mapping;
+    }
+    size_t size = (count + 1) * sizeof *sorted;
+    qsort(sorted, count, sizeof *sorted, by_start);
+    for (struct ci_stack_free *free = stacks->free; free; free = free->next)
+        find(sorted, count, free)->unused++;
+    for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next)
+        mapping->goes = mapping->next && mapping->start + mapping->unused * stacks->size == mapping->used_end;
+    if (stacks->mappings && stacks->mappings->goes)
+        stacks->fresh = stacks->fresh_end = NULL;
+    filter_free(stacks, sorted);
+    drop_mappings(stacks);
+    ci_free(stacks->allocator, sorted, size);
 }
 
 bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address)

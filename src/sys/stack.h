@@ -38,12 +38,37 @@ struct ci_stacks {
 void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size, size_t record_size);
 void ci_stacks_done(struct ci_stacks *stacks);
 
-/* The record of a stack, or NULL when memory is out. */
-void *ci_stacks_take(struct ci_stacks *stacks);
-void ci_stacks_give(struct ci_stacks *stacks, void *record);
+/* A stack that was never used, or NULL when memory is out. */
+void *ci_stacks_take_fresh(struct ci_stacks *stacks);
 
-/* Gives the pages of cached stacks beyond the first `keep` back to the system. */
-void ci_stacks_trim(struct ci_stacks *stacks, size_t keep);
+/* Where the guard is a pattern: looks whether it is whole. */
+void ci_stacks_check(const struct ci_stacks *stacks, const void *record);
+
+/* The record of a stack, or NULL when memory is out. */
+static inline void *ci_stacks_take(struct ci_stacks *stacks)
+{
+    struct ci_stack_free *record = stacks->free;
+    if (ci_unlikely(!record))
+        return ci_stacks_take_fresh(stacks);
+    stacks->free = record->next;
+    stacks->cached--;
+    stacks->live++;
+    return record;
+}
+
+static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
+{
+    if (ci_unlikely(stacks->guard == CI_GUARD_PATTERN))
+        ci_stacks_check(stacks, record);
+    struct ci_stack_free *free = record;
+    free->next = stacks->free;
+    stacks->free = free;
+    stacks->cached++;
+    stacks->live--;
+}
+
+/* Unmaps what is wholly unused, but for the first mapping: after a burst. Its cost grows with the burst. */
+void ci_stacks_trim(struct ci_stacks *stacks);
 
 static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *inside)
 {

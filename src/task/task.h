@@ -196,6 +196,8 @@ struct ci_worker {
 
     /* pools */
     struct ci_stacks stacks;
+    struct ci_timer trim; /* of the stacks, after a burst */
+    size_t cached_seen;
     struct ci_pool tasks, far_tasks, locals, copies;
 
     struct ci_scope root; /* tasks without another scope */

@@ -9,7 +9,8 @@
 #include "sys/clock.h"
 #include "task/task.h"
 
-enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
+enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8, STACKS_KEPT = 4096 };
+static const coir_time quiet_time = 1 * COIR_S;
 
 static uint64_t poll_interval_ticks;
 
@@ -50,14 +51,32 @@ static void look_up(struct ci_worker *worker)
     }
 }
 
+/* After a burst: once the worker has been quiet for a while, the stacks that only the burst needed go back to the system. */
+static void on_quiet(struct ci_timer *timer)
+{
+    struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
+    ci_stacks_trim(&worker->stacks);
+}
+
+static void trim_later(struct ci_worker *worker)
+{
+    if (ci_likely(worker->stacks.cached <= STACKS_KEPT || worker->stacks.cached == worker->cached_seen))
+        return;
+    worker->cached_seen = worker->stacks.cached; /* one trim a burst: what is left then is in mappings that are in use */
+    if (!ci_timer_started(&worker->trim))
+        ci_loop_start_timer(&worker->loop, &worker->trim, worker->loop.now + quiet_time);
+}
+
 static bool run_ready(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     bool simulated = worker->runtime->simulated;
     if (ci_unlikely(ci_load_relaxed(&loop->alert)))
         look_up(worker);
-    if (!worker->ready && !ci_runtime_take_shared(worker))
+    if (!worker->ready && !ci_runtime_take_shared(worker)) {
+        trim_later(worker);
         return false;
+    }
     worker->switches_left = simulated ? 0 : SWITCHES_PER_LOOK;
     while (worker->ready) {
         if (ci_unlikely(simulated))
@@ -118,6 +137,7 @@ int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, s
     ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
+    ci_timer_init(&worker->trim, on_quiet);
     ci_scope_init(&worker->root, worker, false);
     worker->root.root = true;
     return 0;

@@ -1,0 +1,172 @@
+/* Stacks: their guards, their reuse, what goes back after a burst; and the context switch on them. */
+#include "sys/stack.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "sys/context.h"
+
+enum { SIZE = 64 * 1024, RECORD = 300 };
+
+static struct ci_stacks stacks;
+
+static int signal_of(void (*fn)(char *bottom), char *bottom)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        close(STDERR_FILENO);
+        signal(SIGSEGV, SIG_DFL);
+        fn(bottom);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void write_low(char *bottom)
+{
+    *(volatile char *)(bottom + CI_STACK_GUARD - 1) = 1;
+}
+
+static void write_above(char *bottom)
+{
+    *(volatile char *)(bottom + CI_STACK_GUARD) = 1;
+}
+
+static void check_guard(enum ci_stack_guard guard)
+{
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    if (guard == CI_GUARD_MARKERS && stacks.guard != CI_GUARD_MARKERS)
+        return; /* not on this kernel */
+    stacks.guard = guard;
+    for (int i = 0; i < 100; i++) {
+        char *record = ci_stacks_take(&stacks), *bottom = ci_stack_bottom(&stacks, record);
+        CHECK(record && bottom < record && record + RECORD <= bottom + SIZE);
+        CHECK(((uintptr_t)record & 15) == 0);
+        memset(record, 1, RECORD);
+        CHECK(ci_stack_in_guard(&stacks, record, bottom + 5) && !ci_stack_in_guard(&stacks, record, record));
+        if (i % 25 == 0) {
+            CHECK_EQ(signal_of(write_low, bottom), SIGSEGV);
+            CHECK_EQ(signal_of(write_above, bottom), 0);
+        }
+    }
+    ci_stacks_done(&stacks);
+}
+
+TEST(guards_by_markers)
+{
+    if (!CI_ASAN && !CI_TSAN)
+        check_guard(CI_GUARD_MARKERS);
+}
+
+TEST(guards_by_mprotect)
+{
+    if (!CI_ASAN && !CI_TSAN)
+        check_guard(CI_GUARD_MPROTECT);
+}
+
+static void spoil_and_give(char *record)
+{
+    memset(ci_stack_bottom(&stacks, record), 1, 300);
+    ci_stacks_give(&stacks, record);
+}
+
+/* The last resort sees an overflow when the stack comes back; stacks that had a real guard before are left alone. */
+TEST(guards_by_a_pattern)
+{
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    char *guarded = ci_stacks_take(&stacks);
+    stacks.guard = CI_GUARD_PATTERN;
+    char *good = ci_stacks_take(&stacks), *bad = ci_stacks_take(&stacks);
+    ci_stacks_give(&stacks, guarded);
+    ci_stacks_give(&stacks, good);
+    if (!CI_ASAN && !CI_TSAN)
+        CHECK_EQ(signal_of(spoil_and_give, bad), SIGABRT);
+    ci_stacks_give(&stacks, bad);
+    ci_stacks_done(&stacks);
+}
+
+TEST(the_last_given_is_the_next_taken)
+{
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    void *a = ci_stacks_take(&stacks), *b = ci_stacks_take(&stacks);
+    CHECK_EQ(stacks.live, 2);
+    ci_stacks_give(&stacks, a);
+    ci_stacks_give(&stacks, b);
+    CHECK(ci_stacks_take(&stacks) == b && ci_stacks_take(&stacks) == a);
+    ci_stacks_done(&stacks);
+}
+
+enum { BURST = 5000 };
+
+TEST(what_only_a_burst_needed_goes_back)
+{
+    static void *records[BURST];
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    for (int i = 0; i < BURST; i++)
+        CHECK((records[i] = ci_stacks_take(&stacks)));
+    size_t mappings = stacks.mapping_count;
+    for (int i = 0; i < BURST; i++)
+        if (i != 3000)
+            ci_stacks_give(&stacks, records[i]);
+    ci_stacks_trim(&stacks);
+    CHECK(mappings > 5 && stacks.mapping_count == 2); /* the first, and that of the one still in use */
+    memset(records[3000], 2, RECORD);
+    CHECK_EQ(stacks.live, 1);
+    size_t cached = 0;
+    for (struct ci_stack_free *free = stacks.free; free; free = free->next)
+        cached++;
+    CHECK_EQ(cached, stacks.cached);
+    for (int i = 0; i < BURST; i++)
+        CHECK((records[i] = ci_stacks_take(&stacks)));
+    ci_stacks_done(&stacks);
+}
+
+/* ---- the switch ---- */
+
+static struct ci_context here, there;
+static int steps;
+
+static void other_side(void)
+{
+    ci_context_entered();
+    for (;;) {
+        steps++;
+        ci_context_switch(&there, &here);
+    }
+}
+
+TEST(a_switch_keeps_what_is_live)
+{
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    char *record = ci_stacks_take(&stacks);
+    volatile double scale = 1.5;
+    double sum = 0;
+    long a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7;
+    ci_context_adopt_thread(&here);
+    ci_context_attach(&there);
+    ci_context_init(&there, other_side, ci_stack_bottom(&stacks, record), record);
+    for (int i = 1; i <= 1000; i++) {
+        sum += scale;
+        ci_context_switch(&here, &there);
+        CHECK_EQ(steps, i);
+        a += b;
+        b += c;
+        c += d;
+        d += e;
+        e += f;
+        f += g;
+        g++;
+    }
+    CHECK(sum == 1500.0);
+    CHECK(a > b && b > c && c > d && d > e && e > f && g == 1007);
+    ci_context_detach(&there);
+}
