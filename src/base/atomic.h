@@ -21,6 +21,10 @@
 #define ci_compare_exchange(p, expected, v) __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #define ci_compare_exchange_release(p, expected, v) \
     __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+/* A counter that one thread writes and any may read. */
+#define ci_bump(p) ci_store_relaxed((p), ci_load_relaxed(p) + 1)
+#define ci_drop(p) ci_store_relaxed((p), ci_load_relaxed(p) - 1)
+
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 #endif

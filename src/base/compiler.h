@@ -46,4 +46,11 @@
 #define CI_TSAN 0
 #endif
 
+/* For functions that never return: their entry would stay on TSan's own stack each time. */
+#if CI_TSAN && defined(__clang__)
+#define CI_UNTRACED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define CI_UNTRACED
+#endif
+
 #endif

@@ -64,6 +64,6 @@ void *ci_pool_take_limited(struct ci_pool *pool)
         pool->fresh += pool->object_size;
         ci_pool_unpoison(object, pool->object_size);
     }
-    pool->live++;
+    ci_bump(&pool->live);
     return object;
 }

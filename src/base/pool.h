@@ -8,6 +8,7 @@
 #ifndef CI_BASE_POOL_H
 #define CI_BASE_POOL_H
 
+#include "base/atomic.h"
 #include "base/memory.h"
 
 struct ci_pool_free {
@@ -48,7 +49,7 @@ static inline void *ci_pool_take(struct ci_pool *pool)
         return ci_pool_take_limited(pool);
     ci_pool_unpoison(object, pool->object_size);
     pool->free = object->next;
-    pool->live++;
+    ci_bump(&pool->live);
     return object;
 }
 
@@ -56,7 +57,7 @@ static inline void ci_pool_give(struct ci_pool *pool, void *object)
 {
     ((struct ci_pool_free *)object)->next = pool->free;
     pool->free = object;
-    pool->live--;
+    ci_drop(&pool->live);
     ci_pool_poison(object, pool->object_size);
 }
 

@@ -72,7 +72,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
         call_hooks(loop, COIR_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))
         deadline = 0;
-    loop->waits++;
+    ci_bump(&loop->waits);
     if (deadline != 0) {
         coir_time next = ci_wheel_next(&loop->wheel);
         sleep_until(loop, next < deadline ? next : deadline);

@@ -177,7 +177,7 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
     VALGRIND_STACK_REGISTER(bottom, record);
     if (stacks->on_fresh)
         stacks->on_fresh(record);
-    stacks->live++;
+    ci_bump(&stacks->live);
     return record;
 }
 
@@ -217,7 +217,7 @@ static void filter_free(struct ci_stacks *stacks, struct ci_stack_mapping **sort
     while (*at) {
         if (find(sorted, stacks->mapping_count, *at)->goes) {
             *at = (*at)->next;
-            stacks->cached--;
+            ci_drop(&stacks->cached);
         } else {
             at = &(*at)->next;
         }

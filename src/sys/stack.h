@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "base/atomic.h"
 #include "base/memory.h"
 
 enum { CI_STACK_GUARD = 16 * 1024 };
@@ -51,8 +52,8 @@ static inline void *ci_stacks_take(struct ci_stacks *stacks)
     if (ci_unlikely(!record))
         return ci_stacks_take_fresh(stacks);
     stacks->free = record->next;
-    stacks->cached--;
-    stacks->live++;
+    ci_drop(&stacks->cached);
+    ci_bump(&stacks->live);
     return record;
 }
 
@@ -63,8 +64,8 @@ static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
     struct ci_stack_free *free = record;
     free->next = stacks->free;
     stacks->free = free;
-    stacks->cached++;
-    stacks->live--;
+    ci_bump(&stacks->cached);
+    ci_drop(&stacks->live);
 }
 
 /* Unmaps what is wholly unused, but for the first mapping: after a burst. Its cost grows with the burst. */

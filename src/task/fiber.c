@@ -197,7 +197,7 @@ CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
     return true;
 }
 
-static void fiber_main(void)
+static CI_UNTRACED void fiber_main(void)
 {
     ci_context_entered();
     struct ci_worker *worker = ci_worker_current;

@@ -28,7 +28,7 @@ struct coir_generator {
 _Static_assert(sizeof(struct coir_generator) <= sizeof(struct ci_fiber), "a generator takes a fiber's place");
 _Static_assert(offsetof(struct coir_generator, context) == offsetof(struct ci_fiber, context), "and is attached like one");
 
-static void generator_main(void)
+static CI_UNTRACED void generator_main(void)
 {
     ci_context_entered();
     coir_generator *generator = ci_worker_current->fiber->generator;

@@ -20,7 +20,7 @@ CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber
     worker->task = fiber->task;
     worker->fiber = fiber;
     worker->budget = worker->budget_max;
-    worker->resumes++;
+    ci_bump(&worker->resumes);
 }
 
 /* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */

@@ -250,10 +250,10 @@ int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     struct ci_worker *first = &runtime->workers[0];
     ci_context_adopt_thread(&first->context);
     int rc = ci_runtime_begin(runtime, fn, arg), started = 1;
-    if (rc == 0)
-        rc = start_threads(runtime, &started);
     if (rc < 0)
-        coir_runtime_stop(runtime);
+        return rc;
+    if ((rc = start_threads(runtime, &started)) < 0)
+        coir_runtime_stop(runtime); /* what has begun ends on this thread */
     if (runtime->config.stop_signals)
         ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
     struct ci_signal_mask before;

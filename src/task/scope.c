@@ -48,7 +48,7 @@ static CI_COLD void report_error(struct ci_scope *scope, const struct ci_task *t
 {
     coir_runtime *runtime = scope->home->runtime;
     scope->errors++;
-    scope->home->task_errors++;
+    ci_bump(&scope->home->task_errors);
     ci_log(runtime, COIR_LOG_DEBUG, "task %s ended with an error: %s", task->name ? task->name : "without a name", coir_strerror(error));
 }
 
@@ -180,7 +180,7 @@ static void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_ta
     ci_list_push(&scope->tasks, &task->sibling);
     if (scope->live++ == 0 && scope->root)
         ci_runtime_root_live(worker->runtime, true);
-    worker->tasks_started++;
+    ci_bump(&worker->tasks_started);
 }
 
 static struct ci_scope *scope_or_root(struct ci_worker *worker, coir_scope *scope)

@@ -170,5 +170,5 @@ struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, c
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension)
 {
     extension->next = worker->extensions;
-    worker->extensions = extension;
+    ci_store_release(&worker->extensions, extension); /* pairs with the acquire of those who look from other threads */
 }

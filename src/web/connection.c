@@ -26,7 +26,7 @@ static coir_future *finish(struct ci_http_connection *connection)
     ci_wheel_cancel(&loop_of(connection)->wheel, &connection->timer);
     coir_close(connection->stream);
     ci_pool_give(&http->connections, connection);
-    http->live--;
+    ci_drop(&http->live);
     caller->result = 0;
     return caller;
 }
@@ -95,7 +95,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
         ci_pool_give(&http->connections, connection);
         return rc;
     }
-    http->accepted++;
-    http->live++;
+    ci_bump(&http->accepted);
+    ci_bump(&http->live);
     return 0;
 }

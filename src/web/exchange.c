@@ -187,7 +187,7 @@ static bool answer(struct ci_exchange *exchange)
     const char *bytes = exchange->in + exchange->in_start;
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .continue_due = head->expects_continue, .response = &response};
-    exchange->server->http->requests++;
+    ci_bump(&exchange->server->http->requests);
     if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
         exchange->unread = true;
         ci_respond_error(exchange, 413);

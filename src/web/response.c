@@ -213,7 +213,7 @@ void ci_respond_error(struct ci_exchange *exchange, int status)
     coir_response response = {.exchange = exchange, .close = true};
     char text[64];
     int len = snprintf(text, sizeof text, "%d %s\n", status, ci_http1_reason(status));
-    exchange->server->http->errors_sent++;
+    ci_bump(&exchange->server->http->errors_sent);
     if (ci_response_start(&response, status, text_plain, len) == 0)
         coir_response_write(&response, text, (size_t)len);
 }

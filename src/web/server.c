@@ -63,7 +63,8 @@ void coir_http_counters_get(coir_http_counters *ret_counters)
     coir_http_counters sum = {0};
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
-        struct ci_worker_extension *found = ci_load_relaxed(&runtime->workers[i].extensions);
+        struct ci_worker_extension *found =
+            ci_load_acquire(&runtime->workers[i].extensions) /* pairs with the release in ci_worker_add_extension */;
         while (found && found->key != &http_key)
             found = found->next;
         if (!found)

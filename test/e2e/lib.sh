@@ -20,7 +20,7 @@ ok() { # description, command...
     if "$@" >"$work/out" 2>&1; then passed=$((passed + 1)); return 0; fi
     failed=$((failed + 1))
     echo "FAILED $name: $what"
-    { echo "--- $what"; tail -20 "$work/out"; } >&2
+    { echo "--- $what"; tail -60 "$work/out"; } >&2
     return 1
 }
 

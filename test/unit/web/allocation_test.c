@@ -57,7 +57,9 @@ static coir_listener *listener;
 
 static int serve(void *arg)
 {
-    return coir_serve_http_on(listener, arg, NULL);
+    int rc = coir_serve_http_on(listener, arg, NULL);
+    coir_listener_close(listener); /* whoever waits in its backlog learns of it */
+    return rc;
 }
 
 /* One connection, some requests; 0, or the error that ended it. */
@@ -99,8 +101,9 @@ static int serve_and_ask(void *arg)
             rc = ask(address, 20);
         in_steady_state = __atomic_load_n(&allocations, __ATOMIC_RELAXED) - warm;
         CHECK(rc != -ETIME); /* nothing hangs */
+        if (rc == -ENOMEM && coir_scope_live(servers) == 0 && coir_scope_errors(servers) == 0)
+            coir_listener_close(listener); /* the server's task could not be made */
     }
-    coir_listener_close(listener);
     return rc;
 }
 
