@@ -28,9 +28,9 @@ typedef struct coir_listen_options {
  * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2). */
 COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
 
-/* The next connection, with TCP_NODELAY set. One accept a worker at a time.
+/* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again; -EBUSY. */
+ * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
 /* The address it listens on, as text: the length. */

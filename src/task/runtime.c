@@ -54,6 +54,15 @@ static int fill_in(coir_config *config, const coir_config *given)
     return config->workers <= WORKERS_MOST && config->budget <= INT32_MAX ? 0 : -EINVAL;
 }
 
+static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value, const char *wanted)
+{
+    char line[256];
+    snprintf(line, sizeof line, "%s is \"%s\"; it may be %s", name, value, wanted);
+    if (config->log)
+        config->log(config->log_context, COIR_LOG_ERROR, line);
+    return -EINVAL;
+}
+
 static int override_from_environment(coir_config *config)
 {
     const char *workers = getenv("COIR_WORKERS"), *driver = getenv("COIR_DRIVER");
@@ -61,7 +70,7 @@ static int override_from_environment(coir_config *config)
         char *end;
         unsigned long count = strtoul(workers, &end, 10);
         if (*end || count < 1 || count > WORKERS_MOST)
-            return -EINVAL;
+            return refuse_setting(config, "COIR_WORKERS", workers, "a number from 1 to 1024");
         config->workers = (unsigned)count;
     }
     if (driver && *driver)
@@ -132,7 +141,7 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     if (rc == 0)
         rc = override_from_environment(&config);
     if (rc == 0 && !ci_driver_known(config.driver))
-        rc = -EINVAL;
+        rc = refuse_setting(&config, "the driver", config.driver, "epoll");
     if (rc < 0)
         return rc;
     return make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);

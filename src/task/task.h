@@ -191,7 +191,7 @@ struct ci_worker {
     int32_t switches_left; /* before the loop looks at the clock */
     coir_future *handover; /* what a fiber that ended leaves for the worker's own stack to go on with */
     struct ci_context context;
-    uint64_t polled_at; /* ticks of the processor's clock */
+    uint64_t polled_at, poll_interval; /* ticks of the processor's clock */
     uint64_t resumes;
 
     /* pools */

@@ -12,8 +12,6 @@
 enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8, STACKS_KEPT = 4096 };
 static const coir_time quiet_time = 1 * COIR_S;
 
-static uint64_t poll_interval_ticks;
-
 /* In the simulator any of the first few may be next: the seed says which. */
 static void choose_next(struct ci_worker *worker)
 {
@@ -89,7 +87,7 @@ static bool run_ready(struct coir_loop *loop)
         if (--worker->switches_left > 0)
             continue;
         uint64_t ticks = ci_clock_ticks();
-        if (simulated || ticks - worker->polled_at > poll_interval_ticks) {
+        if (simulated || ticks - worker->polled_at > worker->poll_interval) {
             worker->polled_at = ticks;
             break;
         }
@@ -120,9 +118,9 @@ static void detach_context(void *record)
 int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
 {
     const coir_allocator *allocator = &runtime->allocator;
-    poll_interval_ticks = ci_clock_ticks_in(20 * COIR_US);
     ci_loop_init(&worker->loop, driver, allocator);
     worker->loop.run_ready = run_ready;
+    worker->poll_interval = ci_clock_ticks_in(20 * COIR_US);
     worker->ready = NULL;
     worker->ready_tail = &worker->ready;
     worker->runtime = runtime;
