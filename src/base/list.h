@@ -33,10 +33,16 @@ static inline void ci_list_push(struct ci_list *head, struct ci_list *node)
     ci_list_insert_before(head, node);
 }
 
-static inline void ci_list_remove(struct ci_list *node)
+/* For a node that is going to be written anew, or not used again. */
+static inline void ci_list_unlink(struct ci_list *node)
 {
     node->prev->next = node->next;
     node->next->prev = node->prev;
+}
+
+static inline void ci_list_remove(struct ci_list *node)
+{
+    ci_list_unlink(node);
     ci_list_init(node);
 }
 

@@ -36,7 +36,7 @@ static CI_NOINLINE bool add_slab(struct ci_pool *pool)
     size_t size = SLAB_BYTES;
     if (size < SLAB_HEAD + 4 * pool->object_size)
         size = SLAB_HEAD + 4 * pool->object_size;
-    struct ci_pool_slab *slab = ci_alloc(pool->allocator, size);
+    struct ci_pool_slab *slab = ci_alloc_zero(pool->allocator, size);
     if (!slab)
         return false;
     slab->next = pool->slabs;

@@ -3,7 +3,8 @@
  * 1. Taking and giving are O(1) and make no system call while the pool has free objects.
  * 2. An object may be given to another pool of the same object size than it came from; slabs go when their pool goes,
  *    so pools that exchange objects end together.
- * 3. Fresh slabs hand out ascending addresses.
+ * 3. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was given back comes again as it was, but
+ *    for its first word: what is constant about it need not be set again.
  */
 #ifndef CI_BASE_POOL_H
 #define CI_BASE_POOL_H
@@ -41,7 +42,7 @@ void __asan_unpoison_memory_region(void const volatile *start, size_t size);
 /* The same, slower: looks at the limit, and makes new objects. */
 void *ci_pool_take_limited(struct ci_pool *pool);
 
-/* NULL at the limit or when memory is out. The object's contents are undefined. */
+/* NULL at the limit or when memory is out. */
 static inline void *ci_pool_take(struct ci_pool *pool)
 {
     struct ci_pool_free *object = pool->free;

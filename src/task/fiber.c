@@ -74,15 +74,20 @@ const struct ci_future_kind ci_call_kind = {"not started", call_poll, NULL};
 
 static void fiber_main(void);
 
-/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current task. */
-CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
+void ci_fiber_init(void *record)
 {
+    struct ci_fiber *fiber = record;
     fiber->back = (coir_future){&ci_fiber_kind, NULL, 0, 0};
-    fiber->task = worker->task;
-    fiber->call = call;
     fiber->deferred = NULL;
     fiber->generator = NULL;
     fiber->before_park = NULL;
+}
+
+/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current task. */
+CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
+{
+    fiber->task = worker->task;
+    fiber->call = call;
     worker->task->strand.inner = &fiber->back; /* running: nothing to cancel */
 }
 

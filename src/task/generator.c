@@ -110,5 +110,9 @@ void coir_generator_free(coir_generator *generator)
     generator->closing = true;
     if (generator->state == SUSPENDED)
         resume(generator);
-    ci_stacks_give(&generator->worker->stacks, generator);
+    struct ci_worker *worker = generator->worker;
+    if (worker->fiber->generator == generator)
+        worker->fiber->generator = NULL;
+    ci_fiber_init(generator);
+    ci_stacks_give(&worker->stacks, generator);
 }

@@ -24,8 +24,12 @@ static void free_task(struct ci_task *task)
 {
     struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
     struct ci_worker *home = task->far ? far->home : task->worker;
-    if (task->copied)
+    if (ci_unlikely(task->copied != 0)) {
         ci_pool_give(&home->copies, task->root.arg);
+        task->copied = 0;
+    }
+    task->interrupt = task->cancelled = 0;
+    task->name = NULL;
     if (task->far)
         ci_pool_give(&home->far_tasks, far);
     else
@@ -79,12 +83,14 @@ static void task_ended(struct ci_task *task)
     struct ci_scope *scope = task->scope;
     struct ci_worker *home = scope->home;
     int result = task->end.result;
-    ci_list_remove(&task->sibling);
+    ci_list_unlink(&task->sibling);
     scope->live--;
     if (ci_unlikely(result < 0))
         take_error(scope, task, result);
-    if (task->handle)
+    if (task->handle) {
         give_result(home, task->handle, result);
+        task->handle = NULL;
+    }
     if (ci_likely(!task->far) || !ci_container_of(task, struct ci_far_task, task)->awaits_answer)
         free_task(task); /* else the answer frees it */
     if (scope->live)
@@ -115,8 +121,10 @@ static void far_answer_came(struct ci_message *message)
 
 void ci_task_end(struct ci_task *task)
 {
-    if (ci_unlikely(task->locals != NULL))
+    if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
+        task->locals = NULL;
+    }
     if (ci_likely(!task->far)) {
         task_ended(task);
         return;
@@ -163,18 +171,26 @@ static int check_spawn(struct ci_worker *worker, const struct ci_scope *scope)
     return scope->cancelled ? -ECANCELED : 0;
 }
 
-static void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+/* A record of zeroes becomes one that can be used again and again. */
+static CI_NOINLINE void make_record(struct ci_task *task, struct ci_worker *worker)
 {
-    task->end = (coir_future){&end_kind, NULL, 0, 0};
-    task->blocks = NULL;
-    task->interrupt = task->cancelled = 0;
+    task->end.kind = &end_kind;
+    task->root.future.kind = &ci_call_kind;
+    task->root.future.caller = &task->end;
     task->worker = worker;
+}
+
+CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
+{
+    struct ci_task *task = ci_pool_take(&worker->tasks);
+    if (task && ci_unlikely(!task->worker))
+        make_record(task, worker);
+    return task;
+}
+
+CI_INLINE void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+{
     task->scope = scope;
-    task->handle = NULL;
-    task->name = NULL;
-    task->locals = NULL;
-    task->far = false;
-    task->copied = 0;
     if (ci_unlikely(worker->task && worker->fiber && worker->task->locals))
         task->locals = ci_local_inherit(worker->task->locals);
     ci_list_push(&scope->tasks, &task->sibling);
@@ -195,9 +211,9 @@ static CI_COLD int no_task(const struct ci_pool *pool)
 
 static void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 {
-    coir_future *root = ci_call_init(&task->root, fn, arg);
-    root->caller = &task->end;
-    task->strand.inner = root;
+    task->root.fn = fn;
+    task->root.arg = arg;
+    task->strand.inner = &task->root.future;
 }
 
 int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
@@ -208,7 +224,7 @@ int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
     struct ci_scope *scope = scope_or_root(worker, scope_words);
     if (ci_unlikely(scope->home != worker || scope->cancelled))
         return check_spawn(worker, scope);
-    struct ci_task *task = ci_pool_take(&worker->tasks);
+    struct ci_task *task = take_record(worker);
     if (ci_unlikely(!task))
         return no_task(&worker->tasks);
     adopt(worker, scope, task);
@@ -224,7 +240,7 @@ int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, s
     int rc = check_spawn(worker, scope);
     if (rc < 0)
         return rc;
-    struct ci_task *task = ci_pool_take(&worker->tasks);
+    struct ci_task *task = take_record(worker);
     if (!task)
         return no_task(&worker->tasks);
     adopt(worker, scope, task);
@@ -317,14 +333,15 @@ static int check_options(const struct ci_worker *worker, const coir_go_options *
     return 0;
 }
 
-static struct ci_task *take_record(struct ci_worker *worker, bool far)
+static struct ci_task *take_near_or_far(struct ci_worker *worker, bool far)
 {
     if (!far)
-        return ci_pool_take(&worker->tasks);
+        return take_record(worker);
     struct ci_far_task *record = ci_pool_take(&worker->far_tasks);
     if (!record)
         return NULL;
     *record = (struct ci_far_task){.home = worker};
+    make_record(&record->task, worker);
     return &record->task;
 }
 
@@ -346,7 +363,7 @@ int coir_go_with(coir_scope *scope_words, const coir_go_options *options, coir_t
             return -ENOMEM;
         memcpy(copy, arg, options->copy_size);
     }
-    struct ci_task *task = take_record(worker, far);
+    struct ci_task *task = take_near_or_far(worker, far);
     if (!task) {
         if (copy != arg)
             ci_pool_give(&worker->copies, copy);

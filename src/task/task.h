@@ -58,19 +58,25 @@ static inline coir_future *ci_call_init(struct ci_call *call, coir_task_fn *fn, 
 
 struct ci_task {
     struct ci_strand strand;
-    coir_future end; /* what the task's root returns to */
+
+    /* set at each spawn */
+    struct ci_scope *scope;
+    struct ci_list sibling;
+    struct ci_call root; /* but for its future, which is constant */
+
+    /* zero in a record that is not used */
     struct ci_block *blocks;
     int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
     int32_t cancelled; /* why the task was asked to end, or 0 */
-    struct ci_call root;
-    struct ci_worker *worker;
-    struct ci_scope *scope;
-    struct ci_list sibling;
     struct ci_handle *handle;
     const char *name;
     struct ci_local *locals;
     bool far;        /* a struct ci_far_task */
     uint16_t copied; /* bytes of the argument that were copied at spawn */
+
+    /* set when the record is made */
+    coir_future end; /* what the task's root returns to */
+    struct ci_worker *worker;
 };
 
 /* A task whose scope lives on another worker, or may. */
@@ -227,6 +233,9 @@ void ci_worker_done(struct ci_worker *worker);
 
 /* One turn as the calling thread's worker; waits until `deadline` at most. */
 void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
+
+/* Makes a stack's record, fresh or used by a generator, one that fibers can use. */
+void ci_fiber_init(void *record);
 
 /* A fiber about to run `call`, on a stack of its own; NULL when memory is out. */
 struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);

@@ -105,8 +105,9 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
     ci_worker_current = before;
 }
 
-static void attach_context(void *record)
+static void make_fiber(void *record)
 {
+    ci_fiber_init(record);
     ci_context_attach(&((struct ci_fiber *)record)->context);
 }
 
@@ -127,10 +128,9 @@ int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, s
     worker->budget_max = (int32_t)runtime->config.budget;
     worker->index = index;
     ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
-    if (CI_TSAN) {
-        worker->stacks.on_fresh = attach_context;
+    worker->stacks.on_fresh = make_fiber;
+    if (CI_TSAN)
         worker->stacks.on_drop = detach_context;
-    }
     ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
     ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
