@@ -8,6 +8,7 @@
 #include <coir/fiber.h>
 #include <coir/generator.h>
 #include <coir/loop.h>
+#include <coir/offload.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>
 #include <coir/stream.h>

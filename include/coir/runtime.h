@@ -26,13 +26,14 @@ typedef struct coir_config {
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
     coir_log_fn *log;                /* [none] */
     void *log_context;
-    int report_overflow; /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
-    int stop_signals;    /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
+    int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
+    int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
+    unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle */
 } coir_config;
 
-#define COIR_CONFIG                                             \
-    {                                                           \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_CONFIG                                                \
+    {                                                              \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.

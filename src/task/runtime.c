@@ -15,7 +15,7 @@
 #include "sys/signal.h"
 #include "task/task.h"
 
-enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024 };
+enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
 
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
 {
@@ -47,6 +47,8 @@ static int fill_in(coir_config *config, const coir_config *given)
         config->stack_size = STACK_SIZE;
     if (!config->budget)
         config->budget = BUDGET;
+    if (!config->offload_threads_max)
+        config->offload_threads_max = OFFLOAD_THREADS;
     if (!config->defer_timeout)
         config->defer_timeout = 5 * COIR_S;
     if (!config->allocator)
@@ -83,6 +85,7 @@ static int override_from_environment(coir_config *config)
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
+    ci_offload_done(runtime);
     bool delivered = true;
     while (delivered) {
         delivered = false;
@@ -111,6 +114,8 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     int rc = 0;
     if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))
         rc = -ENOMEM;
+    if (rc == 0)
+        rc = ci_offload_init(runtime);
     while (rc == 0 && runtime->worker_count < (int)config->workers) {
         struct ci_driver *driver;
         rc = open(arg, runtime->worker_count, &runtime->allocator, &driver);

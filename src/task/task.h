@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "sys/context.h"
 #include "sys/stack.h"
+#include "task/offload.h"
 #include "task/waiter.h"
 
 /* ---- blocks: what a task is inside of, innermost first ---- */
@@ -265,6 +266,8 @@ struct coir_runtime {
     bool finished;       /* no task is left */
     int32_t error;       /* the first of a root scope */
     bool simulated;
+
+    struct ci_offload offload;
 
     pthread_mutex_t shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;    /* tasks that any worker may take, oldest first */

@@ -1,0 +1,219 @@
+/* Offloaded calls.
+ *
+ * 1. A job lies in its caller's fiber; nothing is allocated for it. It is in the queue, or a thread runs it, or its result is on the way
+ *    home as a message; only in the queue can it be withdrawn.
+ * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has been idle for a while leaves.
+ * 3. The threads take no signals.
+ *
+ *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
+ *       `-- cancel --> withdrawn
+ */
+#include "coir/offload.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "task/park.h"
+
+enum { IDLE_SECONDS = 10 };
+static const coir_time simulated_time_max = 100 * COIR_US;
+
+struct offload_op {
+    coir_future future;
+    struct ci_strand *strand;
+    struct ci_worker *worker;
+    struct ci_message done;
+    struct ci_list link;
+    coir_task_fn *fn;
+    void *arg;
+    int32_t result;
+    bool queued;
+};
+CI_FIBER_OP_FITS(struct offload_op);
+
+/* ---- the threads ---- */
+
+static void came_home(struct ci_message *message)
+{
+    struct offload_op *op = ci_container_of(message, struct offload_op, done);
+    op->future.result = op->result;
+    ci_wake(op->worker, op->strand, &op->future);
+}
+
+static void run_job(struct ci_offload *pool, struct offload_op *op)
+{
+    pthread_mutex_unlock(&pool->lock);
+    op->result = op->fn(op->arg);
+    op->done.deliver = came_home;
+    ci_loop_send(&op->worker->loop, &op->done); /* from here on the job is its caller's */
+    pthread_mutex_lock(&pool->lock);
+}
+
+/* Waits for a job; false when none came for so long that the thread should leave. */
+static bool wait_for_job(struct ci_offload *pool)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += IDLE_SECONDS;
+    int rc = 0;
+    pool->idle++;
+    while (ci_list_empty(&pool->jobs) && !pool->stopping && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
+    pool->idle--;
+    return !ci_list_empty(&pool->jobs);
+}
+
+static void *thread_main(void *arg)
+{
+    struct ci_offload_thread *self = arg;
+    struct ci_offload *pool = self->pool;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        struct ci_list *node = ci_list_pop(&pool->jobs);
+        if (node) {
+            struct offload_op *op = ci_container_of(node, struct offload_op, link);
+            op->queued = false;
+            run_job(pool, op);
+        } else if (!wait_for_job(pool)) {
+            break;
+        }
+    }
+    self->state = CI_THREAD_LEFT;
+    pool->running--;
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* With the lock held: one more thread, if there may be. */
+static int add_thread(struct ci_offload *pool)
+{
+    struct ci_offload_thread *thread = pool->threads;
+    while (thread->state == CI_THREAD_RUNS)
+        thread++;
+    if (thread->state == CI_THREAD_LEFT)
+        pthread_join(thread->thread, NULL); /* it has nothing left to do but return */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread->pool = pool;
+    thread->state = CI_THREAD_RUNS;
+    int rc = -pthread_create(&thread->thread, NULL, thread_main, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc < 0)
+        thread->state = CI_THREAD_NONE;
+    else
+        pool->running++;
+    return rc;
+}
+
+/* ---- the callers ---- */
+
+static bool offload_cancel(coir_future *future, int reason)
+{
+    struct offload_op *op = ci_container_of(future, struct offload_op, future);
+    struct ci_offload *pool = &op->worker->runtime->offload;
+    pthread_mutex_lock(&pool->lock);
+    bool withdrawn = op->queued;
+    if (withdrawn) {
+        op->queued = false;
+        ci_list_remove(&op->link);
+        future->result = reason;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return withdrawn;
+}
+
+static const struct ci_future_kind offload_kind = {"offloaded work", NULL, offload_cancel};
+
+static int enqueue(struct ci_offload *pool, struct offload_op *op)
+{
+    int rc = 0;
+    pthread_mutex_lock(&pool->lock);
+    ci_list_push(&pool->jobs, &op->link);
+    op->queued = true;
+    if (pool->idle)
+        pthread_cond_signal(&pool->work);
+    else if (pool->running < pool->threads_max)
+        rc = add_thread(pool);
+    if (rc < 0 && pool->running == 0)
+        ci_list_remove(&op->link); /* nobody would ever run it */
+    else
+        rc = 0;
+    pthread_mutex_unlock(&pool->lock);
+    return rc;
+}
+
+static int run_simulated(struct ci_worker *worker, coir_task_fn *fn, void *arg)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    int rc = coir_sleep_for((coir_time)(driver->kind->random(driver) % (uint64_t)simulated_time_max));
+    return rc < 0 ? rc : fn(arg);
+}
+
+int coir_offload(coir_task_fn *fn, void *arg)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (worker->runtime->simulated)
+        return run_simulated(worker, fn, arg);
+    struct offload_op *op = CI_FIBER_OP(fiber, struct offload_op);
+    *op = (struct offload_op){
+        .future = {&offload_kind, &fiber->back, 0, 0},
+        .strand = &worker->task->strand,
+        .worker = worker,
+        .fn = fn,
+        .arg = arg,
+    };
+    op->strand->inner = &op->future;
+    if ((rc = enqueue(&worker->runtime->offload, op)) < 0) {
+        op->strand->inner = &fiber->back;
+        return rc;
+    }
+    ci_park_here(worker);
+    return op->future.result;
+}
+
+/* ---- the pool ---- */
+
+int ci_offload_init(coir_runtime *runtime)
+{
+    struct ci_offload *pool = &runtime->offload;
+    pool->threads_max = runtime->config.offload_threads_max;
+    if (!(pool->threads = ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
+        return -ENOMEM;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->work, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    ci_list_init(&pool->jobs);
+    return 0;
+}
+
+void ci_offload_done(coir_runtime *runtime)
+{
+    struct ci_offload *pool = &runtime->offload;
+    if (!pool->threads)
+        return;
+    ci_check(ci_list_empty(&pool->jobs)); /* a caller waits for its job, and every caller has ended */
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->work);
+    for (unsigned i = 0; i < pool->threads_max; i++) {
+        bool used = pool->threads[i].state != CI_THREAD_NONE; /* it may be leaving right now */
+        pthread_mutex_unlock(&pool->lock);
+        if (used)
+            pthread_join(pool->threads[i].thread, NULL);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    ci_free(&runtime->allocator, pool->threads, pool->threads_max * sizeof *pool->threads);
+}

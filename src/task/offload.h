@@ -1,0 +1,32 @@
+/* The pool of threads for work that blocks. */
+#ifndef CI_TASK_OFFLOAD_H
+#define CI_TASK_OFFLOAD_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+
+struct coir_runtime;
+
+struct ci_offload_thread {
+    pthread_t thread;
+    struct ci_offload *pool;
+    enum { CI_THREAD_NONE, CI_THREAD_RUNS, CI_THREAD_LEFT } state; /* LEFT: to be joined */
+};
+
+struct ci_offload {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct ci_list jobs; /* waiting for a thread, oldest first */
+    struct ci_offload_thread *threads;
+    unsigned threads_max, running, idle;
+    bool stopping;
+};
+
+/* Starts no thread. -ENOMEM. */
+int ci_offload_init(struct coir_runtime *runtime);
+
+/* No job is left: joins the threads. */
+void ci_offload_done(struct coir_runtime *runtime);
+
+#endif

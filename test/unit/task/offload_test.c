@@ -1,0 +1,165 @@
+/* Offloaded calls: results, order, limits, cancellation. */
+#include <coir.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int square(void *arg)
+{
+    int n = *(int *)arg;
+    CHECK_EQ(coir_worker_index(), -ESRCH); /* not on a worker */
+    return n * n;
+}
+
+static int square_in_sim(void *arg)
+{
+    int n = *(int *)arg;
+    return n * n;
+}
+
+static int offload_square(void *arg)
+{
+    int here = coir_worker_index(), n = *(int *)arg;
+    CHECK_EQ(coir_offload(square, arg), n * n);
+    CHECK_EQ(coir_worker_index(), here); /* back on its own worker */
+    return 0;
+}
+
+static void many(void)
+{
+    static int numbers[500];
+    COIR_SCOPE(scope);
+    for (int i = 0; i < 500; i++) {
+        numbers[i] = i;
+        coir_go_on(scope, i % coir_worker_count(coir_runtime_current()), offload_square, &numbers[i]);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+TEST(results_come_back_to_the_callers_worker)
+{
+    for (int i = 0; i < 5; i++)
+        test_in_runtime(many, 2);
+}
+
+TEST_SIM(in_the_simulator_it_runs_at_a_seeded_time)
+{
+    int n = 7;
+    coir_time start = coir_now();
+    CHECK_EQ(coir_offload(square_in_sim, &n), 49);
+    CHECK(coir_now() - start <= COIR_MS);
+}
+
+/* ---- a pool of one thread, held until it is let go ---- */
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int entered, order[8], ran;
+
+static int hold(void *arg)
+{
+    (void)arg;
+    __atomic_store_n(&entered, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return 5;
+}
+
+static int note(void *arg)
+{
+    order[ran++] = (int)(intptr_t)arg;
+    return 0;
+}
+
+static int offload_hold(void *arg)
+{
+    *(int *)arg = coir_offload(hold, NULL);
+    return 0;
+}
+
+static int offload_note(void *arg)
+{
+    return coir_offload(note, arg);
+}
+
+static int use_one_thread(void *arg)
+{
+    int held = 0;
+    (void)arg;
+    pthread_mutex_lock(&gate);
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(holder);
+    COIR_HANDLE(second);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = holder;
+    coir_go_with(scope, &options, offload_hold, &held);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    coir_go(scope, offload_note, (void *)1); /* these wait for the thread */
+    options.handle = second;
+    coir_go_with(scope, &options, offload_note, (void *)2);
+    coir_go(scope, offload_note, (void *)3);
+    coir_sleep_for(COIR_MS);
+    coir_cancel(second);
+    CHECK_EQ(coir_join(second), -ECANCELED); /* withdrawn at once */
+    coir_cancel(holder);
+    coir_sleep_for(COIR_MS);
+    CHECK(!coir_handle_ended(holder)); /* what runs is waited for */
+    pthread_mutex_unlock(&gate);
+    coir_join(holder);
+    CHECK_EQ(held, 5);
+    coir_scope_wait(scope);
+    CHECK(ran == 2 && order[0] == 1 && order[1] == 3); /* in order */
+    return 0;
+}
+
+TEST(calls_wait_for_a_thread_and_are_withdrawn_while_they_do)
+{
+    coir_runtime *runtime;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.offload_threads_max = 1;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, use_one_thread, NULL), 0);
+    coir_runtime_free(runtime);
+}
+
+/* ---- cancels that race with everything ---- */
+
+static int short_work(void *arg)
+{
+    for (volatile int i = 0; i < (int)(intptr_t)arg; i++)
+        continue;
+    return 0;
+}
+
+static int offload_short(void *arg)
+{
+    for (int i = 0; i < 3; i++) {
+        int rc = coir_offload(short_work, arg);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void race(void)
+{
+    for (intptr_t round = 0; round < 300; round++) {
+        COIR_SERVING_SCOPE(scope);
+        for (intptr_t i = 0; i < 8; i++)
+            coir_go_on(scope, (int)(i % 2), offload_short, (void *)(i * 100));
+        if (round % 2)
+            coir_sleep_for(round % 50 * COIR_US);
+        coir_scope_cancel(scope);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+}
+
+TEST(cancels_race_with_the_threads)
+{
+    test_in_runtime(race, 2);
+}
