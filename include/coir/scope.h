@@ -41,7 +41,8 @@ COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
 
 /* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it was cancelled.
  * This wait cannot be cancelled: a cancelled caller's tasks are cancelled too, and then waited for.
- * Suspends: yes.  Threads: owner.  Errors: the first error of a task (0 for a serving scope); -ESRCH. */
+ * Suspends: yes.  Threads: owner.
+ * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -ESRCH. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 
 /* Asks every task of the scope to end. Spawns into it get -ECANCELED from then on.

@@ -121,6 +121,7 @@ static void far_answer_came(struct ci_message *message)
 
 void ci_task_end(struct ci_task *task)
 {
+    ci_check(!task->blocks); /* every block that the task entered has been left */
     if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
         task->locals = NULL;
@@ -510,6 +511,8 @@ int coir_scope_wait(coir_scope *words)
         return ci_no_fiber();
     if (scope->home != worker)
         return -EXDEV;
+    if (scope->waiter)
+        return -EBUSY;
     if (scope->live) {
         struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
         *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, &worker->task->strand};

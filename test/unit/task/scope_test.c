@@ -169,6 +169,23 @@ static int copied(void *arg)
     return count(NULL);
 }
 
+static int wait_for_other(void *arg)
+{
+    return coir_scope_wait(arg);
+}
+
+TEST_SIM(a_scope_has_one_waiter)
+{
+    COIR_SCOPE(waiters);
+    COIR_SCOPE(scope);
+    coir_go(scope, sleep_long, NULL);
+    coir_go(waiters, wait_for_other, scope);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_scope_wait(scope), -EBUSY);
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(waiters), 0);
+}
+
 TEST_SIM(an_argument_may_be_copied_at_spawn)
 {
     char text[] = "copied";
