@@ -211,14 +211,9 @@ int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg)
         return ci_no_fiber();
     struct service service = {listener, fn, arg};
     COIR_SCOPE(acceptors);
-    for (int i = 0; i < worker->runtime->worker_count; i++) {
-        coir_go_options options = COIR_GO_OPTIONS;
-        options.name = "accept";
-        options.worker = i;
-        int rc = coir_go_with(acceptors, &options, accept_loop, &service);
-        if (rc < 0)
-            return rc;
-    }
+    int rc = ci_go_on_every_worker(acceptors, "accept", accept_loop, &service);
+    if (rc < 0)
+        return rc;
     return coir_scope_wait(acceptors);
 }
 

@@ -404,6 +404,16 @@ int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
     return coir_go_with(scope, &options, fn, arg);
 }
 
+int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = name;
+    int count = coir_worker_count(coir_runtime_current()), rc = 0;
+    for (options.worker = 0; rc == 0 && options.worker < count; options.worker++)
+        rc = coir_go_with(scope, &options, fn, arg);
+    return rc;
+}
+
 /* ---- cancel ---- */
 
 /* On the worker where a far task runs or ran. */

@@ -166,6 +166,9 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 /* Asks every task of the scope to end, because what is around it was: -ECANCELED or -ETIME. */
 void ci_scope_interrupt(struct ci_scope *scope, int reason);
 
+/* Starts `fn(arg)` on each worker of the runtime. */
+int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg);
+
 /* The end of a task whose result is in task->end, on its worker. */
 void ci_task_end(struct ci_task *task);
 

@@ -174,13 +174,8 @@ int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_
         return rc;
     struct ci_http_server server = {.router = router, .options = &options, .listener = listener};
     COIR_SCOPE(workers);
-    for (int i = 0; i < worker->runtime->worker_count; i++) {
-        coir_go_options placed = COIR_GO_OPTIONS;
-        placed.name = "http server";
-        placed.worker = i;
-        if ((rc = coir_go_with(workers, &placed, serve_here, &server)) < 0)
-            return rc;
-    }
+    if ((rc = ci_go_on_every_worker(workers, "http server", serve_here, &server)) < 0)
+        return rc;
     return coir_scope_wait(workers);
 }
 
