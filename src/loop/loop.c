@@ -63,7 +63,7 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
     ci_store_relaxed(&loop->asleep, false);
 }
 
-/* A hook lies last when it adds itself again, so the ones of this turn end where the list ended at its start. */
+/* The hooks of this turn are those that were there at its start. */
 static void call_hooks(struct coir_loop *loop, enum coir_hook_when when);
 
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)

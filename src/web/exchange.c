@@ -166,9 +166,7 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     const char *bytes = exchange->in + exchange->in_start, *method = bytes + exchange->head.method.at;
     size_t method_len = exchange->head.method.len;
     char allow[256];
-    size_t allow_len =
-        ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
-    (void)allow_len;
+    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
     bool every = exchange->head.form == CI_TARGET_ASTERISK;
     if (!known_method(method, method_len))
         return coir_respond_text(response, 501, "501 Not Implemented\n");
@@ -208,8 +206,12 @@ static bool answer(struct ci_exchange *exchange)
         go_on = false;
     }
     ci_arena_reset(&exchange->arena);
+    if (!go_on || response.close) {
+        exchange->unread = exchange->body.state != CI_BODY_DONE;
+        return false;
+    }
     exchange->unread = !ci_request_discard(&request);
-    return go_on && !response.close && !exchange->unread;
+    return !exchange->unread;
 }
 
 /* ---- the connection's turn ---- */
