@@ -89,16 +89,35 @@ static int start_patiently(struct ci_http_server *server, coir_stream *stream)
     return rc;
 }
 
+/* This worker is not to be woken for new connections: the others are, and what nobody takes waits in the backlog. */
+static void stop_listening(struct ci_http_server *server)
+{
+    struct ci_driver *driver = server->http->worker->loop.driver;
+    driver->kind->forget(driver, ci_listener_fd(server->listener));
+}
+
+/* Waits until the worker has room for a connection. */
+static int wait_for_room(struct ci_http_server *server)
+{
+    size_t most = server->options->connections_max;
+    if (!most || coir_scope_live(server->connections) < most)
+        return 0;
+    stop_listening(server);
+    int rc = 0;
+    while (rc == 0 && coir_scope_live(server->connections) >= most)
+        rc = coir_sleep_for(full_pause);
+    return rc;
+}
+
 static int accept_loop(void *arg)
 {
     struct ci_http_server *server = arg;
-    size_t most = server->options->connections_max;
     int rc = 0;
     coir_stream *stream;
     while (rc == 0) {
-        if (most && coir_scope_live(server->connections) >= most)
-            rc = coir_sleep_for(full_pause);
-        else if ((rc = ci_accept_patiently(server->listener, &stream)) == 0 && (rc = start_patiently(server, stream)) < 0)
+        if ((rc = wait_for_room(server)) < 0)
+            break;
+        if ((rc = ci_accept_patiently(server->listener, &stream)) == 0 && (rc = start_patiently(server, stream)) < 0)
             coir_close(stream);
     }
     return rc;
@@ -131,8 +150,7 @@ static int serve_here(void *arg)
     if (rc < 0 && rc != -ECANCELED)
         return rc;
     rc = coir_scope_wait(accepting);
-    struct ci_driver *driver = ci_worker_current->loop.driver;
-    driver->kind->forget(driver, ci_listener_fd(server.listener));
+    stop_listening(&server);
     drain(&server);
     coir_deadline_move(&limit, coir_in(server.options->drain_timeout));
     coir_scope_wait(connections);
