@@ -22,13 +22,12 @@ static int parse_port(const char *text, uint16_t *ret_port)
     return 0;
 }
 
-static int set_port(struct sockaddr_storage *address, uint16_t port)
+static void set_port(struct sockaddr_storage *address, uint16_t port)
 {
     if (address->ss_family == AF_INET)
         ((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
     else
         ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
-    return 0;
 }
 
 static int parse_host(struct ci_driver *driver, const char *host, bool bracketed, struct sockaddr_storage *address, socklen_t *len)

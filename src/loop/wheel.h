@@ -3,7 +3,7 @@
  * 1. A timer never fires before its `when`.
  * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each slot keeps the least `when` that was
  *    put into it, so a lone timer, however far, wakes its thread once.
- * 3. Moving a started timer later is a store to `when` (ci_wheel_postpone): the slot it lies in looks again when it is due.
+ * 3. Moving a started timer later is a store to `when` (ci_wheel_move): the slot it lies in looks again when it is due.
  * 4. A timer is out of the wheel before it fires: it may be started again, or freed, from its own callback or another's.
  * 5. Level l holds what differs from the wheel's time first in its l-th digit of 6 bits; so a slot is never both due and ahead.
  */

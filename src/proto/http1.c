@@ -129,13 +129,12 @@ static bool valid_host(const char *at, const char *end)
     return colon > at && (*at != '[' || colon[-1] == ']');
 }
 
-static int parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+static void parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
 {
     const char *question = memchr(at, '?', (size_t)(end - at));
     head->path = span(base, at, question ? question : end);
     if (question)
         head->query = span(base, question + 1, end);
-    return 0;
 }
 
 /* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever that says. */
@@ -154,7 +153,8 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     }
     if (*at == '/') {
         head->form = CI_TARGET_ORIGIN;
-        return parse_path(head, base, at, end);
+        parse_path(head, base, at, end);
+        return 0;
     }
     if (len == 1 && *at == '*') {
         head->form = CI_TARGET_ASTERISK;
@@ -170,7 +170,8 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     if (path == host || !valid_host(host, path))
         return BAD_REQUEST;
     head->host = span(base, host, path);
-    return parse_path(head, base, path, end);
+    parse_path(head, base, path, end);
+    return 0;
 }
 
 static int parse_request_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)

@@ -257,12 +257,6 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
     look_again(world, socket);
 }
 
-/* The far end is closed already: what was sent meets nobody. */
-static void nobody_there(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
-{
-    reset_arrives(world, socket, amount, data);
-}
-
 /* ---- reading and writing ---- */
 
 static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
@@ -366,9 +360,9 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     socket->unread_by_peer += len;
     if (socket->peer) {
         schedule(world, arrival(world, socket), segment_arrives, socket->peer, len, segment);
-    } else {
+    } else { /* the far end is closed already: what was sent meets nobody */
         free(segment);
-        schedule(world, arrival(world, socket) + link_of(world, socket)->latency, nobody_there, socket, 0, NULL);
+        schedule(world, arrival(world, socket) + link_of(world, socket)->latency, reset_arrives, socket, 0, NULL);
     }
     return *ret = (int)len, true;
 }

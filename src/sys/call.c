@@ -149,9 +149,3 @@ void ci_sys_eventfd_add(coir_fd fd)
     uint64_t one = 1;
     ssize_t ignored __attribute__((unused)) = write(fd, &one, sizeof one); /* EAGAIN: it is set already */
 }
-
-void ci_sys_eventfd_drain(coir_fd fd)
-{
-    uint64_t count;
-    ssize_t ignored __attribute__((unused)) = read(fd, &count, sizeof count);
-}

@@ -29,6 +29,5 @@ void ci_sys_close(coir_fd fd);
 
 int ci_sys_eventfd(void);
 void ci_sys_eventfd_add(coir_fd fd);
-void ci_sys_eventfd_drain(coir_fd fd);
 
 #endif

@@ -229,7 +229,6 @@ int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
     runtime->finished = runtime->stop_requested = false;
-    runtime->error = 0;
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
         ci_scope_init(&worker->root, worker, false);

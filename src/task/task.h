@@ -232,7 +232,7 @@ struct ci_worker_extension {
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension);
 
-int ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
+void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
 void ci_worker_done(struct ci_worker *worker);
 
 /* One turn as the calling thread's worker; waits until `deadline` at most. */
@@ -267,7 +267,6 @@ struct coir_runtime {
     int32_t live_roots;  /* workers whose root scope has tasks */
     bool stop_requested; /* cancel everything */
     bool finished;       /* no task is left */
-    int32_t error;       /* the first of a root scope */
     bool simulated;
 
     struct ci_offload offload;

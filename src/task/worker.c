@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "sys/clock.h"
-#include "task/task.h"
+#include "task/park.h"
 
 enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8, STACKS_KEPT = 4096 };
 static const coir_time quiet_time = 1 * COIR_S;
@@ -79,11 +79,7 @@ static bool run_ready(struct coir_loop *loop)
     while (worker->ready) {
         if (ci_unlikely(simulated))
             choose_next(worker);
-        struct ci_strand *strand = worker->ready;
-        worker->ready = strand->next;
-        if (!worker->ready)
-            worker->ready_tail = &worker->ready;
-        run_strand(worker, strand);
+        run_strand(worker, ci_pop_ready(worker));
         if (--worker->switches_left > 0)
             continue;
         uint64_t ticks = ci_clock_ticks();
@@ -116,7 +112,7 @@ static void detach_context(void *record)
     ci_context_detach(&((struct ci_fiber *)record)->context);
 }
 
-int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
+void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
 {
     const coir_allocator *allocator = &runtime->allocator;
     ci_loop_init(&worker->loop, driver, allocator);
@@ -136,9 +132,6 @@ int ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, s
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_timer_init(&worker->trim, on_quiet);
-    ci_scope_init(&worker->root, worker, false);
-    worker->root.root = true;
-    return 0;
 }
 
 /* The loop's inbox has been emptied, and those of all workers that could have sent to it. */

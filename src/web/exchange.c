@@ -111,7 +111,7 @@ static void on_hangup(struct ci_op *op)
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
-    if (exchange->out_len && !exchange->connection->stream->writer) {
+    if (exchange->out_len && !exchange->stream->writer) {
         ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
         if (n > 0) {
             exchange->out_len -= (size_t)n;
@@ -166,12 +166,12 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     const char *bytes = exchange->in + exchange->in_start, *method = bytes + exchange->head.method.at;
     size_t method_len = exchange->head.method.len;
     char allow[256];
-    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
     bool every = exchange->head.form == CI_TARGET_ASTERISK;
     if (!known_method(method, method_len))
         return coir_respond_text(response, 501, "501 Not Implemented\n");
     if (!exchange->match.path_known && !every)
         return coir_respond_text(response, 404, "404 Not Found\n");
+    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
     coir_response_header(response, "Allow", allow);
     if (method_len == 7 && memcmp(method, "OPTIONS", 7) == 0)
         return ci_response_start(response, 204, NULL, 0);

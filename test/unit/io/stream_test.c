@@ -178,7 +178,8 @@ static void serve_and_talk(void)
     address[0] = '\0';
     COIR_SERVING_SCOPE(servers);
     coir_go(servers, serve_echo, NULL);
-    coir_sleep_for(COIR_MS);
+    while (!address[0]) /* until it listens */
+        coir_yield();
     CHECK_EQ(talk_all(&clients_here), 0);
     coir_scope_cancel(servers);
     CHECK_EQ(coir_scope_wait(servers), 0);
@@ -364,7 +365,8 @@ TEST_REAL(emfile_backs_off_and_recovers)
     char byte;
     COIR_SERVING_SCOPE(scope);
     coir_go(scope, exhausted_server, NULL);
-    coir_sleep_for(COIR_MS);
+    while (!address[0]) /* until it listens */
+        coir_yield();
     int socket_for_client = socket(AF_INET, SOCK_STREAM, 0); /* its number is freed for the client below */
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -449,7 +451,8 @@ TEST_REAL(one_handlers_error_never_touches_the_others)
     char byte;
     COIR_SERVING_SCOPE(scope);
     coir_go(scope, failing_server, NULL);
-    coir_sleep_for(COIR_MS);
+    while (!address[0]) /* until it listens */
+        coir_yield();
     CHECK_EQ(coir_tcp_connect(address, &good), 0);
     for (int i = 0; i < 20; i++) {
         CHECK_EQ(coir_tcp_connect(address, &bad), 0);

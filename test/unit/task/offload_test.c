@@ -102,11 +102,11 @@ static int use_one_thread(void *arg)
     options.handle = second;
     coir_go_with(scope, &options, offload_note, (void *)2);
     coir_go(scope, offload_note, (void *)3);
-    coir_sleep_for(COIR_MS);
+    coir_yield(); /* all three are in the queue now */
     coir_cancel(second);
     CHECK_EQ(coir_join(second), -ECANCELED); /* withdrawn at once */
     coir_cancel(holder);
-    coir_sleep_for(COIR_MS);
+    coir_yield();
     CHECK(!coir_handle_ended(holder)); /* what runs is waited for */
     pthread_mutex_unlock(&gate);
     coir_join(holder);
