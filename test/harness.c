@@ -46,11 +46,34 @@ static int one_host(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "host", call_body, arg);
 }
 
-void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
+bool test_one_seed(uint64_t *ret_seed)
+{
+    const char *seed = getenv("SEED");
+    if (seed)
+        *ret_seed = strtoull(seed, NULL, 0);
+    return seed != NULL;
+}
+
+static void print_line(void *context, const char *line)
+{
+    (void)context;
+    puts(line);
+}
+
+coir_sim_options test_sim_options(uint64_t seed, unsigned workers)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;
-    options.workers = workers;
+    uint64_t asked;
     options.seed = seed;
+    options.workers = workers;
+    if (test_one_seed(&asked) && asked == seed)
+        options.trace = print_line;
+    return options;
+}
+
+void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
+{
+    coir_sim_options options = test_sim_options(seed, workers);
     struct sim_body arg = {body};
     int rc = coir_sim_run(&options, one_host, &arg, NULL);
     if (rc < 0)

@@ -7,6 +7,7 @@
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
 
+#include <coir/sim.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,12 @@ void test_register(struct test *test);
  */
 void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
 void test_in_runtime(void (*body)(void), unsigned workers);
+
+/* SEED=N in the environment asks for one seed alone, with its trace: true, and *ret_seed is it. */
+bool test_one_seed(uint64_t *ret_seed);
+
+/* Options for a run of this seed: prints the trace when it was asked for alone. */
+coir_sim_options test_sim_options(uint64_t seed, unsigned workers);
 
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 

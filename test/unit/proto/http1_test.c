@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chunked.h"
 #include "harness.h"
 
 static const struct ci_http1_limits limits = {200, 1000};
@@ -212,31 +213,12 @@ TEST(limits_hold)
 
 /* ---- bodies ---- */
 
-/* Decodes a chunked body in pieces of `step` bytes; the decoded length, or minus the status; -1 when it is not complete. */
+/* As decode_chunked; -2 when bytes are left over. */
 static int64_t decode(const char *text, size_t len, size_t step, char *out)
 {
-    struct ci_http1_head request = {.chunked = true};
-    struct ci_http1_body body;
-    size_t at = 0, have = 0, got = 0;
-    ci_http1_body_init(&body, &request);
-    while (body.state != CI_BODY_DONE) {
-        size_t data = 0;
-        int64_t ate = ci_http1_body_frame(&body, text + at, have - at, &data);
-        if (ate < 0)
-            return ate;
-        at += (size_t)ate;
-        if (data) {
-            memcpy(out + got, text + at, data);
-            ci_http1_body_took(&body, data);
-            got += data;
-            at += data;
-        } else if (body.state != CI_BODY_DONE) {
-            if (have == len)
-                return -1;
-            have = have + step < len ? have + step : len;
-        }
-    }
-    return at == len ? (int64_t)got : -2;
+    size_t used = 0;
+    int64_t got = decode_chunked(text, len, step, out, &used);
+    return got >= 0 && used != len ? -2 : got;
 }
 
 static void expect_body(const char *text, int64_t want, const char *content)

@@ -594,31 +594,19 @@ static int rude_scenario(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "clients", all_clients, arg);
 }
 
-static void print_line(void *context, const char *line)
-{
-    (void)context;
-    puts(line);
-}
-
 /* SEEDS=N runs N seeds; SEED=N prints the trace of one. */
 TEST(clients_may_vanish_at_any_moment)
 {
     const char *count = getenv("SEEDS");
-    for (uint64_t seed = 1; seed <= (count ? (uint64_t)atoll(count) : 300); seed++) {
-        coir_sim_options sim_options = COIR_SIM_OPTIONS;
+    uint64_t first = 1, last = count ? (uint64_t)atoll(count) : 300;
+    if (test_one_seed(&first))
+        last = first;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        coir_sim_options sim_options = test_sim_options(seed, 1 + (unsigned)(seed % 2));
         coir_sim_result result, again;
-        sim_options.seed = seed;
-        sim_options.workers = 1 + (unsigned)(seed % 2);
-        if (getenv("SEED")) {
-            sim_options.seed = seed = (uint64_t)atoll(getenv("SEED"));
-            sim_options.workers = 1 + (unsigned)(seed % 2);
-            sim_options.trace = print_line;
-        }
         int rc = coir_sim_run(&sim_options, rude_scenario, &seed, &result);
         if (rc < 0)
             test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed, coir_strerror(rc));
-        if (getenv("SEED"))
-            return;
         if (seed % 20)
             continue;
         CHECK_EQ(coir_sim_run(&sim_options, rude_scenario, &seed, &again), 0);
