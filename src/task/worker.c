@@ -39,7 +39,9 @@ static void run_strand(struct ci_worker *worker, struct ci_strand *strand)
     while (next);
 }
 
-static void look_up(struct ci_worker *worker)
+/* Takes the alert back, so everything that it may be about is looked at here. Whether it is the end: then this turn must not sleep,
+ * as nobody will alert us again. */
+static bool look_up(struct ci_worker *worker)
 {
     ci_store_relaxed(&worker->loop.alert, false);
     ci_fence(); /* what the alert is about was stored before it */
@@ -47,6 +49,7 @@ static void look_up(struct ci_worker *worker)
         worker->was_stopped = true;
         coir_scope_cancel((coir_scope *)(void *)&worker->root);
     }
+    return ci_load_relaxed(&worker->runtime->finished);
 }
 
 /* After a burst: once the worker has been quiet for a while, the stacks that only the burst needed go back to the system. */
@@ -69,8 +72,8 @@ static bool run_ready(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     bool simulated = worker->runtime->simulated;
-    if (ci_unlikely(ci_load_relaxed(&loop->alert)))
-        look_up(worker);
+    if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
+        return true;
     if (!worker->ready && !ci_runtime_take_shared(worker)) {
         trim_later(worker);
         return false;

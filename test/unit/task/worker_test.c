@@ -152,6 +152,24 @@ TEST(posts_run_on_the_worker_in_order)
     test_in_runtime(post_all, 2);
 }
 
+static int hello(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* The end comes while the other workers are between looking for it and falling asleep. */
+TEST(a_runtime_that_ends_at_once_wakes_every_worker)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 3;
+    coir_runtime *runtime;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    for (int i = 0; i < 3000; i++)
+        CHECK_EQ(coir_runtime_run(runtime, hello, NULL), 0);
+    coir_runtime_free(runtime);
+}
+
 static int sleep_until_stopped(void *arg)
 {
     coir_go_on(NULL, 1, wait_long, NULL);
