@@ -6,6 +6,7 @@
 #include <coir/deadline.h>
 #include <coir/descriptor.h>
 #include <coir/fiber.h>
+#include <coir/future.h>
 #include <coir/generator.h>
 #include <coir/loop.h>
 #include <coir/offload.h>

@@ -29,6 +29,9 @@ extern "C" {
 #error "coir needs gcc, clang or a compiler that knows their attributes"
 #endif
 
+#define COIR_CONCAT_(a, b) a##b
+#define COIR_CONCAT(a, b) COIR_CONCAT_(a, b)
+
 /* Marks a function that may park the calling fiber. */
 #define COIR_SUSPENDS COIR_API
 

@@ -20,9 +20,6 @@ typedef struct coir_block {
     uint64_t opaque[12];
 } coir_block;
 
-#define COIR_CONCAT_(a, b) a##b
-#define COIR_CONCAT(a, b) COIR_CONCAT_(a, b)
-
 #define COIR_DEADLINE(when) COIR_DEADLINE_IN_(COIR_CONCAT(coir_deadline_, __LINE__), when)
 #define COIR_DEADLINE_IN_(name, when)               \
     coir_block name COIR_CLEANUP(coir_block_leave); \

@@ -31,8 +31,8 @@ static void on_done(struct ci_op *io)
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
     leave_place(op);
     op->future.result = io->result;
-    if (ci_unlikely(io->result == -ECANCELED && ci_task_of(op->strand)->interrupt))
-        op->future.result = ci_task_of(op->strand)->interrupt; /* the driver's answer to our cancel: say what it was for */
+    if (ci_unlikely(io->result == -ECANCELED && op->strand->interrupt))
+        op->future.result = op->strand->interrupt; /* the driver's answer to our cancel: say what it was for */
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
@@ -41,7 +41,7 @@ static bool start(struct ci_worker *worker, struct ci_io_op *op)
     return op->stream ? op->stream->kind->start(op->stream, &op->io) : ci_driver_start(worker->loop.driver, &op->io);
 }
 
-static bool io_cancel(coir_future *future, int reason)
+static int io_cancel(coir_future *future, int reason)
 {
     struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
     struct ci_driver *driver = ci_worker_current->loop.driver;
@@ -56,9 +56,9 @@ static coir_future *io_poll(coir_future *future)
 {
     struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
     struct ci_worker *worker = ci_worker_current;
-    struct ci_task *task = worker->task;
-    if (task->interrupt) {
-        future->result = task->interrupt;
+    struct ci_strand *strand = worker->strand;
+    if (strand->interrupt) {
+        future->result = strand->interrupt;
         return future->caller;
     }
     if (start(worker, op)) {
@@ -68,18 +68,18 @@ static coir_future *io_poll(coir_future *future)
     struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
     if (place)
         *place = op;
-    op->strand = &task->strand;
-    task->strand.inner = future;
+    op->strand = strand;
+    strand->inner = future;
     return NULL;
 }
 
-static const struct ci_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
+static const coir_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
 
 /* Parks the calling fiber until a started operation is complete. */
 static CI_NOINLINE int wait_for(struct ci_worker *worker, struct ci_io_op *op, struct ci_io_op **place)
 {
     op->future = (coir_future){&io_kind, &worker->fiber->back, 0, 0};
-    op->strand = &worker->task->strand;
+    op->strand = worker->strand;
     op->strand->inner = &op->future;
     if (place)
         *place = op;

@@ -5,10 +5,10 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
 {
     ci_list_for_each (node, &scope->tasks) {
         const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
-        bool running = task->worker && task->worker->task == task && task->worker->fiber;
+        bool running = task->worker && task->worker->strand == &task->strand;
         line(arg, depth, task->name ? task->name : "(without a name)", running ? "running" : task->strand.inner->kind->name,
-             task->cancelled);
-        for (const struct ci_block *block = task->blocks; block; block = block->outer)
+             task->strand.cancelled);
+        for (const struct ci_block *block = task->strand.blocks; block; block = block->outer)
             if (block->kind == CI_BLOCK_SCOPE)
                 dump_scope(ci_container_of(block, struct ci_scope, block), depth + 1, line, arg);
     }

@@ -40,7 +40,7 @@ int ci_no_fiber(void)
 
 static coir_future *fiber_poll(coir_future *back);
 
-const struct ci_future_kind ci_fiber_kind = {"running", fiber_poll, NULL};
+const coir_future_kind ci_fiber_kind = {"running", fiber_poll, NULL};
 
 /* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to. */
 static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
@@ -55,7 +55,7 @@ static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 static coir_future *fiber_poll(coir_future *back)
 {
     struct ci_fiber *fiber = ci_fiber_of(back);
-    fiber->task->strand.inner = back; /* it may have been a frame that is gone once the fiber runs */
+    fiber->strand->inner = back; /* it may have been a frame that is gone once the fiber runs */
     return run_fiber(ci_worker_current, fiber);
 }
 
@@ -70,7 +70,7 @@ static coir_future *call_poll(coir_future *future)
     return run_fiber(worker, fiber);
 }
 
-const struct ci_future_kind ci_call_kind = {"not started", call_poll, NULL};
+const coir_future_kind ci_call_kind = {"not started", call_poll, NULL};
 
 static void fiber_main(void);
 
@@ -83,12 +83,12 @@ void ci_fiber_init(void *record)
     fiber->before_park = NULL;
 }
 
-/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current task. */
+/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current strand. */
 CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
 {
-    fiber->task = worker->task;
+    fiber->strand = worker->strand;
     fiber->call = call;
-    worker->task->strand.inner = &fiber->back; /* running: nothing to cancel */
+    worker->strand->inner = &fiber->back; /* running: nothing to cancel */
 }
 
 struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
@@ -104,11 +104,11 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
 /* A fresh call's fiber, on behalf of whoever parks. */
 struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand)
 {
-    struct ci_task *before = worker->task;
-    worker->task = ci_task_of(strand);
+    struct ci_strand *before = worker->strand;
+    worker->strand = strand;
     struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(strand->inner, struct ci_call, future));
     if (ci_unlikely(!fiber))
-        worker->task = before;
+        worker->strand = before;
     return fiber;
 }
 
@@ -131,6 +131,42 @@ int ci_await(struct ci_worker *worker, coir_future *future)
     return future->result;
 }
 
+int coir_await(coir_future *future)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    future->caller = &fiber->back;
+    if (fiber->before_park)
+        fiber->before_park(fiber->before_park_arg);
+    worker->handover = future;
+    worker->fiber = NULL;
+    ci_context_switch(&fiber->context, &worker->context);
+    return future->result;
+}
+
+coir_future *coir_call_op(coir_call *call, coir_task_fn *fn, void *arg)
+{
+    return ci_call_init((struct ci_call *)(void *)call, fn, arg);
+}
+
+static coir_future *yield_poll(coir_future *future)
+{
+    struct ci_worker *worker = ci_worker_current;
+    future->result = worker->strand->interrupt;
+    ci_wake(worker, worker->strand, future);
+    return NULL;
+}
+
+static const coir_future_kind yield_kind = {"its turn", yield_poll, NULL};
+
+coir_future *coir_yield_op(coir_future *op)
+{
+    return coir_future_init(op, &yield_kind);
+}
+
 int coir_yield(void)
 {
     int rc = 0;
@@ -140,22 +176,22 @@ int coir_yield(void)
     struct ci_worker *worker = ci_worker_current;
     if (!worker->ready && --worker->switches_left > 0)
         return 0;
-    worker->task->strand.inner = &fiber->back;
-    ci_ready(worker, &worker->task->strand);
+    worker->strand->inner = &fiber->back;
+    ci_ready(worker, worker->strand);
     ci_park_here(worker);
-    return worker->task->interrupt;
+    return worker->strand->interrupt;
 }
 
 void ci_budget_yield(struct ci_worker *worker)
 {
-    worker->task->strand.inner = &worker->fiber->back;
-    ci_ready(worker, &worker->task->strand);
+    worker->strand->inner = &worker->fiber->back;
+    ci_ready(worker, worker->strand);
     ci_park(worker);
 }
 
 int ci_refuse(struct ci_worker *worker)
 {
-    int error = worker->task->interrupt;
+    int error = worker->strand->interrupt;
     ci_spend(worker); /* a loop that ignores its errors still lets others run */
     return error;
 }
@@ -166,7 +202,7 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_block shield;
     struct ci_deadline limit;
-    ci_block_enter(&shield, worker->task, CI_BLOCK_SHIELD);
+    ci_block_enter(&shield, worker->strand, CI_BLOCK_SHIELD);
     coir_deadline_enter((coir_block *)(void *)&limit, coir_in(worker->runtime->config.defer_timeout));
     while (fiber->deferred) {
         coir_deferred *deferred = fiber->deferred;
@@ -196,7 +232,7 @@ CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
     if (worker->handover || !strand || strand->inner->kind != &ci_call_kind || --worker->switches_left <= 0)
         return false;
     ci_pop_ready(worker);
-    worker->task = ci_task_of(strand);
+    worker->strand = strand;
     prepare(worker, fiber, ci_container_of(strand->inner, struct ci_call, future));
     ci_fiber_switch_entered(worker, fiber);
     return true;
@@ -216,9 +252,10 @@ static CI_UNTRACED void fiber_main(void)
             run_deferred(worker, fiber);
         call->future.result = rc;
         coir_future *caller = call->future.caller;
-        if (ci_likely(caller == &worker->task->end)) {
+        struct ci_task *task = worker->strand->task;
+        if (ci_likely(caller == &task->end)) {
             caller->result = rc;
-            ci_task_end(worker->task);
+            ci_task_end(task);
         } else {
             worker->handover = caller;
         }
@@ -236,19 +273,19 @@ static struct ci_fiber *running(void)
 
 int coir_interrupted(void)
 {
-    return running() ? ci_worker_current->task->interrupt : 0;
+    return running() ? ci_worker_current->strand->interrupt : 0;
 }
 
 const char *coir_name(void)
 {
-    return running() ? ci_worker_current->task->name : NULL;
+    return running() ? ci_worker_current->strand->task->name : NULL;
 }
 
 int coir_set_name(const char *name)
 {
     if (!running())
         return ci_no_fiber();
-    ci_worker_current->task->name = name;
+    ci_worker_current->strand->task->name = name;
     return 0;
 }
 

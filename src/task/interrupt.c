@@ -1,10 +1,10 @@
-/* Why a task should end, and what it is inside of: cancellation, deadlines, shields.
+/* Why a strand should end, and what it is inside of: cancellation, deadlines, shields.
  *
- * 1. A task's blocks (deadlines, shields, scopes) nest; `interrupt` is what they and its cancellation add up to. A call looks at that one
+ * 1. A strand's blocks (deadlines, shields, scopes) nest; `interrupt` is what they and its cancellation add up to. A call looks at that one
  *    word; it is computed when something changes, never when a call is made.
  * 2. From the innermost block outwards: an expired deadline says -ETIME; a shield hides what is outside of it; beyond the outermost
- *    block is the cancellation of the task itself.
- * 3. What interrupts a task flows into the scopes that it has open inside the cause, but not into those behind a shield.
+ *    block is the cancellation of the strand itself.
+ * 3. What interrupts a strand flows into the scopes that it has open inside the cause, but not into those behind a shield.
  */
 #include <errno.h>
 
@@ -12,32 +12,33 @@
 #include "coir/deadline.h"
 #include "task/task.h"
 
-static int sum_up(const struct ci_task *task)
+static int sum_up(const struct ci_strand *strand)
 {
-    for (const struct ci_block *block = task->blocks; block; block = block->outer) {
+    for (const struct ci_block *block = strand->blocks; block; block = block->outer) {
         if (block->kind == CI_BLOCK_SHIELD)
             return 0;
         if (block->expired)
             return -ETIME;
     }
-    return task->cancelled;
+    return strand->cancelled;
 }
 
-void ci_task_update_interrupt(struct ci_task *task)
+/* The strand's blocks or its cancellation changed. */
+static void update(struct ci_strand *strand)
 {
-    task->interrupt = sum_up(task);
-    if (!task->interrupt)
+    strand->interrupt = sum_up(strand);
+    if (!strand->interrupt)
         return;
-    coir_future *leaf = task->strand.inner;
-    if (leaf->kind->cancel && leaf->kind->cancel(leaf, task->interrupt))
-        ci_wake(task->worker, &task->strand, leaf);
+    coir_future *leaf = strand->inner;
+    if (leaf->kind->cancel && leaf->kind->cancel(leaf, strand->interrupt))
+        ci_wake(strand->task->worker, strand, leaf);
 }
 
-/* Tells the scopes that the task has open inside `cause` (NULL: all), as far as no shield is between. */
-static void flow_into_scopes(struct ci_task *task, const struct ci_block *cause, int reason)
+/* Tells the scopes that the strand has open inside `cause` (NULL: all), as far as no shield is between. */
+static void flow_into_scopes(struct ci_strand *strand, const struct ci_block *cause, int reason)
 {
-    struct ci_block *from = task->blocks;
-    for (struct ci_block *block = task->blocks; block != cause; block = block->outer)
+    struct ci_block *from = strand->blocks;
+    for (struct ci_block *block = strand->blocks; block != cause; block = block->outer)
         if (block->kind == CI_BLOCK_SHIELD)
             from = block->outer; /* the outermost shield hides everything inside of it */
     for (struct ci_block *block = from; block && block != cause; block = block->outer)
@@ -45,37 +46,37 @@ static void flow_into_scopes(struct ci_task *task, const struct ci_block *cause,
             ci_scope_interrupt(ci_container_of(block, struct ci_scope, block), reason);
 }
 
-void ci_task_cancel(struct ci_task *task, int reason)
+void ci_strand_cancel(struct ci_strand *strand, int reason)
 {
-    if (task->cancelled)
+    if (strand->cancelled)
         return;
-    task->cancelled = reason;
-    ci_task_update_interrupt(task);
-    flow_into_scopes(task, NULL, reason);
+    strand->cancelled = reason;
+    update(strand);
+    flow_into_scopes(strand, NULL, reason);
 }
 
 /* ---- blocks ---- */
 
-void ci_block_enter(struct ci_block *block, struct ci_task *task, enum ci_block_kind kind)
+void ci_block_enter(struct ci_block *block, struct ci_strand *strand, enum ci_block_kind kind)
 {
-    *block = (struct ci_block){task ? task->blocks : NULL, task, (uint8_t)kind, false};
-    if (!task)
+    *block = (struct ci_block){strand ? strand->blocks : NULL, strand, (uint8_t)kind, false};
+    if (!strand)
         return;
-    task->blocks = block;
-    if (ci_unlikely(task->interrupt && kind == CI_BLOCK_SHIELD))
-        task->interrupt = 0;
+    strand->blocks = block;
+    if (ci_unlikely(strand->interrupt && kind == CI_BLOCK_SHIELD))
+        strand->interrupt = 0;
 }
 
 void ci_block_leave(struct ci_block *block)
 {
-    struct ci_task *task = block->task;
-    if (!task)
+    struct ci_strand *strand = block->strand;
+    if (!strand)
         return;
-    ci_check(task->blocks == block); /* blocks nest */
-    block->task = NULL;
-    task->blocks = block->outer;
+    ci_check(strand->blocks == block); /* blocks nest */
+    block->strand = NULL;
+    strand->blocks = block->outer;
     if (ci_unlikely(block->expired || block->kind == CI_BLOCK_SHIELD))
-        task->interrupt = sum_up(task);
+        strand->interrupt = sum_up(strand);
 }
 
 static struct ci_deadline *deadline_of(coir_block *block)
@@ -86,39 +87,39 @@ static struct ci_deadline *deadline_of(coir_block *block)
 static void on_deadline(struct ci_timer *timer)
 {
     struct ci_deadline *deadline = ci_container_of(timer, struct ci_deadline, timer);
-    struct ci_task *task = deadline->block.task;
+    struct ci_strand *strand = deadline->block.strand;
     deadline->block.expired = true;
-    ci_task_update_interrupt(task);
-    flow_into_scopes(task, &deadline->block, -ETIME);
+    update(strand);
+    flow_into_scopes(strand, &deadline->block, -ETIME);
 }
 
-static struct ci_task *running_task(void)
+static struct ci_strand *running_strand(void)
 {
     struct ci_worker *worker = ci_worker_current;
-    return worker && worker->fiber ? worker->task : NULL;
+    return worker && worker->fiber ? worker->strand : NULL;
 }
 
 void coir_deadline_enter(coir_block *words, coir_time when)
 {
     struct ci_deadline *deadline = deadline_of(words);
-    struct ci_task *task = running_task();
-    ci_block_enter(&deadline->block, task, CI_BLOCK_DEADLINE);
+    struct ci_strand *strand = running_strand();
+    ci_block_enter(&deadline->block, strand, CI_BLOCK_DEADLINE);
     ci_timer_init(&deadline->timer, on_deadline);
     deadline->timer.when = when;
-    if (task && when != COIR_NEVER)
+    if (strand && when != COIR_NEVER)
         coir_deadline_move(words, when);
 }
 
 void coir_deadline_move(coir_block *words, coir_time when)
 {
     struct ci_deadline *deadline = deadline_of(words);
-    struct ci_task *task = deadline->block.task;
-    if (!task)
+    struct ci_strand *strand = deadline->block.strand;
+    if (!strand)
         return;
-    struct coir_loop *loop = &task->worker->loop;
+    struct coir_loop *loop = &strand->task->worker->loop;
     if (deadline->block.expired) {
         deadline->block.expired = false;
-        task->interrupt = sum_up(task);
+        strand->interrupt = sum_up(strand);
     }
     if (when <= loop->now) { /* it has passed: no timer is needed to say so */
         ci_wheel_cancel(&loop->wheel, &deadline->timer);
@@ -136,22 +137,22 @@ void coir_deadline_move(coir_block *words, coir_time when)
 
 void coir_shield_enter(coir_block *words)
 {
-    ci_block_enter(&deadline_of(words)->block, running_task(), CI_BLOCK_SHIELD);
+    ci_block_enter(&deadline_of(words)->block, running_strand(), CI_BLOCK_SHIELD);
 }
 
 void coir_block_leave(coir_block *words)
 {
     struct ci_block *block = &deadline_of(words)->block;
-    if (block->task && block->kind == CI_BLOCK_DEADLINE)
-        ci_wheel_cancel(&block->task->worker->loop.wheel, &deadline_of(words)->timer);
+    if (block->strand && block->kind == CI_BLOCK_DEADLINE)
+        ci_wheel_cancel(&block->strand->task->worker->loop.wheel, &deadline_of(words)->timer);
     ci_block_leave(block);
 }
 
 coir_time coir_deadline(void)
 {
-    struct ci_task *task = running_task();
+    struct ci_strand *strand = running_strand();
     coir_time nearest = COIR_NEVER;
-    for (struct ci_block *block = task ? task->blocks : NULL; block && block->kind != CI_BLOCK_SHIELD; block = block->outer)
+    for (struct ci_block *block = strand ? strand->blocks : NULL; block && block->kind != CI_BLOCK_SHIELD; block = block->outer)
         if (block->kind == CI_BLOCK_DEADLINE) {
             coir_time when = ci_container_of(block, struct ci_deadline, block)->timer.when;
             if (when < nearest)

@@ -22,7 +22,7 @@ void ci_local_drop(struct ci_worker *worker, struct ci_local *locals)
 static struct ci_task *running_task(void)
 {
     struct ci_worker *worker = ci_worker_current;
-    return worker && worker->fiber ? worker->task : NULL;
+    return worker && worker->strand ? worker->strand->task : NULL;
 }
 
 int coir_local_set(const void *key, void *value)

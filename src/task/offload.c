@@ -110,7 +110,7 @@ static int add_thread(struct ci_offload *pool)
 
 /* ---- the callers ---- */
 
-static bool offload_cancel(coir_future *future, int reason)
+static int offload_cancel(coir_future *future, int reason)
 {
     struct offload_op *op = ci_container_of(future, struct offload_op, future);
     struct ci_offload *pool = &op->worker->runtime->offload;
@@ -125,7 +125,7 @@ static bool offload_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-static const struct ci_future_kind offload_kind = {"offloaded work", NULL, offload_cancel};
+static const coir_future_kind offload_kind = {"offloaded work", NULL, offload_cancel};
 
 static int enqueue(struct ci_offload *pool, struct offload_op *op)
 {
@@ -164,7 +164,7 @@ int coir_offload(coir_task_fn *fn, void *arg)
     struct offload_op *op = CI_FIBER_OP(fiber, struct offload_op);
     *op = (struct offload_op){
         .future = {&offload_kind, &fiber->back, 0, 0},
-        .strand = &worker->task->strand,
+        .strand = worker->strand,
         .worker = worker,
         .fn = fn,
         .arg = arg,

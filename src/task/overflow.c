@@ -19,7 +19,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CI_COLD void report(const struct ci_worker *worker, const void *address)
 {
     const struct ci_fiber *fiber = worker->fiber;
-    const char *name = fiber->task->name ? fiber->task->name : "(without a name)";
+    const struct ci_task *task = fiber->strand->task;
+    const char *name = task->name ? task->name : "(without a name)";
     char text[400];
     int len = snprintf(text, sizeof text,
                        "coir: stack overflow in task %s on worker %d: address %p is in the guard of a stack of %zu bytes "

@@ -17,7 +17,7 @@ CI_INLINE struct ci_strand *ci_pop_ready(struct ci_worker *worker)
 /* What has to be set before the switch to a fiber. */
 CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    worker->task = fiber->task;
+    worker->strand = fiber->strand;
     worker->fiber = fiber;
     worker->budget = worker->budget_max;
     ci_bump(&worker->resumes);

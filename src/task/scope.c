@@ -28,7 +28,7 @@ static void free_task(struct ci_task *task)
         ci_pool_give(&home->copies, task->root.arg);
         task->copied = 0;
     }
-    task->interrupt = task->cancelled = 0;
+    task->strand.interrupt = task->strand.cancelled = 0;
     task->name = NULL;
     if (task->far)
         ci_pool_give(&home->far_tasks, far);
@@ -58,7 +58,7 @@ static CI_COLD void report_error(struct ci_scope *scope, const struct ci_task *t
 
 static void take_error(struct ci_scope *scope, const struct ci_task *task, int error)
 {
-    if ((error == -ECANCELED || error == -ETIME) && (task->cancelled || scope->cancelled))
+    if ((error == -ECANCELED || error == -ETIME) && (task->strand.cancelled || scope->cancelled))
         return;
     if (scope->serving) {
         report_error(scope, task, error);
@@ -121,7 +121,7 @@ static void far_answer_came(struct ci_message *message)
 
 void ci_task_end(struct ci_task *task)
 {
-    ci_check(!task->blocks); /* every block that the task entered has been left */
+    ci_check(!task->strand.blocks); /* every block that the task entered has been left */
     if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
         task->locals = NULL;
@@ -132,19 +132,23 @@ void ci_task_end(struct ci_task *task)
     }
     struct ci_far_task *far = ci_container_of(task, struct ci_far_task, task);
     far->ended = true;
-    struct ci_message *message = (struct ci_message *)(void *)&task->strand; /* as large, and not queued any more */
+    struct ci_message *message = (struct ci_message *)(void *)&task->strand; /* its link and its innermost future: not queued any more */
     message->deliver = far_end_came;
     ci_loop_send(&far->home->loop, message);
 }
-_Static_assert(sizeof(struct ci_message) == sizeof(struct ci_strand), "a strand carries its task's last message");
+_Static_assert(sizeof(struct ci_message) == offsetof(struct ci_strand, task), "a strand carries its task's last message");
 
 static coir_future *end_poll(coir_future *future)
 {
-    ci_task_end(ci_container_of(future, struct ci_task, end));
+    struct ci_task *task = ci_container_of(future, struct ci_task, end);
+    const coir_future *root = task->root.arg;
+    if (root) /* else it has left its result, and may be gone */
+        future->result = root->result;
+    ci_task_end(task);
     return NULL;
 }
 
-static const struct ci_future_kind end_kind = {"ended", end_poll, NULL};
+static const coir_future_kind end_kind = {"ended", end_poll, NULL};
 
 /* ---- spawn ---- */
 
@@ -175,6 +179,7 @@ static int check_spawn(struct ci_worker *worker, const struct ci_scope *scope)
 /* A record of zeroes becomes one that can be used again and again. */
 static CI_NOINLINE void make_record(struct ci_task *task, struct ci_worker *worker)
 {
+    task->strand.task = task;
     task->end.kind = &end_kind;
     task->root.future.kind = &ci_call_kind;
     task->root.future.caller = &task->end;
@@ -192,8 +197,8 @@ CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
 CI_INLINE void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
 {
     task->scope = scope;
-    if (ci_unlikely(worker->task && worker->fiber && worker->task->locals))
-        task->locals = ci_local_inherit(worker->task->locals);
+    if (ci_unlikely(worker->strand && worker->strand->task->locals))
+        task->locals = ci_local_inherit(worker->strand->task->locals);
     ci_list_push(&scope->tasks, &task->sibling);
     if (scope->live++ == 0 && scope->root)
         ci_runtime_root_live(worker->runtime, true);
@@ -210,11 +215,19 @@ static CI_COLD int no_task(const struct ci_pool *pool)
     return pool->live_max && pool->live >= pool->live_max ? -EAGAIN : -ENOMEM;
 }
 
-static void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
+static coir_future *root_of(struct ci_task *task)
+{
+    return task->root.fn ? &task->root.future : task->root.arg;
+}
+
+/* A function with its argument, or a future as `arg` alone. */
+CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 {
     task->root.fn = fn;
     task->root.arg = arg;
-    task->strand.inner = &task->root.future;
+    task->strand.inner = root_of(task);
+    if (!fn)
+        task->strand.inner->caller = &task->end;
 }
 
 int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
@@ -246,8 +259,8 @@ int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, s
         return no_task(&worker->tasks);
     adopt(worker, scope, task);
     task->name = name;
-    root->caller = &task->end;
-    task->strand.inner = root;
+    set_root(task, NULL, root);
+    task->root.arg = NULL;
     ci_ready(worker, &task->strand);
     *ret_task = task;
     return 0;
@@ -257,7 +270,7 @@ int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, s
 static void far_task_came(struct ci_message *message)
 {
     struct ci_task *task = ci_container_of((struct ci_strand *)(void *)message, struct ci_task, strand);
-    task->strand.inner = &task->root.future; /* the message's second word lay there */
+    task->strand.inner = root_of(task); /* the message's second word lay there */
     ci_ready(task->worker, &task->strand);
 }
 
@@ -295,13 +308,12 @@ bool ci_runtime_take_shared(struct ci_worker *worker)
         if (!runtime->shared)
             runtime->shared_tail = &runtime->shared;
         ci_store_relaxed(&runtime->shared_count, runtime->shared_count - 1);
-        ci_task_of(strand)->worker = worker;
+        strand->task->worker = worker;
     }
     pthread_mutex_unlock(&runtime->shared_lock);
     if (!strand)
         return false;
-    struct ci_task *task = ci_task_of(strand);
-    task->interrupt = task->cancelled; /* it may have been cancelled while it lay there */
+    strand->interrupt = strand->cancelled; /* it may have been cancelled while it lay there */
     ci_ready(worker, strand);
     return true;
 }
@@ -346,7 +358,8 @@ static struct ci_task *take_near_or_far(struct ci_worker *worker, bool far)
     return &record->task;
 }
 
-int coir_go_with(coir_scope *scope_words, const coir_go_options *options, coir_task_fn *fn, void *arg)
+/* As set_root. */
+static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
@@ -388,6 +401,19 @@ int coir_go_with(coir_scope *scope_words, const coir_go_options *options, coir_t
     return 0;
 }
 
+int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
+{
+    return spawn(scope, options, fn, arg);
+}
+
+int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_future *future)
+{
+    static const coir_go_options defaults = COIR_GO_OPTIONS;
+    if (!options)
+        options = &defaults;
+    return options->copy_size ? -EINVAL : spawn(scope, options, NULL, future);
+}
+
 int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
@@ -426,7 +452,7 @@ static void far_cancel_came(struct ci_message *message)
         return;
     }
     far->cancel_seen = true;
-    ci_task_cancel(&far->task, far->reason);
+    ci_strand_cancel(&far->task.strand, far->reason);
 }
 
 static void cancel_far(struct ci_far_task *far, int reason)
@@ -437,7 +463,7 @@ static void cancel_far(struct ci_far_task *far, int reason)
     pthread_mutex_lock(&runtime->shared_lock);
     struct ci_worker *target = far->task.worker;
     if (!target)
-        far->task.cancelled = reason; /* still shared: whoever takes it sees it */
+        far->task.strand.cancelled = reason; /* still shared: whoever takes it sees it */
     pthread_mutex_unlock(&runtime->shared_lock);
     if (!target)
         return;
@@ -452,7 +478,7 @@ static void cancel_task(struct ci_task *task, int reason)
     if (task->far)
         cancel_far(ci_container_of(task, struct ci_far_task, task), reason);
     else
-        ci_task_cancel(task, reason);
+        ci_strand_cancel(&task->strand, reason);
 }
 
 static void cancel_all(struct ci_scope *scope, int reason)
@@ -491,8 +517,8 @@ static coir_scope *open_scope(coir_scope *words, bool serving)
     ci_scope_init(scope, in_fiber ? worker : NULL, serving);
     if (!in_fiber)
         return words;
-    int inherited = worker->task->interrupt;
-    ci_block_enter(&scope->block, worker->task, CI_BLOCK_SCOPE);
+    int inherited = worker->strand->interrupt;
+    ci_block_enter(&scope->block, worker->strand, CI_BLOCK_SCOPE);
     if (ci_unlikely(inherited)) {
         scope->interrupt = inherited;
         scope->cancelled = true;
@@ -511,7 +537,7 @@ coir_scope *coir_serving_scope_open(coir_scope *scope)
 }
 
 /* Joining cannot be cancelled, so it has no cancel. */
-static const struct ci_future_kind scope_kind = {"the tasks of a scope", NULL, NULL};
+static const coir_future_kind scope_kind = {"the tasks of a scope", NULL, NULL};
 
 int coir_scope_wait(coir_scope *words)
 {
@@ -525,7 +551,7 @@ int coir_scope_wait(coir_scope *words)
         return -EBUSY;
     if (scope->live) {
         struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
-        *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, &worker->task->strand};
+        *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->strand};
         scope->waiter = &op->future;
         op->strand->inner = &op->future;
         ci_park_here(worker);
@@ -557,21 +583,41 @@ uint64_t coir_scope_errors(const coir_scope *scope)
 
 /* ---- handles ---- */
 
-static bool join_cancel(coir_future *future, int reason)
+static int join_cancel(coir_future *future, int reason)
 {
     ci_container_of(future, struct ci_handle, future)->waiter = NULL;
     future->result = reason;
     return true;
 }
 
-static const struct ci_future_kind join_kind = {"a task", NULL, join_cancel};
+static coir_future *join_poll(coir_future *future)
+{
+    struct ci_handle *handle = ci_container_of(future, struct ci_handle, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    if (!handle->task) {
+        future->result = handle->used ? handle->result : -EINVAL;
+        return ci_leaf_complete(worker, future);
+    }
+    handle->waiter = ci_leaf_suspend(worker, future);
+    return NULL;
+}
+
+static const coir_future_kind join_kind = {"a task", join_poll, join_cancel};
+
+coir_future *coir_join_op(coir_handle *words)
+{
+    struct ci_handle *handle = handle_of(words);
+    ci_check(!handle->waiter);
+    return coir_future_init(&handle->future, &join_kind);
+}
 
 int coir_join(coir_handle *words)
 {
     int rc = 0;
     struct ci_handle *handle = handle_of(words);
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
+    if (!ci_fiber_enter(&rc))
         return rc;
     if (!handle->used)
         return -EINVAL;
@@ -579,12 +625,7 @@ int coir_join(coir_handle *words)
         return handle->result;
     if (handle->waiter)
         return -EBUSY;
-    struct ci_worker *worker = ci_worker_current;
-    handle->future = (coir_future){&join_kind, &fiber->back, 0, 0};
-    handle->waiter = &worker->task->strand;
-    worker->task->strand.inner = &handle->future;
-    ci_park_here(worker);
-    return handle->future.result;
+    return ci_await(ci_worker_current, coir_join_op(words));
 }
 
 int coir_handle_ended(const coir_handle *words)

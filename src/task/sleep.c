@@ -11,7 +11,7 @@ static void on_time(struct ci_timer *timer)
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
-static bool sleep_cancel(coir_future *future, int reason)
+static int sleep_cancel(coir_future *future, int reason)
 {
     struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
     ci_wheel_cancel(&ci_worker_current->loop.wheel, &op->timer);
@@ -23,13 +23,14 @@ static coir_future *sleep_poll(coir_future *future)
 {
     struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
     struct ci_worker *worker = ci_worker_current;
-    op->strand = &worker->task->strand;
-    op->strand->inner = future;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    op->strand = ci_leaf_suspend(worker, future);
     ci_loop_start_timer(&worker->loop, &op->timer, op->timer.when);
     return NULL;
 }
 
-const struct ci_future_kind ci_sleep_kind = {"time", sleep_poll, sleep_cancel};
+const coir_future_kind ci_sleep_kind = {"time", sleep_poll, sleep_cancel};
 
 coir_future *ci_sleep_init(struct ci_sleep_op *op, coir_time when)
 {
@@ -37,6 +38,16 @@ coir_future *ci_sleep_init(struct ci_sleep_op *op, coir_time when)
     ci_timer_init(&op->timer, on_time);
     op->timer.when = when;
     return &op->future;
+}
+
+coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when)
+{
+    return ci_sleep_init((struct ci_sleep_op *)(void *)op, when);
+}
+
+coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
+{
+    return coir_sleep_until_op(op, coir_in(duration));
 }
 
 int coir_sleep_until(coir_time when)

@@ -10,6 +10,7 @@ struct ci_sleep_op {
     struct ci_timer timer;
 };
 CI_FIBER_OP_FITS(struct ci_sleep_op);
+_Static_assert(sizeof(struct ci_sleep_op) <= sizeof(coir_sleep_op), "coir_sleep_op is too small");
 
 coir_future *ci_sleep_init(struct ci_sleep_op *op, coir_time when);
 

@@ -2,7 +2,7 @@
  *
  * 1. Only its worker touches a task, from its start to its end; before and after, only its scope's home worker does.
  * 2. A task's record goes when its scope has taken its result; a fiber's stack goes before that, when its function has returned.
- * 3. worker->task and worker->fiber say what runs now; fiber is NULL while the worker's own stack runs.
+ * 3. worker->strand and worker->fiber say what runs now; fiber is NULL while the worker's own stack runs.
  */
 #ifndef CI_TASK_TASK_H
 #define CI_TASK_TASK_H
@@ -21,13 +21,13 @@
 #include "task/offload.h"
 #include "task/waiter.h"
 
-/* ---- blocks: what a task is inside of, innermost first ---- */
+/* ---- blocks: what a strand is inside of, innermost first ---- */
 
 enum ci_block_kind { CI_BLOCK_DEADLINE = 1, CI_BLOCK_SHIELD, CI_BLOCK_SCOPE };
 
 struct ci_block {
     struct ci_block *outer;
-    struct ci_task *task; /* NULL: entered outside of a fiber, does nothing */
+    struct ci_strand *strand; /* NULL: entered outside of a fiber, does nothing */
     uint8_t kind;
     bool expired; /* a deadline that has passed */
 };
@@ -42,11 +42,12 @@ _Static_assert(sizeof(struct ci_deadline) <= sizeof(uint64_t) * 12, "coir_block 
 
 struct ci_call {
     coir_future future;
-    coir_task_fn *fn;
+    coir_task_fn *fn; /* the root of a task without a stack: NULL, and `arg` is the task's outermost future */
     void *arg;
 };
+_Static_assert(sizeof(struct ci_call) <= sizeof(coir_call), "coir_call is too small");
 
-extern const struct ci_future_kind ci_call_kind;
+extern const coir_future_kind ci_call_kind;
 
 /* A call to be awaited by a stackless frame, or the root of a fiber's task. */
 static inline coir_future *ci_call_init(struct ci_call *call, coir_task_fn *fn, void *arg)
@@ -66,9 +67,6 @@ struct ci_task {
     struct ci_call root; /* but for its future, which is constant */
 
     /* zero in a record that is not used */
-    struct ci_block *blocks;
-    int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
-    int32_t cancelled; /* why the task was asked to end, or 0 */
     struct ci_handle *handle;
     const char *name;
     struct ci_local *locals;
@@ -100,6 +98,7 @@ struct ci_handle {
     bool used;
 };
 _Static_assert(sizeof(struct ci_handle) <= sizeof(coir_handle), "coir_handle is too small");
+_Static_assert(offsetof(struct ci_task, strand) == 0, "see ci_strand_is_branch");
 
 struct ci_local {
     struct ci_local *next;
@@ -116,7 +115,7 @@ struct ci_fiber {
     struct ci_stack_free free; /* the stack cache's */
     struct ci_context context; /* these two also begin a generator */
     coir_future back;          /* what the fiber's calls return to */
-    struct ci_task *task;
+    struct ci_strand *strand;
     struct ci_call *call; /* the stackful call that it runs */
     coir_deferred *deferred;
     struct coir_generator *generator; /* the one that it last resumed */
@@ -125,7 +124,7 @@ struct ci_fiber {
     uint64_t op[CI_FIBER_OP_WORDS]; /* the future of the straight-line call in progress */
 };
 
-extern const struct ci_future_kind ci_fiber_kind;
+extern const coir_future_kind ci_fiber_kind;
 
 /* The place for that future; each type is checked where it is defined. */
 #define CI_FIBER_OP(fiber, type) ((type *)(void *)(fiber)->op)
@@ -134,11 +133,6 @@ extern const struct ci_future_kind ci_fiber_kind;
 static inline struct ci_fiber *ci_fiber_of(coir_future *back)
 {
     return ci_container_of(back, struct ci_fiber, back);
-}
-
-static inline struct ci_task *ci_task_of(struct ci_strand *strand)
-{
-    return ci_container_of(strand, struct ci_task, strand);
 }
 
 /* ---- scopes ---- */
@@ -172,18 +166,15 @@ int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn,
 /* The end of a task whose result is in task->end, on its worker. */
 void ci_task_end(struct ci_task *task);
 
-/* Starts a task whose root is a future of its own: no stack. The future must live until the task ends. */
+/* Starts a task whose outermost future may free itself: it leaves its result with its caller. */
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task);
 
 /* ---- interruption ---- */
 
-/* Asks a task of the calling worker to end. */
-void ci_task_cancel(struct ci_task *task, int reason);
+/* Asks a strand of the calling worker to end: its suspending calls return `reason` from now on, and what it waits for is withdrawn. */
+void ci_strand_cancel(struct ci_strand *strand, int reason);
 
-/* The task's blocks or its cancellation changed: what its calls return from now on. Withdraws what it waits for, if that is called for. */
-void ci_task_update_interrupt(struct ci_task *task);
-
-void ci_block_enter(struct ci_block *block, struct ci_task *task, enum ci_block_kind kind);
+void ci_block_enter(struct ci_block *block, struct ci_strand *strand, enum ci_block_kind kind);
 void ci_block_leave(struct ci_block *block);
 
 /* ---- workers ---- */
@@ -194,13 +185,14 @@ struct ci_worker {
     /* the scheduler's */
     CI_CACHE_ALIGNED struct ci_strand *ready;
     struct ci_strand **ready_tail;
-    struct ci_task *task;
-    struct ci_fiber *fiber;
-    int32_t budget;        /* operations that the running fiber may still finish without parking */
-    int32_t budget_max;    /* what it is set to at each resume */
-    int32_t switches_left; /* before the loop looks at the clock */
-    coir_future *handover; /* what a fiber that ended leaves for the worker's own stack to go on with */
+    struct ci_strand *strand; /* what runs; NULL between turns */
+    struct ci_fiber *fiber;   /* the one on whose stack it runs, or NULL */
+    int32_t budget;           /* operations that it may still finish without parking */
+    int32_t budget_max;       /* what it is set to at each resume */
+    int32_t switches_left;    /* before the loop looks at the clock */
+    coir_future *handover;    /* what a fiber that ended leaves for the worker's own stack to go on with */
     struct ci_context context;
+    uint32_t rotation;                 /* where the next coir_any begins */
     uint64_t polled_at, poll_interval; /* ticks of the processor's clock */
     uint64_t resumes;
 
@@ -332,14 +324,37 @@ static inline struct ci_fiber *ci_fiber_enter(int *ret_error)
         *ret_error = ci_no_fiber();
         return NULL;
     }
-    if (ci_unlikely(worker->task->interrupt)) {
+    if (ci_unlikely(worker->strand->interrupt)) {
         *ret_error = ci_refuse(worker);
         return NULL;
     }
     return worker->fiber;
 }
 
-/* What an operation that finished without parking does last: pays for it, and yields when it has had its share. */
+/* What a leaf's poll does first: whether it is refused, with its result set. */
+static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)
+{
+    leaf->result = worker->strand->interrupt;
+    return leaf->result != 0;
+}
+
+/* What the poll of a leaf that is complete answers: pays for it, and lets others run first when the strand has had its share. */
+static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_future *leaf)
+{
+    if (ci_likely(--worker->budget > 0))
+        return leaf->caller;
+    ci_wake(worker, worker->strand, leaf);
+    return NULL;
+}
+
+/* The poll of a leaf that suspends: the strand is its own to wake. */
+static inline struct ci_strand *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
+{
+    worker->strand->inner = leaf;
+    return worker->strand;
+}
+
+/* What an operation of a fiber that finished without parking does last: the same. */
 static inline void ci_spend(struct ci_worker *worker)
 {
     if (ci_unlikely(--worker->budget <= 0))

@@ -3,10 +3,13 @@
  * 1. poll answers who goes on: a child, the caller, or nobody (NULL, suspended). A loop follows the answers, so depth costs nothing.
  * 2. A leaf that suspends leaves itself as its strand's `inner`; that is where cancel finds it. ci_wake puts the caller there.
  * 3. A leaf is woken exactly once per suspension, with its result set. Waking queues the strand and never runs it.
- * 4. A strand that has been woken is not cancelled: its inner is no leaf any more.
+ * 4. A strand that has been woken is not cancelled: its inner is no leaf any more, or the leaf knows that its wake-up is on the way.
  * 5. cancel answers true when the wait was withdrawn, with `result` set to the reason: the canceller wakes the strand. It answers
  *    false when the wait cannot be withdrawn or will complete by itself.
- * 6. What a call returns to is a future too: a fiber (poll: switch to its stack) or the end of a task.
+ * 6. What a call returns to is a future too: a fiber (poll: switch to its stack), the end of a branch, or the end of a task.
+ * 7. A task begins with one strand; every member of a group of futures has one of its own. So a member that was not woken is not polled.
+ * 8. Whoever hands something over to a waiter of another worker claims it first (ci_claim): a member of a coir_any is given something
+ *    only if that decides the coir_any.
  */
 #ifndef CI_TASK_WAITER_H
 #define CI_TASK_WAITER_H
@@ -14,25 +17,30 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
-
-typedef struct coir_future coir_future;
-
-struct coir_future {
-    const struct ci_future_kind *kind;
-    coir_future *caller;
-    int32_t result;
-    uint32_t state;
-};
-
-struct ci_future_kind {
-    const char *name; /* what a waiting task is said to wait for */
-    coir_future *(*poll)(coir_future *future);
-    bool (*cancel)(coir_future *future, int reason); /* NULL: nothing to withdraw */
-};
+#include "coir/future.h"
 
 struct ci_strand {
     struct ci_strand *next;
     coir_future *inner;
+    struct ci_task *task;
+    struct ci_block *blocks; /* what it is inside of, innermost first */
+    int32_t interrupt;       /* what suspending calls return: 0, -ECANCELED or -ETIME */
+    int32_t cancelled;       /* why it was asked to end, or 0 */
 };
+
+/* A task's own strand is its first member. */
+static inline bool ci_strand_is_branch(const struct ci_strand *strand)
+{
+    return (const void *)strand != (const void *)strand->task;
+}
+
+/* Decides the coir_any that `leaf` is a member of, if it is, in favour of the leaf. False: it has been decided already, and the leaf
+ * will be withdrawn: give it nothing. From any thread, while the leaf is suspended. */
+bool ci_branch_claim(struct ci_strand *strand, const coir_future *leaf);
+
+static inline bool ci_claim(struct ci_strand *strand, const coir_future *leaf)
+{
+    return ci_likely(!ci_strand_is_branch(strand)) || ci_branch_claim(strand, leaf);
+}
 
 #endif

@@ -32,7 +32,8 @@ static void choose_next(struct ci_worker *worker)
 
 static void run_strand(struct ci_worker *worker, struct ci_strand *strand)
 {
-    worker->task = ci_task_of(strand);
+    worker->strand = strand;
+    worker->budget = worker->budget_max;
     coir_future *next = strand->inner;
     do
         next = next->kind->poll(next);
@@ -92,6 +93,7 @@ static bool run_ready(struct coir_loop *loop)
         }
         worker->switches_left = SWITCHES_PER_LOOK;
     }
+    worker->strand = NULL;
     worker->fiber = NULL;
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }

@@ -11,7 +11,7 @@ enum state { STARTING, WAITING, CALLING };
 
 static coir_future *connection_poll(coir_future *future);
 
-static const struct ci_future_kind connection_kind = {"http connection", connection_poll, NULL};
+static const coir_future_kind connection_kind = {"http connection", connection_poll, NULL};
 
 static struct coir_loop *loop_of(const struct ci_http_connection *connection)
 {
@@ -63,7 +63,7 @@ static coir_future *connection_poll(coir_future *future)
             return finish(connection);
         return await(connection, CALLING, ci_call_init(&connection->call, ci_serve_requests, connection));
     case CALLING:
-        if (connection->call.future.result < 0 || !connection->keep || connection->task->cancelled)
+        if (connection->call.future.result < 0 || !connection->keep || connection->task->strand.cancelled)
             return finish(connection);
         break;
     }
@@ -75,7 +75,7 @@ static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
     if (connection->future.state == WAITING)
-        ci_task_cancel(connection->task, -ETIME);
+        ci_strand_cancel(&connection->task->strand, -ETIME);
 }
 
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)

@@ -104,7 +104,7 @@ static void on_hangup(struct ci_op *op)
     if (task->strand.inner == &exchange->unwatched)
         ci_wake(ci_worker_current, &task->strand, &exchange->unwatched);
     else if (op->result != -ECANCELED)
-        ci_task_cancel(task, -ECANCELED);
+        ci_strand_cancel(&task->strand, -ECANCELED);
 }
 
 /* Before the fiber parks in a handler: what has gathered is sent, as far as it goes without waiting, and the watch begins. */
@@ -123,7 +123,8 @@ static void before_park(void *arg)
     exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
     exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
     if (!exchange->hangup_started && exchange->hangup.result > 0)
-        ci_task_cancel(exchange->connection->task, -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
+        ci_strand_cancel(&exchange->connection->task->strand,
+                         -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
 }
 
 static void watch_client(struct ci_exchange *exchange)
@@ -133,7 +134,7 @@ static void watch_client(struct ci_exchange *exchange)
     fiber->before_park_arg = exchange;
 }
 
-static const struct ci_future_kind unwatched_kind = {"the end of a watch", NULL, NULL};
+static const coir_future_kind unwatched_kind = {"the end of a watch", NULL, NULL};
 
 static void unwatch_client(struct ci_exchange *exchange)
 {
@@ -146,7 +147,7 @@ static void unwatch_client(struct ci_exchange *exchange)
     }
     struct ci_worker *worker = ci_worker_current; /* the operation lies on this stack: it must have come back before that goes */
     exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
-    worker->task->strand.inner = &exchange->unwatched;
+    worker->strand->inner = &exchange->unwatched;
     ci_park(worker);
 }
 

@@ -127,7 +127,7 @@ static void drain(struct ci_http_server *server)
 {
     server->draining = true;
     ci_list_for_each (node, &server->idle)
-        ci_task_cancel(ci_container_of(node, struct ci_http_connection, idle)->task, -ECANCELED);
+        ci_strand_cancel(&ci_container_of(node, struct ci_http_connection, idle)->task->strand, -ECANCELED);
 }
 
 /* The acceptor can be cancelled from outside; the connections are behind a shield, and end when they are done or when the time for

@@ -1,0 +1,426 @@
+/* Several futures awaited at once: join, try-join, any, and sets that grow.
+ *
+ * 1. A member runs on a branch: a strand of its own, whose outermost caller is the branch's end. So a wake-up reaches the one member that
+ *    it is for, and nothing else is polled.
+ * 2. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is to be begun.
+ * 3. `winner` of a coir_any goes from NOBODY to an index, once; any thread may do that, before it hands something over to a member.
+ *    From then on the members that take something are refused.
+ * 4. A group that closes begins no more members and cancels those that run; one that had completed keeps its result.
+ *
+ *    IDLE -- begin --> RUNNING -- its future completes --> DONE
+ *                         `-- cancelled at once --> WITHDRAWN
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "task/task.h"
+
+enum { IDLE, RUNNING, DONE, WITHDRAWN }; /* end.state */
+enum mode { JOIN, TRY_JOIN, ANY, SET };
+enum { NOBODY = -1, NOBODY_EVER = -2 };
+
+struct branch {
+    coir_future *future;
+    struct ci_strand strand;
+    coir_future end;
+    void *group;         /* struct group or struct set */
+    struct ci_list link; /* of a set's member */
+};
+_Static_assert(sizeof(struct branch) <= sizeof(coir_branch), "coir_branch is too small");
+
+struct group {
+    coir_future future;
+    struct ci_strand *owner;
+    struct branch *branches;
+    int32_t count, next, live, window;
+    int32_t first; /* the one to begin with */
+    int32_t winner;
+    int32_t reason; /* the first error, or why everything was cancelled */
+    uint8_t mode;
+    bool closing;
+};
+_Static_assert(sizeof(struct group) <= sizeof(coir_group), "coir_group is too small");
+
+struct set {
+    coir_future future; /* of the one who waits for the next member */
+    struct ci_strand *waiter;
+    struct ci_list running, done;
+    coir_branch **ret_branch;
+    size_t live;
+};
+_Static_assert(sizeof(struct set) <= sizeof(coir_set), "coir_set is too small");
+
+static coir_future *end_poll(coir_future *end);
+static const coir_future_kind branch_end_kind = {"the rest of its group", end_poll, NULL};
+
+/* ---- branches ---- */
+
+static void make_branch(struct branch *branch, void *group, struct ci_strand *owner)
+{
+    branch->strand = (struct ci_strand){NULL, branch->future, owner->task, NULL, owner->interrupt, owner->interrupt};
+    branch->end = (coir_future){&branch_end_kind, NULL, 0, RUNNING};
+    branch->group = group;
+    branch->future->caller = &branch->end;
+}
+
+/* Cancels what a branch waits for. True: it has ended by that. */
+static bool cancel_branch(struct branch *branch, int reason)
+{
+    struct ci_strand *strand = &branch->strand;
+    coir_future *leaf = strand->inner;
+    if (strand->blocks || leaf->caller != &branch->end || strand->cancelled) {
+        ci_strand_cancel(strand, reason);
+        return false;
+    }
+    strand->cancelled = strand->interrupt = reason;
+    if (!leaf->kind->cancel || !leaf->kind->cancel(leaf, reason))
+        return false;
+    branch->end.state = WITHDRAWN;
+    return true;
+}
+
+int coir_branch_done(const coir_branch *branch)
+{
+    return ((const struct branch *)(const void *)branch)->end.state == DONE;
+}
+
+/* ---- groups ---- */
+
+static void close_group(struct group *group, int reason)
+{
+    if (group->closing)
+        return;
+    group->closing = true;
+    group->next = group->count;
+    for (struct branch *branch = group->branches; branch < group->branches + group->count; branch++)
+        if (branch->end.state == RUNNING && cancel_branch(branch, reason))
+            group->live--;
+}
+
+static bool win(struct group *group, int32_t index)
+{
+    int32_t nobody = NOBODY;
+    return ci_compare_exchange(&group->winner, &nobody, index);
+}
+
+bool ci_branch_claim(struct ci_strand *strand, const coir_future *leaf)
+{
+    struct branch *branch = ci_container_of(strand, struct branch, strand);
+    if (leaf->caller != &branch->end || branch->group == NULL)
+        return true;
+    struct group *group = branch->group;
+    return group->mode != ANY || win(group, (int32_t)(branch - group->branches));
+}
+
+static void member_ended(struct group *group, struct branch *branch)
+{
+    branch->end.state = DONE;
+    group->live--;
+    int result = branch->future->result;
+    int32_t index = (int32_t)(branch - group->branches);
+    if (group->mode == ANY) {
+        if (win(group, index) || ci_load(&group->winner) == index)
+            close_group(group, -ECANCELED);
+    } else if (group->mode == TRY_JOIN && result < 0 && !group->reason) {
+        group->reason = result;
+        close_group(group, -ECANCELED);
+    }
+}
+
+static void begin(struct ci_worker *worker, struct group *group, struct branch *branch)
+{
+    make_branch(branch, group, group->owner);
+    group->live++;
+    if (branch->future->kind == &ci_call_kind) { /* it wants a stack of its own */
+        ci_ready(worker, &branch->strand);
+        return;
+    }
+    struct ci_fiber *fiber = worker->fiber;
+    coir_future *next = branch->future;
+    worker->strand = &branch->strand;
+    worker->fiber = NULL;
+    do
+        next = next->kind->poll(next);
+    while (next && next != &branch->end);
+    worker->strand = group->owner;
+    worker->fiber = fiber;
+    if (next)
+        member_ended(group, branch);
+}
+
+static void begin_more(struct ci_worker *worker, struct group *group)
+{
+    while (group->next < group->count && group->live < group->window) {
+        int32_t index = (group->first + group->next++) % group->count;
+        begin(worker, group, &group->branches[index]);
+        if (group->mode == ANY && ci_load_relaxed(&group->winner) != NOBODY)
+            close_group(group, -ECANCELED); /* another worker may have decided it meanwhile */
+    }
+}
+
+static coir_future *finish(struct group *group)
+{
+    group->future.result = group->mode == ANY && group->winner >= 0 ? group->winner : group->reason;
+    return group->future.caller;
+}
+
+static coir_future *group_poll(coir_future *future)
+{
+    struct group *group = ci_container_of(future, struct group, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    group->owner = ci_leaf_suspend(worker, future);
+    begin_more(worker, group);
+    if (group->live)
+        return NULL;
+    finish(group);
+    return ci_leaf_complete(worker, future);
+}
+
+/* Found through the owner's strand. */
+static int group_cancel(coir_future *future, int reason)
+{
+    struct group *group = ci_container_of(future, struct group, future);
+    if (group->mode == ANY)
+        win(group, NOBODY_EVER);
+    if (!group->reason)
+        group->reason = reason;
+    close_group(group, reason);
+    if (group->live)
+        return false;
+    finish(group);
+    return true;
+}
+
+static const coir_future_kind group_kind = {"several futures", group_poll, group_cancel};
+
+static coir_future *set_member_ended(struct set *set, struct branch *branch);
+
+static coir_future *end_poll(coir_future *end)
+{
+    struct branch *branch = ci_container_of(end, struct branch, end);
+    if (branch->link.next)
+        return set_member_ended(branch->group, branch);
+    struct group *group = branch->group;
+    struct ci_worker *worker = ci_worker_current;
+    member_ended(group, branch);
+    begin_more(worker, group);
+    if (group->live)
+        return NULL;
+    worker->strand = group->owner;
+    worker->strand->inner = group->future.caller;
+    return finish(group);
+}
+
+static coir_future *init(coir_group *words, coir_branch *branches, int count, enum mode mode, int window, bool rotates)
+{
+    struct group *group = (struct group *)(void *)words;
+    *group = (struct group){
+        .future = {&group_kind, NULL, 0, 0},
+        .branches = (struct branch *)(void *)branches,
+        .count = count,
+        .window = window > 0 ? window : INT32_MAX,
+        .winner = NOBODY,
+        .reason = mode == ANY && count == 0 ? -EINVAL : 0,
+        .mode = (uint8_t)mode,
+    };
+    if (rotates && count > 1 && ci_worker_current)
+        group->first = (int32_t)(ci_worker_current->rotation++ % (uint32_t)count);
+    for (int i = 0; i < count; i++) {
+        group->branches[i].end.state = IDLE;
+        group->branches[i].link.next = NULL;
+    }
+    return &group->future;
+}
+
+coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, int count, int window)
+{
+    return init(group, branches, count, JOIN, window, false);
+}
+
+coir_future *coir_try_join_op(coir_group *group, coir_branch *branches, int count, int window)
+{
+    return init(group, branches, count, TRY_JOIN, window, false);
+}
+
+coir_future *coir_any_op(coir_group *group, coir_branch *branches, int count)
+{
+    return init(group, branches, count, ANY, 0, true);
+}
+
+coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, int count)
+{
+    return init(group, branches, count, ANY, 0, false);
+}
+
+int coir_join_all(coir_branch *branches, int count, int window)
+{
+    coir_group group;
+    return coir_await(coir_join_all_op(&group, branches, count, window));
+}
+
+int coir_try_join(coir_branch *branches, int count, int window)
+{
+    coir_group group;
+    return coir_await(coir_try_join_op(&group, branches, count, window));
+}
+
+int coir_any(coir_branch *branches, int count)
+{
+    coir_group group;
+    return coir_await(coir_any_op(&group, branches, count));
+}
+
+int coir_any_in_order(coir_branch *branches, int count)
+{
+    coir_group group;
+    return coir_await(coir_any_in_order_op(&group, branches, count));
+}
+
+/* ---- sets ---- */
+
+static struct set *set_of(coir_set *set)
+{
+    return (struct set *)(void *)set;
+}
+
+void coir_set_init(coir_set *words)
+{
+    struct set *set = set_of(words);
+    *set = (struct set){0};
+    ci_list_init(&set->running);
+    ci_list_init(&set->done);
+}
+
+int coir_set_add(coir_set *words, coir_branch *member)
+{
+    struct set *set = set_of(words);
+    struct branch *branch = (struct branch *)(void *)member;
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->strand)
+        return ci_no_fiber();
+    make_branch(branch, set, worker->strand);
+    ci_list_push(&set->running, &branch->link);
+    set->live++;
+    ci_ready(worker, &branch->strand);
+    return 0;
+}
+
+size_t coir_set_live(const coir_set *set)
+{
+    return ((const struct set *)(const void *)set)->live;
+}
+
+static void take_done(struct set *set)
+{
+    struct branch *branch = ci_container_of(ci_list_pop(&set->done), struct branch, link);
+    set->live--;
+    set->future.result = 1;
+    if (set->ret_branch)
+        *set->ret_branch = (coir_branch *)(void *)branch;
+}
+
+static coir_future *set_member_ended(struct set *set, struct branch *branch)
+{
+    branch->end.state = DONE;
+    ci_list_remove(&branch->link);
+    ci_list_push(&set->done, &branch->link);
+    struct ci_strand *waiter = set->waiter;
+    if (!waiter)
+        return NULL;
+    set->waiter = NULL;
+    take_done(set);
+    ci_worker_current->strand = waiter;
+    waiter->inner = set->future.caller;
+    return set->future.caller;
+}
+
+static coir_future *set_poll(coir_future *future)
+{
+    struct set *set = ci_container_of(future, struct set, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (set->ret_branch && ci_leaf_refused(worker, future))
+        return future->caller;
+    if (!set->live)
+        return ci_leaf_complete(worker, future);
+    if (ci_list_empty(&set->done)) {
+        set->waiter = ci_leaf_suspend(worker, future);
+        return NULL;
+    }
+    take_done(set);
+    return ci_leaf_complete(worker, future);
+}
+
+static int set_cancel(coir_future *future, int reason)
+{
+    struct set *set = ci_container_of(future, struct set, future);
+    if (!set->ret_branch) /* being closed */
+        return false;
+    set->waiter = NULL;
+    future->result = reason;
+    return true;
+}
+
+static const coir_future_kind set_kind = {"the next of a set of futures", set_poll, set_cancel};
+
+coir_future *coir_set_next_op(coir_set *words, coir_branch **ret_branch)
+{
+    struct set *set = set_of(words);
+    ci_check(!set->waiter);
+    set->ret_branch = ret_branch;
+    return coir_future_init(&set->future, &set_kind);
+}
+
+int coir_set_next(coir_set *words, coir_branch **ret_branch)
+{
+    if (set_of(words)->waiter)
+        return -EBUSY;
+    return coir_await(coir_set_next_op(words, ret_branch));
+}
+
+void coir_set_cancel(coir_set *words)
+{
+    ci_list_for_each (node, &set_of(words)->running)
+        ci_strand_cancel(&ci_container_of(node, struct branch, link)->strand, -ECANCELED);
+}
+
+void coir_set_close(coir_set *words)
+{
+    coir_set_cancel(words);
+    COIR_SHIELD;
+    while (set_of(words)->live && coir_await(coir_set_next_op(words, NULL)) >= 0)
+        continue;
+}
+
+/* ---- completions ---- */
+
+struct completion {
+    coir_future future;
+    coir_future *child;
+    void (*fn)(void *arg, int result);
+    void *arg;
+};
+_Static_assert(sizeof(struct completion) <= sizeof(coir_completion), "coir_completion is too small");
+
+static coir_future *completion_poll(coir_future *future)
+{
+    struct completion *completion = ci_container_of(future, struct completion, future);
+    COIR_BEGIN(future);
+    COIR_AWAIT(future, completion->child);
+    int result = completion->child->result;
+    coir_future *caller = future->caller;
+    caller->result = result;
+    completion->fn(completion->arg, result); /* may free everything but the caller */
+    return caller;
+}
+
+static const coir_future_kind completion_kind = {"a completion", completion_poll, NULL};
+
+int coir_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(void *arg, int result), void *arg)
+{
+    struct completion *completion = (struct completion *)(void *)words;
+    *completion = (struct completion){{&completion_kind, NULL, 0, 0}, future, fn, arg};
+    struct ci_task *task;
+    return ci_go_future(scope, NULL, &completion->future, &task);
+}
