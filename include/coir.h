@@ -3,16 +3,23 @@
 #define COIR_H
 
 #include <coir/base.h>
+#include <coir/channel.h>
 #include <coir/deadline.h>
 #include <coir/descriptor.h>
+#include <coir/event.h>
 #include <coir/fiber.h>
 #include <coir/future.h>
 #include <coir/generator.h>
+#include <coir/latest.h>
 #include <coir/loop.h>
+#include <coir/mutex.h>
 #include <coir/offload.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>
+#include <coir/select.h>
+#include <coir/semaphore.h>
 #include <coir/stream.h>
 #include <coir/tcp.h>
+#include <coir/topic.h>
 
 #endif

@@ -197,6 +197,12 @@ COIR_SUSPENDS void coir_set_close(coir_set *set);
 COIR_API coir_future *coir_set_next_op(coir_set *set, coir_branch **ret_branch);
 COIR_API size_t coir_set_live(const coir_set *set);
 
+/* The future of any wait on a lock, a channel, an event and the like. */
+typedef struct coir_wait_op {
+    coir_future future;
+    uint64_t opaque[8];
+} coir_wait_op;
+
 /* ---- the futures of the calls in coir/fiber.h and coir/scope.h ---- */
 
 typedef struct coir_sleep_op {

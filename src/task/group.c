@@ -4,7 +4,8 @@
  *    it is for, and nothing else is polled.
  * 2. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is to be begun.
  * 3. `winner` of a coir_any goes from NOBODY to an index, once; any thread may do that, before it hands something over to a member.
- *    From then on the members that take something are refused.
+ *    From then on the members that take something are refused. Two coir_anys that are to be decided together: the one that is being polled
+ *    is UNDECIDED, under a lock of which there is one, until the other has been decided; others wait for that.
  * 4. A group that closes begins no more members and cancels those that run; one that had completed keeps its result.
  *
  *    IDLE -- begin --> RUNNING -- its future completes --> DONE
@@ -13,11 +14,12 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "sys/lock.h"
 #include "task/task.h"
 
 enum { IDLE, RUNNING, DONE, WITHDRAWN }; /* end.state */
 enum mode { JOIN, TRY_JOIN, ANY, SET };
-enum { NOBODY = -1, NOBODY_EVER = -2 };
+enum { NOBODY = -1, NOBODY_EVER = -2, UNDECIDED = -3 };
 
 struct branch {
     coir_future *future;
@@ -99,17 +101,56 @@ static void close_group(struct group *group, int reason)
 
 static bool win(struct group *group, int32_t index)
 {
-    int32_t nobody = NOBODY;
-    return ci_compare_exchange(&group->winner, &nobody, index);
+    int32_t seen = NOBODY;
+    for (unsigned round = 0; !ci_compare_exchange(&group->winner, &seen, index); round++) {
+        if (seen != UNDECIDED)
+            return false;
+        seen = NOBODY;
+        ci_pause(round);
+    }
+    return true;
+}
+
+/* The coir_any that a suspended leaf decides, or NULL. */
+static struct group *any_of(struct ci_strand *strand, const coir_future *leaf, int32_t *ret_index)
+{
+    if (!ci_strand_is_branch(strand))
+        return NULL;
+    struct branch *branch = ci_container_of(strand, struct branch, strand);
+    if (leaf->caller != &branch->end || branch->link.next)
+        return NULL;
+    struct group *group = branch->group;
+    *ret_index = (int32_t)(branch - group->branches);
+    return group->mode == ANY ? group : NULL;
 }
 
 bool ci_branch_claim(struct ci_strand *strand, const coir_future *leaf)
 {
-    struct branch *branch = ci_container_of(strand, struct branch, strand);
-    if (leaf->caller != &branch->end || branch->group == NULL)
-        return true;
-    struct group *group = branch->group;
-    return group->mode != ANY || win(group, (int32_t)(branch - group->branches));
+    int32_t index = 0;
+    struct group *group = any_of(strand, leaf, &index);
+    return !group || win(group, index);
+}
+
+static struct ci_lock pair_lock;
+
+enum ci_pair ci_claim_pair(struct ci_strand *self, const coir_future *self_leaf, struct ci_strand *peer, const coir_future *peer_leaf)
+{
+    int32_t self_index = 0, peer_index = 0;
+    struct group *own = any_of(self, self_leaf, &self_index), *other = any_of(peer, peer_leaf, &peer_index);
+    if (!own)
+        return !other || win(other, peer_index) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
+    if (own == other)
+        return CI_PAIR_SAME;
+    if (!other)
+        return win(own, self_index) ? CI_PAIR_CLAIMED : CI_PAIR_SELF_LOST;
+    enum ci_pair pair = CI_PAIR_SELF_LOST;
+    ci_lock_take(&pair_lock);
+    if (win(own, UNDECIDED)) {
+        pair = win(other, peer_index) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
+        ci_store(&own->winner, pair == CI_PAIR_CLAIMED ? self_index : NOBODY);
+    }
+    ci_lock_give(&pair_lock);
+    return pair;
 }
 
 static void member_ended(struct group *group, struct branch *branch)

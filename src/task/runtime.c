@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "sys/cpu.h"
+#include "sys/lock.h"
 #include "sys/signal.h"
 #include "task/task.h"
 
@@ -82,9 +83,22 @@ static int override_from_environment(coir_config *config)
 
 /* ---- making and freeing ---- */
 
+void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
+{
+    coir_runtime *runtime = worker->runtime;
+    bool visits = !ci_worker_current || ci_worker_current->runtime != runtime;
+    if (visits)
+        ci_fetch_add(&runtime->visitors, 1);
+    ci_loop_send(&worker->loop, message);
+    if (visits)
+        ci_fetch_sub(&runtime->visitors, 1);
+}
+
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
+    for (unsigned round = 0; ci_load(&runtime->visitors); round++)
+        ci_pause(round);
     ci_offload_done(runtime);
     bool delivered = true;
     while (delivered) {

@@ -262,6 +262,7 @@ struct coir_runtime {
     bool simulated;
 
     struct ci_offload offload;
+    int32_t visitors; /* threads that are sending and are not of this runtime */
 
     pthread_mutex_t shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;    /* tasks that any worker may take, oldest first */
@@ -283,6 +284,9 @@ void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
 
 /* Called as root scopes get their first task and lose their last. */
 void ci_runtime_root_live(coir_runtime *runtime, bool live);
+
+/* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of it waits for the message. */
+void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
 
 /* Takes a task that any worker may run, if there is one. */
 bool ci_runtime_take_shared(struct ci_worker *worker);

@@ -43,4 +43,8 @@ static inline bool ci_claim(struct ci_strand *strand, const coir_future *leaf)
     return ci_likely(!ci_strand_is_branch(strand)) || ci_branch_claim(strand, leaf);
 }
 
+/* For a hand-over between two members of which neither may be decided without the other: `self` is being polled, `peer` is suspended. */
+enum ci_pair { CI_PAIR_CLAIMED, CI_PAIR_SELF_LOST, CI_PAIR_PEER_LOST, CI_PAIR_SAME };
+enum ci_pair ci_claim_pair(struct ci_strand *self, const coir_future *self_leaf, struct ci_strand *peer, const coir_future *peer_leaf);
+
 #endif

@@ -1,0 +1,83 @@
+/* Channels: queues of items of one size, between tasks. Many may send and many receive, from any worker; plain threads use the forms that
+ * never suspend. Items are copied in and out. */
+#ifndef COIR_CHANNEL_H
+#define COIR_CHANNEL_H
+
+#include <coir/select.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct coir_channel coir_channel;
+
+/* What a send does when the channel is full. */
+enum coir_overflow {
+    COIR_OVERFLOW_WAIT,        /* waits for room */
+    COIR_OVERFLOW_DROP_OLDEST, /* the oldest item goes */
+    COIR_OVERFLOW_DROP_NEWEST, /* the new item is not queued */
+    COIR_OVERFLOW_CLOSE        /* the channel is closed: its receivers get what is in it, then -EPIPE */
+};
+
+/* Capacity of a channel that grows as it must. */
+#define COIR_UNBOUNDED SIZE_MAX
+
+typedef struct coir_channel_options {
+    size_t size;                 /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
+    size_t item_size;            /* bytes of an item */
+    size_t capacity;             /* items; 0: a send waits until somebody receives; or COIR_UNBOUNDED */
+    enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] */
+    void (*release)(void *item); /* [none] called for items that nobody will receive; must not suspend */
+} coir_channel_options;
+
+#define COIR_CHANNEL_OPTIONS                                      \
+    {                                                             \
+        sizeof(coir_channel_options), 0, 0, COIR_OVERFLOW_WAIT, 0 \
+    }
+
+/* Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
+ * Errors: -ENOMEM; -EINVAL (an item of no size; capacity 0 with another policy than to wait). */
+COIR_API int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel);
+COIR_API int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel);
+
+/* Nobody may use or wait for the channel any more. Releases what is in it. Takes NULL.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_channel_free(coir_channel *channel);
+
+/* Sends a copy of the item.
+ * Suspends: yes, while there is no room.  Threads: worker.  Errors: -EPIPE it is closed; -ENOMEM it is unbounded and cannot grow.
+ * Cancel safety: an error means that the item was not sent. */
+COIR_SUSPENDS int coir_channel_send(coir_channel *channel, const void *item);
+COIR_API coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel, const void *item);
+COIR_API coir_case coir_case_send(coir_channel *channel, const void *item);
+
+/* Receives the oldest item.
+ * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
+ * Cancel safety: an error means that nothing was taken. */
+COIR_SUSPENDS int coir_channel_recv(coir_channel *channel, void *item);
+COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item);
+COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
+
+/* Receives between 1 and `most` items, as many as there are: the count.
+ * Suspends, Threads, Errors, Cancel safety: those of coir_channel_recv. */
+COIR_SUSPENDS int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most);
+COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, unsigned most);
+
+/* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait; those of send and receive. */
+COIR_API int coir_channel_try_send(coir_channel *channel, const void *item);
+COIR_API int coir_channel_try_recv(coir_channel *channel, void *item);
+
+/* Sends fail from now on; receivers get what is in it first. Closing twice does nothing.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_channel_close(coir_channel *channel);
+
+/* How many items are in it; whether it is closed.
+ * Suspends: no.  Threads: any. */
+COIR_API size_t coir_channel_count(const coir_channel *channel);
+COIR_API int coir_channel_is_closed(const coir_channel *channel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/* A semaphore: a number of units that tasks take and give back. */
+#ifndef COIR_SEMAPHORE_H
+#define COIR_SEMAPHORE_H
+
+#include <coir/future.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the forms that never suspend. */
+typedef struct coir_semaphore {
+    uint64_t opaque[4];
+} coir_semaphore;
+
+#define COIR_SEMAPHORE_INIT(units) \
+    {                              \
+        {                          \
+            0, (units), 0, 0       \
+        }                          \
+    }
+
+/* Takes `amount` units, all at once. First come, first served: a large request is not passed by small ones.
+ * Suspends: yes.  Threads: worker.  Cancel safety: an error means that nothing was taken. */
+COIR_SUSPENDS int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount);
+COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount);
+
+/* Suspends: no.  Threads: any.  Errors: -EAGAIN there are not as many, or others wait. */
+COIR_API int coir_semaphore_try_acquire(coir_semaphore *semaphore, uint64_t amount);
+
+/* Adds units: those that were taken, or new ones.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount);
+
+/* How many units there are now.
+ * Suspends: no.  Threads: any. */
+COIR_API uint64_t coir_semaphore_units(coir_semaphore *semaphore);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

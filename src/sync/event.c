@@ -1,0 +1,92 @@
+/* The event: a flag and who waits for it. */
+#include "coir/event.h"
+
+#include "sync/wait.h"
+
+struct event {
+    struct ci_lock lock;
+    uint32_t set;
+    struct ci_list waiters;
+};
+_Static_assert(sizeof(struct event) <= sizeof(coir_event), "coir_event is too small");
+
+static struct event *event_of(coir_event *event)
+{
+    return (struct event *)(void *)event;
+}
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    struct event *event = wait->object;
+    ci_lock_take(&event->lock);
+    if (ci_unlikely(!event->waiters.next))
+        ci_list_init(&event->waiters);
+    bool complete = event->set;
+    wait->future.result = 0;
+    if (!complete)
+        ci_wait_queue(worker, wait, &event->waiters);
+    ci_lock_give(&event->lock);
+    return complete;
+}
+
+static coir_future *event_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+static const coir_future_kind event_kind = {"an event", event_poll, ci_wait_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, coir_event *event)
+{
+    return ci_wait_init(wait, &event_kind, &event_of(event)->lock, event);
+}
+
+coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event)
+{
+    return &init(ci_wait_of(op), event)->future;
+}
+
+int coir_event_wait(coir_event *event)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event), start);
+}
+
+static coir_future *make_wait(const coir_case *self, void *place)
+{
+    return coir_event_wait_op(place, self->object);
+}
+
+coir_case coir_case_event(coir_event *event)
+{
+    return (coir_case){.make = make_wait, .object = event};
+}
+
+void coir_event_set(coir_event *words)
+{
+    struct event *event = event_of(words);
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(&event->lock);
+    ci_store_relaxed(&event->set, 1);
+    if (event->waiters.next)
+        ci_wait_grant_all(&event->waiters, 0, &granted);
+    ci_lock_give(&event->lock);
+    ci_wait_wake_all(&granted);
+}
+
+void coir_event_reset(coir_event *words)
+{
+    struct event *event = event_of(words);
+    ci_lock_take(&event->lock);
+    ci_store_relaxed(&event->set, 0);
+    ci_lock_give(&event->lock);
+}
+
+int coir_event_is_set(const coir_event *event)
+{
+    return (int)ci_load_acquire(&((const struct event *)(const void *)event)->set);
+}

@@ -1,0 +1,126 @@
+/* The latest value of something, its version, and who waits for another. */
+#include "coir/latest.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sync/channel.h"
+
+struct coir_latest {
+    struct ci_lock lock;
+    bool closed;
+    uint64_t version;
+    size_t size;
+    struct ci_list waiters;
+    coir_allocator allocator;
+    char value[];
+};
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    coir_latest *latest = wait->object;
+    ci_lock_take(&latest->lock);
+    bool complete = latest->version != wait->amount || latest->closed;
+    wait->future.result = latest->version != wait->amount ? 0 : -EPIPE;
+    if (!complete)
+        ci_wait_queue(worker, wait, &latest->waiters);
+    ci_lock_give(&latest->lock);
+    return complete;
+}
+
+static coir_future *latest_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+static const coir_future_kind latest_kind = {"another value", latest_poll, ci_wait_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, coir_latest *latest, uint64_t version)
+{
+    wait->amount = version;
+    return ci_wait_init(wait, &latest_kind, &latest->lock, latest);
+}
+
+coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest, uint64_t version)
+{
+    return &init(ci_wait_of(op), latest, version)->future;
+}
+
+int coir_latest_wait(coir_latest *latest, uint64_t version)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), latest, version), start);
+}
+
+static coir_future *make_wait(const coir_case *self, void *place)
+{
+    return coir_latest_wait_op(place, self->object, (uint64_t)self->number);
+}
+
+coir_case coir_case_latest(coir_latest *latest, uint64_t version)
+{
+    return (coir_case){.make = make_wait, .object = latest, .number = (int64_t)version};
+}
+
+/* ---- values ---- */
+
+/* A waiter's version is never a later one than this one, so every set is news for all of them. */
+void coir_latest_set(coir_latest *latest, const void *value)
+{
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(&latest->lock);
+    memcpy(latest->value, value, latest->size);
+    latest->version++;
+    ci_wait_grant_all(&latest->waiters, 0, &granted);
+    ci_lock_give(&latest->lock);
+    ci_wait_wake_all(&granted);
+}
+
+uint64_t coir_latest_get(coir_latest *latest, void *value)
+{
+    ci_lock_take(&latest->lock);
+    memcpy(value, latest->value, latest->size);
+    uint64_t version = latest->version;
+    ci_lock_give(&latest->lock);
+    return version;
+}
+
+void coir_latest_close(coir_latest *latest)
+{
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(&latest->lock);
+    latest->closed = true;
+    ci_wait_grant_all(&latest->waiters, -EPIPE, &granted);
+    ci_lock_give(&latest->lock);
+    ci_wait_wake_all(&granted);
+}
+
+int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest)
+{
+    const coir_allocator *allocator = ci_allocator_here();
+    coir_latest *latest = ci_alloc_zero(allocator, sizeof *latest + size);
+    if (!latest)
+        return -ENOMEM;
+    latest->allocator = *allocator;
+    latest->size = size;
+    latest->version = 1;
+    ci_list_init(&latest->waiters);
+    memcpy(latest->value, value, size);
+    *ret_latest = latest;
+    return 0;
+}
+
+void coir_latest_free(coir_latest *latest)
+{
+    if (!latest)
+        return;
+    ci_check(ci_list_empty(&latest->waiters));
+    coir_allocator allocator = latest->allocator;
+    ci_free(&allocator, latest, sizeof *latest + latest->size);
+}

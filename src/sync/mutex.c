@@ -1,0 +1,259 @@
+/* The mutex.
+ *
+ * 1. `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it back. Under the lock it is CONTENDED
+ *    while somebody has the mutex and somebody is queued.
+ * 2. A mutex that is given back is free at once, and one waiter is woken to try again; who runs may be quicker. So as long as somebody is
+ *    queued, the mutex is CONTENDED or a waiter is on its way to it.
+ * 3. A waiter that lost once, and every waiter of a fair mutex, is handed the mutex instead.
+ */
+#include "coir/mutex.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "sync/wait.h"
+
+enum { FREE, HELD, CONTENDED };
+
+struct mutex {
+    uint32_t state;
+    struct ci_lock lock;
+    struct ci_list waiters; /* zero while it was never used */
+    bool fair;
+};
+_Static_assert(sizeof(struct mutex) <= sizeof(coir_mutex), "coir_mutex is too small");
+_Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24, "see COIR_FAIR_MUTEX_INIT");
+
+static struct mutex *mutex_of(coir_mutex *mutex)
+{
+    return (struct mutex *)(void *)mutex;
+}
+
+static bool take_if_free(struct mutex *mutex, uint32_t as)
+{
+    uint32_t state = FREE;
+    return ci_compare_exchange(&mutex->state, &state, as);
+}
+
+/* ---- giving back ---- */
+
+/* With the lock held: who goes next, to be woken; the mutex is free, or handed over. */
+static struct ci_wait *pass_on(struct mutex *mutex)
+{
+    for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters));) {
+        bool hand_over = mutex->fair || wait->lost_once;
+        if (!hand_over) {
+            ci_wait_take_off(wait, CI_WAIT_RETRYING);
+            ci_store(&mutex->state, FREE);
+            return wait;
+        }
+        bool won = ci_claim(wait->strand, &wait->future);
+        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+        if (won) {
+            wait->future.result = 0;
+            ci_store(&mutex->state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED);
+            return wait;
+        }
+    }
+    ci_store(&mutex->state, FREE);
+    return NULL;
+}
+
+static CI_NOINLINE void unlock_contended(struct mutex *mutex)
+{
+    ci_lock_take(&mutex->lock);
+    ci_check(ci_load_relaxed(&mutex->state) == CONTENDED); /* else it is given back by somebody who does not have it */
+    struct ci_wait *next = pass_on(mutex);
+    ci_lock_give(&mutex->lock);
+    if (next)
+        ci_wait_wake(next);
+}
+
+void coir_mutex_unlock(coir_mutex *words)
+{
+    struct mutex *mutex = mutex_of(words);
+    uint32_t state = HELD;
+    if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
+        unlock_contended(mutex);
+}
+
+/* ---- taking ---- */
+
+int coir_mutex_try_lock(coir_mutex *mutex)
+{
+    return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
+}
+
+/* With the lock held: takes the mutex, unless somebody has it; then that one will find it contended. */
+static bool take_or_contend(struct mutex *mutex)
+{
+    for (;;) {
+        if (take_if_free(mutex, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED))
+            return true;
+        uint32_t state = HELD;
+        if (ci_compare_exchange(&mutex->state, &state, CONTENDED) || state == CONTENDED)
+            return false;
+    }
+}
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    struct mutex *mutex = wait->object;
+    bool retrying = wait->state == CI_WAIT_RETRYING, complete = true;
+    struct ci_wait *next = NULL;
+    ci_lock_take(&mutex->lock);
+    if (ci_unlikely(!mutex->waiters.next))
+        ci_list_init(&mutex->waiters);
+    if (take_or_contend(mutex)) {
+        bool won = ci_claim(worker->strand, &wait->future);
+        wait->future.result = won ? 0 : -ECANCELED;
+        if (!won) /* its coir_any was decided otherwise: what it was woken for is the next one's */
+            next = pass_on(mutex);
+    } else if (retrying && worker->strand->interrupt && !wait->stubborn) {
+        wait->future.result = worker->strand->interrupt;
+        if (ci_list_empty(&mutex->waiters)) { /* nobody is left to be contended with */
+            uint32_t state = CONTENDED;
+            ci_compare_exchange(&mutex->state, &state, HELD);
+        }
+    } else {
+        ci_wait_queue(worker, wait, &mutex->waiters);
+        if (retrying) { /* before all others */
+            wait->lost_once = true;
+            ci_list_unlink(&wait->link);
+            ci_list_insert_before(mutex->waiters.next, &wait->link);
+        }
+        complete = false;
+    }
+    ci_lock_give(&mutex->lock);
+    if (next)
+        ci_wait_wake(next);
+    return complete;
+}
+
+static coir_future *mutex_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+static const coir_future_kind mutex_kind = {"a mutex", mutex_poll, ci_wait_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, struct mutex *mutex)
+{
+    return ci_wait_init(wait, &mutex_kind, &mutex->lock, mutex);
+}
+
+coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex)
+{
+    return &init(ci_wait_of(op), mutex_of(mutex))->future;
+}
+
+int coir_mutex_lock(coir_mutex *words)
+{
+    int rc = 0;
+    struct mutex *mutex = mutex_of(words);
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_likely(take_if_free(mutex, HELD))) {
+        ci_spend(worker);
+        return 0;
+    }
+    return ci_wait_here(worker, init(CI_FIBER_OP(fiber, struct ci_wait), mutex), start);
+}
+
+/* ---- conditions ---- */
+
+struct condition {
+    struct ci_lock lock;
+    struct ci_list waiters;
+};
+_Static_assert(sizeof(struct condition) <= sizeof(coir_condition), "coir_condition is too small");
+
+struct condition_op {
+    coir_future future;
+    struct ci_wait wait; /* for the signal, then for the mutex */
+    struct condition *condition;
+    coir_mutex *mutex;
+    int32_t result;
+};
+_Static_assert(sizeof(struct condition_op) <= sizeof(coir_condition_op), "coir_condition_op is too small");
+
+static bool start_signal_wait(struct ci_worker *worker, struct ci_wait *wait)
+{
+    struct condition_op *op = ci_container_of(wait, struct condition_op, wait);
+    struct condition *condition = op->condition;
+    ci_lock_take(&condition->lock);
+    if (!condition->waiters.next)
+        ci_list_init(&condition->waiters);
+    ci_wait_queue(worker, wait, &condition->waiters);
+    ci_lock_give(&condition->lock);
+    coir_mutex_unlock(op->mutex);
+    return false;
+}
+
+static coir_future *signal_poll(coir_future *future)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    start_signal_wait(ci_worker_current, wait);
+    return NULL;
+}
+
+static const coir_future_kind signal_kind = {"a condition", signal_poll, ci_wait_cancel};
+
+static coir_future *condition_poll(coir_future *future)
+{
+    struct condition_op *self = ci_container_of(future, struct condition_op, future);
+    COIR_BEGIN(future);
+    if (ci_worker_current->strand->interrupt)
+        COIR_RETURN(future, ci_worker_current->strand->interrupt);
+    ci_wait_init(&self->wait, &signal_kind, &self->condition->lock, self->condition);
+    COIR_AWAIT(future, &self->wait.future);
+    self->result = self->wait.future.result;
+    init(&self->wait, mutex_of(self->mutex))->stubborn = true;
+    COIR_AWAIT(future, &self->wait.future);
+    COIR_RETURN(future, self->result);
+}
+
+static const coir_future_kind condition_kind = {"a condition", condition_poll, NULL};
+
+coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition, coir_mutex *mutex)
+{
+    struct condition_op *op = (struct condition_op *)(void *)words;
+    op->condition = (struct condition *)(void *)condition;
+    op->mutex = mutex;
+    return coir_future_init(&op->future, &condition_kind);
+}
+
+int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
+{
+    coir_condition_op op;
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    return ci_await(ci_worker_current, coir_condition_wait_op(&op, condition, mutex));
+}
+
+void coir_condition_signal(coir_condition *words)
+{
+    struct condition *condition = (struct condition *)(void *)words;
+    ci_lock_take(&condition->lock);
+    struct ci_wait *wait = condition->waiters.next ? ci_wait_grant(&condition->waiters) : NULL;
+    if (wait)
+        wait->future.result = 0;
+    ci_lock_give(&condition->lock);
+    if (wait)
+        ci_wait_wake(wait);
+}
+
+void coir_condition_broadcast(coir_condition *words)
+{
+    struct condition *condition = (struct condition *)(void *)words;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(&condition->lock);
+    if (condition->waiters.next)
+        ci_wait_grant_all(&condition->waiters, 0, &granted);
+    ci_lock_give(&condition->lock);
+    ci_wait_wake_all(&granted);
+}

@@ -1,0 +1,136 @@
+/* The semaphore: units, and a queue that is served from its front. */
+#include "coir/semaphore.h"
+
+#include <errno.h>
+
+#include "sync/wait.h"
+
+struct semaphore {
+    struct ci_lock lock;
+    uint64_t units;
+    struct ci_list waiters;
+};
+_Static_assert(sizeof(struct semaphore) <= sizeof(coir_semaphore), "coir_semaphore is too small");
+_Static_assert(offsetof(struct semaphore, units) == 8, "see COIR_SEMAPHORE_INIT");
+
+static struct semaphore *semaphore_of(coir_semaphore *semaphore)
+{
+    return (struct semaphore *)(void *)semaphore;
+}
+
+static void lock(struct semaphore *semaphore)
+{
+    ci_lock_take(&semaphore->lock);
+    if (ci_unlikely(!semaphore->waiters.next))
+        ci_list_init(&semaphore->waiters);
+}
+
+static bool has(const struct semaphore *semaphore, uint64_t amount)
+{
+    return ci_list_empty(&semaphore->waiters) && semaphore->units >= amount;
+}
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    struct semaphore *semaphore = wait->object;
+    bool complete = true;
+    lock(semaphore);
+    if (!has(semaphore, wait->amount)) {
+        ci_wait_queue(worker, wait, &semaphore->waiters);
+        complete = false;
+    } else if (ci_claim(worker->strand, &wait->future)) {
+        semaphore->units -= wait->amount;
+        wait->future.result = 0;
+    } else {
+        wait->future.result = -ECANCELED;
+    }
+    ci_lock_give(&semaphore->lock);
+    return complete;
+}
+
+/* With the lock held. */
+static void serve(struct semaphore *semaphore, struct ci_list *granted)
+{
+    for (struct ci_wait *wait; (wait = ci_wait_first(&semaphore->waiters)) && semaphore->units >= wait->amount;) {
+        bool won = ci_claim(wait->strand, &wait->future);
+        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+        if (!won)
+            continue;
+        semaphore->units -= wait->amount;
+        wait->future.result = 0;
+        ci_list_push(granted, &wait->link);
+    }
+}
+
+static void add_and_serve(struct semaphore *semaphore, uint64_t amount)
+{
+    struct ci_list granted;
+    ci_list_init(&granted);
+    lock(semaphore);
+    semaphore->units += amount;
+    serve(semaphore, &granted);
+    ci_lock_give(&semaphore->lock);
+    ci_wait_wake_all(&granted);
+}
+
+static coir_future *semaphore_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+/* A large request that gives up may have been what small ones waited behind. */
+static int semaphore_cancel(coir_future *future, int reason)
+{
+    struct semaphore *semaphore = ci_container_of(future, struct ci_wait, future)->object;
+    if (!ci_wait_cancel(future, reason))
+        return false;
+    add_and_serve(semaphore, 0);
+    return true;
+}
+
+static const coir_future_kind semaphore_kind = {"a semaphore", semaphore_poll, semaphore_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, coir_semaphore *semaphore, uint64_t amount)
+{
+    wait->amount = amount;
+    return ci_wait_init(wait, &semaphore_kind, &semaphore_of(semaphore)->lock, semaphore);
+}
+
+coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount)
+{
+    return &init(ci_wait_of(op), semaphore, amount)->future;
+}
+
+int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
+}
+
+int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
+{
+    struct semaphore *semaphore = semaphore_of(words);
+    lock(semaphore);
+    bool taken = has(semaphore, amount);
+    if (taken)
+        semaphore->units -= amount;
+    ci_lock_give(&semaphore->lock);
+    return taken ? 0 : -EAGAIN;
+}
+
+void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
+{
+    add_and_serve(semaphore_of(semaphore), amount);
+}
+
+uint64_t coir_semaphore_units(coir_semaphore *words)
+{
+    struct semaphore *semaphore = semaphore_of(words);
+    lock(semaphore);
+    uint64_t units = semaphore->units;
+    ci_lock_give(&semaphore->lock);
+    return units;
+}

@@ -1,0 +1,161 @@
+/* The shared mutex: a count of readers, or one writer, and a queue that is served from its front. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "coir/mutex.h"
+#include "sync/wait.h"
+
+enum { WRITER = -1 };
+
+struct shared_mutex {
+    struct ci_lock lock;
+    int32_t holders; /* readers, or WRITER */
+    struct ci_list waiters;
+};
+_Static_assert(sizeof(struct shared_mutex) <= sizeof(coir_shared_mutex), "coir_shared_mutex is too small");
+
+static struct shared_mutex *shared_of(coir_shared_mutex *mutex)
+{
+    return (struct shared_mutex *)(void *)mutex;
+}
+
+static void lock(struct shared_mutex *mutex)
+{
+    ci_lock_take(&mutex->lock);
+    if (ci_unlikely(!mutex->waiters.next))
+        ci_list_init(&mutex->waiters);
+}
+
+static bool would_fit(const struct shared_mutex *mutex, bool writer)
+{
+    return writer ? mutex->holders == 0 : mutex->holders >= 0;
+}
+
+static void hold(struct shared_mutex *mutex, bool writer)
+{
+    mutex->holders = writer ? WRITER : mutex->holders + 1;
+}
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    struct shared_mutex *mutex = wait->object;
+    bool writer = wait->amount, complete = true;
+    lock(mutex);
+    if (!ci_list_empty(&mutex->waiters) || !would_fit(mutex, writer)) {
+        ci_wait_queue(worker, wait, &mutex->waiters);
+        complete = false;
+    } else if (ci_claim(worker->strand, &wait->future)) {
+        hold(mutex, writer);
+        wait->future.result = 0;
+    } else {
+        wait->future.result = -ECANCELED;
+    }
+    ci_lock_give(&mutex->lock);
+    return complete;
+}
+
+/* With the lock held: those at the front that fit. */
+static void serve(struct shared_mutex *mutex, struct ci_list *granted)
+{
+    for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters)) && would_fit(mutex, wait->amount);) {
+        bool won = ci_claim(wait->strand, &wait->future);
+        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+        if (!won)
+            continue;
+        hold(mutex, wait->amount);
+        wait->future.result = 0;
+        ci_list_push(granted, &wait->link);
+    }
+}
+
+static coir_future *shared_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+/* A writer that gives up may have been what later readers waited behind. */
+static int shared_cancel(coir_future *future, int reason)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    struct shared_mutex *mutex = wait->object;
+    if (!ci_wait_cancel(future, reason))
+        return false;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    lock(mutex);
+    serve(mutex, &granted);
+    ci_lock_give(&mutex->lock);
+    ci_wait_wake_all(&granted);
+    return true;
+}
+
+static const coir_future_kind shared_kind = {"a shared mutex", shared_poll, shared_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, coir_shared_mutex *mutex, bool writer)
+{
+    wait->amount = writer;
+    return ci_wait_init(wait, &shared_kind, &shared_of(mutex)->lock, mutex);
+}
+
+coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex)
+{
+    return &init(ci_wait_of(op), mutex, true)->future;
+}
+
+coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex)
+{
+    return &init(ci_wait_of(op), mutex, false)->future;
+}
+
+static int take(coir_shared_mutex *mutex, bool writer)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
+}
+
+int coir_shared_mutex_lock(coir_shared_mutex *mutex)
+{
+    return take(mutex, true);
+}
+
+int coir_shared_mutex_share(coir_shared_mutex *mutex)
+{
+    return take(mutex, false);
+}
+
+static int try_take(coir_shared_mutex *words, bool writer)
+{
+    struct shared_mutex *mutex = shared_of(words);
+    lock(mutex);
+    bool fits = ci_list_empty(&mutex->waiters) && would_fit(mutex, writer);
+    if (fits)
+        hold(mutex, writer);
+    ci_lock_give(&mutex->lock);
+    return fits ? 0 : -EAGAIN;
+}
+
+int coir_shared_mutex_try_lock(coir_shared_mutex *mutex)
+{
+    return try_take(mutex, true);
+}
+
+int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
+{
+    return try_take(mutex, false);
+}
+
+void coir_shared_mutex_unlock(coir_shared_mutex *words)
+{
+    struct shared_mutex *mutex = shared_of(words);
+    struct ci_list granted;
+    ci_list_init(&granted);
+    lock(mutex);
+    ci_check(mutex->holders != 0);
+    mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
+    serve(mutex, &granted);
+    ci_lock_give(&mutex->lock);
+    ci_wait_wake_all(&granted);
+}

@@ -1,0 +1,191 @@
+/* Topics: a list of channels that share one lock.
+ *
+ * 1. An item is published to all subscribers under the lock, or to none yet: when one that is waited for has no room, the publisher is
+ *    queued, and everybody behind it.
+ */
+#include <errno.h>
+
+#include "base/check.h"
+#include "sync/channel.h"
+
+struct coir_topic {
+    struct ci_lock lock;
+    size_t item_size, subscribers;
+    struct ci_list members, publishers;
+    void (*retain)(void *item);
+    void (*release)(void *item);
+    coir_allocator allocator;
+};
+
+static coir_channel *member_of(struct ci_list *node)
+{
+    return ci_container_of(node, coir_channel, member);
+}
+
+static bool all_have_room(struct coir_topic *topic)
+{
+    ci_list_for_each (node, &topic->members)
+        if (!ci_channel_has_room(member_of(node)))
+            return false;
+    return true;
+}
+
+static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted)
+{
+    int count = 0;
+    ci_list_for_each (node, &topic->members) {
+        if (topic->retain)
+            topic->retain(item);
+        if (ci_channel_push(member_of(node), item, granted) > 0)
+            count++;
+        else if (topic->release)
+            topic->release(item);
+    }
+    return count;
+}
+
+void ci_topic_room(struct coir_topic *topic, struct ci_list *granted)
+{
+    while (!ci_list_empty(&topic->publishers) && all_have_room(topic)) {
+        struct ci_wait *publisher = ci_wait_grant(&topic->publishers);
+        if (!publisher)
+            return;
+        publisher->future.result = deliver(topic, publisher->item, granted);
+        ci_list_push(granted, &publisher->link);
+    }
+}
+
+void ci_topic_leave(coir_channel *channel, struct ci_list *granted)
+{
+    struct coir_topic *topic = channel->topic;
+    ci_list_remove(&channel->member);
+    topic->subscribers--;
+    ci_topic_room(topic, granted);
+}
+
+/* ---- publishing ---- */
+
+static bool start(struct ci_worker *worker, struct ci_wait *wait)
+{
+    coir_topic *topic = wait->object;
+    struct ci_list granted;
+    bool complete = true;
+    ci_list_init(&granted);
+    ci_lock_take(&topic->lock);
+    if (!ci_list_empty(&topic->publishers) || !all_have_room(topic)) {
+        ci_wait_queue(worker, wait, &topic->publishers);
+        complete = false;
+    } else if (ci_claim(worker->strand, &wait->future)) {
+        wait->future.result = deliver(topic, wait->item, &granted);
+    } else {
+        wait->future.result = -ECANCELED;
+    }
+    ci_lock_give(&topic->lock);
+    ci_wait_wake_all(&granted);
+    return complete;
+}
+
+static coir_future *publish_poll(coir_future *future)
+{
+    return ci_wait_poll(future, start);
+}
+
+static const coir_future_kind publish_kind = {"room at the subscribers of a topic", publish_poll, ci_wait_cancel};
+
+static struct ci_wait *init(struct ci_wait *wait, coir_topic *topic, const void *item)
+{
+    wait->item = (void *)(uintptr_t)item;
+    return ci_wait_init(wait, &publish_kind, &topic->lock, topic);
+}
+
+coir_future *coir_publish_op(coir_wait_op *op, coir_topic *topic, const void *item)
+{
+    return &init(ci_wait_of(op), topic, item)->future;
+}
+
+int coir_publish(coir_topic *topic, const void *item)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
+}
+
+int coir_try_publish(coir_topic *topic, const void *item)
+{
+    struct ci_list granted;
+    int result = -EAGAIN;
+    ci_list_init(&granted);
+    ci_lock_take(&topic->lock);
+    if (ci_list_empty(&topic->publishers) && all_have_room(topic))
+        result = deliver(topic, (void *)(uintptr_t)item, &granted);
+    ci_lock_give(&topic->lock);
+    ci_wait_wake_all(&granted);
+    return result;
+}
+
+/* ---- making, subscribing ---- */
+
+int coir_topic_new_with(const coir_topic_options *options, coir_topic **ret_topic)
+{
+    if (options->size != sizeof *options || !options->item_size)
+        return -EINVAL;
+    const coir_allocator *allocator = ci_allocator_here();
+    coir_topic *topic = ci_alloc_zero(allocator, sizeof *topic);
+    if (!topic)
+        return -ENOMEM;
+    topic->allocator = *allocator;
+    topic->item_size = options->item_size;
+    topic->retain = options->retain;
+    topic->release = options->release;
+    ci_list_init(&topic->members);
+    ci_list_init(&topic->publishers);
+    *ret_topic = topic;
+    return 0;
+}
+
+int coir_topic_new(size_t item_size, coir_topic **ret_topic)
+{
+    coir_topic_options options = COIR_TOPIC_OPTIONS;
+    options.item_size = item_size;
+    return coir_topic_new_with(&options, ret_topic);
+}
+
+void coir_topic_free(coir_topic *topic)
+{
+    if (!topic)
+        return;
+    ci_check(ci_list_empty(&topic->members) && ci_list_empty(&topic->publishers));
+    coir_allocator allocator = topic->allocator;
+    ci_free(&allocator, topic, sizeof *topic);
+}
+
+int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow, coir_channel **ret_channel)
+{
+    coir_channel_options options = COIR_CHANNEL_OPTIONS;
+    options.item_size = topic->item_size;
+    options.capacity = capacity;
+    options.overflow = overflow;
+    options.release = topic->release;
+    coir_channel *channel;
+    int rc = capacity ? coir_channel_new_with(&options, &channel) : -EINVAL;
+    if (rc < 0)
+        return rc;
+    channel->lock = &topic->lock;
+    channel->topic = topic;
+    ci_lock_take(&topic->lock);
+    ci_list_push(&topic->members, &channel->member);
+    topic->subscribers++;
+    ci_lock_give(&topic->lock);
+    *ret_channel = channel;
+    return 0;
+}
+
+size_t coir_topic_subscribers(coir_topic *topic)
+{
+    ci_lock_take(&topic->lock);
+    size_t count = topic->subscribers;
+    ci_lock_give(&topic->lock);
+    return count;
+}

@@ -1,0 +1,56 @@
+#include "sync/wait.h"
+
+int ci_wait_cancel(coir_future *future, int reason)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    if (wait->stubborn)
+        return false;
+    ci_lock_take(wait->lock);
+    bool withdrawn = wait->state == CI_WAIT_QUEUED || wait->state == CI_WAIT_LOST;
+    if (wait->state == CI_WAIT_QUEUED)
+        ci_wait_take_off(wait, CI_WAIT_LOST);
+    ci_lock_give(wait->lock);
+    if (withdrawn)
+        future->result = reason;
+    return withdrawn;
+}
+
+void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted)
+{
+    for (struct ci_wait *wait; (wait = ci_wait_grant(queue));) {
+        wait->future.result = result;
+        ci_list_push(granted, &wait->link);
+    }
+}
+
+static void wake_here(struct ci_worker *worker, struct ci_wait *wait)
+{
+    if (wait->state == CI_WAIT_RETRYING)
+        ci_ready(worker, wait->strand); /* its innermost future is the leaf still: it is polled again */
+    else
+        ci_wake(worker, wait->strand, &wait->future);
+}
+
+static void wake_came(struct ci_message *message)
+{
+    wake_here(ci_worker_current, ci_container_of(message, struct ci_wait, message));
+}
+
+void ci_wait_wake(struct ci_wait *wait)
+{
+    struct ci_worker *worker = wait->strand->task->worker;
+    if (ci_likely(worker == ci_worker_current)) {
+        wake_here(worker, wait);
+        return;
+    }
+    wait->message.deliver = wake_came;
+    ci_runtime_send(worker, &wait->message);
+}
+
+void ci_wait_wake_all(struct ci_list *granted)
+{
+    for (struct ci_list *node; (node = granted->next) != granted;) {
+        ci_list_unlink(node);
+        ci_wait_wake(ci_container_of(node, struct ci_wait, link));
+    }
+}

@@ -1,0 +1,132 @@
+/* What everything in this layer waits with: one record, in the queue of one object, under that object's lock.
+ *
+ * 1. A waiter is QUEUED until whoever has something for it takes it off the queue, under the lock. GRANTED: it has got what it waited for,
+ *    and is woken after the lock has been given back. RETRYING: it is woken to try again. LOST: it is a member of a coir_any that was
+ *    decided otherwise; nobody will wake it, it is about to be withdrawn.
+ * 2. Only its own worker withdraws a waiter, and only while it is QUEUED or LOST.
+ * 3. After it was woken a waiter is not touched: it may be gone. The object may be gone too, so its lock is given back before.
+ * 4. A waiter of another worker is woken by a message that lies where its link lay.
+ *
+ *    (poll) -- cannot have it yet --> QUEUED -- taken off --> GRANTED -- woken --> (complete)
+ *                                       |  `--> RETRYING -- woken --> (poll)
+ *                                       `-- cancel --> (withdrawn)
+ */
+#ifndef CI_SYNC_WAIT_H
+#define CI_SYNC_WAIT_H
+
+#include "coir/future.h"
+#include "sys/lock.h"
+#include "task/park.h"
+
+enum ci_wait_state { CI_WAIT_NEW, CI_WAIT_QUEUED, CI_WAIT_GRANTED, CI_WAIT_RETRYING, CI_WAIT_LOST };
+
+struct ci_wait {
+    coir_future future;
+    struct ci_strand *strand;
+    union {
+        struct ci_list link;
+        struct ci_message message;
+    };
+    struct ci_lock *lock;
+    void *object;
+    union {
+        void *item;
+        uint64_t amount;
+    };
+    uint32_t most; /* items, of a batch */
+    uint8_t state;
+    bool lost_once; /* it was woken to retry, and somebody else was quicker */
+    bool stubborn;  /* it cannot be cancelled */
+};
+CI_FIBER_OP_FITS(struct ci_wait);
+_Static_assert(sizeof(struct ci_wait) <= sizeof(coir_wait_op), "coir_wait_op is too small");
+
+/* Tries to have it at once, or queues. True: complete, with the result set. */
+typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
+
+/* For the kinds. */
+int ci_wait_cancel(coir_future *future, int reason);
+
+/* ---- with the object's lock held ---- */
+
+static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait, struct ci_list *queue)
+{
+    wait->strand = ci_leaf_suspend(worker, &wait->future);
+    wait->state = CI_WAIT_QUEUED;
+    ci_list_push(queue, &wait->link);
+}
+
+static inline struct ci_wait *ci_wait_first(struct ci_list *queue)
+{
+    return ci_list_empty(queue) ? NULL : ci_container_of(queue->next, struct ci_wait, link);
+}
+
+static inline void ci_wait_take_off(struct ci_wait *wait, enum ci_wait_state state)
+{
+    ci_list_unlink(&wait->link);
+    wait->state = (uint8_t)state;
+}
+
+/* Takes off a waiter that can be given something; NULL when there is none. */
+static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
+{
+    for (struct ci_wait *wait; (wait = ci_wait_first(queue));) {
+        bool won = ci_claim(wait->strand, &wait->future);
+        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+        if (won)
+            return wait;
+    }
+    return NULL;
+}
+
+/* Takes off all of them, to be woken with `result`: puts those that can be given something on `granted`. */
+void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted);
+
+/* ---- without it ---- */
+
+/* Wakes a waiter that was granted, with its result set, or one that is to try again. From any thread. */
+void ci_wait_wake(struct ci_wait *wait);
+void ci_wait_wake_all(struct ci_list *granted);
+
+/* ---- the two ways to wait ---- */
+
+/* The poll of a kind. */
+CI_INLINE coir_future *ci_wait_poll(coir_future *future, ci_wait_start *start)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (wait->state == CI_WAIT_NEW && !wait->stubborn && ci_leaf_refused(worker, future))
+        return future->caller;
+    return start(worker, wait) ? ci_leaf_complete(worker, future) : NULL;
+}
+
+/* A straight-line call, in a fiber that has entered: the fast path first, then the same record waits. */
+CI_INLINE int ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, ci_wait_start *start)
+{
+    wait->future.caller = &worker->fiber->back;
+    if (start(worker, wait)) {
+        int result = wait->future.result;
+        ci_spend(worker); /* the record is another call's from here on */
+        return result;
+    }
+    ci_park_here(worker);
+    return wait->future.result;
+}
+
+/* Makes the record of a wait. */
+CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, const coir_future_kind *kind, struct ci_lock *lock, void *object)
+{
+    wait->future = (coir_future){kind, NULL, 0, 0};
+    wait->lock = lock;
+    wait->object = object;
+    wait->state = CI_WAIT_NEW;
+    wait->lost_once = wait->stubborn = false;
+    return wait;
+}
+
+static inline struct ci_wait *ci_wait_of(coir_wait_op *op)
+{
+    return (struct ci_wait *)(void *)op;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* Select is a coir_any whose members lie on the caller's stack. */
+#include "coir/select.h"
+
+#include <errno.h>
+
+#include "task/task.h"
+
+enum { ON_STACK = 8 };
+
+struct place {
+    uint64_t op[CI_FIBER_OP_WORDS];
+};
+
+static int run(coir_case *cases, int count, bool in_order, coir_branch *branches, struct place *places)
+{
+    coir_group group;
+    for (int i = 0; i < count; i++)
+        branches[i].future = cases[i].make(&cases[i], &places[i]);
+    coir_future *any = in_order ? coir_any_in_order_op(&group, branches, count) : coir_any_op(&group, branches, count);
+    int which = ci_await(ci_worker_current, any);
+    if (which >= 0)
+        cases[which].result = branches[which].future->result;
+    return which;
+}
+
+static CI_NOINLINE int run_on_stack(coir_case *cases, int count, bool in_order)
+{
+    struct place places[ON_STACK];
+    coir_branch branches[ON_STACK];
+    return run(cases, count, in_order, branches, places);
+}
+
+static CI_NOINLINE int run_in_memory(coir_case *cases, int count, bool in_order)
+{
+    const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
+    size_t size = (size_t)count * (sizeof(struct place) + sizeof(coir_branch));
+    struct place *places = ci_alloc(allocator, size);
+    if (!places)
+        return -ENOMEM;
+    int which = run(cases, count, in_order, (coir_branch *)(void *)(places + count), places);
+    ci_free(allocator, places, size);
+    return which;
+}
+
+static int start(coir_case *cases, int count, bool in_order)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    if (count <= 0)
+        return -EINVAL;
+    return count <= ON_STACK ? run_on_stack(cases, count, in_order) : run_in_memory(cases, count, in_order);
+}
+
+int coir_select(coir_case *cases, int count)
+{
+    return start(cases, count, false);
+}
+
+int coir_select_in_order(coir_case *cases, int count)
+{
+    return start(cases, count, true);
+}
+
+/* ---- cases of this layer ---- */
+
+static coir_future *make_sleep(const coir_case *self, void *place)
+{
+    return coir_sleep_until_op(place, self->number);
+}
+
+coir_case coir_case_at(coir_time when)
+{
+    return (coir_case){.make = make_sleep, .number = when};
+}
+
+coir_case coir_case_after(coir_time duration)
+{
+    return coir_case_at(coir_in(duration));
+}
+
+static coir_future *make_join(const coir_case *self, void *place)
+{
+    (void)place;
+    return coir_join_op(self->object);
+}
+
+coir_case coir_case_join(coir_handle *handle)
+{
+    return (coir_case){.make = make_join, .object = handle};
+}
