@@ -2,7 +2,7 @@
 #ifndef COIR_DESCRIPTOR_H
 #define COIR_DESCRIPTOR_H
 
-#include <coir/base.h>
+#include <coir/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,6 +13,8 @@ extern "C" {
  * Suspends: yes.  Threads: worker.
  * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event. */
 COIR_SUSPENDS int coir_wait_fd(coir_fd fd, int events);
+COIR_API coir_future *coir_wait_fd_op(coir_io_op *op, coir_fd fd, int events);
+COIR_API coir_case coir_case_fd(coir_fd fd, int events);
 
 /* read(2) and write(2) on a non-blocking descriptor, waiting where they would return -EAGAIN.
  * Suspends: yes.  Threads: worker.  Errors: those of read(2) and write(2). */

@@ -29,11 +29,12 @@ typedef struct coir_config {
     int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
     int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
     unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle */
+    size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
 } coir_config;
 
-#define COIR_CONFIG                                                \
-    {                                                              \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_CONFIG                                                   \
+    {                                                                 \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.

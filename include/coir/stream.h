@@ -5,7 +5,7 @@
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 
-#include <coir/base.h>
+#include <coir/select.h>
 #include <sys/uio.h>
 
 #ifdef __cplusplus
@@ -43,6 +43,30 @@ COIR_API ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len
 /* Waits until one of `events` (enum coir_events) holds, and returns those that do. Moves no data.
  * Suspends: yes.  Threads: owner.  Errors: -EBUSY. */
 COIR_SUSPENDS int coir_stream_wait(coir_stream *stream, int events);
+
+/* The futures of these calls: the same arguments, errors and ownership. */
+typedef struct coir_io_op {
+    coir_future future;
+    uint64_t opaque[9];
+} coir_io_op;
+typedef struct coir_io_all_op {
+    coir_future future;
+    uint64_t opaque[16];
+} coir_io_all_op;
+
+/* Suspends: no (they make futures).  Threads: worker. */
+COIR_API coir_future *coir_read_op(coir_io_op *op, coir_stream *stream, void *buf, size_t len);
+COIR_API coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count);
+COIR_API coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf, size_t len);
+COIR_API coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count);
+COIR_API coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events);
+COIR_API coir_future *coir_read_full_op(coir_io_all_op *op, coir_stream *stream, void *buf, size_t len, size_t *ret_done);
+COIR_API coir_future *coir_write_all_op(coir_io_all_op *op, coir_stream *stream, const void *buf, size_t len);
+COIR_API coir_future *coir_writev_all_op(coir_io_all_op *op, coir_stream *stream, struct iovec *iov, int iov_count);
+
+/* Events on a stream as a case of coir_select; its result are those that hold. Moves no data.
+ * Suspends: no.  Threads: worker. */
+COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 
 /* Ends the writing direction: the peer reads the end of the stream; reading goes on.
  * Suspends: no.  Threads: owner.  Errors: -ENOTCONN. */

@@ -33,6 +33,15 @@ COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *opt
  * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
+/* The future of it, and the case of coir_select: a connection that came for a select that was decided otherwise is the listener's next.
+ * Suspends: no.  Threads: worker. */
+typedef struct coir_open_op {
+    coir_future future;
+    uint64_t opaque[34];
+} coir_open_op;
+COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener, coir_stream **ret_stream);
+COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream);
+
 /* The address it listens on, as text: the length. */
 COIR_API int coir_listener_local(coir_listener *listener, char *text, size_t size);
 
@@ -43,6 +52,7 @@ COIR_API void coir_listener_close(coir_listener *listener);
 /* Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2). */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
+COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_stream **ret_stream);
 
 /* Options of a TCP stream. Connections begin with COIR_TCP_NODELAY set. */
 enum coir_tcp_option {

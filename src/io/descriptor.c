@@ -6,15 +6,29 @@
 #include "io/io.h"
 #include "sys/call.h"
 
+coir_future *coir_wait_fd_op(coir_io_op *op, coir_fd fd, int events)
+{
+    struct ci_op io = {.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
+    return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
+}
+
+static coir_future *make_wait(const coir_case *self, void *place)
+{
+    return coir_wait_fd_op(place, (coir_fd)(self->number >> 8), (int)(self->number & 0xff));
+}
+
+coir_case coir_case_fd(coir_fd fd, int events)
+{
+    return (coir_case){.make = make_wait, .number = (int64_t)fd << 8 | (events & 0xff)};
+}
+
 int coir_wait_fd(coir_fd fd, int events)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
-    op->io = (struct ci_op){.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
-    return ci_io_run(ci_worker_current, op);
+    return ci_await(ci_worker_current, coir_wait_fd_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
 ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len)

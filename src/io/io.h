@@ -17,6 +17,7 @@ struct ci_io_op {
     struct ci_op io;
 };
 CI_FIBER_OP_FITS(struct ci_io_op);
+_Static_assert(sizeof(struct ci_io_op) <= sizeof(coir_io_op), "coir_io_op is too small");
 
 struct coir_stream {
     const struct ci_stream_kind *kind;
@@ -44,11 +45,8 @@ struct ci_io *ci_io_of(struct ci_worker *worker);
 /* A stream over a connected socket of the worker's driver. Takes the descriptor over when it succeeds. */
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream);
 
-/* Runs an operation on a bare descriptor to its end, in a fiber. */
-int ci_io_run(struct ci_worker *worker, struct ci_io_op *op);
-
-/* A future that waits for events on a stream: for stackless tasks. */
-coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int events);
+/* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names. */
+coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
 coir_fd ci_listener_fd(const coir_listener *listener);
 

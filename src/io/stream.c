@@ -52,53 +52,6 @@ static int io_cancel(coir_future *future, int reason)
     return true;
 }
 
-static coir_future *io_poll(coir_future *future)
-{
-    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
-    struct ci_worker *worker = ci_worker_current;
-    struct ci_strand *strand = worker->strand;
-    if (strand->interrupt) {
-        future->result = strand->interrupt;
-        return future->caller;
-    }
-    if (start(worker, op)) {
-        future->result = op->io.result;
-        return future->caller;
-    }
-    struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
-    if (place)
-        *place = op;
-    op->strand = strand;
-    strand->inner = future;
-    return NULL;
-}
-
-static const coir_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
-
-/* Parks the calling fiber until a started operation is complete. */
-static CI_NOINLINE int wait_for(struct ci_worker *worker, struct ci_io_op *op, struct ci_io_op **place)
-{
-    op->future = (coir_future){&io_kind, &worker->fiber->back, 0, 0};
-    op->strand = worker->strand;
-    op->strand->inner = &op->future;
-    if (place)
-        *place = op;
-    ci_park_here(worker);
-    return op->future.result;
-}
-
-int ci_io_run(struct ci_worker *worker, struct ci_io_op *op)
-{
-    op->io.done = on_done;
-    op->stream = NULL;
-    if (ci_driver_start(worker->loop.driver, &op->io)) {
-        int result = op->io.result;
-        ci_spend(worker); /* the operation's place is another's now */
-        return result;
-    }
-    return wait_for(worker, op, NULL);
-}
-
 static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
 {
     if (stream->worker)
@@ -107,7 +60,52 @@ static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
     return 0;
 }
 
-/* A straight-line call on a stream: the fast path, then the future. */
+/* Whether an operation of the worker may begin on the stream: 0, -EXDEV or -EBUSY. */
+CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io)
+{
+    int rc = ci_likely(stream->worker == worker) ? 0 : elsewhere(stream, worker);
+    if (rc < 0)
+        return rc;
+    struct ci_io_op **place = place_of(stream, io);
+    return place && *place ? -EBUSY : 0;
+}
+
+/* A started operation is pending: its strand waits for it. */
+CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
+{
+    struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
+    if (place)
+        *place = op;
+    op->strand = ci_leaf_suspend(worker, &op->future);
+}
+
+static coir_future *io_poll(coir_future *future)
+{
+    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    int rc = op->stream ? may_begin(op->stream, worker, &op->io) : 0;
+    if (rc < 0 || start(worker, op)) {
+        future->result = rc < 0 ? rc : op->io.result;
+        return ci_leaf_complete(worker, future);
+    }
+    suspend(worker, op);
+    return NULL;
+}
+
+static const coir_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
+
+coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io)
+{
+    op->future = (coir_future){&io_kind, NULL, 0, 0};
+    op->stream = stream;
+    op->io = *io;
+    op->io.done = on_done;
+    return &op->future;
+}
+
+/* A straight-line call on a stream: the fast path, then the same record waits. */
 CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
 {
     int rc = 0;
@@ -115,59 +113,209 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (ci_unlikely(stream->worker != worker) && (rc = elsewhere(stream, worker)) < 0)
+    if (ci_unlikely((rc = may_begin(stream, worker, io)) < 0))
         return rc;
-    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op), **place = place_of(stream, io);
-    if (ci_unlikely(place && *place))
-        return -EBUSY;
+    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
     op->io = *io;
     op->io.done = on_done;
     op->stream = stream;
     if (stream->kind->start(stream, &op->io)) {
         rc = op->io.result;
-        ci_spend(worker);
+        ci_spend(worker); /* the operation's place is another's now */
         return rc;
     }
-    return wait_for(worker, op, place);
-}
-
-coir_future *ci_stream_wait_init(struct ci_io_op *op, coir_stream *stream, int events)
-{
-    *op = (struct ci_io_op){
-        .future = {&io_kind, NULL, 0, 0},
-        .stream = stream,
-        .io = {.done = on_done, .fd = stream->fd, .kind = CI_OP_POLL, .events = (uint8_t)events},
-    };
-    return &op->future;
+    op->future = (coir_future){&io_kind, &fiber->back, 0, 0};
+    suspend(worker, op);
+    ci_park_here(worker);
+    return op->future.result;
 }
 
 /* ---- the calls ---- */
 
+#define READ_OP(stream, to, size) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READ, .buf = (to), .len = (size)})
+#define WRITE_OP(stream, from, size) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITE, .data = (from), .len = (size)})
+#define READV_OP(stream, vec, n) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READV, .iov = (vec), .count = (n)})
+#define WRITEV_OP(stream, vec, n) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITEV, .iov = (vec), .count = (n)})
+#define POLL_OP(stream, what) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_POLL, .events = (uint8_t)(what)})
+
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
-    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+    return run(stream, READ_OP(stream, buf, len));
 }
 
 ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
 {
-    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITE, .data = buf, .len = len});
+    return run(stream, WRITE_OP(stream, buf, len));
 }
 
 ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READV, .iov = iov, .count = iov_count});
+    return run(stream, READV_OP(stream, iov, iov_count));
 }
 
 ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    return run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITEV, .iov = iov, .count = iov_count});
+    return run(stream, WRITEV_OP(stream, iov, iov_count));
 }
 
 int coir_stream_wait(coir_stream *stream, int events)
 {
-    return (int)run(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_POLL, .events = (uint8_t)events});
+    return (int)run(stream, POLL_OP(stream, events));
 }
 
+static struct ci_io_op *io_op_of(coir_io_op *op)
+{
+    return (struct ci_io_op *)(void *)op;
+}
+
+coir_future *coir_read_op(coir_io_op *op, coir_stream *stream, void *buf, size_t len)
+{
+    return ci_io_init(io_op_of(op), stream, READ_OP(stream, buf, len));
+}
+
+coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf, size_t len)
+{
+    return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
+}
+
+coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count)
+{
+    return ci_io_init(io_op_of(op), stream, READV_OP(stream, iov, iov_count));
+}
+
+coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count)
+{
+    return ci_io_init(io_op_of(op), stream, WRITEV_OP(stream, iov, iov_count));
+}
+
+coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events)
+{
+    return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
+}
+
+static coir_future *make_wait(const coir_case *self, void *place)
+{
+    return coir_stream_wait_op(place, self->object, (int)self->number);
+}
+
+coir_case coir_case_stream(coir_stream *stream, int events)
+{
+    return (coir_case){.make = make_wait, .object = stream, .number = events};
+}
+
+/* ---- everything: frames around the calls ---- */
+
+struct io_all_op {
+    coir_future future;
+    struct ci_io_op io;
+    union {
+        char *to;
+        const char *from;
+        struct iovec *iov;
+    };
+    size_t len; /* bytes, or vectors */
+    size_t done;
+    size_t *ret_done;
+};
+_Static_assert(sizeof(struct io_all_op) <= sizeof(coir_io_all_op), "coir_io_all_op is too small");
+
+static coir_future *read_full_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    coir_stream *stream = self->io.stream;
+    COIR_BEGIN(future);
+    while (self->done < self->len) {
+        COIR_AWAIT(future, ci_io_init(&self->io, stream, READ_OP(stream, self->to + self->done, self->len - self->done)));
+        if (self->io.future.result <= 0)
+            break;
+        self->done += (size_t)self->io.future.result;
+    }
+    if (self->ret_done)
+        *self->ret_done = self->done;
+    int result = self->done == self->len ? (int)self->done : self->io.future.result == 0 ? -COIR_EEND : self->io.future.result;
+    COIR_RETURN(future, result);
+}
+
+static coir_future *write_all_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    coir_stream *stream = self->io.stream;
+    COIR_BEGIN(future);
+    while (self->done < self->len) {
+        COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITE_OP(stream, self->from + self->done, self->len - self->done)));
+        if (self->io.future.result < 0)
+            COIR_RETURN(future, self->io.future.result);
+        self->done += (size_t)self->io.future.result;
+    }
+    COIR_END(future);
+}
+
+/* Moves a vector on by `n` bytes: how many of its parts are left. */
+static int advance(struct iovec **iov, int count, size_t n)
+{
+    while (count > 0 && n >= (*iov)->iov_len) {
+        n -= (*iov)->iov_len;
+        (*iov)++;
+        count--;
+    }
+    if (count > 0) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
+        (*iov)->iov_len -= n;
+    }
+    return count;
+}
+
+static coir_future *writev_all_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    coir_stream *stream = self->io.stream;
+    COIR_BEGIN(future);
+    while (self->len > 0) {
+        COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITEV_OP(stream, self->iov, (int)self->len)));
+        if (self->io.future.result < 0)
+            COIR_RETURN(future, self->io.future.result);
+        self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
+    }
+    COIR_END(future);
+}
+
+static const coir_future_kind read_full_kind = {"a full read", read_full_poll, NULL};
+static const coir_future_kind write_all_kind = {"a full write", write_all_poll, NULL};
+static const coir_future_kind writev_all_kind = {"a full write", writev_all_poll, NULL};
+
+static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind *kind, coir_stream *stream, size_t len)
+{
+    struct io_all_op *op = (struct io_all_op *)(void *)words;
+    coir_future_init(&op->future, kind);
+    op->io.stream = stream;
+    op->len = len;
+    op->done = 0;
+    return op;
+}
+
+coir_future *coir_read_full_op(coir_io_all_op *words, coir_stream *stream, void *buf, size_t len, size_t *ret_done)
+{
+    struct io_all_op *op = init_all(words, &read_full_kind, stream, len);
+    op->to = buf;
+    op->ret_done = ret_done;
+    return &op->future;
+}
+
+coir_future *coir_write_all_op(coir_io_all_op *words, coir_stream *stream, const void *buf, size_t len)
+{
+    struct io_all_op *op = init_all(words, &write_all_kind, stream, len);
+    op->from = buf;
+    return &op->future;
+}
+
+coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, struct iovec *iov, int iov_count)
+{
+    struct io_all_op *op = init_all(words, &writev_all_kind, stream, (size_t)iov_count);
+    op->iov = iov;
+    return &op->future;
+}
+
+/* The straight-line forms are loops over the straight-line calls: most are complete after one, on its fast path. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
     size_t done = 0;
@@ -197,31 +345,21 @@ int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
         ssize_t n = coir_writev(stream, iov, iov_count);
         if (n < 0)
             return (int)n;
-        while (iov_count > 0 && (size_t)n >= iov->iov_len) {
-            n -= (ssize_t)iov->iov_len;
-            iov++;
-            iov_count--;
-        }
-        if (iov_count > 0) {
-            iov->iov_base = (char *)iov->iov_base + n;
-            iov->iov_len -= (size_t)n;
-        }
+        iov_count = advance(&iov, iov_count, (size_t)n);
     }
     return 0;
 }
+
+/* ---- without waiting ---- */
 
 static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_fiber();
-    if (stream->worker != worker) {
-        int rc = elsewhere(stream, worker);
-        if (rc < 0)
-            return rc;
-    }
-    if (*place_of(stream, op))
-        return -EBUSY;
+    int rc = may_begin(stream, worker, op);
+    if (rc < 0)
+        return rc;
     op->no_wait = true;
     stream->kind->start(stream, op);
     return op->result;
@@ -229,12 +367,12 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 
 ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
-    return try_once(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+    return try_once(stream, READ_OP(stream, buf, len));
 }
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
-    return try_once(stream, &(struct ci_op){.fd = stream->fd, .kind = CI_OP_WRITE, .data = buf, .len = len});
+    return try_once(stream, WRITE_OP(stream, buf, len));
 }
 
 int coir_shutdown_write(coir_stream *stream)

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "io/io.h"
+#include "sys/lock.h"
 
 enum { BACKLOG = 4096 };
 
@@ -11,10 +12,14 @@ static const coir_time accept_pause = 100 * COIR_MS;
 /* How long it waits for a place when the worker's table of tasks is full. */
 static const coir_time spawn_pause = 5 * COIR_MS;
 
+/* A connection that was accepted for a select that another case decided is `spare`: the next accept's, on any worker. */
 struct coir_listener {
     coir_fd fd;
     uint32_t serial; /* no other listener of the process has it */
     const coir_allocator *allocator;
+    struct ci_lock lock; /* guards what follows */
+    coir_fd *spare;
+    size_t spare_count, spare_room;
 };
 
 static uint32_t last_serial;
@@ -48,26 +53,104 @@ int coir_tcp_listen(const char *address, const coir_listen_options *options, coi
         ci_free(&worker->runtime->allocator, listener, sizeof *listener);
         return rc;
     }
-    *listener = (coir_listener){rc, ci_fetch_add_relaxed(&last_serial, 1) + 1, &worker->runtime->allocator};
+    *listener = (coir_listener){.fd = rc, .serial = ci_fetch_add_relaxed(&last_serial, 1) + 1, .allocator = &worker->runtime->allocator};
     *ret_listener = listener;
     return 0;
 }
 
-int coir_accept(coir_listener *listener, coir_stream **ret_stream)
+/* ---- accepting ---- */
+
+struct open_op {
+    coir_future future;
+    struct ci_io_op io;
+    coir_listener *listener;
+    coir_stream **ret_stream;
+    const char *name;
+    coir_fd fd;
+    struct sockaddr_storage address;
+};
+_Static_assert(sizeof(struct open_op) <= sizeof(coir_open_op), "coir_open_op is too small");
+
+/* A spare connection, or -EAGAIN. */
+static coir_fd take_spare(coir_listener *listener)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
-        return rc;
-    struct ci_worker *worker = ci_worker_current;
-    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
-    op->io = (struct ci_op){.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial};
-    int fd = ci_io_run(worker, op);
-    if (fd < 0)
-        return fd;
-    if ((rc = ci_socket_stream_new(worker, fd, ret_stream)) < 0)
+    if (ci_likely(ci_load_relaxed(&listener->spare_count) == 0))
+        return -EAGAIN;
+    ci_lock_take(&listener->lock);
+    coir_fd fd = listener->spare_count ? listener->spare[listener->spare_count - 1] : -EAGAIN;
+    if (fd >= 0)
+        ci_store_relaxed(&listener->spare_count, listener->spare_count - 1);
+    ci_lock_give(&listener->lock);
+    return fd;
+}
+
+static void keep_spare(coir_listener *listener, struct ci_driver *driver, coir_fd fd)
+{
+    ci_lock_take(&listener->lock);
+    int rc = ci_grow(listener->allocator, (void **)&listener->spare, &listener->spare_room, sizeof(coir_fd), listener->spare_count + 1);
+    if (rc == 0) {
+        listener->spare[listener->spare_count] = fd;
+        ci_store_relaxed(&listener->spare_count, listener->spare_count + 1);
+    }
+    ci_lock_give(&listener->lock);
+    if (rc < 0)
+        ci_driver_close(driver, fd);
+}
+
+static int make_stream(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
+{
+    int rc = ci_socket_stream_new(worker, fd, ret_stream);
+    if (rc < 0)
         ci_driver_close(worker->loop.driver, fd);
     return rc;
+}
+
+static coir_future *accept_poll(coir_future *future)
+{
+    struct open_op *self = ci_container_of(future, struct open_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    COIR_BEGIN(future);
+    if ((self->fd = take_spare(self->listener)) < 0) {
+        struct ci_op io = {.fd = self->listener->fd, .kind = CI_OP_ACCEPT, .len = self->listener->serial};
+        COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
+        self->fd = self->io.future.result;
+    }
+    if (self->fd < 0)
+        COIR_RETURN(future, self->fd);
+    if (!ci_claim(worker->strand, future)) {
+        keep_spare(self->listener, worker->loop.driver, self->fd);
+        COIR_RETURN(future, -ECANCELED);
+    }
+    COIR_RETURN(future, make_stream(worker, self->fd, self->ret_stream));
+}
+
+static const coir_future_kind accept_kind = {"a connection", accept_poll, NULL};
+
+coir_future *coir_accept_op(coir_open_op *words, coir_listener *listener, coir_stream **ret_stream)
+{
+    struct open_op *op = (struct open_op *)(void *)words;
+    op->listener = listener;
+    op->ret_stream = ret_stream;
+    return coir_future_init(&op->future, &accept_kind);
+}
+
+int coir_accept(coir_listener *listener, coir_stream **ret_stream)
+{
+    coir_open_op op;
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    return ci_await(ci_worker_current, coir_accept_op(&op, listener, ret_stream));
+}
+
+static coir_future *make_accept(const coir_case *self, void *place)
+{
+    return coir_accept_op(place, self->object, self->data);
+}
+
+coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream)
+{
+    return (coir_case){.make = make_accept, .object = listener, .data = ret_stream};
 }
 
 int coir_listener_local(coir_listener *listener, char *text, size_t size)
@@ -91,34 +174,56 @@ void coir_listener_close(coir_listener *listener)
     if (!listener)
         return;
     ci_check(ci_worker_current);
-    ci_driver_close(ci_worker_current->loop.driver, listener->fd);
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    while (listener->spare_count)
+        ci_driver_close(driver, listener->spare[--listener->spare_count]);
+    ci_driver_close(driver, listener->fd);
+    ci_free(listener->allocator, listener->spare, listener->spare_room * sizeof(coir_fd));
     ci_free(listener->allocator, listener, sizeof *listener);
+}
+
+/* ---- connecting ---- */
+
+static coir_future *connect_poll(coir_future *future)
+{
+    struct open_op *self = ci_container_of(future, struct open_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_driver *driver = worker->loop.driver;
+    COIR_BEGIN(future);
+    struct ci_op io = {.kind = CI_OP_CONNECT, .address = (struct sockaddr *)&self->address};
+    socklen_t len;
+    int rc = ci_address_parse(driver, self->name, &self->address, &len);
+    if (rc < 0)
+        COIR_RETURN(future, rc);
+    if ((self->fd = driver->kind->socket(driver, self->address.ss_family)) < 0)
+        COIR_RETURN(future, self->fd);
+    io.fd = self->fd;
+    io.count = (int32_t)len;
+    COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
+    if (self->io.future.result < 0) {
+        ci_driver_close(driver, self->fd);
+        COIR_RETURN(future, self->io.future.result);
+    }
+    COIR_RETURN(future, make_stream(worker, self->fd, self->ret_stream));
+}
+
+static const coir_future_kind connect_kind = {"a connection to be made", connect_poll, NULL};
+
+coir_future *coir_tcp_connect_op(coir_open_op *words, const char *address, coir_stream **ret_stream)
+{
+    struct open_op *op = (struct open_op *)(void *)words;
+    op->name = address;
+    op->ret_stream = ret_stream;
+    return coir_future_init(&op->future, &connect_kind);
 }
 
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
 {
+    coir_open_op op;
     int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
+    if (!ci_fiber_enter(&rc))
         return rc;
-    struct ci_worker *worker = ci_worker_current;
-    struct ci_driver *driver = worker->loop.driver;
-    struct sockaddr_storage where;
-    socklen_t len;
-    if ((rc = ci_address_parse(driver, address, &where, &len)) < 0)
-        return rc;
-    int fd = driver->kind->socket(driver, where.ss_family);
-    if (fd < 0)
-        return fd;
-    coir_stream *stream;
-    struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
-    op->io = (struct ci_op){.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&where, .count = (int32_t)len};
-    if ((rc = ci_io_run(worker, op)) < 0 || (rc = ci_socket_stream_new(worker, fd, &stream)) < 0) {
-        ci_driver_close(driver, fd);
-        return rc;
-    }
-    *ret_stream = stream;
-    return 0;
+    return ci_await(ci_worker_current, coir_tcp_connect_op(&op, address, ret_stream));
 }
 
 /* ---- serving ---- */

@@ -28,6 +28,7 @@ struct branch {
     void *group;         /* struct group or struct set */
     struct ci_list link; /* of a set's member */
 };
+
 _Static_assert(sizeof(struct branch) <= sizeof(coir_branch), "coir_branch is too small");
 
 struct group {
@@ -199,8 +200,10 @@ static void begin_more(struct ci_worker *worker, struct group *group)
     }
 }
 
+/* The owner goes on: no cancel must find the group any more. */
 static coir_future *finish(struct group *group)
 {
+    group->owner->inner = group->future.caller;
     group->future.result = group->mode == ANY && group->winner >= 0 ? group->winner : group->reason;
     return group->future.caller;
 }
@@ -250,7 +253,6 @@ static coir_future *end_poll(coir_future *end)
     if (group->live)
         return NULL;
     worker->strand = group->owner;
-    worker->strand->inner = group->future.caller;
     return finish(group);
 }
 

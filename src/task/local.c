@@ -3,6 +3,8 @@
 
 #include "task/task.h"
 
+CI_THREAD_LOCAL struct ci_local *ci_carried_locals;
+
 struct ci_local *ci_local_inherit(struct ci_local *locals)
 {
     ci_fetch_add_relaxed(&locals->refs, 1);
@@ -41,7 +43,7 @@ int coir_local_set(const void *key, void *value)
 void *coir_local_get(const void *key)
 {
     struct ci_task *task = running_task();
-    for (struct ci_local *local = task ? task->locals : NULL; local; local = local->next)
+    for (struct ci_local *local = task ? task->locals : ci_carried_locals; local; local = local->next)
         if (local->key == key)
             return local->value;
     return NULL;

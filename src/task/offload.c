@@ -1,6 +1,6 @@
 /* Offloaded calls.
  *
- * 1. A job lies in its caller's fiber; nothing is allocated for it. It is in the queue, or a thread runs it, or its result is on the way
+ * 1. A job is its caller's future; nothing is allocated for it. It is in the queue, or a thread runs it, or its result is on the way
  *    home as a message; only in the queue can it be withdrawn.
  * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has been idle for a while leaves.
  * 3. The threads take no signals.
@@ -24,7 +24,10 @@ struct offload_op {
     coir_future future;
     struct ci_strand *strand;
     struct ci_worker *worker;
-    struct ci_message done;
+    union {
+        struct ci_message done;
+        struct ci_timer simulated;
+    };
     struct ci_list link;
     coir_task_fn *fn;
     void *arg;
@@ -32,6 +35,7 @@ struct offload_op {
     bool queued;
 };
 CI_FIBER_OP_FITS(struct offload_op);
+_Static_assert(sizeof(struct offload_op) <= sizeof(coir_offload_job), "coir_offload_job is too small");
 
 /* ---- the threads ---- */
 
@@ -45,7 +49,9 @@ static void came_home(struct ci_message *message)
 static void run_job(struct ci_offload *pool, struct offload_op *op)
 {
     pthread_mutex_unlock(&pool->lock);
+    ci_carried_locals = op->strand->task->locals;
     op->result = op->fn(op->arg);
+    ci_carried_locals = NULL;
     op->done.deliver = came_home;
     ci_loop_send(&op->worker->loop, &op->done); /* from here on the job is its caller's */
     pthread_mutex_lock(&pool->lock);
@@ -75,6 +81,7 @@ static void *thread_main(void *arg)
         if (node) {
             struct offload_op *op = ci_container_of(node, struct offload_op, link);
             op->queued = false;
+            pool->queued--;
             run_job(pool, op);
         } else if (!wait_for_job(pool)) {
             break;
@@ -110,46 +117,94 @@ static int add_thread(struct ci_offload *pool)
 
 /* ---- the callers ---- */
 
-static int offload_cancel(coir_future *future, int reason)
-{
-    struct offload_op *op = ci_container_of(future, struct offload_op, future);
-    struct ci_offload *pool = &op->worker->runtime->offload;
-    pthread_mutex_lock(&pool->lock);
-    bool withdrawn = op->queued;
-    if (withdrawn) {
-        op->queued = false;
-        ci_list_remove(&op->link);
-        future->result = reason;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return withdrawn;
-}
-
-static const coir_future_kind offload_kind = {"offloaded work", NULL, offload_cancel};
-
 static int enqueue(struct ci_offload *pool, struct offload_op *op)
 {
-    int rc = 0;
-    pthread_mutex_lock(&pool->lock);
+    if (pool->queue_max && pool->queued >= pool->queue_max)
+        return -EAGAIN;
+    int rc = !pool->idle && pool->running < pool->threads_max ? add_thread(pool) : 0;
+    if (!pool->running)
+        return rc; /* nobody would ever run it */
     ci_list_push(&pool->jobs, &op->link);
     op->queued = true;
+    pool->queued++;
     if (pool->idle)
         pthread_cond_signal(&pool->work);
-    else if (pool->running < pool->threads_max)
-        rc = add_thread(pool);
-    if (rc < 0 && pool->running == 0)
-        ci_list_remove(&op->link); /* nobody would ever run it */
-    else
-        rc = 0;
+    return 0;
+}
+
+static int enqueue_locked(struct ci_offload *pool, struct offload_op *op)
+{
+    pthread_mutex_lock(&pool->lock);
+    int rc = enqueue(pool, op);
     pthread_mutex_unlock(&pool->lock);
     return rc;
 }
 
-static int run_simulated(struct ci_worker *worker, coir_task_fn *fn, void *arg)
+static void on_simulated(struct ci_timer *timer)
 {
-    struct ci_driver *driver = worker->loop.driver;
-    int rc = coir_sleep_for((coir_time)(driver->kind->random(driver) % (uint64_t)simulated_time_max));
-    return rc < 0 ? rc : fn(arg);
+    struct offload_op *op = ci_container_of(timer, struct offload_op, simulated);
+    ci_carried_locals = op->strand->task->locals;
+    op->future.result = op->fn(op->arg);
+    ci_carried_locals = NULL;
+    ci_wake(op->worker, op->strand, &op->future);
+}
+
+/* In the simulator the call is made at a time from the seed, on the worker itself. */
+static void simulate(struct offload_op *op)
+{
+    struct coir_loop *loop = &op->worker->loop;
+    coir_time delay = (coir_time)(loop->driver->kind->random(loop->driver) % (uint64_t)simulated_time_max);
+    ci_timer_init(&op->simulated, on_simulated);
+    ci_loop_start_timer(loop, &op->simulated, ci_loop_update_now(loop) + delay);
+}
+
+static coir_future *offload_poll(coir_future *future)
+{
+    struct offload_op *op = ci_container_of(future, struct offload_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    op->worker = worker;
+    op->strand = ci_leaf_suspend(worker, future);
+    if (worker->runtime->simulated) {
+        simulate(op);
+    } else if ((future->result = enqueue_locked(&worker->runtime->offload, op)) < 0) {
+        op->strand->inner = future->caller;
+        return ci_leaf_complete(worker, future);
+    }
+    return NULL;
+}
+
+static int offload_cancel(coir_future *future, int reason)
+{
+    struct offload_op *op = ci_container_of(future, struct offload_op, future);
+    struct ci_offload *pool = &op->worker->runtime->offload;
+    bool withdrawn = true;
+    if (op->worker->runtime->simulated) {
+        ci_wheel_cancel(&op->worker->loop.wheel, &op->simulated);
+    } else {
+        pthread_mutex_lock(&pool->lock);
+        withdrawn = op->queued;
+        if (withdrawn) {
+            op->queued = false;
+            pool->queued--;
+            ci_list_remove(&op->link);
+        }
+        pthread_mutex_unlock(&pool->lock);
+    }
+    if (withdrawn)
+        future->result = reason;
+    return withdrawn;
+}
+
+static const coir_future_kind offload_kind = {"offloaded work", offload_poll, offload_cancel};
+
+coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
+{
+    struct offload_op *op = (struct offload_op *)(void *)job;
+    op->fn = fn;
+    op->arg = arg;
+    return coir_future_init(&op->future, &offload_kind);
 }
 
 int coir_offload(coir_task_fn *fn, void *arg)
@@ -158,24 +213,7 @@ int coir_offload(coir_task_fn *fn, void *arg)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    struct ci_worker *worker = ci_worker_current;
-    if (worker->runtime->simulated)
-        return run_simulated(worker, fn, arg);
-    struct offload_op *op = CI_FIBER_OP(fiber, struct offload_op);
-    *op = (struct offload_op){
-        .future = {&offload_kind, &fiber->back, 0, 0},
-        .strand = worker->strand,
-        .worker = worker,
-        .fn = fn,
-        .arg = arg,
-    };
-    op->strand->inner = &op->future;
-    if ((rc = enqueue(&worker->runtime->offload, op)) < 0) {
-        op->strand->inner = &fiber->back;
-        return rc;
-    }
-    ci_park_here(worker);
-    return op->future.result;
+    return ci_await(ci_worker_current, coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
 }
 
 /* ---- the pool ---- */
@@ -184,6 +222,7 @@ int ci_offload_init(coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;
     pool->threads_max = runtime->config.offload_threads_max;
+    pool->queue_max = runtime->config.offload_queue_max;
     if (!(pool->threads = ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
         return -ENOMEM;
     pthread_condattr_t monotonic;

@@ -20,6 +20,7 @@ struct ci_offload {
     struct ci_list jobs; /* waiting for a thread, oldest first */
     struct ci_offload_thread *threads;
     unsigned threads_max, running, idle;
+    size_t queued, queue_max;
     bool stopping;
 };
 

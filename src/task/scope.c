@@ -197,8 +197,9 @@ CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
 CI_INLINE void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
 {
     task->scope = scope;
-    if (ci_unlikely(worker->strand && worker->strand->task->locals))
-        task->locals = ci_local_inherit(worker->strand->task->locals);
+    struct ci_local *locals = worker->strand ? worker->strand->task->locals : ci_carried_locals;
+    if (ci_unlikely(locals != NULL))
+        task->locals = ci_local_inherit(locals);
     ci_list_push(&scope->tasks, &task->sibling);
     if (scope->live++ == 0 && scope->root)
         ci_runtime_root_live(worker->runtime, true);

@@ -246,6 +246,9 @@ void ci_budget_yield(struct ci_worker *worker);
 
 /* ---- task-locals ---- */
 
+/* Those of the task on whose behalf this thread runs a call outside of any task; NULL otherwise. */
+extern CI_THREAD_LOCAL struct ci_local *ci_carried_locals;
+
 struct ci_local *ci_local_inherit(struct ci_local *locals);
 void ci_local_drop(struct ci_worker *worker, struct ci_local *locals);
 

@@ -49,7 +49,7 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
     else
         ci_loop_start_timer(loop, &connection->timer, when);
     ci_list_push(&connection->server->idle, &connection->idle);
-    return await(connection, WAITING, ci_stream_wait_init(&connection->wait, connection->stream, COIR_READ));
+    return await(connection, WAITING, coir_stream_wait_op(&connection->wait, connection->stream, COIR_READ));
 }
 
 static coir_future *connection_poll(coir_future *future)

@@ -89,7 +89,7 @@ struct ci_http_connection {
     struct ci_list idle;
     bool keep; /* what serve_requests decided */
     union {    /* what it awaits */
-        struct ci_io_op wait;
+        coir_io_op wait;
         struct ci_call call;
     };
 };

@@ -1,0 +1,293 @@
+/* Select: kinds of cases, order, and that nothing is ever lost by losing. */
+#include <coir.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static int set_event(void *arg)
+{
+    coir_event_set(arg);
+    return 0;
+}
+
+static int give_42(void *arg)
+{
+    coir_sleep_for(*(coir_time *)arg);
+    return 42;
+}
+
+TEST_SIM(cases_of_every_kind)
+{
+    coir_channel *channel;
+    coir_stream *a, *b;
+    coir_event event = COIR_EVENT_INIT;
+    int item = 5, got = 0;
+    uint64_t seen;
+    coir_latest *latest;
+    CHECK_EQ(coir_channel_new(sizeof item, 1, &channel), 0);
+    CHECK_EQ(coir_latest_new(sizeof item, &item, &latest), 0);
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    seen = coir_latest_get(latest, &got);
+    COIR_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    coir_time nap = 3 * COIR_MS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, give_42, &nap), 0);
+    coir_case waits[] = {coir_case_recv(channel, &got),  coir_case_stream(a, COIR_READ), coir_case_event(&event),
+                         coir_case_latest(latest, seen), coir_case_after(1 * COIR_MS),   coir_case_join(handle)};
+    CHECK_EQ(coir_select(waits, 6), 4);
+    CHECK_EQ(waits[4].result, 0);
+    waits[4] = coir_case_after(COIR_S);
+    CHECK_EQ(coir_select(waits, 6), 5);
+    CHECK_EQ(waits[5].result, 42);
+    waits[5] = coir_case_send(channel, &item);
+    CHECK_EQ(coir_select(waits, 6), 5);
+    waits[5] = coir_case_at(COIR_NEVER);
+    CHECK_EQ(coir_select(waits, 6), 0);
+    CHECK_EQ(got, 5);
+    CHECK_EQ(coir_write(b, "x", 1), 1);
+    CHECK_EQ(coir_select(waits, 6), 1);
+    CHECK_EQ(waits[1].result, COIR_READ);
+    char byte;
+    CHECK_EQ(coir_read(a, &byte, 1), 1);
+    coir_go(scope, set_event, &event);
+    CHECK_EQ(coir_select(waits, 6), 2);
+    coir_event_reset(&event);
+    coir_latest_set(latest, &item);
+    CHECK_EQ(coir_select(waits, 6), 3);
+    waits[3] = coir_case_latest(latest, seen + 1);
+    coir_channel_close(channel);
+    CHECK_EQ(coir_select(waits, 6), 0);
+    CHECK_EQ(waits[0].result, -EPIPE);
+    CHECK_EQ(coir_select(waits, 0), -EINVAL);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_select(waits + 1, 3), -ETIME);
+    }
+    coir_close(a);
+    coir_close(b);
+    coir_channel_free(channel);
+    coir_latest_free(latest);
+}
+
+TEST_SIM(many_cases_and_priority)
+{
+    enum { MANY = 100 };
+    coir_channel *channels[MANY];
+    coir_case waits[MANY];
+    int items[MANY], served[MANY] = {0}, item = 1;
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQ(coir_channel_new(sizeof(int), 3, &channels[i]), 0);
+        waits[i] = coir_case_recv(channels[i], &items[i]);
+    }
+    for (int i = 0; i < 3 * MANY; i++)
+        CHECK_EQ(coir_channel_send(channels[i % MANY], &item), 0);
+    for (int i = 0; i < MANY; i++)
+        served[coir_select(waits, MANY)]++;
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(served[i], 1); /* a select over members that are always ready serves all of them */
+    for (int i = 0; i < 2 * MANY; i++)
+        CHECK_EQ(coir_select_in_order(waits, MANY), i / 2);
+    for (int i = 0; i < MANY; i++)
+        coir_channel_free(channels[i]);
+}
+
+static int client(void *arg)
+{
+    coir_stream *stream;
+    int rc = coir_tcp_connect(arg, &stream);
+    if (rc < 0)
+        return rc;
+    char byte;
+    rc = (int)coir_read(stream, &byte, 1);
+    coir_close(stream);
+    return rc == 1 ? 0 : -EIO;
+}
+
+/* Accepts race with a timer that is always about to fire: no connection is lost. */
+static void accepts(void)
+{
+    enum { CLIENTS = 30 };
+    coir_listener *listener;
+    char address[64];
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    coir_listener_local(listener, address, sizeof address);
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < CLIENTS; i++)
+            coir_go(scope, client, address);
+        for (int accepted = 0; accepted < CLIENTS;) {
+            coir_stream *stream;
+            coir_open_op op;
+            coir_sleep_op sleep;
+            coir_branch race[] = {COIR_BRANCH(coir_accept_op(&op, listener, &stream)),
+                                  COIR_BRANCH(coir_sleep_for_op(&sleep, accepted % 3))};
+            int which = coir_any(race, 2);
+            if (which != 0)
+                continue;
+            CHECK_EQ(race[0].future->result, 0);
+            accepted++;
+            CHECK_EQ(coir_write(stream, "x", 1), 1);
+            coir_close(stream);
+        }
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    coir_listener_close(listener);
+}
+
+TEST(an_accept_that_loses_loses_no_connection)
+{
+    for (int i = 0; i < 20; i++)
+        test_in_runtime(accepts, 1);
+}
+
+/* ---- any select, random cancels, deadlines and closes: every message is received exactly once or still there ---- */
+
+enum { CHANNELS = 3, TASKS = 6, ROUNDS = 12, IDS = TASKS * ROUNDS };
+
+struct world {
+    coir_channel *channels[CHANNELS];
+    uint8_t sent[IDS + 1], received[IDS + 1]; /* the model: how often */
+    uint64_t random;
+    int next_id;
+};
+
+static uint64_t draw(struct world *world, uint64_t below)
+{
+    uint64_t x = __atomic_add_fetch(&world->random, 0x9e3779b97f4a7c15, __ATOMIC_RELAXED);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return (x ^ (x >> 31)) % below;
+}
+
+static coir_channel *any_channel(struct world *world)
+{
+    return world->channels[draw(world, CHANNELS)];
+}
+
+static void did_send(struct world *world, int id)
+{
+    __atomic_add_fetch(&world->sent[id], 1, __ATOMIC_RELAXED);
+}
+
+static void did_receive(struct world *world, int id)
+{
+    CHECK(id > 0 && id <= IDS);
+    __atomic_add_fetch(&world->received[id], 1, __ATOMIC_RELAXED);
+}
+
+/* One select over two or three random cases, some of them on the same channel in both directions. */
+static int select_once(struct world *world)
+{
+    int id = __atomic_add_fetch(&world->next_id, 1, __ATOMIC_RELAXED), got[3] = {0}, count = 2 + (int)draw(world, 2);
+    coir_case waits[4];
+    bool sends[4] = {false};
+    for (int i = 0; i < count; i++) {
+        sends[i] = draw(world, 2);
+        waits[i] = sends[i] ? coir_case_send(any_channel(world), &id) : coir_case_recv(any_channel(world), &got[i]);
+    }
+    waits[count] = coir_case_after((coir_time)draw(world, 40) * COIR_US);
+    int which = coir_select(waits, count + 1);
+    if (which < 0)
+        return which;
+    if (which == count)
+        return 0;
+    if (waits[which].result == 0 && sends[which])
+        did_send(world, id);
+    else if (waits[which].result == 0)
+        did_receive(world, got[which]);
+    else
+        CHECK_EQ(waits[which].result, -EPIPE);
+    return 0;
+}
+
+static int act(void *arg)
+{
+    struct world *world = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        COIR_DEADLINE(draw(world, 3) ? COIR_NEVER : coir_in((coir_time)draw(world, 20) * COIR_US));
+        int id = 0, rc = 0;
+        switch (draw(world, 6)) {
+        case 0:
+            id = __atomic_add_fetch(&world->next_id, 1, __ATOMIC_RELAXED);
+            {
+                COIR_DEADLINE(coir_in(30 * COIR_US));
+                if (coir_channel_send(any_channel(world), &id) == 0)
+                    did_send(world, id);
+            }
+            break;
+        case 1: {
+            COIR_DEADLINE(coir_in(30 * COIR_US));
+            if (coir_channel_recv(any_channel(world), &id) == 0)
+                did_receive(world, id);
+            break;
+        }
+        default: rc = select_once(world);
+        }
+        if (rc == -ECANCELED)
+            return rc;
+        if (draw(world, 4) == 0)
+            coir_yield();
+    }
+    return 0;
+}
+
+static uint64_t current_seed;
+
+static void random_selects(void)
+{
+    struct world world = {.random = current_seed * 7919};
+    int workers = coir_worker_count(coir_runtime_current());
+    for (int i = 0; i < CHANNELS; i++)
+        CHECK_EQ(coir_channel_new(sizeof(int), draw(&world, 3), &world.channels[i]), 0);
+    {
+        COIR_SERVING_SCOPE(scope);
+        coir_handle handles[TASKS];
+        memset(handles, 0, sizeof handles);
+        for (int i = 0; i < TASKS; i++) {
+            coir_go_options options = COIR_GO_OPTIONS;
+            options.handle = &handles[i];
+            options.worker = i % workers;
+            CHECK_EQ(coir_go_with(scope, &options, act, &world), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            coir_sleep_for((coir_time)draw(&world, 100) * COIR_US);
+            if (draw(&world, 2))
+                coir_cancel(&handles[draw(&world, TASKS)]);
+            if (draw(&world, 8) == 0)
+                coir_channel_close(any_channel(&world));
+        }
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    for (int i = 0; i < CHANNELS; i++) {
+        int id;
+        while (coir_channel_try_recv(world.channels[i], &id) == 0)
+            did_receive(&world, id);
+        coir_channel_free(world.channels[i]);
+    }
+    for (int id = 1; id <= IDS; id++)
+        CHECK_EQ(world.received[id], world.sent[id]);
+}
+
+TEST(nothing_is_lost_or_doubled_by_any_select)
+{
+    const char *text = getenv("SEEDS");
+    uint64_t seeds = text ? strtoull(text, NULL, 0) : 10000, seed;
+    if (test_one_seed(&seed)) {
+        current_seed = seed;
+        test_in_sim(random_selects, 1 + (unsigned)seed % 3, seed);
+        return;
+    }
+    for (current_seed = 1; current_seed <= seeds; current_seed++)
+        test_in_sim(random_selects, 1 + (unsigned)current_seed % 3, current_seed);
+}
+
+TEST(nothing_is_lost_or_doubled_on_real_workers)
+{
+    for (current_seed = 1; current_seed <= 200; current_seed++)
+        test_in_runtime(random_selects, 3);
+}
