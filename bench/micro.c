@@ -1,4 +1,4 @@
-/* What the scheduler's operations cost, with 1,000 sleepers and 1,000 idle sockets alive, one worker. Prints the median of several
+/* What the scheduler's operations cost, with 1,000 sleepers and 1,000 idle sockets alive, on one worker and between two. Prints the median of several
  * rounds, in nanoseconds, with the least and the most. Usage: bench_micro [ROUNDS] */
 #include <coir.h>
 #include <errno.h>
@@ -27,7 +27,10 @@ static void measure(const char *name, double (*round)(void), double goal)
     for (int i = 0; i < rounds; i++)
         results[i] = round();
     qsort(results, (size_t)rounds, sizeof *results, compare);
-    printf("%-46s %8.1f   (%.1f to %.1f)   goal %.1f\n", name, results[rounds / 2], results[0], results[rounds - 1], goal);
+    printf("%-46s %8.1f   (%.1f to %.1f)", name, results[rounds / 2], results[0], results[rounds - 1]);
+    if (goal > 0)
+        printf("   goal %.1f", goal);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -266,6 +269,331 @@ static double duplex_round_trip(void)
     return result;
 }
 
+/* ---- futures ---- */
+
+struct empty {
+    coir_future future;
+};
+
+static coir_future *empty_poll(coir_future *future)
+{
+    COIR_BEGIN(future);
+    COIR_END(future);
+}
+
+static const coir_future_kind empty_kind = {"nothing", empty_poll, NULL};
+
+static double spawn_join_future(void)
+{
+    coir_future future;
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    for (int i = 0; i < SPAWNS; i++) {
+        coir_go_future(scope, NULL, coir_future_init(&future, &empty_kind));
+        coir_scope_wait(scope);
+    }
+    return per(start, SPAWNS);
+}
+
+enum { DEPTH_MOST = 100000, RESUMES = 300000 };
+
+struct deep {
+    coir_future future;
+    struct deep *callee;
+    coir_future turn;
+    int left;
+};
+
+static coir_future *deep_poll(coir_future *future)
+{
+    struct deep *self = coir_frame(future, struct deep);
+    COIR_BEGIN(future);
+    if (self->callee) {
+        COIR_AWAIT(future, &self->callee->future);
+        COIR_END(future);
+    }
+    while (self->left-- > 0)
+        COIR_AWAIT(future, coir_yield_op(&self->turn));
+    COIR_END(future);
+}
+
+static const coir_future_kind deep_kind = {"deep", deep_poll, NULL};
+
+static double resume_under(int depth)
+{
+    static struct deep frames[DEPTH_MOST];
+    for (int i = 0; i < depth; i++) {
+        coir_future_init(&frames[i].future, &deep_kind);
+        frames[i].callee = i + 1 < depth ? &frames[i + 1] : NULL;
+    }
+    frames[depth - 1].left = RESUMES;
+    coir_time start = coir_now();
+    coir_await(&frames[0].future);
+    return per(start, RESUMES);
+}
+
+static double resume_under_1(void)
+{
+    return resume_under(1);
+}
+
+static double resume_under_1000(void)
+{
+    return resume_under(1000);
+}
+
+static double resume_under_100000(void)
+{
+    return resume_under(DEPTH_MOST);
+}
+
+/* ---- channels, select, mutex ---- */
+
+enum { MESSAGES = 1000000 };
+struct pair {
+    coir_channel *there, *back;
+};
+
+static int echo_items(void *arg)
+{
+    struct pair *pair = arg;
+    uint64_t item;
+    while (coir_channel_recv(pair->there, &item) == 0)
+        coir_channel_send(pair->back, &item);
+    return 0;
+}
+
+static double channel_round_trip(void)
+{
+    struct pair pair;
+    uint64_t item = 1;
+    coir_channel_new(sizeof item, 1, &pair.there);
+    coir_channel_new(sizeof item, 1, &pair.back);
+    double result;
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, echo_items, &pair);
+        coir_time start = coir_now();
+        for (int i = 0; i < MESSAGES / 4; i++) {
+            coir_channel_send(pair.there, &item);
+            coir_channel_recv(pair.back, &item);
+        }
+        result = per(start, MESSAGES / 4);
+        coir_channel_close(pair.there);
+        coir_scope_wait(scope);
+    }
+    coir_channel_free(pair.there);
+    coir_channel_free(pair.back);
+    return result;
+}
+
+static int select_items(void *arg)
+{
+    struct pair *pair = arg;
+    uint64_t item;
+    for (;;) {
+        coir_case waits[] = {coir_case_recv(pair->there, &item), coir_case_after(30 * COIR_S)};
+        if (coir_select(waits, 2) != 0 || waits[0].result < 0)
+            return 0;
+        coir_channel_send(pair->back, &item);
+    }
+}
+
+static double select_round_trip(void)
+{
+    struct pair pair;
+    uint64_t item = 1;
+    coir_channel_new(sizeof item, 1, &pair.there);
+    coir_channel_new(sizeof item, 1, &pair.back);
+    double result;
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, select_items, &pair);
+        coir_time start = coir_now();
+        for (int i = 0; i < MESSAGES / 4; i++) {
+            coir_channel_send(pair.there, &item);
+            coir_case waits[] = {coir_case_recv(pair.back, &item), coir_case_after(30 * COIR_S)};
+            coir_select(waits, 2);
+        }
+        result = per(start, MESSAGES / 4);
+        coir_channel_close(pair.there);
+        coir_scope_wait(scope);
+    }
+    coir_channel_free(pair.there);
+    coir_channel_free(pair.back);
+    return result;
+}
+
+static double select_of_100(void)
+{
+    enum { CASES = 100, TRIPS_100 = 5000 };
+    coir_channel *channels[CASES];
+    coir_case waits[CASES];
+    uint64_t item = 1;
+    for (int i = 0; i < CASES; i++) {
+        coir_channel_new(sizeof item, 1, &channels[i]);
+        waits[i] = coir_case_recv(channels[i], &item);
+    }
+    coir_time start = coir_now();
+    for (int i = 0; i < TRIPS_100; i++) {
+        coir_channel_send(channels[i % CASES], &item);
+        coir_select(waits, CASES);
+    }
+    double result = per(start, TRIPS_100);
+    for (int i = 0; i < CASES; i++)
+        coir_channel_free(channels[i]);
+    return result;
+}
+
+static int drain(void *arg)
+{
+    uint64_t item;
+    while (coir_channel_recv(arg, &item) == 0)
+        continue;
+    return 0;
+}
+
+static double channel_stream(size_t capacity)
+{
+    coir_channel *channel;
+    double result;
+    coir_channel_new(sizeof(uint64_t), capacity, &channel);
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, drain, channel);
+        coir_time start = coir_now();
+        for (uint64_t i = 0; i < MESSAGES; i++)
+            coir_channel_send(channel, &i);
+        result = per(start, MESSAGES);
+        coir_channel_close(channel);
+        coir_scope_wait(scope);
+    }
+    coir_channel_free(channel);
+    return result;
+}
+
+static double channel_stream_16(void)
+{
+    return channel_stream(16);
+}
+
+static double channel_stream_0(void)
+{
+    return channel_stream(0);
+}
+
+static double mutex_free(void)
+{
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    coir_time start = coir_now();
+    for (int i = 0; i < MESSAGES; i++) {
+        coir_mutex_lock(&mutex);
+        coir_mutex_unlock(&mutex);
+    }
+    return per(start, MESSAGES);
+}
+
+/* ---- two workers ---- */
+
+static int echo_across(void *arg)
+{
+    return echo_items(arg);
+}
+
+static double across_round_trip(void)
+{
+    struct pair pair;
+    uint64_t item = 1;
+    coir_channel_new(sizeof item, 1, &pair.there);
+    coir_channel_new(sizeof item, 1, &pair.back);
+    double result;
+    {
+        COIR_SCOPE(scope);
+        coir_go_on(scope, 1, echo_across, &pair);
+        coir_channel_send(pair.there, &item);
+        coir_channel_recv(pair.back, &item);
+        coir_time start = coir_now();
+        for (int i = 0; i < MESSAGES / 50; i++) {
+            coir_channel_send(pair.there, &item);
+            coir_channel_recv(pair.back, &item);
+        }
+        result = per(start, MESSAGES / 50);
+        coir_channel_close(pair.there);
+        coir_scope_wait(scope);
+    }
+    coir_channel_free(pair.there);
+    coir_channel_free(pair.back);
+    return result;
+}
+
+static double across_stream(void)
+{
+    coir_channel *channel;
+    double result;
+    coir_channel_new(sizeof(uint64_t), 1024, &channel);
+    {
+        COIR_SCOPE(scope);
+        coir_go_on(scope, 1, drain, channel);
+        coir_time start = coir_now();
+        for (uint64_t i = 0; i < MESSAGES; i++)
+            coir_channel_send(channel, &i);
+        coir_channel_close(channel);
+        coir_scope_wait(scope);
+        result = per(start, MESSAGES);
+    }
+    coir_channel_free(channel);
+    return result;
+}
+
+static int posts;
+
+static void count_post(void *arg)
+{
+    (void)arg;
+    __atomic_store_n(&posts, posts + 1, __ATOMIC_RELAXED);
+}
+
+static double across_posts(void)
+{
+    posts = 0;
+    coir_time start = coir_now();
+    for (int i = 0; i < MESSAGES; i++)
+        coir_post(coir_runtime_current(), 1, count_post, NULL);
+    while (__atomic_load_n(&posts, __ATOMIC_RELAXED) < MESSAGES)
+        coir_yield();
+    return per(start, MESSAGES);
+}
+
+static int lock_often(void *arg)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        coir_mutex_lock(arg);
+        coir_mutex_unlock(arg);
+    }
+    return 0;
+}
+
+static double across_mutex(void)
+{
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    coir_time start = coir_now();
+    COIR_SCOPE(scope);
+    coir_go(scope, lock_often, &mutex);
+    coir_go_on(scope, 1, lock_often, &mutex);
+    coir_scope_wait(scope);
+    return per(start, 2.0 * MESSAGES);
+}
+
+static int start_two(void *arg)
+{
+    (void)arg;
+    measure("channel round trip, two workers", across_round_trip, 0);
+    measure("channel stream, two workers, 1024 slots", across_stream, 0);
+    measure("posts from worker to worker", across_posts, 12);
+    measure("mutex contended by two workers", across_mutex, 40);
+    return 0;
+}
+
 /* ---- the bystanders ---- */
 
 static int sleeper(void *arg)
@@ -312,6 +640,16 @@ static int start(void *arg)
         measure("spawn + join, fiber, by its handle", spawn_join_handle, 20);
         measure("gang of 10,000: spawn, block, wake, join", gang, 90);
         measure("duplex round trip of 1 byte", duplex_round_trip, 32);
+        measure("spawn + join, future", spawn_join_future, 20);
+        measure("resume of a leaf under 1 await", resume_under_1, 12);
+        measure("resume of a leaf under 1,000 awaits", resume_under_1000, 12);
+        measure("resume of a leaf under 100,000 awaits", resume_under_100000, 12);
+        measure("channel round trip", channel_round_trip, 32);
+        measure("channel round trip by select {channel, time}", select_round_trip, 49);
+        measure("select of 100 channels, one ready", select_of_100, 0);
+        measure("channel stream, 16 slots", channel_stream_16, 8);
+        measure("channel stream, unbuffered", channel_stream_0, 20);
+        measure("mutex, free", mutex_free, 4);
         measure("timer start + cancel, warm", timer_warm, 12);
         measure("timer cancel + start, random one of a million", timer_cold, 170);
         measure("timer postponed, of a million", timer_postpone, 20);
@@ -333,5 +671,17 @@ int main(int argc, char **argv)
     setenv("COIR_WORKERS", "1", 1);
     printf("nanoseconds an operation: median of %d rounds (least to most), %d sleepers and %d idle sockets alive\n", rounds, BYSTANDERS,
            BYSTANDERS);
-    return coir_main(start, NULL);
+    if (coir_main(start, NULL))
+        return 1;
+    unsetenv("COIR_WORKERS");
+    coir_config config = COIR_CONFIG;
+    config.workers = 2;
+    config.pin_workers = 1;
+    coir_runtime *runtime;
+    if (coir_runtime_new(&config, &runtime) < 0)
+        return 1;
+    printf("two workers, each on a CPU of its own\n");
+    int rc = coir_runtime_run(runtime, start_two, NULL);
+    coir_runtime_free(runtime);
+    return rc < 0;
 }
