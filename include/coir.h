@@ -21,5 +21,6 @@
 #include <coir/stream.h>
 #include <coir/tcp.h>
 #include <coir/topic.h>
+#include <coir/waker.h>
 
 #endif

@@ -14,6 +14,11 @@ typedef struct coir_runtime coir_runtime;
 typedef int coir_task_fn(void *arg);
 
 /* Every field may be left 0: then the value in brackets is used. */
+/* Nothing can ever run again when every task waits, and there is no timer, no operation, no offloaded call, no waker, no plain thread that
+ * has woken a task before or holds the runtime (coir_runtime_hold), and no block_on. Then the waiting tasks are logged, with what each
+ * waits for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
+enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_END };
+
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
     unsigned workers;                /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
@@ -30,11 +35,12 @@ typedef struct coir_config {
     int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
     unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle */
     size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
+    int deadlock;                 /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
 } coir_config;
 
-#define COIR_CONFIG                                                   \
-    {                                                                 \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_CONFIG                                                      \
+    {                                                                    \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
@@ -51,6 +57,23 @@ COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
+/* The same for a program that has an event loop of its own: begin starts `fn` and the threads of the other workers, and the caller drives
+ * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
+ * when no task is left. end waits for the other threads and gives the result of the run.
+ * Suspends: no.  Threads: a plain one, always the same.
+ * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for. */
+COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
+COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
+COIR_API coir_time coir_runtime_next(coir_runtime *runtime);
+COIR_API int coir_runtime_step(coir_runtime *runtime);
+COIR_API int coir_runtime_end(coir_runtime *runtime);
+
+/* While it is held, a runtime whose tasks all wait is not taken for dead: a plain thread is going to send something. coir_runtime_free
+ * waits until it has been released.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_runtime_hold(coir_runtime *runtime);
+COIR_API void coir_runtime_release(coir_runtime *runtime);
+
 /* Takes NULL. Not while it runs. */
 COIR_API void coir_runtime_free(coir_runtime *runtime);
 
@@ -66,9 +89,9 @@ COIR_API int coir_worker_index(void);
  * Suspends: no.  Threads: any.  Errors: -EINVAL no such worker; -ENOMEM. */
 COIR_API int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
-/* A runtime with the default configuration, overflow reports, stop signals and a log to standard error: runs `start(arg)`.
- * Returns an exit status: 0, or 1 after logging the error (being cancelled by a stop signal is no error).
- * Suspends: no (it blocks).  Threads: main. */
+/* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error: runs
+ * `start(arg)`. Returns an exit status: 0, or 1 after logging the error (being cancelled by a stop signal is no error). Suspends: no (it
+ * blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
 /* Counters since the runtime was made, summed over the workers; approximate while they run. */

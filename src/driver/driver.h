@@ -61,6 +61,7 @@ struct ci_listen {
 
 struct ci_driver {
     const struct ci_driver_kind *kind;
+    size_t pending; /* operations that may complete by themselves one day */
 };
 
 struct ci_driver_kind {
@@ -75,6 +76,9 @@ struct ci_driver_kind {
     coir_time (*now)(struct ci_driver *driver);
     coir_time (*wall)(struct ci_driver *driver); /* since 1970 */
     uint64_t (*random)(struct ci_driver *driver);
+
+    /* A descriptor that is readable when wait has something to complete, or was woken; NULL: there is none. */
+    coir_fd (*descriptor)(struct ci_driver *driver);
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);

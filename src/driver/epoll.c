@@ -107,6 +107,11 @@ static void wake(struct ci_selector *selector)
     ci_sys_eventfd_add(self(selector)->wakeup);
 }
 
+static coir_fd descriptor(struct ci_selector *selector)
+{
+    return self(selector)->epoll;
+}
+
 static void free_selector(struct ci_selector *selector)
 {
     struct epoll_selector *epoll = self(selector);
@@ -117,7 +122,7 @@ static void free_selector(struct ci_selector *selector)
     ci_free(epoll->allocator, epoll, sizeof *epoll);
 }
 
-static const struct ci_selector_kind epoll_kind = {"epoll", add, modify, remove_fd, wait_ready, wake, free_selector};
+static const struct ci_selector_kind epoll_kind = {"epoll", add, modify, remove_fd, wait_ready, wake, descriptor, free_selector};
 
 int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector)
 {

@@ -135,11 +135,22 @@ static bool attempt(struct slot *slot, struct ci_op *op)
     return true;
 }
 
-static void park(struct slot *slot, struct ci_op *op)
+static void park(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
+    readiness->base.pending++;
     op->pending = true;
     op->next = slot->ops;
     slot->ops = op;
+}
+
+static void unlink_op(struct readiness *readiness, struct slot *slot, struct ci_op *op)
+{
+    struct ci_op **at = &slot->ops;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->pending = false;
+    readiness->base.pending--;
 }
 
 static bool fail(struct ci_op *op, int error)
@@ -205,7 +216,7 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     int rc = slot->registered ? 0 : register_ours(readiness, slot, op->fd);
     if (rc < 0)
         return fail(op, rc);
-    park(slot, op);
+    park(readiness, slot, op);
     return false;
 }
 
@@ -238,12 +249,11 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
     if (slot->ops && (slot->use != use || interest(slot) & op->events || use == WATCHED))
         return fail(op, -EBUSY);
     claim(slot, use);
-    park(slot, op);
+    park(readiness, slot, op);
     int rc = register_foreign(readiness, slot, op->fd);
     if (rc == 0)
         return false;
-    slot->ops = op->next;
-    op->pending = false;
+    unlink_op(readiness, slot, op);
     if (rc == -EPERM && op->kind == CI_OP_FOREIGN)
         return fail(op, op->events); /* a file that is always ready */
     return fail(op, rc);
@@ -262,21 +272,12 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
     return start_ours(readiness, slot, op);
 }
 
-static void unlink_op(struct slot *slot, struct ci_op *op)
-{
-    struct ci_op **at = &slot->ops;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
-    op->pending = false;
-}
-
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
     struct slot *slot = &readiness->slots[op->fd];
     ci_check(op->pending);
-    unlink_op(slot, op);
+    unlink_op(readiness, slot, op);
     op->result = -ECANCELED;
     if (op->kind == CI_OP_WATCH) {
         readiness->selector->kind->remove(readiness->selector, op->fd);
@@ -285,9 +286,9 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     return true;
 }
 
-static void complete(struct slot *slot, struct ci_op *op)
+static void complete(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
-    unlink_op(slot, op);
+    unlink_op(readiness, slot, op);
     op->done(op);
 }
 
@@ -312,7 +313,7 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
             return; /* a watch is alone on its descriptor, and may be gone now */
         }
         if (slot->ready & wanted_by(op) && attempt(slot, op)) {
-            complete(slot, op);
+            complete(readiness, slot, op);
             slot = &readiness->slots[ready->fd];
         }
         op = next;
@@ -320,7 +321,7 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     if (slot->use == FOREIGN && slot->ops && register_foreign(readiness, slot, ready->fd) < 0)
         while (slot->ops) {
             slot->ops->result = -EBADF;
-            complete(slot, slot->ops);
+            complete(readiness, slot, slot->ops);
             slot = &readiness->slots[ready->fd];
         }
 }
@@ -356,6 +357,12 @@ static void wake(struct ci_driver *driver)
 {
     struct ci_selector *selector = self(driver)->selector;
     selector->kind->wake(selector);
+}
+
+static coir_fd descriptor(struct ci_driver *driver)
+{
+    struct ci_selector *selector = self(driver)->selector;
+    return selector->kind->descriptor(selector);
 }
 
 static uint64_t random_number(struct ci_driver *driver)
@@ -428,7 +435,7 @@ static void forget(struct ci_driver *driver, coir_fd fd)
     struct ci_op *op;
     while ((op = readiness->slots[fd].ops)) {
         op->result = -ECANCELED;
-        complete(&readiness->slots[fd], op);
+        complete(readiness, &readiness->slots[fd], op);
     }
 }
 
@@ -458,6 +465,7 @@ static const struct ci_driver_kind readiness_kind = {
     .now = now,
     .wall = wall,
     .random = random_number,
+    .descriptor = descriptor,
     .socket = open_socket,
     .listen = open_listener,
     .shutdown_write = shutdown_write,

@@ -40,6 +40,7 @@ struct ci_selector_kind {
     /* Fills `ready`; waits `timeout` at most (negative: without end). How many. */
     int (*wait)(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout);
     void (*wake)(struct ci_selector *selector);
+    coir_fd (*descriptor)(struct ci_selector *selector); /* readable when wait would not wait; -ENOTSUP: there is none */
     void (*free)(struct ci_selector *selector);
 };
 

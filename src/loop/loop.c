@@ -52,12 +52,17 @@ void ci_loop_alert(struct coir_loop *loop)
     wake(loop);
 }
 
-/* Waits in the driver, unless something came in while the sleep was being announced. */
-static void sleep_until(struct coir_loop *loop, coir_time deadline)
+bool ci_loop_announce_sleep(struct coir_loop *loop)
 {
     ci_store_relaxed(&loop->asleep, true);
     ci_fence(); /* after the announcement, before the last look: pairs with the one in wake */
-    if (!ci_inbox_empty(&loop->inbox) || ci_load_relaxed(&loop->alert))
+    return ci_inbox_empty(&loop->inbox) && !ci_load_relaxed(&loop->alert);
+}
+
+/* Waits in the driver, unless something came in while the sleep was being announced. */
+static void sleep_until(struct coir_loop *loop, coir_time deadline)
+{
+    if (!ci_loop_announce_sleep(loop) || (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
         deadline = 0;
     loop->driver->kind->wait(loop->driver, deadline);
     ci_store_relaxed(&loop->asleep, false);

@@ -20,6 +20,7 @@ struct coir_loop {
     struct ci_driver *driver;
     coir_time now;                             /* when the turn began, read after each wait */
     bool (*run_ready)(struct coir_loop *loop); /* runs what is ready; whether more is. NULL: nothing ever is */
+    bool (*may_sleep)(struct coir_loop *loop); /* asked before a sleep that no timer ends. NULL: always */
     struct ci_wheel wheel;
     struct ci_list hooks[2]; /* by enum coir_hook_when */
     size_t live_watches;
@@ -38,6 +39,9 @@ void ci_loop_done(struct coir_loop *loop);
 
 /* One turn; waits until `deadline` at most. */
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline);
+
+/* Says that the loop is asleep, for one that somebody else waits for. False: something has come in, it must not sleep. */
+bool ci_loop_announce_sleep(struct coir_loop *loop);
 
 /* From any thread. */
 void ci_loop_send(struct coir_loop *loop, struct ci_message *message);

@@ -14,8 +14,13 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
     }
 }
 
+void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg)
+{
+    dump_scope(&worker->root, 0, line, arg);
+}
+
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg)
 {
     for (int i = 0; i < runtime->worker_count; i++)
-        dump_scope(&runtime->workers[i].root, 0, line, arg);
+        ci_worker_dump(&runtime->workers[i], line, arg);
 }

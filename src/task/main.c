@@ -18,6 +18,7 @@ int coir_main(coir_task_fn *start, void *arg)
     config.log = log_to_stderr;
     config.report_overflow = 1;
     config.stop_signals = 1;
+    config.deadlock = COIR_DEADLOCK_END;
     coir_runtime *runtime;
     int rc = coir_runtime_new(&config, &runtime);
     if (rc == 0) {

@@ -235,6 +235,15 @@ int ci_offload_init(coir_runtime *runtime)
     return 0;
 }
 
+bool ci_offload_busy(coir_runtime *runtime)
+{
+    struct ci_offload *pool = &runtime->offload;
+    pthread_mutex_lock(&pool->lock);
+    bool busy = pool->queued || pool->running > pool->idle;
+    pthread_mutex_unlock(&pool->lock);
+    return busy;
+}
+
 void ci_offload_done(coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;

@@ -27,6 +27,9 @@ struct ci_offload {
 /* Starts no thread. -ENOMEM. */
 int ci_offload_init(struct coir_runtime *runtime);
 
+/* Whether any call waits, runs, or is on its way home. */
+bool ci_offload_busy(struct coir_runtime *runtime);
+
 /* No job is left: joins the threads. */
 void ci_offload_done(struct coir_runtime *runtime);
 

@@ -87,8 +87,10 @@ void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
 {
     coir_runtime *runtime = worker->runtime;
     bool visits = !ci_worker_current || ci_worker_current->runtime != runtime;
-    if (visits)
+    if (visits) {
         ci_fetch_add(&runtime->visitors, 1);
+        ci_store_relaxed(&runtime->was_visited, true);
+    }
     ci_loop_send(&worker->loop, message);
     if (visits)
         ci_fetch_sub(&runtime->visitors, 1);
@@ -97,9 +99,10 @@ void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
-    for (unsigned round = 0; ci_load(&runtime->visitors); round++)
+    for (unsigned round = 0; ci_load(&runtime->visitors) || ci_load(&runtime->holds); round++)
         ci_pause(round);
     ci_offload_done(runtime);
+    ci_wakers_abandon(runtime->wakers);
     bool delivered = true;
     while (delivered) {
         delivered = false;
@@ -127,6 +130,8 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     pthread_mutex_init(&runtime->shared_lock, NULL);
     int rc = 0;
     if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))
+        rc = -ENOMEM;
+    if (rc == 0 && !(runtime->wakers = ci_wakers_new()))
         rc = -ENOMEM;
     if (rc == 0)
         rc = ci_offload_init(runtime);
@@ -182,7 +187,7 @@ void coir_runtime_free(coir_runtime *runtime)
 
 /* ---- running ---- */
 
-static void alert_all(coir_runtime *runtime)
+void ci_runtime_alert_all(coir_runtime *runtime)
 {
     for (int i = 0; i < runtime->worker_count; i++)
         ci_loop_alert(&runtime->workers[i].loop);
@@ -191,7 +196,7 @@ static void alert_all(coir_runtime *runtime)
 void coir_runtime_stop(coir_runtime *runtime)
 {
     ci_store(&runtime->stop_requested, true);
-    alert_all(runtime);
+    ci_runtime_alert_all(runtime);
 }
 
 void ci_runtime_root_live(coir_runtime *runtime, bool live)
@@ -200,21 +205,35 @@ void ci_runtime_root_live(coir_runtime *runtime, bool live)
         ci_fetch_add(&runtime->live_roots, 1);
     } else if (ci_fetch_sub(&runtime->live_roots, 1) == 1) {
         ci_store(&runtime->finished, true);
-        alert_all(runtime);
+        ci_runtime_alert_all(runtime);
     }
+}
+
+static void enter_thread(struct ci_worker *worker)
+{
+    if (worker->runtime->config.pin_workers)
+        ci_cpu_pin((unsigned)worker->index);
+    if (worker->runtime->config.report_overflow)
+        ci_overflow_watch(worker);
+}
+
+static bool goes_on(const struct ci_worker *worker)
+{
+    return !ci_load(&worker->runtime->finished) || worker->root.live;
+}
+
+static void leave_thread(struct ci_worker *worker)
+{
+    if (worker->runtime->config.report_overflow)
+        ci_overflow_unwatch(worker);
 }
 
 static void run_worker(struct ci_worker *worker)
 {
-    coir_runtime *runtime = worker->runtime;
-    if (runtime->config.pin_workers)
-        ci_cpu_pin((unsigned)worker->index);
-    if (runtime->config.report_overflow)
-        ci_overflow_watch(worker);
-    while (!ci_load(&runtime->finished) || worker->root.live)
+    enter_thread(worker);
+    while (goes_on(worker))
         ci_worker_turn(worker, COIR_NEVER);
-    if (runtime->config.report_overflow)
-        ci_overflow_unwatch(worker);
+    leave_thread(worker);
 }
 
 static void *worker_thread(void *arg)
@@ -226,7 +245,7 @@ static void *worker_thread(void *arg)
 }
 
 /* Helper threads take no signals: those are the business of the thread that called us. */
-static int start_threads(coir_runtime *runtime, int *ret_started)
+static int start_threads(coir_runtime *runtime)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -235,19 +254,19 @@ static int start_threads(coir_runtime *runtime, int *ret_started)
     for (; rc == 0 && i < runtime->worker_count; i++)
         rc = -pthread_create(&runtime->workers[i].thread, NULL, worker_thread, &runtime->workers[i]);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    *ret_started = rc == 0 ? i : i - 1;
+    runtime->started = rc == 0 ? i : i - 1;
     return rc;
 }
 
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
-    runtime->finished = runtime->stop_requested = false;
+    runtime->finished = runtime->stop_requested = runtime->deadlocked = false;
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
         ci_scope_init(&worker->root, worker, false);
         worker->root.root = true;
-        worker->was_stopped = false;
+        worker->was_stopped = worker->told_deadlock = worker->stuck = false;
     }
     ci_worker_current = first;
     coir_go_options options = COIR_GO_OPTIONS;
@@ -260,6 +279,8 @@ int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 int ci_runtime_result(coir_runtime *runtime)
 {
     int interrupted = 0;
+    if (runtime->deadlocked && runtime->config.deadlock == COIR_DEADLOCK_END)
+        return -EDEADLK;
     for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_scope *root = &runtime->workers[i].root;
         if (root->error)
@@ -270,28 +291,98 @@ int ci_runtime_result(coir_runtime *runtime)
     return interrupted;
 }
 
-int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
+static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     if (ci_worker_current)
         return -EBUSY;
-    struct ci_worker *first = &runtime->workers[0];
-    ci_context_adopt_thread(&first->context);
-    int rc = ci_runtime_begin(runtime, fn, arg), started = 1;
+    ci_context_adopt_thread(&runtime->workers[0].context);
+    int rc = ci_runtime_begin(runtime, fn, arg);
     if (rc < 0)
         return rc;
-    if ((rc = start_threads(runtime, &started)) < 0)
+    if ((rc = start_threads(runtime)) < 0)
         coir_runtime_stop(runtime); /* what has begun ends on this thread */
+    return rc;
+}
+
+static void join_threads(coir_runtime *runtime)
+{
+    for (int i = 1; i < runtime->started; i++)
+        pthread_join(runtime->workers[i].thread, NULL);
+}
+
+int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
+{
+    runtime->started = 0;
+    int rc = begin(runtime, fn, arg);
+    if (!runtime->started)
+        return rc;
     if (runtime->config.stop_signals)
         ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);
-    run_worker(first);
+    run_worker(&runtime->workers[0]);
     ci_signal_restore(&before);
     if (runtime->config.stop_signals)
         ci_signal_unwatch();
-    for (int i = 1; i < started; i++)
-        pthread_join(runtime->workers[i].thread, NULL);
+    join_threads(runtime);
     return rc < 0 ? rc : ci_runtime_result(runtime);
+}
+
+/* ---- driven by somebody else's loop ---- */
+
+coir_fd coir_runtime_fd(coir_runtime *runtime)
+{
+    struct ci_driver *driver = runtime->workers[0].loop.driver;
+    return driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
+}
+
+int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
+{
+    coir_fd fd = coir_runtime_fd(runtime);
+    if (fd < 0)
+        return fd;
+    int rc = begin(runtime, fn, arg);
+    if (rc == 0)
+        enter_thread(&runtime->workers[0]);
+    return rc;
+}
+
+coir_time coir_runtime_next(coir_runtime *runtime)
+{
+    struct ci_worker *worker = &runtime->workers[0];
+    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && !ci_load_relaxed(&runtime->shared_count);
+    return idle && goes_on(worker) ? ci_wheel_next(&worker->loop.wheel) : 0;
+}
+
+int coir_runtime_step(coir_runtime *runtime)
+{
+    struct ci_worker *worker = &runtime->workers[0];
+    if (!goes_on(worker))
+        return 0;
+    struct ci_signal_mask before;
+    ci_signal_block_pipe(&before);
+    ci_store_relaxed(&worker->loop.asleep, false);
+    ci_worker_turn(worker, 0);
+    ci_loop_announce_sleep(&worker->loop);
+    ci_signal_restore(&before);
+    return goes_on(worker);
+}
+
+int coir_runtime_end(coir_runtime *runtime)
+{
+    leave_thread(&runtime->workers[0]);
+    join_threads(runtime);
+    return ci_runtime_result(runtime);
+}
+
+void coir_runtime_hold(coir_runtime *runtime)
+{
+    ci_fetch_add(&runtime->holds, 1);
+}
+
+void coir_runtime_release(coir_runtime *runtime)
+{
+    ci_fetch_sub(&runtime->holds, 1);
 }
 
 /* ---- looking at it ---- */

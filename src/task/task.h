@@ -20,6 +20,7 @@
 #include "sys/stack.h"
 #include "task/offload.h"
 #include "task/waiter.h"
+#include "task/waker.h"
 
 /* ---- blocks: what a strand is inside of, innermost first ---- */
 
@@ -203,7 +204,8 @@ struct ci_worker {
     struct ci_pool tasks, far_tasks, locals, copies;
 
     struct ci_scope root; /* tasks without another scope */
-    bool was_stopped;
+    bool was_stopped, told_deadlock;
+    bool stuck; /* it sleeps, and nothing of its own will ever wake it */
     uint64_t tasks_started, task_errors;
     struct coir_runtime *runtime;
     int index;
@@ -265,7 +267,12 @@ struct coir_runtime {
     bool simulated;
 
     struct ci_offload offload;
+    struct ci_wakers *wakers;
     int32_t visitors; /* threads that are sending and are not of this runtime */
+    int32_t holds;    /* plain threads that are going to send */
+    bool was_visited; /* one has, and may do so again */
+    bool deadlocked;
+    int started; /* threads, in a run */
 
     pthread_mutex_t shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;    /* tasks that any worker may take, oldest first */
@@ -279,14 +286,22 @@ int ci_runtime_new_simulated(unsigned workers, ci_open_driver_fn *open, void *ar
 
 /* Starts the first task; afterwards the workers' turns are run until `finished`. */
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
+void ci_runtime_alert_all(coir_runtime *runtime);
 int ci_runtime_result(coir_runtime *runtime);
 
 /* Calls `line` for each task of the runtime, children after their parents: its name and what it waits for. */
 typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for, int cancelled);
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
+void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg);
 
 /* Called as root scopes get their first task and lose their last. */
 void ci_runtime_root_live(coir_runtime *runtime, bool live);
+
+/* May the worker sleep without end? Not if that was the last one, and it is decided what to do about it. For the loop. */
+bool ci_deadlock_may_sleep(struct coir_loop *loop);
+
+/* Logs the worker's tasks and what they wait for. */
+void ci_deadlock_tell(struct ci_worker *worker);
 
 /* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of it waits for the message. */
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);

@@ -46,6 +46,10 @@ static bool look_up(struct ci_worker *worker)
 {
     ci_store_relaxed(&worker->loop.alert, false);
     ci_fence(); /* what the alert is about was stored before it */
+    if (ci_load_relaxed(&worker->runtime->deadlocked) && !worker->told_deadlock) {
+        worker->told_deadlock = true;
+        ci_deadlock_tell(worker);
+    }
     if (ci_load_relaxed(&worker->runtime->stop_requested) && !worker->was_stopped) {
         worker->was_stopped = true;
         coir_scope_cancel((coir_scope *)(void *)&worker->root);
@@ -73,6 +77,8 @@ static bool run_ready(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     bool simulated = worker->runtime->simulated;
+    if (ci_unlikely(worker->stuck))
+        ci_store(&worker->stuck, false);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
         return true;
     if (!worker->ready && !ci_runtime_take_shared(worker)) {
@@ -122,6 +128,8 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     const coir_allocator *allocator = &runtime->allocator;
     ci_loop_init(&worker->loop, driver, allocator);
     worker->loop.run_ready = run_ready;
+    if (runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
+        worker->loop.may_sleep = ci_deadlock_may_sleep;
     worker->poll_interval = ci_clock_ticks_in(20 * COIR_US);
     worker->ready = NULL;
     worker->ready_tail = &worker->ready;

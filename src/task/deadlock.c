@@ -1,0 +1,51 @@
+/* Notices that nothing can ever run again.
+ *
+ * 1. A worker is stuck when it has announced its sleep, no timer is set and its driver has nothing pending: then only another thread can
+ *    wake it. Whoever gets stuck looks at the others; the last one finds all of them stuck and nobody left who could send.
+ * 2. A worker that is woken is not asleep any more before it is not stuck any more, and both are looked at: a message on its way is seen
+ *    as an inbox that is not empty or as a sleep that has ended.
+ */
+#include "task/task.h"
+
+static bool all_stuck(coir_runtime *runtime)
+{
+    for (int i = 0; i < runtime->worker_count; i++) {
+        struct ci_worker *worker = &runtime->workers[i];
+        if (!ci_load(&worker->stuck) || !ci_load(&worker->loop.asleep) || !ci_inbox_empty(&worker->loop.inbox) ||
+            ci_load_relaxed(&worker->loop.alert))
+            return false;
+    }
+    return true;
+}
+
+bool ci_deadlock_may_sleep(struct coir_loop *loop)
+{
+    struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
+    coir_runtime *runtime = worker->runtime;
+    if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_load(&runtime->finished))
+        return true;
+    ci_store(&worker->stuck, true);
+    if (ci_load(&runtime->live_roots) == 0 || ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
+        ci_load_relaxed(&runtime->was_visited) || !all_stuck(runtime) || ci_load_relaxed(&runtime->shared_count) ||
+        ci_offload_busy(runtime) || ci_wakers_exported(runtime->wakers))
+        return true;
+    if (!ci_exchange(&runtime->deadlocked, true)) {
+        ci_log(runtime, COIR_LOG_ERROR, "deadlock: every task waits, and nothing can ever wake one");
+        if (runtime->config.deadlock == COIR_DEADLOCK_END)
+            ci_store(&runtime->stop_requested, true);
+        ci_runtime_alert_all(runtime);
+    }
+    return false;
+}
+
+static void tell(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+{
+    const struct ci_worker *worker = arg;
+    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s", worker->index, 2 * depth, "", name, waits_for,
+           cancelled ? " (cancelled)" : "");
+}
+
+void ci_deadlock_tell(struct ci_worker *worker)
+{
+    ci_worker_dump(worker, tell, worker);
+}

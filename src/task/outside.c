@@ -1,0 +1,86 @@
+/* Plain threads that wait for tasks, and calls on other workers. */
+#include <errno.h>
+
+#include "task/task.h"
+
+/* ---- a plain thread runs a future ---- */
+
+struct blocked {
+    struct ci_message message;
+    coir_completion completion;
+    coir_future *future;
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;
+    int result;
+};
+
+static void end(void *arg, int result)
+{
+    struct blocked *blocked = arg;
+    pthread_mutex_lock(&blocked->lock);
+    blocked->result = result;
+    blocked->done = true;
+    pthread_cond_signal(&blocked->ended);
+    pthread_mutex_unlock(&blocked->lock);
+}
+
+static void begin(struct ci_message *message)
+{
+    struct blocked *blocked = ci_container_of(message, struct blocked, message);
+    int rc = ci_worker_current ? coir_start(NULL, &blocked->completion, blocked->future, end, blocked) : -ECANCELED;
+    if (rc < 0)
+        end(blocked, rc);
+}
+
+static int await_in_fiber(void *arg)
+{
+    return coir_await(arg);
+}
+
+static int block_alone(coir_future *future)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    coir_runtime *runtime;
+    int rc = coir_runtime_new(&config, &runtime);
+    if (rc < 0)
+        return rc;
+    rc = coir_runtime_run(runtime, await_in_fiber, future);
+    coir_runtime_free(runtime);
+    return rc < 0 ? rc : future->result;
+}
+
+int coir_block_on(coir_runtime *runtime, coir_future *future)
+{
+    if (ci_worker_current)
+        return -EDEADLK;
+    if (!runtime)
+        return block_alone(future);
+    struct blocked blocked = {
+        .message.deliver = begin, .future = future, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    ci_runtime_send(&runtime->workers[0], &blocked.message);
+    pthread_mutex_lock(&blocked.lock);
+    while (!blocked.done)
+        pthread_cond_wait(&blocked.ended, &blocked.lock);
+    pthread_mutex_unlock(&blocked.lock);
+    pthread_cond_destroy(&blocked.ended);
+    pthread_mutex_destroy(&blocked.lock);
+    return blocked.result;
+}
+
+/* ---- a fiber runs a function on another worker ---- */
+
+int coir_call_on(int index, coir_task_fn *fn, void *arg)
+{
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "call";
+    options.handle = handle;
+    options.worker = index;
+    int rc = index < 0 ? -EINVAL : coir_go_with(scope, &options, fn, arg);
+    if (rc == 0 && (rc = coir_scope_wait(scope)) == 0)
+        rc = coir_join(handle);
+    return rc;
+}

@@ -1,0 +1,273 @@
+/* Parkers and their wakers.
+ *
+ * 1. A waker points at a cell, which is counted; the parker and each waker hold it. Everything in a cell is under the lock of its runtime's
+ *    wakers, so a wake and the end of the parker, or of the runtime, are one after the other.
+ * 2. `notified` keeps a wake-up that nobody waits for. One that somebody waits for takes the wait (`strand`) and wakes it, by a message
+ *    where that is another thread's: a wait is woken once.
+ * 3. Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the runtime.
+ */
+#include "coir/waker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "task/task.h"
+
+struct parker;
+
+struct cell {
+    struct ci_list link; /* of the open or of the free ones */
+    struct ci_wakers *wakers;
+    struct parker *parker; /* NULL: closed */
+    struct ci_worker *worker;
+    struct ci_strand *strand; /* suspended in the parker, not woken yet */
+    struct ci_message message;
+    size_t refs;
+    bool notified;
+};
+
+struct parker {
+    coir_future future;
+    struct cell *cell;
+    struct ci_strand *strand;
+};
+_Static_assert(sizeof(struct parker) <= sizeof(coir_parker), "coir_parker is too small");
+
+/* ---- cells ---- */
+
+struct ci_wakers *ci_wakers_new(void)
+{
+    struct ci_wakers *wakers = malloc(sizeof *wakers);
+    if (!wakers)
+        return NULL;
+    pthread_mutex_init(&wakers->lock, NULL);
+    ci_list_init(&wakers->open);
+    ci_list_init(&wakers->free);
+    wakers->live = 1;
+    return wakers;
+}
+
+/* Unlocks; frees everything when nobody is left. */
+static void drop_one(struct ci_wakers *wakers)
+{
+    bool last = --wakers->live == 0;
+    pthread_mutex_unlock(&wakers->lock);
+    if (!last)
+        return;
+    struct ci_list *node;
+    while ((node = ci_list_pop(&wakers->free)))
+        free(ci_container_of(node, struct cell, link));
+    pthread_mutex_destroy(&wakers->lock);
+    free(wakers);
+}
+
+/* With the lock held; gives it back. */
+static void release(struct cell *cell)
+{
+    struct ci_wakers *wakers = cell->wakers;
+    if (--cell->refs) {
+        pthread_mutex_unlock(&wakers->lock);
+        return;
+    }
+    ci_list_push(&wakers->free, &cell->link);
+    drop_one(wakers);
+}
+
+static void close_cell(struct cell *cell)
+{
+    cell->parker = NULL;
+    ci_list_remove(&cell->link);
+}
+
+void ci_wakers_abandon(struct ci_wakers *wakers)
+{
+    if (!wakers)
+        return;
+    pthread_mutex_lock(&wakers->lock);
+    while (!ci_list_empty(&wakers->open))
+        close_cell(ci_container_of(wakers->open.next, struct cell, link));
+    drop_one(wakers);
+}
+
+bool ci_wakers_exported(struct ci_wakers *wakers)
+{
+    bool exported = false;
+    pthread_mutex_lock(&wakers->lock);
+    ci_list_for_each (node, &wakers->open)
+        exported |= ci_container_of(node, struct cell, link)->refs > 1;
+    pthread_mutex_unlock(&wakers->lock);
+    return exported;
+}
+
+static struct cell *take_cell(struct ci_wakers *wakers)
+{
+    pthread_mutex_lock(&wakers->lock);
+    struct ci_list *node = ci_list_pop(&wakers->free);
+    struct cell *cell = node ? ci_container_of(node, struct cell, link) : malloc(sizeof *cell);
+    if (cell) {
+        *cell = (struct cell){.wakers = wakers, .refs = 1};
+        ci_list_push(&wakers->open, &cell->link);
+        wakers->live++;
+    }
+    pthread_mutex_unlock(&wakers->lock);
+    return cell;
+}
+
+/* ---- wakers ---- */
+
+static void wake_parked(struct parker *parker)
+{
+    parker->future.result = 0;
+    ci_wake(ci_worker_current, parker->strand, &parker->future);
+}
+
+static void wake_came(struct ci_message *message)
+{
+    wake_parked(ci_container_of(message, struct cell, message)->parker); /* it is suspended, so it is open */
+}
+
+/* With the lock held: the runtime lives as long as the parker is open. */
+static void notify(struct cell *cell)
+{
+    if (!cell->parker || cell->notified)
+        return;
+    if (!cell->strand) {
+        cell->notified = true;
+        return;
+    }
+    cell->strand = NULL;
+    if (cell->worker == ci_worker_current) {
+        wake_parked(cell->parker);
+        return;
+    }
+    cell->message.deliver = wake_came;
+    ci_loop_send(&cell->worker->loop, &cell->message);
+}
+
+static coir_waker clone_waker(void *data);
+
+static void wake_by_ref(void *data)
+{
+    struct cell *cell = data;
+    struct ci_wakers *wakers = cell->wakers;
+    pthread_mutex_lock(&wakers->lock);
+    notify(cell);
+    pthread_mutex_unlock(&wakers->lock);
+}
+
+static void wake(void *data)
+{
+    struct cell *cell = data;
+    pthread_mutex_lock(&cell->wakers->lock);
+    notify(cell);
+    release(cell);
+}
+
+static void drop(void *data)
+{
+    struct cell *cell = data;
+    pthread_mutex_lock(&cell->wakers->lock);
+    release(cell);
+}
+
+static const coir_waker_vtable vtable = {clone_waker, wake, wake_by_ref, drop};
+
+static coir_waker clone_waker(void *data)
+{
+    struct cell *cell = data;
+    pthread_mutex_lock(&cell->wakers->lock);
+    cell->refs++;
+    pthread_mutex_unlock(&cell->wakers->lock);
+    return (coir_waker){&vtable, cell};
+}
+
+/* ---- parkers ---- */
+
+static struct parker *parker_of(coir_parker *parker)
+{
+    return (struct parker *)(void *)parker;
+}
+
+int coir_parker_open(coir_parker *words)
+{
+    struct parker *parker = parker_of(words);
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->strand)
+        return ci_no_fiber();
+    struct cell *cell = take_cell(worker->runtime->wakers);
+    if (!cell)
+        return -ENOMEM;
+    cell->parker = parker;
+    cell->worker = worker;
+    parker->cell = cell;
+    return 0;
+}
+
+void coir_parker_close(coir_parker *words)
+{
+    struct cell *cell = parker_of(words)->cell;
+    pthread_mutex_lock(&cell->wakers->lock);
+    ci_check(!cell->strand);
+    close_cell(cell);
+    release(cell);
+}
+
+coir_waker coir_parker_waker(coir_parker *words)
+{
+    return clone_waker(parker_of(words)->cell);
+}
+
+static coir_future *park_poll(coir_future *future)
+{
+    struct parker *parker = ci_container_of(future, struct parker, future);
+    struct cell *cell = parker->cell;
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    pthread_mutex_lock(&cell->wakers->lock);
+    bool notified = cell->notified;
+    cell->notified = false;
+    if (!notified)
+        cell->strand = parker->strand = ci_leaf_suspend(worker, future);
+    pthread_mutex_unlock(&cell->wakers->lock);
+    return notified ? ci_leaf_complete(worker, future) : NULL;
+}
+
+static int park_cancel(coir_future *future, int reason)
+{
+    struct cell *cell = ci_container_of(future, struct parker, future)->cell;
+    pthread_mutex_lock(&cell->wakers->lock);
+    bool withdrawn = cell->strand != NULL;
+    cell->strand = NULL;
+    pthread_mutex_unlock(&cell->wakers->lock);
+    if (withdrawn)
+        future->result = reason;
+    return withdrawn;
+}
+
+static const coir_future_kind park_kind = {"its waker", park_poll, park_cancel};
+
+coir_future *coir_park_op(coir_parker *parker)
+{
+    return coir_future_init(&parker->future, &park_kind);
+}
+
+int coir_park(coir_parker *parker)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    return ci_await(ci_worker_current, coir_park_op(parker));
+}
+
+static coir_future *make_park(const coir_case *self, void *place)
+{
+    (void)place;
+    return coir_park_op(self->object);
+}
+
+coir_case coir_case_park(coir_parker *parker)
+{
+    return (coir_case){.make = make_park, .object = parker};
+}

@@ -1,0 +1,27 @@
+/* The cells that public wakers point at. */
+#ifndef CI_TASK_WAKER_H
+#define CI_TASK_WAKER_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+
+struct coir_runtime;
+
+/* Goes with its runtime or with the last waker, whichever is later. */
+struct ci_wakers {
+    pthread_mutex_t lock;
+    struct ci_list open; /* cells whose parkers are open */
+    struct ci_list free;
+    size_t live; /* cells that are not free, and one for the runtime */
+};
+
+struct ci_wakers *ci_wakers_new(void);
+
+/* The runtime ends: what is left of its wakers does nothing from now on. Takes NULL. */
+void ci_wakers_abandon(struct ci_wakers *wakers);
+
+/* Whether anybody has a waker of an open parker. */
+bool ci_wakers_exported(struct ci_wakers *wakers);
+
+#endif
