@@ -1,5 +1,5 @@
-/* What the scheduler's operations cost, with 1,000 sleepers and 1,000 idle sockets alive, on one worker and between two. Prints the median of several
- * rounds, in nanoseconds, with the least and the most. Usage: bench_micro [ROUNDS] */
+/* What the scheduler's operations cost on one worker, with 1,000 sleepers and 1,000 idle sockets alive, and between two workers. Prints the
+ * median of several rounds, in nanoseconds, with the least and the most. Usage: bench_micro [ROUNDS] */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
