@@ -18,6 +18,8 @@ void test_register(struct test *test)
     tests_tail = &test->next;
 }
 
+void (*test_on_fail)(void);
+
 void test_fail(const char *file, int line, const char *format, ...)
 {
     va_list args;
@@ -26,6 +28,8 @@ void test_fail(const char *file, int line, const char *format, ...)
     vfprintf(stderr, format, args);
     fprintf(stderr, "\n");
     va_end(args);
+    if (test_on_fail)
+        test_on_fail();
     fflush(NULL);
     _exit(1);
 }

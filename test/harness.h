@@ -30,6 +30,9 @@ bool test_one_seed(uint64_t *ret_seed);
 /* Options for a run of this seed: prints the trace when it was asked for alone. */
 coir_sim_options test_sim_options(uint64_t seed, unsigned workers);
 
+/* Called before a failed check ends the test. */
+extern void (*test_on_fail)(void);
+
 void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 
 #define CHECK(cond)                                     \

@@ -1,5 +1,5 @@
-/* All atomics of coir go through here, so that the same code can be built against a model scheduler.
- * A site that uses an order weaker than seq_cst names the site that it pairs with. */
+/* All atomics of coir go through here, so that the same code can be built against a model scheduler (CI_MODEL), which runs every order of
+ * them. A site that uses an order weaker than seq_cst names the site that it pairs with. */
 #ifndef CI_BASE_ATOMIC_H
 #define CI_BASE_ATOMIC_H
 
@@ -7,23 +7,33 @@
 
 #include "base/compiler.h"
 
-#define ci_load(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
-#define ci_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define ci_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define ci_store(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
-#define ci_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define ci_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define ci_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
-#define ci_exchange_acquire(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
-#define ci_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
-#define ci_fetch_sub(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
-#define ci_fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
-#define ci_compare_exchange(p, expected, v) __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+#ifdef CI_MODEL
+/* Another thread may run before what follows. */
+void ci_model_point(bool writes);
+#define CI_POINT(writes, operation) (ci_model_point(writes), operation)
+#else
+#define CI_POINT(writes, operation) (operation)
+#endif
+
+#define ci_load(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_SEQ_CST))
+#define ci_load_acquire(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_ACQUIRE))
+#define ci_load_relaxed(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_RELAXED))
+#define ci_store(p, v) CI_POINT(true, __atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
+#define ci_store_release(p, v) CI_POINT(true, __atomic_store_n((p), (v), __ATOMIC_RELEASE))
+#define ci_store_relaxed(p, v) CI_POINT(true, __atomic_store_n((p), (v), __ATOMIC_RELAXED))
+#define ci_exchange(p, v) CI_POINT(true, __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+#define ci_exchange_acquire(p, v) CI_POINT(true, __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE))
+#define ci_fetch_add(p, v) CI_POINT(true, __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
+#define ci_fetch_sub(p, v) CI_POINT(true, __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST))
+#define ci_fetch_add_relaxed(p, v) CI_POINT(true, __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
+#define ci_compare_exchange(p, expected, v) \
+    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 #define ci_compare_exchange_release(p, expected, v) \
-    __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-/* A counter that one thread writes and any may read. */
-#define ci_bump(p) ci_store_relaxed((p), ci_load_relaxed(p) + 1)
-#define ci_drop(p) ci_store_relaxed((p), ci_load_relaxed(p) - 1)
+    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+
+/* A counter that one thread writes and any may read: nothing depends on it. */
+#define ci_bump(p) __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED)
+#define ci_drop(p) __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED)
 
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

@@ -4,8 +4,22 @@
  *    wake it. Whoever gets stuck looks at the others; the last one finds all of them stuck and nobody left who could send.
  * 2. A worker that is woken is not asleep any more before it is not stuck any more, and both are looked at: a message on its way is seen
  *    as an inbox that is not empty or as a sleep that has ended.
+ * 3. The workers are looked at one after the other; that counts only if none of them has become stuck, or ceased to be, meanwhile:
+ *    a change is counted before it shows.
+ * 4. Those who could send are looked for first: one that is not found has sent what it had to, and that is seen then.
  */
 #include "task/task.h"
+
+static void set_stuck(struct ci_worker *worker, bool stuck)
+{
+    ci_fetch_add(&worker->runtime->stuck_changes, 1);
+    ci_store(&worker->stuck, stuck);
+}
+
+void ci_deadlock_awake(struct ci_worker *worker)
+{
+    set_stuck(worker, false);
+}
 
 static bool all_stuck(coir_runtime *runtime)
 {
@@ -24,10 +38,12 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
     coir_runtime *runtime = worker->runtime;
     if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_load(&runtime->finished))
         return true;
-    ci_store(&worker->stuck, true);
-    if (ci_load(&runtime->live_roots) == 0 || ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
-        ci_load_relaxed(&runtime->was_visited) || !all_stuck(runtime) || ci_load_relaxed(&runtime->shared_count) ||
-        ci_offload_busy(runtime) || ci_wakers_exported(runtime->wakers))
+    set_stuck(worker, true);
+    uint32_t changes = ci_load(&runtime->stuck_changes);
+    bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) || ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
+                  ci_wakers_exported(runtime->wakers);
+    if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) || ci_load(&runtime->live_roots) == 0 ||
+        ci_load(&runtime->stuck_changes) != changes)
         return true;
     if (!ci_exchange(&runtime->deadlocked, true)) {
         ci_log(runtime, COIR_LOG_ERROR, "deadlock: every task waits, and nothing can ever wake one");

@@ -103,11 +103,13 @@ static void close_group(struct group *group, int reason)
 static bool win(struct group *group, int32_t index)
 {
     int32_t seen = NOBODY;
-    for (unsigned round = 0; !ci_compare_exchange(&group->winner, &seen, index); round++) {
+    unsigned round = 0;
+    while (!ci_compare_exchange(&group->winner, &seen, index)) {
         if (seen != UNDECIDED)
             return false;
+        while (ci_load_relaxed(&group->winner) == UNDECIDED)
+            ci_pause(round++);
         seen = NOBODY;
-        ci_pause(round);
     }
     return true;
 }

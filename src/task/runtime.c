@@ -113,7 +113,6 @@ static void free_runtime(coir_runtime *runtime)
     }
     for (int i = 0; i < runtime->worker_count; i++)
         ci_worker_done(&runtime->workers[i]);
-    pthread_mutex_destroy(&runtime->shared_lock);
     ci_free(&allocator, runtime->workers, runtime->config.workers * sizeof *runtime->workers);
     ci_free(&allocator, runtime, sizeof *runtime);
 }
@@ -127,7 +126,6 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     runtime->config = *config;
     runtime->allocator = *allocator;
     runtime->shared_tail = &runtime->shared;
-    pthread_mutex_init(&runtime->shared_lock, NULL);
     int rc = 0;
     if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))
         rc = -ENOMEM;
@@ -228,7 +226,7 @@ static void leave_thread(struct ci_worker *worker)
         ci_overflow_unwatch(worker);
 }
 
-static void run_worker(struct ci_worker *worker)
+void ci_worker_run(struct ci_worker *worker)
 {
     enter_thread(worker);
     while (goes_on(worker))
@@ -240,7 +238,7 @@ static void *worker_thread(void *arg)
 {
     struct ci_worker *worker = arg;
     ci_context_adopt_thread(&worker->context);
-    run_worker(worker);
+    ci_worker_run(worker);
     return NULL;
 }
 
@@ -320,7 +318,7 @@ int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
         ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);
-    run_worker(&runtime->workers[0]);
+    ci_worker_run(&runtime->workers[0]);
     ci_signal_restore(&before);
     if (runtime->config.stop_signals)
         ci_signal_unwatch();

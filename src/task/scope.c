@@ -287,13 +287,13 @@ static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *e
 
 static void share(coir_runtime *runtime, struct ci_worker *worker, struct ci_task *task)
 {
-    pthread_mutex_lock(&runtime->shared_lock);
+    ci_lock_take(&runtime->shared_lock);
     task->worker = NULL;
     task->strand.next = NULL;
     *runtime->shared_tail = &task->strand;
     runtime->shared_tail = &task->strand.next;
     ci_store_relaxed(&runtime->shared_count, runtime->shared_count + 1);
-    pthread_mutex_unlock(&runtime->shared_lock);
+    ci_lock_give(&runtime->shared_lock);
     wake_an_idle_worker(runtime, worker);
 }
 
@@ -302,7 +302,7 @@ bool ci_runtime_take_shared(struct ci_worker *worker)
     coir_runtime *runtime = worker->runtime;
     if (ci_load_relaxed(&runtime->shared_count) == 0)
         return false;
-    pthread_mutex_lock(&runtime->shared_lock);
+    ci_lock_take(&runtime->shared_lock);
     struct ci_strand *strand = runtime->shared;
     if (strand) {
         runtime->shared = strand->next;
@@ -311,7 +311,7 @@ bool ci_runtime_take_shared(struct ci_worker *worker)
         ci_store_relaxed(&runtime->shared_count, runtime->shared_count - 1);
         strand->task->worker = worker;
     }
-    pthread_mutex_unlock(&runtime->shared_lock);
+    ci_lock_give(&runtime->shared_lock);
     if (!strand)
         return false;
     strand->interrupt = strand->cancelled; /* it may have been cancelled while it lay there */
@@ -461,11 +461,11 @@ static void cancel_far(struct ci_far_task *far, int reason)
     if (far->cancel_sent)
         return;
     coir_runtime *runtime = far->home->runtime;
-    pthread_mutex_lock(&runtime->shared_lock);
+    ci_lock_take(&runtime->shared_lock);
     struct ci_worker *target = far->task.worker;
     if (!target)
         far->task.strand.cancelled = reason; /* still shared: whoever takes it sees it */
-    pthread_mutex_unlock(&runtime->shared_lock);
+    ci_lock_give(&runtime->shared_lock);
     if (!target)
         return;
     far->cancel_sent = true;

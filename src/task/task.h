@@ -17,6 +17,7 @@
 #include "coir/scope.h"
 #include "loop/loop.h"
 #include "sys/context.h"
+#include "sys/lock.h"
 #include "sys/stack.h"
 #include "task/offload.h"
 #include "task/waiter.h"
@@ -229,6 +230,9 @@ void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extensio
 void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
 void ci_worker_done(struct ci_worker *worker);
 
+/* What a worker's thread does, from the begin of a run to its end. */
+void ci_worker_run(struct ci_worker *worker);
+
 /* One turn as the calling thread's worker; waits until `deadline` at most. */
 void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
 
@@ -268,14 +272,15 @@ struct coir_runtime {
 
     struct ci_offload offload;
     struct ci_wakers *wakers;
-    int32_t visitors; /* threads that are sending and are not of this runtime */
-    int32_t holds;    /* plain threads that are going to send */
-    bool was_visited; /* one has, and may do so again */
+    int32_t visitors;       /* threads that are sending and are not of this runtime */
+    int32_t holds;          /* plain threads that are going to send */
+    bool was_visited;       /* one has, and may do so again */
+    uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
     bool deadlocked;
     int started; /* threads, in a run */
 
-    pthread_mutex_t shared_lock; /* guards `shared` and who runs its tasks */
-    struct ci_strand *shared;    /* tasks that any worker may take, oldest first */
+    struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
+    struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
     struct ci_strand **shared_tail;
     int32_t shared_count;
 };
@@ -299,6 +304,9 @@ void ci_runtime_root_live(coir_runtime *runtime, bool live);
 
 /* May the worker sleep without end? Not if that was the last one, and it is decided what to do about it. For the loop. */
 bool ci_deadlock_may_sleep(struct coir_loop *loop);
+
+/* A worker that was stuck has been woken. */
+void ci_deadlock_awake(struct ci_worker *worker);
 
 /* Logs the worker's tasks and what they wait for. */
 void ci_deadlock_tell(struct ci_worker *worker);

@@ -41,7 +41,7 @@ struct ci_wakers *ci_wakers_new(void)
     struct ci_wakers *wakers = malloc(sizeof *wakers);
     if (!wakers)
         return NULL;
-    pthread_mutex_init(&wakers->lock, NULL);
+    wakers->lock = (struct ci_lock){0};
     ci_list_init(&wakers->open);
     ci_list_init(&wakers->free);
     wakers->live = 1;
@@ -52,13 +52,12 @@ struct ci_wakers *ci_wakers_new(void)
 static void drop_one(struct ci_wakers *wakers)
 {
     bool last = --wakers->live == 0;
-    pthread_mutex_unlock(&wakers->lock);
+    ci_lock_give(&wakers->lock);
     if (!last)
         return;
     struct ci_list *node;
     while ((node = ci_list_pop(&wakers->free)))
         free(ci_container_of(node, struct cell, link));
-    pthread_mutex_destroy(&wakers->lock);
     free(wakers);
 }
 
@@ -67,7 +66,7 @@ static void release(struct cell *cell)
 {
     struct ci_wakers *wakers = cell->wakers;
     if (--cell->refs) {
-        pthread_mutex_unlock(&wakers->lock);
+        ci_lock_give(&wakers->lock);
         return;
     }
     ci_list_push(&wakers->free, &cell->link);
@@ -84,7 +83,7 @@ void ci_wakers_abandon(struct ci_wakers *wakers)
 {
     if (!wakers)
         return;
-    pthread_mutex_lock(&wakers->lock);
+    ci_lock_take(&wakers->lock);
     while (!ci_list_empty(&wakers->open))
         close_cell(ci_container_of(wakers->open.next, struct cell, link));
     drop_one(wakers);
@@ -93,16 +92,16 @@ void ci_wakers_abandon(struct ci_wakers *wakers)
 bool ci_wakers_exported(struct ci_wakers *wakers)
 {
     bool exported = false;
-    pthread_mutex_lock(&wakers->lock);
+    ci_lock_take(&wakers->lock);
     ci_list_for_each (node, &wakers->open)
         exported |= ci_container_of(node, struct cell, link)->refs > 1;
-    pthread_mutex_unlock(&wakers->lock);
+    ci_lock_give(&wakers->lock);
     return exported;
 }
 
 static struct cell *take_cell(struct ci_wakers *wakers)
 {
-    pthread_mutex_lock(&wakers->lock);
+    ci_lock_take(&wakers->lock);
     struct ci_list *node = ci_list_pop(&wakers->free);
     struct cell *cell = node ? ci_container_of(node, struct cell, link) : malloc(sizeof *cell);
     if (cell) {
@@ -110,7 +109,7 @@ static struct cell *take_cell(struct ci_wakers *wakers)
         ci_list_push(&wakers->open, &cell->link);
         wakers->live++;
     }
-    pthread_mutex_unlock(&wakers->lock);
+    ci_lock_give(&wakers->lock);
     return cell;
 }
 
@@ -151,15 +150,15 @@ static void wake_by_ref(void *data)
 {
     struct cell *cell = data;
     struct ci_wakers *wakers = cell->wakers;
-    pthread_mutex_lock(&wakers->lock);
+    ci_lock_take(&wakers->lock);
     notify(cell);
-    pthread_mutex_unlock(&wakers->lock);
+    ci_lock_give(&wakers->lock);
 }
 
 static void wake(void *data)
 {
     struct cell *cell = data;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     notify(cell);
     release(cell);
 }
@@ -167,7 +166,7 @@ static void wake(void *data)
 static void drop(void *data)
 {
     struct cell *cell = data;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     release(cell);
 }
 
@@ -176,9 +175,9 @@ static const coir_waker_vtable vtable = {clone_waker, wake, wake_by_ref, drop};
 static coir_waker clone_waker(void *data)
 {
     struct cell *cell = data;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     cell->refs++;
-    pthread_mutex_unlock(&cell->wakers->lock);
+    ci_lock_give(&cell->wakers->lock);
     return (coir_waker){&vtable, cell};
 }
 
@@ -207,7 +206,7 @@ int coir_parker_open(coir_parker *words)
 void coir_parker_close(coir_parker *words)
 {
     struct cell *cell = parker_of(words)->cell;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     ci_check(!cell->strand);
     close_cell(cell);
     release(cell);
@@ -225,22 +224,22 @@ static coir_future *park_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     bool notified = cell->notified;
     cell->notified = false;
     if (!notified)
         cell->strand = parker->strand = ci_leaf_suspend(worker, future);
-    pthread_mutex_unlock(&cell->wakers->lock);
+    ci_lock_give(&cell->wakers->lock);
     return notified ? ci_leaf_complete(worker, future) : NULL;
 }
 
 static int park_cancel(coir_future *future, int reason)
 {
     struct cell *cell = ci_container_of(future, struct parker, future)->cell;
-    pthread_mutex_lock(&cell->wakers->lock);
+    ci_lock_take(&cell->wakers->lock);
     bool withdrawn = cell->strand != NULL;
     cell->strand = NULL;
-    pthread_mutex_unlock(&cell->wakers->lock);
+    ci_lock_give(&cell->wakers->lock);
     if (withdrawn)
         future->result = reason;
     return withdrawn;

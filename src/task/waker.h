@@ -2,15 +2,14 @@
 #ifndef CI_TASK_WAKER_H
 #define CI_TASK_WAKER_H
 
-#include <pthread.h>
-
 #include "base/list.h"
+#include "sys/lock.h"
 
 struct coir_runtime;
 
 /* Goes with its runtime or with the last waker, whichever is later. */
 struct ci_wakers {
-    pthread_mutex_t lock;
+    struct ci_lock lock;
     struct ci_list open; /* cells whose parkers are open */
     struct ci_list free;
     size_t live; /* cells that are not free, and one for the runtime */

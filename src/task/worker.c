@@ -78,7 +78,7 @@ static bool run_ready(struct coir_loop *loop)
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     bool simulated = worker->runtime->simulated;
     if (ci_unlikely(worker->stuck))
-        ci_store(&worker->stuck, false);
+        ci_deadlock_awake(worker);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
         return true;
     if (!worker->ready && !ci_runtime_take_shared(worker)) {

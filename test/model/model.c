@@ -1,0 +1,304 @@
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "task/task.h"
+
+enum { THREADS_MOST = 6, CHOICES_MOST = 100000, STACK = 256 * 1024 };
+
+struct thread {
+    struct ci_context context;
+    struct ci_worker *worker; /* NULL: a plain one */
+    void (*fn)(void);
+    struct ci_worker *current; /* ci_worker_current, while it does not run */
+    struct ci_local *carried;
+    bool done, asleep, woken, spinning;
+    char *stack;
+};
+
+struct choice {
+    uint16_t taken, count;
+};
+
+static struct thread threads[THREADS_MOST];
+static struct ci_context outside;
+static int thread_count, running;
+static int preemptions_left;
+static struct choice choices[CHOICES_MOST];
+static size_t depth, known;
+static bool modelling;
+static const struct model *model_now;
+
+/* ---- the scheduler ---- */
+
+static void print_order(void)
+{
+    modelling = false;
+    fprintf(stderr, "  %s, with the choices", model_now->name);
+    for (size_t i = 0; i < depth; i++)
+        if (choices[i].taken)
+            fprintf(stderr, " %zu:%d", i, choices[i].taken);
+    fprintf(stderr, "\n");
+    for (int i = 0; i < thread_count; i++)
+        fprintf(stderr, "    thread %d %s\n", i, threads[i].done ? "has ended" : threads[i].asleep ? "sleeps" : "runs");
+}
+
+static CI_NORETURN void fail(const char *why)
+{
+    test_fail(__FILE__, __LINE__, "%s", why);
+}
+
+/* One of `count`, 0 first: the next one of this run's choices. */
+static int choose(int count)
+{
+    if (count < 2)
+        return 0;
+    if (depth == CHOICES_MOST)
+        fail("too many choices");
+    if (depth == known)
+        choices[known++] = (struct choice){0, (uint16_t)count};
+    else if (choices[depth].count != count)
+        fail("the run is not the same as before");
+    return choices[depth++].taken;
+}
+
+static bool can_run(const struct thread *thread)
+{
+    return !thread->done && !thread->spinning && !(thread->asleep && !thread->woken);
+}
+
+static void switch_to(int next)
+{
+    struct thread *from = &threads[running], *to = &threads[next];
+    if (from == to)
+        return;
+    from->current = ci_worker_current;
+    from->carried = ci_carried_locals;
+    running = next;
+    ci_context_switch(&from->context, &to->context);
+    ci_worker_current = threads[running].current;
+    ci_carried_locals = threads[running].carried;
+}
+
+/* Those that can run beside the running one. */
+static int others(int list[THREADS_MOST])
+{
+    int count = 0;
+    for (int i = 0; i < thread_count; i++)
+        if (i != running && can_run(&threads[i]))
+            list[count++] = i;
+    return count;
+}
+
+static void leave_to_another(const char *otherwise)
+{
+    int list[THREADS_MOST], count = others(list);
+    if (!count) {
+        for (int i = 0; i < thread_count; i++)
+            if (threads[i].spinning && i != running)
+                threads[i].spinning = false;
+        count = others(list);
+    }
+    if (!count)
+        fail(otherwise);
+    switch_to(list[choose(count)]);
+}
+
+void ci_model_point(bool writes)
+{
+    if (!modelling)
+        return;
+    for (int i = 0; writes && i < thread_count; i++)
+        threads[i].spinning = false;
+    int list[THREADS_MOST], count = preemptions_left ? others(list) : 0;
+    int choice = choose(count + 1);
+    if (choice == 0)
+        return;
+    preemptions_left--;
+    switch_to(list[choice - 1]);
+}
+
+void ci_pause(unsigned round)
+{
+    (void)round;
+    if (!modelling)
+        return;
+    threads[running].spinning = true;
+    leave_to_another("everybody spins");
+    threads[running].spinning = false;
+}
+
+void model_pause(void)
+{
+    ci_pause(0);
+}
+
+/* ---- drivers that sleep and wake ---- */
+
+struct model_driver {
+    struct ci_driver base;
+    int thread;
+};
+
+static void driver_wait(struct ci_driver *driver, coir_time deadline)
+{
+    struct thread *thread = &threads[((struct model_driver *)(void *)driver)->thread];
+    ci_model_point(false);
+    if (deadline == 0 || !modelling) {
+        thread->woken = false;
+        return;
+    }
+    thread->asleep = true;
+    if (!thread->woken)
+        leave_to_another("everybody sleeps: a wake-up was lost");
+    thread->asleep = thread->woken = false;
+}
+
+static void driver_wake(struct ci_driver *driver)
+{
+    ci_model_point(true);
+    threads[((struct model_driver *)(void *)driver)->thread].woken = true;
+}
+
+static coir_time driver_now(struct ci_driver *driver)
+{
+    (void)driver;
+    return COIR_S;
+}
+
+static uint64_t driver_random(struct ci_driver *driver)
+{
+    (void)driver;
+    return 0;
+}
+
+static void driver_free(struct ci_driver *driver)
+{
+    free(driver);
+}
+
+static const struct ci_driver_kind driver_kind = {
+    .name = "model",
+    .wait = driver_wait,
+    .wake = driver_wake,
+    .now = driver_now,
+    .random = driver_random,
+    .free = driver_free,
+};
+
+static int open_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+{
+    (void)arg;
+    (void)allocator;
+    struct model_driver *driver = calloc(1, sizeof *driver);
+    driver->base.kind = &driver_kind;
+    driver->thread = worker;
+    *ret_driver = &driver->base;
+    return 0;
+}
+
+/* ---- runs ---- */
+
+static void thread_main(void)
+{
+    ci_context_entered();
+    struct thread *self = &threads[running];
+    ci_worker_current = NULL;
+    ci_carried_locals = NULL;
+    if (self->worker)
+        ci_worker_run(self->worker);
+    else
+        self->fn();
+    self->done = true;
+    int list[THREADS_MOST], left = 0;
+    for (int i = 0; i < thread_count; i++)
+        left += !threads[i].done;
+    if (left && !others(list))
+        leave_to_another("everybody sleeps: a wake-up was lost");
+    struct ci_context *to = left ? &threads[running = list[choose(others(list))]].context : &outside;
+    ci_worker_current = left ? threads[running].current : NULL;
+    ci_carried_locals = left ? threads[running].carried : NULL;
+    ci_context_switch(&self->context, to);
+    abort();
+}
+
+static void add_thread(struct ci_worker *worker, void (*fn)(void))
+{
+    struct thread *thread = &threads[thread_count++];
+    char *stack = thread->stack ? thread->stack : aligned_alloc(64, STACK);
+    *thread = (struct thread){.worker = worker, .fn = fn, .stack = stack};
+    ci_context_init(&thread->context, thread_main, stack, stack + STACK);
+}
+
+static void run_once(const struct model *model, coir_runtime *runtime)
+{
+    thread_count = running = 0;
+    depth = 0;
+    preemptions_left = model->preemptions;
+    model->reset();
+    if (ci_runtime_begin(runtime, model->start, runtime) < 0)
+        test_fail(__FILE__, __LINE__, "cannot begin");
+    for (unsigned i = 0; i < model->workers; i++)
+        add_thread(&runtime->workers[i], NULL);
+    for (int i = 0; i < 2; i++)
+        if (model->plain[i])
+            add_thread(NULL, model->plain[i]);
+    modelling = true;
+    ci_context_switch(&outside, &threads[0].context);
+    modelling = false;
+    ci_worker_current = NULL;
+    for (unsigned i = 0; i < model->workers; i++) { /* what a runtime that is freed does, and what a new one begins with */
+        struct coir_loop *loop = &runtime->workers[i].loop;
+        while (!ci_inbox_empty(&loop->inbox))
+            ci_loop_receive(loop);
+        loop->asleep = loop->alert = false;
+    }
+    runtime->was_visited = false;
+    int result = ci_runtime_result(runtime);
+    if (result != model->result) {
+        fprintf(stderr, "  the result is %d, not %d\n", result, model->result);
+        fail("a wrong result");
+    }
+    model->check();
+}
+
+/* The next sequence of choices, in order; false when that was the last. */
+static bool next_order(void)
+{
+    known = depth;
+    while (known > 0 && choices[known - 1].taken + 1 == choices[known - 1].count)
+        known--;
+    if (known == 0)
+        return false;
+    choices[known - 1].taken++;
+    return true;
+}
+
+void model_run(const struct model *model)
+{
+    coir_runtime *runtime;
+    uint64_t orders = 0, most = 0;
+    const char *limit = getenv("ORDERS");
+    uint64_t orders_most = limit ? strtoull(limit, NULL, 0) : UINT64_MAX;
+    model_now = model;
+    test_on_fail = print_order;
+    if (ci_runtime_new_simulated(model->workers, open_driver, NULL, &runtime) < 0)
+        test_fail(__FILE__, __LINE__, "no runtime");
+    runtime->config.deadlock = model->deadlock;
+    for (unsigned i = 0; i < model->workers; i++)
+        runtime->workers[i].loop.may_sleep = model->deadlock ? ci_deadlock_may_sleep : NULL;
+    ci_context_adopt_thread(&outside);
+    known = 0;
+    do {
+        run_once(model, runtime);
+        orders++;
+        if (depth > most)
+            most = depth;
+    } while (next_order() && orders < orders_most);
+    coir_runtime_free(runtime);
+    printf("  %s: %llu orders with at most %d preemptions, %llu choices in the longest%s\n", model->name, (unsigned long long)orders,
+           model->preemptions, (unsigned long long)most, orders == orders_most ? " (not all)" : "");
+}

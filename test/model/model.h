@@ -1,0 +1,29 @@
+/* A model of threads: a scenario is run under every order of its atomic operations, up to a number of preemptions. The order is
+ * sequentially consistent: fences that are missing are not found here, but under the thread sanitizer and by reading.
+ *
+ * Each worker of a runtime is a thread of the model, and so is each plain thread of the scenario. Its drivers only sleep and wake: a
+ * wake-up that is lost is a run in which everybody sleeps. */
+#ifndef TEST_MODEL_H
+#define TEST_MODEL_H
+
+#include <coir.h>
+
+struct model {
+    const char *name;
+    unsigned workers;
+    int preemptions;        /* per run, at most */
+    void (*reset)(void);    /* before each run */
+    coir_task_fn *start;    /* the first task, on worker 0; its result must be `result` */
+    void (*plain[2])(void); /* plain threads, or NULL */
+    void (*check)(void);    /* after each run */
+    int result;
+    int deadlock; /* enum coir_deadlock */
+};
+
+/* Runs it in every order, and prints how many there were. Fails the test on the first bad one, with the choices that lead there. */
+void model_run(const struct model *model);
+
+/* Lets other threads of the model run: for plain threads that wait for something. */
+void model_pause(void);
+
+#endif
