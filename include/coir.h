@@ -21,6 +21,7 @@
 #include <coir/stream.h>
 #include <coir/tcp.h>
 #include <coir/topic.h>
+#include <coir/udp.h>
 #include <coir/waker.h>
 
 #endif

@@ -26,6 +26,8 @@ enum ci_op_kind {
     CI_OP_WRITE,   /* data, len: the count */
     CI_OP_READV,   /* iov, count */
     CI_OP_WRITEV,  /* iov, count */
+    CI_OP_RECEIVE, /* message: one datagram, with its sender's address */
+    CI_OP_SEND,    /* message: one datagram, to its address */
     CI_OP_ACCEPT,  /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_CONNECT, /* address, count = its length */
     CI_OP_POLL,    /* events on a descriptor of ours: those that hold; from the cache, no system call */
@@ -48,6 +50,7 @@ struct ci_op {
         const void *data;
         const struct iovec *iov;
         const struct sockaddr *address;
+        struct msghdr *message;
     };
     size_t len;
 };
@@ -82,6 +85,7 @@ struct ci_driver_kind {
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
+    int (*datagram)(struct ci_driver *driver, const struct sockaddr *address, socklen_t len); /* bound to the address */
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);

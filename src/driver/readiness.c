@@ -64,9 +64,11 @@ static uint8_t wanted_by(const struct ci_op *op)
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_READ:
     case CI_OP_READV:
+    case CI_OP_RECEIVE:
     case CI_OP_ACCEPT: return COIR_READ | ends;
     case CI_OP_WRITE:
     case CI_OP_WRITEV:
+    case CI_OP_SEND:
     case CI_OP_CONNECT: return COIR_WRITE | gone;
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
@@ -91,6 +93,8 @@ static ssize_t call(const struct ci_op *op)
     case CI_OP_WRITE: return ci_sys_send(op->fd, op->data, op->len);
     case CI_OP_READV: return ci_sys_recvv(op->fd, op->iov, op->count);
     case CI_OP_WRITEV: return ci_sys_sendv(op->fd, op->iov, op->count);
+    case CI_OP_RECEIVE: return ci_sys_recvmsg(op->fd, op->message);
+    case CI_OP_SEND: return ci_sys_sendmsg(op->fd, op->message);
     case CI_OP_ACCEPT: return ci_sys_accept(op->fd);
     case CI_OP_CONNECT: return ci_sys_socket_error(op->fd);
     case CI_OP_POLL:
@@ -122,7 +126,7 @@ static bool attempt(struct slot *slot, struct ci_op *op)
         rc = call(op);
     while (ci_unlikely(rc == -EINTR));
     bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV, writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
-    uint8_t bit = reads || op->kind == CI_OP_ACCEPT ? COIR_READ : COIR_WRITE;
+    uint8_t bit = wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
         slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
         if (slot->ready & gone)
@@ -382,6 +386,12 @@ static int open_socket(struct ci_driver *driver, int family)
     return fd;
 }
 
+static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+{
+    (void)driver;
+    return ci_sys_datagram(address, len);
+}
+
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
     (void)driver;
@@ -467,6 +477,7 @@ static const struct ci_driver_kind readiness_kind = {
     .random = random_number,
     .descriptor = descriptor,
     .socket = open_socket,
+    .datagram = open_datagram,
     .listen = open_listener,
     .shutdown_write = shutdown_write,
     .option = option,

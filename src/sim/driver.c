@@ -103,6 +103,12 @@ static int open_socket(struct ci_driver *driver, int family)
     return ci_socket_open(self(driver)->world, self(driver)->place);
 }
 
+static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+{
+    (void)len;
+    return ci_socket_datagram(self(driver)->world, self(driver)->place, address);
+}
+
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
     return ci_socket_listen(self(driver)->world, self(driver)->place, listen);
@@ -170,6 +176,7 @@ static const struct ci_driver_kind sim_kind = {
     .wall = wall,
     .random = random_number,
     .socket = open_socket,
+    .datagram = open_datagram,
     .listen = open_listener,
     .shutdown_write = shutdown_write,
     .option = option,

@@ -3,7 +3,8 @@
  * 1. A direction's bytes arrive in order; each segment suffers the link's delays on its own, but never overtakes.
  * 2. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
  * 3. Closing with unread data, and data that reaches a closed end, reset the connection, as Linux does.
- * 4. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
+ * 4. Datagrams are lost, delayed each by itself, and so reordered, and dropped where too many wait.
+ * 5. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
  *    program sees completions that race with its own cancels. A cancelled operation is withdrawn or completes later, as the seed says.
  */
 #include <errno.h>
@@ -17,13 +18,14 @@
 enum { WINDOW = 64 * 1024, SYN_TRIES = 3 };
 static const coir_time retransmission = 200 * COIR_MS, syn_retry = 1 * COIR_S;
 
-enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET };
+enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET, DATAGRAM };
 
 struct segment {
     struct segment *next;
     uint64_t sender_serial;
     coir_fd sender;
     size_t start, len;
+    struct sockaddr_in from; /* of a datagram */
     char data[];
 };
 
@@ -110,14 +112,15 @@ int ci_socket_open(struct ci_world *world, struct ci_place *place)
     return socket ? socket->fd : -ENOMEM;
 }
 
-static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *to)
+/* The socket in a state that an address leads to, seen from a place. */
+static struct ci_socket *find(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to)
 {
     uint32_t host = ntohl(to->sin_addr.s_addr);
     bool loopback = host >> 24 == 127;
     struct ci_socket *found = NULL;
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         struct ci_socket *socket = world->sockets[fd];
-        if (!socket || socket->state != LISTENING || socket->local.sin_port != to->sin_port)
+        if (!socket || socket->state != state || socket->local.sin_port != to->sin_port)
             continue;
         if (!loopback && (uint32_t)socket->place->number != (host & 0xffffff))
             continue;
@@ -127,6 +130,35 @@ static struct ci_socket *find_listener(const struct ci_world *world, const struc
     return found;
 }
 
+static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *to)
+{
+    return find(world, LISTENING, from, to);
+}
+
+static bool port_is_taken(const struct ci_world *world, enum state state, const struct ci_place *place, in_port_t port)
+{
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        const struct ci_socket *other = world->sockets[fd];
+        if (port && other && other->state == state && other->place == place && other->local.sin_port == port)
+            return true;
+    }
+    return false;
+}
+
+int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct sockaddr *address)
+{
+    in_port_t port = ((const struct sockaddr_in *)(const void *)address)->sin_port; /* in both families at the same place */
+    if (port_is_taken(world, DATAGRAM, place, port))
+        return -EADDRINUSE;
+    struct ci_socket *socket = new_socket(world, place);
+    if (!socket)
+        return -ENOMEM;
+    socket->state = DATAGRAM;
+    if (port)
+        socket->local.sin_port = port;
+    return socket->fd;
+}
+
 int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -134,11 +166,8 @@ int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struc
         memcpy(&address, listen->address, sizeof address);
     else
         address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
-    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
-        const struct ci_socket *other = world->sockets[fd];
-        if (address.sin_port && other && other->state == LISTENING && other->place == place && other->local.sin_port == address.sin_port)
-            return -EADDRINUSE;
-    }
+    if (port_is_taken(world, LISTENING, place, address.sin_port))
+        return -EADDRINUSE;
     struct ci_socket *socket = new_socket(world, place);
     if (!socket)
         return -ENOMEM;
@@ -367,13 +396,73 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     return *ret = (int)len, true;
 }
 
+/* ---- datagrams ---- */
+
+enum { DATAGRAMS_WAIT = 64 };
+
+static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    struct segment *segment = data;
+    if (!socket || socket->backlog_len == DATAGRAMS_WAIT) {
+        free(segment);
+        return;
+    }
+    ci_world_trace(world, socket->place, "datagram fd=%d bytes=%zu", socket->fd, amount);
+    socket->backlog_len++;
+    *socket->in_tail = segment;
+    socket->in_tail = &segment->next;
+    look_again(world, socket);
+}
+
+static bool try_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
+{
+    struct segment *segment = socket->in;
+    if (!segment)
+        return false;
+    size_t len = segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
+    memcpy(message->msg_iov->iov_base, segment->data, len);
+    if (message->msg_name) {
+        memcpy(message->msg_name, &segment->from, sizeof segment->from);
+        message->msg_namelen = sizeof segment->from;
+    }
+    message->msg_flags = len < segment->len ? MSG_TRUNC : 0;
+    socket->in = segment->next;
+    if (!socket->in)
+        socket->in_tail = &socket->in;
+    socket->backlog_len--;
+    free(segment);
+    return *ret = (int)len, true;
+}
+
+static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message, int *ret)
+{
+    const struct sockaddr_in *to = message->msg_name;
+    size_t len = message->msg_iov->iov_len;
+    *ret = (int)len;
+    if (!to || to->sin_family != AF_INET)
+        return *ret = to ? -EAFNOSUPPORT : -EDESTADDRREQ, true;
+    struct ci_socket *target = find(world, DATAGRAM, socket->place, to);
+    const coir_link *link = ci_world_find_link(world, socket->place, target ? target->place : socket->place);
+    coir_time delay = link->latency + (link->jitter > 0 ? (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter) : 0);
+    if (!target || ci_random_chance(&world->random, link->loss))
+        return true;
+    struct segment *segment = malloc(sizeof *segment + len);
+    if (!segment)
+        return *ret = -ENOBUFS, true;
+    *segment = (struct segment){.len = len, .from = socket->local};
+    segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->place->number);
+    memcpy(segment->data, message->msg_iov->iov_base, len);
+    schedule(world, world->now + delay, datagram_arrives, target, len, segment);
+    return true;
+}
+
 static int events_now(const struct ci_socket *socket)
 {
     int events = 0;
     bool reset = socket->state == RESET;
     if (socket->in || socket->in_ended || reset || socket->backlog)
         events |= COIR_READ;
-    if (reset || (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
+    if (reset || socket->state == DATAGRAM || (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
         events |= COIR_WRITE;
     if (reset || (socket->in_ended && socket->out_ended))
         events |= COIR_HANGUP;
@@ -403,6 +492,8 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
     case CI_OP_READV: return try_read(world, socket, op, ret);
     case CI_OP_WRITE:
     case CI_OP_WRITEV: return try_write(world, socket, op, ret);
+    case CI_OP_RECEIVE: return try_receive(socket, op->message, ret);
+    case CI_OP_SEND: return try_send(world, socket, op->message, ret);
     case CI_OP_ACCEPT: return try_accept(world, socket, ret);
     case CI_OP_CONNECT:
         if (socket->state == CONNECTING)

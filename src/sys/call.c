@@ -38,6 +38,16 @@ ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
     return answer(sendmsg(fd, &message, MSG_NOSIGNAL));
 }
 
+ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
+{
+    return answer(recvmsg(fd, message, 0));
+}
+
+ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
+{
+    return answer(sendmsg(fd, message, MSG_NOSIGNAL));
+}
+
 ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len)
 {
     return answer(read(fd, buf, clamp(len)));
@@ -52,6 +62,15 @@ int ci_sys_socket(int family)
 {
     int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     return (int)answer(socket(family, type, 0));
+}
+
+int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
+{
+    int fd = (int)answer(socket(address->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    int rc = fd < 0 ? fd : (int)answer(bind(fd, address, len));
+    if (fd >= 0 && rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
 }
 
 int ci_sys_accept(coir_fd fd)

@@ -15,8 +15,12 @@ ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count);
 ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len);
 ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len);
 
+ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message);
+ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message);
+
 /* A non-blocking, close-on-exec descriptor. */
 int ci_sys_socket(int family);
+int ci_sys_datagram(const struct sockaddr *address, socklen_t len);
 int ci_sys_accept(coir_fd fd);
 int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len);
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only);
