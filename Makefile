@@ -9,6 +9,7 @@ run:        ## serve the showcase on http://127.0.0.1:$(PORT)
 build:      ## build the release
 	@tools/setup build
 	@cmake --preset release && cmake --build build/release
+	@tools/make-man build/man
 
 test:       ## build with two compilers and two sanitizers, and pass the tests
 	@tools/setup test
@@ -23,6 +24,9 @@ bench:      ## measure, beside bare loops and peers
 	@cmake --preset release >/dev/null && cmake --build build/release
 	@bench/run
 
+man:        ## make the man pages, in build/man
+	@tools/make-man build/man
+
 format:     ## lay the sources out
 	@clang-format-14 -i $$(git ls-files '*.c' '*.h')
 
@@ -32,4 +36,4 @@ clean:
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/'
 
-.PHONY: run build test check-all bench format clean help
+.PHONY: run man build test check-all bench format clean help

@@ -59,7 +59,8 @@ COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *chann
 COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
 
 /* Receives between 1 and `most` items, as many as there are: the count.
- * Suspends, Threads, Errors, Cancel safety: those of coir_channel_recv. */
+ * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
+ * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most);
 COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, unsigned most);
 

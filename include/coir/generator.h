@@ -24,6 +24,7 @@ COIR_API int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator
 COIR_SUSPENDS int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value);
 
 /* Called by the generator's function: hands `value` out and waits for the next coir_generator_next, whose value it stores.
+ * Suspends: the generator, not the task.  Threads: owner.
  * Errors: -ECANCELED when the generator is being freed, and from then on. */
 COIR_API int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *ret_sent);
 

@@ -23,25 +23,32 @@ typedef struct coir_hook {
     uint64_t opaque[6];
 } coir_hook;
 
-/* A loop on the default driver. Owns: the caller's, freed by coir_loop_free.  Errors: -ENOMEM, -EMFILE, ... */
+/* A loop on the default driver.
+ * Suspends: no.  Threads: any.  Owns: *ret_loop is the caller's, freed by coir_loop_free.  Errors: -ENOMEM, -EMFILE, ... */
 COIR_API int coir_loop_new(coir_loop **ret_loop);
 
-/* Messages that still wait are delivered; watches, timers and hooks are dropped. Takes NULL. */
+/* Messages that still wait are delivered; watches, timers and hooks are dropped. Takes NULL. Not while it runs.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_loop_free(coir_loop *loop);
 
-/* Runs until stopped, or until no watch, timer or message is left. A stop from before the run makes it return at once. 0. */
+/* Runs until stopped, or until no watch, timer or message is left. A stop from before the run makes it return at once. 0.
+ * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on. */
 COIR_API int coir_loop_run(coir_loop *loop);
 
-/* One turn: waits until `deadline` at most (0: not at all) for something to do, and does it. */
+/* One turn: waits until `deadline` at most (0: not at all) for something to do, and does it.
+ * Suspends: no (it blocks).  Threads: owner. */
 COIR_API int coir_loop_run_once(coir_loop *loop, coir_time deadline);
 
-/* The run returns after the turn in progress, or the next run at once.  Threads: any. */
+/* The run returns after the turn in progress, or the next run at once.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_loop_stop(coir_loop *loop);
 
-/* The time at which the turn in progress began; cheaper than coir_now. */
+/* The time at which the turn in progress began; cheaper than coir_now.
+ * Suspends: no.  Threads: owner. */
 COIR_API coir_time coir_loop_now(const coir_loop *loop);
 
 /* Calls `fn` with those of `events` that hold, as long as they hold (level-triggered).
+ * Suspends: no.  Threads: owner.
  * Errors: -EBUSY the watch is started, or another watches the descriptor; -EBADF; -EPERM a file that is always ready. */
 typedef void coir_watch_fn(coir_loop *loop, coir_watch *watch, int events);
 COIR_API int coir_watch_start(coir_loop *loop, coir_watch *watch, coir_fd fd, int events, coir_watch_fn *fn, void *arg);
@@ -49,14 +56,16 @@ COIR_API void coir_watch_stop(coir_loop *loop, coir_watch *watch);
 COIR_API void *coir_watch_arg(const coir_watch *watch);
 
 /* Calls `fn` once, `delay` from now; never early. Starting a started timer moves it. O(1). A coir_timer must be zeroed before its
- * first start. */
+ * first start.
+ * Suspends: no.  Threads: owner. */
 typedef void coir_timer_fn(coir_loop *loop, coir_timer *timer);
 COIR_API void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay, coir_timer_fn *fn, void *arg);
 COIR_API void coir_timer_stop(coir_loop *loop, coir_timer *timer);
 COIR_API void *coir_timer_arg(const coir_timer *timer);
 
 /* Callbacks before the loop waits and after it has handled what came, in each turn. A hook that is added during a turn is first
- * called in the next one. Hooks do not keep the loop alive. */
+ * called in the next one. Hooks do not keep the loop alive.
+ * Suspends: no.  Threads: owner. */
 enum coir_hook_when { COIR_BEFORE_WAIT, COIR_AFTER_TURN };
 typedef void coir_hook_fn(coir_loop *loop, coir_hook *hook);
 COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn, void *arg);
@@ -64,7 +73,7 @@ COIR_API void coir_hook_stop(coir_hook *hook);
 COIR_API void *coir_hook_arg(const coir_hook *hook);
 
 /* Has `fn(arg)` called in the loop's thread, in the next turn; wakes it where it waits. Order is kept per sender.
- * Threads: any.  Errors: -ENOMEM. */
+ * Suspends: no.  Threads: any.  Errors: -ENOMEM. */
 COIR_API int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg);
 
 #ifdef __cplusplus

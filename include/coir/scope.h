@@ -85,7 +85,8 @@ typedef struct coir_go_options {
         sizeof(coir_go_options), COIR_HERE, 0, 0, 0 \
     }
 
-/* coir_go with options. Errors also: -EINVAL. */
+/* Starts a task with options: where, under what name, with a handle, with a copy of its argument.
+ * Suspends: no.  Threads: owner of the scope.  Errors: those of coir_go; -EINVAL bad options. */
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
 
 /* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */

@@ -58,17 +58,20 @@ typedef struct coir_sim_result {
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. NULL when memory is out.
- * Owns: the simulation's. */
+ * Suspends: no.  Threads: the scenario's.  Owns: it is the simulation's. */
 COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
 /* Starts a host and runs the world until it has no task left; its result.
+ * Suspends: no (it blocks).  Threads: the scenario's.
  * Errors: -EDEADLK nothing can ever happen again; -ETIME time_max has passed; -ENOMEM. */
 COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
-/* Sets what connections between `a` and `b` suffer from now on; NULL stands for every host. */
+/* Sets what connections between `a` and `b` suffer from now on; NULL stands for every host.
+ * Suspends: no.  Threads: the scenario's. */
 COIR_API void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link);
 
-/* A number from the seed, for scenarios. */
+/* A number from the seed, for scenarios.
+ * Suspends: no.  Threads: the scenario's. */
 COIR_API uint64_t coir_sim_random(coir_sim *sim);
 
 #ifdef __cplusplus

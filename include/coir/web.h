@@ -25,16 +25,18 @@ typedef int coir_handler_fn(coir_request *req, coir_response *res);
 
 /* ---- routes ---- */
 
-/* Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers that use it.  Errors: -ENOMEM. */
+/* Makes and frees a table of routes.
+ * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers that use it.  Errors: -ENOMEM. */
 COIR_API int coir_router_new(coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
 
 /* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". The first route that
  * matches wins. HEAD is answered by GET's handler, without the body. Not while a server uses the router.
- * Errors: -EINVAL bad pattern; -ENOMEM. */
+ * Suspends: no.  Threads: any.  Errors: -EINVAL bad pattern; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
-/* What handlers get from coir_request_context. */
+/* What handlers get from coir_request_context.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_router_set_context(coir_router *router, void *context);
 
 /* ---- serving ---- */
@@ -68,6 +70,8 @@ COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *route
 
 /* ---- requests: all strings live as long as the request ---- */
 
+/* What a request says.
+ * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_method(coir_request *req);
 COIR_API const char *coir_request_path(coir_request *req);  /* as sent, without the query */
 COIR_API const char *coir_request_query(coir_request *req); /* as sent; "" without one */
@@ -97,24 +101,26 @@ COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len
 /* ---- responses: one a request ---- */
 
 /* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding, Connection and Date are the server's.
- * Suspends: no.  Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -ENOMEM. */
+ * Suspends: no.  Threads: owner.  Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -ENOMEM. */
 COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
- * Suspends: yes.  Errors: -EALREADY; those of coir_write. */
+ * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
 COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
 
 /* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
  * that turns out too short ends the connection.
- * Suspends: yes.  Errors: -EALREADY; those of coir_write. */
+ * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write. */
 COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
 
-/* Suspends: yes, while the client does not take what was written.  Errors: -EINVAL not begun, or more than was announced; those of
- * coir_write; -ETIME write_timeout. */
+/* Writes a piece of the body.
+ * Suspends: yes, while the client does not take what was written.  Threads: owner.
+ * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 
-/* Sends what was written so far on its way. */
+/* Sends what was written so far on its way.
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_response_write. */
 COIR_SUSPENDS int coir_response_flush(coir_response *res);
 
 /* ---- counters of the servers of the calling worker's runtime, summed over its workers ---- */
@@ -123,6 +129,8 @@ typedef struct coir_http_counters {
     uint64_t connections, connections_live, requests, errors_sent;
 } coir_http_counters;
 
+/* Reads them; approximate while the workers run.
+ * Suspends: no.  Threads: worker. */
 COIR_API void coir_http_counters_get(coir_http_counters *ret_counters);
 
 #ifdef __cplusplus
