@@ -1,19 +1,12 @@
-/* All atomics of coir go through here, so that the same code can be built against a model scheduler (CI_MODEL), which runs every order of
- * them. A site that uses an order weaker than seq_cst names the site that it pairs with. */
+/* All atomics of coir go through here, so that the same code can be built against a model scheduler, which runs every order of them
+ * (point.h). A site that uses an order weaker than seq_cst names the site that it pairs with. */
 #ifndef CI_BASE_ATOMIC_H
 #define CI_BASE_ATOMIC_H
 
 #include <stdbool.h>
 
 #include "base/compiler.h"
-
-#ifdef CI_MODEL
-/* Another thread may run before what follows. */
-void ci_model_point(bool writes);
-#define CI_POINT(writes, operation) (ci_model_point(writes), operation)
-#else
-#define CI_POINT(writes, operation) (operation)
-#endif
+#include "base/point.h"
 
 #define ci_load(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_SEQ_CST))
 #define ci_load_acquire(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_ACQUIRE))
