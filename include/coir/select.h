@@ -34,7 +34,7 @@ typedef struct coir_case {
 COIR_SUSPENDS int coir_select(coir_case *cases, int count);
 COIR_SUSPENDS int coir_select_in_order(coir_case *cases, int count);
 
-/* Time as a case: a duration from now, or a point in time.
+/* Time as a case: a duration from the select on, or a point in time.
  * Suspends: no.  Threads: any. */
 COIR_API coir_case coir_case_after(coir_time duration);
 COIR_API coir_case coir_case_at(coir_time when);

@@ -8,6 +8,7 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
 {
     *loop = (struct coir_loop){.driver = driver, .allocator = allocator};
     ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
+    ci_list_init(&loop->fresh);
     ci_list_init(&loop->hooks[COIR_BEFORE_WAIT]);
     ci_list_init(&loop->hooks[COIR_AFTER_TURN]);
 }
@@ -71,12 +72,25 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
 /* The hooks of this turn are those that were there at its start. */
 static void call_hooks(struct coir_loop *loop, enum coir_hook_when when);
 
+static CI_NOINLINE void start_fresh(struct coir_loop *loop)
+{
+    coir_time now = ci_loop_update_now(loop);
+    struct ci_list *node;
+    while ((node = ci_list_pop(&loop->fresh))) {
+        struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
+        loop->wheel.count--;
+        ci_wheel_start(&loop->wheel, timer, timer->when < COIR_NEVER - now ? now + timer->when : COIR_NEVER);
+    }
+}
+
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_BEFORE_WAIT])))
         call_hooks(loop, COIR_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))
         deadline = 0;
+    if (!ci_list_empty(&loop->fresh))
+        start_fresh(loop);
     ci_bump(&loop->waits);
     if (deadline != 0) {
         coir_time next = ci_wheel_next(&loop->wheel);

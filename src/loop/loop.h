@@ -2,8 +2,8 @@
  * `run_ready`.
  *
  * 1. Only the owning thread touches a loop, except through ci_loop_send and ci_loop_alert.
- * 2. A turn: before-hooks, ready work, wait (not at all while work is ready), timers, inbox, after-hooks. What a hook or a callback
- *    adds runs in the next turn, so it cannot starve I/O.
+ * 2. A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is ready), timers, inbox, after-hooks. What
+ * a hook or a callback adds runs in the next turn, so it cannot starve I/O.
  * 3. A sender writes a wake-up only if the loop has announced its sleep, and at most one per sleep. The loop announces, then looks at
  *    its inbox again; a sender pushes, then looks at the announcement: with a full fence between on both sides one of them sees the
  *    other.
@@ -22,6 +22,7 @@ struct coir_loop {
     bool (*run_ready)(struct coir_loop *loop); /* runs what is ready; whether more is. NULL: nothing ever is */
     bool (*may_sleep)(struct coir_loop *loop); /* asked before a sleep that no timer ends. NULL: always */
     struct ci_wheel wheel;
+    struct ci_list fresh;    /* timers of which only the duration is known yet */
     struct ci_list hooks[2]; /* by enum coir_hook_when */
     size_t live_watches;
     const coir_allocator *allocator;
@@ -54,6 +55,15 @@ void ci_loop_receive(struct coir_loop *loop);
 static inline coir_time ci_loop_update_now(struct coir_loop *loop)
 {
     return loop->now = ci_driver_now(loop->driver);
+}
+
+/* Starts a timer that is due a duration from now. The clock is read for all such timers of a turn together, before the loop waits: one
+ * that is cancelled before costs neither a look at the clock nor one at the wheel, and none is early. */
+static inline void ci_loop_start_timer_after(struct coir_loop *loop, struct ci_timer *timer, coir_time duration)
+{
+    timer->when = duration;
+    loop->wheel.count++; /* ci_wheel_cancel takes it off */
+    ci_list_push(&loop->fresh, &timer->link);
 }
 
 static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *timer, coir_time when)

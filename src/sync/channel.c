@@ -279,14 +279,47 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
     return &init(ci_wait_of(op), &receive_kind, channel, items, most ? most : 1)->future;
 }
 
+/* ---- the straight-line calls: what is common under the lock once, everything else as the futures do it ---- */
+
+/* With the lock held: room in the ring and nobody who waits for it, or a plain fiber that waits for an item. */
+CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
+{
+    struct ci_wait *receiver = ci_wait_first(&channel->receivers);
+    if (channel->closed)
+        return false;
+    if (!receiver) {
+        if (channel->count == channel->slots)
+            return false;
+        put(channel, item);
+    } else if (ci_strand_is_branch(receiver->strand)) {
+        return false;
+    } else {
+        ci_wait_take_off(receiver, CI_WAIT_GRANTED);
+        hand_over(channel, receiver, item);
+    }
+    *ret_receiver = receiver;
+    return true;
+}
+
 int coir_channel_send(coir_channel *channel, const void *item)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (ci_unlikely(!fiber))
         return rc;
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_wait *receiver;
+    ci_lock_take(channel->lock);
+    bool done = send_at_once(channel, item, &receiver);
+    ci_lock_give(channel->lock);
+    if (ci_likely(done)) {
+        if (receiver)
+            ci_wait_wake(receiver);
+        ci_spend(worker);
+        return 0;
+    }
     struct ci_wait *wait = init(CI_FIBER_OP(fiber, struct ci_wait), &send_kind, channel, (void *)(uintptr_t)item, 0);
-    return ci_wait_here(ci_worker_current, wait, start_send);
+    return ci_wait_here(worker, wait, start_send);
 }
 
 CI_INLINE int receive(coir_channel *channel, void *items, unsigned most)
@@ -295,8 +328,25 @@ CI_INLINE int receive(coir_channel *channel, void *items, unsigned most)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (ci_unlikely(!fiber))
         return rc;
-    struct ci_wait *wait = init(CI_FIBER_OP(fiber, struct ci_wait), &receive_kind, channel, items, most);
-    return ci_wait_here(ci_worker_current, wait, start_receive);
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_wait *wait = CI_FIBER_OP(fiber, struct ci_wait);
+    ci_lock_take(channel->lock);
+    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->topic || channel->closed || most)) {
+        ci_lock_give(channel->lock);
+        return ci_wait_here(worker, init(wait, &receive_kind, channel, items, most), start_receive);
+    }
+    if (channel->count) {
+        copy(items, slot(channel, channel->head), channel->item_size);
+        advance(channel);
+        ci_lock_give(channel->lock);
+        ci_spend(worker);
+        return 0;
+    }
+    init(wait, &receive_kind, channel, items, 0)->future.caller = &fiber->back;
+    ci_wait_queue(worker, wait, &channel->receivers);
+    ci_lock_give(channel->lock);
+    ci_park_here(worker);
+    return wait->future.result;
 }
 
 int coir_channel_recv(coir_channel *channel, void *item)

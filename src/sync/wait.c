@@ -47,7 +47,7 @@ void ci_wait_wake(struct ci_wait *wait)
     ci_runtime_send(worker, &wait->message);
 }
 
-void ci_wait_wake_all(struct ci_list *granted)
+void ci_wait_wake_list(struct ci_list *granted)
 {
     for (struct ci_list *node; (node = granted->next) != granted;) {
         ci_list_unlink(node);

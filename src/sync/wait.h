@@ -86,7 +86,13 @@ void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *grante
 
 /* Wakes a waiter that was granted, with its result set, or one that is to try again. From any thread. */
 void ci_wait_wake(struct ci_wait *wait);
-void ci_wait_wake_all(struct ci_list *granted);
+void ci_wait_wake_list(struct ci_list *granted);
+
+static inline void ci_wait_wake_all(struct ci_list *granted)
+{
+    if (ci_unlikely(!ci_list_empty(granted)))
+        ci_wait_wake_list(granted);
+}
 
 /* ---- the two ways to wait ---- */
 

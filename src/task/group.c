@@ -163,7 +163,7 @@ static void member_ended(struct group *group, struct branch *branch)
     int result = branch->future->result;
     int32_t index = (int32_t)(branch - group->branches);
     if (group->mode == ANY) {
-        if (win(group, index) || ci_load(&group->winner) == index)
+        if (ci_load_relaxed(&group->winner) == index || win(group, index))
             close_group(group, -ECANCELED);
     } else if (group->mode == TRY_JOIN && result < 0 && !group->reason) {
         group->reason = result;

@@ -348,7 +348,8 @@ int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 coir_time coir_runtime_next(coir_runtime *runtime)
 {
     struct ci_worker *worker = &runtime->workers[0];
-    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && !ci_load_relaxed(&runtime->shared_count);
+    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && ci_list_empty(&worker->loop.fresh) &&
+                !ci_load_relaxed(&runtime->shared_count);
     return idle && goes_on(worker) ? ci_wheel_next(&worker->loop.wheel) : 0;
 }
 

@@ -231,7 +231,8 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
         task->strand.inner->caller = &task->end;
 }
 
-int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
+/* As set_root; on the calling worker, without options. */
+CI_INLINE int spawn_here(coir_scope *scope_words, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker))
@@ -246,6 +247,11 @@ int coir_go(coir_scope *scope_words, coir_task_fn *fn, void *arg)
     set_root(task, fn, arg);
     ci_ready(worker, &task->strand);
     return 0;
+}
+
+int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
+{
+    return spawn_here(scope, fn, arg);
 }
 
 int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, struct ci_task **ret_task)
@@ -409,9 +415,8 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
 
 int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
-    static const coir_go_options defaults = COIR_GO_OPTIONS;
     if (!options)
-        options = &defaults;
+        return spawn_here(scope, NULL, future);
     return options->copy_size ? -EINVAL : spawn(scope, options, NULL, future);
 }
 

@@ -74,9 +74,14 @@ coir_case coir_case_at(coir_time when)
     return (coir_case){.make = make_sleep, .number = when};
 }
 
+static coir_future *make_sleep_for(const coir_case *self, void *place)
+{
+    return coir_sleep_for_op(place, self->number);
+}
+
 coir_case coir_case_after(coir_time duration)
 {
-    return coir_case_at(coir_in(duration));
+    return (coir_case){.make = make_sleep_for, .number = duration};
 }
 
 static coir_future *make_join(const coir_case *self, void *place)

@@ -73,8 +73,8 @@ static bool down(const coir_host *host)
 
 static bool has_work(const struct coir_sim *sim, struct ci_worker *worker)
 {
-    return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) || ci_sim_driver_busy(worker->loop.driver) ||
-           worker->runtime->shared_count || ci_wheel_next(&worker->loop.wheel) <= sim->world.now;
+    return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) || !ci_list_empty(&worker->loop.fresh) ||
+           ci_sim_driver_busy(worker->loop.driver) || worker->runtime->shared_count || ci_wheel_next(&worker->loop.wheel) <= sim->world.now;
 }
 
 static int find_runnable(const struct coir_sim *sim, struct ci_worker *runnable[RUNNABLE_MOST])

@@ -1,19 +1,30 @@
-/* Time for tasks. A sleep's start is read from the clock, not from a cached time: it never ends early. */
+/* Time for tasks. A sleep's start is read from the clock, not from a time that was cached before: it never ends early. */
 #include <errno.h>
 
 #include "sys/clock.h"
-#include "task/sleep.h"
+#include "task/task.h"
+
+struct sleep_op {
+    coir_future future;
+    struct ci_strand *strand;
+    struct ci_timer timer;
+};
+CI_FIBER_OP_FITS(struct sleep_op);
+_Static_assert(sizeof(struct sleep_op) <= sizeof(coir_sleep_op), "coir_sleep_op is too small");
+
+/* What the timer's `when` says, in the future's state. */
+enum meaning { UNTIL, FROM_NOW };
 
 static void on_time(struct ci_timer *timer)
 {
-    struct ci_sleep_op *op = ci_container_of(timer, struct ci_sleep_op, timer);
+    struct sleep_op *op = ci_container_of(timer, struct sleep_op, timer);
     op->future.result = 0;
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
 static int sleep_cancel(coir_future *future, int reason)
 {
-    struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
+    struct sleep_op *op = ci_container_of(future, struct sleep_op, future);
     ci_wheel_cancel(&ci_worker_current->loop.wheel, &op->timer);
     future->result = reason;
     return true;
@@ -21,20 +32,23 @@ static int sleep_cancel(coir_future *future, int reason)
 
 static coir_future *sleep_poll(coir_future *future)
 {
-    struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
+    struct sleep_op *op = ci_container_of(future, struct sleep_op, future);
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
     op->strand = ci_leaf_suspend(worker, future);
-    ci_loop_start_timer(&worker->loop, &op->timer, op->timer.when);
+    if (future->state == FROM_NOW)
+        ci_loop_start_timer_after(&worker->loop, &op->timer, op->timer.when);
+    else
+        ci_loop_start_timer(&worker->loop, &op->timer, op->timer.when);
     return NULL;
 }
 
-const coir_future_kind ci_sleep_kind = {"time", sleep_poll, sleep_cancel};
+static const coir_future_kind sleep_kind = {"time", sleep_poll, sleep_cancel};
 
-coir_future *ci_sleep_init(struct ci_sleep_op *op, coir_time when)
+static coir_future *init(struct sleep_op *op, enum meaning meaning, coir_time when)
 {
-    op->future = (coir_future){&ci_sleep_kind, NULL, 0, 0};
+    op->future = (coir_future){&sleep_kind, NULL, 0, meaning};
     ci_timer_init(&op->timer, on_time);
     op->timer.when = when;
     return &op->future;
@@ -42,27 +56,31 @@ coir_future *ci_sleep_init(struct ci_sleep_op *op, coir_time when)
 
 coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when)
 {
-    return ci_sleep_init((struct ci_sleep_op *)(void *)op, when);
+    return init((struct sleep_op *)(void *)op, UNTIL, when);
 }
 
 coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
 {
-    return coir_sleep_until_op(op, coir_in(duration));
+    return init((struct sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
 }
 
-int coir_sleep_until(coir_time when)
+static int run(enum meaning meaning, coir_time when)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    struct ci_worker *worker = ci_worker_current;
-    return ci_await(worker, ci_sleep_init(CI_FIBER_OP(fiber, struct ci_sleep_op), when));
+    return ci_await(ci_worker_current, init(CI_FIBER_OP(fiber, struct sleep_op), meaning, when));
+}
+
+int coir_sleep_until(coir_time when)
+{
+    return run(UNTIL, when);
 }
 
 int coir_sleep_for(coir_time duration)
 {
-    return coir_sleep_until(coir_in(duration));
+    return run(FROM_NOW, duration > 0 ? duration : 0);
 }
 
 coir_time coir_now(void)

@@ -163,3 +163,90 @@ TEST(cancels_race_with_the_threads)
 {
     test_in_runtime(race, 2);
 }
+
+/* ---- the limit of the queue; several jobs as futures ---- */
+
+static int fill_the_queue(void *arg)
+{
+    int held = 0;
+    (void)arg;
+    entered = ran = 0;
+    pthread_mutex_lock(&gate);
+    COIR_SERVING_SCOPE(scope);
+    coir_go(scope, offload_hold, &held);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    coir_go(scope, offload_note, (void *)1);
+    coir_go(scope, offload_note, (void *)2);
+    coir_yield();
+    CHECK_EQ(coir_offload(note, (void *)3), -EAGAIN);
+    coir_offload_job jobs[2];
+    coir_sleep_op sleep;
+    coir_branch race[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)4)), COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_MS))};
+    CHECK_EQ(coir_any_in_order(race, 2), 0);
+    CHECK_EQ(jobs[0].future.result, -EAGAIN);
+    pthread_mutex_unlock(&gate);
+    coir_scope_wait(scope);
+    CHECK_EQ(ran, 2);
+    coir_branch both[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)5)), COIR_BRANCH(coir_offload_op(&jobs[1], note, (void *)6))};
+    CHECK_EQ(coir_join_all(both, 2, 0), 0);
+    CHECK_EQ(ran, 4);
+    return 0;
+}
+
+TEST(a_full_queue_refuses)
+{
+    coir_runtime *runtime;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.offload_threads_max = 1;
+    config.offload_queue_max = 2;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, fill_the_queue, NULL), 0);
+    coir_runtime_free(runtime);
+}
+
+/* ---- task-locals follow into jobs, posts and children ---- */
+
+static const char key;
+static int seen_in_post;
+
+static int look(void *arg)
+{
+    (void)arg;
+    return *(int *)coir_local_get(&key);
+}
+
+static int count_child(void *arg)
+{
+    (void)arg;
+    __atomic_add_fetch(&seen_in_post, *(int *)coir_local_get(&key), __ATOMIC_SEQ_CST);
+    return 0;
+}
+
+static void on_post(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_go(NULL, count_child, NULL), 0); /* the child of a message has them, too */
+    __atomic_add_fetch(&seen_in_post, *(int *)coir_local_get(&key), __ATOMIC_SEQ_CST);
+}
+
+static void with_locals(void)
+{
+    static int value = 21;
+    CHECK(coir_local_get(&key) == NULL);
+    CHECK_EQ(coir_local_set(&key, &value), 0);
+    CHECK_EQ(coir_offload(look, NULL), 21);
+    CHECK_EQ(coir_call_on(1, look, NULL), 21);
+    seen_in_post = 0;
+    CHECK_EQ(coir_post(coir_runtime_current(), 1, on_post, NULL), 0);
+    while (__atomic_load_n(&seen_in_post, __ATOMIC_SEQ_CST) < 42)
+        coir_yield();
+}
+
+TEST(task_locals_follow_the_work)
+{
+    test_in_runtime(with_locals, 2);
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(with_locals, 2, seed);
+}
