@@ -24,6 +24,9 @@ static int chat(coir_stream *client, void *arg)
     coir_channel *news;
     struct line said, heard;
     int rc = coir_subscribe(room, 64, COIR_OVERFLOW_DROP_OLDEST, &news); /* who is too slow misses the oldest lines */
+    if (rc < 0)
+        return rc;
+    rc = coir_write_all(client, "welcome\n", 8);
     while (rc >= 0) {
         coir_case waits[] = {coir_case_stream(client, COIR_READ), coir_case_recv(news, &heard), coir_case_after(60 * COIR_S)};
         switch (coir_select(waits, 3)) {
