@@ -18,6 +18,7 @@
 #include <coir/scope.h>
 #include <coir/select.h>
 #include <coir/semaphore.h>
+#include <coir/signal.h>
 #include <coir/stream.h>
 #include <coir/tcp.h>
 #include <coir/topic.h>

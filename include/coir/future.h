@@ -213,7 +213,8 @@ typedef struct coir_wait_op {
     uint64_t opaque[8];
 } coir_wait_op;
 
-/* ---- the futures of the calls in coir/fiber.h and coir/scope.h ---- */
+/* ---- the futures of the calls in coir/fiber.h and coir/scope.h; of calls that are made of several, such as serving, see coir_call_op ----
+ */
 
 typedef struct coir_sleep_op {
     coir_future future;

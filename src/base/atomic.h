@@ -18,6 +18,8 @@
 #define ci_exchange_acquire(p, v) CI_POINT(true, __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE))
 #define ci_fetch_add(p, v) CI_POINT(true, __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
 #define ci_fetch_sub(p, v) CI_POINT(true, __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST))
+#define ci_fetch_or(p, v) CI_POINT(true, __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
+#define ci_fetch_and(p, v) CI_POINT(true, __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
 #define ci_fetch_add_relaxed(p, v) CI_POINT(true, __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
 #define ci_compare_exchange(p, expected, v) \
     CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))

@@ -1,9 +1,12 @@
-/* SIGINT and SIGTERM for one runtime at a time, chained to the handlers that were there. */
+/* Signals: SIGINT and SIGTERM that stop one runtime at a time; any others for sinks. Both are chained to the handlers that were there. */
 #ifndef CI_SYS_SIGNAL_H
 #define CI_SYS_SIGNAL_H
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "coir/base.h"
 
 struct ci_signal_mask {
     sigset_t mask;
@@ -16,6 +19,18 @@ typedef void ci_signal_fn(void *arg);
 /* A second signal while the first is being acted upon has its default effect: the program ends. */
 void ci_signal_watch(ci_signal_fn *fn, void *arg);
 void ci_signal_unwatch(void);
+
+/* What signals go to: a bit each in `pending`, and a write to the eventfd. */
+struct ci_signal_sink {
+    uint64_t wanted, pending;
+    coir_fd eventfd;
+};
+
+/* 0, -EINVAL for a signal that cannot be caught, -ENOBUFS. */
+int ci_signal_attach(struct ci_signal_sink *sink);
+
+/* Afterwards no handler touches the sink; with the last sink of a signal its earlier handler comes back. */
+void ci_signal_detach(struct ci_signal_sink *sink);
 
 /* Blocks SIGPIPE in the calling thread; what comes meanwhile is dropped before the old mask is restored. */
 void ci_signal_block_pipe(struct ci_signal_mask *ret_before);

@@ -1,0 +1,72 @@
+/* Signals as events, alone and in a select. */
+#include <coir.h>
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static volatile int earlier;
+
+static void on_earlier(int number)
+{
+    (void)number;
+    earlier++;
+}
+
+static int send_soon(void *arg)
+{
+    coir_sleep_for(COIR_MS);
+    return kill(getpid(), (int)(intptr_t)arg);
+}
+
+TEST_REAL(a_signal_wakes_who_waits_for_it)
+{
+    static const int numbers[] = {SIGUSR1, SIGUSR2, SIGHUP};
+    coir_signals *signals, *other;
+    int bad = SIGKILL;
+    signal(SIGUSR1, on_earlier);
+    CHECK_EQ(coir_signals_open(&bad, 1, &signals), -EINVAL);
+    bad = 64;
+    CHECK_EQ(coir_signals_open(&bad, 1, &signals), -EINVAL);
+    CHECK_EQ(coir_signals_open(numbers, 3, &signals), 0);
+    CHECK_EQ(coir_signals_open(numbers, 1, &other), 0);
+    COIR_SCOPE(scope);
+    coir_go(scope, send_soon, (void *)SIGUSR2);
+    CHECK_EQ(coir_signals_wait(signals), SIGUSR2);
+    raise(SIGHUP);
+    raise(SIGUSR1);
+    raise(SIGUSR1);
+    CHECK_EQ(earlier, 2); /* the handler that was there */
+    CHECK_EQ(coir_signals_wait(other), SIGUSR1);
+    CHECK_EQ(coir_signals_wait(signals), SIGHUP);
+    CHECK_EQ(coir_signals_wait(signals), SIGUSR1);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_signals_wait(signals), -ETIME);
+    }
+    coir_go(scope, send_soon, (void *)SIGUSR1);
+    coir_case waits[] = {coir_case_signal(signals), coir_case_after(10 * COIR_S)};
+    CHECK_EQ(coir_select(waits, 2), 0);
+    CHECK_EQ(waits[0].result, SIGUSR1);
+    raise(SIGHUP);
+    waits[1] = coir_case_signal(other); /* both have one: exactly one is taken */
+    int which = coir_select(waits, 2);
+    CHECK_EQ(waits[which].result, which == 0 ? SIGHUP : SIGUSR1);
+    CHECK_EQ(coir_signals_wait(which == 0 ? other : signals), which == 0 ? SIGUSR1 : SIGHUP);
+    coir_signals_close(other);
+    coir_signals_close(signals);
+    coir_signals_close(NULL);
+    int before = earlier;
+    raise(SIGUSR1); /* the earlier handler is back */
+    CHECK_EQ(earlier, before + 1);
+    struct sigaction now;
+    CHECK(sigaction(SIGUSR2, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
+}
+
+TEST_SIM(the_simulator_has_no_signals)
+{
+    static const int number = SIGUSR1;
+    coir_signals *signals;
+    CHECK_EQ(coir_signals_open(&number, 1, &signals), -ENOTSUP);
+}
