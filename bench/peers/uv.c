@@ -11,7 +11,7 @@ static uv_async_t async;
 static uv_mutex_t lock;
 static struct message {
     struct message *next;
-} *first, **last = &first;
+} * first, **last = &first;
 static int received;
 
 static double now(void)
