@@ -1,7 +1,7 @@
 /* Topics: a list of channels that share one lock.
  *
  * 1. An item is published to all subscribers under the lock, or to none yet: when one that is waited for has no room, the publisher is
- *    queued, and everybody behind it.
+ *    queued, and everybody behind it. So all subscribers get all items in the same order.
  */
 #include <errno.h>
 
@@ -12,6 +12,7 @@ struct coir_topic {
     struct ci_lock lock;
     size_t item_size, subscribers;
     struct ci_list members, publishers;
+    bool delivering; /* one item after the other, also when a subscriber is closed by one */
     void (*retain)(void *item);
     void (*release)(void *item);
     coir_allocator allocator;
@@ -33,6 +34,7 @@ static bool all_have_room(struct coir_topic *topic)
 static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted)
 {
     int count = 0;
+    topic->delivering = true;
     ci_list_for_each (node, &topic->members) {
         if (topic->retain)
             topic->retain(item);
@@ -41,12 +43,13 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
         else if (topic->release)
             topic->release(item);
     }
+    topic->delivering = false;
     return count;
 }
 
 void ci_topic_room(struct coir_topic *topic, struct ci_list *granted)
 {
-    while (!ci_list_empty(&topic->publishers) && all_have_room(topic)) {
+    while (!topic->delivering && !ci_list_empty(&topic->publishers) && all_have_room(topic)) {
         struct ci_wait *publisher = ci_wait_grant(&topic->publishers);
         if (!publisher)
             return;

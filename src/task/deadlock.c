@@ -47,8 +47,6 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
         return true;
     if (!ci_exchange(&runtime->deadlocked, true)) {
         ci_log(runtime, COIR_LOG_ERROR, "deadlock: every task waits, and nothing can ever wake one");
-        if (runtime->config.deadlock == COIR_DEADLOCK_END)
-            ci_store(&runtime->stop_requested, true);
         ci_runtime_alert_all(runtime);
     }
     return false;
@@ -63,5 +61,9 @@ static void tell(void *arg, int depth, const char *name, const char *waits_for, 
 
 void ci_deadlock_tell(struct ci_worker *worker)
 {
+    coir_runtime *runtime = worker->runtime;
     ci_worker_dump(worker, tell, worker);
+    bool last = ci_fetch_add(&runtime->told, 1) + 1 == runtime->worker_count;
+    if (last && runtime->config.deadlock == COIR_DEADLOCK_END)
+        coir_runtime_stop(runtime); /* not before: each looks at tasks that others run */
 }

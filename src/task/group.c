@@ -12,6 +12,7 @@
  *                         `-- cancelled at once --> WITHDRAWN
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "sys/lock.h"
@@ -321,6 +322,30 @@ int coir_any_in_order(coir_branch *branches, int count)
 {
     coir_group group;
     return coir_await(coir_any_in_order_op(&group, branches, count));
+}
+
+/* ---- what a strand waits for ---- */
+
+static size_t append(char *text, size_t size, size_t at, const char *word)
+{
+    int len = snprintf(text + at, size - at, "%s", word);
+    return at + (size_t)len < size ? at + (size_t)len : size - 1;
+}
+
+void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size)
+{
+    const coir_future *inner = strand->inner;
+    if (inner->kind != &group_kind) {
+        append(text, size, 0, inner->kind->name);
+        return;
+    }
+    const struct group *group = ci_container_of(inner, const struct group, future);
+    size_t at = append(text, size, 0, group->mode == ANY ? "any of" : "all of");
+    for (const struct branch *branch = group->branches; branch < group->branches + group->count; branch++)
+        if (branch->end.state == RUNNING) {
+            at = append(text, size, at, branch == group->branches ? " " : ", ");
+            at = append(text, size, at, branch->strand.inner->kind->name);
+        }
 }
 
 /* ---- sets ---- */

@@ -260,6 +260,7 @@ int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
     runtime->finished = runtime->stop_requested = runtime->deadlocked = false;
+    runtime->told = 0;
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
         ci_scope_init(&worker->root, worker, false);
@@ -291,6 +292,7 @@ int ci_runtime_result(coir_runtime *runtime)
 
 static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
+    runtime->started = 0;
     if (ci_worker_current)
         return -EBUSY;
     ci_context_adopt_thread(&runtime->workers[0].context);
@@ -310,7 +312,6 @@ static void join_threads(coir_runtime *runtime)
 
 int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
-    runtime->started = 0;
     int rc = begin(runtime, fn, arg);
     if (!runtime->started)
         return rc;
@@ -340,8 +341,12 @@ int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     if (fd < 0)
         return fd;
     int rc = begin(runtime, fn, arg);
-    if (rc == 0)
+    if (rc == 0) {
         enter_thread(&runtime->workers[0]);
+    } else if (runtime->started) {
+        ci_worker_run(&runtime->workers[0]);
+        join_threads(runtime);
+    }
     return rc;
 }
 

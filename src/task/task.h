@@ -277,7 +277,8 @@ struct coir_runtime {
     bool was_visited;       /* one has, and may do so again */
     uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
     bool deadlocked;
-    int started; /* threads, in a run */
+    int32_t told; /* workers that have logged their tasks */
+    int started;  /* threads, in a run */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
@@ -299,6 +300,9 @@ typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *wait
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
 void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg);
 
+/* Writes what a suspended strand waits for, cut at `size`. */
+void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size);
+
 /* Called as root scopes get their first task and lose their last. */
 void ci_runtime_root_live(coir_runtime *runtime, bool live);
 
@@ -308,7 +312,7 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop);
 /* A worker that was stuck has been woken. */
 void ci_deadlock_awake(struct ci_worker *worker);
 
-/* Logs the worker's tasks and what they wait for. */
+/* Logs the worker's tasks and what they wait for; the last worker then does what is to be done about it. */
 void ci_deadlock_tell(struct ci_worker *worker);
 
 /* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of it waits for the message. */

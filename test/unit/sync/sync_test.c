@@ -545,6 +545,49 @@ TEST_REAL(a_subscriber_that_leaves_is_not_waited_for)
     coir_topic_free(topic);
 }
 
+/* ---- one item after the other, also when a full subscriber is closed by one of them ---- */
+
+static int publish_one(void *arg)
+{
+    static int items[] = {2, 3};
+    static int next;
+    int *item = &items[next++ % 2];
+    CHECK(coir_publish(arg, item) >= 0);
+    return 0;
+}
+
+TEST_REAL(publishers_that_wait_stay_in_order)
+{
+    coir_topic *topic;
+    coir_channel *waits, *closes, *last;
+    int item = 1, got;
+    coir_topic_new(sizeof(int), &topic);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_CLOSE, &closes);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &waits);
+    coir_subscribe(topic, 3, COIR_OVERFLOW_WAIT, &last);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_publish(topic, &item), 3);
+        coir_go(scope, publish_one, topic);
+        coir_go(scope, publish_one, topic);
+        coir_yield();                                /* both wait for the first subscriber */
+        CHECK_EQ(coir_channel_recv(waits, &got), 0); /* the second item closes a subscriber, in the middle of its delivery */
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
+        CHECK_EQ(got, 2);
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
+        CHECK_EQ(got, 3);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ(coir_channel_recv(last, &got), 0);
+        CHECK_EQ(got, i);
+    }
+    coir_channel_free(waits);
+    coir_channel_free(closes);
+    coir_channel_free(last);
+    coir_topic_free(topic);
+}
+
 /* ---- from plain threads ---- */
 
 struct outside {

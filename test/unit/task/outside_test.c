@@ -354,6 +354,39 @@ static int wait_for_oneself(void *arg)
     return coir_scope_wait(scope);
 }
 
+static coir_future *stuck_poll(coir_future *future)
+{
+    static coir_wait_op op;
+    static coir_event never = COIR_EVENT_INIT;
+    COIR_BEGIN(future);
+    COIR_AWAIT(future, coir_event_wait_op(&op, &never));
+    COIR_RETURN(future, op.future.result);
+}
+
+static const coir_future_kind stuck_kind = {"a stuck frame", stuck_poll, NULL};
+
+static int select_for_ever(void *arg)
+{
+    struct crossed *crossed = arg;
+    int item;
+    coir_future frame;
+    coir_event event = COIR_EVENT_INIT;
+    COIR_SCOPE(scope);
+    coir_go_future(scope, NULL, coir_future_init(&frame, &stuck_kind));
+    coir_case waits[] = {coir_case_recv(crossed->a, &item), coir_case_event(&event)};
+    return coir_select_in_order(waits, 2);
+}
+
+TEST(a_select_says_what_it_waits_for)
+{
+    struct crossed crossed;
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &crossed.a), 0);
+    CHECK_EQ(run_dead(select_for_ever, &crossed, 1, COIR_DEADLOCK_END), -EDEADLK);
+    CHECK(strstr(told, "task main waits for any of an item of a channel, an event"));
+    CHECK(strstr(told, "task a stuck frame waits for an event"));
+    coir_channel_free(crossed.a);
+}
+
 TEST(a_task_that_waits_for_itself_and_a_mutex_that_nobody_unlocks_are_told)
 {
     CHECK_EQ(run_dead(lock_twice, NULL, 2, COIR_DEADLOCK_END), -EDEADLK);
