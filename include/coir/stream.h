@@ -47,7 +47,7 @@ COIR_SUSPENDS int coir_stream_wait(coir_stream *stream, int events);
 /* The futures of these calls: the same arguments, errors and ownership. */
 typedef struct coir_io_op {
     coir_future future;
-    uint64_t opaque[9];
+    uint64_t opaque[8];
 } coir_io_op;
 typedef struct coir_io_all_op {
     coir_future future;

@@ -406,38 +406,6 @@ int coir_worker_index(void)
     return ci_worker_current ? ci_worker_current->index : -ESRCH;
 }
 
-struct post {
-    struct ci_message message;
-    void (*fn)(void *arg);
-    void *arg;
-    struct ci_worker *worker;
-    struct ci_local *locals; /* of the task that posted */
-};
-
-static void post_came(struct ci_message *message)
-{
-    struct post *post = ci_container_of(message, struct post, message), copy = *post;
-    ci_free(&copy.worker->runtime->allocator, post, sizeof *post);
-    ci_carried_locals = copy.locals;
-    copy.fn(copy.arg);
-    ci_carried_locals = NULL;
-    ci_local_drop(copy.worker, copy.locals);
-}
-
-int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
-{
-    if (index < 0 || index >= runtime->worker_count)
-        return -EINVAL;
-    struct post *post = ci_alloc(&runtime->allocator, sizeof *post);
-    if (!post)
-        return -ENOMEM;
-    const struct ci_strand *strand = ci_worker_current ? ci_worker_current->strand : NULL;
-    struct ci_local *locals = strand && strand->task->locals ? ci_local_inherit(strand->task->locals) : NULL;
-    *post = (struct post){{NULL, post_came}, fn, arg, &runtime->workers[index], locals};
-    ci_runtime_send(post->worker, &post->message);
-    return 0;
-}
-
 void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters)
 {
     coir_counters sum = {0};

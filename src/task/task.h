@@ -181,6 +181,14 @@ void ci_block_leave(struct ci_block *block);
 
 /* ---- workers ---- */
 
+struct ci_posts {
+    struct ci_pool own;
+    void *foreign; /* of one other worker, to be sent home */
+    unsigned foreign_count;
+};
+
+void ci_posts_init(struct ci_posts *posts, const coir_allocator *allocator);
+
 struct ci_worker {
     struct coir_loop loop;
 
@@ -203,6 +211,7 @@ struct ci_worker {
     struct ci_timer trim; /* of the stacks, after a burst */
     size_t cached_seen;
     struct ci_pool tasks, far_tasks, locals, copies;
+    struct ci_posts posts;
 
     struct ci_scope root; /* tasks without another scope */
     bool was_stopped, told_deadlock;

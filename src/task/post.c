@@ -1,0 +1,101 @@
+/* Calls that are posted to a worker.
+ *
+ * 1. A worker's posts come from its own pool. Whoever has made the call collects such objects, and sends them home many at a time: the
+ *    memory goes back and forth, and neither allocates. A plain thread's are allocated and freed.
+ * 2. When a runtime is freed, what lies elsewhere goes with its pool's slabs.
+ */
+#include <errno.h>
+
+#include "task/task.h"
+
+enum { RETURNED_TOGETHER = 64 };
+
+struct post {
+    struct ci_message message;
+    void (*fn)(void *arg);
+    void *arg;
+    struct ci_worker *sender; /* NULL: a plain thread */
+    struct ci_worker *target;
+    struct ci_local *locals; /* of the task that posted */
+};
+
+void ci_posts_init(struct ci_posts *posts, const coir_allocator *allocator)
+{
+    *posts = (struct ci_posts){0};
+    ci_pool_init(&posts->own, allocator, sizeof(struct post), 0);
+}
+
+/* ---- the way back ---- */
+
+static struct post *post_of(struct ci_message *message)
+{
+    return ci_container_of(message, struct post, message);
+}
+
+/* At home: the first of several, which hang on its `arg`. */
+static void came_home(struct ci_message *message)
+{
+    struct ci_worker *home = post_of(message)->sender;
+    for (struct post *post = post_of(message), *next; post; post = next) {
+        next = post->arg;
+        ci_pool_give(&home->posts.own, post);
+    }
+}
+
+static void send_home(struct ci_posts *posts)
+{
+    struct post *first = posts->foreign;
+    posts->foreign = NULL;
+    posts->foreign_count = 0;
+    first->message.deliver = came_home;
+    ci_loop_send(&first->sender->loop, &first->message);
+}
+
+static void give_back(struct ci_worker *worker, struct post *post)
+{
+    struct ci_posts *posts = &worker->posts;
+    if (post->sender == worker) {
+        ci_pool_give(&posts->own, post);
+        return;
+    }
+    if (posts->foreign && ((struct post *)posts->foreign)->sender != post->sender)
+        send_home(posts);
+    post->arg = posts->foreign;
+    posts->foreign = post;
+    if (++posts->foreign_count == RETURNED_TOGETHER)
+        send_home(posts);
+}
+
+/* ---- the way there ---- */
+
+static void came(struct ci_message *message)
+{
+    struct post copy = *post_of(message);
+    if (!copy.sender)
+        ci_free(&copy.target->runtime->allocator, post_of(message), sizeof copy);
+    else if (ci_likely(ci_worker_current != NULL)) /* else the runtime is being freed, and its pools with it */
+        give_back(copy.target, post_of(message));
+    ci_carried_locals = copy.locals;
+    copy.fn(copy.arg);
+    ci_carried_locals = NULL;
+    if (copy.locals)
+        ci_local_drop(copy.target, copy.locals);
+}
+
+int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
+{
+    if (index < 0 || index >= runtime->worker_count)
+        return -EINVAL;
+    struct ci_worker *sender = ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;
+    struct post *post = sender ? ci_pool_take(&sender->posts.own) : ci_alloc(&runtime->allocator, sizeof *post);
+    if (!post)
+        return -ENOMEM;
+    const struct ci_strand *strand = sender ? sender->strand : NULL;
+    struct ci_local *locals = strand && strand->task->locals ? ci_local_inherit(strand->task->locals) : NULL;
+    *post = (struct post){{NULL, came}, fn, arg, sender, &runtime->workers[index], locals};
+    if (sender)
+        ci_loop_send(&post->target->loop, &post->message);
+    else
+        ci_runtime_send(post->target, &post->message);
+    return 0;
+}
