@@ -3,6 +3,9 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "sys/clock.h"
+
+enum { SKIPS_MOST = 1023 };
 
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator)
 {
@@ -17,6 +20,7 @@ void ci_loop_receive(struct coir_loop *loop)
 {
     if (ci_inbox_empty(&loop->inbox))
         return;
+    loop->received = true;
     struct ci_message *message = ci_inbox_take(&loop->inbox);
     while (message) {
         struct ci_message *next = message->next; /* the message may be freed by its deliver */
@@ -53,6 +57,39 @@ void ci_loop_alert(struct coir_loop *loop)
     wake(loop);
 }
 
+/* Looks for messages for a moment. True: something has come. */
+static bool look_for_messages(struct coir_loop *loop)
+{
+    if (loop->skipped < loop->spin_skips) {
+        loop->skipped++;
+        return false;
+    }
+    uint64_t start = ci_clock_ticks();
+    do
+        if (!ci_inbox_empty(&loop->inbox) || ci_load_relaxed(&loop->alert)) {
+            loop->spin_skips = 0;
+            return true;
+        }
+    while (ci_clock_ticks() - start < loop->spin_ticks);
+    loop->skipped = 0;
+    loop->spin_skips = loop->spin_skips < SKIPS_MOST ? 2 * loop->spin_skips + 1 : SKIPS_MOST;
+    return false;
+}
+
+/* Instead of a sleep: true when something came in. The driver is asked all the same when it was not for as long as a look may take. */
+static bool stay_awake(struct coir_loop *loop, coir_time deadline)
+{
+    loop->received = false;
+    if (deadline - loop->now <= loop->spin_time || !look_for_messages(loop))
+        return false;
+    uint64_t ticks = ci_clock_ticks();
+    if (ticks - loop->waited_at > loop->spin_ticks) {
+        loop->waited_at = ticks;
+        loop->driver->kind->wait(loop->driver, 0);
+    }
+    return true;
+}
+
 bool ci_loop_announce_sleep(struct coir_loop *loop)
 {
     ci_store_relaxed(&loop->asleep, true);
@@ -63,6 +100,8 @@ bool ci_loop_announce_sleep(struct coir_loop *loop)
 /* Waits in the driver, unless something came in while the sleep was being announced. */
 static void sleep_until(struct coir_loop *loop, coir_time deadline)
 {
+    if (ci_unlikely(loop->received && loop->spin_time) && stay_awake(loop, deadline))
+        return;
     if (!ci_loop_announce_sleep(loop) || (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
         deadline = 0;
     loop->driver->kind->wait(loop->driver, deadline);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "sys/clock.h"
 #include "sys/cpu.h"
 #include "sys/lock.h"
 #include "sys/signal.h"
@@ -150,6 +151,16 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     return 0;
 }
 
+static const coir_time spin_time = 50 * COIR_US; /* about what a wake-up through the kernel costs */
+
+/* Workers look for messages before they sleep where another CPU can send one meanwhile. */
+static void let_workers_spin(coir_runtime *runtime)
+{
+    bool useful = runtime->worker_count > 1 && ci_cpu_available() > 1;
+    for (int i = 0; useful && i < runtime->worker_count; i++)
+        ci_loop_spin(&runtime->workers[i].loop, spin_time);
+}
+
 static int open_named_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
     (void)worker;
@@ -166,7 +177,10 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
         rc = refuse_setting(&config, "the driver", config.driver, "epoll");
     if (rc < 0)
         return rc;
-    return make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+    rc = make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+    if (rc == 0)
+        let_workers_spin(*ret_runtime);
+    return rc;
 }
 
 int ci_runtime_new_simulated(unsigned workers, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
