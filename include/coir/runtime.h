@@ -22,7 +22,7 @@ enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_E
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
     unsigned workers;                /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
-    const char *driver;              /* ["epoll"] which driver waits for the kernel */
+    const char *driver;              /* ["epoll"] which driver waits for the kernel: "epoll" or "poll" */
     int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
     size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
     size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */

@@ -122,7 +122,16 @@ static void free_selector(struct ci_selector *selector)
     ci_free(epoll->allocator, epoll, sizeof *epoll);
 }
 
-static const struct ci_selector_kind epoll_kind = {"epoll", add, modify, remove_fd, wait_ready, wake, descriptor, free_selector};
+static const struct ci_selector_kind epoll_kind = {
+    .name = "epoll",
+    .add = add,
+    .modify = modify,
+    .remove = remove_fd,
+    .wait = wait_ready,
+    .wake = wake,
+    .descriptor = descriptor,
+    .free = free_selector,
+};
 
 int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector)
 {

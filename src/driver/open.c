@@ -10,6 +10,7 @@ static const struct {
     int (*open)(const coir_allocator *allocator, struct ci_selector **ret_selector);
 } selectors[] = {
     {"epoll", ci_epoll_open},
+    {"poll", ci_poll_open},
 };
 
 bool ci_driver_known(const char *name)

@@ -197,6 +197,14 @@ static int register_ours(struct readiness *readiness, struct slot *slot, coir_fd
     return rc;
 }
 
+/* The selector may have been asked not to report these events again until now. */
+static void wait_for(struct readiness *readiness, const struct slot *slot, const struct ci_op *op)
+{
+    struct ci_selector *selector = readiness->selector;
+    if (selector->kind->rearm && slot->use != FOREIGN && slot->use != WATCHED)
+        selector->kind->rearm(selector, op->fd, wanted_by(op));
+}
+
 static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
     enum slot_use use = op->kind == CI_OP_ACCEPT ? LISTENER : OURS;
@@ -215,11 +223,12 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     } else if (slot->ready & wanted_by(op) && attempt(slot, op)) {
         return true;
     }
-    if (op->no_wait)
-        return fail(op, -EAGAIN);
     int rc = slot->registered ? 0 : register_ours(readiness, slot, op->fd);
     if (rc < 0)
         return fail(op, rc);
+    wait_for(readiness, slot, op);
+    if (op->no_wait) /* registered all the same: a later try is to see what has come meanwhile */
+        return fail(op, -EAGAIN);
     park(readiness, slot, op);
     return false;
 }
@@ -319,6 +328,8 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
         if (slot->ready & wanted_by(op) && attempt(slot, op)) {
             complete(readiness, slot, op);
             slot = &readiness->slots[ready->fd];
+        } else {
+            wait_for(readiness, slot, op);
         }
         op = next;
     }

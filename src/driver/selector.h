@@ -1,4 +1,4 @@
-/* A selector tells which descriptors are ready: epoll, later kqueue and poll(2). readiness.c builds a driver over any of them.
+/* A selector tells which descriptors are ready: epoll, poll(2), later kqueue. readiness.c builds a driver over any of them.
  *
  * 1. A registration carries a generation that comes back with each event, so that an event of an earlier user of the same descriptor
  *    number is recognised.
@@ -37,6 +37,9 @@ struct ci_selector_kind {
     int (*modify)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger);
     void (*remove)(struct ci_selector *selector, coir_fd fd);
 
+    /* Somebody waits for events of an edge-triggered descriptor. NULL: edges come by themselves. */
+    void (*rearm)(struct ci_selector *selector, coir_fd fd, unsigned events);
+
     /* Fills `ready`; waits `timeout` at most (negative: without end). How many. */
     int (*wait)(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout);
     void (*wake)(struct ci_selector *selector);
@@ -44,6 +47,7 @@ struct ci_selector_kind {
     void (*free)(struct ci_selector *selector);
 };
 
+int ci_poll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 
 #endif

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What a call is clamped to, as Linux does by itself: counts travel as 32 bits. */
@@ -158,6 +160,20 @@ void ci_sys_close(coir_fd fd)
     close(fd); /* on Linux the descriptor is gone whatever close answers, EINTR included */
 }
 
+int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout)
+{
+    struct timespec time = {timeout / COIR_S, timeout % COIR_S};
+    return (int)answer(ppoll(fds, (nfds_t)count, timeout < 0 ? NULL : &time, NULL));
+}
+
+int ci_sys_poll_check(coir_fd fd)
+{
+    struct stat what;
+    if (fstat(fd, &what) < 0)
+        return -errno;
+    return S_ISREG(what.st_mode) || S_ISDIR(what.st_mode) ? -EPERM : 0;
+}
+
 int ci_sys_eventfd(void)
 {
     return (int)answer(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
@@ -167,4 +183,11 @@ void ci_sys_eventfd_add(coir_fd fd)
 {
     uint64_t one = 1;
     ssize_t ignored __attribute__((unused)) = write(fd, &one, sizeof one); /* EAGAIN: it is set already */
+}
+
+void ci_sys_eventfd_drain(coir_fd fd)
+{
+    uint64_t count;
+    while (read(fd, &count, sizeof count) < 0 && errno == EINTR)
+        continue;
 }

@@ -31,7 +31,16 @@ int ci_sys_no_delay(coir_fd fd);
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
 void ci_sys_close(coir_fd fd);
 
+struct pollfd;
+
+/* poll(2) with a timeout in nanoseconds (negative: without end). */
+int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout);
+
+/* Whether a descriptor can be waited for: 0, -EBADF, or -EPERM for a file that is always ready. */
+int ci_sys_poll_check(coir_fd fd);
+
 int ci_sys_eventfd(void);
 void ci_sys_eventfd_add(coir_fd fd);
+void ci_sys_eventfd_drain(coir_fd fd);
 
 #endif

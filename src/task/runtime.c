@@ -174,7 +174,7 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     if (rc == 0)
         rc = override_from_environment(&config);
     if (rc == 0 && !ci_driver_known(config.driver))
-        rc = refuse_setting(&config, "the driver", config.driver, "epoll");
+        rc = refuse_setting(&config, "the driver", config.driver, "epoll or poll");
     if (rc < 0)
         return rc;
     rc = make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);

@@ -149,6 +149,10 @@ static void on_driver(const char *name, void (*body)(void))
     {                                    \
         on_driver("epoll", name##_body); \
     }                                    \
+    TEST(poll_##name)                    \
+    {                                    \
+        on_driver("poll", name##_body);  \
+    }                                    \
     TEST(sim_##name)                     \
     {                                    \
         on_driver("sim", name##_body);   \
@@ -166,6 +170,22 @@ CONFORM(bytes_arrive_in_order_and_the_end_after_them)
     CHECK_EQ(read_some(env.server, buf, 16), 0);
     CHECK_EQ(write_some(env.server, "bye", 3), 3); /* half closed: the other way is open */
     CHECK_EQ(read_some(env.client, buf, 16), 3);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_try_sees_what_comes_later)
+{
+    char buf[16];
+    struct ci_op try_read = {.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf, .no_wait = true};
+    for (int round = 0; round < 3; round++) {
+        CHECK_EQ(run(try_read), -EAGAIN); /* nobody waits, and nobody has waited */
+        CHECK_EQ(write_some(env.client, "late", 4), 4);
+        int n;
+        while ((n = run(try_read)) == -EAGAIN)
+            pass();
+        CHECK_EQ(n, 4);
+    }
     close_fd(env.client);
     close_fd(env.server);
 }
@@ -388,6 +408,11 @@ static void wake_body(void)
     close_fd(env.server);
 }
 
+TEST(poll_a_wake_ends_the_wait)
+{
+    on_driver("poll", wake_body);
+}
+
 TEST(epoll_a_wake_ends_the_wait)
 {
     on_driver("epoll", wake_body);
@@ -420,6 +445,11 @@ static void foreign_body(void)
     CHECK_EQ(run((struct ci_op){.fd = fileno(tmpfile()), .kind = CI_OP_FOREIGN, .events = COIR_READ}), COIR_READ);
     close_fd(env.client);
     close_fd(env.server);
+}
+
+TEST(poll_foreign_descriptors_are_asked_for_each_time)
+{
+    on_driver("poll", foreign_body);
 }
 
 TEST(epoll_foreign_descriptors_are_asked_for_each_time)

@@ -239,7 +239,12 @@ TEST(a_foreign_loop_drives_a_worker)
     coir_runtime *runtime;
     int done = 0, steps = 0;
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    CHECK_EQ(coir_runtime_begin(runtime, driven, &done), 0);
+    int rc = coir_runtime_begin(runtime, driven, &done);
+    if (rc == -ENOTSUP) { /* COIR_DRIVER names a driver without a descriptor */
+        coir_runtime_free(runtime);
+        return;
+    }
+    CHECK_EQ(rc, 0);
     struct pollfd watched = {.fd = coir_runtime_fd(runtime), .events = POLLIN};
     do {
         coir_time next = coir_runtime_next(runtime), now = coir_now();
