@@ -14,6 +14,7 @@
 #include <coir/loop.h>
 #include <coir/mutex.h>
 #include <coir/offload.h>
+#include <coir/poller.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>
 #include <coir/select.h>

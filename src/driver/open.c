@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "driver/open.h"
 #include "driver/readiness.h"
 
 static const struct {
@@ -12,6 +13,16 @@ static const struct {
     {"epoll", ci_epoll_open},
     {"poll", ci_poll_open},
 };
+
+const char *const ci_selector_default = "epoll";
+
+int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector)
+{
+    for (size_t i = 0; i < ci_countof(selectors); i++)
+        if (strcmp(selectors[i].name, name) == 0)
+            return selectors[i].open(allocator, ret_selector);
+    return -EINVAL;
+}
 
 bool ci_driver_known(const char *name)
 {
@@ -23,11 +34,7 @@ bool ci_driver_known(const char *name)
 
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
-    for (size_t i = 0; i < ci_countof(selectors); i++)
-        if (strcmp(selectors[i].name, name) == 0) {
-            struct ci_selector *selector;
-            int rc = selectors[i].open(allocator, &selector);
-            return rc < 0 ? rc : ci_readiness_open(selector, allocator, ret_driver);
-        }
-    return -EINVAL;
+    struct ci_selector *selector;
+    int rc = ci_selector_open(name, allocator, &selector);
+    return rc < 0 ? rc : ci_readiness_open(selector, allocator, ret_driver);
 }

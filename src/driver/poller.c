@@ -1,0 +1,236 @@
+/* The public poller: a selector, a table of tokens, and sources that are set instead of being looked at.
+ *
+ * 1. A registration's generation is new each time, so an event of an earlier user of a descriptor's number is recognised.
+ * 2. Sources that were set lie in a list under a lock. Whoever sets one while the poller sleeps takes `asleep` back, and wakes it: one
+ *    wake-up a sleep.
+ */
+#include "coir/poller.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "driver/open.h"
+#include "driver/selector.h"
+#include "sys/clock.h"
+#include "sys/lock.h"
+
+enum { BATCH = 64 };
+
+struct registration {
+    uint64_t token;
+    uint32_t generation;
+    bool used;
+};
+
+struct coir_poller {
+    struct ci_selector *selector;
+    struct registration *registrations; /* by descriptor */
+    size_t room;
+    struct ci_lock lock; /* guards what follows, and the sources */
+    bool asleep;
+    struct ci_list set;
+};
+
+struct source {
+    coir_poller *poller; /* NULL: not tied */
+    uint64_t token;
+    struct ci_list link; /* of those that were set */
+    int events;
+};
+_Static_assert(sizeof(struct source) <= sizeof(coir_source), "coir_source is too small");
+
+/* ---- descriptors ---- */
+
+int coir_poller_new(const char *driver, coir_poller **ret_poller)
+{
+    coir_poller *poller = ci_alloc_zero(&ci_system_allocator, sizeof *poller);
+    if (!poller)
+        return -ENOMEM;
+    int rc = ci_selector_open(driver ? driver : ci_selector_default, &ci_system_allocator, &poller->selector);
+    if (rc < 0) {
+        ci_free(&ci_system_allocator, poller, sizeof *poller);
+        return rc;
+    }
+    ci_list_init(&poller->set);
+    *ret_poller = poller;
+    return 0;
+}
+
+void coir_poller_free(coir_poller *poller)
+{
+    if (!poller)
+        return;
+    ci_check(ci_list_empty(&poller->set));
+    poller->selector->kind->free(poller->selector);
+    ci_free(&ci_system_allocator, poller->registrations, poller->room * sizeof *poller->registrations);
+    ci_free(&ci_system_allocator, poller, sizeof *poller);
+}
+
+static struct registration *find(coir_poller *poller, coir_fd fd)
+{
+    return fd >= 0 && (size_t)fd < poller->room && poller->registrations[fd].used ? &poller->registrations[fd] : NULL;
+}
+
+static enum ci_trigger trigger_of(const coir_poller *poller, int interest)
+{
+    bool edges = !poller->selector->kind->rearm; /* without edges of its own, level is what loses nothing */
+    return interest & COIR_ONE_SHOT ? CI_ONE_SHOT : interest & COIR_EDGE && edges ? CI_EDGE : CI_LEVEL;
+}
+
+static unsigned events_of(int interest)
+{
+    return (unsigned)interest & (COIR_READ | COIR_WRITE);
+}
+
+int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interest)
+{
+    if (fd < 0)
+        return -EBADF;
+    if (!events_of(interest))
+        return -EINVAL;
+    int rc = ci_grow(&ci_system_allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, (size_t)fd + 1);
+    if (rc < 0)
+        return rc;
+    struct registration *registration = &poller->registrations[fd];
+    uint32_t generation = registration->generation + 1;
+    rc = poller->selector->kind->add(poller->selector, fd, generation, events_of(interest), trigger_of(poller, interest));
+    if (rc == 0)
+        *registration = (struct registration){token, generation, true};
+    return rc;
+}
+
+int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int interest)
+{
+    struct registration *registration = find(poller, fd);
+    if (!registration)
+        return -ENOENT;
+    if (!events_of(interest))
+        return -EINVAL;
+    int rc =
+        poller->selector->kind->modify(poller->selector, fd, registration->generation, events_of(interest), trigger_of(poller, interest));
+    if (rc == 0)
+        registration->token = token;
+    return rc;
+}
+
+int coir_poller_remove(coir_poller *poller, coir_fd fd)
+{
+    struct registration *registration = find(poller, fd);
+    if (!registration)
+        return -ENOENT;
+    poller->selector->kind->remove(poller->selector, fd);
+    registration->used = false;
+    return 0;
+}
+
+/* ---- sources ---- */
+
+static struct source *source_of(coir_source *source)
+{
+    return (struct source *)(void *)source;
+}
+
+int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
+{
+    struct source *source = source_of(words);
+    if (source->poller)
+        return -EBUSY;
+    ci_list_init(&source->link);
+    source->token = token;
+    source->events = 0;
+    ci_store_release(&source->poller, poller); /* pairs with the acquire in coir_source_set */
+    return 0;
+}
+
+void coir_source_remove(coir_source *words)
+{
+    struct source *source = source_of(words);
+    coir_poller *poller = source->poller;
+    if (!poller)
+        return;
+    ci_lock_take(&poller->lock);
+    ci_list_remove(&source->link);
+    source->poller = NULL;
+    ci_lock_give(&poller->lock);
+}
+
+int coir_source_set(coir_source *words, int events)
+{
+    struct source *source = source_of(words);
+    coir_poller *poller = ci_load_acquire(&source->poller);
+    if (!poller)
+        return -ENOENT;
+    ci_lock_take(&poller->lock);
+    if (ci_list_empty(&source->link))
+        ci_list_push(&poller->set, &source->link);
+    source->events |= events;
+    bool wakes = poller->asleep;
+    poller->asleep = false;
+    if (wakes) /* under the lock: the poller may be freed by whoever sees the event */
+        poller->selector->kind->wake(poller->selector);
+    ci_lock_give(&poller->lock);
+    return 0;
+}
+
+/* With the lock held. */
+static int take_set(coir_poller *poller, coir_poller_event *events, int max)
+{
+    int count = 0;
+    while (count < max && !ci_list_empty(&poller->set)) {
+        struct source *source = ci_container_of(ci_list_pop(&poller->set), struct source, link);
+        events[count++] = (coir_poller_event){source->token, source->events};
+        source->events = 0;
+    }
+    return count;
+}
+
+/* ---- waiting ---- */
+
+static int translate(uint32_t events)
+{
+    int public = (int)events & (COIR_READ | COIR_WRITE | COIR_HANGUP | COIR_FAIL);
+    return events & CI_EVENT_END ? public | COIR_READ : public;
+}
+
+static int take_ready(coir_poller *poller, coir_poller_event *events, int max, coir_time timeout)
+{
+    struct ci_ready ready[BATCH];
+    int found = poller->selector->kind->wait(poller->selector, ready, max < BATCH ? max : BATCH, timeout), count = 0;
+    for (int i = 0; i < found; i++) {
+        const struct registration *registration = find(poller, ready[i].fd);
+        if (registration && registration->generation == ready[i].generation)
+            events[count++] = (coir_poller_event){registration->token, translate(ready[i].events)};
+    }
+    return count;
+}
+
+static coir_time timeout_until(coir_time deadline)
+{
+    if (deadline == COIR_NEVER)
+        return -1;
+    coir_time left = deadline - ci_clock_now();
+    return left > 0 ? left : 0;
+}
+
+int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline)
+{
+    if (events_max <= 0)
+        return -EINVAL;
+    for (;;) {
+        ci_lock_take(&poller->lock);
+        int count = take_set(poller, events, events_max);
+        poller->asleep = count == 0;
+        ci_lock_give(&poller->lock);
+        if (count < events_max)
+            count += take_ready(poller, events + count, events_max - count, count ? 0 : timeout_until(deadline));
+        ci_lock_take(&poller->lock);
+        poller->asleep = false;
+        if (count < events_max)
+            count += take_set(poller, events + count, events_max - count);
+        ci_lock_give(&poller->lock);
+        if (count || (deadline != COIR_NEVER && ci_clock_now() >= deadline))
+            return count;
+    }
+}

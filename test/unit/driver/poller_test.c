@@ -1,0 +1,195 @@
+/* The public poller, over each selector. */
+#include <coir/poller.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static coir_poller *poller;
+static int a, b;
+
+static void on_each(void (*body)(const char *name))
+{
+    static const char *const names[] = {"epoll", "poll"};
+    for (int i = 0; i < 2; i++) {
+        int pair[2];
+        CHECK_EQ(coir_poller_new(names[i], &poller), 0);
+        CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+        a = pair[0];
+        b = pair[1];
+        body(names[i]);
+        close(a);
+        close(b);
+        coir_poller_free(poller);
+    }
+}
+
+static int wait_one(coir_poller_event *event, coir_time patience)
+{
+    return coir_poller_wait(poller, event, 1, coir_in(patience));
+}
+
+static void levels(const char *name)
+{
+    coir_poller_event event;
+    char byte;
+    (void)name;
+    CHECK_EQ(coir_poller_add(poller, a, 7, 0), -EINVAL);
+    CHECK_EQ(coir_poller_add(poller, -1, 7, COIR_READ), -EBADF);
+    CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), 0);
+    CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), -EEXIST);
+    CHECK_EQ(coir_poller_modify(poller, b, 7, COIR_READ), -ENOENT);
+    CHECK_EQ(coir_poller_wait(poller, &event, 0, 0), -EINVAL);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(wait_one(&event, COIR_MS), 0);
+    CHECK_EQ(write(b, "xy", 2), 2);
+    for (int i = 0; i < 2; i++) { /* as long as it holds */
+        CHECK_EQ(wait_one(&event, COIR_S), 1);
+        CHECK(event.token == 7 && event.events == COIR_READ);
+        CHECK_EQ(read(a, &byte, 1), 1);
+    }
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(coir_poller_modify(poller, a, 8, COIR_READ | COIR_WRITE), 0);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK(event.token == 8 && event.events == COIR_WRITE);
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+    CHECK_EQ(coir_poller_remove(poller, a), -ENOENT);
+    CHECK_EQ(wait_one(&event, 0), 0);
+}
+
+TEST(level_triggered)
+{
+    on_each(levels);
+}
+
+static void edges(const char *name)
+{
+    coir_poller_event event;
+    bool real = name[0] == 'e';
+    CHECK_EQ(coir_poller_add(poller, a, 1, COIR_READ | COIR_EDGE), 0);
+    CHECK_EQ(write(b, "x", 1), 1);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(wait_one(&event, 0), real ? 0 : 1); /* over poll(2) it is said as often as it holds */
+    CHECK_EQ(write(b, "y", 1), 1);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+}
+
+TEST(edge_triggered)
+{
+    on_each(edges);
+}
+
+static void one_shot(const char *name)
+{
+    coir_poller_event event;
+    (void)name;
+    CHECK_EQ(coir_poller_add(poller, a, 1, COIR_READ | COIR_ONE_SHOT), 0);
+    CHECK_EQ(write(b, "x", 1), 1);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(write(b, "x", 1), 1);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(coir_poller_modify(poller, a, 2, COIR_READ | COIR_ONE_SHOT), 0);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(event.token, 2);
+    shutdown(b, SHUT_RDWR);
+    CHECK_EQ(coir_poller_modify(poller, a, 3, COIR_READ), 0);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK(event.events & COIR_READ && event.events & COIR_HANGUP);
+}
+
+TEST(one_shot_and_hang_up)
+{
+    on_each(one_shot);
+}
+
+/* A number that is closed, reused and registered again gives the new token, and nothing of the old one. */
+static void reuse(const char *name)
+{
+    coir_poller_event event;
+    (void)name;
+    int old = dup(a);
+    CHECK_EQ(coir_poller_add(poller, old, 1, COIR_READ), 0);
+    CHECK_EQ(write(b, "x", 1), 1);
+    CHECK_EQ(coir_poller_remove(poller, old), 0);
+    close(old);
+    int again = dup(b);
+    CHECK_EQ(again, old);
+    CHECK_EQ(coir_poller_add(poller, again, 2, COIR_READ), 0);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(write(a, "y", 1), 1);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(event.token, 2);
+    CHECK_EQ(coir_poller_remove(poller, again), 0);
+    close(again);
+}
+
+TEST(a_reused_number_is_another_source)
+{
+    on_each(reuse);
+}
+
+/* ---- sources ---- */
+
+enum { SETS = 20000, SOURCES = 4 };
+static coir_source sources[SOURCES];
+static int answered;
+
+static void *set_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < SETS; i++) {
+        CHECK_EQ(coir_source_set(&sources[i % SOURCES], COIR_READ), 0);
+        while (__atomic_load_n(&answered, __ATOMIC_ACQUIRE) <= i)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void own_sources(const char *name)
+{
+    coir_poller_event events[8];
+    pthread_t thread;
+    (void)name;
+    CHECK_EQ(coir_source_set(&sources[0], COIR_READ), -ENOENT);
+    for (uint64_t i = 0; i < SOURCES; i++)
+        CHECK_EQ(coir_source_add(&sources[i], poller, 100 + i), 0);
+    CHECK_EQ(coir_source_add(&sources[0], poller, 1), -EBUSY);
+    CHECK_EQ(coir_source_set(&sources[0], COIR_READ), 0);
+    CHECK_EQ(coir_source_set(&sources[0], COIR_WRITE), 0);
+    CHECK_EQ(coir_source_set(&sources[1], COIR_READ), 0);
+    CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 2);
+    CHECK(events[0].token == 100 && events[0].events == (COIR_READ | COIR_WRITE) && events[1].token == 101);
+    CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 0);
+    CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), 0);
+    __atomic_store_n(&answered, 0, __ATOMIC_RELEASE);
+    pthread_create(&thread, NULL, set_often, NULL);
+    for (int i = 0; i < SETS; i++) { /* a wake-up that is lost would wait for ever */
+        CHECK_EQ(coir_poller_wait(poller, events, 8, COIR_NEVER), 1);
+        CHECK_EQ(events[0].token, 100 + (uint64_t)(i % SOURCES));
+        __atomic_store_n(&answered, i + 1, __ATOMIC_RELEASE);
+    }
+    pthread_join(thread, NULL);
+    CHECK_EQ(coir_source_set(&sources[2], COIR_READ), 0);
+    for (int i = 0; i < SOURCES; i++)
+        coir_source_remove(&sources[i]);
+    CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 0);
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+}
+
+TEST(sources_of_the_programs_own_making)
+{
+    on_each(own_sources);
+}
+
+TEST(an_unknown_driver_is_refused)
+{
+    CHECK_EQ(coir_poller_new("none", &poller), -EINVAL);
+    CHECK_EQ(coir_poller_new(NULL, &poller), 0);
+    coir_poller_free(poller);
+    coir_poller_free(NULL);
+}
