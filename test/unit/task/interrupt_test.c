@@ -127,3 +127,46 @@ TEST_REAL(sleeps_do_not_spin_at_their_end)
     coir_runtime_counters(coir_runtime_current(), &after);
     CHECK(after.driver_waits - before.driver_waits <= 30);
 }
+
+/* ---- sleeps by their duration: the clock is read when the worker is about to wait ---- */
+
+TEST_SIM(sleeps_end_in_the_order_of_their_durations)
+{
+    coir_sleep_op ops[4];
+    static const coir_time durations[4] = {3 * COIR_MS, 1 * COIR_MS, COIR_NEVER, 2 * COIR_MS};
+    coir_branch members[4], *ended;
+    coir_set set;
+    coir_set_init(&set);
+    coir_time start = coir_now();
+    for (int i = 0; i < 4; i++) {
+        members[i] = (coir_branch)COIR_BRANCH(coir_sleep_for_op(&ops[i], durations[i]));
+        CHECK_EQ(coir_set_add(&set, &members[i]), 0);
+    }
+    static const int order[] = {1, 3, 0};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(coir_set_next(&set, &ended), 1);
+        CHECK_EQ(ended - members, order[i]);
+        CHECK_EQ(coir_now() - start, (i + 1) * COIR_MS);
+    }
+    coir_set_close(&set); /* the one that never ends */
+    CHECK_EQ(ops[2].future.result, -ECANCELED);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_sleep_for(COIR_NEVER), -ETIME);
+    }
+    CHECK_EQ(coir_sleep_for(-5), 0);
+}
+
+TEST_REAL(a_sleep_withdrawn_before_the_worker_waits_leaves_nothing)
+{
+    for (int i = 0; i < 1000; i++) {
+        coir_sleep_op sleep;
+        coir_future turn;
+        coir_branch race[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)), COIR_BRANCH(coir_yield_op(&turn))};
+        CHECK_EQ(coir_any(race, 2), 1);
+        CHECK_EQ(sleep.future.result, -ECANCELED);
+    }
+    coir_time start = coir_now();
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK(coir_now() - start >= COIR_MS);
+}
