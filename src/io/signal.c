@@ -20,6 +20,7 @@ struct signals_op {
     struct ci_io_op io;
     coir_signals *signals;
 };
+CI_FIBER_OP_FITS(struct signals_op); /* as a case */
 _Static_assert(sizeof(struct signals_op) <= sizeof(coir_signals_op), "coir_signals_op is too small");
 
 int coir_signals_open(const int *numbers, int count, coir_signals **ret_signals)

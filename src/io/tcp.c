@@ -67,9 +67,10 @@ struct open_op {
     coir_stream **ret_stream;
     const char *name;
     coir_fd fd;
-    struct sockaddr_storage address;
+    struct sockaddr_storage address; /* last: a connect's alone */
 };
 _Static_assert(sizeof(struct open_op) <= sizeof(coir_open_op), "coir_open_op is too small");
+_Static_assert(offsetof(struct open_op, address) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), "an accept, which needs no address, is a case");
 
 /* A spare connection, or -EAGAIN. */
 static coir_fd take_spare(coir_listener *listener)

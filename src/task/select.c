@@ -7,6 +7,7 @@
 
 enum { ON_STACK = 8 };
 
+/* Each type that a case makes is checked where it is defined (CI_FIBER_OP_FITS). */
 struct place {
     uint64_t op[CI_FIBER_OP_WORDS];
 };
