@@ -10,11 +10,19 @@ static const struct {
     const char *name;
     int (*open)(const coir_allocator *allocator, struct ci_selector **ret_selector);
 } selectors[] = {
+#ifdef __linux__
     {"epoll", ci_epoll_open},
+#else
+    {"kqueue", ci_kqueue_open},
+#endif
     {"poll", ci_poll_open},
 };
 
+#ifdef __linux__
 const char *const ci_selector_default = "epoll";
+#else
+const char *const ci_selector_default = "kqueue";
+#endif
 
 int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector)
 {

@@ -1,4 +1,4 @@
-/* A selector tells which descriptors are ready: epoll, poll(2), later kqueue. readiness.c builds a driver over any of them.
+/* A selector tells which descriptors are ready: epoll, kqueue, poll(2). readiness.c builds a driver over any of them.
  *
  * 1. A registration carries a generation that comes back with each event, so that an event of an earlier user of the same descriptor
  *    number is recognised.
@@ -47,6 +47,7 @@ struct ci_selector_kind {
     void (*free)(struct ci_selector *selector);
 };
 
+int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 int ci_poll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 

@@ -89,7 +89,8 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
     return COIR_NEVER;
 }
 
-/* Takes a slot's timers: those due go to `due`, the others where they belong now. */
+/* Takes a slot's timers. Those of this very tick that are due go to `due`; all others go where they belong now, also those that were
+ * postponed and are late even so, and come from there in the order of their ticks. */
 static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, coir_time now)
 {
     struct ci_list timers;
@@ -100,7 +101,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
         __builtin_prefetch(node->next);
         ci_list_remove(node);
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
-        if (timer->when <= now)
+        if (timer->when <= now && tick_of(timer->when) <= wheel->tick)
             ci_list_push(&wheel->due, node);
         else
             place(wheel, timer);

@@ -174,6 +174,12 @@ int ci_sys_poll_check(coir_fd fd)
     return S_ISREG(what.st_mode) || S_ISDIR(what.st_mode) ? -EPERM : 0;
 }
 
+bool ci_sys_is_socket(coir_fd fd)
+{
+    struct stat what;
+    return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
+}
+
 int ci_sys_eventfd(void)
 {
     return (int)answer(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));

@@ -39,6 +39,8 @@ int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout);
 /* Whether a descriptor can be waited for: 0, -EBADF, or -EPERM for a file that is always ready. */
 int ci_sys_poll_check(coir_fd fd);
 
+bool ci_sys_is_socket(coir_fd fd);
+
 int ci_sys_eventfd(void);
 void ci_sys_eventfd_add(coir_fd fd);
 void ci_sys_eventfd_drain(coir_fd fd);
