@@ -10,6 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "faults.h"
+#include "task/task.h"
+
 static struct test *tests, **tests_tail = &tests;
 
 void test_register(struct test *test)
@@ -84,14 +87,30 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
         test_fail(__FILE__, __LINE__, "the simulation ended with: %s", coir_strerror(rc));
 }
 
-void test_in_runtime(void (*body)(void), unsigned workers)
+static int open_faulty(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+{
+    struct ci_driver *real;
+    int rc = ci_driver_open("epoll", allocator, &real);
+    if (rc == 0)
+        *ret_driver = faults_around(real, (uint64_t)strtoull(arg, NULL, 0) + (uint64_t)(unsigned)worker);
+    return rc;
+}
+
+/* FAULTS=N in the environment: drivers that are late, as the seed N says. */
+static int new_runtime(unsigned workers, coir_runtime **ret_runtime)
 {
     coir_config config = COIR_CONFIG;
     config.workers = workers;
+    unsetenv("COIR_WORKERS");
+    char *faults = getenv("FAULTS");
+    return faults ? ci_runtime_new_on(workers, open_faulty, faults, ret_runtime) : coir_runtime_new(&config, ret_runtime);
+}
+
+void test_in_runtime(void (*body)(void), unsigned workers)
+{
     coir_runtime *runtime;
     struct sim_body arg = {body};
-    unsetenv("COIR_WORKERS");
-    int rc = coir_runtime_new(&config, &runtime);
+    int rc = new_runtime(workers, &runtime);
     if (rc == 0) {
         rc = coir_runtime_run(runtime, call_body, &arg);
         coir_runtime_free(runtime);

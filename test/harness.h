@@ -22,7 +22,7 @@ void test_register(struct test *test);
 /* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers; the test fails unless the run ends well.
  */
 void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
-void test_in_runtime(void (*body)(void), unsigned workers);
+void test_in_runtime(void (*body)(void), unsigned workers); /* FAULTS=N in the environment: on drivers that are late (faults.h) */
 
 /* SEED=N in the environment asks for one seed alone, with its trace: true, and *ret_seed is it. */
 bool test_one_seed(uint64_t *ret_seed);

@@ -50,7 +50,7 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
     }
     host->place = place;
     struct opening opening = {&sim->world, place};
-    if (ci_runtime_new_simulated(sim->options.workers, open_driver, &opening, &host->runtime) < 0) {
+    if (ci_runtime_new_on(sim->options.workers, open_driver, &opening, &host->runtime) < 0) {
         free(host);
         return NULL;
     }

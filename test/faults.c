@@ -1,0 +1,261 @@
+#include "faults.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/compiler.h"
+#include "base/random.h"
+
+/* 1. An operation is the real driver's, or in one of the two lists: `held` begins, `ended` completes at the next wait.
+ * 2. What lies in the lists completes when its descriptor is closed or forgotten. */
+struct faulty {
+    struct ci_driver base;
+    struct ci_driver *real;
+    struct ci_random random;
+    struct ci_op *held, *ended;
+    size_t own;
+};
+
+static struct faulty *self(struct ci_driver *driver)
+{
+    return ci_container_of(driver, struct faulty, base);
+}
+
+static bool roll(struct faulty *faulty)
+{
+    return ci_random_below(&faulty->random, 3) == 0;
+}
+
+static void put(struct faulty *faulty, struct ci_op **list, struct ci_op *op)
+{
+    op->pending = true;
+    op->next = *list;
+    *list = op;
+    faulty->own++;
+}
+
+static bool take(struct faulty *faulty, struct ci_op **list, const struct ci_op *op)
+{
+    for (struct ci_op **at = list; *at; at = &(*at)->next)
+        if (*at == op) {
+            *at = op->next;
+            faulty->own--;
+            return true;
+        }
+    return false;
+}
+
+static void count(struct faulty *faulty)
+{
+    faulty->base.pending = faulty->real->pending + faulty->own;
+}
+
+static bool start(struct ci_driver *driver, struct ci_op *op)
+{
+    struct faulty *faulty = self(driver);
+    bool plain = op->no_wait || op->kind == CI_OP_WATCH, complete = false;
+    if (!plain && roll(faulty)) {
+        put(faulty, &faulty->held, op);
+    } else {
+        complete = ci_driver_start(faulty->real, op);
+        if (complete && !plain && roll(faulty)) {
+            put(faulty, &faulty->ended, op);
+            complete = false;
+        }
+    }
+    count(faulty);
+    return complete;
+}
+
+static bool cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    struct faulty *faulty = self(driver);
+    bool withdrawn = false;
+    for (const struct ci_op *ended = faulty->ended; ended; ended = ended->next)
+        if (ended == op)
+            return false;
+    if (take(faulty, &faulty->held, op))
+        withdrawn = true;
+    else if (!ci_driver_cancel(faulty->real, op))
+        return false;
+    else
+        withdrawn = true;
+    op->pending = false;
+    op->result = -ECANCELED;
+    if (op->kind != CI_OP_WATCH && roll(faulty)) {
+        put(faulty, &faulty->ended, op);
+        withdrawn = false;
+    }
+    count(faulty);
+    return withdrawn;
+}
+
+static void end(struct faulty *faulty, struct ci_op *op)
+{
+    op->pending = false;
+    count(faulty);
+    op->done(op);
+}
+
+static void wait_ops(struct ci_driver *driver, coir_time deadline)
+{
+    struct faulty *faulty = self(driver);
+    struct ci_op *op, *held = faulty->held;
+    bool any = faulty->held || faulty->ended;
+    faulty->held = NULL;
+    while ((op = held)) {
+        held = op->next;
+        op->pending = false;
+        faulty->own--;
+        if (ci_driver_start(faulty->real, op))
+            put(faulty, &faulty->ended, op);
+    }
+    while ((op = faulty->ended)) {
+        faulty->ended = op->next;
+        faulty->own--;
+        end(faulty, op);
+    }
+    faulty->real->kind->wait(faulty->real, any ? 0 : deadline);
+    count(faulty);
+}
+
+static void end_all_on(struct faulty *faulty, coir_fd fd)
+{
+    for (bool found = true; found;) {
+        found = false;
+        for (struct ci_op *op = faulty->held; op && !found; op = op->next)
+            if (op->fd == fd) {
+                take(faulty, &faulty->held, op);
+                op->result = -ECANCELED;
+                end(faulty, op);
+                found = true;
+                break;
+            }
+        for (struct ci_op *op = faulty->ended; op && !found; op = op->next)
+            if (op->fd == fd) {
+                take(faulty, &faulty->ended, op);
+                end(faulty, op);
+                found = true;
+                break;
+            }
+    }
+}
+
+static void close_fd(struct ci_driver *driver, coir_fd fd)
+{
+    end_all_on(self(driver), fd);
+    ci_driver_close(self(driver)->real, fd);
+    count(self(driver));
+}
+
+static void forget(struct ci_driver *driver, coir_fd fd)
+{
+    end_all_on(self(driver), fd);
+    self(driver)->real->kind->forget(self(driver)->real, fd);
+    count(self(driver));
+}
+
+/* ---- handed through ---- */
+
+#define REAL(driver) self(driver)->real
+#define THROUGH(function, ...) REAL(driver)->kind->function(REAL(driver) __VA_OPT__(, ) __VA_ARGS__)
+
+static void wake(struct ci_driver *driver)
+{
+    THROUGH(wake);
+}
+
+static coir_time now(struct ci_driver *driver)
+{
+    return THROUGH(now);
+}
+
+static coir_time wall(struct ci_driver *driver)
+{
+    return THROUGH(wall);
+}
+
+static uint64_t random_number(struct ci_driver *driver)
+{
+    return THROUGH(random);
+}
+
+static coir_fd descriptor(struct ci_driver *driver)
+{
+    (void)driver;
+    return -ENOTSUP; /* it does not show what is held */
+}
+
+static int open_socket(struct ci_driver *driver, int family)
+{
+    return THROUGH(socket, family);
+}
+
+static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+{
+    return THROUGH(datagram, address, len);
+}
+
+static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
+{
+    return THROUGH(listen, listen);
+}
+
+static int shutdown_write(struct ci_driver *driver, coir_fd fd)
+{
+    return THROUGH(shutdown_write, fd);
+}
+
+static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
+{
+    return THROUGH(option, fd, option, value);
+}
+
+static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    return THROUGH(address, fd, peer, ret_address, ret_len);
+}
+
+static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    return THROUGH(resolve, host, ret_address, ret_len);
+}
+
+static void free_driver(struct ci_driver *driver)
+{
+    THROUGH(free);
+    free(self(driver));
+}
+
+static const struct ci_driver_kind faulty_kind = {
+    .name = "faulty",
+    .start = start,
+    .cancel = cancel,
+    .wait = wait_ops,
+    .wake = wake,
+    .now = now,
+    .wall = wall,
+    .random = random_number,
+    .descriptor = descriptor,
+    .socket = open_socket,
+    .datagram = open_datagram,
+    .listen = open_listener,
+    .shutdown_write = shutdown_write,
+    .option = option,
+    .address = address,
+    .resolve = resolve,
+    .close = close_fd,
+    .forget = forget,
+    .free = free_driver,
+};
+
+struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed)
+{
+    struct faulty *faulty = calloc(1, sizeof *faulty);
+    if (!faulty)
+        abort();
+    faulty->base.kind = &faulty_kind;
+    faulty->real = real;
+    faulty->random = (struct ci_random){seed};
+    return &faulty->base;
+}
