@@ -76,12 +76,16 @@ static inline coir_future *coir_future_init(coir_future *future, const coir_futu
     COIR_LABELS_END_(void) 0
 
 /* Awaits a child future, which must lie in the frame or outlive the wait. Its result is in it afterwards. */
-#define COIR_AWAIT(future, child)           \
-    do {                                    \
-        coir_future *coir_child_ = (child); \
-        coir_child_->caller = (future);     \
-        COIR_LEAVE_(future, coir_child_);   \
+#define COIR_AWAIT(future, child)                              \
+    do {                                                       \
+        COIR_LEAVE_(future, coir_called_by_((future), child)); \
     } while (0)
+
+static inline coir_future *coir_called_by_(coir_future *caller, coir_future *child)
+{
+    child->caller = caller;
+    return child;
+}
 
 /* Hands a value to whoever awaits this frame; goes on from here when it is awaited again. coir_ended says which it was. */
 #define COIR_YIELD(future, value)              \
