@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that never suspend. */
+/* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that never suspend; it stays where it is once it
+ * is used. */
 typedef struct coir_event {
     uint64_t opaque[3];
 } coir_event;

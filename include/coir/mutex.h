@@ -1,5 +1,6 @@
 /* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker, and from plain threads by the forms
- * that never suspend; they belong to nobody, and must be free when they go. All are made by setting them to their _INIT, or to zero. */
+ * that never suspend, but not from signal handlers. They belong to nobody, stay where they are once they are used, and must be free when
+ * they go. All are made by setting them to their _INIT. */
 #ifndef COIR_MUTEX_H
 #define COIR_MUTEX_H
 

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the forms that never suspend. */
+/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the forms that never suspend; it stays where it
+ * is once it is used. */
 typedef struct coir_semaphore {
     uint64_t opaque[4];
 } coir_semaphore;
