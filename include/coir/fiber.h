@@ -10,11 +10,13 @@ extern "C" {
 #endif
 
 /* Lets every other runnable task of the worker go first.
- * Suspends: yes.  Threads: worker. */
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_yield(void);
 
 /* Sleeps; never returns 0 before the time. A time that has passed yields.
- * Suspends: yes.  Threads: worker. */
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_sleep_until(coir_time when);
 COIR_SUSPENDS int coir_sleep_for(coir_time duration);
 

@@ -149,7 +149,8 @@ COIR_API coir_future *coir_call_op(coir_call *call, coir_task_fn *fn, void *arg)
 COIR_API int coir_block_on(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
- * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM. */
+ * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM.
+ * Cancel safety: the call is cancelled, and waited for. */
 COIR_SUSPENDS int coir_call_on(int index, coir_task_fn *fn, void *arg);
 
 /* ---- several at once ---- */
@@ -198,7 +199,8 @@ COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branc
  *   coir_set_next  waits for a member to complete and takes it out: 1 and *ret_branch, in the order of completion; 0 when none is left.
  *   coir_set_cancel cancels the members that run.
  *   coir_set_close  does that, and waits for them; it cannot be cancelled itself. Before the set goes it must be empty.
- * Suspends: next and close.  Threads: worker.  Errors: -EBUSY another branch waits for the set; -ESRCH. */
+ * Suspends: next and close.  Threads: worker.  Errors: -EBUSY another branch waits for the set; -ESRCH.
+ * Cancel safety: a member that has completed stays in the set. */
 typedef struct coir_set {
     coir_future future;
     uint64_t opaque[8];

@@ -20,7 +20,8 @@ COIR_API int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator
 
 /* Runs the generator until it yields (1, *ret_value is what it yielded) or ends (0, or its error; from then on always that).
  * Suspends: when the generator's function does.  Threads: owner.
- * Errors: what the function returned; -EXDEV another worker; -EBUSY it is running. */
+ * Errors: what the function returned; -EXDEV another worker; -EBUSY it is running.
+ * Cancel safety: what the function waits for is cancelled; the generator stays usable. */
 COIR_SUSPENDS int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value);
 
 /* Called by the generator's function: hands `value` out and waits for the next coir_generator_next, whose value it stores.
@@ -29,7 +30,8 @@ COIR_SUSPENDS int coir_generator_next(coir_generator *generator, uint64_t send, 
 COIR_API int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *ret_sent);
 
 /* Lets an unfinished function run to its end (its yields return -ECANCELED), then frees. Takes NULL.
- * Suspends: when the function does.  Threads: owner, in a fiber. */
+ * Suspends: when the function does.  Threads: owner, in a fiber.
+ * Cancel safety: it runs to its end all the same. */
 COIR_SUSPENDS void coir_generator_free(coir_generator *generator);
 
 #ifdef __cplusplus

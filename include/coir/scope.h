@@ -42,7 +42,8 @@ COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
 /* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it was cancelled.
  * This wait cannot be cancelled: a cancelled caller's tasks are cancelled too, and then waited for.
  * Suspends: yes.  Threads: owner.
- * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -ESRCH. */
+ * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -ESRCH.
+ * Cancel safety: it waits all the same. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 
 /* Asks every task of the scope to end. Spawns into it get -ECANCELED from then on.
@@ -50,7 +51,8 @@ COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 COIR_API void coir_scope_cancel(coir_scope *scope);
 
 /* Cancels, waits, ends: what leaving the block does. Does nothing for a scope that has ended.
- * Suspends: yes.  Threads: owner. */
+ * Suspends: yes.  Threads: owner.
+ * Cancel safety: it waits all the same. */
 COIR_SUSPENDS void coir_scope_close(coir_scope *scope);
 
 /* How many tasks of the scope have not ended; how many of a serving scope's ended with an error. */
@@ -96,7 +98,8 @@ COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coi
 
 /* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).
  * Suspends: yes.  Threads: the worker that spawned.
- * Errors: the task's own result; -EINVAL the handle was never given to a spawn. */
+ * Errors: the task's own result; -EINVAL the handle was never given to a spawn.
+ * Cancel safety: the task goes on, and may be joined again. */
 COIR_SUSPENDS int coir_join(coir_handle *handle);
 
 /* Asks the task to end: its suspending calls return -ECANCELED from now on. Does nothing for one that has ended.

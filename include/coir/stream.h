@@ -15,21 +15,25 @@ extern "C" {
 typedef struct coir_stream coir_stream;
 
 /* Reads what is there, at least one byte: the count, or 0 at the end of the stream. `buf` is borrowed until the call returns.
- * Suspends: yes.  Threads: owner.  Errors: -ECONNRESET and others of recv(2); -EBUSY; -EXDEV. */
+ * Suspends: yes.  Threads: owner.  Errors: -ECONNRESET and others of recv(2); -EBUSY; -EXDEV.
+ * Cancel safety: an error means that nothing was read: the next read gets the data. */
 COIR_SUSPENDS ssize_t coir_read(coir_stream *stream, void *buf, size_t len);
 COIR_SUSPENDS ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count);
 
 /* Reads exactly `len` bytes and returns `len`. On an error *ret_done, where given, says how many had come.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_read; -COIR_EEND the stream ended before. */
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_read; -COIR_EEND the stream ended before.
+ * Cancel safety: what had come is in the buffer, and *ret_done says how much. */
 COIR_SUSPENDS ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done);
 
 /* Writes at least one byte; may be short.
- * Suspends: yes.  Threads: owner.  Errors: -EPIPE, -ECONNRESET and others of send(2); -EBUSY; -EXDEV. */
+ * Suspends: yes.  Threads: owner.  Errors: -EPIPE, -ECONNRESET and others of send(2); -EBUSY; -EXDEV.
+ * Cancel safety: an error means that nothing was written. */
 COIR_SUSPENDS ssize_t coir_write(coir_stream *stream, const void *buf, size_t len);
 COIR_SUSPENDS ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count);
 
 /* Writes everything; 0 when done. After an error an unknown part has been written.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_write. */
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_write.
+ * Cancel safety: an unknown part has been written: close the stream. */
 COIR_SUSPENDS int coir_write_all(coir_stream *stream, const void *buf, size_t len);
 
 /* The same for a vector, which is used as scratch space and changed. */
@@ -41,7 +45,8 @@ COIR_API ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len);
 COIR_API ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len);
 
 /* Waits until one of `events` (enum coir_events) holds, and returns those that do. Moves no data.
- * Suspends: yes.  Threads: owner.  Errors: -EBUSY. */
+ * Suspends: yes.  Threads: owner.  Errors: -EBUSY.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_stream_wait(coir_stream *stream, int events);
 
 /* The futures of these calls: the same arguments, errors and ownership. */

@@ -30,7 +30,8 @@ COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *opt
 
 /* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again. */
+ * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM: the connection stays in the backlog, wait before trying again.
+ * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
 /* The future of it, and the case of coir_select: a connection that came for a select that was decided otherwise is the listener's next.
@@ -50,7 +51,8 @@ COIR_API int coir_listener_local(coir_listener *listener, char *text, size_t siz
 COIR_API void coir_listener_close(coir_listener *listener);
 
 /* Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2). */
+ * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2).
+ * Cancel safety: the attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_stream **ret_stream);
 
@@ -71,7 +73,8 @@ typedef int coir_connection_fn(coir_stream *connection, void *arg);
 /* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of `fn` are counted and logged; they
  * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it stops accepting, cancels the connections and
  * waits for them.
- * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -ECANCELED. */
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 /* The same on a listener of the caller's. */

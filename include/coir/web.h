@@ -62,7 +62,8 @@ typedef struct coir_http_options {
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
  * progress finish until drain_timeout, and cancels what is left. `options` may be NULL.
- * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL bad options; -ECANCELED. */
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL bad options; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options);
 
 /* The same on a listener of the caller's. */
@@ -95,7 +96,8 @@ COIR_API int64_t coir_request_length(coir_request *req);
 
 /* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away.
  * Suspends: yes.  Threads: owner.
- * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout. */
+ * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 
 /* ---- responses: one a request ---- */
@@ -105,22 +107,26 @@ COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len
 COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
- * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write. */
+ * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write.
+ * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
 COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
 
 /* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
  * that turns out too short ends the connection.
- * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write. */
+ * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write.
+ * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
 
 /* Writes a piece of the body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
- * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout. */
+ * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout.
+ * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 
 /* Sends what was written so far on its way.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_response_write. */
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_response_write.
+ * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_flush(coir_response *res);
 
 /* ---- counters of the servers of the calling worker's runtime, summed over its workers ---- */

@@ -192,22 +192,37 @@ static void did_receive(struct world *world, int id)
     __atomic_add_fetch(&world->received[id], 1, __ATOMIC_RELAXED);
 }
 
-/* One select over two or three random cases, some of them on the same channel in both directions. */
-static int select_once(struct world *world)
+/* Each task's own pair of streams: what it writes at one end it reads at the other, when a select says so. */
+struct pipe {
+    coir_stream *in, *out;
+    int written, read;
+};
+
+/* One select over two or three random channel cases, some of them on the same channel in both directions, a stream, and time. */
+static int select_once(struct world *world, struct pipe *pipe)
 {
     int id = __atomic_add_fetch(&world->next_id, 1, __ATOMIC_RELAXED), got[3] = {0}, count = 2 + (int)draw(world, 2);
-    coir_case waits[4];
-    bool sends[4] = {false};
+    coir_case waits[5];
+    bool sends[5] = {false};
+    char byte = 'x';
+    if (draw(world, 4) == 0 && coir_try_write(pipe->out, &byte, 1) == 1)
+        pipe->written++;
     for (int i = 0; i < count; i++) {
         sends[i] = draw(world, 2);
         waits[i] = sends[i] ? coir_case_send(any_channel(world), &id) : coir_case_recv(any_channel(world), &got[i]);
     }
     waits[count] = coir_case_after((coir_time)draw(world, 40) * COIR_US);
-    int which = coir_select(waits, count + 1);
+    waits[count + 1] = coir_case_stream(pipe->in, COIR_READ);
+    int which = coir_select(waits, count + 2);
     if (which < 0)
         return which;
     if (which == count)
         return 0;
+    if (which == count + 1) {
+        CHECK_EQ(coir_try_read(pipe->in, &byte, 1), 1); /* it was readable, and nobody else reads */
+        pipe->read++;
+        return 0;
+    }
     if (waits[which].result == 0 && sends[which])
         did_send(world, id);
     else if (waits[which].result == 0)
@@ -217,9 +232,8 @@ static int select_once(struct world *world)
     return 0;
 }
 
-static int act(void *arg)
+static int act_on(struct world *world, struct pipe *pipe)
 {
-    struct world *world = arg;
     for (int i = 0; i < ROUNDS; i++) {
         COIR_DEADLINE(draw(world, 3) ? COIR_NEVER : coir_in((coir_time)draw(world, 20) * COIR_US));
         int id = 0, rc = 0;
@@ -238,7 +252,7 @@ static int act(void *arg)
                 did_receive(world, id);
             break;
         }
-        default: rc = select_once(world);
+        default: rc = select_once(world, pipe);
         }
         if (rc == -ECANCELED)
             return rc;
@@ -246,6 +260,19 @@ static int act(void *arg)
             coir_yield();
     }
     return 0;
+}
+
+static int act(void *arg)
+{
+    struct pipe pipe = {0};
+    char bytes[IDS];
+    CHECK_EQ(coir_duplex(IDS, &pipe.in, &pipe.out), 0);
+    int rc = act_on(arg, &pipe);
+    ssize_t left = coir_try_read(pipe.in, bytes, sizeof bytes);
+    CHECK_EQ(pipe.read + (left > 0 ? left : 0), pipe.written); /* read once, or still there */
+    coir_close(pipe.in);
+    coir_close(pipe.out);
+    return rc;
 }
 
 static uint64_t current_seed;
