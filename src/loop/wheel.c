@@ -89,11 +89,12 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
     return COIR_NEVER;
 }
 
-/* Takes a slot's timers. Those of this very tick that are due go to `due`; all others go where they belong now, also those that were
- * postponed and are late even so, and come from there in the order of their ticks. */
+/* Takes a slot's timers. Those of the two lowest levels that are due go to `due`; all others go where they belong now, also those that
+ * were postponed and are late even so, and come from there in their order. */
 static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, coir_time now)
 {
     struct ci_list timers;
+    uint64_t end = wheel->tick + (level == 0 ? 1 : level == 1 ? CI_WHEEL_SLOTS : 0);
     ci_list_take(&timers, &wheel->slots[level][slot]);
     vacate(wheel, level, slot);
     struct ci_list *node;
@@ -101,7 +102,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
         __builtin_prefetch(node->next);
         ci_list_remove(node);
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
-        if (timer->when <= now && tick_of(timer->when) <= wheel->tick)
+        if (timer->when <= now && tick_of(timer->when) < end)
             ci_list_push(&wheel->due, node);
         else
             place(wheel, timer);

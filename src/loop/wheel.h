@@ -1,6 +1,7 @@
 /* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and restart are O(1).
  *
- * 1. A timer never fires before its `when`; timers fire in the order of their ticks, however late they are.
+ * 1. A timer never fires before its `when`. Timers fire in the order of their ticks; those of one wake-up that is late, in the order of
+ *    64 ticks.
  * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each slot keeps the least `when` that was
  *    put into it, so a lone timer, however far, wakes its thread once.
  * 3. Moving a started timer later is a store to `when` (ci_wheel_move): the slot it lies in looks again when it is due.

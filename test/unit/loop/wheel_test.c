@@ -12,15 +12,16 @@ static coir_time due[TIMERS]; /* the model: 0 is not started */
 static coir_time now;
 static struct ci_wheel wheel;
 static size_t fired;
-static coir_time last_tick; /* of the timers that were fired together */
+static const coir_time turn = (coir_time)CI_WHEEL_SLOTS << CI_WHEEL_TICK_BITS;
+static coir_time last_turn; /* of the timers that were fired together */
 
 static void on_fire(struct ci_timer *timer)
 {
     size_t i = (size_t)(timer - timers);
     CHECK(due[i] != 0);
-    CHECK(due[i] <= now);                             /* never early */
-    CHECK(due[i] >> CI_WHEEL_TICK_BITS >= last_tick); /* and in order, however late all of them are */
-    last_tick = due[i] >> CI_WHEEL_TICK_BITS;
+    CHECK(due[i] <= now);              /* never early */
+    CHECK(due[i] / turn >= last_turn); /* and in order, however late all of them are */
+    last_turn = due[i] / turn;
     due[i] = 0;
     fired++;
 }
@@ -76,7 +77,7 @@ static void run_model(uint64_t seed)
         CHECK(ci_wheel_next(&wheel) <= earliest());
         now = ci_random_below(&random, 2) && ci_wheel_next(&wheel) != COIR_NEVER && ci_wheel_next(&wheel) > now ? ci_wheel_next(&wheel)
                                                                                                                 : now + some_delay(&random);
-        last_tick = 0;
+        last_turn = 0;
         ci_wheel_fire(&wheel, now);
         CHECK(earliest() > now); /* nothing that is due is left */
     }
