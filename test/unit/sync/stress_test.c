@@ -2,6 +2,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "harness.h"
@@ -121,7 +122,7 @@ static void *play(void *arg)
     struct ball *ball = arg;
     for (uint64_t i = 0; i < ball->count; i++) {
         while (__atomic_load_n(&ball->mine, __ATOMIC_ACQUIRE) != 2 * i + 1)
-            continue;
+            sched_yield();
         __atomic_store_n(&ball->mine, 2 * i + 2, __ATOMIC_RELEASE);
         coir_waker_wake_by_ref(&ball->waker);
     }
