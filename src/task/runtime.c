@@ -273,7 +273,8 @@ static int start_threads(coir_runtime *runtime)
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
-    runtime->finished = runtime->stop_requested = runtime->deadlocked = false;
+    runtime->finished = runtime->stop_requested = false;
+    runtime->deadlocked = false;
     runtime->told = 0;
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];

@@ -285,9 +285,9 @@ struct coir_runtime {
     int32_t holds;          /* plain threads that are going to send */
     bool was_visited;       /* one has, and may do so again */
     uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
-    bool deadlocked;
-    int32_t told; /* workers that have logged their tasks */
-    int started;  /* threads, in a run */
+    int32_t deadlocked;     /* a word: not every processor exchanges bytes */
+    int32_t told;           /* workers that have logged their tasks */
+    int started;            /* threads, in a run */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
