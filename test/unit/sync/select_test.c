@@ -163,7 +163,7 @@ enum { CHANNELS = 3, TASKS = 6, ROUNDS = 12, IDS = TASKS * ROUNDS };
 
 struct world {
     coir_channel *channels[CHANNELS];
-    uint8_t sent[IDS + 1], received[IDS + 1]; /* the model: how often */
+    uint32_t sent[IDS + 1], received[IDS + 1]; /* the model: how often */
     uint64_t random;
     int next_id;
 };
