@@ -99,7 +99,10 @@ struct ci_driver_kind {
     void (*free)(struct ci_driver *driver);
 };
 
-/* A driver by name, for the calling thread: "epoll". 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
+/* The driver that is chosen where none is named, and the names there are, for people. */
+extern const char *const ci_driver_default, *const ci_driver_names;
+
+/* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver);
 
 /* Whether the name is known. */

@@ -19,9 +19,9 @@ static const struct {
 };
 
 #ifdef __linux__
-const char *const ci_selector_default = "epoll";
+const char *const ci_driver_default = "epoll", *const ci_driver_names = "epoll or poll";
 #else
-const char *const ci_selector_default = "kqueue";
+const char *const ci_driver_default = "kqueue", *const ci_driver_names = "kqueue or poll";
 #endif
 
 int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector)

@@ -4,8 +4,6 @@
 
 #include "driver/selector.h"
 
-extern const char *const ci_selector_default;
-
 /* A selector by name: 0, -EINVAL for an unknown one, -ENOMEM, -EMFILE, ... */
 int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector);
 

@@ -103,10 +103,7 @@ coir_future *coir_signals_wait_op(coir_signals_op *words, coir_signals *signals)
 int coir_signals_wait(coir_signals *signals)
 {
     coir_signals_op op;
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    return ci_await(ci_worker_current, coir_signals_wait_op(&op, signals));
+    return ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

@@ -138,10 +138,7 @@ coir_future *coir_accept_op(coir_open_op *words, coir_listener *listener, coir_s
 int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 {
     coir_open_op op;
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    return ci_await(ci_worker_current, coir_accept_op(&op, listener, ret_stream));
+    return ci_await_in_fiber(coir_accept_op(&op, listener, ret_stream));
 }
 
 static coir_future *make_accept(const coir_case *self, void *place)
@@ -221,10 +218,7 @@ coir_future *coir_tcp_connect_op(coir_open_op *words, const char *address, coir_
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
 {
     coir_open_op op;
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    return ci_await(ci_worker_current, coir_tcp_connect_op(&op, address, ret_stream));
+    return ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
 }
 
 /* ---- serving ---- */

@@ -19,8 +19,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 {
     struct event *event = wait->object;
     ci_lock_take(&event->lock);
-    if (ci_unlikely(!event->waiters.next))
-        ci_list_init(&event->waiters);
+    ci_wait_open(&event->waiters);
     bool complete = event->set;
     wait->future.result = 0;
     if (!complete)
@@ -72,8 +71,8 @@ void coir_event_set(coir_event *words)
     ci_list_init(&granted);
     ci_lock_take(&event->lock);
     ci_store_relaxed(&event->set, 1);
-    if (event->waiters.next)
-        ci_wait_grant_all(&event->waiters, 0, &granted);
+    ci_wait_open(&event->waiters);
+    ci_wait_grant_all(&event->waiters, 0, &granted);
     ci_lock_give(&event->lock);
     ci_wait_wake_all(&granted);
 }

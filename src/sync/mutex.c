@@ -47,9 +47,7 @@ static struct ci_wait *pass_on(struct mutex *mutex)
             ci_store(&mutex->state, FREE);
             return wait;
         }
-        bool won = ci_claim(wait->strand, &wait->future);
-        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
-        if (won) {
+        if (ci_wait_decide(wait)) {
             wait->future.result = 0;
             ci_store(&mutex->state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED);
             return wait;
@@ -102,8 +100,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     bool retrying = wait->state == CI_WAIT_RETRYING, complete = true;
     struct ci_wait *next = NULL;
     ci_lock_take(&mutex->lock);
-    if (ci_unlikely(!mutex->waiters.next))
-        ci_list_init(&mutex->waiters);
+    ci_wait_open(&mutex->waiters);
     if (take_or_contend(mutex)) {
         bool won = ci_claim(worker->strand, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
@@ -179,23 +176,20 @@ struct condition_op {
 };
 _Static_assert(sizeof(struct condition_op) <= sizeof(coir_condition_op), "coir_condition_op is too small");
 
-static bool start_signal_wait(struct ci_worker *worker, struct ci_wait *wait)
+static void lock_condition(struct condition *condition)
 {
-    struct condition_op *op = ci_container_of(wait, struct condition_op, wait);
-    struct condition *condition = op->condition;
     ci_lock_take(&condition->lock);
-    if (!condition->waiters.next)
-        ci_list_init(&condition->waiters);
-    ci_wait_queue(worker, wait, &condition->waiters);
-    ci_lock_give(&condition->lock);
-    coir_mutex_unlock(op->mutex);
-    return false;
+    ci_wait_open(&condition->waiters);
 }
 
 static coir_future *signal_poll(coir_future *future)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
-    start_signal_wait(ci_worker_current, wait);
+    struct condition_op *op = ci_container_of(wait, struct condition_op, wait);
+    lock_condition(op->condition);
+    ci_wait_queue(ci_worker_current, wait, &op->condition->waiters);
+    ci_lock_give(&op->condition->lock);
+    coir_mutex_unlock(op->mutex);
     return NULL;
 }
 
@@ -228,17 +222,14 @@ coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *co
 int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
 {
     coir_condition_op op;
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    return ci_await(ci_worker_current, coir_condition_wait_op(&op, condition, mutex));
+    return ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
 }
 
 void coir_condition_signal(coir_condition *words)
 {
     struct condition *condition = (struct condition *)(void *)words;
-    ci_lock_take(&condition->lock);
-    struct ci_wait *wait = condition->waiters.next ? ci_wait_grant(&condition->waiters) : NULL;
+    lock_condition(condition);
+    struct ci_wait *wait = ci_wait_grant(&condition->waiters);
     if (wait)
         wait->future.result = 0;
     ci_lock_give(&condition->lock);
@@ -251,9 +242,8 @@ void coir_condition_broadcast(coir_condition *words)
     struct condition *condition = (struct condition *)(void *)words;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&condition->lock);
-    if (condition->waiters.next)
-        ci_wait_grant_all(&condition->waiters, 0, &granted);
+    lock_condition(condition);
+    ci_wait_grant_all(&condition->waiters, 0, &granted);
     ci_lock_give(&condition->lock);
     ci_wait_wake_all(&granted);
 }

@@ -21,8 +21,7 @@ static struct semaphore *semaphore_of(coir_semaphore *semaphore)
 static void lock(struct semaphore *semaphore)
 {
     ci_lock_take(&semaphore->lock);
-    if (ci_unlikely(!semaphore->waiters.next))
-        ci_list_init(&semaphore->waiters);
+    ci_wait_open(&semaphore->waiters);
 }
 
 static bool has(const struct semaphore *semaphore, uint64_t amount)
@@ -52,9 +51,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 static void serve(struct semaphore *semaphore, struct ci_list *granted)
 {
     for (struct ci_wait *wait; (wait = ci_wait_first(&semaphore->waiters)) && semaphore->units >= wait->amount;) {
-        bool won = ci_claim(wait->strand, &wait->future);
-        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
-        if (!won)
+        if (!ci_wait_decide(wait))
             continue;
         semaphore->units -= wait->amount;
         wait->future.result = 0;

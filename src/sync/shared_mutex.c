@@ -22,8 +22,7 @@ static struct shared_mutex *shared_of(coir_shared_mutex *mutex)
 static void lock(struct shared_mutex *mutex)
 {
     ci_lock_take(&mutex->lock);
-    if (ci_unlikely(!mutex->waiters.next))
-        ci_list_init(&mutex->waiters);
+    ci_wait_open(&mutex->waiters);
 }
 
 static bool would_fit(const struct shared_mutex *mutex, bool writer)
@@ -58,9 +57,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 static void serve(struct shared_mutex *mutex, struct ci_list *granted)
 {
     for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters)) && would_fit(mutex, wait->amount);) {
-        bool won = ci_claim(wait->strand, &wait->future);
-        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
-        if (!won)
+        if (!ci_wait_decide(wait))
             continue;
         hold(mutex, wait->amount);
         wait->future.result = 0;

@@ -67,16 +67,28 @@ static inline void ci_wait_take_off(struct ci_wait *wait, enum ci_wait_state sta
     wait->state = (uint8_t)state;
 }
 
+/* Objects that are made by setting them to zero have a queue of zeroes until it is used. */
+static inline void ci_wait_open(struct ci_list *queue)
+{
+    if (ci_unlikely(!queue->next))
+        ci_list_init(queue);
+}
+
+/* Takes off the first waiter. True: it is to be given something, and woken. False: it is lost, try the next. */
+static inline bool ci_wait_decide(struct ci_wait *wait)
+{
+    bool won = ci_claim(wait->strand, &wait->future);
+    ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+    return won;
+}
+
 /* Takes off a waiter that can be given something; NULL when there is none. */
 static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
 {
-    for (struct ci_wait *wait; (wait = ci_wait_first(queue));) {
-        bool won = ci_claim(wait->strand, &wait->future);
-        ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
-        if (won)
-            return wait;
-    }
-    return NULL;
+    struct ci_wait *wait;
+    while ((wait = ci_wait_first(queue)) && !ci_wait_decide(wait))
+        continue;
+    return wait;
 }
 
 /* Takes off all of them, to be woken with `result`: puts those that can be given something on `granted`. */

@@ -2,7 +2,7 @@
  *
  * 1. A fiber that parks asks who is next and switches straight there when that is a fiber, or a call that wants one; everything else
  *    is the worker's own stack's to run. In the simulator it always goes there, so that the seed decides who is next.
- * 2. Whoever switches to a fiber has set worker->task, worker->fiber and the budget before.
+ * 2. Whoever switches to a fiber has set worker->strand, worker->fiber and the budget before.
  * 3. A fiber that ends runs the next fresh call on its own stack, without a switch; else its stack goes back before it leaves.
  *
  *    (fresh) -- ci_fiber_new --> READY -- switch --> RUNNING -- ci_park --> PARKED -- ci_wake --> READY
@@ -129,6 +129,12 @@ int ci_await(struct ci_worker *worker, coir_future *future)
     while (next);
     ci_park_here(worker);
     return future->result;
+}
+
+int ci_await_in_fiber(coir_future *future)
+{
+    int rc = 0;
+    return ci_fiber_enter(&rc) ? ci_await(ci_worker_current, future) : rc;
 }
 
 int coir_await(coir_future *future)

@@ -19,7 +19,7 @@
 #include "task/task.h"
 
 enum { IDLE, RUNNING, DONE, WITHDRAWN }; /* end.state */
-enum mode { JOIN, TRY_JOIN, ANY, SET };
+enum mode { JOIN, TRY_JOIN, ANY };
 enum { NOBODY = -1, NOBODY_EVER = -2, UNDECIDED = -3 };
 
 struct branch {
@@ -29,7 +29,6 @@ struct branch {
     void *group;         /* struct group or struct set */
     struct ci_list link; /* of a set's member */
 };
-
 _Static_assert(sizeof(struct branch) <= sizeof(coir_branch), "coir_branch is too small");
 
 struct group {

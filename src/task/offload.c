@@ -3,7 +3,6 @@
  * 1. A job is its caller's future; nothing is allocated for it. It is in the queue, or a thread runs it, or its result is on the way
  *    home as a message; only in the queue can it be withdrawn.
  * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has been idle for a while leaves.
- * 3. The threads take no signals.
  *
  *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
  *       `-- cancel --> withdrawn
@@ -11,10 +10,10 @@
 #include "coir/offload.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/check.h"
+#include "sys/thread.h"
 #include "task/park.h"
 
 enum { IDLE_SECONDS = 10 };
@@ -37,6 +36,15 @@ struct offload_op {
 CI_FIBER_OP_FITS(struct offload_op);
 _Static_assert(sizeof(struct offload_op) <= sizeof(coir_offload_job), "coir_offload_job is too small");
 
+/* Makes the call, with its caller's task-locals. */
+static int make_call(const struct offload_op *op)
+{
+    ci_carried_locals = op->strand->task->locals;
+    int result = op->fn(op->arg);
+    ci_carried_locals = NULL;
+    return result;
+}
+
 /* ---- the threads ---- */
 
 static void came_home(struct ci_message *message)
@@ -49,9 +57,7 @@ static void came_home(struct ci_message *message)
 static void run_job(struct ci_offload *pool, struct offload_op *op)
 {
     pthread_mutex_unlock(&pool->lock);
-    ci_carried_locals = op->strand->task->locals;
-    op->result = op->fn(op->arg);
-    ci_carried_locals = NULL;
+    op->result = make_call(op);
     op->done.deliver = came_home;
     ci_loop_send(&op->worker->loop, &op->done); /* from here on the job is its caller's */
     pthread_mutex_lock(&pool->lock);
@@ -101,13 +107,9 @@ static int add_thread(struct ci_offload *pool)
         thread++;
     if (thread->state == CI_THREAD_LEFT)
         pthread_join(thread->thread, NULL); /* it has nothing left to do but return */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     thread->pool = pool;
     thread->state = CI_THREAD_RUNS;
-    int rc = -pthread_create(&thread->thread, NULL, thread_main, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int rc = ci_thread_start(&thread->thread, thread_main, thread);
     if (rc < 0)
         thread->state = CI_THREAD_NONE;
     else
@@ -143,9 +145,7 @@ static int enqueue_locked(struct ci_offload *pool, struct offload_op *op)
 static void on_simulated(struct ci_timer *timer)
 {
     struct offload_op *op = ci_container_of(timer, struct offload_op, simulated);
-    ci_carried_locals = op->strand->task->locals;
-    op->future.result = op->fn(op->arg);
-    ci_carried_locals = NULL;
+    op->future.result = make_call(op);
     ci_wake(op->worker, op->strand, &op->future);
 }
 

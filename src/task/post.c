@@ -78,8 +78,7 @@ static void came(struct ci_message *message)
     ci_carried_locals = copy.locals;
     copy.fn(copy.arg);
     ci_carried_locals = NULL;
-    if (copy.locals)
-        ci_local_drop(copy.target, copy.locals);
+    ci_local_drop(copy.target, copy.locals);
 }
 
 int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)

@@ -4,7 +4,6 @@
  * 2. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "sys/cpu.h"
 #include "sys/lock.h"
 #include "sys/signal.h"
+#include "sys/thread.h"
 #include "task/task.h"
 
 enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
@@ -44,7 +44,7 @@ static int fill_in(coir_config *config, const coir_config *given)
     if (!config->workers)
         config->workers = ci_cpu_available();
     if (!config->driver)
-        config->driver = "epoll";
+        config->driver = ci_driver_default;
     if (!config->stack_size)
         config->stack_size = STACK_SIZE;
     if (!config->budget)
@@ -174,7 +174,7 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     if (rc == 0)
         rc = override_from_environment(&config);
     if (rc == 0 && !ci_driver_known(config.driver))
-        rc = refuse_setting(&config, "the driver", config.driver, "epoll or poll");
+        rc = refuse_setting(&config, "the driver", config.driver, ci_driver_names);
     if (rc < 0)
         return rc;
     rc = make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
@@ -256,16 +256,11 @@ static void *worker_thread(void *arg)
     return NULL;
 }
 
-/* Helper threads take no signals: those are the business of the thread that called us. */
 static int start_threads(coir_runtime *runtime)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = 0, i = 1;
     for (; rc == 0 && i < runtime->worker_count; i++)
-        rc = -pthread_create(&runtime->workers[i].thread, NULL, worker_thread, &runtime->workers[i]);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+        rc = ci_thread_start(&runtime->workers[i].thread, worker_thread, &runtime->workers[i]);
     runtime->started = rc == 0 ? i : i - 1;
     return rc;
 }

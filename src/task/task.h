@@ -254,7 +254,7 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
 /* The same for a strand whose innermost future is a call that has not begun. */
 struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
 
-/* Slow paths of the inline functions in waiter.h. */
+/* Slow paths of the inline functions below. */
 CI_COLD int ci_no_fiber(void);
 CI_COLD int ci_refuse(struct ci_worker *worker);
 void ci_budget_yield(struct ci_worker *worker);
@@ -358,6 +358,9 @@ void ci_park(struct ci_worker *worker);
 
 /* In a fiber: polls `future`, parks until it is complete, and gives its result. */
 int ci_await(struct ci_worker *worker, coir_future *future);
+
+/* A whole suspending call: the same, after it has been seen that the caller is a fiber and may wait. */
+int ci_await_in_fiber(coir_future *future);
 
 /* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
 static inline struct ci_fiber *ci_fiber_enter(int *ret_error)

@@ -254,10 +254,7 @@ coir_future *coir_park_op(coir_parker *parker)
 
 int coir_park(coir_parker *parker)
 {
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    return ci_await(ci_worker_current, coir_park_op(parker));
+    return ci_await_in_fiber(coir_park_op(parker));
 }
 
 static coir_future *make_park(const coir_case *self, void *place)
