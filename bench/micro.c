@@ -363,7 +363,8 @@ static int echo_items(void *arg)
     return 0;
 }
 
-static double channel_round_trip(void)
+/* Sends to `echo`, which runs on a worker, and receives what it sends back: by a plain receive or by a select with a timeout. */
+CI_INLINE double round_trips(coir_task_fn *echo, int worker, int trips, bool by_select)
 {
     struct pair pair;
     uint64_t item = 1;
@@ -372,19 +373,31 @@ static double channel_round_trip(void)
     double result;
     {
         COIR_SCOPE(scope);
-        coir_go(scope, echo_items, &pair);
+        coir_go_on(scope, worker, echo, &pair);
+        coir_channel_send(pair.there, &item); /* until it runs */
+        coir_channel_recv(pair.back, &item);
         coir_time start = coir_now();
-        for (int i = 0; i < MESSAGES / 4; i++) {
+        for (int i = 0; i < trips; i++) {
             coir_channel_send(pair.there, &item);
-            coir_channel_recv(pair.back, &item);
+            if (by_select) {
+                coir_case waits[] = {coir_case_recv(pair.back, &item), coir_case_after(30 * COIR_S)};
+                coir_select(waits, 2);
+            } else {
+                coir_channel_recv(pair.back, &item);
+            }
         }
-        result = per(start, MESSAGES / 4);
+        result = per(start, trips);
         coir_channel_close(pair.there);
         coir_scope_wait(scope);
     }
     coir_channel_free(pair.there);
     coir_channel_free(pair.back);
     return result;
+}
+
+static double channel_round_trip(void)
+{
+    return round_trips(echo_items, 0, MESSAGES / 4, false);
 }
 
 static int select_items(void *arg)
@@ -401,27 +414,7 @@ static int select_items(void *arg)
 
 static double select_round_trip(void)
 {
-    struct pair pair;
-    uint64_t item = 1;
-    coir_channel_new(sizeof item, 1, &pair.there);
-    coir_channel_new(sizeof item, 1, &pair.back);
-    double result;
-    {
-        COIR_SCOPE(scope);
-        coir_go(scope, select_items, &pair);
-        coir_time start = coir_now();
-        for (int i = 0; i < MESSAGES / 4; i++) {
-            coir_channel_send(pair.there, &item);
-            coir_case waits[] = {coir_case_recv(pair.back, &item), coir_case_after(30 * COIR_S)};
-            coir_select(waits, 2);
-        }
-        result = per(start, MESSAGES / 4);
-        coir_channel_close(pair.there);
-        coir_scope_wait(scope);
-    }
-    coir_channel_free(pair.there);
-    coir_channel_free(pair.back);
-    return result;
+    return round_trips(select_items, 0, MESSAGES / 4, true);
 }
 
 static double select_of_100(void)
@@ -495,35 +488,9 @@ static double mutex_free(void)
 
 /* ---- two workers ---- */
 
-static int echo_across(void *arg)
-{
-    return echo_items(arg);
-}
-
 static double across_round_trip(void)
 {
-    struct pair pair;
-    uint64_t item = 1;
-    coir_channel_new(sizeof item, 1, &pair.there);
-    coir_channel_new(sizeof item, 1, &pair.back);
-    double result;
-    {
-        COIR_SCOPE(scope);
-        coir_go_on(scope, 1, echo_across, &pair);
-        coir_channel_send(pair.there, &item);
-        coir_channel_recv(pair.back, &item);
-        coir_time start = coir_now();
-        for (int i = 0; i < MESSAGES / 50; i++) {
-            coir_channel_send(pair.there, &item);
-            coir_channel_recv(pair.back, &item);
-        }
-        result = per(start, MESSAGES / 50);
-        coir_channel_close(pair.there);
-        coir_scope_wait(scope);
-    }
-    coir_channel_free(pair.there);
-    coir_channel_free(pair.back);
-    return result;
+    return round_trips(echo_items, 1, MESSAGES / 50, false);
 }
 
 static double across_stream(void)

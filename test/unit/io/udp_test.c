@@ -50,6 +50,7 @@ struct counter {
     coir_udp *udp;
     char buf[16];
     int received, polls;
+    coir_event came;
 };
 
 static coir_future *counter_poll(coir_future *future)
@@ -62,6 +63,7 @@ static coir_future *counter_poll(coir_future *future)
         if (self->recv.future.result <= 0)
             COIR_RETURN(future, self->recv.future.result);
         self->received++;
+        coir_event_set(&self->came);
     }
 }
 
@@ -93,10 +95,9 @@ static void ten_sockets(void)
         unsigned random = 1;
         for (int i = 0; i < DATAGRAMS; i++) {
             struct counter *counter = &counters[(random = random * 1103515245 + 12345) / 65536 % SOCKETS];
-            int before = counter->received;
+            coir_event_reset(&counter->came);
             CHECK_EQ(coir_udp_send(senders[counter - counters], "ping", 4), 4);
-            while (counter->received == before)
-                CHECK_EQ(coir_sleep_for(10 * COIR_US), 0);
+            CHECK_EQ(coir_event_wait(&counter->came), 0);
         }
         for (int i = 0; i < SOCKETS; i++)
             CHECK_EQ(coir_udp_send(senders[i], "", 0), 0);
