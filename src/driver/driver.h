@@ -40,8 +40,8 @@ struct ci_op {
     void (*done)(struct ci_op *op);
     coir_fd fd;
     uint8_t kind;
-    bool pending;
-    bool no_wait;   /* -EAGAIN instead of waiting */
+    uint8_t pending; /* not 0 while it is the driver's, which may tell apart how */
+    bool no_wait;    /* -EAGAIN instead of waiting */
     uint8_t events; /* enum coir_events */
     int32_t result;
     int32_t count;

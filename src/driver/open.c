@@ -5,6 +5,7 @@
 #include "driver/driver.h"
 #include "driver/open.h"
 #include "driver/readiness.h"
+#include "driver/uring.h"
 
 static const struct {
     const char *name;
@@ -37,11 +38,15 @@ bool ci_driver_known(const char *name)
     for (size_t i = 0; i < ci_countof(selectors); i++)
         if (strcmp(selectors[i].name, name) == 0)
             return true;
-    return false;
+    return strcmp(name, "io_uring") == 0;
 }
 
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
+#ifdef __linux__
+    if (strcmp(name, "io_uring") == 0)
+        return ci_uring_open(allocator, ret_driver);
+#endif
     struct ci_selector *selector;
     int rc = ci_selector_open(name, allocator, &selector);
     return rc < 0 ? rc : ci_readiness_open(selector, allocator, ret_driver);

@@ -12,12 +12,9 @@
 #include "driver/readiness.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <string.h>
-#include <sys/random.h>
 
 #include "base/check.h"
+#include "driver/kernel.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 
@@ -341,18 +338,6 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
         }
 }
 
-static coir_time now(struct ci_driver *driver)
-{
-    (void)driver;
-    return ci_clock_now();
-}
-
-static coir_time wall(struct ci_driver *driver)
-{
-    (void)driver;
-    return ci_clock_wall();
-}
-
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
@@ -378,68 +363,6 @@ static coir_fd descriptor(struct ci_driver *driver)
 {
     struct ci_selector *selector = self(driver)->selector;
     return selector->kind->descriptor(selector);
-}
-
-static uint64_t random_number(struct ci_driver *driver)
-{
-    (void)driver;
-    uint64_t number = 0;
-    ssize_t ignored CI_UNUSED = getrandom(&number, sizeof number, 0);
-    return number;
-}
-
-static int open_socket(struct ci_driver *driver, int family)
-{
-    (void)driver;
-    int fd = ci_sys_socket(family);
-    if (fd >= 0)
-        ci_sys_no_delay(fd);
-    return fd;
-}
-
-static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
-{
-    (void)driver;
-    return ci_sys_datagram(address, len);
-}
-
-static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
-{
-    (void)driver;
-    int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog, listen->reuse_port, listen->ipv6_only);
-    if (fd >= 0)
-        ci_sys_no_delay(fd); /* accepted sockets inherit it: no call per connection */
-    return fd;
-}
-
-static int shutdown_write(struct ci_driver *driver, coir_fd fd)
-{
-    (void)driver;
-    return ci_sys_shutdown_write(fd);
-}
-
-static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
-{
-    (void)driver;
-    return ci_sys_tcp_option(fd, option, value);
-}
-
-static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
-{
-    (void)driver;
-    return ci_sys_name(fd, peer, ret_address, ret_len);
-}
-
-/* Real names need a resolver that suspends; only the one name that every machine has is known here. */
-static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
-{
-    (void)driver;
-    if (strcmp(host, "localhost") != 0)
-        return -COIR_ENAME;
-    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    memcpy(ret_address, &loopback, sizeof loopback);
-    *ret_len = sizeof loopback;
-    return 0;
 }
 
 static void forget(struct ci_driver *driver, coir_fd fd)
@@ -483,17 +406,8 @@ static const struct ci_driver_kind readiness_kind = {
     .cancel = cancel,
     .wait = wait_ops,
     .wake = wake,
-    .now = now,
-    .wall = wall,
-    .random = random_number,
     .descriptor = descriptor,
-    .socket = open_socket,
-    .datagram = open_datagram,
-    .listen = open_listener,
-    .shutdown_write = shutdown_write,
-    .option = option,
-    .address = address,
-    .resolve = resolve,
+    CI_KERNEL_CALLS,
     .close = close_fd,
     .forget = forget,
     .free = free_driver,

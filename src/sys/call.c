@@ -134,6 +134,12 @@ int ci_sys_no_delay(coir_fd fd)
     return set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
 }
 
+int ci_sys_reset_on_close(coir_fd fd)
+{
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    return (int)answer(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+}
+
 static int set_value(coir_fd fd, int level, int option, int value)
 {
     return (int)answer(setsockopt(fd, level, option, &value, sizeof value));

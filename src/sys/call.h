@@ -28,6 +28,7 @@ int ci_sys_shutdown_write(coir_fd fd);
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_sys_socket_error(coir_fd fd);
 int ci_sys_no_delay(coir_fd fd);
+int ci_sys_reset_on_close(coir_fd fd);
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
 void ci_sys_close(coir_fd fd);
 

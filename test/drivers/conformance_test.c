@@ -60,6 +60,12 @@ static int finish(struct counted *counted)
     return counted->op.result;
 }
 
+/* Cancels an operation, unless it is done: its result. */
+static int end(struct counted *counted)
+{
+    return !counted->done && ci_driver_cancel(env.driver, &counted->op) ? counted->op.result : finish(counted);
+}
+
 static int run(struct ci_op op)
 {
     struct counted counted;
@@ -74,6 +80,20 @@ static int read_some(coir_fd fd, void *buf, size_t len)
 static int write_some(coir_fd fd, const void *data, size_t len)
 {
     return run((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = len});
+}
+
+/* Writes until a write waits: what was written before that one. */
+static size_t write_until_full(coir_fd fd, struct counted *waiting)
+{
+    static char data[1 << 20];
+    for (size_t sent = 0;; sent += (size_t)waiting->op.result) {
+        if (start(waiting, (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
+            continue;
+        for (int i = 0; i < 5 && !waiting->done; i++)
+            pass();
+        if (!waiting->done)
+            return sent;
+    }
 }
 
 static int wait_events(coir_fd fd, int events)
@@ -166,7 +186,7 @@ static void on_driver(const char *name, void (*body)(void))
 #define ON_REAL(name, body) ON(kqueue, name, body)
 #define ON_SIM(name, body)
 #else
-#define ON_REAL(name, body) ON(epoll, name, body) ON(poll, name, body)
+#define ON_REAL(name, body) ON(io_uring, name, body) ON(epoll, name, body) ON(poll, name, body)
 #define ON_SIM(name, body) ON(sim, name, body)
 #endif
 
@@ -238,7 +258,7 @@ CONFORM(a_cancelled_read_loses_nothing)
         CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
         if (i % 2)
             CHECK_EQ(write_some(env.client, "x", 1), 1); /* races with the cancel */
-        int got = ci_driver_cancel(env.driver, &reading.op) ? reading.op.result : finish(&reading);
+        int got = end(&reading);
         CHECK(got == -ECANCELED || (i % 2 && got == 1));
         if (i % 2 && got != 1)
             CHECK_EQ(read_some(env.server, buf, sizeof buf), 1);
@@ -279,12 +299,9 @@ CONFORM(a_descriptor_number_is_reused_without_harm)
 
 CONFORM(a_full_stream_makes_the_writer_wait)
 {
-    static char data[1 << 20], in[1 << 16];
+    static char in[1 << 16];
     struct counted writing;
-    size_t sent = 0, got = 0;
-    struct ci_op op = {.fd = env.client, .kind = CI_OP_WRITE, .data = data, .len = sizeof data};
-    while (start(&writing, op))
-        sent += (size_t)writing.op.result;
+    size_t sent = write_until_full(env.client, &writing), got = 0;
     CHECK(!writing.done);
     while (!writing.done || got < sent + (size_t)writing.op.result) {
         got += (size_t)read_some(env.server, in, sizeof in);
@@ -298,16 +315,13 @@ CONFORM(a_full_stream_makes_the_writer_wait)
 
 CONFORM(readable_never_wakes_a_writer)
 {
-    static char data[1 << 20];
     char byte;
     struct counted writing;
-    while (start(&writing, (struct ci_op){.fd = env.client, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
-        continue;
+    write_until_full(env.client, &writing);
     CHECK_EQ(write_some(env.server, "x", 1), 1);
     CHECK_EQ(read_some(env.client, &byte, 1), 1);
     CHECK(!writing.done);
-    int rc = ci_driver_cancel(env.driver, &writing.op) ? writing.op.result : finish(&writing);
-    CHECK_EQ(rc, -ECANCELED);
+    CHECK_EQ(end(&writing), -ECANCELED);
     close_fd(env.client);
     close_fd(env.server);
 }
@@ -379,9 +393,7 @@ CONFORM(an_accept_cancelled_in_a_race_leaks_nothing)
         bool at_once = start(&connecting, connect);
         if (i % 3 == 0)
             pass();
-        int accepted = accepting.done ? accepting.op.result : -1;
-        if (!accepting.done)
-            accepted = ci_driver_cancel(env.driver, &accepting.op) ? accepting.op.result : finish(&accepting);
+        int accepted = end(&accepting);
         if (accepted < 0) {
             CHECK_EQ(accepted, -ECANCELED);
             accepted = accept_one(); /* the connection waits in the backlog */

@@ -1,0 +1,83 @@
+#include "driver/kernel.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "sys/call.h"
+#include "sys/clock.h"
+
+coir_time ci_kernel_now(struct ci_driver *driver)
+{
+    (void)driver;
+    return ci_clock_now();
+}
+
+coir_time ci_kernel_wall(struct ci_driver *driver)
+{
+    (void)driver;
+    return ci_clock_wall();
+}
+
+uint64_t ci_kernel_random(struct ci_driver *driver)
+{
+    (void)driver;
+    uint64_t number = 0;
+    ssize_t ignored CI_UNUSED = getrandom(&number, sizeof number, 0);
+    return number;
+}
+
+int ci_kernel_socket(struct ci_driver *driver, int family)
+{
+    (void)driver;
+    int fd = ci_sys_socket(family);
+    if (fd >= 0)
+        ci_sys_no_delay(fd);
+    return fd;
+}
+
+int ci_kernel_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+{
+    (void)driver;
+    return ci_sys_datagram(address, len);
+}
+
+int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)
+{
+    (void)driver;
+    int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog, listen->reuse_port, listen->ipv6_only);
+    if (fd >= 0)
+        ci_sys_no_delay(fd); /* accepted sockets inherit it: no call per connection */
+    return fd;
+}
+
+int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd)
+{
+    (void)driver;
+    return ci_sys_shutdown_write(fd);
+}
+
+int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
+{
+    (void)driver;
+    return ci_sys_tcp_option(fd, option, value);
+}
+
+int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    (void)driver;
+    return ci_sys_name(fd, peer, ret_address, ret_len);
+}
+
+/* Real names need a resolver that suspends; only the one name that every machine has is known here. */
+int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    (void)driver;
+    if (strcmp(host, "localhost") != 0)
+        return -COIR_ENAME;
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(ret_address, &loopback, sizeof loopback);
+    *ret_len = sizeof loopback;
+    return 0;
+}

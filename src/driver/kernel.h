@@ -1,0 +1,24 @@
+/* What the drivers over a kernel answer alike: its clocks, its random numbers, and the calls that never wait. */
+#ifndef CI_DRIVER_KERNEL_H
+#define CI_DRIVER_KERNEL_H
+
+#include "driver/driver.h"
+
+coir_time ci_kernel_now(struct ci_driver *driver);
+coir_time ci_kernel_wall(struct ci_driver *driver);
+uint64_t ci_kernel_random(struct ci_driver *driver);
+int ci_kernel_socket(struct ci_driver *driver, int family);
+int ci_kernel_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len);
+int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
+int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
+int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
+int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+/* Those members of a struct ci_driver_kind. */
+#define CI_KERNEL_CALLS                                                                                                        \
+    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket,                      \
+    .datagram = ci_kernel_datagram, .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write,                    \
+    .option = ci_kernel_option, .address = ci_kernel_address, .resolve = ci_kernel_resolve
+
+#endif

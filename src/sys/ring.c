@@ -1,0 +1,133 @@
+#include "sys/ring.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sys/call.h"
+
+/* From the best to the least. Linux 6.1, then 6.0. */
+static const uint32_t flags_wanted[] = {
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+    IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+};
+static const uint32_t flags_always = IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED;
+static const uint32_t features_needed =
+    IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+
+static int register_with(const struct ci_ring *ring, unsigned what, void *arg, unsigned count)
+{
+    return syscall(SYS_io_uring_register, ring->fd, what, arg, count) < 0 ? -errno : 0;
+}
+
+static void *map(const struct ci_ring *ring, size_t size, off_t offset)
+{
+    return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring->fd, offset);
+}
+
+static uint32_t *at(const struct ci_ring *ring, uint32_t offset)
+{
+    return (uint32_t *)(void *)((char *)ring->rings + offset);
+}
+
+static int map_rings(struct ci_ring *ring, const struct io_uring_params *params)
+{
+    size_t submission = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
+    size_t completion = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+    ring->rings_size = submission > completion ? submission : completion;
+    ring->entries_size = params->sq_entries * sizeof(struct io_uring_sqe);
+    if ((ring->rings = map(ring, ring->rings_size, IORING_OFF_SQ_RING)) == MAP_FAILED)
+        return -errno;
+    if ((ring->entries = map(ring, ring->entries_size, IORING_OFF_SQES)) == MAP_FAILED) {
+        int rc = -errno;
+        munmap(ring->rings, ring->rings_size);
+        return rc;
+    }
+    ring->entry_mask = params->sq_entries - 1;
+    ring->kernel_head = at(ring, params->sq_off.head);
+    ring->kernel_tail = at(ring, params->sq_off.tail);
+    ring->kernel_flags = at(ring, params->sq_off.flags);
+    ring->completion_mask = params->cq_entries - 1;
+    ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->rings + params->cq_off.cqes);
+    ring->completion_head = at(ring, params->cq_off.head);
+    ring->completion_tail = at(ring, params->cq_off.tail);
+    uint32_t *order = at(ring, params->sq_off.array);
+    for (uint32_t i = 0; i < params->sq_entries; i++)
+        order[i] = i; /* entries are handed over in the order in which they lie */
+    return 0;
+}
+
+int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions)
+{
+    struct io_uring_params params;
+    size_t step = 0;
+    int fd = -1;
+    do {
+        params = (struct io_uring_params){.flags = flags_wanted[step] | flags_always, .cq_entries = completions};
+        fd = (int)syscall(SYS_io_uring_setup, entries, &params);
+    } while (fd < 0 && errno == EINVAL && ++step < ci_countof(flags_wanted));
+    if (fd < 0)
+        return -errno;
+    *ring = (struct ci_ring){.fd = fd, .defers = step == 0};
+    int rc = (params.features & features_needed) == features_needed ? map_rings(ring, &params) : -EINVAL;
+    if (rc < 0)
+        ci_sys_close(fd);
+    return rc;
+}
+
+void ci_ring_close(struct ci_ring *ring)
+{
+    munmap(ring->entries, ring->entries_size);
+    munmap(ring->rings, ring->rings_size);
+    ci_sys_close(ring->fd);
+}
+
+static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, void *arg, size_t arg_size)
+{
+    if (ci_unlikely(!ring->enabled)) {
+        int rc = register_with(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+        if (rc < 0)
+            return rc;
+        ring->enabled = true;
+    }
+    ci_store_release(ring->kernel_tail, ring->tail); /* pairs with the kernel's acquire: the entries are filled in */
+    unsigned count = ring->tail - ci_load_relaxed(ring->kernel_head);
+    return syscall(SYS_io_uring_enter, ring->fd, count, wanted, flags, arg, arg_size) < 0 ? -errno : 0;
+}
+
+int ci_ring_submit(struct ci_ring *ring)
+{
+    return enter(ring, 0, 0, NULL, 0);
+}
+
+int ci_ring_enter(struct ci_ring *ring, bool wait, coir_time timeout)
+{
+    struct {
+        int64_t seconds;
+        int64_t nanoseconds;
+    } time = {timeout / COIR_S, timeout % COIR_S};
+    struct io_uring_getevents_arg arg = {.ts = timeout < 0 ? 0 : (uintptr_t)&time};
+    return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, wait, &arg, sizeof arg);
+}
+
+int ci_ring_buffers_open(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group, uint32_t count, uint32_t size)
+{
+    *buffers = (struct ci_ring_buffers){.count = count, .size = size};
+    size_t ring_size = count * sizeof(struct io_uring_buf), total = ring_size + (size_t)count * size;
+    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return -errno;
+    buffers->ring = memory;
+    buffers->memory = (char *)memory + ring_size;
+    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)memory, .ring_entries = count, .bgid = group};
+    int rc = register_with(ring, IORING_REGISTER_PBUF_RING, &reg, 1);
+    if (rc < 0)
+        ci_ring_buffers_close(buffers);
+    return rc;
+}
+
+void ci_ring_buffers_close(struct ci_ring_buffers *buffers)
+{
+    munmap(buffers->ring, buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
+}

@@ -1,0 +1,98 @@
+/* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to receive into. See io_uring(7).
+ *
+ * 1. What an entry points at need only last until the ring is entered, but for the bytes that are sent or received (SUBMIT_STABLE).
+ * 2. The first thread that enters the ring owns it: from then on no other may.
+ * 3. Completions appear when the owner enters the ring (or looks, on kernels without DEFER_TASKRUN).
+ */
+#ifndef CI_SYS_RING_H
+#define CI_SYS_RING_H
+
+#include <linux/io_uring.h>
+
+#include "base/atomic.h"
+#include "coir/base.h"
+
+struct ci_ring {
+    coir_fd fd;
+    bool enabled; /* an owner has entered it */
+    bool defers;  /* completions are made by entering only */
+
+    struct io_uring_sqe *entries;
+    uint32_t entry_mask, tail; /* tail: what has been filled in; the kernel is told when the ring is entered */
+    uint32_t *kernel_head, *kernel_tail, *kernel_flags;
+
+    struct io_uring_cqe *completions;
+    uint32_t completion_mask, seen;
+    uint32_t *completion_head, *completion_tail;
+
+    void *rings;
+    size_t rings_size, entries_size;
+};
+
+/* Both sizes are powers of two. 0, or why there is none: -ENOSYS, -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
+int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions);
+void ci_ring_close(struct ci_ring *ring);
+
+/* An empty entry; NULL when all are taken: submit, then ask again. */
+static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
+{
+    if (ci_unlikely(ring->tail - ci_load_acquire(ring->kernel_head) > ring->entry_mask)) /* pairs with the kernel's release */
+        return NULL;
+    struct io_uring_sqe *entry = &ring->entries[ring->tail++ & ring->entry_mask];
+    *entry = (struct io_uring_sqe){0};
+    return entry;
+}
+
+/* Hands the entries over; with `wait`, sleeps until there is a completion, for `timeout` at most (negative: without end). Errors are
+ * the kernel's and mean "later": what was not handed over stays. */
+int ci_ring_submit(struct ci_ring *ring);
+int ci_ring_enter(struct ci_ring *ring, bool wait, coir_time timeout);
+
+/* Whether entering the ring without waiting could bring anything. */
+static inline bool ci_ring_busy(const struct ci_ring *ring)
+{
+    return ring->tail != ci_load_relaxed(ring->kernel_head) ||
+           ci_load_relaxed(ring->kernel_flags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+/* The next completion, or NULL; it is the kernel's again after ci_ring_seen. */
+static inline struct io_uring_cqe *ci_ring_completion(const struct ci_ring *ring)
+{
+    if (ring->seen == ci_load_acquire(ring->completion_tail)) /* pairs with the kernel's release */
+        return NULL;
+    return &ring->completions[ring->seen & ring->completion_mask];
+}
+
+static inline void ci_ring_seen(struct ci_ring *ring)
+{
+    ring->seen++;
+    ci_store_release(ring->completion_head, ring->seen); /* pairs with the kernel's acquire */
+}
+
+/* Buffers of one size that the kernel takes from as it receives. */
+struct ci_ring_buffers {
+    struct io_uring_buf_ring *ring;
+    char *memory;
+    uint32_t count, size; /* of the ring, a power of two; of each buffer */
+    uint16_t tail;
+};
+
+int ci_ring_buffers_open(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group, uint32_t count, uint32_t size);
+void ci_ring_buffers_close(struct ci_ring_buffers *buffers);
+
+static inline char *ci_ring_buffer(const struct ci_ring_buffers *buffers, uint16_t id)
+{
+    return buffers->memory + (size_t)id * buffers->size;
+}
+
+static inline void ci_ring_buffer_give(struct ci_ring_buffers *buffers, uint16_t id)
+{
+    struct io_uring_buf *buf = &buffers->ring->bufs[buffers->tail & (buffers->count - 1)];
+    buf->addr = (uintptr_t)ci_ring_buffer(buffers, id);
+    buf->len = buffers->size;
+    buf->bid = id;
+    buffers->tail++;
+    ci_store_release(&buffers->ring->tail, buffers->tail); /* pairs with the kernel's acquire */
+}
+
+#endif
