@@ -70,6 +70,7 @@ struct ci_driver {
 struct ci_driver_kind {
     const char *name;
     bool simulated;
+    bool batches; /* what is started is handed over with everything else of the turn: trying first would cost a call of its own */
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 

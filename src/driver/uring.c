@@ -862,6 +862,7 @@ static void free_driver(struct ci_driver *driver)
 
 static const struct ci_driver_kind uring_kind = {
     .name = "io_uring",
+    .batches = true,
     .start = start,
     .cancel = cancel,
     .wait = wait_ops,

@@ -12,8 +12,11 @@ static const coir_time linger_timeout = 1 * COIR_S;
 /* Everything, as far as the client takes it; the time limit starts anew with each byte that it takes. */
 static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
 {
+    bool tries = !ci_worker_current->loop.driver->kind->batches;
     while (len && !exchange->error) {
         ssize_t n = coir_interrupted();
+        if (n == 0 && !tries)
+            n = -EAGAIN;
         if (n == 0) {
             n = coir_try_write(exchange->stream, data, len);
             ci_spend(ci_worker_current);
