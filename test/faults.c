@@ -221,6 +221,17 @@ static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_s
     return THROUGH(resolve, host, ret_address, ret_len);
 }
 
+static int begin(struct ci_driver *driver)
+{
+    return REAL(driver)->kind->begin ? THROUGH(begin) : 0;
+}
+
+static void end_thread(struct ci_driver *driver)
+{
+    if (REAL(driver)->kind->end)
+        THROUGH(end);
+}
+
 static void free_driver(struct ci_driver *driver)
 {
     THROUGH(free);
@@ -246,6 +257,8 @@ static const struct ci_driver_kind faulty_kind = {
     .resolve = resolve,
     .close = close_fd,
     .forget = forget,
+    .begin = begin,
+    .end = end_thread,
     .free = free_driver,
 };
 

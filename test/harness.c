@@ -90,13 +90,14 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
 static int open_faulty(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
     struct ci_driver *real;
-    int rc = ci_driver_open("epoll", allocator, &real);
+    const char *name = getenv("COIR_DRIVER");
+    int rc = ci_driver_open(name ? name : "epoll", allocator, &real);
     if (rc == 0)
         *ret_driver = faults_around(real, (uint64_t)strtoull(arg, NULL, 0) + (uint64_t)(unsigned)worker);
     return rc;
 }
 
-/* FAULTS=N in the environment: drivers that are late, as the seed N says. */
+/* FAULTS=N in the environment: drivers that are late, as the seed N says; around epoll, or what COIR_DRIVER names. */
 static int new_runtime(unsigned workers, coir_runtime **ret_runtime)
 {
     coir_config config = COIR_CONFIG;

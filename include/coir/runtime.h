@@ -22,7 +22,7 @@ enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_E
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
     unsigned workers;                /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
-    const char *driver;              /* ["epoll"] which driver waits for the kernel: "epoll" or "poll" */
+    const char *driver;              /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
     int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
     size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
     size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
@@ -45,7 +45,8 @@ typedef struct coir_config {
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
  * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
- * Errors: -EINVAL bad configuration or unknown driver; -ENOMEM; -EMFILE and others from making the drivers. */
+ * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers have the same, and the log says why.
+ * Errors: -EINVAL bad configuration or unknown driver; -ENOMEM; -EMFILE; what kept a driver that was named from working. */
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
 /* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns once no task is left,
@@ -59,9 +60,9 @@ COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
 /* The same for a program that has an event loop of its own: begin starts `fn` and the threads of the other workers, and the caller drives
  * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
- * when no task is left. end waits for the other threads and gives the result of the run.
- * Suspends: no.  Threads: a plain one, always the same.
- * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for. */
+ * when no task is left. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then, where no driver is
+ * named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to
+ * wait for. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
 COIR_API coir_time coir_runtime_next(coir_runtime *runtime);

@@ -42,7 +42,7 @@ struct ci_op {
     uint8_t kind;
     uint8_t pending; /* not 0 while it is the driver's, which may tell apart how */
     bool no_wait;    /* -EAGAIN instead of waiting */
-    uint8_t events; /* enum coir_events */
+    uint8_t events;  /* enum coir_events */
     int32_t result;
     int32_t count;
     union {
@@ -97,11 +97,17 @@ struct ci_driver_kind {
     void (*close)(struct ci_driver *driver, coir_fd fd);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
+    /* Around the time in which a thread owns the driver, with nothing pending; NULL where threads make no difference. begin is called by
+     * any thread before, and may fail; end by the owner. */
+    int (*begin)(struct ci_driver *driver);
+    void (*end)(struct ci_driver *driver);
+
     void (*free)(struct ci_driver *driver);
 };
 
-/* The driver that is chosen where none is named, and the names there are, for people. */
-extern const char *const ci_driver_default, *const ci_driver_names;
+/* What is tried where no driver is named, the best first, NULL at the end; the one of them that is over a selector; and all the names
+ * there are, for people. */
+extern const char *const ci_driver_choices[], *const ci_driver_selector, *const ci_driver_names;
 
 /* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver);

@@ -19,10 +19,13 @@ static const struct {
     {"poll", ci_poll_open},
 };
 
-#ifdef __linux__
-const char *const ci_driver_default = "epoll", *const ci_driver_names = "epoll or poll";
+#if defined(COIR_URING)
+const char *const ci_driver_choices[] = {"io_uring", "epoll", NULL};
+const char *const ci_driver_selector = "epoll", *const ci_driver_names = "io_uring, epoll or poll";
+#elif defined(__linux__)
+const char *const ci_driver_choices[] = {"epoll", NULL}, *const ci_driver_selector = "epoll", *const ci_driver_names = "epoll or poll";
 #else
-const char *const ci_driver_default = "kqueue", *const ci_driver_names = "kqueue or poll";
+const char *const ci_driver_choices[] = {"kqueue", NULL}, *const ci_driver_selector = "kqueue", *const ci_driver_names = "kqueue or poll";
 #endif
 
 int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector)
@@ -33,18 +36,28 @@ int ci_selector_open(const char *name, const coir_allocator *allocator, struct c
     return -EINVAL;
 }
 
+static bool is_uring(const char *name)
+{
+#if defined(COIR_URING)
+    return strcmp(name, "io_uring") == 0;
+#else
+    (void)name;
+    return false;
+#endif
+}
+
 bool ci_driver_known(const char *name)
 {
     for (size_t i = 0; i < ci_countof(selectors); i++)
         if (strcmp(selectors[i].name, name) == 0)
             return true;
-    return strcmp(name, "io_uring") == 0;
+    return is_uring(name);
 }
 
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
-#ifdef __linux__
-    if (strcmp(name, "io_uring") == 0)
+#if defined(COIR_URING)
+    if (is_uring(name))
         return ci_uring_open(allocator, ret_driver);
 #endif
     struct ci_selector *selector;

@@ -48,7 +48,7 @@ int coir_poller_new(const char *driver, coir_poller **ret_poller)
     coir_poller *poller = ci_alloc_zero(&ci_system_allocator, sizeof *poller);
     if (!poller)
         return -ENOMEM;
-    int rc = ci_selector_open(driver ? driver : ci_driver_default, &ci_system_allocator, &poller->selector);
+    int rc = ci_selector_open(driver ? driver : ci_driver_selector, &ci_system_allocator, &poller->selector);
     if (rc < 0) {
         ci_free(&ci_system_allocator, poller, sizeof *poller);
         return rc;

@@ -67,7 +67,7 @@ struct uring {
     size_t entry_count;
     uint32_t free_entry, used;
     struct ci_op *ended, **ended_tail;
-    const struct ci_op *watching; /* whose `done` runs */
+    const struct ci_op *watching;   /* whose `done` runs */
     struct msghdr headers[ENTRIES]; /* by place in the ring: read by the kernel when it is entered */
     coir_fd wakeup;
     const coir_allocator *allocator;
@@ -836,6 +836,7 @@ static int open_ring(struct uring *uring)
     }
     uring->open = true;
     arm_wakeup(uring);
+    uring->given = 0;
     give_more_buffers(uring);
     return 0;
 }
@@ -847,6 +848,33 @@ static void close_ring(struct uring *uring)
     ci_ring_close(&uring->ring);
     ci_ring_buffers_close(&uring->buffers);
     uring->open = false;
+}
+
+static int begin(struct ci_driver *driver)
+{
+    struct uring *uring = self(driver);
+    return uring->open ? 0 : open_ring(uring);
+}
+
+/* Takes back everything that the kernel still has; the ring goes, for it is this thread's. */
+static void end(struct ci_driver *driver)
+{
+    struct uring *uring = self(driver);
+    for (uint32_t i = 1; i < uring->entry_count; i++) {
+        struct entry *entry = &uring->entries[i];
+        ci_check(entry->use != OP || !entry->op);
+        if (entry->use == WAKE_UP)
+            entry->fd = -1;
+        if (entry->use != FREE)
+            ask_to_end(uring, i);
+    }
+    while (uring->used) {
+        ci_ring_enter(&uring->ring, true, -1);
+        reap(uring);
+    }
+    if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */
+        ci_ring_submit(&uring->ring);
+    close_ring(uring);
 }
 
 static void free_driver(struct ci_driver *driver)
@@ -870,6 +898,8 @@ static const struct ci_driver_kind uring_kind = {
     CI_KERNEL_CALLS,
     .close = close_fd,
     .forget = forget,
+    .begin = begin,
+    .end = end,
     .free = free_driver,
 };
 

@@ -37,7 +37,7 @@ int coir_loop_new(coir_loop **ret_loop)
     if (!loop)
         return -ENOMEM;
     struct ci_driver *driver;
-    int rc = ci_driver_open(ci_driver_default, allocator, &driver);
+    int rc = ci_driver_open(ci_driver_selector, allocator, &driver);
     if (rc < 0) {
         ci_free(allocator, loop, sizeof *loop);
         return rc;

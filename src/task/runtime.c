@@ -19,16 +19,31 @@
 
 enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
 
+static void log_args(const coir_config *config, enum coir_log_level level, const char *format, va_list args)
+{
+    char line[512];
+    if (!config->log)
+        return;
+    vsnprintf(line, sizeof line, format, args);
+    config->log(config->log_context, level, line);
+}
+
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
 {
-    if (!runtime->config.log)
-        return;
-    char line[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    log_args(&runtime->config, level, format, args);
     va_end(args);
-    runtime->config.log(runtime->config.log_context, level, line);
+}
+
+/* For a runtime that is not there yet. */
+static CI_COLD __attribute__((format(printf, 3, 4))) void log_to(const coir_config *config, enum coir_log_level level, const char *format,
+                                                                 ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_args(config, level, format, args);
+    va_end(args);
 }
 
 /* ---- configuration ---- */
@@ -43,8 +58,6 @@ static int fill_in(coir_config *config, const coir_config *given)
     }
     if (!config->workers)
         config->workers = ci_cpu_available();
-    if (!config->driver)
-        config->driver = ci_driver_default;
     if (!config->stack_size)
         config->stack_size = STACK_SIZE;
     if (!config->budget)
@@ -60,10 +73,7 @@ static int fill_in(coir_config *config, const coir_config *given)
 
 static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value, const char *wanted)
 {
-    char line[256];
-    snprintf(line, sizeof line, "%s is \"%s\"; it may be %s", name, value, wanted);
-    if (config->log)
-        config->log(config->log_context, COIR_LOG_ERROR, line);
+    log_to(config, COIR_LOG_ERROR, "%s is \"%s\"; it may be %s", name, value, wanted);
     return -EINVAL;
 }
 
@@ -167,19 +177,38 @@ static int open_named_driver(void *arg, int worker, const coir_allocator *alloca
     return ci_driver_open(arg, allocator, ret_driver);
 }
 
+static int make_on(const coir_config *config, const char *driver, coir_runtime **ret_runtime)
+{
+    return make_runtime(config, open_named_driver, (void *)(uintptr_t)driver, ret_runtime);
+}
+
+/* The best driver that works, the same for all workers. */
+static int make_on_best(const coir_config *config, coir_runtime **ret_runtime)
+{
+    const char *const *choice = ci_driver_choices;
+    int rc;
+    while ((rc = make_on(config, *choice, ret_runtime)) < 0 && choice[1]) {
+        log_to(config, COIR_LOG_INFO, "the driver is %s: %s does not work here (%s)", choice[1], choice[0], coir_strerror(rc));
+        choice++;
+    }
+    return rc;
+}
+
 int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
 {
     coir_config config;
     int rc = fill_in(&config, given);
     if (rc == 0)
         rc = override_from_environment(&config);
-    if (rc == 0 && !ci_driver_known(config.driver))
+    if (rc == 0 && config.driver && !ci_driver_known(config.driver))
         rc = refuse_setting(&config, "the driver", config.driver, ci_driver_names);
     if (rc < 0)
         return rc;
-    rc = make_runtime(&config, open_named_driver, (void *)(uintptr_t)config.driver, ret_runtime);
+    rc = config.driver ? make_on(&config, config.driver, ret_runtime) : make_on_best(&config, ret_runtime);
     if (rc == 0)
         let_workers_spin(*ret_runtime);
+    else if (config.driver)
+        log_to(&config, COIR_LOG_ERROR, "the driver %s does not work here: %s", config.driver, coir_strerror(rc));
     return rc;
 }
 
@@ -236,6 +265,9 @@ static bool goes_on(const struct ci_worker *worker)
 
 static void leave_thread(struct ci_worker *worker)
 {
+    struct ci_driver *driver = worker->loop.driver;
+    if (driver->kind->end)
+        driver->kind->end(driver);
     if (worker->runtime->config.report_overflow)
         ci_overflow_unwatch(worker);
 }
@@ -300,13 +332,26 @@ int ci_runtime_result(coir_runtime *runtime)
     return interrupted;
 }
 
+static int begin_drivers(coir_runtime *runtime)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < runtime->worker_count; i++) {
+        struct ci_driver *driver = runtime->workers[i].loop.driver;
+        if (driver->kind->begin)
+            rc = driver->kind->begin(driver);
+    }
+    return rc;
+}
+
 static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     runtime->started = 0;
     if (ci_worker_current)
         return -EBUSY;
     ci_context_adopt_thread(&runtime->workers[0].context);
-    int rc = ci_runtime_begin(runtime, fn, arg);
+    int rc = begin_drivers(runtime);
+    if (rc == 0)
+        rc = ci_runtime_begin(runtime, fn, arg);
     if (rc < 0)
         return rc;
     if ((rc = start_threads(runtime)) < 0)
@@ -318,6 +363,7 @@ static void join_threads(coir_runtime *runtime)
 {
     for (int i = 1; i < runtime->started; i++)
         pthread_join(runtime->workers[i].thread, NULL);
+    runtime->started = 0;
 }
 
 int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
@@ -339,10 +385,25 @@ int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 
 /* ---- driven by somebody else's loop ---- */
 
+/* A worker that somebody else's loop waits for needs a driver over a selector. */
+static int give_selector(coir_runtime *runtime)
+{
+    struct ci_driver **driver = &runtime->workers[0].loop.driver, *other;
+    if ((*driver)->kind->descriptor || runtime->config.driver || runtime->started)
+        return 0;
+    int rc = ci_driver_open(ci_driver_selector, &runtime->allocator, &other);
+    if (rc < 0)
+        return rc;
+    (*driver)->kind->free(*driver);
+    *driver = other;
+    return 0;
+}
+
 coir_fd coir_runtime_fd(coir_runtime *runtime)
 {
+    int rc = give_selector(runtime);
     struct ci_driver *driver = runtime->workers[0].loop.driver;
-    return driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
+    return rc < 0 ? rc : driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
 }
 
 int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)

@@ -287,7 +287,7 @@ struct coir_runtime {
     uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
     int32_t deadlocked;     /* a word: not every processor exchanges bytes */
     int32_t told;           /* workers that have logged their tasks */
-    int started;            /* threads, in a run */
+    int started;            /* threads, in a run; 0 outside of one */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
