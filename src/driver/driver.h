@@ -40,9 +40,10 @@ struct ci_op {
     void (*done)(struct ci_op *op);
     coir_fd fd;
     uint8_t kind;
-    uint8_t pending; /* not 0 while it is the driver's, which may tell apart how */
-    bool no_wait;    /* -EAGAIN instead of waiting */
-    uint8_t events;  /* enum coir_events */
+    uint8_t pending;  /* not 0 while it is the driver's, which may tell apart how */
+    bool no_wait : 1; /* -EAGAIN instead of waiting */
+    bool lazy : 1;    /* a write whose end nobody hurries for: it may be told with the next thing that happens */
+    uint8_t events;   /* enum coir_events */
     int32_t result;
     int32_t count;
     union {
@@ -70,7 +71,6 @@ struct ci_driver {
 struct ci_driver_kind {
     const char *name;
     bool simulated;
-    bool batches; /* what is started is handed over with everything else of the turn: trying first would cost a call of its own */
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 

@@ -66,6 +66,7 @@ struct uring {
     struct entry *entries; /* the first is nobody's */
     size_t entry_count;
     uint32_t free_entry, used;
+    uint32_t lazy; /* writes in the ring, not handed over yet, that will have completed when they are, and wake nobody */
     struct ci_op *ended, **ended_tail;
     const struct ci_op *watching;   /* whose `done` runs */
     struct msghdr headers[ENTRIES]; /* by place in the ring: read by the kernel when it is entered */
@@ -121,7 +122,7 @@ static struct io_uring_sqe *place(struct uring *uring)
             return NULL;
         ci_ring_submit(&uring->ring);
         if (tries > 0) { /* completions that nobody has taken may be in the way */
-            ci_ring_enter(&uring->ring, false, 0);
+            ci_ring_enter(&uring->ring, 0, 0);
             reap(uring);
         }
     }
@@ -330,14 +331,33 @@ static bool hand_over_vector(struct uring *uring, struct slot *slot, struct ci_o
     return true;
 }
 
-static bool hand_over_bytes(struct uring *uring, struct slot *slot, struct ci_op *op, uint8_t opcode)
+static void put_bytes(struct io_uring_sqe *sqe, const struct ci_op *op)
 {
-    struct io_uring_sqe *sqe;
-    if (!hand_over(uring, slot, op, opcode, &sqe))
-        return false;
     sqe->addr = (uintptr_t)op->buf;
     sqe->len = op->len < INT32_MAX ? (uint32_t)op->len : INT32_MAX;
     sqe->msg_flags = MSG_NOSIGNAL;
+}
+
+static bool hand_over_read(struct uring *uring, struct slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, IORING_OP_RECV, &sqe))
+        return false;
+    put_bytes(sqe, op);
+    return true;
+}
+
+/* A write. A lazy one completes as it is handed over, if only to say that it would have to wait. */
+static bool hand_over_write(struct uring *uring, struct slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, IORING_OP_SEND, &sqe))
+        return false;
+    put_bytes(sqe, op);
+    if (op->lazy) {
+        sqe->msg_flags |= MSG_DONTWAIT;
+        uring->lazy++;
+    }
     return true;
 }
 
@@ -356,8 +376,7 @@ static bool wait_for_data(struct uring *uring, struct slot *slot, struct ci_op *
     if (!slot->receive && (own_memory || slot->floods || !arm_receive(uring, slot, op->fd))) {
         if (op->kind == CI_OP_POLL)
             return hand_over_poll(uring, slot, op);
-        return op->kind == CI_OP_READ ? hand_over_bytes(uring, slot, op, IORING_OP_RECV)
-                                      : hand_over_vector(uring, slot, op, IORING_OP_RECVMSG);
+        return op->kind == CI_OP_READ ? hand_over_read(uring, slot, op) : hand_over_vector(uring, slot, op, IORING_OP_RECVMSG);
     }
     if (op->kind == CI_OP_POLL && op->events & COIR_WRITE)
         return hand_over_poll(uring, slot, op);
@@ -435,7 +454,7 @@ static bool start_ours(struct uring *uring, struct slot *slot, struct ci_op *op)
     if (op->no_wait)
         return start_now(op);
     switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_WRITE: ok = hand_over_bytes(uring, slot, op, IORING_OP_SEND); break;
+    case CI_OP_WRITE: ok = hand_over_write(uring, slot, op); break;
     case CI_OP_WRITEV: ok = hand_over_vector(uring, slot, op, IORING_OP_SENDMSG); break;
     case CI_OP_RECEIVE: ok = hand_over_message(uring, slot, op, IORING_OP_RECVMSG, op->message); break;
     case CI_OP_SEND: ok = hand_over_message(uring, slot, op, IORING_OP_SENDMSG, op->message); break;
@@ -605,6 +624,15 @@ static void on_op(struct uring *uring, uint32_t index, int32_t result)
     struct slot *slot = &uring->slots[op->fd];
     if (polls(op))
         result = events_of(op, result);
+    if (ci_unlikely(result == -EAGAIN && op->lazy)) { /* it has to wait, then */
+        op->lazy = false;
+        unlink_op(slot, op);
+        uring->base.pending--;
+        if (hand_over_write(uring, slot, op))
+            return;
+        link_op(uring, slot, op, IN_KERNEL);
+        result = -ENOMEM;
+    }
     end_op(uring, slot, op, ENDED, result);
 }
 
@@ -706,8 +734,10 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
         timeout = deadline - ci_clock_now();
         sleeps = timeout > 0;
     }
-    if (sleeps || ci_ring_busy(&uring->ring))
-        ci_ring_enter(&uring->ring, sleeps, timeout);
+    if (sleeps || ci_ring_busy(&uring->ring)) {
+        ci_ring_enter(&uring->ring, sleeps ? 1 + uring->lazy : 0, timeout);
+        uring->lazy = 0;
+    }
     reap(uring);
     tell_all(uring);
 }
@@ -735,7 +765,7 @@ static void settle(struct uring *uring, coir_fd fd, bool receive_too)
             }
         if (!busy)
             return;
-        ci_ring_enter(&uring->ring, !ci_ring_completion(&uring->ring), -1);
+        ci_ring_enter(&uring->ring, 1, -1);
         reap(uring);
     }
 }
@@ -869,7 +899,7 @@ static void end(struct ci_driver *driver)
             ask_to_end(uring, i);
     }
     while (uring->used) {
-        ci_ring_enter(&uring->ring, true, -1);
+        ci_ring_enter(&uring->ring, 1, -1);
         reap(uring);
     }
     if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */
@@ -890,7 +920,6 @@ static void free_driver(struct ci_driver *driver)
 
 static const struct ci_driver_kind uring_kind = {
     .name = "io_uring",
-    .batches = true,
     .start = start,
     .cancel = cancel,
     .wait = wait_ops,

@@ -101,14 +101,14 @@ int ci_ring_submit(struct ci_ring *ring)
     return enter(ring, 0, 0, NULL, 0);
 }
 
-int ci_ring_enter(struct ci_ring *ring, bool wait, coir_time timeout)
+int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout)
 {
     struct {
         int64_t seconds;
         int64_t nanoseconds;
     } time = {timeout / COIR_S, timeout % COIR_S};
     struct io_uring_getevents_arg arg = {.ts = timeout < 0 ? 0 : (uintptr_t)&time};
-    return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, wait, &arg, sizeof arg);
+    return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, completions, &arg, sizeof arg);
 }
 
 int ci_ring_buffers_open(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group, uint32_t count, uint32_t size)

@@ -43,10 +43,10 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
     return entry;
 }
 
-/* Hands the entries over; with `wait`, sleeps until there is a completion, for `timeout` at most (negative: without end). Errors are
- * the kernel's and mean "later": what was not handed over stays. */
+/* Hands the entries over; enter also sleeps until there are so many completions, for `timeout` at most (negative: without end). Errors
+ * are the kernel's and mean "later": what was not handed over stays. */
 int ci_ring_submit(struct ci_ring *ring);
-int ci_ring_enter(struct ci_ring *ring, bool wait, coir_time timeout);
+int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 
 /* Whether entering the ring without waiting could bring anything. */
 static inline bool ci_ring_busy(const struct ci_ring *ring)

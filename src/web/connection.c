@@ -1,13 +1,13 @@
 /* A connection between requests: a stackless task.
  *
- *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> WAITING
- *       `-- idle timeout, drain, error --> closed            `-- close, error --> closed
+ *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> SENDING (the last answers) -- sent --> WAITING
+ *       `-- idle timeout, drain, error --> closed  `-- close, error --> closed             `-- timeout, error --> closed
  */
 #include <errno.h>
 
 #include "web/http.h"
 
-enum state { STARTING, WAITING, CALLING };
+enum state { STARTING, WAITING, CALLING, SENDING };
 
 static coir_future *connection_poll(coir_future *future);
 
@@ -22,7 +22,6 @@ static coir_future *finish(struct ci_http_connection *connection)
 {
     struct ci_http_worker *http = connection->server->http;
     coir_future *caller = connection->future.caller;
-    ci_list_remove(&connection->idle);
     ci_wheel_cancel(&loop_of(connection)->wheel, &connection->timer);
     coir_close(connection->stream);
     ci_pool_give(&http->connections, connection);
@@ -38,18 +37,50 @@ static coir_future *await(struct ci_http_connection *connection, enum state stat
     return child;
 }
 
-static coir_future *wait_for_request(struct ci_http_connection *connection)
+static void set_timer(struct ci_http_connection *connection, coir_time duration)
 {
     struct coir_loop *loop = loop_of(connection);
-    if (connection->server->draining)
-        return finish(connection);
-    coir_time when = loop->now + connection->server->options->idle_timeout;
+    coir_time when = loop->now + duration;
     if (ci_timer_started(&connection->timer))
         ci_wheel_move(&loop->wheel, &connection->timer, when);
     else
         ci_loop_start_timer(loop, &connection->timer, when);
+}
+
+static coir_future *wait_for_request(struct ci_http_connection *connection)
+{
+    if (connection->server->draining)
+        return finish(connection);
+    set_timer(connection, connection->server->options->idle_timeout);
     ci_list_push(&connection->server->idle, &connection->idle);
-    return await(connection, WAITING, coir_stream_wait_op(&connection->wait, connection->stream, COIR_READ));
+    return await(connection, WAITING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+}
+
+static void drop_output(struct ci_http_connection *connection)
+{
+    ci_pool_give(&connection->server->http->buffers, connection->out);
+    connection->out = NULL;
+}
+
+/* Nobody waits for this write but the next request, with which its end may be told. */
+static coir_future *send_rest(struct ci_http_connection *connection)
+{
+    set_timer(connection, connection->server->options->write_timeout);
+    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
+    const char *data = connection->out + connection->out_at;
+    struct ci_op io = {.fd = connection->stream->fd, .kind = CI_OP_WRITE, .lazy = true, .data = data, .len = connection->out_len};
+    return await(connection, SENDING, ci_io_init(op, connection->stream, &io));
+}
+
+static coir_future *sent(struct ci_http_connection *connection, int32_t count)
+{
+    if (count >= 0 && (uint32_t)count < connection->out_len) {
+        connection->out_at += (uint32_t)count;
+        connection->out_len -= (uint32_t)count;
+        return send_rest(connection);
+    }
+    drop_output(connection);
+    return count < 0 ? finish(connection) : wait_for_request(connection);
 }
 
 static coir_future *connection_poll(coir_future *future)
@@ -59,22 +90,29 @@ static coir_future *connection_poll(coir_future *future)
     case STARTING: break;
     case WAITING:
         ci_list_remove(&connection->idle);
-        if (connection->wait.future.result < 0)
+        if (connection->io.future.result < 0)
             return finish(connection);
+        connection->out = NULL;
         return await(connection, CALLING, ci_call_init(&connection->call, ci_serve_requests, connection));
     case CALLING:
-        if (connection->call.future.result < 0 || !connection->keep || connection->task->strand.cancelled)
+        if (connection->call.future.result < 0 || !connection->keep || connection->task->strand.cancelled) {
+            if (connection->out)
+                drop_output(connection);
             return finish(connection);
+        }
+        if (connection->out)
+            return send_rest(connection);
         break;
+    case SENDING: return sent(connection, connection->io.future.result);
     }
     return wait_for_request(connection);
 }
 
-/* The idle timeout, or a time at which it might have been: a request in progress has limits of its own. */
+/* Too long idle, or too long without a byte sent; or a time at which it might have been: a request in progress has limits of its own. */
 static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
-    if (connection->future.state == WAITING)
+    if (connection->future.state == WAITING || connection->future.state == SENDING)
         ci_strand_cancel(&connection->task->strand, -ETIME);
 }
 
@@ -89,7 +127,6 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->server = server;
     connection->keep = false;
     ci_timer_init(&connection->timer, on_idle);
-    ci_list_init(&connection->idle);
     int rc = ci_go_future(server->connections, connection_kind.name, &connection->future, &connection->task);
     if (rc < 0) {
         ci_pool_give(&http->connections, connection);

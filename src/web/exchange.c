@@ -12,11 +12,8 @@ static const coir_time linger_timeout = 1 * COIR_S;
 /* Everything, as far as the client takes it; the time limit starts anew with each byte that it takes. */
 static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
 {
-    bool tries = !ci_worker_current->loop.driver->kind->batches;
     while (len && !exchange->error) {
         ssize_t n = coir_interrupted();
-        if (n == 0 && !tries)
-            n = -EAGAIN;
         if (n == 0) {
             n = coir_try_write(exchange->stream, data, len);
             ci_spend(ci_worker_current);
@@ -287,10 +284,10 @@ static bool serve(struct ci_exchange *exchange)
             }
             outcome = CLOSED;
         }
+        if (outcome == NO_MORE && !exchange->error)
+            return true; /* the connection sends what has gathered */
         if (ci_exchange_flush(exchange) < 0)
             return false;
-        if (outcome == NO_MORE)
-            return !exchange->server->draining;
         if (exchange->unread || exchange->in_len > exchange->body_at)
             linger(exchange);
         return false;
@@ -312,8 +309,13 @@ int ci_serve_requests(void *arg)
     exchange.in = ci_pool_take(buffers);
     exchange.out = ci_pool_take(buffers);
     connection->keep = exchange.in && exchange.out && serve(&exchange);
-    if (exchange.out)
+    if (connection->keep && exchange.out_len) {
+        connection->out = exchange.out;
+        connection->out_at = 0;
+        connection->out_len = (uint32_t)exchange.out_len;
+    } else if (exchange.out) {
         ci_pool_give(buffers, exchange.out);
+    }
     if (exchange.in)
         ci_pool_give(buffers, exchange.in);
     return 0;

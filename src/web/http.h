@@ -86,10 +86,16 @@ struct ci_http_connection {
     struct ci_http_server *server;
     struct ci_task *task;
     struct ci_timer timer; /* the idle timeout, postponed at each request */
-    struct ci_list idle;
-    bool keep; /* what serve_requests decided */
-    union {    /* what it awaits */
-        coir_io_op wait;
+    bool keep;             /* what serve_requests decided */
+    union {
+        struct ci_list idle; /* while it waits for a request */
+        struct {             /* while the end of an answer is sent */
+            char *out;       /* CI_HTTP_BUFFER bytes; NULL: nothing is left to send */
+            uint32_t out_at, out_len;
+        };
+    };
+    union { /* what it awaits */
+        coir_io_op io;
         struct ci_call call;
     };
 };
