@@ -30,7 +30,7 @@ enum ci_op_kind {
     CI_OP_SEND,    /* message: one datagram, to its address */
     CI_OP_ACCEPT,  /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_CONNECT, /* address, count = its length */
-    CI_OP_POLL,    /* events on a descriptor of ours: those that hold; from the cache, no system call */
+    CI_OP_POLL,    /* events on a descriptor of ours: those that hold */
     CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
     CI_OP_WATCH,   /* events on anybody's descriptor, again and again, level-triggered */
 };

@@ -4,6 +4,7 @@
  *    set by an event and cleared by a call that would have blocked.
  * 2. A short read or write clears its bit too, which saves the call that would only say EAGAIN; but not once the end of the stream,
  *    a hang-up or an error was seen: data and end can share one edge, and no other would come.
+ *    A wait for events alone asks the kernel before it believes a bit that is set.
  * 3. Readable never wakes a writer, writable never a reader; hang-up and error wake both.
  * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits. Each wait registers it anew
  *    (one-shot), which also makes the kernel look at it.
@@ -12,6 +13,7 @@
 #include "driver/readiness.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #include "base/check.h"
 #include "driver/kernel.h"
@@ -202,6 +204,18 @@ static void wait_for(struct readiness *readiness, const struct slot *slot, const
         selector->kind->rearm(selector, op->fd, wanted_by(op));
 }
 
+/* A call that took exactly what there was leaves its bit set: who asks for events alone is told what holds. */
+static void look_again(struct slot *slot, const struct ci_op *op)
+{
+    struct pollfd ask = {.fd = op->fd, .events = (op->events & COIR_READ ? POLLIN : 0) | (op->events & COIR_WRITE ? POLLOUT : 0)};
+    if (slot->ready & ends || ci_sys_poll(&ask, 1, 0) < 0)
+        return;
+    if (!(ask.revents & (POLLIN | POLLHUP | POLLERR)))
+        slot->ready &= (uint8_t) ~(op->events & COIR_READ);
+    if (!(ask.revents & (POLLOUT | POLLHUP | POLLERR)))
+        slot->ready &= (uint8_t) ~(op->events & COIR_WRITE);
+}
+
 static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
     enum slot_use use = op->kind == CI_OP_ACCEPT ? LISTENER : OURS;
@@ -210,6 +224,8 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     if (use == LISTENER)
         claim_listener(slot, op);
     claim(slot, use);
+    if (op->kind == CI_OP_POLL && slot->registered && slot->ready & wanted_by(op))
+        look_again(slot, op);
     if (op->kind == CI_OP_CONNECT) {
         int rc = ci_sys_connect(op->fd, op->address, (socklen_t)op->count);
         if (rc != -EINPROGRESS)

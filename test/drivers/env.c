@@ -1,0 +1,160 @@
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "env.h"
+#include "base/check.h"
+#include "driver/readiness.h"
+#include "harness.h"
+
+struct env env;
+uint32_t serial;
+
+static void on_done(struct ci_op *op)
+{
+    struct counted *counted = ci_container_of(op, struct counted, op);
+    CHECK(++counted->done == 1); /* exactly once */
+}
+
+/* Lets something happen: for a real driver, what comes within a moment; for a world, the next thing. */
+void pass(void)
+{
+    if (env.world && !ci_sim_driver_busy(env.driver)) {
+        coir_time next = ci_world_next_event(env.world);
+        if (next != COIR_NEVER && next > env.world->now)
+            env.world->now = next;
+        ci_world_run_due(env.world);
+    }
+    env.driver->kind->wait(env.driver, ci_driver_now(env.driver) + 20 * COIR_MS);
+}
+
+/* Starts an operation. True: complete at once. */
+bool start(struct counted *counted, struct ci_op op)
+{
+    op.done = on_done;
+    *counted = (struct counted){.op = op};
+    return ci_driver_start(env.driver, &counted->op);
+}
+
+int finish(struct counted *counted)
+{
+    while (!counted->done)
+        pass();
+    return counted->op.result;
+}
+
+/* Cancels an operation, unless it is done: its result. */
+int stop(struct counted *counted)
+{
+    return !counted->done && ci_driver_cancel(env.driver, &counted->op) ? counted->op.result : finish(counted);
+}
+
+int run(struct ci_op op)
+{
+    struct counted counted;
+    return start(&counted, op) ? counted.op.result : finish(&counted);
+}
+
+int read_some(coir_fd fd, void *buf, size_t len)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = buf, .len = len});
+}
+
+int write_some(coir_fd fd, const void *data, size_t len)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = len});
+}
+
+/* Writes until a write waits: what was written before that one. */
+size_t write_until_full(coir_fd fd, struct counted *waiting)
+{
+    static char data[1 << 20];
+    for (size_t sent = 0;; sent += (size_t)waiting->op.result) {
+        if (start(waiting, (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
+            continue;
+        for (int i = 0; i < 5 && !waiting->done; i++)
+            pass();
+        if (!waiting->done)
+            return sent;
+    }
+}
+
+int wait_events(coir_fd fd, int events)
+{
+    return run((struct ci_op){.fd = fd, .kind = CI_OP_POLL, .events = (uint8_t)events});
+}
+
+void close_fd(coir_fd fd)
+{
+    ci_driver_close(env.driver, fd);
+}
+
+int accept_one(void)
+{
+    return run((struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial});
+}
+
+struct sockaddr_storage listener_address(void)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    CHECK_EQ(env.driver->kind->address(env.driver, env.listener, false, &address, &len), 0);
+    return address;
+}
+
+void make_pair(void)
+{
+    struct sockaddr_storage address = listener_address();
+    struct counted connecting;
+    env.client = env.driver->kind->socket(env.driver, AF_INET);
+    CHECK(env.client >= 0);
+    struct ci_op connect = {
+        .fd = env.client, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+    bool at_once = start(&connecting, connect);
+    env.server = accept_one();
+    CHECK(env.server >= 0);
+    CHECK_EQ(at_once ? connecting.op.result : finish(&connecting), 0);
+}
+
+void listen_anywhere(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ci_listen listen = {.address = (struct sockaddr *)&address, .address_len = sizeof address, .backlog = 16};
+    env.listener = env.driver->kind->listen(env.driver, &listen);
+    serial++;
+    CHECK(env.listener >= 0);
+}
+
+static void open_real(const char *name)
+{
+#ifdef CONFORM_KQUEUE
+    struct ci_selector *selector;
+    (void)name;
+    CHECK_EQ(ci_kqueue_open(&ci_system_allocator, &selector), 0);
+    CHECK_EQ(ci_readiness_open(selector, &ci_system_allocator, &env.driver), 0);
+#else
+    CHECK_EQ(ci_driver_open(name, &ci_system_allocator, &env.driver), 0);
+#endif
+}
+
+void on_driver(const char *name, void (*body)(void))
+{
+    struct ci_world world;
+    env = (struct env){0};
+    if (strcmp(name, "sim") == 0) {
+        ci_world_init(&world, 7);
+        env.world = &world;
+        CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_place(&world, "here"), &env.driver), 0);
+    } else {
+        open_real(name);
+    }
+    listen_anywhere();
+    make_pair();
+    body();
+    close_fd(env.listener);
+    env.driver->kind->free(env.driver);
+    if (env.world)
+        ci_world_done(&world);
+}

@@ -1,0 +1,58 @@
+/* What a suite for every driver works with. Each case gets a driver, a way to let time pass, a listener and a connected pair. */
+#ifndef TEST_DRIVERS_ENV_H
+#define TEST_DRIVERS_ENV_H
+
+#include "driver/driver.h"
+#include "harness.h"
+#include "sim/world.h"
+
+struct env {
+    struct ci_driver *driver;
+    struct ci_world *world; /* NULL: a real one */
+    coir_fd listener, client, server;
+};
+extern struct env env;
+extern uint32_t serial; /* the listener's */
+
+struct counted {
+    struct ci_op op;
+    int done;
+};
+
+void pass(void);
+bool start(struct counted *counted, struct ci_op op);
+int finish(struct counted *counted);
+int stop(struct counted *counted);
+int run(struct ci_op op);
+int read_some(coir_fd fd, void *buf, size_t len);
+int write_some(coir_fd fd, const void *data, size_t len);
+size_t write_until_full(coir_fd fd, struct counted *waiting);
+int wait_events(coir_fd fd, int events);
+void close_fd(coir_fd fd);
+int accept_one(void);
+struct sockaddr_storage listener_address(void);
+void make_pair(void);
+void listen_anywhere(void);
+void on_driver(const char *name, void (*body)(void));
+
+#define ON(driver, name, body)    \
+    TEST(driver##_##name)         \
+    {                             \
+        on_driver(#driver, body); \
+    }
+
+#ifdef CONFORM_KQUEUE /* a program of its own: kqueue.c is not in the library here */
+#define ON_REAL(name, body) ON(kqueue, name, body)
+#define ON_SIM(name, body)
+#else
+#define ON_REAL(name, body) ON(io_uring, name, body) ON(epoll, name, body) ON(poll, name, body)
+#define ON_SIM(name, body) ON(sim, name, body)
+#endif
+
+#define CONFORM(name)              \
+    static void name##_body(void); \
+    ON_REAL(name, name##_body)     \
+    ON_SIM(name, name##_body)      \
+    static void name##_body(void)
+
+#endif
