@@ -221,6 +221,16 @@ static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_s
     return THROUGH(resolve, host, ret_address, ret_len);
 }
 
+static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
+{
+    return ci_driver_detach(REAL(driver), fd, ret_ahead);
+}
+
+static int adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
+{
+    return THROUGH(adopt, fd, ahead);
+}
+
 static int begin(struct ci_driver *driver)
 {
     return REAL(driver)->kind->begin ? THROUGH(begin) : 0;
@@ -257,6 +267,8 @@ static const struct ci_driver_kind faulty_kind = {
     .resolve = resolve,
     .close = close_fd,
     .forget = forget,
+    .detach = detach,
+    .adopt = adopt,
     .begin = begin,
     .end = end_thread,
     .free = free_driver,

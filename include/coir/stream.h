@@ -1,6 +1,6 @@
 /* Streams: two directions of bytes. The same calls for TCP and for the in-memory duplex; the argument order is POSIX's.
  *
- * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV. One reader and one writer at a time: a second
+ * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV, until it is detached. One reader and one writer at a time: a second
  * gets -EBUSY. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
@@ -76,6 +76,11 @@ COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 /* Ends the writing direction: the peer reads the end of the stream; reading goes on.
  * Suspends: no.  Threads: owner.  Errors: -ENOTCONN. */
 COIR_API int coir_shutdown_write(coir_stream *stream);
+
+/* Lets another worker of the same runtime have the stream: it belongs to the worker of its next operation. Nothing may wait on it; what
+ * was read of it and not asked for yet goes along.
+ * Suspends: no.  Threads: owner.  Errors: -EBUSY; -EXDEV; -EOPNOTSUPP not a socket; -ENOMEM. */
+COIR_API int coir_stream_detach(coir_stream *stream);
 
 /* Closes and frees. Waiting calls return -ECANCELED; the descriptor goes after its last operation. Takes NULL.
  * Suspends: no.  Threads: owner. */

@@ -63,6 +63,20 @@ struct ci_listen {
     bool reuse_port, ipv6_only;
 };
 
+/* What was read of a stream and not given to a reader yet. */
+struct ci_ahead {
+    const coir_allocator *allocator;
+    size_t len;
+    int error; /* behind the bytes; 0: none */
+    char bytes[];
+};
+
+static inline void ci_ahead_free(struct ci_ahead *ahead)
+{
+    if (ahead)
+        ci_free(ahead->allocator, ahead, sizeof *ahead + ahead->len);
+}
+
 struct ci_driver {
     const struct ci_driver_kind *kind;
     size_t pending; /* operations that may complete by themselves one day */
@@ -97,6 +111,11 @@ struct ci_driver_kind {
     void (*close)(struct ci_driver *driver, coir_fd fd);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
+    /* A descriptor of which nothing is pending goes from one driver to another, with what was read ahead (NULL: nothing was). NULL
+     * functions: nothing ever is. Errors leave everything as it is: -ENOMEM, -ENOBUFS. */
+    int (*detach)(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
+    int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
+
     /* Around the time in which a thread owns the driver, with nothing pending; NULL where threads make no difference. begin is called by
      * any thread before, and may fail; end by the owner. */
     int (*begin)(struct ci_driver *driver);
@@ -128,6 +147,15 @@ static inline bool ci_driver_cancel(struct ci_driver *driver, struct ci_op *op)
 static inline coir_time ci_driver_now(struct ci_driver *driver)
 {
     return driver->kind->now(driver);
+}
+
+static inline int ci_driver_detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
+{
+    *ret_ahead = NULL;
+    if (driver->kind->detach)
+        return driver->kind->detach(driver, fd, ret_ahead);
+    driver->kind->forget(driver, fd);
+    return 0;
 }
 
 static inline void ci_driver_close(struct ci_driver *driver, coir_fd fd)

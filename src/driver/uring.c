@@ -253,6 +253,17 @@ static void drop_ahead(struct uring *uring, struct slot *slot)
     slot->last = slot->ahead = slot->taken = 0;
 }
 
+static void put_ahead(struct uring *uring, struct slot *slot, uint16_t id, uint16_t len)
+{
+    uring->held[id] = (struct held){0, len};
+    if (slot->first)
+        uring->held[slot->last].next = id;
+    else
+        slot->first = id;
+    slot->last = id;
+    slot->ahead++;
+}
+
 static size_t take_some(struct uring *uring, struct slot *slot, char *to, size_t len)
 {
     size_t done = 0;
@@ -580,13 +591,7 @@ static void on_receive(struct uring *uring, uint32_t index, int32_t result, uint
     if (over)
         slot->receive = 0;
     if (result > 0) {
-        uring->held[id] = (struct held){0, (uint16_t)result};
-        if (slot->first)
-            uring->held[slot->last].next = id;
-        else
-            slot->first = id;
-        slot->last = id;
-        slot->ahead++;
+        put_ahead(uring, slot, id, (uint16_t)result);
     } else if (result == 0) {
         slot->ended = true;
     } else if (result == -ENOBUFS) {
@@ -853,6 +858,52 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     }
 }
 
+/* ---- from one worker to another ---- */
+
+static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
+{
+    struct uring *uring = self(driver);
+    if ((size_t)fd >= uring->slot_count)
+        return 0;
+    if (uring->slots[fd].ops)
+        return -EBUSY;
+    settle(uring, fd, true);
+    struct slot *slot = &uring->slots[fd];
+    size_t len = 0;
+    for (uint16_t id = slot->first; id; id = uring->held[id].next)
+        len += uring->held[id].len;
+    len -= slot->taken;
+    if (len || slot->error) {
+        struct ci_ahead *ahead = ci_alloc(uring->allocator, sizeof *ahead + len);
+        if (!ahead)
+            return -ENOMEM;
+        *ahead = (struct ci_ahead){uring->allocator, len, slot->error};
+        take_some(uring, slot, ahead->bytes, len);
+        *ret_ahead = ahead;
+    }
+    *slot = (struct slot){0};
+    return 0;
+}
+
+/* The bytes go into buffers that the kernel has not been given yet. */
+static int adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
+{
+    struct uring *uring = self(driver);
+    struct slot *slot = slot_of(uring, fd);
+    if (!slot)
+        return -ENOMEM;
+    if (uring->given + (ahead->len + BUFFER_SIZE - 1) / BUFFER_SIZE > BUFFERS)
+        return -ENOBUFS;
+    for (size_t at = 0; at < ahead->len; at += BUFFER_SIZE) {
+        uint16_t id = ++uring->given;
+        size_t len = ahead->len - at < BUFFER_SIZE ? ahead->len - at : BUFFER_SIZE;
+        memcpy(ci_ring_buffer(&uring->buffers, (uint16_t)(id - 1)), ahead->bytes + at, len);
+        put_ahead(uring, slot, id, (uint16_t)len);
+    }
+    slot->error = (uint8_t)ahead->error;
+    return 0;
+}
+
 /* ---- beginning and ending ---- */
 
 static int open_ring(struct uring *uring)
@@ -927,6 +978,8 @@ static const struct ci_driver_kind uring_kind = {
     CI_KERNEL_CALLS,
     .close = close_fd,
     .forget = forget,
+    .detach = detach,
+    .adopt = adopt,
     .begin = begin,
     .end = end,
     .free = free_driver,

@@ -21,8 +21,9 @@ _Static_assert(sizeof(struct ci_io_op) <= sizeof(coir_io_op), "coir_io_op is too
 
 struct coir_stream {
     const struct ci_stream_kind *kind;
-    struct ci_worker *worker; /* of its first operation; NULL before */
+    struct ci_worker *worker; /* NULL: of its next operation */
     struct ci_io_op *reader, *writer;
+    struct ci_ahead *ahead; /* of a detached one */
     coir_fd fd;
 };
 
@@ -32,6 +33,8 @@ struct ci_stream_kind {
     bool (*cancel)(coir_stream *stream, struct ci_op *op);
     int (*shutdown_write)(coir_stream *stream);
     int (*address)(coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*detach)(coir_stream *stream); /* NULL: it can only be closed */
+    int (*adopt)(coir_stream *stream, struct ci_worker *worker);
     void (*close)(coir_stream *stream);
 };
 

@@ -56,8 +56,10 @@ static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
 {
     if (stream->worker)
         return -EXDEV;
-    stream->worker = worker;
-    return 0;
+    int rc = stream->kind->adopt ? stream->kind->adopt(stream, worker) : 0;
+    if (rc == 0)
+        stream->worker = worker;
+    return rc;
 }
 
 /* Whether an operation of the worker may begin on the stream: 0, -EXDEV or -EBUSY. */
@@ -380,6 +382,22 @@ int coir_shutdown_write(coir_stream *stream)
     return stream->kind->shutdown_write(stream);
 }
 
+int coir_stream_detach(coir_stream *stream)
+{
+    if (!ci_worker_current)
+        return ci_no_fiber();
+    if (stream->worker != ci_worker_current)
+        return stream->worker ? -EXDEV : 0;
+    if (!stream->kind->detach)
+        return -EOPNOTSUPP;
+    if (stream->reader || stream->writer)
+        return -EBUSY;
+    int rc = stream->kind->detach(stream);
+    if (rc == 0)
+        stream->worker = NULL;
+    return rc;
+}
+
 void coir_close(coir_stream *stream)
 {
     if (stream)
@@ -408,7 +426,7 @@ int coir_stream_local(coir_stream *stream, char *text, size_t size)
 
 static struct ci_driver *driver_of(const coir_stream *stream)
 {
-    return stream->worker->loop.driver;
+    return (stream->worker ? stream->worker : ci_worker_current)->loop.driver;
 }
 
 static bool socket_start(coir_stream *stream, struct ci_op *op)
@@ -431,15 +449,33 @@ static int socket_address(coir_stream *stream, bool peer, struct sockaddr_storag
     return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address, ret_len);
 }
 
+static int socket_detach(coir_stream *stream)
+{
+    return ci_driver_detach(driver_of(stream), stream->fd, &stream->ahead);
+}
+
+static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
+{
+    int rc = ci_io_of(worker) ? 0 : -ENOMEM;
+    if (rc == 0 && stream->ahead)
+        rc = worker->loop.driver->kind->adopt(worker->loop.driver, stream->fd, stream->ahead);
+    if (rc < 0)
+        return rc;
+    ci_ahead_free(stream->ahead);
+    stream->ahead = NULL;
+    return 0;
+}
+
 static void socket_close(coir_stream *stream)
 {
-    struct ci_worker *worker = stream->worker;
+    struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
     ci_driver_close(worker->loop.driver, stream->fd);
+    ci_ahead_free(stream->ahead);
     ci_pool_give(&ci_io_of(worker)->streams, stream);
 }
 
 static const struct ci_stream_kind socket_kind = {
-    "socket", socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_close,
+    "socket", socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_detach, socket_adopt, socket_close,
 };
 
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
