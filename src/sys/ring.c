@@ -69,8 +69,12 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions)
     } while (fd < 0 && errno == EINVAL && ++step < ci_countof(flags_wanted));
     if (fd < 0)
         return -errno;
-    *ring = (struct ci_ring){.fd = fd, .defers = step == 0};
-    int rc = (params.features & features_needed) == features_needed ? map_rings(ring, &params) : -EINVAL;
+    *ring = (struct ci_ring){.fd = fd};
+    int rc = (params.features & features_needed) == features_needed ? 0 : -EINVAL;
+    if (rc == 0 && syscall(SYS_io_uring_enter, fd, 0, 0, 0, NULL, 0) < 0 && errno != EBADFD) /* as it says of one that has no owner yet */
+        rc = -errno;
+    if (rc == 0)
+        rc = map_rings(ring, &params);
     if (rc < 0)
         ci_sys_close(fd);
     return rc;

@@ -15,7 +15,6 @@
 struct ci_ring {
     coir_fd fd;
     bool enabled; /* an owner has entered it */
-    bool defers;  /* completions are made by entering only */
 
     struct io_uring_sqe *entries;
     uint32_t entry_mask, tail; /* tail: what has been filled in; the kernel is told when the ring is entered */
