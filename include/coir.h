@@ -8,6 +8,7 @@
 #include <coir/descriptor.h>
 #include <coir/event.h>
 #include <coir/fiber.h>
+#include <coir/file.h>
 #include <coir/future.h>
 #include <coir/generator.h>
 #include <coir/latest.h>

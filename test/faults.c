@@ -242,6 +242,16 @@ static void end_thread(struct ci_driver *driver)
         THROUGH(end);
 }
 
+static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
+{
+    return THROUGH(open, path, flags, mode);
+}
+
+static int file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
+{
+    return THROUGH(file_size, fd, ret_size);
+}
+
 static void free_driver(struct ci_driver *driver)
 {
     THROUGH(free);
@@ -265,6 +275,8 @@ static const struct ci_driver_kind faulty_kind = {
     .option = option,
     .address = address,
     .resolve = resolve,
+    .open = open_file,
+    .file_size = file_size,
     .close = close_fd,
     .forget = forget,
     .detach = detach,

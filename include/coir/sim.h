@@ -23,14 +23,30 @@ typedef struct coir_sim coir_sim;
 typedef struct coir_host coir_host;
 typedef int coir_scenario_fn(coir_sim *sim, void *arg);
 
-/* What a connection between two hosts suffers. All zero: a perfect network. */
+/* What goes from one host to another suffers. All zero: a perfect network. */
 typedef struct coir_link {
-    coir_time latency; /* one way */
-    coir_time jitter;  /* added to it: anything from 0 to this */
-    double loss;       /* probability that a segment comes 200 ms late, as after a retransmission */
-    double reset;      /* probability, for each segment sent, that the connection is reset */
-    double short_io;   /* probability that a read or a write moves less than it could */
+    coir_time latency;  /* one way */
+    coir_time jitter;   /* added to it: anything from 0 to this; datagrams overtake each other so */
+    uint64_t bandwidth; /* bytes a second, in each direction; 0: no limit */
+    double loss;        /* probability that a datagram is lost, or a segment comes 200 ms late, as after a retransmission */
+    double duplicate;   /* probability that a datagram comes twice */
+    double reset;       /* probability, for each segment sent, that the connection is reset */
+    double short_io;    /* probability that a read or a write moves less than it could */
+    double no_answer;   /* probability that a connection's first segment is dropped, as by a listener whose backlog is full */
+    int cut;            /* nothing arrives: the streams' bytes wait for another link, and after some 40 s for an -ETIMEDOUT */
+    int one_way;        /* this is from `a` to `b` alone */
 } coir_link;
+
+/* What else can go wrong on a host: probabilities, each for one call or one operation. */
+typedef struct coir_faults {
+    double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */
+    double no_buffers;    /* a write or a send fails with -ENOBUFS */
+    double no_memory;     /* an allocation fails; so does an operation, with -ENOMEM */
+    double clock_jump;    /* the time of day jumps, when it is asked for, by up to an hour either way */
+    double disk_error;    /* a read, write or sync of a file fails with -EIO */
+    double disk_full;     /* a write to a file fails with -ENOSPC */
+    double disk_short;    /* a read or write of a file moves less than it could */
+} coir_faults;
 
 typedef struct coir_sim_options {
     size_t size; /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
@@ -39,17 +55,25 @@ typedef struct coir_sim_options {
     coir_time time_max;                             /* [1 hour of virtual time] when to give up */
     void (*trace)(void *context, const char *line); /* [none] what happens, a line each */
     void *trace_context;
+
+    /* [all that the seed draws] the faults that happen, by number in ascending order: of the occasions for a fault, those. */
+    const uint32_t *faults;
+    size_t fault_count;
+    int choose_faults; /* faults[] counts, also when it is empty */
 } coir_sim_options;
 
-#define COIR_SIM_OPTIONS                        \
-    {                                           \
-        sizeof(coir_sim_options), 1, 0, 0, 0, 0 \
+#define COIR_SIM_OPTIONS                                 \
+    {                                                    \
+        sizeof(coir_sim_options), 1, 0, 0, 0, 0, 0, 0, 0 \
     }
 
+enum { COIR_SIM_FAULTS_KEPT = 4096 };
 typedef struct coir_sim_result {
     uint64_t trace_hash; /* equal for equal runs */
     uint64_t steps;
-    coir_time time; /* virtual time at the end */
+    coir_time time;                        /* virtual time at the end */
+    uint32_t fault_count;                  /* how many faults happened, of which the first are in faults[] */
+    uint32_t faults[COIR_SIM_FAULTS_KEPT]; /* their numbers */
 } coir_sim_result;
 
 /* Runs a scenario to its end; the hosts that are still up are stopped then. `ret_result` may be NULL.
@@ -66,13 +90,31 @@ COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn 
  * Errors: -EDEADLK nothing can ever happen again; -ETIME time_max has passed; -ENOMEM. */
 COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
-/* Sets what connections between `a` and `b` suffer from now on; NULL stands for every host.
- * Suspends: no.  Threads: the scenario's. */
+/* Sets what goes between `a` and `b` from now on; NULL stands for every host. The last link that was set counts. A scenario does this, or
+ * a task of one of its hosts.
+ * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link);
 
+/* Sets what else goes wrong on `host` from now on; NULL: on every host.
+ * Suspends: no.  Threads: the simulation's. */
+COIR_API void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults);
+
+/* The host loses its power: nothing that it does is seen by anybody from now on, its peers are not told, and of what its files were
+ * written since their last sync each sector may be old or new. Its tasks are cancelled. A host that is started later under the same name
+ * has its address and its disk.
+ * Suspends: no.  Threads: the simulation's. */
+COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
+
 /* A number from the seed, for scenarios.
- * Suspends: no.  Threads: the scenario's. */
+ * Suspends: no.  Threads: the simulation's. */
 COIR_API uint64_t coir_sim_random(coir_sim *sim);
+
+/* A whole test program: runs the scenario with many seeds, in several processes, says which seeds failed (the scenario returned an error,
+ * or the process died), drops the faults that a failure does not need, and prints the command that shows it again. Options:
+ *   --seeds FROM-TO [1-1000]   --jobs N [one per CPU]   --workers N [1]   --keep-going (past the first failure)
+ *   --seed N [--faults 3,7,...]   that one alone, with its trace
+ * Returns an exit status: 0 when no seed failed. Suspends: no (it blocks).  Threads: main, alone: it forks. */
+COIR_API int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg);
 
 #ifdef __cplusplus
 }

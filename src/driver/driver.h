@@ -22,17 +22,20 @@
 #include "coir/tcp.h"
 
 enum ci_op_kind {
-    CI_OP_READ,    /* buf, len: the count, 0 at the end */
-    CI_OP_WRITE,   /* data, len: the count */
-    CI_OP_READV,   /* iov, count */
-    CI_OP_WRITEV,  /* iov, count */
-    CI_OP_RECEIVE, /* message: one datagram, with its sender's address */
-    CI_OP_SEND,    /* message: one datagram, to its address */
-    CI_OP_ACCEPT,  /* len = a number that no other listener of the process has: the new descriptor */
-    CI_OP_CONNECT, /* address, count = its length */
-    CI_OP_POLL,    /* events on a descriptor of ours: those that hold */
-    CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
-    CI_OP_WATCH,   /* events on anybody's descriptor, again and again, level-triggered */
+    CI_OP_READ,     /* buf, len: the count, 0 at the end */
+    CI_OP_WRITE,    /* data, len: the count */
+    CI_OP_READV,    /* iov, count */
+    CI_OP_WRITEV,   /* iov, count */
+    CI_OP_RECEIVE,  /* message: one datagram, with its sender's address */
+    CI_OP_SEND,     /* message: one datagram, to its address */
+    CI_OP_ACCEPT,   /* len = a number that no other listener of the process has: the new descriptor */
+    CI_OP_CONNECT,  /* address, count = its length */
+    CI_OP_POLL,     /* events on a descriptor of ours: those that hold */
+    CI_OP_FOREIGN,  /* events on anybody's descriptor: asked of the kernel each time */
+    CI_OP_WATCH,    /* events on anybody's descriptor, again and again, level-triggered */
+    CI_OP_READ_AT,  /* of a file: buf, count, offset: how many bytes. Where the driver has these (ci_driver_kind.files) */
+    CI_OP_WRITE_AT, /* data, count, offset */
+    CI_OP_SYNC,     /* a file's bytes to the disk */
 };
 
 struct ci_op {
@@ -53,7 +56,10 @@ struct ci_op {
         const struct sockaddr *address;
         struct msghdr *message;
     };
-    size_t len;
+    union {
+        size_t len;
+        int64_t offset;
+    };
 };
 
 struct ci_listen {
@@ -85,6 +91,7 @@ struct ci_driver {
 struct ci_driver_kind {
     const char *name;
     bool simulated;
+    bool files; /* it has the operations on files; else another thread makes the calls */
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 
@@ -106,6 +113,10 @@ struct ci_driver_kind {
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
     int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+    /* On files: they may block for as long as a disk takes. */
+    int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);
+    int (*file_size)(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
     /* Pending operations complete with -ECANCELED; the descriptor goes, or stays open. */
     void (*close)(struct ci_driver *driver, coir_fd fd);

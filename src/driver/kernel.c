@@ -81,3 +81,15 @@ int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockadd
     *ret_len = sizeof loopback;
     return 0;
 }
+
+int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode)
+{
+    (void)driver;
+    return ci_sys_open(path, flags, mode);
+}
+
+int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
+{
+    (void)driver;
+    return ci_sys_file_size(fd, ret_size);
+}

@@ -14,11 +14,13 @@ int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode);
+int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
 /* Those members of a struct ci_driver_kind. */
-#define CI_KERNEL_CALLS                                                                                                        \
-    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket,                      \
-    .datagram = ci_kernel_datagram, .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write,                    \
-    .option = ci_kernel_option, .address = ci_kernel_address, .resolve = ci_kernel_resolve
+#define CI_KERNEL_CALLS                                                                                                                   \
+    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, \
+    .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option, .address = ci_kernel_address,     \
+    .resolve = ci_kernel_resolve, .open = ci_kernel_open, .file_size = ci_kernel_file_size
 
 #endif

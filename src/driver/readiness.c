@@ -71,7 +71,10 @@ static uint8_t wanted_by(const struct ci_op *op)
     case CI_OP_CONNECT: return COIR_WRITE | gone;
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
-    case CI_OP_WATCH: break;
+    case CI_OP_WATCH:
+    case CI_OP_READ_AT:
+    case CI_OP_WRITE_AT:
+    case CI_OP_SYNC: break;
     }
     return (uint8_t)(op->events | gone | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }
@@ -98,7 +101,10 @@ static ssize_t call(const struct ci_op *op)
     case CI_OP_CONNECT: return ci_sys_socket_error(op->fd);
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
-    case CI_OP_WATCH: break;
+    case CI_OP_WATCH:
+    case CI_OP_READ_AT:
+    case CI_OP_WRITE_AT:
+    case CI_OP_SYNC: break;
     }
     return -EINVAL;
 }
@@ -290,6 +296,8 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
     struct readiness *readiness = self(driver);
     if (ci_unlikely(op->fd < 0))
         return fail(op, -EBADF);
+    if (ci_unlikely(op->kind > CI_OP_WATCH))
+        return fail(op, -EOPNOTSUPP);
     struct slot *slot = slot_of(readiness, op->fd);
     if (ci_unlikely(!slot))
         return fail(op, -ENOMEM);

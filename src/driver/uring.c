@@ -104,6 +104,11 @@ static bool polls(const struct ci_op *op)
     return op->kind == CI_OP_POLL || op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
 }
 
+static bool on_file(const struct ci_op *op)
+{
+    return op->kind >= CI_OP_READ_AT;
+}
+
 static bool is_foreign(const struct ci_op *op)
 {
     return op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
@@ -205,7 +210,8 @@ static void unlink_op(struct slot *slot, struct ci_op *op)
 
 static void end_op(struct uring *uring, struct slot *slot, struct ci_op *op, uint8_t state, int32_t result)
 {
-    unlink_op(slot, op);
+    if (slot) /* an operation on a file is in no list */
+        unlink_op(slot, op);
     op->pending = state;
     op->result = result;
     op->next = NULL;
@@ -484,11 +490,31 @@ static bool start_ours(struct uring *uring, struct slot *slot, struct ci_op *op)
     return !ok && fail(op, -ENOMEM);
 }
 
+static bool start_on_file(struct uring *uring, struct ci_op *op)
+{
+    static const uint8_t opcodes[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC};
+    struct io_uring_sqe *sqe;
+    uint32_t index = ask(uring, OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
+    if (!index)
+        return fail(op, -ENOMEM);
+    if (op->kind != CI_OP_SYNC) {
+        sqe->addr = (uintptr_t)op->buf;
+        sqe->len = (uint32_t)op->count;
+        sqe->off = (uint64_t)op->offset;
+    }
+    uring->base.pending++;
+    op->pending = IN_KERNEL;
+    op->result = (int32_t)index;
+    return false;
+}
+
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct uring *uring = self(driver);
     if (ci_unlikely(op->fd < 0))
         return fail(op, -EBADF);
+    if (on_file(op))
+        return start_on_file(uring, op);
     struct slot *slot = slot_of(uring, op->fd);
     if (ci_unlikely(!slot))
         return fail(op, -ENOMEM);
@@ -522,6 +548,10 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     ci_check(op->pending);
     if (op->pending >= READY)
         return false;
+    if (on_file(op)) {
+        ask_to_end(uring, (uint32_t)op->result);
+        return false;
+    }
     struct slot *slot = &uring->slots[op->fd];
     if (uring->watching == op)
         uring->watching = NULL;
@@ -626,10 +656,10 @@ static void on_op(struct uring *uring, uint32_t index, int32_t result)
     free_entry(uring, index);
     if (!op)
         return;
-    struct slot *slot = &uring->slots[op->fd];
+    struct slot *slot = on_file(op) ? NULL : &uring->slots[op->fd];
     if (polls(op))
         result = events_of(op, result);
-    if (ci_unlikely(result == -EAGAIN && op->lazy)) { /* it has to wait, then */
+    if (ci_unlikely(result == -EAGAIN && slot && op->lazy)) { /* it has to wait, then */
         op->lazy = false;
         unlink_op(slot, op);
         uring->base.pending--;
@@ -704,7 +734,6 @@ static void tell_watch(struct uring *uring, struct ci_op *op)
 /* An operation that has ended and is in no list. */
 static void tell(struct uring *uring, struct ci_op *op)
 {
-    struct slot *slot = &uring->slots[op->fd];
     bool ready = op->pending == READY;
     uring->base.pending--;
     op->pending = IDLE;
@@ -713,7 +742,7 @@ static void tell(struct uring *uring, struct ci_op *op)
         return;
     }
     if (ready)
-        op->result = take(uring, slot, op);
+        op->result = take(uring, &uring->slots[op->fd], op);
     op->done(op);
 }
 
@@ -971,6 +1000,7 @@ static void free_driver(struct ci_driver *driver)
 
 static const struct ci_driver_kind uring_kind = {
     .name = "io_uring",
+    .files = true,
     .start = start,
     .cancel = cancel,
     .wait = wait_ops,

@@ -27,6 +27,8 @@ bool ci_sim_driver_busy(const struct ci_driver *driver)
 
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
+    if (op->kind >= CI_OP_READ_AT)
+        return ci_disk_start(self(driver), op);
     if (op->kind >= CI_OP_FOREIGN) {
         op->result = -EOPNOTSUPP; /* the descriptors of the real world do not exist here */
         return true;
@@ -36,7 +38,7 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    return ci_socket_cancel(self(driver), op);
+    return op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op) : ci_socket_cancel(self(driver), op);
 }
 
 static void report(struct ci_op *op)
@@ -89,7 +91,10 @@ static coir_time now(struct ci_driver *driver)
 /* Simulated time begins on 1 January 2026. */
 static coir_time wall(struct ci_driver *driver)
 {
-    return 1767225600 * COIR_S + self(driver)->world->now;
+    struct ci_sim_driver *sim = self(driver);
+    if (ci_world_fault(sim->world, sim->place, sim->place->faults.clock_jump, "the time of day jumps"))
+        sim->place->wall_offset = (coir_time)ci_random_below(&sim->world->random, 7200 * COIR_S) - 3600 * COIR_S;
+    return 1767225600 * COIR_S + sim->world->now + sim->place->wall_offset;
 }
 
 static uint64_t random_number(struct ci_driver *driver)
@@ -137,7 +142,7 @@ static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_s
     struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (strcmp(host, "localhost") != 0) {
         const struct ci_place *place = self(driver)->world->places;
-        while (place && strcmp(place->name, host) != 0)
+        while (place && (!place->number || strcmp(place->name, host) != 0))
             place = place->next;
         if (!place)
             return -COIR_ENAME;
@@ -156,8 +161,25 @@ static void forget(struct ci_driver *driver, coir_fd fd)
 
 static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
+    struct ci_world *world = self(driver)->world;
+    if (ci_disk_is_file(world, fd)) {
+        ci_disk_close(world, fd);
+        report_all_of(self(driver), fd);
+        return;
+    }
     forget(driver, fd);
-    ci_socket_close(self(driver)->world, fd);
+    ci_socket_close(world, fd);
+}
+
+static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
+{
+    (void)mode;
+    return ci_disk_open(self(driver)->place, path, flags);
+}
+
+static int file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
+{
+    return ci_disk_size(self(driver)->world, fd, ret_size);
 }
 
 static void free_driver(struct ci_driver *driver)
@@ -168,6 +190,7 @@ static void free_driver(struct ci_driver *driver)
 static const struct ci_driver_kind sim_kind = {
     .name = "sim",
     .simulated = true,
+    .files = true,
     .start = start,
     .cancel = cancel,
     .wait = wait_ops,
@@ -182,6 +205,8 @@ static const struct ci_driver_kind sim_kind = {
     .option = option,
     .address = address,
     .resolve = resolve,
+    .open = open_file,
+    .file_size = file_size,
     .close = close_fd,
     .forget = forget,
     .free = free_driver,

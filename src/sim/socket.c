@@ -4,56 +4,21 @@
  * 2. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
  * 3. Closing with unread data, and data that reaches a closed end, reset the connection, as Linux does.
  * 4. Datagrams are lost, delayed each by itself, and so reordered, and dropped where too many wait.
- * 5. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
+ * 5. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent again later and later; when that has been
+ *    in vain for long enough, the stream ends with -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
+ * 6. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
  *    program sees completions that race with its own cancels. A cancelled operation is withdrawn or completes later, as the seed says.
  */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/world.h"
+#include "sim/socket.h"
 
 enum { WINDOW = 64 * 1024, SYN_TRIES = 3 };
-static const coir_time retransmission = 200 * COIR_MS, syn_retry = 1 * COIR_S;
-
-enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET, DATAGRAM };
-
-struct segment {
-    struct segment *next;
-    uint64_t sender_serial;
-    coir_fd sender;
-    size_t start, len;
-    struct sockaddr_in from; /* of a datagram */
-    char data[];
-};
-
-struct pending {
-    struct pending *next;
-    struct ci_op *op;
-    struct ci_sim_driver *driver;
-};
-
-struct ci_socket {
-    coir_fd fd;
-    uint64_t serial;
-    struct ci_place *place;
-    enum state state;
-    int error; /* to be reported once */
-    struct sockaddr_in local, remote;
-    struct ci_socket *peer; /* NULL: closed */
-    struct segment *in, **in_tail;
-    bool in_ended, out_ended;
-    size_t unread_by_peer;
-    coir_time last_arrival; /* of what this end has sent */
-    struct pending *pending;
-    bool looking, look_more;
-
-    struct ci_socket *backlog, **backlog_tail, *backlog_next;
-    int backlog_len, backlog_max;
-    int syn_tries;
-};
+enum { RETRIES = 8 };
+static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, syn_retry = 1 * COIR_S;
 
 static struct ci_socket *socket_of(const struct ci_world *world, coir_fd fd)
 {
@@ -66,7 +31,8 @@ struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint6
     return socket && socket->serial == serial ? socket : NULL;
 }
 
-static void schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount, void *data)
+void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount,
+                        void *data)
 {
     ci_world_schedule(world, &(struct ci_event){
                                  .when = when,
@@ -81,7 +47,7 @@ static void schedule(struct ci_world *world, coir_time when, ci_event_fn *what, 
 /* ---- what is where ---- */
 
 /* The lowest free descriptor, as POSIX has it: numbers are reused at once. */
-static struct ci_socket *new_socket(struct ci_world *world, struct ci_place *place)
+struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_place *place)
 {
     size_t fd = 0;
     while (fd < world->socket_capacity && world->sockets[fd])
@@ -95,6 +61,8 @@ static struct ci_socket *new_socket(struct ci_world *world, struct ci_place *pla
     socket->serial = ++world->event_serial;
     socket->place = place;
     socket->in_tail = &socket->in;
+    socket->outbox_tail = &socket->outbox;
+    socket->peer_place = place;
     socket->backlog_tail = &socket->backlog;
     socket->local = (struct sockaddr_in){
         .sin_family = AF_INET,
@@ -106,21 +74,31 @@ static struct ci_socket *new_socket(struct ci_world *world, struct ci_place *pla
     return socket;
 }
 
+int ci_socket_no_descriptor(struct ci_world *world, const struct ci_place *place)
+{
+    if (!ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
+        return 0;
+    return ci_random_next(&world->random) & 1 ? -EMFILE : -ENFILE;
+}
+
 int ci_socket_open(struct ci_world *world, struct ci_place *place)
 {
-    struct ci_socket *socket = new_socket(world, place);
+    int rc = ci_socket_no_descriptor(world, place);
+    if (rc < 0)
+        return rc;
+    struct ci_socket *socket = ci_socket_new(world, place);
     return socket ? socket->fd : -ENOMEM;
 }
 
 /* The socket in a state that an address leads to, seen from a place. */
-static struct ci_socket *find(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to)
+struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to)
 {
     uint32_t host = ntohl(to->sin_addr.s_addr);
     bool loopback = host >> 24 == 127;
     struct ci_socket *found = NULL;
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         struct ci_socket *socket = world->sockets[fd];
-        if (!socket || socket->state != state || socket->local.sin_port != to->sin_port)
+        if (!socket || socket->state != state || socket->local.sin_port != to->sin_port || !socket->place->number)
             continue;
         if (!loopback && (uint32_t)socket->place->number != (host & 0xffffff))
             continue;
@@ -132,10 +110,10 @@ static struct ci_socket *find(const struct ci_world *world, enum state state, co
 
 static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *to)
 {
-    return find(world, LISTENING, from, to);
+    return ci_socket_at(world, LISTENING, from, to);
 }
 
-static bool port_is_taken(const struct ci_world *world, enum state state, const struct ci_place *place, in_port_t port)
+bool ci_socket_port_is_taken(const struct ci_world *world, enum state state, const struct ci_place *place, in_port_t port)
 {
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         const struct ci_socket *other = world->sockets[fd];
@@ -145,20 +123,6 @@ static bool port_is_taken(const struct ci_world *world, enum state state, const 
     return false;
 }
 
-int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct sockaddr *address)
-{
-    in_port_t port = ((const struct sockaddr_in *)(const void *)address)->sin_port; /* in both families at the same place */
-    if (port_is_taken(world, DATAGRAM, place, port))
-        return -EADDRINUSE;
-    struct ci_socket *socket = new_socket(world, place);
-    if (!socket)
-        return -ENOMEM;
-    socket->state = DATAGRAM;
-    if (port)
-        socket->local.sin_port = port;
-    return socket->fd;
-}
-
 int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
@@ -166,9 +130,9 @@ int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struc
         memcpy(&address, listen->address, sizeof address);
     else
         address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
-    if (port_is_taken(world, LISTENING, place, address.sin_port))
+    if (ci_socket_port_is_taken(world, LISTENING, place, address.sin_port))
         return -EADDRINUSE;
-    struct ci_socket *socket = new_socket(world, place);
+    struct ci_socket *socket = ci_socket_new(world, place);
     if (!socket)
         return -ENOMEM;
     if (!address.sin_port)
@@ -196,24 +160,27 @@ int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sock
 
 static const coir_link *link_of(const struct ci_world *world, const struct ci_socket *socket)
 {
-    return ci_world_find_link(world, socket->place, socket->peer ? socket->peer->place : socket->place);
+    return ci_world_find_link(world, socket->place, socket->peer_place);
+}
+
+static bool cut_off(const struct ci_world *world, const struct ci_socket *socket)
+{
+    return ci_world_is_cut(world, socket->place, socket->peer_place);
 }
 
 /* When something that this end sends now arrives. */
-static coir_time arrival(struct ci_world *world, struct ci_socket *socket)
+static coir_time arrival(struct ci_world *world, struct ci_socket *socket, size_t len)
 {
     const coir_link *link = link_of(world, socket);
-    coir_time when = world->now + link->latency;
+    coir_time when = ci_world_sent_at(world, socket->place, socket->peer_place, len) + link->latency;
     if (link->jitter > 0)
         when += (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter);
-    if (ci_random_chance(&world->random, link->loss))
+    if (ci_world_fault(world, socket->place, link->loss, "a segment is lost"))
         when += retransmission;
     if (when < socket->last_arrival)
         when = socket->last_arrival;
     return socket->last_arrival = when;
 }
-
-static void look_again(struct ci_world *world, struct ci_socket *socket);
 
 static void drop_input(struct ci_socket *socket)
 {
@@ -233,7 +200,7 @@ static void become_reset(struct ci_world *world, struct ci_socket *socket)
     drop_input(socket);
     socket->state = RESET;
     socket->error = -ECONNRESET;
-    look_again(world, socket);
+    ci_socket_look_again(world, socket);
 }
 
 static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -246,8 +213,80 @@ static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size
 
 static void send_reset(struct ci_world *world, struct ci_socket *socket)
 {
-    if (socket->peer)
-        schedule(world, arrival(world, socket), reset_arrives, socket->peer, 0, NULL);
+    if (socket->peer && !cut_off(world, socket)) /* else it is lost, and never sent again */
+        ci_socket_schedule(world, arrival(world, socket, 0), reset_arrives, socket->peer, 0, NULL);
+}
+
+/* ---- what goes to the peer, in order ---- */
+
+static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
+{
+    if (socket->peer) {
+        ci_socket_schedule(world, arrival(world, socket, amount), what, socket->peer, amount, data);
+    } else { /* the far end is closed already: what was sent meets nobody */
+        free(data);
+        ci_socket_schedule(world, arrival(world, socket, amount) + link_of(world, socket)->latency, reset_arrives, socket, 0, NULL);
+    }
+}
+
+static void drop_outbox(struct ci_socket *socket)
+{
+    while (socket->outbox) {
+        struct parcel *parcel = socket->outbox;
+        socket->outbox = parcel->next;
+        free(parcel->data);
+        free(parcel);
+    }
+    socket->outbox_tail = &socket->outbox;
+}
+
+static coir_time retry_time(const struct ci_world *world, const struct ci_socket *socket)
+{
+    coir_time wait = retransmission << socket->retries;
+    return world->now + (wait < retransmission_most ? wait : retransmission_most);
+}
+
+static void retry(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (!socket || !socket->outbox)
+        return;
+    if (cut_off(world, socket)) {
+        if (++socket->retries <= RETRIES) {
+            ci_socket_schedule(world, retry_time(world, socket), retry, socket, 0, NULL);
+            return;
+        }
+        drop_outbox(socket);
+        become_reset(world, socket);
+        socket->error = socket->error ? -ETIMEDOUT : 0;
+        return;
+    }
+    socket->retries = 0;
+    while (socket->outbox) {
+        struct parcel *parcel = socket->outbox;
+        if (!(socket->outbox = parcel->next))
+            socket->outbox_tail = &socket->outbox;
+        send_off(world, socket, parcel->what, parcel->amount, parcel->data);
+        free(parcel);
+    }
+}
+
+static void send_to_peer(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
+{
+    if (!socket->outbox && !cut_off(world, socket)) {
+        send_off(world, socket, what, amount, data);
+        return;
+    }
+    struct parcel *parcel = malloc(sizeof *parcel);
+    ci_check(parcel);
+    *parcel = (struct parcel){NULL, what, amount, data};
+    if (!socket->outbox) {
+        socket->retries = 0;
+        ci_socket_schedule(world, retry_time(world, socket), retry, socket, 0, NULL);
+    }
+    *socket->outbox_tail = parcel;
+    socket->outbox_tail = &parcel->next;
 }
 
 static void segment_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -256,14 +295,14 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
     if (!socket || socket->state != CONNECTED) {
         const struct ci_socket *sender = ci_socket_find(world, segment->sender, segment->sender_serial);
         if (!socket && sender) /* nobody is there any more */
-            schedule(world, world->now + link_of(world, sender)->latency, reset_arrives, sender, 0, NULL);
+            ci_socket_schedule(world, world->now + link_of(world, sender)->latency, reset_arrives, sender, 0, NULL);
         free(segment);
         return;
     }
     ci_world_trace(world, socket->place, "deliver fd=%d bytes=%zu", socket->fd, amount);
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
-    look_again(world, socket);
+    ci_socket_look_again(world, socket);
 }
 
 static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -274,7 +313,7 @@ static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t
         return;
     ci_world_trace(world, socket->place, "end fd=%d", socket->fd);
     socket->in_ended = true;
-    look_again(world, socket);
+    ci_socket_look_again(world, socket);
 }
 
 static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -282,15 +321,19 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
     (void)data;
     if (!socket)
         return;
+    if (ci_world_is_cut(world, socket->peer_place, socket->place)) {
+        ci_socket_schedule(world, world->now + retransmission, room_arrives, socket, amount, NULL);
+        return;
+    }
     socket->unread_by_peer -= amount;
-    look_again(world, socket);
+    ci_socket_look_again(world, socket);
 }
 
 /* ---- reading and writing ---- */
 
 static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
 {
-    if (len > 1 && ci_random_chance(&world->random, link_of(world, socket)->short_io))
+    if (len > 1 && ci_world_fault(world, socket->place, link_of(world, socket)->short_io, "moves less than it could"))
         return 1 + (size_t)ci_random_below(&world->random, len - 1);
     return len;
 }
@@ -352,7 +395,7 @@ static bool try_read(struct ci_world *world, struct ci_socket *socket, const str
     for (size_t i = 0; i < count && taken < limit; i++)
         taken += take(socket, iov[i].iov_base, iov[i].iov_len < limit - taken ? iov[i].iov_len : limit - taken);
     if (socket->peer && taken)
-        schedule(world, world->now + link_of(world, socket)->latency, room_arrives, socket->peer, taken, NULL);
+        ci_socket_schedule(world, world->now + link_of(world, socket)->latency, room_arrives, socket->peer, taken, NULL);
     return *ret = (int)taken, true;
 }
 
@@ -372,7 +415,9 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     for (size_t i = 0; i < count; i++)
         wanted += iov[i].iov_len;
     size_t room = WINDOW - socket->unread_by_peer, len = shortened(world, socket, wanted < room ? wanted : room);
-    if (ci_random_chance(&world->random, link_of(world, socket)->reset)) {
+    if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+        return *ret = -ENOBUFS, true;
+    if (ci_world_fault(world, socket->place, link_of(world, socket)->reset, "the connection is reset")) {
         send_reset(world, socket);
         become_reset(world, socket);
         return *ret = take_error(socket, -EPIPE), true;
@@ -387,74 +432,11 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
         copied += n;
     }
     socket->unread_by_peer += len;
-    if (socket->peer) {
-        schedule(world, arrival(world, socket), segment_arrives, socket->peer, len, segment);
-    } else { /* the far end is closed already: what was sent meets nobody */
-        free(segment);
-        schedule(world, arrival(world, socket) + link_of(world, socket)->latency, reset_arrives, socket, 0, NULL);
-    }
+    send_to_peer(world, socket, segment_arrives, len, segment);
     return *ret = (int)len, true;
 }
 
-/* ---- datagrams ---- */
-
-enum { DATAGRAMS_WAIT = 64 };
-
-static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
-{
-    struct segment *segment = data;
-    if (!socket || socket->backlog_len == DATAGRAMS_WAIT) {
-        free(segment);
-        return;
-    }
-    ci_world_trace(world, socket->place, "datagram fd=%d bytes=%zu", socket->fd, amount);
-    socket->backlog_len++;
-    *socket->in_tail = segment;
-    socket->in_tail = &segment->next;
-    look_again(world, socket);
-}
-
-static bool try_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
-{
-    struct segment *segment = socket->in;
-    if (!segment)
-        return false;
-    size_t len = segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
-    memcpy(message->msg_iov->iov_base, segment->data, len);
-    if (message->msg_name) {
-        memcpy(message->msg_name, &segment->from, sizeof segment->from);
-        message->msg_namelen = sizeof segment->from;
-    }
-    message->msg_flags = len < segment->len ? MSG_TRUNC : 0;
-    socket->in = segment->next;
-    if (!socket->in)
-        socket->in_tail = &socket->in;
-    socket->backlog_len--;
-    free(segment);
-    return *ret = (int)len, true;
-}
-
-static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message, int *ret)
-{
-    const struct sockaddr_in *to = message->msg_name;
-    size_t len = message->msg_iov->iov_len;
-    *ret = (int)len;
-    if (!to || to->sin_family != AF_INET)
-        return *ret = to ? -EAFNOSUPPORT : -EDESTADDRREQ, true;
-    struct ci_socket *target = find(world, DATAGRAM, socket->place, to);
-    const coir_link *link = ci_world_find_link(world, socket->place, target ? target->place : socket->place);
-    coir_time delay = link->latency + (link->jitter > 0 ? (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter) : 0);
-    if (!target || ci_random_chance(&world->random, link->loss))
-        return true;
-    struct segment *segment = malloc(sizeof *segment + len);
-    if (!segment)
-        return *ret = -ENOBUFS, true;
-    *segment = (struct segment){.len = len, .from = socket->local};
-    segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->place->number);
-    memcpy(segment->data, message->msg_iov->iov_base, len);
-    schedule(world, world->now + delay, datagram_arrives, target, len, segment);
-    return true;
-}
+/* ---- trying ---- */
 
 static int events_now(const struct ci_socket *socket)
 {
@@ -476,6 +458,8 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *re
     struct ci_socket *accepted = socket->backlog;
     if (!accepted)
         return false;
+    if ((*ret = ci_socket_no_descriptor(world, socket->place)) < 0)
+        return true;
     socket->backlog = accepted->backlog_next;
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
@@ -492,8 +476,8 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
     case CI_OP_READV: return try_read(world, socket, op, ret);
     case CI_OP_WRITE:
     case CI_OP_WRITEV: return try_write(world, socket, op, ret);
-    case CI_OP_RECEIVE: return try_receive(socket, op->message, ret);
-    case CI_OP_SEND: return try_send(world, socket, op->message, ret);
+    case CI_OP_RECEIVE: return ci_datagram_receive(socket, op->message, ret);
+    case CI_OP_SEND: return ci_datagram_send(world, socket, op->message, ret);
     case CI_OP_ACCEPT: return try_accept(world, socket, ret);
     case CI_OP_CONNECT:
         if (socket->state == CONNECTING)
@@ -501,7 +485,10 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
         return *ret = socket->state == CONNECTED ? 0 : take_error(socket, -ECONNREFUSED), true;
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
-    case CI_OP_WATCH: break;
+    case CI_OP_WATCH:
+    case CI_OP_READ_AT:
+    case CI_OP_WRITE_AT:
+    case CI_OP_SYNC: break;
     }
     int events = events_now(socket) & (op->events | COIR_HANGUP | COIR_FAIL);
     return *ret = events, events != 0;
@@ -524,7 +511,7 @@ static void try_all(struct ci_world *world, struct ci_socket *socket)
 }
 
 /* Trying may itself be something that happens to the socket: then once more. */
-static void look_again(struct ci_world *world, struct ci_socket *socket)
+void ci_socket_look_again(struct ci_world *world, struct ci_socket *socket)
 {
     socket->look_more = true;
     if (socket->looking)
@@ -546,12 +533,12 @@ static void answer_arrives(struct ci_world *world, struct ci_socket *socket, siz
         return;
     socket->state = refused ? IDLE : CONNECTED;
     socket->error = refused ? -(int)refused : 0;
-    look_again(world, socket);
+    ci_socket_look_again(world, socket);
 }
 
 static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *listener, struct ci_socket *client)
 {
-    struct ci_socket *server = new_socket(world, listener->place);
+    struct ci_socket *server = ci_socket_new(world, listener->place);
     if (!server)
         return NULL;
     server->state = CONNECTED;
@@ -559,6 +546,8 @@ static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *lis
     server->remote = client->local;
     server->peer = client;
     client->peer = server;
+    server->peer_place = client->place;
+    client->peer_place = server->place;
     *listener->backlog_tail = server;
     listener->backlog_tail = &server->backlog_next;
     listener->backlog_len++;
@@ -572,24 +561,27 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     if (!client || client->state != CONNECTING)
         return;
     struct ci_socket *listener = find_listener(world, client->place, &client->remote);
-    const coir_link *link = ci_world_find_link(world, client->place, listener ? listener->place : client->place);
-    if (!listener) {
-        schedule(world, world->now + link->latency, answer_arrives, client, ECONNREFUSED, NULL);
+    const struct ci_place *there = listener ? listener->place : client->place;
+    const coir_link *link = ci_world_find_link(world, client->place, there);
+    bool lost = ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
+    if (!listener && !lost) {
+        ci_socket_schedule(world, world->now + link->latency, answer_arrives, client, ECONNREFUSED, NULL);
         return;
     }
-    if (listener->backlog_len >= listener->backlog_max) { /* dropped; the client tries again, then gives up */
+    if (lost || listener->backlog_len >= listener->backlog_max ||
+        ci_world_fault(world, there, link->no_answer, "no answer")) { /* dropped; the client tries again, then gives up */
         bool last = ++client->syn_tries >= SYN_TRIES;
         if (last)
-            schedule(world, world->now + syn_retry, answer_arrives, client, ETIMEDOUT, NULL);
+            ci_socket_schedule(world, world->now + syn_retry, answer_arrives, client, ETIMEDOUT, NULL);
         else
-            schedule(world, world->now + syn_retry, syn_arrives, client, 0, NULL);
+            ci_socket_schedule(world, world->now + syn_retry, syn_arrives, client, 0, NULL);
         return;
     }
     if (!make_peer(world, listener, client))
         return;
     ci_world_trace(world, listener->place, "connection fd=%d from=%s", listener->fd, client->place->name);
-    schedule(world, arrival(world, client->peer), answer_arrives, client, 0, NULL);
-    look_again(world, listener);
+    ci_socket_schedule(world, arrival(world, client->peer, 0), answer_arrives, client, 0, NULL);
+    ci_socket_look_again(world, listener);
 }
 
 static int begin_connect(struct ci_world *world, struct ci_socket *socket, const struct sockaddr *address)
@@ -602,7 +594,7 @@ static int begin_connect(struct ci_world *world, struct ci_socket *socket, const
     struct ci_socket *listener = find_listener(world, socket->place, &socket->remote);
     const coir_link *link = ci_world_find_link(world, socket->place, listener ? listener->place : socket->place);
     socket->state = CONNECTING;
-    schedule(world, world->now + link->latency, syn_arrives, socket, 0, NULL);
+    ci_socket_schedule(world, world->now + link->latency, syn_arrives, socket, 0, NULL);
     return 0;
 }
 
@@ -614,6 +606,8 @@ bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
     struct ci_socket *socket = socket_of(world, op->fd);
     if (!socket)
         return op->result = -EBADF, true;
+    if (ci_world_fault(world, socket->place, socket->place->faults.no_memory, "no memory for an operation"))
+        return op->result = -ENOMEM, true;
     if (op->kind == CI_OP_CONNECT) {
         int rc = begin_connect(world, socket, op->address);
         if (rc < 0)
@@ -685,9 +679,9 @@ int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)
     if (socket->out_ended)
         return 0;
     socket->out_ended = true;
-    if (socket->peer)
-        schedule(world, arrival(world, socket), end_arrives, socket->peer, 0, NULL);
-    look_again(world, socket);
+    if (socket->peer || socket->outbox)
+        send_to_peer(world, socket, end_arrives, 0, NULL);
+    ci_socket_look_again(world, socket);
     return 0;
 }
 
@@ -711,6 +705,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
         socket->peer->peer = NULL;
     }
     drop_input(socket);
+    drop_outbox(socket);
     ci_socket_forget(world, NULL, fd);
     world->sockets[fd] = NULL;
     free(socket);

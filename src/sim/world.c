@@ -12,11 +12,13 @@ struct ci_rule {
     struct ci_rule *next;
     const struct ci_place *a, *b; /* NULL: every place */
     coir_link link;
+    coir_time busy_until[2]; /* from a to b, and back */
 };
 
 void ci_world_init(struct ci_world *world, uint64_t seed)
 {
-    *world = (struct ci_world){.random.state = seed, .next_port = 40000, .trace_hash = 0xcbf29ce484222325u, .now = COIR_S};
+    *world = (struct ci_world){
+        .random.state = seed, .next_port = 40000, .trace_hash = 0xcbf29ce484222325u, .now = COIR_S, .faults.random.state = ~seed};
     world->places_tail = &world->places;
     ci_random_next(&world->random);
 }
@@ -26,6 +28,7 @@ void ci_world_done(struct ci_world *world)
     for (size_t fd = 0; fd < world->socket_capacity; fd++)
         if (world->sockets[fd])
             ci_socket_close(world, (coir_fd)fd);
+    ci_disk_close_all(world);
     for (size_t i = 0; i < world->event_count; i++)
         free(world->events[i].data);
     free(world->events);
@@ -33,6 +36,7 @@ void ci_world_done(struct ci_world *world)
     while (world->places) {
         struct ci_place *place = world->places;
         world->places = place->next;
+        ci_disk_free(place);
         free(place);
     }
     while (world->rules) {
@@ -42,24 +46,85 @@ void ci_world_done(struct ci_world *world)
     }
 }
 
+/* Memory that a fault may refuse. */
+static void *allocate(void *context, size_t size)
+{
+    struct ci_place *place = context;
+    if (ci_world_fault(place->world, place, place->faults.no_memory, "no memory"))
+        return NULL;
+    return ci_alloc(&ci_system_allocator, size);
+}
+
+static void release(void *context, void *memory, size_t size)
+{
+    (void)context;
+    ci_free(&ci_system_allocator, memory, size);
+}
+
 struct ci_place *ci_world_add_place(struct ci_world *world, const char *name)
 {
     struct ci_place *place = calloc(1, sizeof *place);
     if (!place)
         return NULL;
-    place->number = ++world->place_count;
+    place->world = world;
+    place->allocator = (coir_allocator){allocate, release, place};
     snprintf(place->name, sizeof place->name, "%s", name);
+    for (struct ci_place *before = world->places; before; before = before->next)
+        if (before->dead && before->number && strcmp(before->name, place->name) == 0) {
+            place->number = before->number;
+            place->files = before->files;
+            before->number = 0;
+            before->files = NULL;
+        }
+    if (!place->number)
+        place->number = ++world->place_count;
     *world->places_tail = place;
     world->places_tail = &place->next;
     return place;
 }
 
+void ci_world_kill(struct ci_world *world, struct ci_place *place)
+{
+    ci_world_trace(world, place, "power lost");
+    place->dead = true;
+    ci_disk_lose_power(world, place);
+}
+
+/* ---- faults ---- */
+
+static bool is_chosen(const struct ci_fault_log *faults, uint32_t number)
+{
+    for (size_t i = 0; i < faults->chosen_count; i++)
+        if (faults->chosen[i] == number)
+            return true;
+    return false;
+}
+
+bool ci_world_fault(struct ci_world *world, const struct ci_place *place, double probability, const char *what)
+{
+    struct ci_fault_log *faults = &world->faults;
+    if (probability <= 0)
+        return false;
+    uint32_t number = ++faults->asked;
+    bool happens = faults->choose ? is_chosen(faults, number) : ci_random_chance(&faults->random, probability);
+    if (!happens)
+        return false;
+    if (faults->count < COIR_SIM_FAULTS_KEPT)
+        faults->taken[faults->count] = number;
+    faults->count++;
+    ci_world_trace(world, place, "fault %u: %s", number, what);
+    return true;
+}
+
+/* ---- links ---- */
+
 void ci_world_link(struct ci_world *world, const struct ci_place *a, const struct ci_place *b, const coir_link *link)
 {
     struct ci_rule *rule = malloc(sizeof *rule);
     ci_check(rule);
-    *rule = (struct ci_rule){world->rules, a, b, *link};
+    *rule = (struct ci_rule){world->rules, a, b, *link, {0, 0}};
     world->rules = rule;
+    ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "everybody", link->cut ? "cut" : "linked");
 }
 
 static bool covers(const struct ci_rule *rule, const struct ci_place *a, const struct ci_place *b)
@@ -67,13 +132,40 @@ static bool covers(const struct ci_rule *rule, const struct ci_place *a, const s
     return (!rule->a || rule->a == a) && (!rule->b || rule->b == b);
 }
 
+/* The rule for what goes from `a` to `b`, and whether it goes as the rule says or the other way. NULL: none. */
+static struct ci_rule *find_rule(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b, int *ret_back)
+{
+    for (struct ci_rule *rule = world->rules; rule; rule = rule->next) {
+        *ret_back = !covers(rule, a, b);
+        if (!*ret_back || (!rule->link.one_way && covers(rule, b, a)))
+            return rule;
+    }
+    return NULL;
+}
+
 const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b)
 {
     static const coir_link perfect = {.latency = 1 * COIR_US};
-    for (const struct ci_rule *rule = world->rules; rule; rule = rule->next)
-        if (covers(rule, a, b) || covers(rule, b, a))
-            return &rule->link;
-    return &perfect;
+    int back;
+    const struct ci_rule *rule = find_rule(world, a, b, &back);
+    return rule ? &rule->link : &perfect;
+}
+
+bool ci_world_is_cut(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b)
+{
+    return a->dead || b->dead || ci_world_find_link(world, a, b)->cut;
+}
+
+coir_time ci_world_sent_at(struct ci_world *world, const struct ci_place *a, const struct ci_place *b, size_t len)
+{
+    int back;
+    struct ci_rule *rule = find_rule(world, a, b, &back);
+    if (!rule || !rule->link.bandwidth)
+        return world->now;
+    coir_time *busy_until = &rule->busy_until[back];
+    if (*busy_until < world->now)
+        *busy_until = world->now;
+    return *busy_until += (coir_time)((double)len * (double)COIR_S / (double)rule->link.bandwidth);
 }
 
 /* ---- events ---- */

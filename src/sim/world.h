@@ -11,14 +11,27 @@
 #include "coir/sim.h"
 #include "driver/driver.h"
 
+/* Each occasion for a fault has a number; those that were taken are the run's fault schedule, and can be replayed without some. */
+struct ci_fault_log {
+    struct ci_random random; /* their own: what is left out changes nothing else that is drawn */
+    uint32_t asked, count;
+    uint32_t taken[COIR_SIM_FAULTS_KEPT];
+    const uint32_t *chosen; /* instead of drawing */
+    size_t chosen_count;
+    bool choose;
+};
+
 struct ci_world {
     coir_time now;
     struct ci_random random;
+    struct ci_fault_log faults;
     struct ci_event *events; /* a heap */
     size_t event_count, event_capacity;
     uint64_t event_serial;
     struct ci_socket **sockets; /* by descriptor */
     size_t socket_capacity;
+    struct ci_open_file *open_files;
+    coir_faults everywhere;  /* what goes wrong on hosts that are not there yet */
     struct ci_place *places; /* the hosts' ends of the network, oldest first */
     struct ci_place **places_tail;
     int place_count;
@@ -30,10 +43,16 @@ struct ci_world {
     void *trace_context;
 };
 
-/* A host, as the network sees it. */
+/* A host, as the world sees it. */
 struct ci_place {
     struct ci_place *next;
-    int number; /* its address is 10.0.0.number */
+    struct ci_world *world;
+    int number; /* its address is 10.0.0.number; 0: another has it now */
+    bool dead;
+    coir_faults faults;
+    coir_time wall_offset;
+    struct ci_file *files; /* its disk */
+    coir_allocator allocator;
     char name[64];
 };
 
@@ -54,8 +73,19 @@ void ci_world_init(struct ci_world *world, uint64_t seed);
 void ci_world_done(struct ci_world *world);
 
 struct ci_place *ci_world_add_place(struct ci_world *world, const char *name);
+/* It dies: its disk is left as a loss of power leaves it, and its files, address and name go to the next place of that name. */
+void ci_world_kill(struct ci_world *world, struct ci_place *place);
+
+/* An occasion for a fault: whether it happens. */
+bool ci_world_fault(struct ci_world *world, const struct ci_place *place, double probability, const char *what);
+
 void ci_world_link(struct ci_world *world, const struct ci_place *a, const struct ci_place *b, const coir_link *link);
+/* From `a` to `b`. */
 const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b);
+bool ci_world_is_cut(const struct ci_world *world, const struct ci_place *a, const struct ci_place *b);
+
+/* When the last of `len` bytes that are sent now has gone out. */
+coir_time ci_world_sent_at(struct ci_world *world, const struct ci_place *a, const struct ci_place *b, size_t len);
 
 void ci_world_schedule(struct ci_world *world, const struct ci_event *event);
 coir_time ci_world_next_event(const struct ci_world *world);
@@ -82,6 +112,18 @@ bool ci_sim_driver_busy(const struct ci_driver *driver);
 
 /* Hands a completed operation to the driver that it was started on, which reports it in its next wait. */
 void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result);
+
+/* ---- files ---- */
+
+int ci_disk_open(struct ci_place *place, const char *path, int flags);
+bool ci_disk_is_file(const struct ci_world *world, coir_fd fd);
+bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op);
+bool ci_disk_cancel(struct ci_sim_driver *driver, struct ci_op *op);
+int ci_disk_size(struct ci_world *world, coir_fd fd, int64_t *ret_size);
+void ci_disk_close(struct ci_world *world, coir_fd fd);
+void ci_disk_close_all(struct ci_world *world);
+void ci_disk_lose_power(struct ci_world *world, struct ci_place *place);
+void ci_disk_free(struct ci_place *place);
 
 /* ---- sockets ---- */
 

@@ -1,6 +1,7 @@
 #include "sys/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -184,6 +185,35 @@ bool ci_sys_is_socket(coir_fd fd)
 {
     struct stat what;
     return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
+}
+
+int ci_sys_open(const char *path, int flags, unsigned mode)
+{
+    return (int)answer(open(path, flags | O_CLOEXEC, mode));
+}
+
+int ci_sys_file_size(coir_fd fd, int64_t *ret_size)
+{
+    struct stat what;
+    if (fstat(fd, &what) < 0)
+        return -errno;
+    *ret_size = what.st_size;
+    return 0;
+}
+
+ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset)
+{
+    return answer(pread(fd, buf, len, offset));
+}
+
+ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset)
+{
+    return answer(pwrite(fd, data, len, offset));
+}
+
+int ci_sys_sync(coir_fd fd)
+{
+    return (int)answer(fsync(fd));
 }
 
 int ci_sys_eventfd(void)

@@ -212,10 +212,11 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     return rc;
 }
 
-int ci_runtime_new_on(unsigned workers, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {
     coir_config given = COIR_CONFIG, config;
     given.workers = workers;
+    given.allocator = allocator;
     int rc = fill_in(&config, &given);
     return rc < 0 ? rc : make_runtime(&config, open, arg, ret_runtime);
 }

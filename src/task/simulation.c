@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "coir/sim.h"
@@ -50,7 +51,7 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
     }
     host->place = place;
     struct opening opening = {&sim->world, place};
-    if (ci_runtime_new_on(sim->options.workers, open_driver, &opening, &host->runtime) < 0) {
+    if (ci_runtime_new_on(sim->options.workers, &place->allocator, open_driver, &opening, &host->runtime) < 0) {
         free(host);
         return NULL;
     }
@@ -61,6 +62,7 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
     ci_world_trace(&sim->world, place, "up");
     if (ci_runtime_begin(host->runtime, fn, arg) < 0)
         return NULL;
+    place->faults = sim->world.everywhere;
     return host;
 }
 
@@ -143,6 +145,23 @@ void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_l
     ci_world_link(&sim->world, a ? a->place : NULL, b ? b->place : NULL, &link);
 }
 
+void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults)
+{
+    if (host) {
+        host->place->faults = faults;
+        return;
+    }
+    sim->world.everywhere = faults;
+    for (host = sim->hosts; host; host = host->next)
+        host->place->faults = faults;
+}
+
+void coir_sim_crash(coir_sim *sim, coir_host *host)
+{
+    ci_world_kill(&sim->world, host->place);
+    coir_runtime_stop(host->runtime);
+}
+
 uint64_t coir_sim_random(coir_sim *sim)
 {
     return ci_random_next(&sim->world.random);
@@ -184,11 +203,19 @@ int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, vo
     ci_world_init(&sim->world, options->seed);
     sim->world.trace = options->trace;
     sim->world.trace_context = options->trace_context;
+    sim->world.faults.chosen = options->faults;
+    sim->world.faults.chosen_count = options->fault_count;
+    sim->world.faults.choose = options->choose_faults;
     int rc = scenario(sim, arg), stopped = stop_all(sim);
     if (rc >= 0 && stopped < 0)
         rc = stopped;
-    if (ret_result)
-        *ret_result = (coir_sim_result){sim->world.trace_hash, sim->world.steps, sim->world.now};
+    if (ret_result) {
+        ret_result->trace_hash = sim->world.trace_hash;
+        ret_result->steps = sim->world.steps;
+        ret_result->time = sim->world.now;
+        ret_result->fault_count = sim->world.faults.count;
+        memcpy(ret_result->faults, sim->world.faults.taken, sizeof ret_result->faults);
+    }
     while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
         coir_host *host = sim->hosts;
         sim->hosts = host->next;

@@ -295,9 +295,9 @@ struct coir_runtime {
     int32_t shared_count;
 };
 
-/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked. */
+/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked. No allocator: malloc. */
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
-int ci_runtime_new_on(unsigned workers, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
+int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
 
 /* Starts the first task; afterwards the workers' turns are run until `finished`. */
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);

@@ -285,7 +285,7 @@ void model_run(const struct model *model)
     uint64_t orders_most = limit ? strtoull(limit, NULL, 0) : UINT64_MAX;
     model_now = model;
     test_on_fail = print_order;
-    if (ci_runtime_new_on(model->workers, open_driver, NULL, &runtime) < 0)
+    if (ci_runtime_new_on(model->workers, NULL, open_driver, NULL, &runtime) < 0)
         test_fail(__FILE__, __LINE__, "no runtime");
     runtime->config.deadlock = model->deadlock;
     for (unsigned i = 0; i < model->workers; i++)

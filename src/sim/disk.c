@@ -1,0 +1,274 @@
+/* Simulated disks: files that take their time, fail, move less than they could, and after a loss of power are what the seed makes of
+ * them.
+ *
+ * 1. A file has two contents: what a read sees, and what the disk has. Sync makes the second the first.
+ * 2. A loss of power leaves of each sector that differs either the one or the other; the length is the one or the other too.
+ * 3. An operation takes effect when it completes. One that is cancelled before either has no effect or completes, as the seed says.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "sim/world.h"
+
+enum { SECTOR = 512, DESCRIPTORS = 1 << 20 }; /* files have descriptors of their own, far above those of sockets */
+static const coir_time operation_most = 200 * COIR_US, sync_most = 5 * COIR_MS;
+
+struct contents {
+    char *bytes;
+    size_t len, capacity;
+};
+
+struct ci_file {
+    struct ci_file *next;
+    char *path;
+    struct contents seen, kept;
+};
+
+struct ci_open_file {
+    struct ci_open_file *next;
+    coir_fd fd;
+    struct ci_place *place;
+    struct ci_file *file; /* NULL: its disk is another host's now */
+    struct job *jobs;     /* pending */
+    int access;           /* O_RDONLY, O_WRONLY or O_RDWR */
+};
+
+struct job {
+    struct job *next;
+    uint64_t number;
+    struct ci_op *op;
+    struct ci_sim_driver *driver;
+};
+
+static void resize(struct contents *contents, size_t len)
+{
+    if (ci_grow(&ci_system_allocator, (void **)&contents->bytes, &contents->capacity, 1, len) < 0)
+        ci_check(false);
+    if (len < contents->len)
+        memset(contents->bytes + len, 0, contents->len - len);
+    contents->len = len;
+}
+
+static void copy(struct contents *to, const struct contents *from, size_t at, size_t len)
+{
+    if (at + len > to->len)
+        resize(to, at + len);
+    if (len)
+        memcpy(to->bytes + at, from->bytes + at, len);
+}
+
+static struct ci_open_file *find(const struct ci_world *world, coir_fd fd)
+{
+    struct ci_open_file *open = world->open_files;
+    while (open && open->fd != fd)
+        open = open->next;
+    return open;
+}
+
+bool ci_disk_is_file(const struct ci_world *world, coir_fd fd)
+{
+    (void)world;
+    return fd >= DESCRIPTORS;
+}
+
+int ci_disk_open(struct ci_place *place, const char *path, int flags)
+{
+    struct ci_world *world = place->world;
+    if (place->dead)
+        return -EIO;
+    if (ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
+        return -EMFILE;
+    struct ci_file *file = place->files;
+    while (file && strcmp(file->path, path) != 0)
+        file = file->next;
+    if (file && flags & O_CREAT && flags & O_EXCL)
+        return -EEXIST;
+    if (!file && !(flags & O_CREAT))
+        return -ENOENT;
+    struct ci_open_file *open = calloc(1, sizeof *open);
+    ci_check(open);
+    if (!file) {
+        file = calloc(1, sizeof *file);
+        ci_check(file && (file->path = strdup(path)));
+        file->next = place->files;
+        place->files = file;
+    } else if (flags & O_TRUNC) {
+        resize(&file->seen, 0);
+    }
+    *open = (struct ci_open_file){world->open_files, DESCRIPTORS, place, file, NULL, flags & O_ACCMODE};
+    while (find(world, open->fd))
+        open->fd++;
+    world->open_files = open;
+    ci_world_trace(world, place, "open fd=%d %s", open->fd, path);
+    return open->fd;
+}
+
+int ci_disk_size(struct ci_world *world, coir_fd fd, int64_t *ret_size)
+{
+    const struct ci_open_file *open = find(world, fd);
+    if (!open || !open->file)
+        return open ? -EIO : -EBADF;
+    *ret_size = (int64_t)open->file->seen.len;
+    return 0;
+}
+
+/* ---- operations ---- */
+
+static size_t shortened(struct ci_world *world, const struct ci_place *place, size_t len)
+{
+    if (len > 1 && ci_world_fault(world, place, place->faults.disk_short, "the disk moves less than it could"))
+        return 1 + (size_t)ci_random_below(&world->random, len - 1);
+    return len;
+}
+
+static int read_at(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+{
+    const struct contents *seen = &open->file->seen;
+    size_t at = (size_t)op->offset, len = (size_t)op->count;
+    if (at >= seen->len)
+        return 0;
+    len = shortened(world, open->place, len < seen->len - at ? len : seen->len - at);
+    memcpy(op->buf, seen->bytes + at, len);
+    return (int)len;
+}
+
+static int write_at(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+{
+    struct contents *seen = &open->file->seen;
+    size_t at = (size_t)op->offset;
+    if (ci_world_fault(world, open->place, open->place->faults.disk_full, "the disk is full"))
+        return -ENOSPC;
+    size_t len = shortened(world, open->place, (size_t)op->count);
+    if (at + len > seen->len)
+        resize(seen, at + len);
+    memcpy(seen->bytes + at, op->data, len);
+    return (int)len;
+}
+
+static int perform(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+{
+    if (!open->file || open->place->dead)
+        return -EIO;
+    if ((op->kind == CI_OP_READ_AT && open->access == O_WRONLY) || (op->kind == CI_OP_WRITE_AT && open->access == O_RDONLY))
+        return -EBADF;
+    if (ci_world_fault(world, open->place, open->place->faults.disk_error, "the disk fails"))
+        return -EIO;
+    if (op->kind == CI_OP_READ_AT)
+        return read_at(world, open, op);
+    if (op->kind == CI_OP_WRITE_AT)
+        return write_at(world, open, op);
+    copy(&open->file->kept, &open->file->seen, 0, open->file->seen.len);
+    resize(&open->file->kept, open->file->seen.len);
+    return 0;
+}
+
+static void finish(struct ci_world *world, struct ci_open_file *open, struct job **at, int result)
+{
+    struct job *job = *at;
+    *at = job->next;
+    ci_world_trace(world, open->place, "complete fd=%d kind=%d result=%d", open->fd, job->op->kind, result);
+    ci_sim_driver_complete(job->driver, job->op, result);
+    free(job);
+}
+
+static void when_due(struct ci_world *world, struct ci_socket *socket, size_t number, void *data)
+{
+    (void)socket;
+    (void)data;
+    for (struct ci_open_file *open = world->open_files; open; open = open->next)
+        for (struct job **at = &open->jobs; *at; at = &(*at)->next)
+            if ((*at)->number == number) {
+                finish(world, open, at, perform(world, open, (*at)->op));
+                return;
+            }
+}
+
+bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op)
+{
+    struct ci_world *world = driver->world;
+    struct ci_open_file *open = find(world, op->fd);
+    if (!open)
+        return op->result = -EBADF, true;
+    struct job *job = malloc(sizeof *job);
+    ci_check(job);
+    *job = (struct job){open->jobs, ++world->event_serial, op, driver};
+    open->jobs = job;
+    op->pending = true;
+    coir_time most = op->kind == CI_OP_SYNC ? sync_most : operation_most;
+    ci_world_schedule(world, &(struct ci_event){
+                                 .when = world->now + (coir_time)ci_random_below(&world->random, (uint64_t)most),
+                                 .what = when_due,
+                                 .fd = -1,
+                                 .amount = job->number,
+                             });
+    return false;
+}
+
+bool ci_disk_cancel(struct ci_sim_driver *driver, struct ci_op *op)
+{
+    struct ci_world *world = driver->world;
+    struct ci_open_file *open = find(world, op->fd);
+    for (struct job **at = &open->jobs; *at; at = &(*at)->next)
+        if ((*at)->op == op && ci_random_next(&world->random) & 1) {
+            finish(world, open, at, -ECANCELED);
+            break;
+        }
+    return false;
+}
+
+void ci_disk_close(struct ci_world *world, coir_fd fd)
+{
+    for (struct ci_open_file **at = &world->open_files; *at; at = &(*at)->next)
+        if ((*at)->fd == fd) {
+            struct ci_open_file *open = *at;
+            while (open->jobs)
+                finish(world, open, &open->jobs, -ECANCELED);
+            *at = open->next;
+            free(open);
+            return;
+        }
+}
+
+void ci_disk_close_all(struct ci_world *world)
+{
+    while (world->open_files)
+        ci_disk_close(world, world->open_files->fd);
+}
+
+/* ---- losing power ---- */
+
+static void lose(struct ci_world *world, struct ci_file *file)
+{
+    struct contents *seen = &file->seen, *kept = &file->kept;
+    size_t end = ci_random_next(&world->random) & 1 ? seen->len : kept->len;
+    for (size_t at = 0; at < seen->len; at += SECTOR)
+        if (ci_random_next(&world->random) & 1)
+            copy(kept, seen, at, SECTOR < seen->len - at ? SECTOR : seen->len - at);
+    resize(kept, end);
+    resize(seen, 0);
+    copy(seen, kept, 0, kept->len);
+}
+
+void ci_disk_lose_power(struct ci_world *world, struct ci_place *place)
+{
+    for (struct ci_open_file *open = world->open_files; open; open = open->next)
+        if (open->place == place)
+            open->file = NULL;
+    for (struct ci_file *file = place->files; file; file = file->next)
+        lose(world, file);
+}
+
+void ci_disk_free(struct ci_place *place)
+{
+    while (place->files) {
+        struct ci_file *file = place->files;
+        place->files = file->next;
+        ci_free(&ci_system_allocator, file->seen.bytes, file->seen.capacity);
+        ci_free(&ci_system_allocator, file->kept.bytes, file->kept.capacity);
+        free(file->path);
+        free(file);
+    }
+}

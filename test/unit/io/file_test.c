@@ -1,0 +1,209 @@
+#include <coir.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coir/sim.h"
+#include "harness.h"
+
+enum { BLOCK = 1000, BLOCKS = 64 };
+
+static char path[] = "/tmp/coir-file-XXXXXX";
+
+static void fill(char *block, int number)
+{
+    for (int i = 0; i < BLOCK; i++)
+        block[i] = (char)(number * 31 + i);
+}
+
+static int write_block(void *arg)
+{
+    static int next;
+    char block[BLOCK];
+    int number = next++;
+    fill(block, number);
+    return coir_file_write(arg, block, BLOCK, (int64_t)number * BLOCK) == BLOCK ? 0 : -EIO;
+}
+
+static void use_a_file(void)
+{
+    coir_file *file, *other;
+    char block[BLOCK], expected[BLOCK];
+    int64_t size;
+    CHECK_EQ(coir_file_open("/nowhere/at/all", O_RDONLY, 0, &file), -ENOENT);
+    CHECK_EQ(coir_file_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600, &file), 0);
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < BLOCKS; i++)
+            CHECK_EQ(coir_go(scope, write_block, file), 0);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_file_sync(file), 0);
+    CHECK_EQ(coir_file_size(file, &size), 0);
+    CHECK_EQ(size, BLOCK * BLOCKS);
+    CHECK_EQ(coir_file_read(file, block, BLOCK, size), 0); /* the end */
+    CHECK_EQ(coir_file_read(file, block, BLOCK, size - 10), 10);
+    CHECK_EQ(coir_file_read(file, block, BLOCK, -1), -EINVAL);
+    CHECK_EQ(coir_file_open(path, O_RDONLY, 0, &other), 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        fill(expected, i);
+        CHECK_EQ(coir_file_read(other, block, BLOCK, (int64_t)i * BLOCK), BLOCK);
+        CHECK(memcmp(block, expected, BLOCK) == 0);
+    }
+    CHECK(coir_file_write(other, block, BLOCK, 0) < 0);
+    coir_file_close(other);
+
+    coir_file_op op; /* closed while an operation is under way */
+    coir_future *reading = coir_file_read_op(&op, file, block, BLOCK, BLOCK);
+    {
+        COIR_DEADLINE(coir_in(0));
+        CHECK_EQ(coir_await(reading), -ETIME);
+    }
+    CHECK_EQ(coir_await(coir_file_read_op(&op, file, block, BLOCK, BLOCK)), BLOCK);
+    coir_file_close(file);
+}
+
+TEST_REAL(a_file_is_written_and_read)
+{
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    use_a_file();
+    unlink(path);
+}
+
+TEST_SIM(a_simulated_file_is_written_and_read)
+{
+    use_a_file();
+}
+
+static int impatient(void *arg)
+{
+    char *block = malloc(BLOCK);
+    for (int i = 0; i < 200; i++) {
+        COIR_DEADLINE(coir_in(i % 50 * COIR_US));
+        memset(block, 0xee, BLOCK);
+        ssize_t n = coir_file_read(arg, block, BLOCK, (int64_t)(i % BLOCKS) * BLOCK);
+        CHECK(n == BLOCK || n == -ETIME);
+        CHECK(n != BLOCK || block[1] == (char)(i % BLOCKS * 31 + 1));
+    }
+    free(block);
+    return 0;
+}
+
+static void cancel_in_races(void)
+{
+    coir_file *file;
+    char block[BLOCK];
+    CHECK_EQ(coir_file_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600, &file), 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        fill(block, i);
+        CHECK_EQ(coir_file_write(file, block, BLOCK, (int64_t)i * BLOCK), BLOCK);
+    }
+    COIR_SCOPE(scope);
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(coir_go(scope, impatient, file), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_file_close(file);
+}
+
+TEST_REAL(reads_are_cancelled_in_races)
+{
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    cancel_in_races();
+    unlink(path);
+}
+
+TEST_SIM(simulated_reads_are_cancelled_in_races)
+{
+    cancel_in_races();
+}
+
+/* ---- what a loss of power leaves ---- */
+
+/* A log of records of 700 bytes, each synced before it counts: after a crash every record that counted is there, whole. */
+enum { RECORD = 700 };
+struct log {
+    coir_sim *sim;
+    coir_host *host;
+    int synced, found;
+};
+
+static void record(char *bytes, int number)
+{
+    memset(bytes, 'a' + number % 26, RECORD);
+    memcpy(bytes, &number, sizeof number);
+}
+
+static int append_forever(void *arg)
+{
+    struct log *log = arg;
+    coir_file *file;
+    char bytes[RECORD];
+    int rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &file);
+    for (int i = 0; rc >= 0; i++) {
+        record(bytes, i);
+        if ((rc = (int)coir_file_write(file, bytes, RECORD, (int64_t)i * RECORD)) == RECORD && (rc = coir_file_sync(file)) == 0)
+            log->synced = i + 1;
+    }
+    coir_file_close(file);
+    return 0;
+}
+
+static int crash_it(void *arg)
+{
+    struct log *log = arg;
+    coir_sleep_for((coir_time)(coir_sim_random(log->sim) % (100 * COIR_MS)));
+    coir_sim_crash(log->sim, log->host);
+    return 0;
+}
+
+static int look_at_log(void *arg)
+{
+    struct log *log = arg;
+    coir_file *file;
+    char bytes[RECORD], expected[RECORD];
+    if (coir_file_open("log", O_RDONLY, 0, &file) < 0)
+        return 0;
+    for (;; log->found++) {
+        record(expected, log->found);
+        if (coir_file_read(file, bytes, RECORD, (int64_t)log->found * RECORD) != RECORD || memcmp(bytes, expected, RECORD) != 0)
+            break;
+    }
+    coir_file_close(file);
+    return 0;
+}
+
+static int torn, kept_more;
+
+static int lose_power(coir_sim *sim, void *arg)
+{
+    struct log *log = arg;
+    log->sim = sim;
+    log->host = coir_sim_host(sim, "server", append_forever, log);
+    int rc = coir_sim_host_main(sim, "operator", crash_it, log);
+    int synced = log->synced;
+    if (rc == 0)
+        rc = coir_sim_host_main(sim, "server", look_at_log, log);
+    if (log->found < synced)
+        return -EIO;
+    kept_more += log->found > synced;
+    torn += log->found == synced;
+    return rc;
+}
+
+TEST(what_was_synced_survives_a_loss_of_power_and_nothing_else_must)
+{
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        coir_sim_options options = test_sim_options(seed, 1);
+        struct log log = {0};
+        int rc = coir_sim_run(&options, lose_power, &log, NULL);
+        if (rc < 0)
+            test_fail(__FILE__, __LINE__, "seed %d: %s, %d of %d records", (int)seed, coir_strerror(rc), log.found, log.synced);
+    }
+    CHECK(torn > 50 && kept_more > 10);
+}
