@@ -109,9 +109,11 @@ bool ci_world_fault(struct ci_world *world, const struct ci_place *place, double
     bool happens = faults->choose ? is_chosen(faults, number) : ci_random_chance(&faults->random, probability);
     if (!happens)
         return false;
-    if (faults->count < COIR_SIM_FAULTS_KEPT)
-        faults->taken[faults->count] = number;
-    faults->count++;
+    if (faults->taken) {
+        if (*faults->count < COIR_SIM_FAULTS_KEPT)
+            faults->taken[*faults->count] = number;
+        ++*faults->count;
+    }
     ci_world_trace(world, place, "fault %u: %s", number, what);
     return true;
 }

@@ -63,11 +63,15 @@ static coir_future *call_poll(coir_future *future)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(future, struct ci_call, future));
-    if (ci_unlikely(!fiber)) {
-        future->result = -ENOMEM;
+    if (ci_likely(fiber != NULL))
+        return run_fiber(worker, fiber);
+    struct ci_task *task = worker->strand->task;
+    future->result = -ENOMEM;
+    if (future->caller != &task->end)
         return future->caller;
-    }
-    return run_fiber(worker, fiber);
+    task->end.result = -ENOMEM;
+    ci_task_end(task);
+    return NULL;
 }
 
 const coir_future_kind ci_call_kind = {"not started", call_poll, NULL};

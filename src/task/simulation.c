@@ -41,8 +41,22 @@ static int open_driver(void *arg, int worker, const coir_allocator *allocator, s
     return ci_sim_driver_open(opening->world, opening->place, ret_driver);
 }
 
+static bool down(const coir_host *host)
+{
+    return host->runtime->finished;
+}
+
+/* One whose run has ended leaves its name, its address and its disk to the next. */
+static void replace(const struct coir_sim *sim, const char *name)
+{
+    for (const coir_host *host = sim->hosts; host; host = host->next)
+        if (down(host) && strcmp(host->place->name, name) == 0)
+            host->place->dead = true;
+}
+
 coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
 {
+    replace(sim, name);
     coir_host *host = calloc(1, sizeof *host);
     struct ci_place *place = host ? ci_world_add_place(&sim->world, name) : NULL;
     if (!place) {
@@ -64,11 +78,6 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
         return NULL;
     place->faults = sim->world.everywhere;
     return host;
-}
-
-static bool down(const coir_host *host)
-{
-    return host->runtime->finished;
 }
 
 /* ---- steps ---- */
@@ -162,6 +171,11 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     coir_runtime_stop(host->runtime);
 }
 
+int coir_sim_is_down(const coir_host *host)
+{
+    return down(host);
+}
+
 uint64_t coir_sim_random(coir_sim *sim)
 {
     return ci_random_next(&sim->world.random);
@@ -206,6 +220,11 @@ int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, vo
     sim->world.faults.chosen = options->faults;
     sim->world.faults.chosen_count = options->fault_count;
     sim->world.faults.choose = options->choose_faults;
+    if (ret_result) {
+        ret_result->fault_count = 0;
+        sim->world.faults.taken = ret_result->faults;
+        sim->world.faults.count = &ret_result->fault_count;
+    }
     int rc = scenario(sim, arg), stopped = stop_all(sim);
     if (rc >= 0 && stopped < 0)
         rc = stopped;
@@ -213,8 +232,6 @@ int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, vo
         ret_result->trace_hash = sim->world.trace_hash;
         ret_result->steps = sim->world.steps;
         ret_result->time = sim->world.now;
-        ret_result->fault_count = sim->world.faults.count;
-        memcpy(ret_result->faults, sim->world.faults.taken, sizeof ret_result->faults);
     }
     while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
         coir_host *host = sim->hosts;

@@ -1,0 +1,303 @@
+/* A scenario under many seeds: in several processes, because a failure may be the end of one.
+ *
+ * 1. What a run is doing (its seed, the faults that have happened so far) lies in memory that the parent shares, so that it survives.
+ * 2. A failure is shrunk by leaving faults out, as long as the run without them still fails, in whatever way.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/compiler.h"
+#include "coir/sim.h"
+#include "sys/cpu.h"
+
+enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, FAILED = 3 };
+
+struct job {
+    pid_t pid;
+    uint64_t seed;
+    int error; /* the scenario's */
+    coir_sim_result result;
+};
+
+struct shared {
+    uint64_t next, done;
+    bool stop;
+    struct job jobs[JOBS_MOST];
+};
+
+struct campaign {
+    const char *program;
+    coir_scenario_fn *scenario;
+    void *arg;
+    uint64_t from, to, only;
+    unsigned jobs, workers;
+    bool keep_going, replay, choose_faults;
+    uint32_t *faults;
+    size_t fault_count;
+    struct shared *shared;
+    uint64_t failed;
+};
+
+/* ---- one run ---- */
+
+static void print_line(void *context, const char *line)
+{
+    (void)context;
+    puts(line);
+}
+
+static int run(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
+{
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    options.seed = job->seed;
+    options.workers = campaign->workers;
+    options.faults = faults;
+    options.fault_count = fault_count;
+    options.choose_faults = choose;
+    options.trace = trace ? print_line : NULL;
+    alarm(RUN_SECONDS);
+    job->error = coir_sim_run(&options, campaign->scenario, campaign->arg, &job->result);
+    alarm(0);
+    return job->error < 0 ? FAILED : 0;
+}
+
+static int replay(const struct campaign *campaign)
+{
+    struct job *job = &campaign->shared->jobs[0];
+    job->seed = campaign->only;
+    int rc = run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
+    printf("seed %llu: %s, %u faults, %llu steps\n", (unsigned long long)job->seed, rc ? coir_strerror(job->error) : "passed",
+           job->result.fault_count, (unsigned long long)job->result.steps);
+    return rc;
+}
+
+/* ---- shrinking ---- */
+
+/* Whether the job's seed fails with these faults alone: in a process of its own, silently. */
+static bool fails_with(const struct campaign *campaign, uint64_t seed, const uint32_t *faults, size_t count)
+{
+    struct job *scratch = &campaign->shared->jobs[JOBS_MOST - 1];
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout))
+            _exit(0);
+        scratch->seed = seed;
+        _exit(run(campaign, scratch, faults, count, true, false));
+    }
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
+}
+
+/* Leaves out whatever can be left out: halves, then quarters, down to single faults. How many are left. */
+static size_t shrink(const struct campaign *campaign, uint64_t seed, uint32_t *faults, size_t count)
+{
+    static uint32_t without[COIR_SIM_FAULTS_KEPT];
+    int runs = 0;
+    for (size_t part = (count + 1) / 2; part > 0 && count > 0 && runs < SHRINK_RUNS_MOST;) {
+        bool left_out = false;
+        for (size_t at = 0; at < count && runs < SHRINK_RUNS_MOST;) {
+            size_t n = part < count - at ? part : count - at;
+            memcpy(without, faults, at * sizeof *faults);
+            memcpy(without + at, faults + at + n, (count - at - n) * sizeof *faults);
+            runs++;
+            if (fails_with(campaign, seed, without, count - n)) {
+                count -= n;
+                memcpy(faults, without, count * sizeof *faults);
+                left_out = true;
+            } else {
+                at += n;
+            }
+        }
+        if (!left_out || part > 1)
+            part = part > 1 ? (part + 1) / 2 : 0;
+    }
+    return count;
+}
+
+static void report(struct campaign *campaign, const struct job *job, int status)
+{
+    static uint32_t faults[COIR_SIM_FAULTS_KEPT];
+    unsigned long long seed = job->seed;
+    campaign->failed++;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+        printf("seed %llu failed: no end after %d s\n", seed, RUN_SECONDS);
+    else if (WIFSIGNALED(status))
+        printf("seed %llu failed: signal %d\n", seed, WTERMSIG(status));
+    else
+        printf("seed %llu failed: %s\n", seed, WEXITSTATUS(status) == FAILED ? coir_strerror(job->error) : "the process ended");
+    fflush(stdout);
+    size_t count = job->result.fault_count, all = count;
+    bool known = count <= COIR_SIM_FAULTS_KEPT;
+    if (known) {
+        memcpy(faults, job->result.faults, count * sizeof *faults);
+        known = fails_with(campaign, job->seed, faults, count);
+    }
+    if (known) {
+        count = shrink(campaign, job->seed, faults, count);
+        printf("  of its %zu faults it needs %zu\n", all, count);
+    }
+    printf("  again: %s --workers %u --seed %llu", campaign->program, campaign->workers, seed);
+    if (known)
+        printf(" --faults %s", count ? "" : "none");
+    for (size_t i = 0; known && i < count; i++)
+        printf("%s%u", i ? "," : "", faults[i]);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* ---- many runs ---- */
+
+static int work(const struct campaign *campaign, struct job *job)
+{
+    struct shared *shared = campaign->shared;
+    while (!ci_load(&shared->stop) && (job->seed = ci_fetch_add(&shared->next, 1)) <= campaign->to) {
+        job->result.fault_count = 0;
+        int rc = run(campaign, job, NULL, 0, false, false);
+        if (rc)
+            return rc;
+        ci_fetch_add(&shared->done, 1);
+    }
+    return 0;
+}
+
+static bool start(const struct campaign *campaign, struct job *job)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(work(campaign, job));
+    job->pid = pid;
+    return pid > 0;
+}
+
+static struct job *job_of(const struct campaign *campaign, pid_t pid)
+{
+    for (unsigned i = 0; i < campaign->jobs; i++)
+        if (campaign->shared->jobs[i].pid == pid)
+            return &campaign->shared->jobs[i];
+    return NULL;
+}
+
+static int run_all(struct campaign *campaign)
+{
+    struct shared *shared = campaign->shared;
+    unsigned running = 0;
+    shared->next = campaign->from;
+    for (unsigned i = 0; i < campaign->jobs; i++)
+        running += start(campaign, &shared->jobs[i]);
+    while (running) {
+        int status;
+        pid_t pid = wait(&status);
+        if (pid < 0)
+            break;
+        struct job *job = job_of(campaign, pid);
+        if (!job)
+            continue;
+        running--;
+        if (status == 0)
+            continue;
+        if (!campaign->keep_going)
+            ci_store(&shared->stop, true);
+        report(campaign, job, status);
+        running += !ci_load(&shared->stop) && start(campaign, job);
+    }
+    printf("%s: %llu seeds passed, %llu failed\n", campaign->program, (unsigned long long)shared->done,
+           (unsigned long long)campaign->failed);
+    return campaign->failed || !shared->done;
+}
+
+/* ---- the command line ---- */
+
+static int usage(const char *program)
+{
+    fprintf(stderr,
+            "usage: %s [--seeds FROM-TO] [--jobs N] [--workers N] [--keep-going]\n"
+            "       %s --seed N [--workers N] [--faults NUMBER,...|none]\n",
+            program, program);
+    return 2;
+}
+
+static bool parse_faults(struct campaign *campaign, const char *text)
+{
+    campaign->choose_faults = true;
+    campaign->faults = calloc(strlen(text) + 1, sizeof *campaign->faults);
+    if (!campaign->faults || strcmp(text, "none") == 0)
+        return campaign->faults != NULL;
+    for (char *end;; text = end + 1) {
+        campaign->faults[campaign->fault_count++] = (uint32_t)strtoul(text, &end, 10);
+        if (end == text || (*end && *end != ','))
+            return false;
+        if (!*end)
+            return true;
+    }
+}
+
+static bool parse_number(const char *text, uint64_t most, uint64_t *ret)
+{
+    char *end;
+    *ret = strtoull(text, &end, 10);
+    return end != text && !*end && *ret <= most;
+}
+
+static bool parse_range(struct campaign *campaign, const char *text)
+{
+    char *end;
+    campaign->from = strtoull(text, &end, 10);
+    return *end == '-' && parse_number(end + 1, UINT64_MAX - JOBS_MOST, &campaign->to) && campaign->from <= campaign->to;
+}
+
+static bool parse(struct campaign *campaign, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        uint64_t number = 0;
+        bool ok = false;
+        if (strcmp(option, "--keep-going") == 0) {
+            campaign->keep_going = true;
+            continue;
+        }
+        if (strcmp(option, "--seeds") == 0)
+            ok = parse_range(campaign, value);
+        else if (strcmp(option, "--seed") == 0)
+            campaign->replay = ok = parse_number(value, UINT64_MAX, &campaign->only);
+        else if (strcmp(option, "--faults") == 0)
+            ok = parse_faults(campaign, value);
+        else if (strcmp(option, "--jobs") == 0 && (ok = parse_number(value, JOBS_MOST - 1, &number) && number))
+            campaign->jobs = (unsigned)number;
+        else if (strcmp(option, "--workers") == 0 && (ok = parse_number(value, 64, &number) && number))
+            campaign->workers = (unsigned)number;
+        if (!ok)
+            return false;
+        i++;
+    }
+    return true;
+}
+
+int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
+{
+    struct campaign campaign = {argv[0], scenario, arg, .from = 1, .to = 1000, .jobs = ci_cpu_available(), .workers = 1};
+    if (campaign.jobs >= JOBS_MOST)
+        campaign.jobs = JOBS_MOST - 1;
+    if (!parse(&campaign, argc, argv)) {
+        free(campaign.faults);
+        return usage(argv[0]);
+    }
+    campaign.shared = mmap(NULL, sizeof *campaign.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (campaign.shared == MAP_FAILED) {
+        free(campaign.faults);
+        fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-ENOMEM));
+        return 2;
+    }
+    int rc = campaign.replay ? replay(&campaign) : run_all(&campaign);
+    munmap(campaign.shared, sizeof *campaign.shared);
+    free(campaign.faults);
+    return rc;
+}

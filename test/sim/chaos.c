@@ -1,0 +1,134 @@
+#include "chaos.h"
+
+#include <errno.h>
+
+uint64_t chaos_below(const struct chaos *chaos, uint64_t bound)
+{
+    return coir_sim_random(chaos->sim) % bound;
+}
+
+/* Often nothing, sometimes a little, rarely a lot. */
+static double some(const struct chaos *chaos, double most)
+{
+    static const double parts[] = {0, 0, 0.1, 0.3, 1};
+    return most * parts[chaos_below(chaos, 5)];
+}
+
+static coir_time some_time(const struct chaos *chaos, coir_time most)
+{
+    return (coir_time)chaos_below(chaos, (uint64_t)most >> chaos_below(chaos, 12));
+}
+
+static coir_link bad_link(const struct chaos *chaos)
+{
+    return (coir_link){
+        .latency = some_time(chaos, 200 * COIR_MS),
+        .jitter = some_time(chaos, 100 * COIR_MS),
+        .bandwidth = chaos_below(chaos, 3) ? 0 : 2000 + chaos_below(chaos, 1000000),
+        .loss = some(chaos, 0.3),
+        .duplicate = some(chaos, 0.3),
+        .reset = some(chaos, 0.05),
+        .short_io = some(chaos, 0.7),
+        .no_answer = some(chaos, 0.5),
+    };
+}
+
+static coir_faults bad_machine(const struct chaos *chaos)
+{
+    return (coir_faults){
+        .no_descriptor = some(chaos, 0.3),
+        .no_buffers = some(chaos, 0.05),
+        .no_memory = some(chaos, 0.05),
+        .clock_jump = some(chaos, 0.1),
+        .disk_error = some(chaos, 0.1),
+        .disk_full = some(chaos, 0.1),
+        .disk_short = some(chaos, 0.5),
+    };
+}
+
+static void break_machines(const struct chaos *chaos)
+{
+    coir_sim_faults(chaos->sim, NULL, bad_machine(chaos));
+    coir_sim_faults(chaos->sim, chaos->fate, (coir_faults){0});
+}
+
+static void cut(const struct chaos *chaos)
+{
+    coir_link link = bad_link(chaos);
+    link.cut = true;
+    link.one_way = chaos_below(chaos, 2) == 0;
+    if (chaos_below(chaos, 2))
+        coir_sim_link(chaos->sim, chaos->server, NULL, link);
+    else
+        coir_sim_link(chaos->sim, NULL, chaos->server, link);
+}
+
+/* Some seconds of accidents; then a world in which everything must work again. */
+static int befall(void *arg)
+{
+    struct chaos *chaos = arg;
+    for (uint64_t accidents = chaos_below(chaos, 6); accidents; accidents--) {
+        coir_sleep_for(some_time(chaos, 3 * COIR_S));
+        switch (chaos_below(chaos, 4)) {
+        case 0: cut(chaos); break;
+        case 1: break_machines(chaos); break;
+        case 2: coir_sim_link(chaos->sim, NULL, NULL, bad_link(chaos)); break;
+        case 3:
+            coir_sim_crash(chaos->sim, chaos->server);
+            coir_sleep_for(some_time(chaos, 5 * COIR_S));
+            if (!(chaos->server = chaos->restart(chaos)))
+                return -ENOMEM;
+            break;
+        }
+    }
+    coir_sim_link(chaos->sim, NULL, NULL, (coir_link){.latency = 100 * COIR_US});
+    coir_sim_faults(chaos->sim, NULL, (coir_faults){0});
+    coir_sleep_for(15 * COIR_S);
+    if (coir_sim_is_down(chaos->server)) /* without memory for its first task, say */
+        chaos->restart(chaos);
+    coir_sleep_for(15 * COIR_S);
+    chaos->over = true;
+    return 0;
+}
+
+int chaos_begin(struct chaos *chaos)
+{
+    chaos->over = false;
+    chaos->server = chaos->restart(chaos);
+    chaos->fate = coir_sim_host(chaos->sim, "fate", befall, chaos);
+    if (!chaos->server || !chaos->fate)
+        return -ENOMEM;
+    coir_sim_link(chaos->sim, NULL, NULL, bad_link(chaos));
+    break_machines(chaos);
+    return 0;
+}
+
+/* ---- clients ---- */
+
+struct clients {
+    coir_task_fn *fn;
+    int count;
+};
+
+static int be_everybody(void *arg)
+{
+    const struct clients *clients = arg;
+    int rc = 0;
+    COIR_SCOPE(scope);
+    for (intptr_t i = 0; rc == 0 && i < clients->count; i++)
+        rc = coir_go(scope, clients->fn, (void *)i);
+    if (rc < 0)
+        coir_scope_cancel(scope);
+    int waited = coir_scope_wait(scope);
+    return rc < 0 ? rc : waited;
+}
+
+int chaos_clients(struct chaos *chaos, coir_task_fn *client, int count)
+{
+    struct clients clients = {client, count};
+    int rc;
+    do /* there may not even be memory for a task */
+        rc = coir_sim_host_main(chaos->sim, "clients", be_everybody, &clients);
+    while (rc == -ENOMEM);
+    return rc;
+}

@@ -1,0 +1,121 @@
+/* An echo server under every fault: what comes back is what was sent, in order, and when the faults are over everybody is served. */
+#include <errno.h>
+#include <string.h>
+
+#include "chaos.h"
+
+enum { CLIENTS = 3, MESSAGES = 5, MOST = 3000 };
+
+static struct chaos chaos;
+
+static int echo(coir_stream *stream, void *arg)
+{
+    char buf[500];
+    (void)arg;
+    for (;;) {
+        ssize_t n;
+        {
+            COIR_DEADLINE(coir_in(20 * COIR_S));
+            n = coir_read(stream, buf, sizeof buf);
+        }
+        if (n > 0) {
+            COIR_DEADLINE(coir_in(20 * COIR_S));
+            n = coir_write_all(stream, buf, (size_t)n);
+        } else if (n == 0) {
+            return 0;
+        }
+        if (n < 0)
+            return (int)n;
+    }
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    int rc;
+    do /* even listening may fail */
+        rc = coir_serve_tcp("0.0.0.0:7777", echo, NULL);
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
+static coir_host *start_server(struct chaos *of)
+{
+    return coir_sim_host(of->sim, "server", serve, NULL);
+}
+
+static unsigned char byte_at(int client, int at)
+{
+    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
+}
+
+struct conversation {
+    coir_stream *stream;
+    int client, len;
+};
+
+static int send_message(void *arg)
+{
+    const struct conversation *talk = arg;
+    unsigned char buf[MOST];
+    for (int i = 0; i < talk->len; i++)
+        buf[i] = byte_at(talk->client, i);
+    return coir_write_all(talk->stream, buf, (size_t)talk->len);
+}
+
+static int hear_message(void *arg)
+{
+    const struct conversation *talk = arg;
+    unsigned char buf[MOST];
+    for (int got = 0; got < talk->len;) {
+        ssize_t n = coir_read(talk->stream, buf, sizeof buf);
+        if (n <= 0)
+            return n < 0 ? (int)n : -COIR_EEND;
+        for (int i = 0; i < n; i++, got++)
+            if (buf[i] != byte_at(talk->client, got))
+                __builtin_trap(); /* whatever goes wrong, this does not */
+    }
+    return 0;
+}
+
+static int talk_once(int client, int messages)
+{
+    struct conversation talk = {.client = client};
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    int rc = coir_tcp_connect("server:7777", &talk.stream);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; rc == 0 && i < messages; i++) {
+        talk.len = 1 + (int)chaos_below(&chaos, MOST - 1);
+        COIR_SCOPE(both);
+        if ((rc = coir_go(both, send_message, &talk)) == 0 && (rc = coir_go(both, hear_message, &talk)) == 0)
+            rc = coir_scope_wait(both);
+        else
+            coir_scope_cancel(both);
+    }
+    coir_close(talk.stream);
+    return rc;
+}
+
+static int be_a_client(void *arg)
+{
+    int client = (int)(intptr_t)arg;
+    while (!chaos.over) {
+        talk_once(client, MESSAGES);
+        coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
+    }
+    return talk_once(client, MESSAGES);
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    chaos = (struct chaos){.sim = sim, .restart = start_server};
+    int rc = chaos_begin(&chaos);
+    return rc < 0 ? rc : chaos_clients(&chaos, be_a_client, CLIENTS);
+}
+
+int main(int argc, char **argv)
+{
+    return coir_sim_main(argc, argv, scenario, NULL);
+}

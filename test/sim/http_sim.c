@@ -1,0 +1,331 @@
+/* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its place, and when the faults are over
+ * everybody is answered. */
+#include <coir/web.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chaos.h"
+
+enum { CLIENTS = 3, REQUESTS_MOST = 6, BODY_MOST = 20000, FILE_SIZE = 5000 };
+
+static struct chaos chaos;
+
+/* ---- the server ---- */
+
+static unsigned char byte_at(unsigned number, size_t at)
+{
+    return (unsigned char)('a' + (number + at * 7 + (at >> 5)) % 26);
+}
+
+/* The number in the path. False: there is no memory to say it in; that has been answered. */
+static bool number_of(coir_request *req, coir_response *res, unsigned *ret_number)
+{
+    const char *text = coir_param(req, "number");
+    if (!text)
+        coir_respond_text(res, 503, "no memory");
+    else
+        *ret_number = (unsigned)atoi(text);
+    return text != NULL;
+}
+
+static int say_number(coir_request *req, coir_response *res)
+{
+    unsigned number;
+    return number_of(req, res, &number) ? coir_respond_text(res, 200, "%u", number) : 0;
+}
+
+static int be_slow(coir_request *req, coir_response *res)
+{
+    int rc = coir_sleep_for((coir_time)chaos_below(&chaos, COIR_S));
+    return rc < 0 ? rc : say_number(req, res);
+}
+
+/* As much as the path says, in pieces of any size. */
+static int send_much(coir_request *req, coir_response *res)
+{
+    unsigned number;
+    if (!number_of(req, res, &number))
+        return 0;
+    size_t len = number % BODY_MOST;
+    char piece[700];
+    int rc = coir_response_begin(res, 200, "text/plain", (int64_t)len);
+    for (size_t at = 0; rc >= 0 && at < len;) {
+        size_t n = 1 + chaos_below(&chaos, sizeof piece);
+        if (n > len - at)
+            n = len - at;
+        for (size_t i = 0; i < n; i++)
+            piece[i] = (char)byte_at(number, at + i);
+        rc = coir_response_write(res, piece, n);
+        at += n;
+    }
+    return rc;
+}
+
+/* The number, if the body is what it must be. */
+static int take_body(coir_request *req, coir_response *res)
+{
+    unsigned number;
+    if (!number_of(req, res, &number))
+        return 0;
+    char piece[900];
+    size_t at = 0;
+    ssize_t n;
+    while ((n = coir_request_read(req, piece, sizeof piece)) > 0)
+        for (ssize_t i = 0; i < n; i++, at++)
+            if ((unsigned char)piece[i] != byte_at(number, at))
+                __builtin_trap();
+    if (n < 0)
+        return (int)n;
+    if (at != number % BODY_MOST)
+        __builtin_trap();
+    return coir_respond_text(res, 200, "%u", number);
+}
+
+static int read_file(coir_file *file, char *bytes)
+{
+    for (size_t at = 0; at < FILE_SIZE;) {
+        ssize_t n = coir_file_read(file, bytes + at, FILE_SIZE - at, (int64_t)at);
+        if (n <= 0)
+            return n < 0 ? (int)n : -COIR_EEND;
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+static int send_file(coir_request *req, coir_response *res)
+{
+    coir_file *file;
+    char *bytes = coir_request_alloc(req, FILE_SIZE);
+    if (!bytes)
+        return coir_respond_text(res, 503, "no memory");
+    int rc = coir_file_open("page", O_RDONLY, 0, &file);
+    if (rc < 0)
+        return coir_respond_text(res, 503, "%s", coir_strerror(rc));
+    rc = read_file(file, bytes);
+    coir_file_close(file);
+    if (rc < 0)
+        return coir_respond_text(res, 503, "%s", coir_strerror(rc));
+    return coir_respond(res, 200, "text/plain", bytes, FILE_SIZE);
+}
+
+static int make_page(void)
+{
+    coir_file *file;
+    char bytes[FILE_SIZE];
+    for (size_t i = 0; i < FILE_SIZE; i++)
+        bytes[i] = (char)byte_at(0, i);
+    int rc = coir_file_open("page", O_RDWR | O_CREAT, 0600, &file);
+    if (rc < 0)
+        return rc;
+    for (size_t at = 0; rc >= 0 && at < FILE_SIZE; at += (size_t)(rc > 0 ? rc : 0))
+        rc = (int)coir_file_write(file, bytes + at, FILE_SIZE - at, (int64_t)at);
+    if (rc >= 0)
+        rc = coir_file_sync(file);
+    coir_file_close(file);
+    return rc;
+}
+
+static int route_all(coir_router *router)
+{
+    int rc = coir_route(router, "GET", "/number/{number}", say_number);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/slow/{number}", be_slow);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/much/{number}", send_much);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file);
+    return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body);
+}
+
+static int serve_once(void)
+{
+    coir_router *router;
+    int rc = make_page();
+    if (rc < 0 || (rc = coir_router_new(&router)) < 0)
+        return rc;
+    if ((rc = route_all(router)) == 0)
+        rc = coir_serve_http("0.0.0.0:80", router, NULL);
+    coir_router_free(router);
+    return rc;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    int rc;
+    do
+        rc = serve_once();
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
+static coir_host *start_server(struct chaos *of)
+{
+    return coir_sim_host(of->sim, "server", serve, NULL);
+}
+
+/* ---- the clients ---- */
+
+enum kind { NUMBER, SLOW, MUCH, FILE_, BODY, KINDS };
+static const char *const names[] = {"number", "slow", "much", "file", "body"};
+
+struct visit {
+    coir_stream *stream;
+    int count;
+    enum kind kinds[REQUESTS_MOST];
+    unsigned numbers[REQUESTS_MOST];
+};
+
+/* Writes in pieces of any size, sometimes slowly. */
+static int write_pieces(coir_stream *stream, const char *data, size_t len)
+{
+    int rc = 0;
+    for (size_t at = 0; rc == 0 && at < len;) {
+        size_t n = 1 + chaos_below(&chaos, len);
+        if (n > len - at)
+            n = len - at;
+        rc = coir_write_all(stream, data + at, n);
+        at += n;
+        if (rc == 0 && chaos_below(&chaos, 20) == 0)
+            rc = coir_sleep_for((coir_time)chaos_below(&chaos, 100 * COIR_MS));
+    }
+    return rc;
+}
+
+static int ask(void *arg)
+{
+    const struct visit *visit = arg;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < visit->count; i++) {
+        char head[200];
+        unsigned number = visit->numbers[i];
+        bool has_body = visit->kinds[i] == BODY;
+        size_t len = has_body ? number % BODY_MOST : 0;
+        int n = snprintf(head, sizeof head, "%s /%s/%u HTTP/1.1\r\nHost: server\r\nContent-Length: %zu\r\n\r\n", has_body ? "POST" : "GET",
+                         names[visit->kinds[i]], number, len);
+        if ((rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
+            continue;
+        char *body = malloc(len + 1);
+        if (!body)
+            return -ENOMEM;
+        for (size_t j = 0; j < len; j++)
+            body[j] = (char)byte_at(number, j);
+        rc = write_pieces(visit->stream, body, len);
+        free(body);
+    }
+    return rc;
+}
+
+struct reader {
+    coir_stream *stream;
+    char bytes[2000];
+    size_t start, end;
+};
+
+static int read_byte(struct reader *reader)
+{
+    if (reader->start == reader->end) {
+        ssize_t n = coir_read(reader->stream, reader->bytes, sizeof reader->bytes);
+        if (n <= 0)
+            return n < 0 ? (int)n : -COIR_EEND;
+        reader->start = 0;
+        reader->end = (size_t)n;
+    }
+    return (unsigned char)reader->bytes[reader->start++];
+}
+
+static int read_head(struct reader *reader, int *ret_status, size_t *ret_len)
+{
+    char head[1000];
+    size_t n = 0;
+    while (n < 4 || memcmp(head + n - 4, "\r\n\r\n", 4) != 0) {
+        int c = n < sizeof head - 1 ? read_byte(reader) : -EMSGSIZE;
+        if (c < 0)
+            return c;
+        head[n++] = (char)c;
+    }
+    head[n] = '\0';
+    const char *length = strstr(head, "Content-Length: ");
+    if (sscanf(head, "HTTP/1.1 %d", ret_status) != 1 || !length)
+        __builtin_trap();
+    *ret_len = (size_t)atoll(length + 16);
+    return 0;
+}
+
+/* The answer to one request: 0, or why there is none. One that says 200 is right. */
+static int hear_answer(struct reader *reader, enum kind kind, unsigned number)
+{
+    int status;
+    size_t len;
+    char text[20];
+    int rc = read_head(reader, &status, &len), digits = snprintf(text, sizeof text, "%u", number);
+    if (rc < 0)
+        return rc;
+    size_t expected = kind == MUCH ? number % BODY_MOST : kind == FILE_ ? FILE_SIZE : (size_t)digits;
+    if (status == 200 && len != expected)
+        __builtin_trap();
+    for (size_t i = 0; i < len; i++) {
+        int c = read_byte(reader);
+        if (c < 0)
+            return c;
+        unsigned char right = kind == MUCH ? byte_at(number, i) : kind == FILE_ ? byte_at(0, i) : (unsigned char)text[i % sizeof text];
+        if (status == 200 && c != right)
+            __builtin_trap();
+    }
+    return status == 200 ? 0 : -EPROTO;
+}
+
+static int hear(void *arg)
+{
+    const struct visit *visit = arg;
+    struct reader reader = {.stream = visit->stream};
+    int rc = 0;
+    for (int i = 0; i < visit->count && (rc == 0 || rc == -EPROTO); i++)
+        rc = hear_answer(&reader, visit->kinds[i], visit->numbers[i]);
+    return rc;
+}
+
+static int visit_once(void)
+{
+    struct visit visit = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST)};
+    for (int i = 0; i < visit.count; i++) {
+        visit.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);
+        visit.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
+    }
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    int rc = coir_tcp_connect("server:80", &visit.stream);
+    if (rc < 0)
+        return rc;
+    {
+        COIR_SCOPE(both);
+        if ((rc = coir_go(both, ask, &visit)) == 0 && (rc = coir_go(both, hear, &visit)) == 0)
+            rc = coir_scope_wait(both);
+        else
+            coir_scope_cancel(both);
+    }
+    coir_close(visit.stream);
+    return rc;
+}
+
+static int be_a_client(void *arg)
+{
+    (void)arg;
+    while (!chaos.over) {
+        visit_once();
+        coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
+    }
+    return visit_once();
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    chaos = (struct chaos){.sim = sim, .restart = start_server};
+    int rc = chaos_begin(&chaos);
+    return rc < 0 ? rc : chaos_clients(&chaos, be_a_client, CLIENTS);
+}
+
+int main(int argc, char **argv)
+{
+    return coir_sim_main(argc, argv, scenario, NULL);
+}
