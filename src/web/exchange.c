@@ -267,6 +267,15 @@ static void linger(struct ci_exchange *exchange)
     }
 }
 
+/* The head stays where it is while a handler runs: a body of which more is to come needs the room behind it. */
+static void make_room_for_body(struct ci_exchange *exchange)
+{
+    const struct ci_http1_head *head = &exchange->head;
+    size_t there = exchange->in_len - exchange->in_start - head->line;
+    if (exchange->in_start && (head->chunked || head->content_length > (int64_t)there))
+        make_room(exchange, 0, &exchange->in_start);
+}
+
 static bool serve(struct ci_exchange *exchange)
 {
     ssize_t n = coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
@@ -276,6 +285,7 @@ static bool serve(struct ci_exchange *exchange)
     for (;;) {
         enum outcome outcome = next_head(exchange);
         if (outcome == ANSWERED) {
+            make_room_for_body(exchange);
             exchange->body_at = exchange->in_start + exchange->head.line;
             ci_http1_body_init(&exchange->body, &exchange->head);
             if (answer(exchange)) {
