@@ -10,10 +10,12 @@
  * 2. What lies in the lists completes when its descriptor is closed or forgotten. */
 struct faulty {
     struct ci_driver base;
+    struct ci_driver_kind kind; /* it can do what the real one can */
     struct ci_driver *real;
     struct ci_random random;
     struct ci_op *held, *ended;
     size_t own;
+    unsigned fail_one_in;
 };
 
 static struct faulty *self(struct ci_driver *driver)
@@ -50,9 +52,42 @@ static void count(struct faulty *faulty)
     faulty->base.pending = faulty->real->pending + faulty->own;
 }
 
+static bool fails(struct faulty *faulty)
+{
+    return faulty->fail_one_in && ci_random_below(&faulty->random, faulty->fail_one_in) == 0;
+}
+
+/* What the kernel might say of such an operation. */
+static int error_for(struct faulty *faulty, const struct ci_op *op)
+{
+    bool other = ci_random_below(&faulty->random, 2);
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_ACCEPT: return other ? -EMFILE : -ECONNABORTED;
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+    case CI_OP_SEND: return other ? -ENOBUFS : -ENOMEM;
+    default: return -ENOMEM;
+    }
+}
+
+static void shorten(struct faulty *faulty, struct ci_op *op)
+{
+    if ((op->kind == CI_OP_READ || op->kind == CI_OP_WRITE) && op->len > 1 && roll(faulty))
+        op->len = 1 + (size_t)ci_random_below(&faulty->random, op->len - 1);
+    else if ((op->kind == CI_OP_READ_AT || op->kind == CI_OP_WRITE_AT) && op->count > 1 && faulty->fail_one_in)
+        op->count = 1 + (int32_t)ci_random_below(&faulty->random, (uint64_t)op->count - 1);
+    else if ((op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV) && op->count > 1 && op->iov[0].iov_len && roll(faulty))
+        op->count = 1;
+}
+
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct faulty *faulty = self(driver);
+    if (op->kind != CI_OP_WATCH && fails(faulty)) {
+        op->result = error_for(faulty, op);
+        return true;
+    }
+    shorten(faulty, op);
     bool plain = op->no_wait || op->kind == CI_OP_WATCH, complete = false;
     if (!plain && roll(faulty)) {
         put(faulty, &faulty->held, op);
@@ -188,6 +223,8 @@ static coir_fd descriptor(struct ci_driver *driver)
 
 static int open_socket(struct ci_driver *driver, int family)
 {
+    if (fails(self(driver)))
+        return -EMFILE;
     return THROUGH(socket, family);
 }
 
@@ -286,12 +323,19 @@ static const struct ci_driver_kind faulty_kind = {
     .free = free_driver,
 };
 
+void faults_fail(struct ci_driver *driver, unsigned one_in)
+{
+    self(driver)->fail_one_in = one_in;
+}
+
 struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed)
 {
     struct faulty *faulty = calloc(1, sizeof *faulty);
     if (!faulty)
         abort();
-    faulty->base.kind = &faulty_kind;
+    faulty->kind = faulty_kind;
+    faulty->kind.files = real->kind->files;
+    faulty->base.kind = &faulty->kind;
     faulty->real = real;
     faulty->random = (struct ci_random){seed};
     return &faulty->base;
