@@ -1,8 +1,115 @@
-/* The driver over io_uring (Linux 6.0 and newer). */
+/* What the driver over io_uring consists of: operations begin and end in uring_op.c, everything else is in uring.c.
+ *
+ * 1. What the kernel has been asked for is an entry of a table; the kernel knows it by index and generation. An entry is free again
+ *    when its last completion has been seen, and not before.
+ * 2. An operation waits (for what its descriptor's receive brings), is the kernel's (its result is then the index of its entry), or has
+ *    ended (it lies in the list of those, and `done` is called by the next wait). Completions are looked at in several places; `done`
+ *    is called in wait, close and forget only.
+ * 3. A stream's receive goes on by itself into buffers that the driver gave the kernel. What nobody has read yet is read ahead: it
+ *    belongs to the descriptor, no cancel or timeout of a reader touches it, and it counts as readable. Beyond AHEAD_MOST buffers
+ *    without a reader the receive is ended; then the reader's own memory is used until the stream has been drained.
+ * 4. A receive that finds no buffer is replaced by one into the reader's memory: streams that nobody reads cannot stop the others.
+ * 5. An operation whose memory the kernel has is never withdrawn, only asked to end; one that has no memory is let go at once, and its
+ *    entry waits for the completion alone.
+ * 6. Closing waits for the kernel to give back the memory of the descriptor's operations; where it has none, the end of the receive
+ *    and the close are handed over together.
+ */
 #ifndef CI_DRIVER_URING_H
 #define CI_DRIVER_URING_H
 
 #include "driver/driver.h"
+#include "sys/ring.h"
+
+enum { ENTRIES = 256, COMPLETIONS = 4096, BUFFERS = 1024, BUFFERS_FIRST = 64, BUFFER_SIZE = 4096, AHEAD_MOST = 2 };
+
+/* struct ci_op.pending. Ready: something is there for the reader, who gets it when he is told. */
+enum { IDLE, WAITS, IN_KERNEL, READY, ENDED };
+
+enum ci_uring_use { FREE, OP, RECEIVE, WAKE_UP };
+
+struct ci_uring_entry {
+    struct ci_op *op; /* NULL: let go */
+    coir_fd fd;       /* of a receive; negative: let go. Free: the next free one */
+    uint32_t generation : 24, use : 8;
+};
+
+/* Of a descriptor. Buffers are counted from 1. */
+struct ci_uring_slot {
+    struct ci_op *ops; /* those that wait or are the kernel's */
+    uint32_t receive;  /* its entry; 0: none */
+    uint16_t first, last, ahead;
+    uint16_t taken; /* of the first buffer */
+    uint8_t error;  /* of the receive, not told to anybody yet */
+    bool ended : 1, stopping : 1, floods : 1;
+};
+_Static_assert(sizeof(struct ci_uring_slot) <= 24, "one for each descriptor");
+
+struct ci_uring_held {
+    uint16_t next, len;
+};
+
+struct ci_uring {
+    struct ci_driver base;
+    struct ci_ring ring;
+    bool open;    /* there is a ring */
+    bool reaping; /* completions are being looked at */
+    struct ci_ring_buffers buffers;
+    uint16_t given; /* buffers that are in use, by the kernel or read ahead: the first ones */
+    struct ci_uring_held held[BUFFERS + 1];
+    struct ci_uring_slot *slots; /* by descriptor */
+    size_t slot_count;
+    struct ci_uring_entry *entries; /* the first is nobody's */
+    size_t entry_count;
+    uint32_t free_entry, used;
+    uint32_t lazy; /* writes in the ring, not handed over yet, that will have completed when they are, and wake nobody */
+    struct ci_op *ended, **ended_tail;
+    const struct ci_op *watching;   /* whose `done` runs */
+    struct msghdr headers[ENTRIES]; /* by place in the ring: read by the kernel when it is entered */
+    coir_fd wakeup;
+    const coir_allocator *allocator;
+};
+
+static inline struct ci_uring *ci_uring_of(struct ci_driver *driver)
+{
+    return ci_container_of(driver, struct ci_uring, base);
+}
+
+static inline bool ci_uring_polls(const struct ci_op *op)
+{
+    return op->kind == CI_OP_POLL || op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
+}
+
+/* A descriptor's slot; NULL: memory is out. */
+struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd);
+
+/* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */
+struct io_uring_sqe *ci_uring_place(struct ci_uring *uring);
+uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
+                      struct io_uring_sqe **ret_sqe);
+
+/* Asks the kernel to end what an entry stands for. False: it takes nothing just now. */
+bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index);
+void ci_uring_arm_wakeup(struct ci_uring *uring);
+
+/* Looks at all completions there are; nobody is told yet. */
+void ci_uring_reap(struct ci_uring *uring);
+
+bool ci_uring_start(struct ci_driver *driver, struct ci_op *op);
+bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op);
+bool ci_uring_hand_over_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op);
+
+/* A descriptor's operations: in its list, in a state; out of it; out of it and into the list of those that have ended. */
+void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state);
+void ci_uring_unlink(struct ci_uring_slot *slot, struct ci_op *op);
+void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state, int32_t result);
+
+/* What was read ahead: put at the end, taken from the front, dropped; the result of a read, where there is something. */
+void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id, uint16_t len);
+size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, char *to, size_t len);
+void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot);
+int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op);
+void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
+void ci_uring_give_more_buffers(struct ci_uring *uring);
 
 /* 0, or why it cannot be: -ENOSYS, -EPERM, -EINVAL (the kernel is too old), -ENOMEM, -EMFILE. */
 int ci_uring_open(const coir_allocator *allocator, struct ci_driver **ret_driver);

@@ -115,23 +115,26 @@ int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout)
     return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, completions, &arg, sizeof arg);
 }
 
-int ci_ring_buffers_open(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group, uint32_t count, uint32_t size)
+int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size)
 {
-    *buffers = (struct ci_ring_buffers){.count = count, .size = size};
     size_t ring_size = count * sizeof(struct io_uring_buf), total = ring_size + (size_t)count * size;
     void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return -errno;
-    buffers->ring = memory;
-    buffers->memory = (char *)memory + ring_size;
-    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)memory, .ring_entries = count, .bgid = group};
-    int rc = register_with(ring, IORING_REGISTER_PBUF_RING, &reg, 1);
-    if (rc < 0)
-        ci_ring_buffers_close(buffers);
-    return rc;
+    *buffers = (struct ci_ring_buffers){.ring = memory, .memory = (char *)memory + ring_size, .count = count, .size = size};
+    return 0;
 }
 
-void ci_ring_buffers_close(struct ci_ring_buffers *buffers)
+int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group)
 {
-    munmap(buffers->ring, buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
+    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buffers->ring, .ring_entries = buffers->count, .bgid = group};
+    buffers->tail = 0;
+    ci_store_relaxed(&buffers->ring->tail, 0);
+    return register_with(ring, IORING_REGISTER_PBUF_RING, &reg, 1);
+}
+
+void ci_ring_buffers_free(struct ci_ring_buffers *buffers)
+{
+    if (buffers->ring)
+        munmap(buffers->ring, buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
 }

@@ -76,8 +76,10 @@ struct ci_ring_buffers {
     uint16_t tail;
 };
 
-int ci_ring_buffers_open(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group, uint32_t count, uint32_t size);
-void ci_ring_buffers_close(struct ci_ring_buffers *buffers);
+/* Their memory: 0 or -ENOMEM; freeing takes what was never made. Registered, they are a group of one ring, which has none of them yet. */
+int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size);
+int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group);
+void ci_ring_buffers_free(struct ci_ring_buffers *buffers);
 
 static inline char *ci_ring_buffer(const struct ci_ring_buffers *buffers, uint16_t id)
 {

@@ -63,12 +63,20 @@ static int send_message(void *arg)
     return coir_write_all(talk->stream, buf, (size_t)talk->len);
 }
 
+static ssize_t read_soon(coir_stream *stream, void *buf, size_t len)
+{
+    COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
+    return coir_read(stream, buf, len);
+}
+
 static int hear_message(void *arg)
 {
     const struct conversation *talk = arg;
     unsigned char buf[MOST];
     for (int got = 0; got < talk->len;) {
-        ssize_t n = coir_read(talk->stream, buf, sizeof buf);
+        ssize_t n = read_soon(talk->stream, buf, sizeof buf);
+        if (n == -ETIME && !coir_interrupted())
+            continue; /* and nothing is lost by that */
         if (n <= 0)
             return n < 0 ? (int)n : -COIR_EEND;
         for (int i = 0; i < n; i++, got++)

@@ -161,3 +161,42 @@ TEST(what_was_read_ahead_goes_from_worker_to_worker)
 {
     test_in_runtime(pass_on, 2);
 }
+
+/* ---- from run to run ---- */
+
+static coir_listener *kept_listener;
+static coir_stream *kept_client, *kept_server;
+
+static int begin_talk(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &kept_listener), 0);
+    connect_pair(kept_listener, &kept_client, &kept_server);
+    CHECK_EQ(coir_write_all(kept_client, "one", 3), 0);
+    CHECK(coir_stream_wait(kept_server, COIR_READ) & COIR_READ);
+    return 0;
+}
+
+static int end_talk(void *arg)
+{
+    char buf[6];
+    (void)arg;
+    CHECK_EQ(coir_write_all(kept_client, "two", 3), 0);
+    CHECK_EQ(coir_read_full(kept_server, buf, 6, NULL), 6);
+    CHECK(memcmp(buf, "onetwo", 6) == 0);
+    coir_close(kept_client);
+    coir_close(kept_server);
+    coir_listener_close(kept_listener);
+    return 0;
+}
+
+TEST(what_was_read_ahead_is_there_in_the_next_run)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = 1;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, begin_talk, NULL), 0);
+    CHECK_EQ(coir_runtime_run(runtime, end_talk, NULL), 0);
+    coir_runtime_free(runtime);
+}

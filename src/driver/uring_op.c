@@ -1,0 +1,639 @@
+/* Operations on io_uring: how they begin, what is read ahead, how they end. The rules are in uring.h. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "driver/uring.h"
+#include "sys/call.h"
+
+struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd)
+{
+    size_t index = (size_t)fd;
+    if (ci_unlikely(index >= uring->slot_count) &&
+        ci_grow(uring->allocator, (void **)&uring->slots, &uring->slot_count, sizeof(struct ci_uring_slot), index + 1) < 0)
+        return NULL;
+    return &uring->slots[index];
+}
+
+static bool fail(struct ci_op *op, int error)
+{
+    op->result = error;
+    return true;
+}
+
+static bool reads(const struct ci_op *op)
+{
+    return op->kind == CI_OP_READ || op->kind == CI_OP_READV;
+}
+
+static bool on_file(const struct ci_op *op)
+{
+    return op->kind >= CI_OP_READ_AT;
+}
+
+static bool is_foreign(const struct ci_op *op)
+{
+    return op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
+}
+
+/* ---- entries ---- */
+
+struct io_uring_sqe *ci_uring_place(struct ci_uring *uring)
+{
+    struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
+    for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < 16; tries++) {
+        ci_ring_submit(&uring->ring);
+        if (tries > 0 && !uring->reaping) { /* completions that nobody has taken may be in the way */
+            ci_ring_enter(&uring->ring, 0, 0);
+            ci_uring_reap(uring);
+        }
+        sqe = ci_ring_entry(&uring->ring);
+    }
+    return sqe;
+}
+
+static uint64_t name_of(const struct ci_uring *uring, uint32_t index)
+{
+    return (uint64_t)uring->entries[index].generation << 32 | index;
+}
+
+static bool add_entries(struct ci_uring *uring)
+{
+    size_t from = uring->entry_count ? uring->entry_count : 1;
+    if (ci_grow(uring->allocator, (void **)&uring->entries, &uring->entry_count, sizeof(struct ci_uring_entry), from + 1) < 0)
+        return false;
+    for (size_t i = uring->entry_count; i-- > from;) {
+        uring->entries[i].fd = (coir_fd)uring->free_entry;
+        uring->free_entry = (uint32_t)i;
+    }
+    return true;
+}
+
+uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
+                      struct io_uring_sqe **ret_sqe)
+{
+    struct io_uring_sqe *sqe = ci_uring_place(uring);
+    if (ci_unlikely(!sqe))
+        return 0;
+    if (ci_unlikely(!uring->free_entry) && !add_entries(uring)) {
+        sqe->opcode = IORING_OP_NOP;
+        sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+        return 0;
+    }
+    uint32_t index = uring->free_entry;
+    struct ci_uring_entry *entry = &uring->entries[index];
+    uring->free_entry = (uint32_t)entry->fd;
+    uring->used++;
+    entry->op = op;
+    entry->fd = fd;
+    entry->use = use;
+    entry->generation++;
+    sqe->opcode = opcode;
+    sqe->fd = fd;
+    sqe->user_data = name_of(uring, index);
+    *ret_sqe = sqe;
+    return index;
+}
+
+static void free_entry(struct ci_uring *uring, uint32_t index)
+{
+    uring->entries[index].use = FREE;
+    uring->entries[index].fd = (coir_fd)uring->free_entry;
+    uring->free_entry = index;
+    uring->used--;
+}
+
+bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
+{
+    struct io_uring_sqe *sqe = ci_uring_place(uring);
+    if (ci_unlikely(!sqe))
+        return false;
+    sqe->opcode = IORING_OP_ASYNC_CANCEL;
+    sqe->fd = -1;
+    sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+    sqe->addr = name_of(uring, index);
+    return true;
+}
+
+/* ---- operations ---- */
+
+void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state)
+{
+    uring->base.pending++;
+    op->pending = state;
+    op->next = slot->ops;
+    slot->ops = op;
+}
+
+void ci_uring_unlink(struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct ci_op **at = &slot->ops;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+}
+
+void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state, int32_t result)
+{
+    if (slot) /* an operation on a file is in no list */
+        ci_uring_unlink(slot, op);
+    op->pending = state;
+    op->result = result;
+    op->next = NULL;
+    *uring->ended_tail = op;
+    uring->ended_tail = &op->next;
+}
+
+/* Makes an operation the kernel's. */
+static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode, struct io_uring_sqe **ret_sqe)
+{
+    uint32_t index = ci_uring_ask(uring, OP, op, op->fd, opcode, ret_sqe);
+    if (ci_unlikely(!index))
+        return false;
+    ci_uring_link(uring, slot, op, IN_KERNEL);
+    op->result = (int32_t)index;
+    return true;
+}
+
+/* ---- what is read ahead ---- */
+
+static bool readable(const struct ci_uring_slot *slot)
+{
+    return slot->first || slot->ended || slot->error;
+}
+
+void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id)
+{
+    ci_ring_buffer_give(&uring->buffers, (uint16_t)(id - 1));
+}
+
+void ci_uring_give_more_buffers(struct ci_uring *uring)
+{
+    uint16_t target = uring->given ? (uint16_t)(2 * uring->given) : BUFFERS_FIRST;
+    while (uring->given < target && uring->given < BUFFERS)
+        ci_uring_give_buffer(uring, ++uring->given);
+}
+
+void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot)
+{
+    while (slot->first) {
+        uint16_t id = slot->first;
+        slot->first = uring->held[id].next;
+        ci_uring_give_buffer(uring, id);
+    }
+    slot->last = slot->ahead = slot->taken = 0;
+}
+
+void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id, uint16_t len)
+{
+    uring->held[id] = (struct ci_uring_held){0, len};
+    if (slot->first)
+        uring->held[slot->last].next = id;
+    else
+        slot->first = id;
+    slot->last = id;
+    slot->ahead++;
+}
+
+size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, char *to, size_t len)
+{
+    size_t done = 0;
+    while (slot->first && done < len) {
+        uint16_t id = slot->first;
+        const struct ci_uring_held *held = &uring->held[id];
+        size_t n = (size_t)(held->len - slot->taken) < len - done ? (size_t)(held->len - slot->taken) : len - done;
+        memcpy(to + done, ci_ring_buffer(&uring->buffers, (uint16_t)(id - 1)) + slot->taken, n);
+        done += n;
+        slot->taken = (uint16_t)(slot->taken + n);
+        if (slot->taken < held->len)
+            break;
+        slot->first = held->next;
+        slot->taken = 0;
+        slot->ahead--;
+        ci_uring_give_buffer(uring, id);
+    }
+    return done;
+}
+
+/* The result of a read where there is something. */
+int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op)
+{
+    if (slot->first) {
+        size_t done = 0;
+        if (op->kind == CI_OP_READ)
+            done = ci_uring_take_some(uring, slot, op->buf, op->len);
+        else
+            for (int i = 0; i < op->count && slot->first; i++)
+                done += ci_uring_take_some(uring, slot, op->iov[i].iov_base, op->iov[i].iov_len);
+        return (int32_t)done;
+    }
+    int32_t result = -(int32_t)slot->error;
+    slot->error = 0;
+    return result;
+}
+
+static ssize_t receive_now(const struct ci_op *op)
+{
+    return op->kind == CI_OP_READ ? ci_sys_recv(op->fd, op->buf, op->len) : ci_sys_recvv(op->fd, op->iov, op->count);
+}
+
+static bool arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir_fd fd)
+{
+    struct io_uring_sqe *sqe;
+    slot->receive = ci_uring_ask(uring, RECEIVE, NULL, fd, IORING_OP_RECV, &sqe);
+    if (ci_unlikely(!slot->receive))
+        return false;
+    slot->stopping = false;
+    sqe->ioprio = IORING_RECV_MULTISHOT;
+    sqe->flags = IOSQE_BUFFER_SELECT;
+    return true;
+}
+
+static bool hand_over_message(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode, struct msghdr *message)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, opcode, &sqe))
+        return false;
+    sqe->addr = (uintptr_t)message;
+    sqe->len = 1;
+    sqe->msg_flags = MSG_NOSIGNAL;
+    return true;
+}
+
+static bool hand_over_vector(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, opcode, &sqe))
+        return false;
+    struct msghdr *header = &uring->headers[sqe - uring->ring.entries];
+    *header = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)op->iov, .msg_iovlen = (size_t)op->count};
+    sqe->addr = (uintptr_t)header;
+    sqe->len = 1;
+    sqe->msg_flags = MSG_NOSIGNAL;
+    return true;
+}
+
+static void put_bytes(struct io_uring_sqe *sqe, const struct ci_op *op)
+{
+    sqe->addr = (uintptr_t)op->buf;
+    sqe->len = op->len < INT32_MAX ? (uint32_t)op->len : INT32_MAX;
+    sqe->msg_flags = MSG_NOSIGNAL;
+}
+
+static bool hand_over_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, IORING_OP_RECV, &sqe))
+        return false;
+    put_bytes(sqe, op);
+    return true;
+}
+
+/* A write. A lazy one completes as it is handed over, if only to say that it would have to wait. */
+static bool hand_over_write(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, IORING_OP_SEND, &sqe))
+        return false;
+    put_bytes(sqe, op);
+    if (op->lazy) {
+        sqe->msg_flags |= MSG_DONTWAIT;
+        uring->lazy++;
+    }
+    return true;
+}
+
+bool ci_uring_hand_over_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!hand_over(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
+        return false;
+    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) | (op->events & COIR_WRITE ? POLLOUT : 0u);
+    return true;
+}
+
+/* A reader, or a poll for reading, where nothing is there: by the stream's own receive, or without the driver's buffers. */
+static bool wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, bool own_memory)
+{
+    if (!slot->receive && (own_memory || slot->floods || !arm_receive(uring, slot, op->fd))) {
+        if (op->kind == CI_OP_POLL)
+            return ci_uring_hand_over_poll(uring, slot, op);
+        return op->kind == CI_OP_READ ? hand_over_read(uring, slot, op) : hand_over_vector(uring, slot, op, IORING_OP_RECVMSG);
+    }
+    if (op->kind == CI_OP_POLL && op->events & COIR_WRITE)
+        return ci_uring_hand_over_poll(uring, slot, op);
+    ci_uring_link(uring, slot, op, WAITS);
+    op->result = 0;
+    return true;
+}
+
+static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    if (readable(slot)) {
+        op->result = ci_uring_take(uring, slot, op);
+        return true;
+    }
+    if (!slot->receive && (slot->floods || op->no_wait)) {
+        ssize_t rc = receive_now(op);
+        if (rc != -EAGAIN && rc != -EINTR) {
+            op->result = (int32_t)rc;
+            return true;
+        }
+        slot->floods = false;
+        if (op->no_wait)
+            arm_receive(uring, slot, op->fd); /* a later try is to see what has come meanwhile */
+    }
+    if (op->no_wait)
+        return fail(op, -EAGAIN);
+    return !wait_for_data(uring, slot, op, false) && fail(op, -ENOMEM);
+}
+
+static int32_t readable_events(const struct ci_uring_slot *slot)
+{
+    return slot->error ? COIR_READ | COIR_HANGUP | COIR_FAIL : COIR_READ;
+}
+
+static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    if (op->events & COIR_READ && readable(slot)) {
+        op->result = readable_events(slot);
+        return true;
+    }
+    bool ok = op->events & COIR_READ ? wait_for_data(uring, slot, op, false) : ci_uring_hand_over_poll(uring, slot, op);
+    return !ok && fail(op, -ENOMEM);
+}
+
+static bool start_foreign(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    for (const struct ci_op *other = slot->ops; other; other = other->next)
+        if (op->kind == CI_OP_WATCH || other->kind != CI_OP_FOREIGN || other->events & op->events)
+            return fail(op, -EBUSY);
+    return !ci_uring_hand_over_poll(uring, slot, op) && fail(op, -ENOMEM);
+}
+
+static bool start_now(struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE: return fail(op, (int)ci_sys_send(op->fd, op->data, op->len));
+    case CI_OP_WRITEV: return fail(op, (int)ci_sys_sendv(op->fd, op->iov, op->count));
+    case CI_OP_RECEIVE: return fail(op, (int)ci_sys_recvmsg(op->fd, op->message));
+    case CI_OP_SEND: return fail(op, (int)ci_sys_sendmsg(op->fd, op->message));
+    case CI_OP_ACCEPT: return fail(op, ci_sys_accept(op->fd));
+    default: return fail(op, -EINVAL);
+    }
+}
+
+static bool start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    bool ok = false;
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV: return start_read(uring, slot, op);
+    case CI_OP_POLL: return start_poll(uring, slot, op);
+    default: break;
+    }
+    if (op->no_wait)
+        return start_now(op);
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE: ok = hand_over_write(uring, slot, op); break;
+    case CI_OP_WRITEV: ok = hand_over_vector(uring, slot, op, IORING_OP_SENDMSG); break;
+    case CI_OP_RECEIVE: ok = hand_over_message(uring, slot, op, IORING_OP_RECVMSG, op->message); break;
+    case CI_OP_SEND: ok = hand_over_message(uring, slot, op, IORING_OP_SENDMSG, op->message); break;
+    case CI_OP_ACCEPT:
+        if ((ok = hand_over(uring, slot, op, IORING_OP_ACCEPT, &sqe)))
+            sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+        break;
+    case CI_OP_CONNECT:
+        if ((ok = hand_over(uring, slot, op, IORING_OP_CONNECT, &sqe))) {
+            sqe->addr = (uintptr_t)op->address;
+            sqe->off = (uint32_t)op->count;
+        }
+        break;
+    default: break;
+    }
+    return !ok && fail(op, -ENOMEM);
+}
+
+static bool start_on_file(struct ci_uring *uring, struct ci_op *op)
+{
+    static const uint8_t opcodes[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC};
+    struct io_uring_sqe *sqe;
+    uint32_t index = ci_uring_ask(uring, OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
+    if (!index)
+        return fail(op, -ENOMEM);
+    if (op->kind != CI_OP_SYNC) {
+        sqe->addr = (uintptr_t)op->buf;
+        sqe->len = (uint32_t)op->count;
+        sqe->off = (uint64_t)op->offset;
+    }
+    uring->base.pending++;
+    op->pending = IN_KERNEL;
+    op->result = (int32_t)index;
+    return false;
+}
+
+bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if (ci_unlikely(op->fd < 0))
+        return fail(op, -EBADF);
+    if (on_file(op))
+        return start_on_file(uring, op);
+    struct ci_uring_slot *slot = ci_uring_slot(uring, op->fd);
+    if (ci_unlikely(!slot))
+        return fail(op, -ENOMEM);
+    if (is_foreign(op))
+        return start_foreign(uring, slot, op);
+    if (ci_unlikely(slot->ops && is_foreign(slot->ops)))
+        return fail(op, -EBUSY);
+    return start_ours(uring, slot, op);
+}
+
+static void withdraw(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    ci_uring_unlink(slot, op);
+    uring->base.pending--;
+    op->pending = IDLE;
+    op->result = -ECANCELED;
+}
+
+/* A poll leaves its entry behind. */
+static void let_go(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    uint32_t index = (uint32_t)op->result;
+    ci_uring_ask_to_end(uring, index); /* where that fails its entry stays until the event comes: nobody waits for it */
+    uring->entries[index].op = NULL;
+    withdraw(uring, slot, op);
+}
+
+bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    ci_check(op->pending);
+    if (op->pending >= READY)
+        return false;
+    if (on_file(op)) {
+        ci_uring_ask_to_end(uring, (uint32_t)op->result);
+        return false;
+    }
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    if (uring->watching == op)
+        uring->watching = NULL;
+    if (op->pending == WAITS) {
+        withdraw(uring, slot, op);
+        return true;
+    }
+    if (ci_uring_polls(op)) {
+        let_go(uring, slot, op);
+        return true;
+    }
+    ci_uring_ask_to_end(uring, (uint32_t)op->result);
+    return false;
+}
+
+/* ---- completions ---- */
+
+/* Ends those that wait for what the receive has brought; or, where it is over and brought nothing, asks otherwise. */
+static void tell_readers(struct ci_uring *uring, struct ci_uring_slot *slot, bool own_memory)
+{
+    for (struct ci_op *op = slot->ops, *next; op; op = next) {
+        next = op->next;
+        if (!reads(op) && !(op->kind == CI_OP_POLL && op->events & COIR_READ))
+            continue;
+        if (readable(slot)) {
+            if (op->pending == IN_KERNEL && ci_uring_polls(op)) {
+                uint32_t index = (uint32_t)op->result;
+                ci_uring_ask_to_end(uring, index);
+                uring->entries[index].op = NULL;
+            }
+            if (ci_uring_polls(op))
+                ci_uring_end(uring, slot, op, ENDED, readable_events(slot));
+            else if (op->pending == WAITS)
+                ci_uring_end(uring, slot, op, READY, 0);
+        } else if (op->pending == WAITS && !slot->receive) {
+            ci_uring_unlink(slot, op);
+            uring->base.pending--;
+            if (!wait_for_data(uring, slot, op, own_memory)) {
+                ci_uring_link(uring, slot, op, WAITS);
+                ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
+            }
+        }
+    }
+}
+
+static void stop_receive(struct ci_uring *uring, struct ci_uring_slot *slot)
+{
+    slot->stopping = ci_uring_ask_to_end(uring, slot->receive);
+    slot->floods = true;
+}
+
+static void on_receive(struct ci_uring *uring, uint32_t index, int32_t result, uint32_t flags)
+{
+    struct ci_uring_entry *entry = &uring->entries[index];
+    uint16_t id = flags & IORING_CQE_F_BUFFER ? (uint16_t)((flags >> IORING_CQE_BUFFER_SHIFT) + 1) : 0;
+    bool over = !(flags & IORING_CQE_F_MORE);
+    coir_fd fd = entry->fd;
+    if (over)
+        free_entry(uring, index);
+    if (fd < 0 || result <= 0) {
+        if (id)
+            ci_uring_give_buffer(uring, id);
+        if (fd < 0)
+            return;
+    }
+    struct ci_uring_slot *slot = &uring->slots[fd];
+    if (over)
+        slot->receive = 0;
+    if (result > 0) {
+        ci_uring_put_ahead(uring, slot, id, (uint16_t)result);
+    } else if (result == 0) {
+        slot->ended = true;
+    } else if (result == -ENOBUFS) {
+        ci_uring_give_more_buffers(uring);
+    } else if (result != -ECANCELED && result != -EINTR) {
+        slot->error = (uint8_t)-result;
+    }
+    tell_readers(uring, slot, result == -ENOBUFS && uring->given == BUFFERS);
+    if (slot->ahead >= AHEAD_MOST && slot->receive && !slot->stopping)
+        stop_receive(uring, slot);
+}
+
+static int32_t events_of(const struct ci_op *op, int32_t mask)
+{
+    if (mask < 0)
+        return mask;
+    int32_t events = 0;
+    if (op->events & COIR_READ && mask & (POLLIN | POLLRDHUP))
+        events |= COIR_READ;
+    if (op->events & COIR_WRITE && mask & POLLOUT)
+        events |= COIR_WRITE;
+    if (mask & POLLHUP)
+        events |= COIR_HANGUP;
+    if (mask & POLLERR)
+        events |= COIR_FAIL;
+    return events;
+}
+
+static void on_op(struct ci_uring *uring, uint32_t index, int32_t result)
+{
+    struct ci_op *op = uring->entries[index].op;
+    free_entry(uring, index);
+    if (!op)
+        return;
+    struct ci_uring_slot *slot = on_file(op) ? NULL : &uring->slots[op->fd];
+    if (ci_uring_polls(op))
+        result = events_of(op, result);
+    if (ci_unlikely(result == -EAGAIN && slot && op->lazy)) { /* it has to wait, then */
+        op->lazy = false;
+        ci_uring_unlink(slot, op);
+        uring->base.pending--;
+        if (hand_over_write(uring, slot, op))
+            return;
+        ci_uring_link(uring, slot, op, IN_KERNEL);
+        result = -ENOMEM;
+    }
+    ci_uring_end(uring, slot, op, ENDED, result);
+}
+
+void ci_uring_arm_wakeup(struct ci_uring *uring)
+{
+    struct io_uring_sqe *sqe;
+    if (!ci_uring_ask(uring, WAKE_UP, NULL, uring->wakeup, IORING_OP_POLL_ADD, &sqe))
+        return;
+    sqe->len = IORING_POLL_ADD_MULTI;
+    sqe->poll32_events = POLLIN;
+}
+
+static void on_wakeup(struct ci_uring *uring, uint32_t index, uint32_t flags)
+{
+    if (flags & IORING_CQE_F_MORE)
+        return;
+    bool wanted = uring->entries[index].fd >= 0;
+    free_entry(uring, index);
+    if (wanted)
+        ci_uring_arm_wakeup(uring);
+}
+
+void ci_uring_reap(struct ci_uring *uring)
+{
+    const struct io_uring_cqe *completion;
+    uring->reaping = true;
+    while ((completion = ci_ring_completion(&uring->ring))) {
+        uint64_t name = completion->user_data;
+        int32_t result = completion->res;
+        uint32_t flags = completion->flags, index = (uint32_t)name;
+        ci_ring_seen(&uring->ring);
+        if (!name)
+            continue; /* of a cancel or a close */
+        ci_check(index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE);
+        switch ((enum ci_uring_use)uring->entries[index].use) {
+        case OP: on_op(uring, index, result); break;
+        case RECEIVE: on_receive(uring, index, result, flags); break;
+        case WAKE_UP: on_wakeup(uring, index, flags); break;
+        case FREE: break;
+        }
+    }
+    uring->reaping = false;
+}
