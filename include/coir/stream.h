@@ -1,7 +1,7 @@
 /* Streams: two directions of bytes. The same calls for TCP and for the in-memory duplex; the argument order is POSIX's.
  *
- * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV, until it is detached. One reader and one writer at a time: a second
- * gets -EBUSY. */
+ * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV, until it is detached. One reader and one writer at
+ * a time: a second gets -EBUSY. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 

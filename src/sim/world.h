@@ -15,7 +15,7 @@
 struct ci_fault_log {
     struct ci_random random; /* their own: what is left out changes nothing else that is drawn */
     uint32_t asked, *count;
-    uint32_t *taken; /* COIR_SIM_FAULTS_KEPT; the caller's, who sees them also when the run does not come to its end */
+    uint32_t *taken;        /* COIR_SIM_FAULTS_KEPT; the caller's, who sees them also when the run does not come to its end */
     const uint32_t *chosen; /* instead of drawing */
     size_t chosen_count;
     bool choose;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "env.h"
 #include "base/check.h"
 #include "driver/readiness.h"
+#include "env.h"
 #include "harness.h"
 
 struct env env;
