@@ -176,7 +176,8 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     struct io_uring_sqe *sqe = NULL;
     if ((size_t)fd < uring->slot_count && uring->slots[fd].first)
         ci_sys_reset_on_close(fd); /* what nobody read is lost: the peer is told, as the kernel would */
-    if ((size_t)fd < uring->slot_count && clear(uring, fd, false) && (sqe = ci_uring_place(uring))) {
+    bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, CI_TSAN); /* which wants to see the descriptor closed */
+    if (asked && !CI_TSAN && (sqe = ci_uring_place(uring))) {
         sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
