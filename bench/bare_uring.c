@@ -82,7 +82,7 @@ static int listen_on(int port)
 int main(int argc, char **argv)
 {
     int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9002);
-    if (listener < 0 || ci_ring_open(&ring, ENTRIES, COMPLETIONS) < 0 || ci_ring_buffers_make(&buffers, BUFFERS, BUFFER) < 0 ||
+    if (listener < 0 || ci_ring_open(&ring, ENTRIES, COMPLETIONS, false) < 0 || ci_ring_buffers_make(&buffers, BUFFERS, BUFFER) < 0 ||
         ci_ring_buffers_register(&ring, &buffers, 0) < 0) {
         perror("bench_bare_uring");
         return 1;

@@ -27,9 +27,9 @@ typedef struct coir_poller_event {
     int events; /* enum coir_events */
 } coir_poller_event;
 
-/* Makes a poller over "epoll" or "poll"; NULL is the default.
+/* Makes a poller over "epoll", "io_uring" or "poll"; NULL is the first.
  * Suspends: no.  Threads: any.  Owns: *ret_poller is the caller's to free, after its sources.
- * Errors: -EINVAL unknown driver; -ENOMEM; -EMFILE. */
+ * Errors: -EINVAL unknown driver; -ENOMEM; -EMFILE; what keeps the one that was named from working. */
 COIR_API int coir_poller_new(const char *driver, coir_poller **ret_poller);
 COIR_API void coir_poller_free(coir_poller *poller);
 

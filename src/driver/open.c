@@ -16,6 +16,9 @@ static const struct {
 #else
     {"kqueue", ci_kqueue_open},
 #endif
+#if defined(COIR_URING)
+    {"io_uring", ci_uring_selector_open},
+#endif
     {"poll", ci_poll_open},
 };
 
@@ -36,28 +39,18 @@ int ci_selector_open(const char *name, const coir_allocator *allocator, struct c
     return -EINVAL;
 }
 
-static bool is_uring(const char *name)
-{
-#if defined(COIR_URING)
-    return strcmp(name, "io_uring") == 0;
-#else
-    (void)name;
-    return false;
-#endif
-}
-
 bool ci_driver_known(const char *name)
 {
     for (size_t i = 0; i < ci_countof(selectors); i++)
         if (strcmp(selectors[i].name, name) == 0)
             return true;
-    return is_uring(name);
+    return false;
 }
 
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
 #if defined(COIR_URING)
-    if (is_uring(name))
+    if (strcmp(name, "io_uring") == 0)
         return ci_uring_open(allocator, ret_driver);
 #endif
     struct ci_selector *selector;

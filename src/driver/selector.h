@@ -2,7 +2,8 @@
  *
  * 1. A registration carries a generation that comes back with each event, so that an event of an earlier user of the same descriptor
  *    number is recognised.
- * 2. Registrations go with the last copy of their open file, which the selector is not told about: modify may answer -ENOENT.
+ * 2. Registrations go with the last copy of their open file, which the selector is not told about: modify may answer -ENOENT. (Not over
+ *    io_uring: there a registration keeps the file open until it is removed.)
  * 3. wake makes the wait in progress, or the next one, return; any thread may call it.
  */
 #ifndef CI_DRIVER_SELECTOR_H
@@ -49,6 +50,7 @@ struct ci_selector_kind {
 
 int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 int ci_poll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
+int ci_uring_selector_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
 
 #endif

@@ -248,7 +248,7 @@ static void give_buffers_again(struct ci_uring *uring)
 
 static int open_ring(struct ci_uring *uring)
 {
-    int rc = ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS);
+    int rc = ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, false);
     if (rc < 0)
         return rc;
     if ((rc = ci_ring_buffers_register(&uring->ring, &uring->buffers, 0)) < 0) {

@@ -58,15 +58,15 @@ static int map_rings(struct ci_ring *ring, const struct io_uring_params *params)
     return 0;
 }
 
-int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions)
+int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, bool shared)
 {
     struct io_uring_params params;
     size_t step = 0;
     int fd = -1;
     do {
-        params = (struct io_uring_params){.flags = flags_wanted[step] | flags_always, .cq_entries = completions};
+        params = (struct io_uring_params){.flags = (shared ? 0 : flags_wanted[step]) | flags_always, .cq_entries = completions};
         fd = (int)syscall(SYS_io_uring_setup, entries, &params);
-    } while (fd < 0 && errno == EINVAL && ++step < ci_countof(flags_wanted));
+    } while (fd < 0 && errno == EINVAL && !shared && ++step < ci_countof(flags_wanted));
     if (fd < 0)
         return -errno;
     *ring = (struct ci_ring){.fd = fd};

@@ -1,7 +1,7 @@
 /* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to receive into. See io_uring(7).
  *
  * 1. What an entry points at need only last until the ring is entered, but for the bytes that are sent or received (SUBMIT_STABLE).
- * 2. The first thread that enters the ring owns it: from then on no other may.
+ * 2. The first thread that enters the ring owns it: from then on no other may; but for one that is shared, which one thread at a time may.
  * 3. Completions appear when the owner enters the ring (or looks, on kernels without DEFER_TASKRUN).
  */
 #ifndef CI_SYS_RING_H
@@ -28,8 +28,9 @@ struct ci_ring {
     size_t rings_size, entries_size;
 };
 
-/* Both sizes are powers of two. 0, or why there is none: -ENOSYS, -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
-int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions);
+/* Both sizes are powers of two. Shared is dearer: the kernel has to interrupt the thread that asked. 0, or why there is none: -ENOSYS,
+ * -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
+int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, bool shared);
 void ci_ring_close(struct ci_ring *ring);
 
 /* An empty entry; NULL when all are taken: submit, then ask again. */
