@@ -464,6 +464,11 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *re
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
     socket->backlog_len--;
+    if (ci_world_fault(world, socket->place, link_of(world, accepted)->reset, "a connection dies in the backlog")) {
+        send_reset(world, accepted);
+        ci_socket_close(world, accepted->fd);
+        return *ret = -ECONNABORTED, true;
+    }
     ci_world_trace(world, socket->place, "accept fd=%d new=%d", socket->fd, accepted->fd);
     return *ret = accepted->fd, true;
 }
