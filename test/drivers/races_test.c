@@ -16,7 +16,7 @@ static struct ci_random choice;
 
 static int rounds(void)
 {
-    const char *given = getenv("ROUNDS");
+    const char *given = getenv("RACES");
     return given ? atoi(given) : env.world ? 2000 : 10000;
 }
 
