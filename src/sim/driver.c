@@ -47,13 +47,14 @@ static void report(struct ci_op *op)
     op->done(op);
 }
 
-/* Never sleeps: the scheduler of the world calls it when there is something to do. */
+/* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete may be reported a wait
+ * later, so that timers and cancels come between. */
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     (void)deadline;
     struct ci_sim_driver *sim = self(driver);
     sim->woken = false;
-    while (sim->completed) {
+    while (sim->completed && ci_random_below(&sim->world->random, 4) > 0) {
         struct ci_op *op = sim->completed;
         sim->completed = op->next;
         if (!sim->completed)

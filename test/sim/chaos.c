@@ -7,6 +7,31 @@ uint64_t chaos_below(const struct chaos *chaos, uint64_t bound)
     return coir_sim_random(chaos->sim) % bound;
 }
 
+int chaos_explains(int rc)
+{
+    switch (rc) {
+    case -ECANCELED: /* asked for, or what a deadline, a crash or a sibling's failure did */
+    case -ETIME:
+    case -ECONNRESET: /* the network */
+    case -ECONNREFUSED:
+    case -ETIMEDOUT:
+    case -EPIPE:
+    case -COIR_EEND:
+    case -EMFILE: /* the machine */
+    case -ENFILE:
+    case -ENOBUFS:
+    case -ENOMEM:
+    case -EIO:
+    case -ENOSPC:
+    case -EADDRINUSE: /* the server before this one */
+    case -EPROTO: break; /* an answer that is not 200 */
+    default:
+        if (rc < 0)
+            __builtin_trap();
+    }
+    return rc;
+}
+
 /* Often nothing, sometimes a little, rarely a lot. */
 static double some(const struct chaos *chaos, double most)
 {

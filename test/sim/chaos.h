@@ -19,6 +19,9 @@ int chaos_begin(struct chaos *chaos);
 /* Runs so many clients, as tasks of one host, each with its number, to their end. The first error. */
 int chaos_clients(struct chaos *chaos, coir_task_fn *client, int count);
 
+/* Dies of an error that no fault explains: of the library's own making. Returns it. */
+int chaos_explains(int rc);
+
 uint64_t chaos_below(const struct chaos *chaos, uint64_t bound);
 
 #endif

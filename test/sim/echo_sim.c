@@ -25,7 +25,7 @@ static int echo(coir_stream *stream, void *arg)
             return 0;
         }
         if (n < 0)
-            return (int)n;
+            return chaos_explains((int)n);
     }
 }
 
@@ -34,7 +34,7 @@ static int serve(void *arg)
     (void)arg;
     int rc;
     do /* even listening may fail */
-        rc = coir_serve_tcp("0.0.0.0:7777", echo, NULL);
+        rc = chaos_explains(coir_serve_tcp("0.0.0.0:7777", echo, NULL));
     while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
     return rc;
 }
@@ -109,7 +109,7 @@ static int be_a_client(void *arg)
 {
     int client = (int)(intptr_t)arg;
     while (!chaos.over) {
-        talk_once(client, MESSAGES);
+        chaos_explains(talk_once(client, MESSAGES));
         coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
     }
     return talk_once(client, MESSAGES);

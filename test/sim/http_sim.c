@@ -154,7 +154,7 @@ static int serve(void *arg)
     (void)arg;
     int rc;
     do
-        rc = serve_once();
+        rc = chaos_explains(serve_once());
     while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
     return rc;
 }
@@ -311,7 +311,7 @@ static int be_a_client(void *arg)
 {
     (void)arg;
     while (!chaos.over) {
-        visit_once();
+        chaos_explains(visit_once());
         coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
     }
     return visit_once();
