@@ -23,7 +23,7 @@ int chaos_explains(int rc)
     case -ENOMEM:
     case -EIO:
     case -ENOSPC:
-    case -EADDRINUSE: /* the server before this one */
+    case -EADDRINUSE:    /* the server before this one */
     case -EPROTO: break; /* an answer that is not 200 */
     default:
         if (rc < 0)
