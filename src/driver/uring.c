@@ -38,6 +38,7 @@ static void tell(struct ci_uring *uring, struct ci_op *op)
         tell_watch(uring, op);
         return;
     }
+    ci_check(!ready || uring->slots[op->fd].first || uring->slots[op->fd].ended || uring->slots[op->fd].error);
     if (ready)
         op->result = ci_uring_take(uring, &uring->slots[op->fd], op);
     op->done(op);
@@ -66,8 +67,7 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
         sleeps = timeout > 0;
     }
     if (sleeps || ci_ring_busy(&uring->ring)) {
-        ci_ring_enter(&uring->ring, sleeps ? 1 + uring->lazy : 0, timeout);
-        uring->lazy = 0;
+        ci_uring_enter(uring, sleeps ? 1 + uring->lazy : 0, timeout);
     }
     ci_uring_reap(uring);
     tell_all(uring);
@@ -97,7 +97,7 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
         if (!busy)
             return;
         asked |= all;
-        ci_ring_enter(&uring->ring, 1, -1);
+        ci_uring_enter(uring, 1, -1);
         ci_uring_reap(uring);
     }
 }
@@ -290,7 +290,7 @@ static void end(struct ci_driver *driver)
             ci_uring_ask_to_end(uring, i);
     }
     while (uring->used) {
-        ci_ring_enter(&uring->ring, 1, -1);
+        ci_uring_enter(uring, 1, -1);
         ci_uring_reap(uring);
     }
     if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */

@@ -82,6 +82,13 @@ static inline bool ci_uring_polls(const struct ci_op *op)
 /* A descriptor's slot; NULL: memory is out. */
 struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd);
 
+/* Hands over what is in the ring, and waits for so many completions. */
+static inline void ci_uring_enter(struct ci_uring *uring, uint32_t completions, coir_time timeout)
+{
+    uring->lazy = 0; /* handed over, they complete; what cannot be handed over now wakes early, which does no harm */
+    ci_ring_enter(&uring->ring, completions, timeout);
+}
+
 /* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */
 struct io_uring_sqe *ci_uring_place(struct ci_uring *uring);
 uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,

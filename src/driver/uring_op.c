@@ -44,8 +44,9 @@ struct io_uring_sqe *ci_uring_place(struct ci_uring *uring)
     struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < 16; tries++) {
         ci_ring_submit(&uring->ring);
+        uring->lazy = 0;
         if (tries > 0 && !uring->reaping) { /* completions that nobody has taken may be in the way */
-            ci_ring_enter(&uring->ring, 0, 0);
+            ci_uring_enter(uring, 0, 0);
             ci_uring_reap(uring);
         }
         sqe = ci_ring_entry(&uring->ring);
@@ -330,6 +331,8 @@ static bool wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, st
 
 static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
+    if (ci_unlikely(op->kind == CI_OP_READ && op->len == 0))
+        return fail(op, 0);
     if (readable(slot)) {
         op->result = ci_uring_take(uring, slot, op);
         return true;
@@ -468,12 +471,29 @@ static void let_go(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci
     withdraw(uring, slot, op);
 }
 
+/* A watch that has something to say says it no more. */
+static void take_out(struct ci_uring *uring, struct ci_op *op)
+{
+    struct ci_op **at = &uring->ended;
+    while (*at != op)
+        at = &(*at)->next;
+    if (!(*at = op->next))
+        uring->ended_tail = at;
+    uring->base.pending--;
+    op->pending = IDLE;
+    op->result = -ECANCELED;
+}
+
 bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     ci_check(op->pending);
-    if (op->pending >= READY)
+    if (op->pending >= READY && op->kind != CI_OP_WATCH)
         return false;
+    if (op->pending >= READY) {
+        take_out(uring, op);
+        return true;
+    }
     if (on_file(op)) {
         ci_uring_ask_to_end(uring, (uint32_t)op->result);
         return false;
