@@ -127,7 +127,8 @@ void listen_anywhere(void)
     CHECK(env.listener >= 0);
 }
 
-static void open_real(const char *name)
+/* False: it is io_uring, and that does not work here. */
+static bool open_real(const char *name)
 {
 #ifdef CONFORM_KQUEUE
     struct ci_selector *selector;
@@ -135,8 +136,14 @@ static void open_real(const char *name)
     CHECK_EQ(ci_kqueue_open(&ci_system_allocator, &selector), 0);
     CHECK_EQ(ci_readiness_open(selector, &ci_system_allocator, &env.driver), 0);
 #else
-    CHECK_EQ(ci_driver_open(name, &ci_system_allocator, &env.driver), 0);
+    int rc = ci_driver_open(name, &ci_system_allocator, &env.driver);
+    if (rc < 0 && strcmp(name, "io_uring") == 0) {
+        printf("left out: io_uring does not work here: %s\n", coir_strerror(rc));
+        return false;
+    }
+    CHECK_EQ(rc, 0);
 #endif
+    return true;
 }
 
 void on_driver(const char *name, void (*body)(void))
@@ -147,8 +154,8 @@ void on_driver(const char *name, void (*body)(void))
         ci_world_init(&world, 7);
         env.world = &world;
         CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_place(&world, "here"), &env.driver), 0);
-    } else {
-        open_real(name);
+    } else if (!open_real(name)) {
+        return;
     }
     listen_anywhere();
     make_pair();
