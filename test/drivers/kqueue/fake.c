@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FILTERS = 64 };
+enum { FILTERS = 512 };
 
 struct kevent fake_changes[FAKE_CHANGES];
 int fake_change_count;
