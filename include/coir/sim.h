@@ -42,6 +42,7 @@ typedef struct coir_faults {
     double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */
     double no_buffers;    /* a write or a send fails with -ENOBUFS */
     double no_memory;     /* an allocation fails; so does an operation, with -ENOMEM */
+    double late;          /* an operation is complete for up to a millisecond before its task is told: cancels come too late */
     double clock_jump;    /* the time of day jumps, when it is asked for, by up to an hour either way */
     double disk_error;    /* a read, write or sync of a file fails with -EIO */
     double disk_full;     /* a write to a file fails with -ENOSPC */

@@ -11,12 +11,45 @@ static struct ci_sim_driver *self(struct ci_driver *driver)
     return ci_container_of(driver, struct ci_sim_driver, base);
 }
 
-void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result)
+static void put_completed(struct ci_sim_driver *driver, struct ci_op *op)
 {
-    op->result = result;
     op->next = NULL;
     *driver->completed_tail = op;
     driver->completed_tail = &op->next;
+}
+
+/* An event of a driver, which its number of an address stands for: no order depends on it. */
+static void late_no_more(struct ci_world *world, struct ci_socket *socket, size_t driver, void *data)
+{
+    (void)world;
+    (void)socket;
+    (void)data;
+    struct ci_sim_driver *sim = (struct ci_sim_driver *)driver;
+    struct ci_op **at = &sim->late, *op;
+    while (*at && (*at)->next)
+        at = &(*at)->next;
+    if ((op = *at)) { /* else its descriptor has been closed meanwhile */
+        *at = NULL;
+        put_completed(sim, op);
+    }
+}
+
+void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result)
+{
+    struct ci_world *world = driver->world;
+    op->result = result;
+    if (!ci_world_fault(world, driver->place, driver->place->faults.late, "late news")) {
+        put_completed(driver, op);
+        return;
+    }
+    op->next = driver->late;
+    driver->late = op;
+    ci_world_schedule(world, &(struct ci_event){
+                                 .when = world->now + (coir_time)ci_random_below(&world->random, COIR_MS),
+                                 .what = late_no_more,
+                                 .fd = -1,
+                                 .amount = (size_t)driver,
+                             });
 }
 
 bool ci_sim_driver_busy(const struct ci_driver *driver)
@@ -66,6 +99,13 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
 /* What is complete but not reported is reported before the descriptor goes. */
 static void report_all_of(struct ci_sim_driver *sim, coir_fd fd)
 {
+    for (struct ci_op **at = &sim->late, *op; (op = *at);)
+        if (op->fd == fd) {
+            *at = op->next;
+            put_completed(sim, op);
+        } else {
+            at = &op->next;
+        }
     for (struct ci_op **at = &sim->completed; *at;) {
         struct ci_op *op = *at;
         if (op->fd != fd) {

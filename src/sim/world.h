@@ -102,6 +102,7 @@ struct ci_sim_driver {
     struct ci_world *world;
     struct ci_place *place;
     struct ci_op *completed, **completed_tail;
+    struct ci_op *late; /* complete, and to be reported later; the oldest last */
     bool woken;
 };
 

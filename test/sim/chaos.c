@@ -64,6 +64,7 @@ static coir_faults bad_machine(const struct chaos *chaos)
         .no_descriptor = some(chaos, 0.3),
         .no_buffers = some(chaos, 0.05),
         .no_memory = some(chaos, 0.05),
+        .late = some(chaos, 0.5),
         .clock_jump = some(chaos, 0.1),
         .disk_error = some(chaos, 0.1),
         .disk_full = some(chaos, 0.1),
