@@ -86,6 +86,7 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
     for (bool asked = false;;) {
         const struct ci_uring_slot *slot = &uring->slots[fd];
         bool busy = receive_too && slot->receive, all = true;
+        uring->reaping = true; /* the list is being walked */
         if (busy && !asked)
             all = ci_uring_ask_to_end(uring, slot->receive);
         for (const struct ci_op *op = slot->ops; op; op = op->next)
@@ -94,67 +95,82 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
                 if (!asked)
                     all &= ci_uring_ask_to_end(uring, (uint32_t)op->result);
             }
+        uring->reaping = false;
         if (!busy)
             return;
         asked |= all;
-        ci_uring_enter(uring, 1, -1);
+        ci_uring_enter(uring, all, all ? -1 : 0);
         ci_uring_reap(uring);
     }
 }
 
-/* Takes the descriptor's operations out of everywhere. */
-static struct ci_op *take_ops(struct ci_uring *uring, coir_fd fd)
+/* Takes those of the descriptor's operations that the kernel has no memory of: they end here. *ret_asked: the kernel has been asked to end
+ * a poll. */
+static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot, bool *ret_asked)
 {
-    struct ci_op *ops = NULL, *op, **at = &uring->ended;
+    struct ci_op *taken = NULL, *op, **at = &slot->ops;
+    while ((op = *at)) {
+        if (op->pending == IN_KERNEL && !ci_uring_polls(op)) {
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        op->next = taken;
+        taken = op;
+    }
+    *ret_asked = false;
+    for (op = taken; op; op = op->next) {
+        uint32_t index = op->pending == IN_KERNEL ? (uint32_t)op->result : 0;
+        if (index) {
+            uring->entries[index].op = NULL;
+            ci_uring_ask_to_end(uring, index);
+            *ret_asked = true;
+        }
+        op->result = -ECANCELED;
+        op->pending = ENDED;
+    }
+    return taken;
+}
+
+/* And those that have ended and not been told. A reader for whom there was something is not told of it. */
+static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op *taken)
+{
+    struct ci_op *op, **at = &uring->ended;
     while ((op = *at)) {
         if (op->fd != fd) {
             at = &op->next;
             continue;
         }
         *at = op->next;
-        op->next = ops;
-        ops = op;
+        if (op->pending == READY)
+            op->result = -ECANCELED;
+        op->next = taken;
+        taken = op;
     }
     uring->ended_tail = at;
-    struct ci_uring_slot *slot = &uring->slots[fd];
-    while ((op = slot->ops)) {
-        slot->ops = op->next;
-        op->result = -ECANCELED;
-        op->pending = ENDED;
-        op->next = ops;
-        ops = op;
-    }
-    return ops;
+    return taken;
 }
 
-/* The descriptor's operations end. True: the kernel has been asked for something that it has not answered yet. */
+/* The descriptor's operations end. Those that wait go first: a receive that ends is not asked for again on their behalf. True: the kernel
+ * has been asked for something that it has not answered yet. */
 static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
 {
-    struct ci_uring_slot *slot = &uring->slots[fd];
-    bool asked = false;
-    for (struct ci_op *op = slot->ops; op; op = op->next)
-        if (op->pending == IN_KERNEL && ci_uring_polls(op)) {
-            uint32_t index = (uint32_t)op->result;
-            ci_uring_ask_to_end(uring, index);
-            uring->entries[index].op = NULL;
-            op->pending = WAITS;
-            asked = true;
-        }
+    bool asked;
+    struct ci_op *ops = take_waiting(uring, &uring->slots[fd], &asked), *op;
     settle(uring, fd, at_once);
-    slot = &uring->slots[fd];
+    struct ci_uring_slot *slot = &uring->slots[fd];
     if (slot->receive) {
         ci_uring_ask_to_end(uring, slot->receive);
         uring->entries[slot->receive].fd = -1;
         asked = true;
     }
-    struct ci_op *ops = take_ops(uring, fd), *op;
+    ops = take_ended(uring, fd, ops);
+    ci_check(!slot->ops);
     ci_uring_drop_ahead(uring, slot);
     *slot = (struct ci_uring_slot){0};
     while ((op = ops)) {
         ops = op->next;
         uring->base.pending--;
-        if (op->pending == READY)
-            op->result = -ECANCELED;
         op->pending = IDLE;
         if (uring->watching == op)
             uring->watching = NULL;

@@ -91,6 +91,25 @@ CONFORM(closing_completes_what_waits)
     close_fd(env.client);
 }
 
+CONFORM(forgetting_completes_what_waits_and_leaves_the_descriptor)
+{
+    char buf[16];
+    struct counted reading, polling;
+    for (int i = 0; i < 3; i++) {
+        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        CHECK(!start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
+        if (i == 1)
+            env.driver->kind->wait(env.driver, 0);
+        env.driver->kind->forget(env.driver, env.server);
+        CHECK(reading.done == 1 && polling.done == 1);
+        CHECK(reading.op.result == -ECANCELED && polling.op.result == -ECANCELED);
+        CHECK_EQ(write_some(env.client, "here", 4), 4);
+        CHECK_EQ(read_some(env.server, buf, 16), 4);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
 CONFORM(a_descriptor_number_is_reused_without_harm)
 {
     char buf[16];
