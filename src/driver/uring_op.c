@@ -596,15 +596,41 @@ static int32_t events_of(const struct ci_op *op, int32_t mask)
     return events;
 }
 
-static void on_op(struct ci_uring *uring, uint32_t index, int32_t result)
+/* The kernel tells whoever polls that the peer will send no more, also those who did not ask. They are asked about again, but for changes
+ * alone. */
+static void poll_on(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    ci_uring_unlink(slot, op);
+    uring->base.pending--;
+    if (hand_over(uring, slot, op, IORING_OP_POLL_ADD, &sqe)) {
+        sqe->len = IORING_POLL_ADD_MULTI;
+        sqe->poll32_events = op->events & COIR_WRITE ? POLLOUT : 0u;
+        return;
+    }
+    ci_uring_link(uring, slot, op, IN_KERNEL);
+    ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
+}
+
+static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool more)
 {
     struct ci_op *op = uring->entries[index].op;
-    free_entry(uring, index);
+    if (!more)
+        free_entry(uring, index);
     if (!op)
         return;
     struct ci_uring_slot *slot = on_file(op) ? NULL : &uring->slots[op->fd];
-    if (ci_uring_polls(op))
+    if (ci_uring_polls(op)) {
         result = events_of(op, result);
+        if (result == 0 && !more)
+            poll_on(uring, slot, op);
+        if (result == 0)
+            return;
+        if (more) {
+            uring->entries[index].op = NULL;
+            ci_uring_ask_to_end(uring, index);
+        }
+    }
     if (ci_unlikely(result == -EAGAIN && slot && op->lazy)) { /* it has to wait, then */
         op->lazy = false;
         ci_uring_unlink(slot, op);
@@ -649,7 +675,7 @@ void ci_uring_reap(struct ci_uring *uring)
             continue; /* of a cancel or a close */
         ci_check(index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE);
         switch ((enum ci_uring_use)uring->entries[index].use) {
-        case OP: on_op(uring, index, result); break;
+        case OP: on_op(uring, index, result, flags & IORING_CQE_F_MORE); break;
         case RECEIVE: on_receive(uring, index, result, flags); break;
         case WAKE_UP: on_wakeup(uring, index, flags); break;
         case FREE: break;

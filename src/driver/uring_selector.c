@@ -20,6 +20,7 @@ struct place {
     uint32_t generation, serial;
     uint8_t events, trigger;
     bool used, armed;
+    bool half_closed; /* which the kernel says also where nobody asked: then only changes are asked for */
 };
 
 struct uring_selector {
@@ -62,7 +63,7 @@ static int arm(struct uring_selector *uring, coir_fd fd)
     place->serial++;
     sqe->opcode = IORING_OP_POLL_ADD;
     sqe->fd = fd;
-    sqe->len = edge ? IORING_POLL_ADD_MULTI : 0;
+    sqe->len = edge || place->half_closed ? IORING_POLL_ADD_MULTI : 0;
     sqe->poll32_events = (place->events & COIR_READ ? POLLIN : 0u) | (place->events & COIR_WRITE ? POLLOUT : 0u) | (edge ? POLLRDHUP : 0u);
     sqe->user_data = name_of(uring, fd);
     return 0;
@@ -91,6 +92,7 @@ static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, un
     place->generation = generation;
     place->events = (uint8_t)events;
     place->trigger = (uint8_t)trigger;
+    place->half_closed = false;
     return arm(uring, fd);
 }
 
@@ -185,14 +187,17 @@ static bool hear(struct uring_selector *uring, const struct io_uring_cqe *comple
     if (!completion->user_data || (size_t)fd >= uring->place_count || name_of(uring, fd) != completion->user_data)
         return false;
     struct place *place = &uring->places[fd];
-    *ret_event = (struct ci_ready){fd, place->generation, translate(completion->res)};
+    uint32_t events = translate(completion->res);
+    bool unasked = events == CI_EVENT_END && !(place->events & COIR_READ);
+    *ret_event = (struct ci_ready){fd, place->generation, events};
+    place->half_closed |= unasked;
     if (over) {
         place->armed = false;
         place->serial++;
-        if (place->trigger != CI_ONE_SHOT && completion->res >= 0)
+        if ((place->trigger != CI_ONE_SHOT || unasked) && completion->res >= 0)
             uring->ended[uring->ended_count++] = fd;
     }
-    return true;
+    return !unasked;
 }
 
 static void arm_again(struct uring_selector *uring)

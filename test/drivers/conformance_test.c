@@ -173,6 +173,22 @@ CONFORM(a_reset_wakes_reader_and_watcher)
     close_fd(env.server);
 }
 
+CONFORM(the_peers_end_is_no_hangup)
+{
+    struct counted watching;
+    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    for (int i = 0; i < 5; i++)
+        pass();
+    CHECK(!watching.done);
+    CHECK_EQ(write_some(env.server, "unread", 6), 6);
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    CHECK(!watching.done);
+    close_fd(env.client); /* a reset */
+    CHECK(finish(&watching) & COIR_HANGUP);
+    close_fd(env.server);
+}
+
 CONFORM(polling_moves_no_data_and_sees_what_is_there)
 {
     char buf[16];
