@@ -38,7 +38,7 @@ static void tell(struct ci_uring *uring, struct ci_op *op)
         tell_watch(uring, op);
         return;
     }
-    ci_check(!ready || uring->slots[op->fd].first || uring->slots[op->fd].ended || uring->slots[op->fd].error);
+    ci_check(!ready || ci_uring_readable(&uring->slots[op->fd]));
     if (ready)
         op->result = ci_uring_take(uring, &uring->slots[op->fd], op);
     op->done(op);
@@ -66,9 +66,8 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
         timeout = deadline - ci_clock_now();
         sleeps = timeout > 0;
     }
-    if (sleeps || ci_ring_busy(&uring->ring)) {
+    if (sleeps || ci_ring_busy(&uring->ring))
         ci_uring_enter(uring, sleeps ? 1 + uring->lazy : 0, timeout);
-    }
     ci_uring_reap(uring);
     tell_all(uring);
 }
@@ -120,10 +119,8 @@ static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *
     }
     *ret_asked = false;
     for (op = taken; op; op = op->next) {
-        uint32_t index = op->pending == IN_KERNEL ? (uint32_t)op->result : 0;
-        if (index) {
-            uring->entries[index].op = NULL;
-            ci_uring_ask_to_end(uring, index);
+        if (op->pending == IN_KERNEL) {
+            ci_uring_let_go(uring, (uint32_t)op->result);
             *ret_asked = true;
         }
         op->result = -ECANCELED;

@@ -79,6 +79,12 @@ static inline bool ci_uring_polls(const struct ci_op *op)
     return op->kind == CI_OP_POLL || op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
 }
 
+/* Whether a reader would be answered at once. */
+static inline bool ci_uring_readable(const struct ci_uring_slot *slot)
+{
+    return slot->first || slot->ended || slot->error;
+}
+
 /* A descriptor's slot; NULL: memory is out. */
 struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd);
 
@@ -96,6 +102,9 @@ uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_o
 
 /* Asks the kernel to end what an entry stands for. False: it takes nothing just now. */
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index);
+
+/* Lets a poll go: its operation is told of nothing any more, and its entry waits for the kernel alone. */
+void ci_uring_let_go(struct ci_uring *uring, uint32_t index);
 void ci_uring_arm_wakeup(struct ci_uring *uring);
 
 /* Looks at all completions there are; nobody is told yet. */

@@ -107,14 +107,21 @@ static void free_entry(struct ci_uring *uring, uint32_t index)
 
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
 {
+    uint64_t name = name_of(uring, index); /* the entry may be another's once there is a place */
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
         return false;
     sqe->opcode = IORING_OP_ASYNC_CANCEL;
     sqe->fd = -1;
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
-    sqe->addr = name_of(uring, index);
+    sqe->addr = name;
     return true;
+}
+
+void ci_uring_let_go(struct ci_uring *uring, uint32_t index)
+{
+    uring->entries[index].op = NULL;
+    ci_uring_ask_to_end(uring, index); /* where that fails its entry stays until the event comes: nobody waits for it */
 }
 
 /* ---- operations ---- */
@@ -158,11 +165,6 @@ static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct
 }
 
 /* ---- what is read ahead ---- */
-
-static bool readable(const struct ci_uring_slot *slot)
-{
-    return slot->first || slot->ended || slot->error;
-}
 
 void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id)
 {
@@ -333,7 +335,7 @@ static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struc
 {
     if (ci_unlikely(op->kind == CI_OP_READ && op->len == 0))
         return fail(op, 0);
-    if (readable(slot)) {
+    if (ci_uring_readable(slot)) {
         op->result = ci_uring_take(uring, slot, op);
         return true;
     }
@@ -359,7 +361,7 @@ static int32_t readable_events(const struct ci_uring_slot *slot)
 
 static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
-    if (op->events & COIR_READ && readable(slot)) {
+    if (op->events & COIR_READ && ci_uring_readable(slot)) {
         op->result = readable_events(slot);
         return true;
     }
@@ -462,15 +464,6 @@ static void withdraw(struct ci_uring *uring, struct ci_uring_slot *slot, struct 
     op->result = -ECANCELED;
 }
 
-/* A poll leaves its entry behind. */
-static void let_go(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
-{
-    uint32_t index = (uint32_t)op->result;
-    ci_uring_ask_to_end(uring, index); /* where that fails its entry stays until the event comes: nobody waits for it */
-    uring->entries[index].op = NULL;
-    withdraw(uring, slot, op);
-}
-
 /* A watch that has something to say says it no more. */
 static void take_out(struct ci_uring *uring, struct ci_op *op)
 {
@@ -506,7 +499,8 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
         return true;
     }
     if (ci_uring_polls(op)) {
-        let_go(uring, slot, op);
+        ci_uring_let_go(uring, (uint32_t)op->result);
+        withdraw(uring, slot, op);
         return true;
     }
     ci_uring_ask_to_end(uring, (uint32_t)op->result);
@@ -522,12 +516,9 @@ static void tell_readers(struct ci_uring *uring, struct ci_uring_slot *slot, boo
         next = op->next;
         if (!reads(op) && !(op->kind == CI_OP_POLL && op->events & COIR_READ))
             continue;
-        if (readable(slot)) {
-            if (op->pending == IN_KERNEL && ci_uring_polls(op)) {
-                uint32_t index = (uint32_t)op->result;
-                ci_uring_ask_to_end(uring, index);
-                uring->entries[index].op = NULL;
-            }
+        if (ci_uring_readable(slot)) {
+            if (op->pending == IN_KERNEL && ci_uring_polls(op))
+                ci_uring_let_go(uring, (uint32_t)op->result);
             if (ci_uring_polls(op))
                 ci_uring_end(uring, slot, op, ENDED, readable_events(slot));
             else if (op->pending == WAITS)
@@ -626,10 +617,8 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
             poll_on(uring, slot, op);
         if (result == 0)
             return;
-        if (more) {
-            uring->entries[index].op = NULL;
-            ci_uring_ask_to_end(uring, index);
-        }
+        if (more)
+            ci_uring_let_go(uring, index);
     }
     if (ci_unlikely(result == -EAGAIN && slot && op->lazy)) { /* it has to wait, then */
         op->lazy = false;

@@ -117,7 +117,7 @@ static int befall(void *arg)
     return 0;
 }
 
-int chaos_begin(struct chaos *chaos)
+static int begin(struct chaos *chaos)
 {
     chaos->over = false;
     chaos->server = chaos->restart(chaos);
@@ -131,30 +131,61 @@ int chaos_begin(struct chaos *chaos)
 
 /* ---- clients ---- */
 
+int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg)
+{
+    COIR_SCOPE(both);
+    int rc = coir_go(both, first, arg);
+    if (rc == 0 && (rc = coir_go(both, second, arg)) == 0)
+        return coir_scope_wait(both);
+    coir_scope_cancel(both);
+    return rc;
+}
+
 struct clients {
-    coir_task_fn *fn;
+    const struct chaos *chaos;
+    int (*visit)(int client);
     int count;
 };
 
+struct client {
+    const struct clients *all;
+    int number;
+};
+
+static int be_a_client(void *arg)
+{
+    const struct client *client = arg;
+    while (!client->all->chaos->over) {
+        chaos_explains(client->all->visit(client->number));
+        coir_sleep_for((coir_time)chaos_below(client->all->chaos, 4 * COIR_S));
+    }
+    return client->all->visit(client->number);
+}
+
 static int be_everybody(void *arg)
 {
-    const struct clients *clients = arg;
     int rc = 0;
+    struct client client = {.all = arg};
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.copy_size = sizeof client;
     COIR_SCOPE(scope);
-    for (intptr_t i = 0; rc == 0 && i < clients->count; i++)
-        rc = coir_go(scope, clients->fn, (void *)i);
+    for (; rc == 0 && client.number < client.all->count; client.number++)
+        rc = coir_go_with(scope, &options, be_a_client, &client);
     if (rc < 0)
         coir_scope_cancel(scope);
     int waited = coir_scope_wait(scope);
     return rc < 0 ? rc : waited;
 }
 
-int chaos_clients(struct chaos *chaos, coir_task_fn *client, int count)
+int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int count)
 {
-    struct clients clients = {client, count};
-    int rc;
+    struct clients clients = {chaos, visit, count};
+    chaos->sim = sim;
+    int rc = begin(chaos);
+    if (rc < 0)
+        return rc;
     do /* there may not even be memory for a task */
-        rc = coir_sim_host_main(chaos->sim, "clients", be_everybody, &clients);
+        rc = coir_sim_host_main(sim, "clients", be_everybody, &clients);
     while (rc == -ENOMEM);
     return rc;
 }

@@ -13,11 +13,12 @@ struct chaos {
     bool over;                                  /* the world is well again, and has been for a while */
 };
 
-/* Starts the server, and fate. 0 or -ENOMEM. */
-int chaos_begin(struct chaos *chaos);
+/* The whole scenario: the server, fate, and so many clients, tasks of one host. Each visits again and again while things go wrong, and once
+ * more when they have been well for a while: that visit must succeed. */
+int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int clients);
 
-/* Runs so many clients, as tasks of one host, each with its number, to their end. The first error. */
-int chaos_clients(struct chaos *chaos, coir_task_fn *client, int count);
+/* Runs both as tasks of one scope: the first error. */
+int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg);
 
 /* Dies of an error that no fault explains: of the library's own making. Returns it. */
 int chaos_explains(int rc);

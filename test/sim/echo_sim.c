@@ -86,41 +86,26 @@ static int hear_message(void *arg)
     return 0;
 }
 
-static int talk_once(int client, int messages)
+static int visit(int client)
 {
     struct conversation talk = {.client = client};
     COIR_DEADLINE(coir_in(20 * COIR_S));
     int rc = coir_tcp_connect("server:7777", &talk.stream);
     if (rc < 0)
         return rc;
-    for (int i = 0; rc == 0 && i < messages; i++) {
+    for (int i = 0; rc == 0 && i < MESSAGES; i++) {
         talk.len = 1 + (int)chaos_below(&chaos, MOST - 1);
-        COIR_SCOPE(both);
-        if ((rc = coir_go(both, send_message, &talk)) == 0 && (rc = coir_go(both, hear_message, &talk)) == 0)
-            rc = coir_scope_wait(both);
-        else
-            coir_scope_cancel(both);
+        rc = chaos_both(send_message, hear_message, &talk);
     }
     coir_close(talk.stream);
     return rc;
 }
 
-static int be_a_client(void *arg)
-{
-    int client = (int)(intptr_t)arg;
-    while (!chaos.over) {
-        chaos_explains(talk_once(client, MESSAGES));
-        coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
-    }
-    return talk_once(client, MESSAGES);
-}
-
 static int scenario(coir_sim *sim, void *arg)
 {
     (void)arg;
-    chaos = (struct chaos){.sim = sim, .restart = start_server};
-    int rc = chaos_begin(&chaos);
-    return rc < 0 ? rc : chaos_clients(&chaos, be_a_client, CLIENTS);
+    chaos = (struct chaos){.restart = start_server};
+    return chaos_run(&chaos, sim, visit, CLIENTS);
 }
 
 int main(int argc, char **argv)

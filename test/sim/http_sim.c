@@ -285,44 +285,28 @@ static int hear(void *arg)
     return rc;
 }
 
-static int visit_once(void)
+static int visit(int client)
 {
-    struct visit visit = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST)};
-    for (int i = 0; i < visit.count; i++) {
-        visit.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);
-        visit.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
+    (void)client;
+    struct visit now = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST)};
+    for (int i = 0; i < now.count; i++) {
+        now.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);
+        now.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
     }
     COIR_DEADLINE(coir_in(20 * COIR_S));
-    int rc = coir_tcp_connect("server:80", &visit.stream);
+    int rc = coir_tcp_connect("server:80", &now.stream);
     if (rc < 0)
         return rc;
-    {
-        COIR_SCOPE(both);
-        if ((rc = coir_go(both, ask, &visit)) == 0 && (rc = coir_go(both, hear, &visit)) == 0)
-            rc = coir_scope_wait(both);
-        else
-            coir_scope_cancel(both);
-    }
-    coir_close(visit.stream);
+    rc = chaos_both(ask, hear, &now);
+    coir_close(now.stream);
     return rc;
-}
-
-static int be_a_client(void *arg)
-{
-    (void)arg;
-    while (!chaos.over) {
-        chaos_explains(visit_once());
-        coir_sleep_for((coir_time)chaos_below(&chaos, 4 * COIR_S));
-    }
-    return visit_once();
 }
 
 static int scenario(coir_sim *sim, void *arg)
 {
     (void)arg;
-    chaos = (struct chaos){.sim = sim, .restart = start_server};
-    int rc = chaos_begin(&chaos);
-    return rc < 0 ? rc : chaos_clients(&chaos, be_a_client, CLIENTS);
+    chaos = (struct chaos){.restart = start_server};
+    return chaos_run(&chaos, sim, visit, CLIENTS);
 }
 
 int main(int argc, char **argv)
