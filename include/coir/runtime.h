@@ -21,7 +21,7 @@ enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_E
 
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
-    unsigned workers;                /* [one per CPU that affinity and the cgroup's quota leave] threads that run tasks */
+    unsigned workers;                /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
     const char *driver;              /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
     int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
     size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */

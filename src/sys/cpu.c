@@ -3,56 +3,39 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdbool.h>
 
-/* The CPUs' worth of time that one cpu.max file grants, rounded up; 0: no limit. */
-static unsigned quota_in(const char *folder)
-{
-    char path[600];
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    long long quota, period;
-    int fields = fscanf(file, "%lld %lld", &quota, &period);
-    fclose(file);
-    return fields == 2 && quota > 0 && period > 0 ? (unsigned)((quota + period - 1) / period) : 0;
-}
+#include "sys/cgroup.h"
 
-/* The tightest quota of this process's cgroup (version 2) and its parents. */
-static unsigned cgroup_quota(void)
+enum { CPUS_FIRST = CPU_SETSIZE, CPUS_MOST = 1 << 20 };
+
+/* The affinity mask of the process, as large as the kernel wants it: sched_getaffinity(2) says EINVAL for one that is too small.
+ * Freed with CPU_FREE; NULL: it cannot be read. */
+static cpu_set_t *affinity(size_t *ret_size)
 {
-    char line[512] = "";
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return 0;
-    char folder[512] = "";
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            memcpy(folder, line + 3, strlen(line + 3) + 1);
+    for (size_t cpus = CPUS_FIRST; cpus <= CPUS_MOST; cpus *= 2) {
+        size_t size = CPU_ALLOC_SIZE(cpus);
+        cpu_set_t *set = CPU_ALLOC(cpus);
+        if (set && sched_getaffinity(0, size, set) == 0) {
+            *ret_size = size;
+            return set;
         }
-    fclose(file);
-    unsigned tightest = 0;
-    for (;;) {
-        unsigned quota = quota_in(strcmp(folder, "/") == 0 ? "" : folder);
-        if (quota && (!tightest || quota < tightest))
-            tightest = quota;
-        char *slash = strrchr(folder, '/');
-        if (!slash)
-            return tightest;
-        *slash = '\0';
+        bool too_small = set && errno == EINVAL;
+        CPU_FREE(set);
+        if (!too_small)
+            return NULL;
     }
+    return NULL;
 }
 
 unsigned ci_cpu_available(void)
 {
-    cpu_set_t set;
-    unsigned count = 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        count = (unsigned)CPU_COUNT(&set);
-    unsigned quota = cgroup_quota();
+    size_t size;
+    unsigned count = 1, quota = ci_cgroup_cpus("");
+    cpu_set_t *set = affinity(&size);
+    if (set)
+        count = (unsigned)CPU_COUNT_S(size, set);
+    CPU_FREE(set);
     if (quota && quota < count)
         count = quota;
     return count ? count : 1;
@@ -60,15 +43,17 @@ unsigned ci_cpu_available(void)
 
 int ci_cpu_pin(unsigned index)
 {
-    cpu_set_t set, one;
-    if (sched_getaffinity(0, sizeof set, &set) < 0)
-        return -errno;
-    index %= (unsigned)CPU_COUNT(&set);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &set) && index-- == 0) {
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
-            return -pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-        }
-    return -EINVAL;
+    size_t size;
+    cpu_set_t *set = affinity(&size);
+    if (!set)
+        return -EINVAL;
+    index %= (unsigned)CPU_COUNT_S(size, set);
+    size_t cpu = 0;
+    while (!CPU_ISSET_S(cpu, size, set) || index-- > 0)
+        cpu++;
+    CPU_ZERO_S(size, set);
+    CPU_SET_S(cpu, size, set);
+    int rc = -pthread_setaffinity_np(pthread_self(), size, set);
+    CPU_FREE(set);
+    return rc;
 }

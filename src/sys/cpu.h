@@ -2,7 +2,7 @@
 #ifndef CI_SYS_CPU_H
 #define CI_SYS_CPU_H
 
-/* How many: what affinity allows, cut by the cgroup's quota (cpu.max), rounded up; at least 1. */
+/* How many: what affinity allows, cut by the quota of the control groups; at least 1. */
 unsigned ci_cpu_available(void);
 
 /* Ties the calling thread to the `index`-th (modulo) CPU of its affinity mask. 0 or -errno. */

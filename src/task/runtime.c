@@ -57,7 +57,7 @@ static int fill_in(coir_config *config, const coir_config *given)
         memcpy(config, given, given->size);
     }
     if (!config->workers)
-        config->workers = ci_cpu_available();
+        config->workers = ci_cpu_available() < WORKERS_MOST ? ci_cpu_available() : WORKERS_MOST;
     if (!config->stack_size)
         config->stack_size = STACK_SIZE;
     if (!config->budget)
