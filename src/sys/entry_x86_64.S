@@ -16,3 +16,10 @@ ci_context_entry:
         .cfi_endproc
         .size   ci_context_entry, .-ci_context_entry
         .section .note.GNU-stack,"",@progbits
+
+/* This file is ready for indirect branch tracking (IBT). It is not for shadow stacks (SHSTK): a switch does not exchange them. */
+        .section .note.gnu.property,"a",@note
+        .balign 8
+        .long   4, 16, 5        /* the sizes of name and description; NT_GNU_PROPERTY_TYPE_0 */
+        .asciz  "GNU"
+        .long   0xc0000002, 4, 1, 0     /* GNU_PROPERTY_X86_FEATURE_1_AND, its size, IBT, padding */
