@@ -9,6 +9,7 @@ static int hello(coir_request *req, coir_response *res)
 
 static int start(void *arg)
 {
+    (void)arg;
     coir_router *router = NULL;
     int rc = coir_router_new(&router);
     if (rc == 0 && (rc = coir_route(router, "GET", "/hello/{name}", hello)) == 0)

@@ -3,6 +3,7 @@
 
 static int echo(coir_stream *conn, void *arg)
 {
+    (void)arg;
     char buf[4096];
     ssize_t n;
     while ((n = coir_read(conn, buf, sizeof buf)) > 0) {
@@ -15,6 +16,7 @@ static int echo(coir_stream *conn, void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     return coir_serve_tcp("127.0.0.1:7777", echo, NULL);
 }
 

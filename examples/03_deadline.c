@@ -5,6 +5,7 @@
 
 static int start(void *arg)
 {
+    (void)arg;
     coir_stream *here, *there;
     char buf[16];
     ssize_t n;

@@ -6,6 +6,7 @@
 
 static int tick(void *arg)
 {
+    (void)arg;
     for (int i = 1; i <= 3; i++)
         if (coir_sleep_for(30 * COIR_MS) == 0)
             printf("tick %d\n", i);
@@ -14,6 +15,7 @@ static int tick(void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     FILE *child = popen("sleep 0.2; echo from the child", "r");
     char line[100];
     if (!child)

@@ -5,6 +5,7 @@
 
 static int fibonacci(coir_generator *generator, uint64_t first, void *arg)
 {
+    (void)arg;
     uint64_t a = first, b = 1, skip = 0;
     int rc;
     while ((rc = coir_generator_yield(generator, a, &skip)) == 0)
@@ -18,6 +19,7 @@ static int fibonacci(coir_generator *generator, uint64_t first, void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     coir_generator *numbers;
     uint64_t number;
     int rc = coir_generator_new(fibonacci, NULL, &numbers);

@@ -26,6 +26,7 @@ static int work(void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     struct job job;
     COIR_SCOPE(scope);
     coir_go(scope, work, &job);

@@ -9,6 +9,7 @@
 
 static int echo(coir_stream *conn, void *arg)
 {
+    (void)arg;
     char buf[4096];
     ssize_t n;
     while ((n = coir_read(conn, buf, sizeof buf)) > 0) {
@@ -21,11 +22,13 @@ static int echo(coir_stream *conn, void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     return coir_serve_tcp("127.0.0.1:7777", echo, NULL);
 }
 
 static int talk_to_it(void *arg)
 {
+    (void)arg;
     static const char said[] = "is anybody there?";
     char heard[sizeof said];
     coir_stream *conn;
@@ -42,6 +45,7 @@ static int talk_to_it(void *arg)
 
 static int scenario(coir_sim *sim, void *arg)
 {
+    (void)arg;
     coir_host *server = coir_sim_host(sim, "server", start, NULL);
     coir_sim_link(sim, server, NULL, (coir_link){.latency = 2 * COIR_MS, .jitter = COIR_MS, .loss = 0.05, .short_io = 0.5});
     return coir_sim_host_main(sim, "client", talk_to_it, NULL);
@@ -49,6 +53,7 @@ static int scenario(coir_sim *sim, void *arg)
 
 static void print_line(void *context, const char *line)
 {
+    (void)context;
     puts(line);
 }
 

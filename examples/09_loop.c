@@ -7,6 +7,7 @@ static int ends[2];
 
 static void on_readable(coir_loop *loop, coir_watch *watch, int events)
 {
+    (void)events;
     char text[32];
     ssize_t n = read(ends[0], text, sizeof text);
     printf("read: %.*s\n", (int)n, text);

@@ -21,6 +21,7 @@ static int hear(coir_stream *client, struct line *said)
 
 static int chat(coir_stream *client, void *arg)
 {
+    (void)arg;
     coir_channel *news;
     struct line said, heard;
     int rc = coir_subscribe(room, 64, COIR_OVERFLOW_DROP_OLDEST, &news); /* who is too slow misses the oldest lines */
@@ -42,6 +43,7 @@ static int chat(coir_stream *client, void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     int rc = coir_topic_new(sizeof(struct line), &room);
     if (rc < 0)
         return rc;

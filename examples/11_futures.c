@@ -27,12 +27,14 @@ static const coir_future_kind beat_kind = {"beat", beat_poll, 0};
 
 static int straight_line(void *arg) /* a function that suspends is a future, too */
 {
+    (void)arg;
     int rc = coir_sleep_for(5 * COIR_MS);
     return rc < 0 ? rc : 42;
 }
 
 static int start(void *arg)
 {
+    (void)arg;
     static struct beat all[1000];
     {
         COIR_SCOPE(scope);

@@ -24,6 +24,7 @@ static int tick(void *arg)
 
 static int start(void *arg)
 {
+    (void)arg;
     struct job job = {1000003UL * 10000019UL, 0};
     int ticks = 0;
     COIR_SCOPE(scope);

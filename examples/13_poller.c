@@ -11,6 +11,7 @@ static int ends[2];
 
 static void *compute(void *arg)
 {
+    (void)arg;
     ssize_t n = write(ends[1], "begun", 5);
     coir_source_set(&result, n == 5 ? COIR_READ : COIR_FAIL);
     return NULL;

@@ -18,6 +18,5 @@ const char *coir_strerror(int error)
     case COIR_EFORKED: return "not allowed in a child after fork()";
     default: break;
     }
-    const char *text = error < COIR_EEND ? strerrordesc_np(error) : NULL; /* glibc 2.32; static and thread-safe */
-    return text ? text : "unknown error";
+    return error < COIR_EEND ? strerror(error) : "unknown error"; /* thread-safe in musl, and from glibc 2.32 */
 }

@@ -5,7 +5,6 @@
 #include "driver/driver.h"
 #include "driver/open.h"
 #include "driver/readiness.h"
-#include "driver/uring.h"
 
 static const struct {
     const char *name;

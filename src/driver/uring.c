@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "driver/kernel.h"
+#include "driver/open.h"
 #include "driver/uring.h"
 #include "sys/call.h"
 #include "sys/clock.h"

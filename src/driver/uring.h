@@ -127,7 +127,4 @@ int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const 
 void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
 void ci_uring_give_more_buffers(struct ci_uring *uring);
 
-/* 0, or why it cannot be: -ENOSYS, -EPERM, -EINVAL (the kernel is too old), -ENOMEM, -EMFILE. */
-int ci_uring_open(const coir_allocator *allocator, struct ci_driver **ret_driver);
-
 #endif
