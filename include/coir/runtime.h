@@ -31,7 +31,8 @@ typedef struct coir_config {
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
     coir_log_fn *log;                /* [none] */
     void *log_context;
-    int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed */
+    int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
+                                     than a page are only caught for certain in code compiled with -fstack-clash-protection */
     int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
     unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle */
     size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */

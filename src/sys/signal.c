@@ -38,7 +38,7 @@ void ci_signal_watch(ci_signal_fn *fn, void *arg)
         return;
     stop_arg = arg;
     ci_store(&stop, fn);
-    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | (int)SA_RESETHAND};
+    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < ci_countof(watched); i++)
         sigaction(watched[i], &action, &before[i]);

@@ -273,3 +273,9 @@ bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const
     const char *bottom = ci_stack_bottom(stacks, record);
     return (const char *)address >= bottom && (const char *)address < bottom + CI_STACK_GUARD;
 }
+
+bool ci_stack_holds(const struct ci_stacks *stacks, const void *record, const void *address)
+{
+    const char *bottom = ci_stack_bottom(stacks, record);
+    return (const char *)address >= bottom + CI_STACK_GUARD && (const char *)address <= (const char *)record;
+}

@@ -76,7 +76,8 @@ static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *
     return (void *)((uintptr_t)inside & ~(uintptr_t)(stacks->size - 1));
 }
 
-/* Whether `address` lies in the guard of the stack whose record is given. */
+/* Whether `address` lies in the guard of the stack whose record is given; in its frames, between the two. */
 bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address);
+bool ci_stack_holds(const struct ci_stacks *stacks, const void *record, const void *address);
 
 #endif

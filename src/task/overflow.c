@@ -1,49 +1,92 @@
 /* Tells a stack overflow from other faults: the task is named, with its stack, and the process aborts.
- * The handler runs on a stack of its own and passes every other fault on to the handler that was there before. */
+ * The handler runs on a stack of its own and passes every other fault on to the handler that was there before.
+ *
+ * A frame that is larger than the guard can step over it, unless its function was compiled with -fstack-clash-protection. Such a fault
+ * is told by the stack pointer, which lies outside of the task's stack; it is reported and passed on. */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "sys/fault.h"
 #include "task/task.h"
 
-enum { SIGNAL_STACK = 64 * 1024 };
+enum { SIGNAL_STACK = 64 * 1024, TEXT_SIZE = 512 };
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these three, but in the handler */
 static struct sigaction before;
 static bool installed;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int users; /* workers */
 
-static CI_COLD void report(const struct ci_worker *worker, const void *address)
+/* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7)) ---- */
+
+struct text {
+    char bytes[TEXT_SIZE];
+    size_t len;
+};
+
+static void put(struct text *text, const char *words)
 {
-    const struct ci_fiber *fiber = worker->fiber;
-    const struct ci_task *task = fiber->strand->task;
-    const char *name = task->name ? task->name : "(without a name)";
-    char text[400];
-    int len = snprintf(text, sizeof text,
-                       "coir: stack overflow in task %s on worker %d: address %p is in the guard of a stack of %zu bytes "
-                       "(coir_config.stack_size sets them)\n",
-                       name, worker->index, address, worker->stacks.size);
-    ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, (size_t)len);
+    while (*words && text->len < TEXT_SIZE)
+        text->bytes[text->len++] = *words++;
 }
 
-/* The fiber's own stack, or that of the generator that it runs. */
-static bool in_a_guard(const struct ci_worker *worker, const void *address)
+static void put_number(struct text *text, uintptr_t number, unsigned base)
+{
+    char digits[24], *at = digits + sizeof digits - 1;
+    *at = '\0';
+    do
+        *--at = "0123456789abcdef"[number % base];
+    while ((number /= base) != 0);
+    put(text, base == 16 ? "0x" : "");
+    put(text, at);
+}
+
+static CI_COLD void report(const struct ci_worker *worker, const char *what, const void *address, const char *where)
+{
+    const struct ci_task *task = worker->fiber->strand->task;
+    struct text text = {.len = 0};
+    put(&text, "coir: stack overflow in task ");
+    put(&text, task->name ? task->name : "(without a name)");
+    put(&text, " on worker ");
+    put_number(&text, (uintptr_t)worker->index, 10);
+    put(&text, what);
+    put_number(&text, (uintptr_t)address, 16);
+    put(&text, where);
+    put_number(&text, worker->stacks.size, 10);
+    put(&text, " bytes (coir_config.stack_size sets them)\n");
+    ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text.bytes, text.len);
+}
+
+/* ---- the handler ---- */
+
+/* The record of the stack, the fiber's own or that of the generator that it runs, for which `holds` is true. */
+static bool one_of_its_stacks(const struct ci_worker *worker, bool (*holds)(const struct ci_stacks *, const void *, const void *),
+                              const void *address)
 {
     const struct ci_fiber *fiber = worker->fiber;
-    return ci_stack_in_guard(&worker->stacks, fiber, address) ||
-           (fiber->generator && ci_stack_in_guard(&worker->stacks, fiber->generator, address));
+    return holds(&worker->stacks, fiber, address) || (fiber->generator && holds(&worker->stacks, fiber->generator, address));
+}
+
+static bool on_signal_stack(const struct ci_worker *worker, const void *address)
+{
+    const char *bottom = worker->signal_stack;
+    return (const char *)address >= bottom && (const char *)address < bottom + SIGNAL_STACK;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     const struct ci_worker *worker = ci_worker_current;
-    if (worker && worker->fiber && in_a_guard(worker, info->si_addr)) {
-        report(worker, info->si_addr);
-        signal(SIGABRT, SIG_DFL);
-        abort();
+    if (worker && worker->fiber && worker->signal_stack) {
+        const void *sp = ci_fault_stack_pointer(context);
+        if (one_of_its_stacks(worker, ci_stack_in_guard, info->si_addr)) {
+            report(worker, ": address ", info->si_addr, " is in the guard of a stack of ");
+            signal(SIGABRT, SIG_DFL);
+            abort();
+        }
+        if (sp && !one_of_its_stacks(worker, ci_stack_holds, sp) && !on_signal_stack(worker, sp))
+            report(worker, ": the stack pointer ", sp, " lies outside of its stack of ");
     }
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(number, info, context);
@@ -54,27 +97,49 @@ static void on_fault(int number, siginfo_t *info, void *context)
     }
 }
 
+/* ---- installing it ---- */
+
+static void install(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&lock);
+    if (!installed)
+        sigaction(SIGSEGV, &action, &before);
+    installed = true;
+    users++;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The last worker puts the handler back that was there, unless somebody has put another one in front of ours. */
+static void uninstall(void)
+{
+    struct sigaction current;
+    pthread_mutex_lock(&lock);
+    users--;
+    if (users == 0 && sigaction(SIGSEGV, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO && current.sa_sigaction == on_fault) {
+        sigaction(SIGSEGV, &before, NULL);
+        installed = false;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 int ci_overflow_watch(struct ci_worker *worker)
 {
     if (!(worker->signal_stack = ci_alloc(&worker->runtime->allocator, SIGNAL_STACK)))
         return -ENOMEM;
     stack_t stack = {.ss_sp = worker->signal_stack, .ss_size = SIGNAL_STACK};
-    sigaltstack(&stack, NULL);
-    pthread_mutex_lock(&lock);
-    if (!installed) {
-        struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-        sigemptyset(&action.sa_mask);
-        sigaction(SIGSEGV, &action, &before);
-        installed = true;
-    }
-    pthread_mutex_unlock(&lock);
+    sigaltstack(&stack, &worker->signal_stack_before);
+    install();
     return 0;
 }
 
 void ci_overflow_unwatch(struct ci_worker *worker)
 {
-    stack_t none = {.ss_flags = SS_DISABLE};
-    sigaltstack(&none, NULL);
+    if (!worker->signal_stack)
+        return;
+    uninstall();
+    sigaltstack(&worker->signal_stack_before, NULL); /* the thread may have come with one of its own */
     ci_free(&worker->runtime->allocator, worker->signal_stack, SIGNAL_STACK);
     worker->signal_stack = NULL;
 }

@@ -8,6 +8,7 @@
 #define CI_TASK_TASK_H
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "base/list.h"
 #include "base/pool.h"
@@ -220,7 +221,8 @@ struct ci_worker {
     struct coir_runtime *runtime;
     int index;
     pthread_t thread;
-    void *signal_stack;
+    void *signal_stack;                     /* of the report of overflows */
+    stack_t signal_stack_before;            /* the thread's own */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */
 };
 

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "harness.h"
+#include "task/task.h"
 
 /* ---- defer ---- */
 
@@ -233,7 +235,40 @@ static int overflow_in_generator(void *arg)
     return coir_generator_next(generator, 0, &value);
 }
 
-static void expect_overflow(coir_task_fn *fn)
+/* A frame that is larger than the whole stack. */
+static CI_NOINLINE int large_frame(void)
+{
+    volatile char frame[200 * 1024];
+    frame[0] = 1;
+    return frame[0];
+}
+
+static int call_large_frame(void *arg)
+{
+    (void)arg;
+    coir_set_name("greedy");
+    return large_frame();
+}
+
+#if defined(__x86_64__)
+/* What a function of that size does which is compiled without probes: it steps over the guard, into what somebody else protects. */
+static int steps_over_the_guard(void *arg)
+{
+    (void)arg;
+    coir_set_name("greedy");
+    char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    __asm__ volatile("movq %%rsp, %%rbx\n\t"
+                     "leaq 2048(%0), %%rsp\n\t"
+                     "pushq $0\n\t"
+                     "movq %%rbx, %%rsp"
+                     :
+                     : "r"(page)
+                     : "rbx", "memory");
+    return 0;
+}
+#endif
+
+static void expect_end(coir_task_fn *fn, int signal, const char *words)
 {
     int ends[2];
     char text[1024] = "";
@@ -252,16 +287,70 @@ static void expect_overflow(coir_task_fn *fn)
         len += (size_t)n;
     int status;
     waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    CHECK(strstr(text, "stack overflow in task greedy"));
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    CHECK(strstr(text, "stack overflow in task greedy on worker "));
+    CHECK(strstr(text, words));
 }
 
 TEST(an_overflow_names_the_task_and_aborts)
 {
     if (CI_ASAN || CI_TSAN)
         return; /* the sanitizers have reports of their own */
-    expect_overflow(overflow);
-    expect_overflow(overflow_in_generator);
+    expect_end(overflow, SIGABRT, "is in the guard of a stack of 65536 bytes (coir_config.stack_size sets them)\n");
+    expect_end(overflow_in_generator, SIGABRT, "is in the guard");
+    expect_end(call_large_frame, SIGABRT, "is in the guard");
+}
+
+#if defined(__x86_64__)
+TEST(a_stack_pointer_outside_of_the_stack_names_the_task)
+{
+    if (CI_ASAN || CI_TSAN)
+        return;
+    expect_end(steps_over_the_guard, SIGSEGV, "lies outside of its stack of 65536 bytes");
+}
+#endif
+
+static int return_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+TEST(a_thread_keeps_its_signal_stack_and_its_handler)
+{
+    static char memory[64 * 1024];
+    stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, after;
+    struct sigaction before, handler;
+    CHECK_EQ(sigaltstack(&own, NULL), 0);
+    sigaction(SIGSEGV, NULL, &before);
+    CHECK_EQ(coir_main(return_at_once, NULL), 0);
+    CHECK_EQ(sigaltstack(NULL, &after), 0);
+    CHECK(after.ss_sp == own.ss_sp && after.ss_size == own.ss_size);
+    sigaction(SIGSEGV, NULL, &handler);
+    CHECK(handler.sa_handler == before.sa_handler);
+}
+
+static int on_the_fiber = -1;
+
+static void see_stack(int number)
+{
+    (void)number;
+    const struct ci_worker *worker = ci_worker_current;
+    char here = 0;
+    on_the_fiber = ci_stack_holds(&worker->stacks, worker->fiber, &here);
+}
+
+static int raise_term(void *arg)
+{
+    raise(SIGTERM);
+    return return_at_once(arg);
+}
+
+TEST(signal_handlers_do_not_run_on_the_stacks_of_fibers)
+{
+    signal(SIGTERM, see_stack);
+    coir_main(raise_term, NULL);
+    CHECK_EQ(on_the_fiber, 0);
 }
 
 static int use_half(void *arg)
