@@ -13,6 +13,7 @@
 #ifndef COIR_BASE_H
 #define COIR_BASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

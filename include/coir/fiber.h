@@ -29,22 +29,16 @@ COIR_API int coir_interrupted(void);
 COIR_API const char *coir_name(void);
 COIR_API int coir_set_name(const char *name);
 
-/* A deferred callback. Embedded by the user, usually on the fiber's stack or in what it frees. */
-typedef struct coir_deferred {
-    struct coir_deferred *next;
-    void (*fn)(void *arg);
-    void *arg;
-} coir_deferred;
-
 /* Registers `fn(arg)` to run when the calling fiber ends, however it ends: last in, first out, on the fiber itself. It may suspend; it
- * is shielded from cancellation, under the configuration's defer_timeout. `deferred` must live until then or until disarmed: not in a
- * frame that is left earlier.
- * Suspends: no.  Threads: worker.  Errors: -ESRCH not in a fiber. */
-COIR_API int coir_defer(coir_deferred *deferred, void (*fn)(void *arg), void *arg);
+ * is shielded from cancellation, under the configuration's defer_timeout.
+ * Suspends: no.  Threads: worker.
+ * Owns: `arg` is borrowed until then or until disarmed. The fiber's function has returned by then: `arg` must not point into its frames.
+ * Errors: -ESRCH not in a fiber; -ENOMEM, nothing is registered. */
+COIR_API int coir_defer(void (*fn)(void *arg), void *arg);
 
-/* Takes a registration back. Does nothing for one that is not registered by the calling fiber.
+/* Takes back the calling fiber's newest registration of `fn(arg)`. False: there is none.
  * Suspends: no.  Threads: worker. */
-COIR_API void coir_defer_disarm(coir_deferred *deferred);
+COIR_API bool coir_defer_disarm(void (*fn)(void *arg), void *arg);
 
 /* Task-locals: values that follow a task into the children it spawns from then on. A key is any static object's address.
  * Setting hides an earlier value for this task and its later children only. The values are borrowed.

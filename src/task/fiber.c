@@ -215,9 +215,10 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
     ci_block_enter(&shield, worker->strand, CI_BLOCK_SHIELD);
     coir_deadline_enter((coir_block *)(void *)&limit, coir_in(worker->runtime->config.defer_timeout));
     while (fiber->deferred) {
-        coir_deferred *deferred = fiber->deferred;
-        fiber->deferred = deferred->next;
-        deferred->fn(deferred->arg);
+        struct ci_deferred deferred = *fiber->deferred;
+        ci_pool_give(&worker->deferred, fiber->deferred);
+        fiber->deferred = deferred.next;
+        deferred.fn(deferred.arg);
     }
     coir_block_leave((coir_block *)(void *)&limit);
     ci_block_leave(&shield);
@@ -299,24 +300,29 @@ int coir_set_name(const char *name)
     return 0;
 }
 
-int coir_defer(coir_deferred *deferred, void (*fn)(void *arg), void *arg)
+int coir_defer(void (*fn)(void *arg), void *arg)
 {
     struct ci_fiber *fiber = running();
     if (!fiber)
         return ci_no_fiber();
-    *deferred = (coir_deferred){fiber->deferred, fn, arg};
+    struct ci_deferred *deferred = ci_pool_take(&ci_worker_current->deferred);
+    if (!deferred)
+        return -ENOMEM;
+    *deferred = (struct ci_deferred){fiber->deferred, fn, arg};
     fiber->deferred = deferred;
     return 0;
 }
 
-void coir_defer_disarm(coir_deferred *deferred)
+bool coir_defer_disarm(void (*fn)(void *arg), void *arg)
 {
     struct ci_fiber *fiber = running();
-    if (!fiber)
-        return;
-    for (coir_deferred **at = &fiber->deferred; *at; at = &(*at)->next)
-        if (*at == deferred) {
-            *at = deferred->next;
-            return;
-        }
+    for (struct ci_deferred **at = fiber ? &fiber->deferred : NULL; at && *at; at = &(*at)->next) {
+        struct ci_deferred *deferred = *at;
+        if (deferred->fn != fn || deferred->arg != arg)
+            continue;
+        *at = deferred->next;
+        ci_pool_give(&ci_worker_current->deferred, deferred);
+        return true;
+    }
+    return false;
 }

@@ -112,6 +112,13 @@ struct ci_local {
 
 /* ---- fibers ---- */
 
+/* A callback for the fiber's end; from the worker's pool, as the fiber's own frames are gone by then. */
+struct ci_deferred {
+    struct ci_deferred *next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
 enum { CI_FIBER_OP_WORDS = 18 };
 
 struct ci_fiber {
@@ -119,8 +126,8 @@ struct ci_fiber {
     struct ci_context context; /* these two also begin a generator */
     coir_future back;          /* what the fiber's calls return to */
     struct ci_strand *strand;
-    struct ci_call *call; /* the stackful call that it runs */
-    coir_deferred *deferred;
+    struct ci_call *call;             /* the stackful call that it runs */
+    struct ci_deferred *deferred;     /* newest first */
     struct coir_generator *generator; /* the one that it last resumed */
     void (*before_park)(void *arg);   /* called each time before it parks; must not suspend */
     void *before_park_arg;
@@ -211,7 +218,7 @@ struct ci_worker {
     struct ci_stacks stacks;
     struct ci_timer trim; /* of the stacks, after a burst */
     size_t cached_seen;
-    struct ci_pool tasks, far_tasks, locals, copies;
+    struct ci_pool tasks, far_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
     struct ci_scope root; /* tasks without another scope */

@@ -143,6 +143,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
     ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
+    ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_posts_init(&worker->posts, allocator);
     ci_timer_init(&worker->trim, on_quiet);
@@ -161,6 +162,7 @@ void ci_worker_done(struct ci_worker *worker)
     ci_pool_done(&worker->tasks);
     ci_pool_done(&worker->far_tasks);
     ci_pool_done(&worker->locals);
+    ci_pool_done(&worker->deferred);
     ci_pool_done(&worker->copies);
     ci_pool_done(&worker->posts.own);
 }
