@@ -325,21 +325,20 @@ bool ci_runtime_take_shared(struct ci_worker *worker)
     return true;
 }
 
-/* One sleeping worker is enough: it looks for shared work before it sleeps again. The others are alerted without being woken, for one
- * that is about to fall asleep has looked already. */
+/* All others are alerted, for one that is about to fall asleep has looked already. Of those that sleep one is woken, which is enough: it
+ * looks for shared work before it sleeps again. */
 static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *except)
 {
-    bool woken = false;
+    for (int i = 0; i < runtime->worker_count; i++)
+        if (&runtime->workers[i] != except)
+            ci_store_relaxed(&runtime->workers[i].loop.alert, true);
+    ci_fence(); /* after the alerts, before the look at `asleep`: pairs with the one in ci_loop_announce_sleep */
     for (int i = 0; i < runtime->worker_count; i++) {
         struct coir_loop *loop = &runtime->workers[i].loop;
-        if (&runtime->workers[i] == except)
+        if (&runtime->workers[i] == except || !ci_load_relaxed(&loop->asleep))
             continue;
-        if (woken || !ci_load_relaxed(&loop->asleep)) {
-            ci_store_relaxed(&loop->alert, true);
-        } else {
-            ci_loop_alert(loop);
-            woken = true;
-        }
+        ci_loop_alert(loop);
+        return;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "harness.h"
 
 enum { PREEMPTIONS = 3 };
@@ -114,6 +115,24 @@ TEST(cancel_against_finish)
 {
     model_run(&(struct model){"cancel against finish", 2, PREEMPTIONS, reset, cancel_far, {NULL, NULL}, check_one, 0, 0});
     model_run(&(struct model){"cancel of a shared task", 2, PREEMPTIONS, reset, cancel_shared, {NULL, NULL}, check_one, 0, 0});
+}
+
+/* ---- shared tasks against a worker that falls asleep ---- */
+
+/* Worker 0 never looks: the other one has to. */
+static int compute_until_it_has_run(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go_any(scope, yield_once, NULL), 0);
+    while (ci_load(&count) == 0)
+        model_pause();
+    return coir_scope_wait(scope);
+}
+
+TEST(an_idle_worker_does_not_sleep_past_shared_work)
+{
+    model_run(&(struct model){"shared work against sleep", 2, PREEMPTIONS, reset, compute_until_it_has_run, {NULL, NULL}, check_one, 0, 0});
 }
 
 /* ---- wakers, events and other plain threads against suspension ---- */
