@@ -31,12 +31,22 @@ int coir_wait_fd(coir_fd fd, int events)
     return ci_await(ci_worker_current, coir_wait_fd_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
+/* What a call in a fiber that did not have to wait does last, and what tells that it must. */
+static bool is_done(ssize_t n)
+{
+    if (n == -EAGAIN || n == -EINTR)
+        return false;
+    ci_spend(ci_worker_current);
+    return true;
+}
+
 ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len)
 {
-    for (;;) {
-        int rc = coir_interrupted();
-        ssize_t n = rc < 0 ? rc : ci_sys_read(fd, buf, len);
-        if (n != -EAGAIN && n != -EINTR)
+    for (int rc = 0;;) {
+        if (!ci_fiber_enter(&rc))
+            return rc;
+        ssize_t n = ci_sys_read(fd, buf, len);
+        if (is_done(n))
             return n;
         if ((rc = coir_wait_fd(fd, COIR_READ)) < 0)
             return rc;
@@ -45,10 +55,11 @@ ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len)
 
 ssize_t coir_write_fd(coir_fd fd, const void *buf, size_t len)
 {
-    for (;;) {
-        int rc = coir_interrupted();
-        ssize_t n = rc < 0 ? rc : ci_sys_write(fd, buf, len);
-        if (n != -EAGAIN && n != -EINTR)
+    for (int rc = 0;;) {
+        if (!ci_fiber_enter(&rc))
+            return rc;
+        ssize_t n = ci_sys_write(fd, buf, len);
+        if (is_done(n))
             return n;
         if ((rc = coir_wait_fd(fd, COIR_WRITE)) < 0)
             return rc;

@@ -224,7 +224,8 @@ int ci_sys_eventfd(void)
 void ci_sys_eventfd_add(coir_fd fd)
 {
     uint64_t one = 1;
-    ssize_t ignored __attribute__((unused)) = write(fd, &one, sizeof one); /* EAGAIN: it is set already */
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR) /* EAGAIN: it is set already */
+        continue;
 }
 
 void ci_sys_eventfd_drain(coir_fd fd)
