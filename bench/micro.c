@@ -42,7 +42,8 @@ static double per(coir_time start, double count)
 /* ---- a bare switch ---- */
 
 enum { SWITCHES = 2000000 };
-static struct ci_context here, there;
+static struct ci_stack_view here_view, there_view;
+static struct ci_context here = {.view = &here_view}, there = {.view = &there_view};
 static char other_stack[64 * 1024] __attribute__((aligned(64)));
 
 static void other_side(void)
@@ -56,9 +57,9 @@ static double bare_switch(void)
 {
     static int ready;
     if (!ready++) {
-        ci_context_adopt_thread(&here);
-        ci_context_attach(&there);
-        ci_context_init(&there, other_side, other_stack, other_stack + sizeof other_stack);
+        ci_stack_view_adopt_thread(&here_view);
+        ci_stack_view_init(&there_view, other_stack, other_stack + sizeof other_stack);
+        ci_context_init(&there, other_side, other_stack + sizeof other_stack);
     }
     coir_time start = coir_now();
     for (int i = 0; i < SWITCHES / 2; i++)

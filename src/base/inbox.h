@@ -8,6 +8,7 @@
 #define CI_BASE_INBOX_H
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 
 struct ci_message {
     struct ci_message *next;
@@ -20,6 +21,7 @@ struct ci_inbox {
 
 static inline void ci_inbox_push(struct ci_inbox *inbox, struct ci_message *message)
 {
+    ci_note_release(inbox);
     struct ci_message *top = ci_load_relaxed(&inbox->top);
     do
         message->next = top;
@@ -35,6 +37,7 @@ static inline bool ci_inbox_empty(const struct ci_inbox *inbox)
 static inline struct ci_message *ci_inbox_take(struct ci_inbox *inbox)
 {
     struct ci_message *message = ci_exchange_acquire(&inbox->top, NULL), *oldest = NULL;
+    ci_note_acquire(inbox);
     while (message) {
         struct ci_message *next = message->next;
         message->next = oldest;

@@ -87,5 +87,8 @@ void coir_event_reset(coir_event *words)
 
 int coir_event_is_set(const coir_event *event)
 {
-    return (int)ci_load_acquire(&((const struct event *)(const void *)event)->set);
+    const struct event *self = (const struct event *)(const void *)event;
+    uint32_t set = ci_load_acquire(&self->set);
+    ci_note_acquire(&self->lock); /* which whoever set it has given since */
+    return (int)set;
 }

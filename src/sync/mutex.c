@@ -32,7 +32,10 @@ static struct mutex *mutex_of(coir_mutex *mutex)
 static bool take_if_free(struct mutex *mutex, uint32_t as)
 {
     uint32_t state = FREE;
-    return ci_compare_exchange(&mutex->state, &state, as);
+    bool taken = ci_compare_exchange(&mutex->state, &state, as);
+    if (taken)
+        ci_note_acquire(&mutex->state);
+    return taken;
 }
 
 /* ---- giving back ---- */
@@ -71,6 +74,7 @@ void coir_mutex_unlock(coir_mutex *words)
 {
     struct mutex *mutex = mutex_of(words);
     uint32_t state = HELD;
+    ci_note_release(&mutex->state);
     if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
         unlock_contended(mutex);
 }

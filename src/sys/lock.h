@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 
 struct ci_lock {
     uint32_t held;
@@ -18,10 +19,12 @@ static inline void ci_lock_take(struct ci_lock *lock)
 {
     if (ci_unlikely(ci_exchange_acquire(&lock->held, 1))) /* pairs with the release in ci_lock_give */
         ci_lock_wait(lock);
+    ci_note_acquire(lock);
 }
 
 static inline void ci_lock_give(struct ci_lock *lock)
 {
+    ci_note_release(lock);
     ci_store_release(&lock->held, 0);
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 
 #if defined(__has_include)
 #if __has_include(<valgrind/valgrind.h>)
@@ -15,10 +16,6 @@
 #endif
 #ifndef VALGRIND_STACK_REGISTER
 #define VALGRIND_STACK_REGISTER(start, end) ((void)(start), (void)(end))
-#endif
-
-#if CI_ASAN
-#include <sanitizer/asan_interface.h>
 #endif
 
 #ifndef MADV_GUARD_INSTALL
@@ -86,9 +83,7 @@ static void unmap(struct ci_stacks *stacks, struct ci_stack_mapping *mapping)
     if (stacks->on_drop)
         for (char *at = mapping->start; at < mapping->used_end; at += stacks->size)
             stacks->on_drop(record_of(stacks, at));
-#if CI_ASAN
-    __asan_unpoison_memory_region(mapping->start, mapping->size); /* frames that never returned; the addresses come back as other memory */
-#endif
+    ci_note_unmap(mapping->start, mapping->size);
     munmap(mapping->start, mapping->size);
     ci_free(stacks->allocator, mapping, sizeof *mapping);
 }

@@ -101,7 +101,7 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
     if (ci_unlikely(!fiber))
         return NULL;
     prepare(worker, fiber, call);
-    ci_context_init(&fiber->context, fiber_main, ci_stack_bottom(&worker->stacks, fiber), fiber);
+    ci_context_init(&fiber->context, fiber_main, fiber);
     return fiber;
 }
 
@@ -227,14 +227,12 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 /* The rest of a fiber's life after one call: it goes on with a fresh one, or it is gone. */
 CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    struct ci_context gone;
-    ci_context_ends_here(&fiber->context);
     struct ci_fiber *next = worker->handover ? NULL : ci_next_fiber(worker);
     ci_stacks_give(&worker->stacks, fiber);
     if (next)
-        ci_context_leave(&gone, &next->context);
+        ci_context_leave(&next->context);
     worker->fiber = NULL;
-    ci_context_leave(&gone, &worker->context);
+    ci_context_leave(&worker->context);
 }
 
 CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)

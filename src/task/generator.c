@@ -25,7 +25,7 @@ struct coir_generator {
     uint8_t state;
     bool closing;
 };
-_Static_assert(sizeof(struct coir_generator) <= sizeof(struct ci_fiber), "a generator takes a fiber's place");
+_Static_assert(sizeof(struct coir_generator) <= offsetof(struct ci_fiber, view), "a generator takes a fiber's place");
 _Static_assert(offsetof(struct coir_generator, context) == offsetof(struct ci_fiber, context), "and is attached like one");
 
 static CI_UNTRACED void generator_main(void)
@@ -34,8 +34,7 @@ static CI_UNTRACED void generator_main(void)
     coir_generator *generator = ci_worker_current->fiber->generator;
     generator->result = generator->fn(generator, generator->value, generator->arg);
     generator->state = ENDED;
-    struct ci_context gone;
-    ci_context_leave(&gone, &generator->resumer);
+    ci_context_leave(&generator->resumer);
 }
 
 int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_generator)
@@ -52,7 +51,7 @@ int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_ge
     generator->result = 0;
     generator->state = FRESH;
     generator->closing = false;
-    ci_context_init(&generator->context, generator_main, ci_stack_bottom(&worker->stacks, generator), generator);
+    ci_context_init(&generator->context, generator_main, generator);
     *ret_generator = generator;
     return 0;
 }
@@ -61,12 +60,12 @@ static void resume(coir_generator *generator)
 {
     generator->state = RUNNING;
     struct ci_fiber *fiber = generator->worker->fiber;
-    struct ci_context own = fiber->context;
+    struct ci_stack_view *own = fiber->context.view;
     fiber->generator = generator;
-    ci_context_stands_on(&generator->resumer, &own);
-    ci_context_stands_on(&fiber->context, &generator->context);
+    generator->resumer.view = own;
+    fiber->context.view = generator->context.view; /* what it awaits parks the fiber on this stack */
     ci_context_switch(&generator->resumer, &generator->context);
-    ci_context_stands_on(&fiber->context, &own);
+    fiber->context.view = own;
 }
 
 int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)

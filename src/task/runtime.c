@@ -17,7 +17,7 @@
 #include "sys/thread.h"
 #include "task/task.h"
 
-enum { STACK_SIZE = 64 * 1024 * (CI_ASAN || CI_TSAN ? 4 : 1), BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
+enum { STACK_SIZE = 64 * 1024, BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
 
 static void log_args(const coir_config *config, enum coir_log_level level, const char *format, va_list args)
 {
@@ -59,7 +59,7 @@ static int fill_in(coir_config *config, const coir_config *given)
     if (!config->workers)
         config->workers = ci_cpu_available() < WORKERS_MOST ? ci_cpu_available() : WORKERS_MOST;
     if (!config->stack_size)
-        config->stack_size = STACK_SIZE;
+        config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE; /* they make frames larger */
     if (!config->budget)
         config->budget = BUDGET;
     if (!config->offload_threads_max)
@@ -284,7 +284,7 @@ void ci_worker_run(struct ci_worker *worker)
 static void *worker_thread(void *arg)
 {
     struct ci_worker *worker = arg;
-    ci_context_adopt_thread(&worker->context);
+    ci_worker_adopt_thread(worker);
     ci_worker_run(worker);
     return NULL;
 }
@@ -349,7 +349,7 @@ static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     runtime->started = 0;
     if (ci_worker_current)
         return -EBUSY;
-    ci_context_adopt_thread(&runtime->workers[0].context);
+    ci_worker_adopt_thread(&runtime->workers[0]);
     int rc = begin_drivers(runtime);
     if (rc == 0)
         rc = ci_runtime_begin(runtime, fn, arg);

@@ -70,7 +70,7 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
         return NULL;
     }
     for (int i = 0; i < host->runtime->worker_count; i++)
-        ci_context_adopt_thread(&host->runtime->workers[i].context);
+        ci_worker_adopt_thread(&host->runtime->workers[i]);
     *sim->hosts_tail = host;
     sim->hosts_tail = &host->next;
     ci_world_trace(&sim->world, place, "up");

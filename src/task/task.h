@@ -132,6 +132,7 @@ struct ci_fiber {
     void (*before_park)(void *arg);   /* called each time before it parks; must not suspend */
     void *before_park_arg;
     uint64_t op[CI_FIBER_OP_WORDS]; /* the future of the straight-line call in progress */
+    struct ci_stack_view view;
 };
 
 extern const coir_future_kind ci_fiber_kind;
@@ -208,8 +209,10 @@ struct ci_worker {
     int32_t budget;           /* operations that it may still finish without parking */
     int32_t budget_max;       /* what it is set to at each resume */
     int32_t switches_left;    /* before the loop looks at the clock */
+    int32_t switches_max;     /* what it is set to; 0: every switch goes by the worker's own stack */
     coir_future *handover;    /* what a fiber that ended leaves for the worker's own stack to go on with */
     struct ci_context context;
+    struct ci_stack_view view;         /* of the thread's stack */
     uint32_t rotation;                 /* where the next coir_any begins */
     uint64_t polled_at, poll_interval; /* ticks of the processor's clock */
     uint64_t resumes;
@@ -244,6 +247,9 @@ struct ci_worker_extension {
 
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension);
+
+/* The calling thread's stack is the worker's own from now on. */
+void ci_worker_adopt_thread(struct ci_worker *worker);
 
 void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
 void ci_worker_done(struct ci_worker *worker);

@@ -85,7 +85,7 @@ static bool run_ready(struct coir_loop *loop)
         trim_later(worker);
         return false;
     }
-    worker->switches_left = simulated ? 0 : SWITCHES_PER_LOOK;
+    worker->switches_left = worker->switches_max;
     while (worker->ready) {
         if (ci_unlikely(simulated))
             choose_next(worker);
@@ -97,7 +97,7 @@ static bool run_ready(struct coir_loop *loop)
             worker->polled_at = ticks;
             break;
         }
-        worker->switches_left = SWITCHES_PER_LOOK;
+        worker->switches_left = worker->switches_max;
     }
     worker->strand = NULL;
     worker->fiber = NULL;
@@ -114,13 +114,23 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
 
 static void make_fiber(void *record)
 {
-    ci_fiber_init(record);
-    ci_context_attach(&((struct ci_fiber *)record)->context);
+    struct ci_fiber *fiber = record;
+    ci_fiber_init(fiber);
+    if (ci_unlikely(ci_sanitizer)) {
+        ci_stack_view_init(&fiber->view, ci_stack_bottom(&ci_worker_current->stacks, fiber), fiber);
+        fiber->context.view = &fiber->view;
+    }
 }
 
-static void detach_context(void *record)
+static void drop_fiber(void *record)
 {
-    ci_context_detach(&((struct ci_fiber *)record)->context);
+    ci_stack_view_done(&((struct ci_fiber *)record)->view);
+}
+
+void ci_worker_adopt_thread(struct ci_worker *worker)
+{
+    ci_stack_view_adopt_thread(&worker->view);
+    worker->context.view = &worker->view;
 }
 
 void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
@@ -136,10 +146,11 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     worker->runtime = runtime;
     worker->budget_max = (int32_t)runtime->config.budget;
     worker->index = index;
+    worker->switches_max = runtime->simulated || ci_sanitizer ? 0 : SWITCHES_PER_LOOK;
     ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
     worker->stacks.on_fresh = make_fiber;
-    if (CI_TSAN)
-        worker->stacks.on_drop = detach_context;
+    if (ci_sanitizer == CI_THREAD_SANITIZER)
+        worker->stacks.on_drop = drop_fiber;
     ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
     ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);

@@ -230,7 +230,7 @@ static void add_thread(struct ci_worker *worker, void (*fn)(void))
     struct thread *thread = &threads[thread_count++];
     char *stack = thread->stack ? thread->stack : aligned_alloc(64, STACK);
     *thread = (struct thread){.worker = worker, .fn = fn, .stack = stack};
-    ci_context_init(&thread->context, thread_main, stack, stack + STACK);
+    ci_context_init(&thread->context, thread_main, stack + STACK);
 }
 
 static void run_once(const struct model *model, coir_runtime *runtime)
@@ -290,7 +290,6 @@ void model_run(const struct model *model)
     runtime->config.deadlock = model->deadlock;
     for (unsigned i = 0; i < model->workers; i++)
         runtime->workers[i].loop.may_sleep = model->deadlock ? ci_deadlock_may_sleep : NULL;
-    ci_context_adopt_thread(&outside);
     known = 0;
     do {
         run_once(model, runtime);

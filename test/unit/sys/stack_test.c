@@ -132,7 +132,8 @@ TEST(what_only_a_burst_needed_goes_back)
 
 /* ---- the switch ---- */
 
-static struct ci_context here, there;
+static struct ci_stack_view here_view, there_view;
+static struct ci_context here = {.view = &here_view}, there = {.view = &there_view};
 static int steps;
 
 static void other_side(void)
@@ -151,9 +152,9 @@ TEST(a_switch_keeps_what_is_live)
     volatile double scale = 1.5;
     double sum = 0;
     long a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7;
-    ci_context_adopt_thread(&here);
-    ci_context_attach(&there);
-    ci_context_init(&there, other_side, ci_stack_bottom(&stacks, record), record);
+    ci_stack_view_adopt_thread(&here_view);
+    ci_stack_view_init(&there_view, ci_stack_bottom(&stacks, record), record);
+    ci_context_init(&there, other_side, record);
     for (int i = 1; i <= 1000; i++) {
         sum += scale;
         ci_context_switch(&here, &there);
@@ -168,5 +169,5 @@ TEST(a_switch_keeps_what_is_live)
     }
     CHECK(sum == 1500.0);
     CHECK(a > b && b > c && c > d && d > e && e > f && g == 1007);
-    ci_context_detach(&there);
+    ci_stack_view_done(&there_view);
 }
