@@ -9,6 +9,9 @@
  * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always withdraws it.
  * 6. wake makes the wait in progress, or the next one, return. It is the only function here that other threads may call.
  * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget it before.
+ * 8. The completion of a lazy write that was carried out in full may be delayed by a sleep that
+ *    nothing else ends, of half a second at most, but not while its stream has something to read. Any
+ *    other result of a lazy write is reported like that of any write.
  */
 #ifndef CI_DRIVER_DRIVER_H
 #define CI_DRIVER_DRIVER_H
@@ -45,7 +48,7 @@ struct ci_op {
     uint8_t kind;
     uint8_t pending;  /* not 0 while it is the driver's, which may tell apart how */
     bool no_wait : 1; /* -EAGAIN instead of waiting */
-    bool lazy : 1;    /* a write whose end nobody hurries for: it may be told with the next thing that happens */
+    bool lazy : 1;    /* a write: its completion may be delayed, see 8; the driver may clear this */
     uint8_t events;   /* enum coir_events */
     int32_t result;
     int32_t count;

@@ -61,14 +61,16 @@ static void tell_all(struct ci_uring *uring)
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    bool sleeps = deadline != 0 && !uring->ended && !ci_ring_completion(&uring->ring);
+    bool sleeps = deadline != 0 && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
     coir_time timeout = -1;
     if (sleeps && deadline != COIR_NEVER) {
         timeout = deadline - ci_clock_now();
         sleeps = timeout > 0;
     }
+    if (uring->lazy && (timeout < 0 || timeout > LAZY_MOST))
+        timeout = LAZY_MOST;
     if (sleeps || ci_ring_busy(&uring->ring))
-        ci_uring_enter(uring, sleeps ? 1 + uring->lazy : 0, timeout);
+        ci_uring_enter(uring, sleeps, timeout);
     ci_uring_reap(uring);
     tell_all(uring);
 }
@@ -85,21 +87,25 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
 {
     for (bool asked = false;;) {
         const struct ci_uring_slot *slot = &uring->slots[fd];
-        bool busy = receive_too && slot->receive, all = true;
+        bool waits = receive_too && slot->receive, lazy = false, all = true;
         uring->reaping = true; /* the list is being walked */
-        if (busy && !asked)
+        if (waits && !asked)
             all = ci_uring_ask_to_end(uring, slot->receive);
-        for (const struct ci_op *op = slot->ops; op; op = op->next)
-            if (op->pending == IN_KERNEL) {
-                busy = true;
+        for (struct ci_op *op = slot->ops; op; op = op->next)
+            if (ci_uring_is_lazy(uring, op)) { /* submitting ends it */
+                ci_uring_hurry(uring, op);
+                lazy = true;
+            } else if (op->pending == IN_KERNEL) {
+                waits = true;
                 if (!asked)
                     all &= ci_uring_ask_to_end(uring, (uint32_t)op->result);
             }
         uring->reaping = false;
-        if (!busy)
+        if (!waits && !lazy)
             return;
         asked |= all;
-        ci_uring_enter(uring, all, all ? -1 : 0);
+        bool sleeps = waits && !lazy && all;
+        ci_uring_enter(uring, sleeps, sleeps ? -1 : 0);
         ci_uring_reap(uring);
     }
 }
@@ -304,7 +310,7 @@ static void end(struct ci_driver *driver)
             ci_uring_ask_to_end(uring, i);
     }
     while (uring->used) {
-        ci_uring_enter(uring, 1, -1);
+        ci_uring_enter(uring, true, -1);
         ci_uring_reap(uring);
     }
     if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */

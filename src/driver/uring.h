@@ -11,25 +11,36 @@
  * 4. A receive that finds no buffer is replaced by one into the reader's memory: streams that nobody reads cannot stop the others.
  * 5. An operation whose memory the kernel has is never withdrawn, only asked to end; one that has no memory is let go at once, and its
  *    entry waits for the completion alone.
- * 6. Closing waits for the kernel to give back the memory of the descriptor's operations; where it has none, the end of the receive
+ * 6. An enter waits for at most one completion, and only while something is in flight that posts
+ *    one.
+ * 7. A lazy write is carried out within the enter that submits it, and posts a completion only if
+ *    it was not carried out in full (MSG_DONTWAIT, MSG_WAITALL, CQE_SKIP_SUCCESS): when the
+ *    completions of that enter have been looked at, those without one are complete. The sleep of
+ *    that enter may delay this, for half a second at most, if it ends when the stream becomes readable:
+ *    the receive is armed, nothing is read ahead, and no completion has been looked at since the
+ *    write was started.
+ * 8. Closing waits for the kernel to give back the memory of the descriptor's operations; where it has none, the end of the receive
  *    and the close are handed over together.
  */
 #ifndef CI_DRIVER_URING_H
 #define CI_DRIVER_URING_H
 
+#include "base/check.h"
 #include "driver/driver.h"
 #include "sys/ring.h"
 
 enum { ENTRIES = 256, COMPLETIONS = 4096, BUFFERS = 1024, BUFFERS_FIRST = 64, BUFFER_SIZE = 4096, AHEAD_MOST = 2 };
 
+static const coir_time LAZY_MOST = COIR_S / 2; /* driver.h 8 */
+
 /* struct ci_op.pending. Ready: something is there for the reader, who gets it when he is told. */
 enum { IDLE, WAITS, IN_KERNEL, READY, ENDED };
 
-enum ci_uring_use { FREE, OP, RECEIVE, WAKE_UP };
+enum ci_uring_use { FREE, OP, LAZY, RECEIVE, WAKE_UP };
 
 struct ci_uring_entry {
-    struct ci_op *op; /* NULL: let go */
-    coir_fd fd;       /* of a receive; negative: let go. Free: the next free one */
+    struct ci_op *op; /* NULL: let go. Lazy: it has completed by itself */
+    coir_fd fd;       /* of a receive; negative: let go. Free, lazy: the next of these */
     uint32_t generation : 24, use : 8;
 };
 
@@ -61,7 +72,10 @@ struct ci_uring {
     struct ci_uring_entry *entries; /* the first is nobody's */
     size_t entry_count;
     uint32_t free_entry, used;
-    uint32_t lazy; /* writes in the ring, not handed over yet, that will have completed when they are, and wake nobody */
+    uint32_t lazy_first, lazy_last; /* entries of lazy writes, in the order of their start */
+    uint32_t lazy_submitted;        /* the last one that the kernel has taken; 0: none */
+    uint32_t lazy;                  /* how many */
+    bool hurry;                     /* a lazy write must not be delayed any longer: the next wait does not sleep */
     struct ci_op *ended, **ended_tail;
     const struct ci_op *watching;   /* whose `done` runs */
     struct msghdr headers[ENTRIES]; /* by place in the ring: read by the kernel when it is entered */
@@ -88,11 +102,18 @@ static inline bool ci_uring_readable(const struct ci_uring_slot *slot)
 /* A descriptor's slot; NULL: memory is out. */
 struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd);
 
-/* Hands over what is in the ring, and waits for so many completions. */
-static inline void ci_uring_enter(struct ci_uring *uring, uint32_t completions, coir_time timeout)
+static inline void ci_uring_note_submitted(struct ci_uring *uring)
 {
-    uring->lazy = 0; /* handed over, they complete; what cannot be handed over now wakes early, which does no harm */
-    ci_ring_enter(&uring->ring, completions, timeout);
+    if (ci_ring_submitted(&uring->ring)) /* else the next enter tells */
+        uring->lazy_submitted = uring->lazy_last;
+}
+
+/* Submits what is in the ring, and waits for a completion if it `sleeps`. */
+static inline void ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time timeout)
+{
+    ci_check(!sleeps || uring->used > uring->lazy); /* 6 */
+    ci_ring_enter(&uring->ring, sleeps, timeout);
+    ci_uring_note_submitted(uring);
 }
 
 /* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */
@@ -106,6 +127,18 @@ bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index);
 /* Lets a poll go: its operation is told of nothing any more, and its entry waits for the kernel alone. */
 void ci_uring_let_go(struct ci_uring *uring, uint32_t index);
 void ci_uring_arm_wakeup(struct ci_uring *uring);
+
+static inline bool ci_uring_is_lazy(const struct ci_uring *uring, const struct ci_op *op)
+{
+    return op->pending == IN_KERNEL && uring->entries[op->result].use == LAZY;
+}
+
+/* From now on a lazy write is not delayed; it fails with -ECANCELED where it would have to wait. */
+static inline void ci_uring_hurry(struct ci_uring *uring, struct ci_op *op)
+{
+    op->lazy = false;
+    uring->hurry = true;
+}
 
 /* Looks at all completions there are; nobody is told yet. */
 void ci_uring_reap(struct ci_uring *uring);

@@ -44,9 +44,9 @@ struct io_uring_sqe *ci_uring_place(struct ci_uring *uring)
     struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < 16; tries++) {
         ci_ring_submit(&uring->ring);
-        uring->lazy = 0;
+        ci_uring_note_submitted(uring);
         if (tries > 0 && !uring->reaping) { /* completions that nobody has taken may be in the way */
-            ci_uring_enter(uring, 0, 0);
+            ci_uring_enter(uring, false, 0);
             ci_uring_reap(uring);
         }
         sqe = ci_ring_entry(&uring->ring);
@@ -277,10 +277,15 @@ static bool hand_over_vector(struct ci_uring *uring, struct ci_uring_slot *slot,
     return true;
 }
 
+static int32_t size_of(const struct ci_op *op)
+{
+    return op->len < INT32_MAX ? (int32_t)op->len : INT32_MAX;
+}
+
 static void put_bytes(struct io_uring_sqe *sqe, const struct ci_op *op)
 {
     sqe->addr = (uintptr_t)op->buf;
-    sqe->len = op->len < INT32_MAX ? (uint32_t)op->len : INT32_MAX;
+    sqe->len = (uint32_t)size_of(op);
     sqe->msg_flags = MSG_NOSIGNAL;
 }
 
@@ -293,16 +298,38 @@ static bool hand_over_read(struct ci_uring *uring, struct ci_uring_slot *slot, s
     return true;
 }
 
-/* A write. A lazy one completes as it is handed over, if only to say that it would have to wait. */
+/* Appends the entry of a lazy write to those that end with the next enter. */
+static void append_lazy(struct ci_uring *uring, uint32_t index)
+{
+    struct ci_uring_entry *entry = &uring->entries[index];
+    entry->use = LAZY;
+    entry->fd = 0;
+    if (uring->lazy_first)
+        uring->entries[uring->lazy_last].fd = (coir_fd)index;
+    else
+        uring->lazy_first = index;
+    uring->lazy_last = index;
+    uring->lazy++;
+}
+
+/* Whether a write may be delayed, by uring.h 7. Before Linux 6.1 a failed send did not say how much
+ * it had sent. */
+static bool may_be_lazy(const struct ci_uring *uring, const struct ci_uring_slot *slot)
+{
+    return uring->ring.deferred && slot->receive && !slot->stopping && !ci_uring_readable(slot);
+}
+
 static bool hand_over_write(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     struct io_uring_sqe *sqe;
+    op->lazy = op->lazy && may_be_lazy(uring, slot);
     if (!hand_over(uring, slot, op, IORING_OP_SEND, &sqe))
         return false;
     put_bytes(sqe, op);
     if (op->lazy) {
-        sqe->msg_flags |= MSG_DONTWAIT;
-        uring->lazy++;
+        sqe->msg_flags |= MSG_DONTWAIT | MSG_WAITALL;
+        sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+        append_lazy(uring, (uint32_t)op->result);
     }
     return true;
 }
@@ -503,7 +530,10 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
         withdraw(uring, slot, op);
         return true;
     }
-    ci_uring_ask_to_end(uring, (uint32_t)op->result);
+    if (ci_uring_is_lazy(uring, op))
+        ci_uring_hurry(uring, op);
+    else
+        ci_uring_ask_to_end(uring, (uint32_t)op->result);
     return false;
 }
 
@@ -620,7 +650,16 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         if (more)
             ci_uring_let_go(uring, index);
     }
-    if (ci_unlikely(result == -EAGAIN && slot && op->lazy)) { /* it has to wait, then */
+    ci_uring_end(uring, slot, op, ENDED, result);
+}
+
+/* A lazy write was not carried out in full. Its entry is freed in its turn, by end_lazy. */
+static void on_lazy(struct ci_uring *uring, uint32_t index, int32_t result)
+{
+    struct ci_op *op = uring->entries[index].op;
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    uring->entries[index].op = NULL;
+    if (result == -EAGAIN && op->lazy) { /* it has to wait */
         op->lazy = false;
         ci_uring_unlink(slot, op);
         uring->base.pending--;
@@ -629,7 +668,26 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         ci_uring_link(uring, slot, op, IN_KERNEL);
         result = -ENOMEM;
     }
-    ci_uring_end(uring, slot, op, ENDED, result);
+    ci_uring_end(uring, slot, op, ENDED, result == -EAGAIN ? -ECANCELED : result);
+}
+
+/* Completes the lazy writes that the kernel has carried out without a word. */
+static void end_lazy(struct ci_uring *uring)
+{
+    while (uring->lazy_submitted && !ci_ring_overflowed(&uring->ring)) {
+        uint32_t index = uring->lazy_first;
+        struct ci_op *op = uring->entries[index].op;
+        if (index == uring->lazy_submitted)
+            uring->lazy_submitted = 0;
+        uring->lazy_first = (uint32_t)uring->entries[index].fd;
+        uring->lazy--;
+        free_entry(uring, index);
+        if (op)
+            ci_uring_end(uring, &uring->slots[op->fd], op, ENDED, size_of(op));
+    }
+    if (!uring->lazy_first)
+        uring->lazy_last = 0;
+    uring->hurry = uring->lazy_first; /* 7: these have been looked past */
 }
 
 void ci_uring_arm_wakeup(struct ci_uring *uring)
@@ -665,10 +723,12 @@ void ci_uring_reap(struct ci_uring *uring)
         ci_check(index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE);
         switch ((enum ci_uring_use)uring->entries[index].use) {
         case OP: on_op(uring, index, result, flags & IORING_CQE_F_MORE); break;
+        case LAZY: on_lazy(uring, index, result); break;
         case RECEIVE: on_receive(uring, index, result, flags); break;
         case WAKE_UP: on_wakeup(uring, index, flags); break;
         case FREE: break;
         }
     }
+    end_lazy(uring);
     uring->reaping = false;
 }

@@ -69,7 +69,7 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, b
     } while (fd < 0 && errno == EINVAL && !shared && ++step < ci_countof(flags_wanted));
     if (fd < 0)
         return -errno;
-    *ring = (struct ci_ring){.fd = fd};
+    *ring = (struct ci_ring){.fd = fd, .deferred = params.flags & IORING_SETUP_DEFER_TASKRUN};
     int rc = (params.features & features_needed) == features_needed ? 0 : -EINVAL;
     if (rc == 0 && syscall(SYS_io_uring_enter, fd, 0, 0, 0, NULL, 0) < 0 && errno != EBADFD) /* as it says of one that has no owner yet */
         rc = -errno;

@@ -14,7 +14,8 @@
 
 struct ci_ring {
     coir_fd fd;
-    bool enabled; /* an owner has entered it */
+    bool enabled;  /* an owner has entered it */
+    bool deferred; /* DEFER_TASKRUN, so Linux 6.1 or newer */
 
     struct io_uring_sqe *entries;
     uint32_t entry_mask, tail; /* tail: what has been filled in; the kernel is told when the ring is entered */
@@ -48,11 +49,22 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
 int ci_ring_submit(struct ci_ring *ring);
 int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 
+/* Whether the kernel has taken all entries. */
+static inline bool ci_ring_submitted(const struct ci_ring *ring)
+{
+    return ring->tail == ci_load_relaxed(ring->kernel_head);
+}
+
+/* Whether completions wait outside the ring because it was full. */
+static inline bool ci_ring_overflowed(const struct ci_ring *ring)
+{
+    return ci_load_relaxed(ring->kernel_flags) & IORING_SQ_CQ_OVERFLOW;
+}
+
 /* Whether entering the ring without waiting could bring anything. */
 static inline bool ci_ring_busy(const struct ci_ring *ring)
 {
-    return ring->tail != ci_load_relaxed(ring->kernel_head) ||
-           ci_load_relaxed(ring->kernel_flags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+    return !ci_ring_submitted(ring) || ci_ring_overflowed(ring) || ci_load_relaxed(ring->kernel_flags) & IORING_SQ_TASKRUN;
 }
 
 /* The next completion, or NULL; it is the kernel's again after ci_ring_seen. */

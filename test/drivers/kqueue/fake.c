@@ -8,7 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FILTERS = 512 };
+enum { FILTERS = 2048 };
 
 struct kevent fake_changes[FAKE_CHANGES];
 int fake_change_count;
@@ -78,7 +78,11 @@ static int wait_all(struct kevent *events, int event_count, const struct timespe
         if (read(wakeup, &ignored, sizeof ignored) > 0)
             events[count++] = (struct kevent){.filter = EVFILT_USER};
     }
-    for (int i = 0; i < FILTERS && count < event_count; i++) {
+    static int from; /* the first one differs, so that the last ones are heard of too */
+    int first = from;
+    for (int n = 0; n < FILTERS && count < event_count; n++) {
+        int i = (first + n) % FILTERS;
+        from = i + 1;
         short happened = fds[i + 1].revents;
         if (fds[i + 1].fd < 0 || !happened)
             continue;
