@@ -108,11 +108,14 @@ static coir_future *connection_poll(coir_future *future)
     return wait_for_request(connection);
 }
 
-/* Too long idle, or too long without a byte sent; or a time at which it might have been: a request in progress has limits of its own. */
+/* Too long idle, or too long without a byte sent; or a time at which it might have been: a request
+ * in progress has limits of its own, and an operation that has completed is not late. */
 static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
-    if (connection->future.state == WAITING || connection->future.state == SENDING)
+    const struct ci_io_op *op = (const struct ci_io_op *)(const void *)&connection->io;
+    bool waits = connection->future.state == WAITING || connection->future.state == SENDING;
+    if (waits && connection->task->strand.inner == &op->future)
         ci_strand_cancel(&connection->task->strand, -ETIME);
 }
 

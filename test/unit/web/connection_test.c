@@ -4,6 +4,7 @@
 #include <coir/web.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -94,6 +95,20 @@ static int upload_and_ask(void *arg)
     return 0;
 }
 
+static int pause_and_ask(void *arg)
+{
+    (void)arg;
+    dial();
+    for (int i = 0; i < 2; i++) {
+        say("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+        expect("hello");
+        struct pollfd ask = {.fd = client, .events = POLLIN};
+        CHECK_EQ(poll(&ask, 1, 200), 0); /* ten times the write timeout: it is not closed */
+    }
+    close(client);
+    return 0;
+}
+
 /* ---- both ---- */
 
 static coir_task_fn *client_fn;
@@ -122,5 +137,13 @@ TEST(requests_after_uploads_are_answered)
 {
     options = (coir_http_options)COIR_HTTP_OPTIONS;
     client_fn = upload_and_ask;
+    test_in_runtime(with_server, 1);
+}
+
+TEST(the_write_timeout_ends_with_the_write)
+{
+    options = (coir_http_options)COIR_HTTP_OPTIONS;
+    options.write_timeout = 20 * COIR_MS;
+    client_fn = pause_and_ask;
     test_in_runtime(with_server, 1);
 }
