@@ -539,6 +539,20 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
 
 /* ---- completions ---- */
 
+/* The receive is over and brought nothing: what waited for it is asked for in another way. A poll of both directions is in the kernel
+ * for the other one. */
+static void ask_again(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, bool own_memory)
+{
+    if (op->pending == IN_KERNEL)
+        ci_uring_let_go(uring, (uint32_t)op->result);
+    ci_uring_unlink(slot, op);
+    uring->base.pending--;
+    if (wait_for_data(uring, slot, op, own_memory))
+        return;
+    ci_uring_link(uring, slot, op, WAITS);
+    ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
+}
+
 /* Ends those that wait for what the receive has brought; or, where it is over and brought nothing, asks otherwise. */
 static void tell_readers(struct ci_uring *uring, struct ci_uring_slot *slot, bool own_memory)
 {
@@ -553,13 +567,8 @@ static void tell_readers(struct ci_uring *uring, struct ci_uring_slot *slot, boo
                 ci_uring_end(uring, slot, op, ENDED, readable_events(slot));
             else if (op->pending == WAITS)
                 ci_uring_end(uring, slot, op, READY, 0);
-        } else if (op->pending == WAITS && !slot->receive) {
-            ci_uring_unlink(slot, op);
-            uring->base.pending--;
-            if (!wait_for_data(uring, slot, op, own_memory)) {
-                ci_uring_link(uring, slot, op, WAITS);
-                ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
-            }
+        } else if (!slot->receive && (op->pending == WAITS || ci_uring_polls(op))) {
+            ask_again(uring, slot, op, own_memory);
         }
     }
 }

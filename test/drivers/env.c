@@ -118,6 +118,52 @@ void make_pair(void)
     CHECK_EQ(at_once ? connecting.op.result : finish(&connecting), 0);
 }
 
+void close_pair(void)
+{
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+bool completes_soon(const struct counted *counted)
+{
+    coir_time deadline = ci_driver_now(env.driver) + COIR_S / 4;
+    while (!counted->done && ci_driver_now(env.driver) < deadline) {
+        if (env.world)
+            pass();
+        else
+            env.driver->kind->wait(env.driver, deadline);
+    }
+    return counted->done && ci_driver_now(env.driver) < deadline;
+}
+
+void cancel_a_read(coir_fd fd)
+{
+    char byte;
+    struct counted reading;
+    CHECK(!start(&reading, (struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
+    CHECK_EQ(stop(&reading), -ECANCELED);
+}
+
+void read_all(coir_fd fd, size_t len)
+{
+    static char in[1 << 16];
+    for (size_t got = 0; got < len;) {
+        int n = read_some(fd, in, len - got < sizeof in ? len - got : sizeof in);
+        CHECK(n > 0);
+        got += (size_t)n;
+    }
+}
+
+void write_all(coir_fd fd, size_t len)
+{
+    static const char out[1 << 16];
+    for (size_t done = 0; done < len;) {
+        int n = write_some(fd, out, len - done < sizeof out ? len - done : sizeof out);
+        CHECK(n > 0);
+        done += (size_t)n;
+    }
+}
+
 void listen_anywhere(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -30,8 +30,17 @@ size_t write_until_full(coir_fd fd, struct counted *waiting);
 int wait_events(coir_fd fd, int events);
 void close_fd(coir_fd fd);
 int accept_one(void);
+
+/* True: the operation completes by itself, sooner than any delay that driver.h allows would end. */
+bool completes_soon(const struct counted *counted);
+
+/* Starts a read and cancels it: on io_uring a receive is under way from then on. */
+void cancel_a_read(coir_fd fd);
+void read_all(coir_fd fd, size_t len);
+void write_all(coir_fd fd, size_t len);
 struct sockaddr_storage listener_address(void);
 void make_pair(void);
+void close_pair(void);
 void listen_anywhere(void);
 void on_driver(const char *name, void (*body)(void));
 

@@ -7,57 +7,9 @@
 
 #include "env.h"
 
-/* True: the operation completes without being delayed, by half of what driver.h 8 allows. */
-static bool completes(const struct counted *counted)
-{
-    coir_time deadline = ci_driver_now(env.driver) + COIR_S / 4;
-    while (!counted->done && ci_driver_now(env.driver) < deadline) {
-        if (env.world)
-            pass();
-        else
-            env.driver->kind->wait(env.driver, deadline);
-    }
-    return counted->done && ci_driver_now(env.driver) < deadline;
-}
-
 static struct ci_op lazy_write(coir_fd fd, const void *data, size_t len)
 {
     return (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .lazy = true, .data = data, .len = len};
-}
-
-static void close_pair(void)
-{
-    close_fd(env.client);
-    close_fd(env.server);
-}
-
-/* A reader came and went: on io_uring a receive is under way from now on. */
-static void cancel_a_read(coir_fd fd)
-{
-    char byte;
-    struct counted reading;
-    CHECK(!start(&reading, (struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
-    CHECK_EQ(stop(&reading), -ECANCELED);
-}
-
-static void read_all(coir_fd fd, size_t len)
-{
-    static char in[1 << 16];
-    for (size_t got = 0; got < len;) {
-        int n = read_some(fd, in, len - got < sizeof in ? len - got : sizeof in);
-        CHECK(n > 0);
-        got += (size_t)n;
-    }
-}
-
-static void write_all(coir_fd fd, size_t len)
-{
-    static const char out[1 << 16];
-    for (size_t done = 0; done < len;) {
-        int n = write_some(fd, out, len - done < sizeof out ? len - done : sizeof out);
-        CHECK(n > 0);
-        done += (size_t)n;
-    }
 }
 
 /* What the server's stream has gone through before the lazy write. Each way leaves it readable. */
@@ -126,7 +78,7 @@ CONFORM(a_lazy_write_completes_when_its_stream_has_something_to_read)
         struct counted writing;
         states[i]();
         bool at_once = start(&writing, lazy_write(env.server, "answer", 6));
-        CHECK(at_once || completes(&writing));
+        CHECK(at_once || completes_soon(&writing));
         CHECK_EQ(writing.op.result, 6);
         CHECK_EQ(read_some(env.client, buf, sizeof buf), 6);
         close_pair();
@@ -143,7 +95,7 @@ CONFORM(a_lazy_write_completes_when_something_comes_to_read)
         cancel_a_read(env.server);
         bool at_once = start(&writing, lazy_write(env.server, "answer", 6));
         CHECK_EQ(write_some(env.client, "next", 4), 4);
-        CHECK(at_once || completes(&writing));
+        CHECK(at_once || completes_soon(&writing));
         CHECK_EQ(writing.op.result, 6);
         CHECK_EQ(read_some(env.server, buf, sizeof buf), 4);
         CHECK_EQ(read_some(env.client, buf, sizeof buf), 6);
@@ -179,7 +131,7 @@ static void crowd_body(void)
         if (start(&writing[i], lazy_write(crowd[i][1], "answer", 6)))
             writing[i].done = 1;
     write_all(crowd[CROWD - 1][0], 1);
-    CHECK(completes(&writing[CROWD - 1]));
+    CHECK(completes_soon(&writing[CROWD - 1]));
     for (int i = 0; i < CROWD; i++) {
         char buf[8];
         CHECK(writing[i].done); /* one event is enough for all */
@@ -258,7 +210,7 @@ static void short_body(void)
             env.driver->kind->wait(env.driver, 0);
             make_room();
         }
-        CHECK(at_once || completes(&writing));
+        CHECK(at_once || completes_soon(&writing));
         CHECK(writing.op.result > 0);
         sent += (size_t)writing.op.result;
     }
@@ -281,7 +233,7 @@ static void cancel_body(void)
         if (i & 1)
             env.driver->kind->wait(env.driver, 0);
         if (i & 2 && !ci_driver_cancel(env.driver, &writing.op))
-            CHECK(completes(&writing));
+            CHECK(completes_soon(&writing));
         close_fd(env.server);
         CHECK(i & 2 || writing.done == 1);
         CHECK(writing.op.result == -ECANCELED || writing.op.result == 1000);

@@ -56,12 +56,6 @@ static void send_now(coir_fd fd, const void *data, size_t len)
         CHECK_EQ(send(fd, data, len, MSG_NOSIGNAL), (ssize_t)len);
 }
 
-static void close_pair(void)
-{
-    close_fd(env.client);
-    close_fd(env.server);
-}
-
 /* ---- reading ---- */
 
 enum { KEPT = 64, SIZE = 16 };

@@ -1,0 +1,77 @@
+/* Waits for events on a stream, beside all that a driver does on it by itself. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "env.h"
+
+/* Only reading can become possible from now on. */
+static void fill_servers_side(void)
+{
+    struct counted writing;
+    write_until_full(env.server, &writing);
+    CHECK_EQ(stop(&writing), -ECANCELED);
+}
+
+/* Waits for both directions of the server's stream: a byte must be seen. */
+static void wait_for_both(void)
+{
+    char byte;
+    struct counted both;
+    CHECK(!start(&both, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ | COIR_WRITE}));
+    for (int i = 0; i < 3; i++)
+        env.driver->kind->wait(env.driver, 0);
+    CHECK(!both.done);
+    CHECK_EQ(write_some(env.client, "x", 1), 1);
+    CHECK(completes_soon(&both));
+    CHECK(both.op.result & COIR_READ);
+    CHECK_EQ(read_some(env.server, &byte, 1), 1);
+}
+
+CONFORM(a_wait_for_both_directions_sees_what_comes_to_read)
+{
+    fill_servers_side();
+    wait_for_both();
+    close_pair();
+}
+
+/* The driver has read ahead all that it may, and is about to stop reading, stops, or has stopped. */
+CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
+{
+    for (int passes = 0; passes < 5; passes++) {
+        fill_servers_side();
+        cancel_a_read(env.server);
+        write_all(env.client, 8000);
+        for (int i = 0; i < passes; i++)
+            env.driver->kind->wait(env.driver, 0);
+        read_all(env.server, 8000);
+        wait_for_both();
+        close_pair();
+        make_pair();
+    }
+    close_pair();
+}
+
+/* The driver has no buffers: a crowd of streams that nobody reads has them all. */
+static void without_buffers_body(void)
+{
+    enum { CROWD = 64 };
+    static char flood[1 << 17];
+    coir_fd crowd[CROWD][2];
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i][0] = env.client;
+        crowd[i][1] = env.server;
+        cancel_a_read(env.server);
+        CHECK(send(env.client, flood, sizeof flood, MSG_DONTWAIT) > 0);
+        env.driver->kind->wait(env.driver, 0);
+        make_pair();
+    }
+    fill_servers_side();
+    wait_for_both();
+    for (int i = 0; i < CROWD; i++) {
+        close_fd(crowd[i][0]);
+        close_fd(crowd[i][1]);
+    }
+    close_pair();
+}
+
+ON_REAL(a_wait_for_both_directions_needs_no_buffer, without_buffers_body)
