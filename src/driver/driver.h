@@ -75,8 +75,8 @@ struct ci_listen {
 /* What was read of a stream and not given to a reader yet. */
 struct ci_ahead {
     const coir_allocator *allocator;
-    size_t len;
-    int error; /* behind the bytes; 0: none */
+    size_t len, at; /* at: how many have been read since */
+    int error;      /* behind the bytes; 0: none */
     char bytes[];
 };
 
@@ -125,8 +125,8 @@ struct ci_driver_kind {
     void (*close)(struct ci_driver *driver, coir_fd fd);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
-    /* A descriptor of which nothing is pending goes from one driver to another, with what was read ahead (NULL: nothing was). NULL
-     * functions: nothing ever is. Errors leave everything as it is: -ENOMEM, -ENOBUFS. */
+    /* A descriptor of which nothing is pending goes from one driver to another, with what was read ahead (NULL: nothing was), which
+     * adopt takes over. NULL functions: nothing ever is. Errors leave everything as it is: -EBUSY, -ENOMEM. */
     int (*detach)(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
     int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 

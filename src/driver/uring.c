@@ -194,7 +194,7 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     struct io_uring_sqe *sqe = NULL;
-    if ((size_t)fd < uring->slot_count && uring->slots[fd].first)
+    if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
         ci_sys_reset_on_close(fd); /* what nobody read is lost: the peer is told, as the kernel would */
     bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, CI_TSAN); /* which wants to see the descriptor closed */
     if (asked && !CI_TSAN && (sqe = ci_uring_place(uring))) {
@@ -208,6 +208,24 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 
 /* ---- from one worker to another ---- */
 
+/* Copies what was read ahead out of the buffers. *ret_ahead stays as it is if there is nothing. */
+static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_ahead **ret_ahead)
+{
+    size_t len = 0;
+    for (uint16_t id = slot->first; id; id = uring->held[id].next)
+        len += uring->held[id].len;
+    len -= slot->taken;
+    if (!len && !slot->error)
+        return 0;
+    struct ci_ahead *ahead = ci_alloc(uring->allocator, sizeof *ahead + len);
+    if (!ahead)
+        return -ENOMEM;
+    *ahead = (struct ci_ahead){uring->allocator, len, 0, slot->error};
+    ci_uring_take_some(uring, slot, ahead->bytes, len);
+    *ret_ahead = ahead;
+    return 0;
+}
+
 static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
 {
     struct ci_uring *uring = ci_uring_of(driver);
@@ -217,38 +235,30 @@ static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ah
         return -EBUSY;
     settle(uring, fd, true);
     struct ci_uring_slot *slot = &uring->slots[fd];
-    size_t len = 0;
-    for (uint16_t id = slot->first; id; id = uring->held[id].next)
-        len += uring->held[id].len;
-    len -= slot->taken;
-    if (len || slot->error) {
-        struct ci_ahead *ahead = ci_alloc(uring->allocator, sizeof *ahead + len);
-        if (!ahead)
-            return -ENOMEM;
-        *ahead = (struct ci_ahead){uring->allocator, len, slot->error};
-        ci_uring_take_some(uring, slot, ahead->bytes, len);
-        *ret_ahead = ahead;
-    }
-    *slot = (struct ci_uring_slot){0};
-    return 0;
+    int rc = 0;
+    if (slot->has_adopted)
+        *ret_ahead = slot->adopted;
+    else
+        rc = copy_ahead(uring, slot, ret_ahead);
+    if (rc == 0)
+        *slot = (struct ci_uring_slot){0};
+    return rc;
 }
 
-/* The bytes go into buffers that the kernel has not been given yet. */
+/* The bytes stay where they are: no buffer is needed, and there may be none. */
 static int adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
 {
-    struct ci_uring *uring = ci_uring_of(driver);
-    struct ci_uring_slot *slot = ci_uring_slot(uring, fd);
+    struct ci_uring_slot *slot = ci_uring_slot(ci_uring_of(driver), fd);
     if (!slot)
         return -ENOMEM;
-    if (uring->given + (ahead->len + BUFFER_SIZE - 1) / BUFFER_SIZE > BUFFERS)
-        return -ENOBUFS;
-    for (size_t at = 0; at < ahead->len; at += BUFFER_SIZE) {
-        uint16_t id = ++uring->given;
-        size_t len = ahead->len - at < BUFFER_SIZE ? ahead->len - at : BUFFER_SIZE;
-        memcpy(ci_ring_buffer(&uring->buffers, (uint16_t)(id - 1)), ahead->bytes + at, len);
-        ci_uring_put_ahead(uring, slot, id, (uint16_t)len);
+    ci_check(!slot->receive && !ci_uring_readable(slot));
+    slot->has_adopted = ahead->at < ahead->len;
+    if (slot->has_adopted) {
+        slot->adopted = ahead;
+    } else {
+        slot->error = (uint8_t)ahead->error;
+        ci_ahead_free(ahead);
     }
-    slot->error = (uint8_t)ahead->error;
     return 0;
 }
 
@@ -258,9 +268,11 @@ static int adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
 static void give_buffers_again(struct ci_uring *uring)
 {
     bool held[BUFFERS + 1] = {false};
-    for (size_t fd = 0; fd < uring->slot_count; fd++)
-        for (uint16_t id = uring->slots[fd].first; id; id = uring->held[id].next)
+    for (size_t fd = 0; fd < uring->slot_count; fd++) {
+        const struct ci_uring_slot *slot = &uring->slots[fd];
+        for (uint16_t id = slot->has_adopted ? 0 : slot->first; id; id = uring->held[id].next)
             held[id] = true;
+    }
     for (uint16_t id = 1; id <= uring->given; id++)
         if (!held[id])
             ci_uring_give_buffer(uring, id);
@@ -325,6 +337,8 @@ static void free_driver(struct ci_driver *driver)
     ci_ring_buffers_free(&uring->buffers);
     if (uring->wakeup >= 0)
         ci_sys_close(uring->wakeup);
+    for (size_t fd = 0; fd < uring->slot_count; fd++)
+        ci_uring_drop_adopted(&uring->slots[fd]);
     ci_free(uring->allocator, uring->entries, uring->entry_count * sizeof(struct ci_uring_entry));
     ci_free(uring->allocator, uring->slots, uring->slot_count * sizeof(struct ci_uring_slot));
     ci_free(uring->allocator, uring, sizeof *uring);

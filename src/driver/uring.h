@@ -44,14 +44,19 @@ struct ci_uring_entry {
     uint32_t generation : 24, use : 8;
 };
 
-/* Of a descriptor. Buffers are counted from 1. */
+/* Of a descriptor. Buffers are counted from 1. What came with it from another driver is read before anything is received. */
 struct ci_uring_slot {
     struct ci_op *ops; /* those that wait or are the kernel's */
-    uint32_t receive;  /* its entry; 0: none */
-    uint16_t first, last, ahead;
-    uint16_t taken; /* of the first buffer */
-    uint8_t error;  /* of the receive, not told to anybody yet */
-    bool ended : 1, stopping : 1, floods : 1;
+    union {
+        struct {
+            uint16_t first, last, ahead;
+            uint16_t taken; /* of the first buffer */
+        };
+        struct ci_ahead *adopted; /* where has_adopted: bytes that have not been read */
+    };
+    uint32_t receive; /* its entry; 0: none */
+    uint8_t error;    /* of the receive, not told to anybody yet */
+    bool ended : 1, stopping : 1, floods : 1, has_adopted : 1;
 };
 _Static_assert(sizeof(struct ci_uring_slot) <= 24, "one for each descriptor");
 
@@ -93,10 +98,15 @@ static inline bool ci_uring_polls(const struct ci_op *op)
     return op->kind == CI_OP_POLL || op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
 }
 
-/* Whether a reader would be answered at once. */
+/* Whether there are bytes that nobody has read; whether a reader would be answered at once. */
+static inline bool ci_uring_has_bytes(const struct ci_uring_slot *slot)
+{
+    return slot->has_adopted || slot->first;
+}
+
 static inline bool ci_uring_readable(const struct ci_uring_slot *slot)
 {
-    return slot->first || slot->ended || slot->error;
+    return ci_uring_has_bytes(slot) || slot->ended || slot->error;
 }
 
 /* A descriptor's slot; NULL: memory is out. */
@@ -155,6 +165,7 @@ void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_
 /* What was read ahead: put at the end, taken from the front, dropped; the result of a read, where there is something. */
 void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id, uint16_t len);
 size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, char *to, size_t len);
+void ci_uring_drop_adopted(struct ci_uring_slot *slot);
 void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot);
 int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op);
 void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);

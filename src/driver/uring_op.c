@@ -178,8 +178,18 @@ void ci_uring_give_more_buffers(struct ci_uring *uring)
         ci_uring_give_buffer(uring, ++uring->given);
 }
 
+void ci_uring_drop_adopted(struct ci_uring_slot *slot)
+{
+    if (!slot->has_adopted)
+        return;
+    ci_ahead_free(slot->adopted);
+    slot->adopted = NULL;
+    slot->has_adopted = false;
+}
+
 void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot)
 {
+    ci_uring_drop_adopted(slot);
     while (slot->first) {
         uint16_t id = slot->first;
         slot->first = uring->held[id].next;
@@ -190,6 +200,7 @@ void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot)
 
 void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id, uint16_t len)
 {
+    ci_check(!slot->has_adopted);
     uring->held[id] = (struct ci_uring_held){0, len};
     if (slot->first)
         uring->held[slot->last].next = id;
@@ -199,9 +210,24 @@ void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint
     slot->ahead++;
 }
 
+static size_t take_adopted(struct ci_uring_slot *slot, char *to, size_t len)
+{
+    struct ci_ahead *ahead = slot->adopted;
+    size_t n = ahead->len - ahead->at < len ? ahead->len - ahead->at : len;
+    memcpy(to, ahead->bytes + ahead->at, n);
+    ahead->at += n;
+    if (ahead->at == ahead->len) {
+        slot->error = (uint8_t)ahead->error;
+        ci_uring_drop_adopted(slot);
+    }
+    return n;
+}
+
 size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, char *to, size_t len)
 {
     size_t done = 0;
+    if (slot->has_adopted)
+        return take_adopted(slot, to, len);
     while (slot->first && done < len) {
         uint16_t id = slot->first;
         const struct ci_uring_held *held = &uring->held[id];
@@ -222,12 +248,12 @@ size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, ch
 /* The result of a read where there is something. */
 int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op)
 {
-    if (slot->first) {
+    if (ci_uring_has_bytes(slot)) {
         size_t done = 0;
         if (op->kind == CI_OP_READ)
             done = ci_uring_take_some(uring, slot, op->buf, op->len);
         else
-            for (int i = 0; i < op->count && slot->first; i++)
+            for (int i = 0; i < op->count && ci_uring_has_bytes(slot); i++)
                 done += ci_uring_take_some(uring, slot, op->iov[i].iov_base, op->iov[i].iov_len);
         return (int32_t)done;
     }

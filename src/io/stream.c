@@ -459,18 +459,17 @@ static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
     int rc = ci_io_of(worker) ? 0 : -ENOMEM;
     if (rc == 0 && stream->ahead)
         rc = worker->loop.driver->kind->adopt(worker->loop.driver, stream->fd, stream->ahead);
-    if (rc < 0)
-        return rc;
-    ci_ahead_free(stream->ahead);
-    stream->ahead = NULL;
-    return 0;
+    if (rc == 0)
+        stream->ahead = NULL;
+    return rc;
 }
 
 static void socket_close(coir_stream *stream)
 {
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
+    if (stream->ahead && socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
+        ci_ahead_free(stream->ahead);
     ci_driver_close(worker->loop.driver, stream->fd);
-    ci_ahead_free(stream->ahead);
     ci_pool_give(&ci_io_of(worker)->streams, stream);
 }
 

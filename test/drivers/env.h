@@ -42,6 +42,11 @@ struct sockaddr_storage listener_address(void);
 void make_pair(void);
 void close_pair(void);
 void listen_anywhere(void);
+
+/* A crowd of streams that nobody reads comes and takes all buffers that a driver has; then a new
+ * pair is made. crowd_out closes the crowd. On real drivers. */
+void crowd_in(void);
+void crowd_out(void);
 void on_driver(const char *name, void (*body)(void));
 
 #define ON(driver, name, body)    \

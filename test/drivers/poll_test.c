@@ -1,6 +1,5 @@
 /* Waits for events on a stream, beside all that a driver does on it by itself. */
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "env.h"
 
@@ -51,27 +50,13 @@ CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
     close_pair();
 }
 
-/* The driver has no buffers: a crowd of streams that nobody reads has them all. */
 static void without_buffers_body(void)
 {
-    enum { CROWD = 64 };
-    static char flood[1 << 17];
-    coir_fd crowd[CROWD][2];
-    for (int i = 0; i < CROWD; i++) {
-        crowd[i][0] = env.client;
-        crowd[i][1] = env.server;
-        cancel_a_read(env.server);
-        CHECK(send(env.client, flood, sizeof flood, MSG_DONTWAIT) > 0);
-        env.driver->kind->wait(env.driver, 0);
-        make_pair();
-    }
+    crowd_in();
     fill_servers_side();
     wait_for_both();
-    for (int i = 0; i < CROWD; i++) {
-        close_fd(crowd[i][0]);
-        close_fd(crowd[i][1]);
-    }
     close_pair();
+    crowd_out();
 }
 
 ON_REAL(a_wait_for_both_directions_needs_no_buffer, without_buffers_body)

@@ -111,29 +111,12 @@ CONFORM(vectored_reads_cancelled_in_races)
     read_in_races(true);
 }
 
-/* The same where the driver has no buffers left, because a crowd of streams that nobody reads has them all: what reads then has the
- * kernel write to its own memory. */
+/* The same where the driver has no buffers left: what reads then has the kernel write to its own memory. */
 static void starved_reads_body(void)
 {
-    enum { CROWD = 64 };
-    static char flood[1 << 17];
-    coir_fd crowd[CROWD][2];
-    for (int i = 0; i < CROWD; i++) {
-        struct counted reading;
-        char byte;
-        crowd[i][0] = env.client;
-        crowd[i][1] = env.server;
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
-        CHECK_EQ(stop(&reading), -ECANCELED);
-        CHECK(send(env.client, flood, sizeof flood, MSG_DONTWAIT) > 0);
-        moment();
-        make_pair();
-    }
+    crowd_in();
     read_in_races(false);
-    for (int i = 0; i < CROWD; i++) {
-        close_fd(crowd[i][0]);
-        close_fd(crowd[i][1]);
-    }
+    crowd_out();
 }
 
 ON_REAL(reads_without_buffers_cancelled_in_races, starved_reads_body)

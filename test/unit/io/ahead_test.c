@@ -200,3 +200,43 @@ TEST(what_was_read_ahead_is_there_in_the_next_run)
     CHECK_EQ(coir_runtime_run(runtime, end_talk, NULL), 0);
     coir_runtime_free(runtime);
 }
+
+/* ---- detached streams ---- */
+
+/* All buffers are taken by streams that nobody reads when a stream with unread bytes is handed on. */
+static void detach_in_a_crowd(void)
+{
+    char buf[8];
+    coir_listener *listener;
+    coir_stream *client, *server;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    connect_pair(listener, &client, &server);
+    CHECK_EQ(coir_write_all(client, "kept", 4), 0);
+    CHECK(coir_stream_wait(server, COIR_READ) & COIR_READ);
+    for (int i = 0; i < CROWD; i++) {
+        connect_pair(listener, &senders[i], &unread[i]);
+        COIR_DEADLINE(coir_in(100 * COIR_US));
+        CHECK_EQ(coir_read(unread[i], buf, 1), -ETIME);
+    }
+    for (int i = 0; i < CROWD; i++)
+        fill_up(senders[i]);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(coir_stream_detach(server), 0);
+        CHECK_EQ(coir_read_full(server, buf, 1, NULL), 1);
+        CHECK_EQ(buf[0], "kept"[i]);
+    }
+    CHECK_EQ(coir_stream_detach(server), 0);
+    coir_close(server); /* with a byte unread */
+    CHECK_EQ(coir_read(client, buf, 1), -ECONNRESET);
+    coir_close(client);
+    for (int i = 0; i < CROWD; i++) {
+        coir_close(senders[i]);
+        coir_close(unread[i]);
+    }
+    coir_listener_close(listener);
+}
+
+TEST(a_detached_stream_needs_no_buffers)
+{
+    test_in_runtime(detach_in_a_crowd, 1);
+}

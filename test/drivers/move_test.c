@@ -1,0 +1,139 @@
+/* A stream goes from one driver to another with what was read of it. Here both are the same driver:
+ * what it keeps of a descriptor goes in between. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "env.h"
+
+static char sent[20000];
+
+static void write_pattern(size_t len)
+{
+    for (size_t i = 0; i < sizeof sent; i++)
+        sent[i] = (char)(i * 31 >> 3);
+    for (size_t done = 0; done < len;) {
+        int n = write_some(env.client, sent + done, len - done);
+        CHECK(n > 0);
+        done += (size_t)n;
+    }
+}
+
+static void read_pattern(size_t from, size_t to)
+{
+    char got[3000];
+    while (from < to) {
+        int n = read_some(env.server, got, to - from < sizeof got ? to - from : sizeof got);
+        CHECK(n > 0 && memcmp(got, sent + from, (size_t)n) == 0);
+        from += (size_t)n;
+    }
+}
+
+static void move(void)
+{
+    struct ci_ahead *ahead;
+    CHECK_EQ(ci_driver_detach(env.driver, env.server, &ahead), 0);
+    if (ahead)
+        CHECK_EQ(env.driver->kind->adopt(env.driver, env.server, ahead), 0);
+}
+
+/* Lets the driver read ahead what it will. */
+static void read_ahead(void)
+{
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    for (int i = 0; i < 3; i++)
+        pass();
+}
+
+CONFORM(what_was_read_ahead_moves)
+{
+    char byte;
+    cancel_a_read(env.server);
+    write_pattern(5000);
+    read_ahead();
+    move(); /* unread */
+    read_pattern(0, 100);
+    move(); /* in the middle */
+    move(); /* and at once again */
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    read_pattern(100, 5000);
+    struct ci_op try_read = {.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1, .no_wait = true};
+    CHECK_EQ(run(try_read), -EAGAIN);
+    move(); /* with nothing */
+    write_pattern(5000);
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    read_ahead();
+    move();
+    read_pattern(0, 5000);
+    move();
+    CHECK_EQ(read_some(env.server, &byte, 1), 0);
+    close_pair();
+}
+
+CONFORM(an_error_behind_what_was_read_ahead_moves)
+{
+    char byte;
+    CHECK_EQ(write_some(env.server, "unread", 6), 6);
+    cancel_a_read(env.server);
+    write_pattern(100);
+    read_ahead();
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    close_fd(env.client); /* with unread data: a reset */
+    for (int i = 0; i < 3; i++)
+        pass();
+    move();
+    move();
+    int n = read_some(env.server, &byte, 1); /* a reset may destroy what came before it */
+    CHECK(n == 1 || n == -ECONNRESET);
+    while (n == 1)
+        n = read_some(env.server, &byte, 1);
+    CHECK_EQ(n, -ECONNRESET);
+    close_fd(env.server);
+}
+
+/* It needs none of the driver's buffers. */
+static void without_buffers_body(void)
+{
+    coir_fd client, server;
+    cancel_a_read(env.server);
+    write_pattern(8000);
+    read_ahead();
+    client = env.client;
+    server = env.server;
+    make_pair();
+    crowd_in();
+    close_pair();
+    env.client = client;
+    env.server = server;
+    move();
+    read_pattern(0, 50);
+    move();
+    read_pattern(50, 8000);
+    write_pattern(8000);
+    read_pattern(0, 8000);
+    close_pair();
+    crowd_out();
+}
+
+ON_REAL(what_was_read_ahead_moves_without_buffers, without_buffers_body)
+
+/* Closed with bytes that nobody read, wherever they lie: the peer is told of a reset. */
+static void reset_body(void)
+{
+    for (int moves = 0; moves < 3; moves++) {
+        char byte;
+        cancel_a_read(env.server);
+        write_pattern(5000);
+        read_ahead();
+        for (int i = 0; i < moves; i++)
+            move();
+        read_pattern(0, 10);
+        close_fd(env.server);
+        CHECK_EQ(read_some(env.client, &byte, 1), -ECONNRESET);
+        close_fd(env.client);
+        make_pair();
+    }
+    close_pair();
+}
+
+ON_REAL(unread_bytes_at_close_are_a_reset, reset_body)
