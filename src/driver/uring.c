@@ -61,7 +61,8 @@ static void tell_all(struct ci_uring *uring)
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    bool sleeps = deadline != 0 && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
+    bool wakes = ci_likely(uring->wakes) || ci_uring_arm_wakeup(uring);
+    bool sleeps = deadline != 0 && wakes && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
     coir_time timeout = -1;
     if (sleeps && deadline != COIR_NEVER) {
         timeout = deadline - ci_clock_now();
@@ -278,6 +279,13 @@ static void give_buffers_again(struct ci_uring *uring)
             ci_uring_give_buffer(uring, id);
 }
 
+static void close_ring(struct ci_uring *uring)
+{
+    if (uring->open)
+        ci_ring_close(&uring->ring);
+    uring->open = uring->wakes = false;
+}
+
 static int open_ring(struct ci_uring *uring)
 {
     int rc = ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, false);
@@ -288,19 +296,15 @@ static int open_ring(struct ci_uring *uring)
         return rc;
     }
     uring->open = true;
-    ci_uring_arm_wakeup(uring);
+    if (!ci_uring_arm_wakeup(uring)) {
+        close_ring(uring);
+        return -ENOMEM;
+    }
     if (uring->given)
         give_buffers_again(uring);
     else
         ci_uring_give_more_buffers(uring);
     return 0;
-}
-
-static void close_ring(struct ci_uring *uring)
-{
-    if (uring->open)
-        ci_ring_close(&uring->ring);
-    uring->open = false;
 }
 
 static int begin(struct ci_driver *driver)
@@ -309,20 +313,28 @@ static int begin(struct ci_driver *driver)
     return uring->open ? 0 : open_ring(uring);
 }
 
-/* Takes back everything that the kernel still has; the ring goes, for it is this thread's. */
-static void end(struct ci_driver *driver)
+/* Asks the kernel to end all that it still has. False: it does not take all of it now. */
+static bool ask_all_to_end(struct ci_uring *uring)
 {
-    struct ci_uring *uring = ci_uring_of(driver);
+    bool all = true;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
         ci_check(entry->use != OP || !entry->op);
         if (entry->use == WAKE_UP)
             entry->fd = -1;
         if (entry->use != FREE)
-            ci_uring_ask_to_end(uring, i);
+            all &= ci_uring_ask_to_end(uring, i);
     }
-    while (uring->used) {
-        ci_uring_enter(uring, true, -1);
+    return all;
+}
+
+/* Takes back everything that the kernel still has; the ring goes, for it is this thread's. */
+static void end(struct ci_driver *driver)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    for (bool asked = false; uring->used;) {
+        asked = asked || ask_all_to_end(uring);
+        ci_uring_enter(uring, asked, asked ? -1 : 0);
         ci_uring_reap(uring);
     }
     if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */

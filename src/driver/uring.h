@@ -68,6 +68,7 @@ struct ci_uring {
     struct ci_driver base;
     struct ci_ring ring;
     bool open;    /* there is a ring */
+    bool wakes;   /* the poll of `wakeup` is armed: without it no wait sleeps */
     bool reaping; /* completions are being looked at */
     struct ci_ring_buffers buffers;
     uint16_t given; /* buffers that are in use, by the kernel or read ahead: the first ones */
@@ -136,7 +137,9 @@ bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index);
 
 /* Lets a poll go: its operation is told of nothing any more, and its entry waits for the kernel alone. */
 void ci_uring_let_go(struct ci_uring *uring, uint32_t index);
-void ci_uring_arm_wakeup(struct ci_uring *uring);
+
+/* Arms the poll of the eventfd. False: it could not; the next wait tries again, and does not sleep. */
+bool ci_uring_arm_wakeup(struct ci_uring *uring);
 
 static inline bool ci_uring_is_lazy(const struct ci_uring *uring, const struct ci_op *op)
 {

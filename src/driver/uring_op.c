@@ -725,13 +725,15 @@ static void end_lazy(struct ci_uring *uring)
     uring->hurry = uring->lazy_first; /* 7: these have been looked past */
 }
 
-void ci_uring_arm_wakeup(struct ci_uring *uring)
+bool ci_uring_arm_wakeup(struct ci_uring *uring)
 {
     struct io_uring_sqe *sqe;
-    if (!ci_uring_ask(uring, WAKE_UP, NULL, uring->wakeup, IORING_OP_POLL_ADD, &sqe))
-        return;
+    uring->wakes = ci_uring_ask(uring, WAKE_UP, NULL, uring->wakeup, IORING_OP_POLL_ADD, &sqe);
+    if (!uring->wakes)
+        return false;
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->poll32_events = POLLIN;
+    return true;
 }
 
 static void on_wakeup(struct ci_uring *uring, uint32_t index, uint32_t flags)
@@ -739,6 +741,7 @@ static void on_wakeup(struct ci_uring *uring, uint32_t index, uint32_t flags)
     if (flags & IORING_CQE_F_MORE)
         return;
     bool wanted = uring->entries[index].fd >= 0;
+    uring->wakes = false;
     free_entry(uring, index);
     if (wanted)
         ci_uring_arm_wakeup(uring);

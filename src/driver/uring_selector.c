@@ -27,6 +27,7 @@ struct uring_selector {
     struct ci_selector base;
     struct ci_ring ring;
     coir_fd wakeup;
+    bool wakes;           /* its poll is armed: without it no wait sleeps */
     struct place *places; /* by descriptor */
     size_t place_count;
     coir_fd *ended; /* levels to be asked about again */
@@ -132,16 +133,18 @@ static void remove_fd(struct ci_selector *selector, coir_fd fd)
     uring->places[fd].used = false;
 }
 
-static void arm_wakeup(struct uring_selector *uring)
+static bool arm_wakeup(struct uring_selector *uring)
 {
     struct io_uring_sqe *sqe = entry(uring);
+    uring->wakes = sqe;
     if (!sqe)
-        return;
+        return false;
     sqe->opcode = IORING_OP_POLL_ADD;
     sqe->fd = uring->wakeup;
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->poll32_events = POLLIN;
     sqe->user_data = wake_name;
+    return true;
 }
 
 static uint32_t translate(int32_t mask)
@@ -216,7 +219,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     struct uring_selector *uring = self(selector);
     int count = 0;
     arm_again(uring);
-    bool sleeps = timeout != 0 && !ci_ring_completion(&uring->ring);
+    bool wakes = uring->wakes || arm_wakeup(uring);
+    bool sleeps = timeout != 0 && wakes && !ci_ring_completion(&uring->ring);
     ci_ring_enter(&uring->ring, sleeps, timeout);
     const struct io_uring_cqe *completion;
     struct ci_ready event;
@@ -277,7 +281,7 @@ int ci_uring_selector_open(const coir_allocator *allocator, struct ci_selector *
         free_selector(&uring->base);
         return rc;
     }
-    arm_wakeup(uring);
+    arm_wakeup(uring); /* it cannot fail: the ring is empty */
     *ret_selector = &uring->base;
     return 0;
 }

@@ -197,34 +197,38 @@ void listen_anywhere(void)
     CHECK(env.listener >= 0);
 }
 
-/* False: it is io_uring, and that does not work here. */
-static bool open_real(const char *name)
+int open_real(const coir_allocator *allocator, struct ci_driver **ret_driver)
 {
 #ifdef CONFORM_KQUEUE
     struct ci_selector *selector;
-    (void)name;
-    CHECK_EQ(ci_kqueue_open(&ci_system_allocator, &selector), 0);
-    CHECK_EQ(ci_readiness_open(selector, &ci_system_allocator, &env.driver), 0);
+    int rc = ci_kqueue_open(allocator, &selector);
+    return rc < 0 ? rc : ci_readiness_open(selector, allocator, ret_driver);
 #else
-    int rc = ci_driver_open(name, &ci_system_allocator, &env.driver);
-    if (rc < 0 && strcmp(name, "io_uring") == 0) {
+    return ci_driver_open(env.name, allocator, ret_driver);
+#endif
+}
+
+/* False: it is io_uring, and that does not work here. */
+static bool open_or_leave_out(void)
+{
+    int rc = open_real(&ci_system_allocator, &env.driver);
+    if (rc < 0 && strcmp(env.name, "io_uring") == 0) {
         printf("left out: io_uring does not work here: %s\n", coir_strerror(rc));
         return false;
     }
     CHECK_EQ(rc, 0);
-#endif
     return true;
 }
 
 void on_driver(const char *name, void (*body)(void))
 {
     struct ci_world world;
-    env = (struct env){0};
+    env = (struct env){.name = name};
     if (strcmp(name, "sim") == 0) {
         ci_world_init(&world, 7);
         env.world = &world;
         CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_place(&world, "here"), &env.driver), 0);
-    } else if (!open_real(name)) {
+    } else if (!open_or_leave_out()) {
         return;
     }
     listen_anywhere();

@@ -7,6 +7,7 @@
 #include "sim/world.h"
 
 struct env {
+    const char *name; /* of the driver */
     struct ci_driver *driver;
     struct ci_world *world; /* NULL: a real one */
     coir_fd listener, client, server;
@@ -18,6 +19,9 @@ struct counted {
     struct ci_op op;
     int done;
 };
+
+/* One more real driver of the kind that is being tested. */
+int open_real(const coir_allocator *allocator, struct ci_driver **ret_driver);
 
 void pass(void);
 bool start(struct counted *counted, struct ci_op op);
