@@ -179,8 +179,15 @@ static void end_all_on(struct faulty *faulty, coir_fd fd)
 static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     end_all_on(self(driver), fd);
-    ci_driver_close(self(driver)->real, fd);
+    ci_driver_close_soon(self(driver)->real, fd);
     count(self(driver));
+}
+
+static void flush(struct ci_driver *driver)
+{
+    const struct ci_driver_kind *kind = self(driver)->real->kind;
+    if (kind->flush)
+        kind->flush(self(driver)->real);
 }
 
 static void forget(struct ci_driver *driver, coir_fd fd)
@@ -315,6 +322,7 @@ static const struct ci_driver_kind faulty_kind = {
     .open = open_file,
     .file_size = file_size,
     .close = close_fd,
+    .flush = flush,
     .forget = forget,
     .detach = detach,
     .adopt = adopt,

@@ -121,8 +121,10 @@ struct ci_driver_kind {
     int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);
     int (*file_size)(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
-    /* Pending operations complete with -ECANCELED; the descriptor goes, or stays open. */
+    /* Pending operations complete with -ECANCELED; the descriptor goes, or stays open. A close may
+     * be left to the next wait or flush (NULL: none is). */
     void (*close)(struct ci_driver *driver, coir_fd fd);
+    void (*flush)(struct ci_driver *driver);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
     /* A descriptor of which nothing is pending goes from one driver to another, with what was read ahead (NULL: nothing was), which
@@ -172,7 +174,17 @@ static inline int ci_driver_detach(struct ci_driver *driver, coir_fd fd, struct 
     return 0;
 }
 
+/* Closes at once. */
 static inline void ci_driver_close(struct ci_driver *driver, coir_fd fd)
+{
+    driver->kind->close(driver, fd);
+    if (driver->kind->flush)
+        driver->kind->flush(driver);
+}
+
+/* Closes, at the latest in the next wait: for callers that return to the worker without running
+ * anything else. */
+static inline void ci_driver_close_soon(struct ci_driver *driver, coir_fd fd)
 {
     driver->kind->close(driver, fd);
 }

@@ -202,9 +202,18 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
         sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+        uring->closes = true;
     } else {
         ci_sys_close(fd);
     }
+}
+
+/* An enter that looks for completions: the end of a receive is one, and it holds the socket open. */
+static void flush(struct ci_driver *driver)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if (uring->closes)
+        ci_uring_enter(uring, false, 0);
 }
 
 /* ---- from one worker to another ---- */
@@ -365,6 +374,7 @@ static const struct ci_driver_kind uring_kind = {
     .wake = wake,
     CI_KERNEL_CALLS,
     .close = close_fd,
+    .flush = flush,
     .forget = forget,
     .detach = detach,
     .adopt = adopt,

@@ -83,6 +83,7 @@ struct ci_uring {
     uint32_t lazy;                  /* how many */
     bool hurry;                     /* a lazy write must not be delayed any longer: the next wait does not sleep */
     struct ci_op *ended, **ended_tail;
+    bool closes;                    /* there are closes that no enter has carried out */
     const struct ci_op *watching;   /* whose `done` runs */
     struct msghdr headers[ENTRIES]; /* by place in the ring: read by the kernel when it is entered */
     coir_fd wakeup;
@@ -125,6 +126,7 @@ static inline void ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time
     ci_check(!sleeps || uring->used > uring->lazy); /* 6 */
     ci_ring_enter(&uring->ring, sleeps, timeout);
     ci_uring_note_submitted(uring);
+    uring->closes = uring->closes && !ci_ring_submitted(&uring->ring);
 }
 
 /* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */

@@ -48,6 +48,9 @@ struct ci_io *ci_io_of(struct ci_worker *worker);
 /* A stream over a connected socket of the worker's driver. Takes the descriptor over when it succeeds. */
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream);
 
+/* coir_close where the caller returns to the worker at once: closing may be left to its next wait. */
+void ci_stream_close_soon(coir_stream *stream);
+
 /* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 

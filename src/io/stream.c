@@ -464,18 +464,31 @@ static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
     return rc;
 }
 
-static void socket_close(coir_stream *stream)
+static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *driver, coir_fd fd))
 {
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
     if (stream->ahead && socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
         ci_ahead_free(stream->ahead);
-    ci_driver_close(worker->loop.driver, stream->fd);
+    close(worker->loop.driver, stream->fd);
     ci_pool_give(&ci_io_of(worker)->streams, stream);
+}
+
+static void socket_close(coir_stream *stream)
+{
+    close_socket(stream, ci_driver_close);
 }
 
 static const struct ci_stream_kind socket_kind = {
     "socket", socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_detach, socket_adopt, socket_close,
 };
+
+void ci_stream_close_soon(coir_stream *stream)
+{
+    if (stream->kind == &socket_kind)
+        close_socket(stream, ci_driver_close_soon);
+    else
+        stream->kind->close(stream);
+}
 
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
 {

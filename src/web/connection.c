@@ -23,7 +23,7 @@ static coir_future *finish(struct ci_http_connection *connection)
     struct ci_http_worker *http = connection->server->http;
     coir_future *caller = connection->future.caller;
     ci_wheel_cancel(&loop_of(connection)->wheel, &connection->timer);
-    coir_close(connection->stream);
+    ci_stream_close_soon(connection->stream);
     ci_pool_give(&http->connections, connection);
     ci_drop(&http->live);
     caller->result = 0;
