@@ -144,6 +144,9 @@ struct ci_driver_kind {
  * there are, for people. */
 extern const char *const ci_driver_choices[], *const ci_driver_selector, *const ci_driver_names;
 
+/* Why a driver that may well work is not to be chosen; NULL: no reason. */
+const char *ci_driver_unfit(const char *name);
+
 /* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver);
 

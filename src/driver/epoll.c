@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "driver/selector.h"
 #include "sys/call.h"
+#include "sys/valgrind.h"
 
 enum { BATCH = 256 };
 static const uint64_t wake_key = UINT64_MAX;
@@ -15,7 +16,7 @@ static const uint64_t wake_key = UINT64_MAX;
 struct epoll_selector {
     struct ci_selector base;
     coir_fd epoll, wakeup;
-    bool milliseconds; /* the kernel has no epoll_pwait2 */
+    bool milliseconds; /* there is no epoll_pwait2: the kernel has none, or valgrind does not know it */
     const coir_allocator *allocator;
     struct epoll_event events[BATCH];
 };
@@ -141,6 +142,7 @@ int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_sele
     epoll->base.kind = &epoll_kind;
     epoll->allocator = allocator;
     epoll->wakeup = -1;
+    epoll->milliseconds = ci_under_valgrind();
     epoll->epoll = epoll_create1(EPOLL_CLOEXEC);
     int rc = epoll->epoll < 0 ? -errno : 0;
     if (rc == 0 && (epoll->wakeup = ci_sys_eventfd()) < 0)

@@ -5,6 +5,7 @@
 #include "driver/driver.h"
 #include "driver/open.h"
 #include "driver/readiness.h"
+#include "sys/valgrind.h"
 
 static const struct {
     const char *name;
@@ -44,6 +45,13 @@ bool ci_driver_known(const char *name)
         if (strcmp(selectors[i].name, name) == 0)
             return true;
     return false;
+}
+
+const char *ci_driver_unfit(const char *name)
+{
+    if (strcmp(name, "io_uring") == 0 && ci_under_valgrind())
+        return "valgrind runs no other thread while one waits in io_uring_enter";
+    return NULL;
 }
 
 int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver)

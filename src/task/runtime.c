@@ -185,13 +185,13 @@ static int make_on(const coir_config *config, const char *driver, coir_runtime *
 /* The best driver that works, the same for all workers. */
 static int make_on_best(const coir_config *config, coir_runtime **ret_runtime)
 {
-    const char *const *choice = ci_driver_choices;
-    int rc;
-    while ((rc = make_on(config, *choice, ret_runtime)) < 0 && choice[1]) {
-        log_to(config, COIR_LOG_INFO, "the driver is %s: %s does not work here (%s)", choice[1], choice[0], coir_strerror(rc));
-        choice++;
+    for (const char *const *choice = ci_driver_choices;; choice++) {
+        const char *why = choice[1] ? ci_driver_unfit(choice[0]) : NULL;
+        int rc = why ? -EOPNOTSUPP : make_on(config, choice[0], ret_runtime);
+        if (rc == 0 || !choice[1])
+            return rc;
+        log_to(config, COIR_LOG_INFO, "the driver is %s: %s does not work here (%s)", choice[1], choice[0], why ? why : coir_strerror(rc));
     }
-    return rc;
 }
 
 int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
