@@ -8,7 +8,11 @@
  * 3. Readable never wakes a writer, writable never a reader; hang-up and error wake both.
  * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits. Each wait registers it anew
  *    (one-shot), which also makes the kernel look at it.
- * 5. An event whose generation is not its slot's belongs to an earlier user of the number and is dropped.
+ * 5. An event whose generation is not its slot's belongs to an earlier user of the number, or to an
+ *    earlier foreign wait, and is dropped.
+ * 6. `done` may start, cancel, close and forget anything, and make the table grow. So operations
+ *    end in two steps: dispatch moves all that can complete to the list `ended`, and calls nobody
+ *    meanwhile; then it takes them off that list one by one and calls `done`.
  */
 #include "driver/readiness.h"
 
@@ -24,6 +28,9 @@ enum { READY_BATCH = 256 };
 
 enum slot_use { UNUSED, OURS, LISTENER, FOREIGN, WATCHED };
 
+/* struct ci_op.pending. */
+enum { IDLE, WAITS, ENDED };
+
 struct slot {
     struct ci_op *ops; /* pending */
     uint32_t generation;
@@ -37,6 +44,7 @@ struct readiness {
     struct ci_selector *selector;
     struct slot *slots; /* by descriptor */
     size_t slot_count;
+    struct ci_op *ended, **ended_tail; /* to be completed; empty outside of dispatch and forget */
     const coir_allocator *allocator;
 };
 
@@ -147,7 +155,7 @@ static bool attempt(struct slot *slot, struct ci_op *op)
 static void park(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
     readiness->base.pending++;
-    op->pending = true;
+    op->pending = WAITS;
     op->next = slot->ops;
     slot->ops = op;
 }
@@ -158,8 +166,46 @@ static void unlink_op(struct readiness *readiness, struct slot *slot, struct ci_
     while (*at != op)
         at = &(*at)->next;
     *at = op->next;
-    op->pending = false;
+    op->pending = IDLE;
     readiness->base.pending--;
+}
+
+/* Moves the operation at `at` from its slot's list to the list of those to be completed. */
+static void end_op(struct readiness *readiness, struct ci_op **at)
+{
+    struct ci_op *op = *at;
+    *at = op->next;
+    op->pending = ENDED;
+    op->next = NULL;
+    *readiness->ended_tail = op;
+    readiness->ended_tail = &op->next;
+}
+
+static void end_all(struct readiness *readiness, struct slot *slot, int error)
+{
+    while (slot->ops) {
+        slot->ops->result = error;
+        end_op(readiness, &slot->ops);
+    }
+}
+
+/* Calls `done` for the descriptor's operations in `ended`. When one of them closes or forgets the
+ * same descriptor, that completes the rest. */
+static void complete_ended(struct readiness *readiness, coir_fd fd)
+{
+    struct ci_op **at = &readiness->ended, *op;
+    while ((op = *at)) {
+        if (op->fd != fd) {
+            at = &op->next;
+            continue;
+        }
+        if (!(*at = op->next))
+            readiness->ended_tail = at;
+        op->pending = IDLE;
+        readiness->base.pending--;
+        op->done(op);
+        at = &readiness->ended; /* the list may have changed */
+    }
 }
 
 static bool fail(struct ci_op *op, int error)
@@ -281,6 +327,7 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
     if (slot->ops && (slot->use != use || interest(slot) & op->events || use == WATCHED))
         return fail(op, -EBUSY);
     claim(slot, use);
+    slot->generation++; /* the batch may hold an event of an earlier wait */
     park(readiness, slot, op);
     int rc = register_foreign(readiness, slot, op->fd);
     if (rc == 0)
@@ -311,6 +358,8 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     struct readiness *readiness = self(driver);
     struct slot *slot = &readiness->slots[op->fd];
     ci_check(op->pending);
+    if (op->pending == ENDED)
+        return false;
     unlink_op(readiness, slot, op);
     op->result = -ECANCELED;
     if (op->kind == CI_OP_WATCH) {
@@ -320,13 +369,7 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     return true;
 }
 
-static void complete(struct readiness *readiness, struct slot *slot, struct ci_op *op)
-{
-    unlink_op(readiness, slot, op);
-    op->done(op);
-}
-
-/* Completes what the slot's new readiness allows. The table may move and operations may start or go while `done` runs. */
+/* Completes what the slot's new readiness allows. */
 static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
 {
     if ((size_t)ready->fd >= readiness->slot_count)
@@ -337,29 +380,24 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     if (slot->use == FOREIGN || slot->use == WATCHED)
         slot->ready = 0;
     slot->ready |= (uint8_t)ready->events;
-    struct ci_op *op = slot->ops;
-    while (op) {
-        struct ci_op *next = op->next; /* at most one reader, one writer and one poll wait: `done` starts none of them again */
-        if (op->kind == CI_OP_WATCH) {
-            op->result = events_for(op, slot->ready);
-            if (op->result)
-                op->done(op);
-            return; /* a watch is alone on its descriptor, and may be gone now */
-        }
+    if (slot->use == WATCHED) { /* a watch is alone on its descriptor, and stays in the list */
+        struct ci_op *watch = slot->ops;
+        if (watch && (watch->result = events_for(watch, slot->ready)))
+            watch->done(watch);
+        return;
+    }
+    for (struct ci_op **at = &slot->ops, *op; (op = *at);) {
         if (slot->ready & wanted_by(op) && attempt(slot, op)) {
-            complete(readiness, slot, op);
-            slot = &readiness->slots[ready->fd];
+            end_op(readiness, at);
         } else {
             wait_for(readiness, slot, op);
+            at = &op->next;
         }
-        op = next;
     }
-    if (slot->use == FOREIGN && slot->ops && register_foreign(readiness, slot, ready->fd) < 0)
-        while (slot->ops) {
-            slot->ops->result = -EBADF;
-            complete(readiness, slot, slot->ops);
-            slot = &readiness->slots[ready->fd];
-        }
+    int rc = slot->use == FOREIGN && slot->ops ? register_foreign(readiness, slot, ready->fd) : 0;
+    if (rc < 0)
+        end_all(readiness, slot, rc);
+    complete_ended(readiness, ready->fd);
 }
 
 static void wait_ops(struct ci_driver *driver, coir_time deadline)
@@ -400,11 +438,8 @@ static void forget(struct ci_driver *driver, coir_fd fd)
     slot->registered = false;
     slot->use = UNUSED;
     slot->generation++;
-    struct ci_op *op;
-    while ((op = readiness->slots[fd].ops)) {
-        op->result = -ECANCELED;
-        complete(readiness, &readiness->slots[fd], op);
-    }
+    end_all(readiness, slot, -ECANCELED);
+    complete_ended(readiness, fd);
 }
 
 static void close_fd(struct ci_driver *driver, coir_fd fd)
@@ -445,6 +480,7 @@ int ci_readiness_open(struct ci_selector *selector, const coir_allocator *alloca
         return -ENOMEM;
     }
     *readiness = (struct readiness){.base.kind = &readiness_kind, .selector = selector, .allocator = allocator};
+    readiness->ended_tail = &readiness->ended;
     *ret_driver = &readiness->base;
     return 0;
 }
