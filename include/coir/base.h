@@ -39,7 +39,9 @@ extern "C" {
 /* A descriptor of the operating system. */
 typedef int coir_fd;
 
-/* Time and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's clock. */
+/* Times and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's clock. COIR_NEVER is after every time
+ * and longer than every duration; as a deadline or a timeout it means that there is none. Sums saturate at it. In an option that is a
+ * time, 0 means the default, which its comment names. */
 typedef int64_t coir_time;
 #define COIR_NS ((coir_time)1)
 #define COIR_US ((coir_time)1000)

@@ -27,7 +27,7 @@ typedef struct coir_config {
     size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
     size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
     unsigned budget;                 /* [128] operations a fiber may finish without parking before it yields by itself */
-    coir_time defer_timeout;         /* [5 s] how long the deferred callbacks of a cancelled fiber may take */
+    coir_time defer_timeout;         /* [5 s; COIR_NEVER: no limit] for the deferred callbacks of a cancelled fiber */
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
     coir_log_fn *log;                /* [none] */
     void *log_context;

@@ -25,7 +25,7 @@ typedef int coir_scenario_fn(coir_sim *sim, void *arg);
 
 /* What goes from one host to another suffers. All zero: a perfect network. */
 typedef struct coir_link {
-    coir_time latency;  /* one way */
+    coir_time latency;  /* one way; COIR_NEVER: nothing arrives */
     coir_time jitter;   /* added to it: anything from 0 to this; datagrams overtake each other so */
     uint64_t bandwidth; /* bytes a second, in each direction; 0: no limit */
     double loss;        /* probability that a datagram is lost, or a segment comes 200 ms late, as after a retransmission */
@@ -53,7 +53,7 @@ typedef struct coir_sim_options {
     size_t size; /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
     uint64_t seed;
     unsigned workers;                               /* [1] workers of each host */
-    coir_time time_max;                             /* [1 hour of virtual time] when to give up */
+    coir_time time_max;                             /* [1 hour; COIR_NEVER: none] virtual time at which to give up */
     void (*trace)(void *context, const char *line); /* [none] what happens, a line each */
     void *trace_context;
 

@@ -43,11 +43,11 @@ COIR_API void coir_router_set_context(coir_router *router, void *context);
 
 typedef struct coir_http_options {
     size_t size;              /* sizeof(coir_http_options), set by COIR_HTTP_OPTIONS */
-    coir_time header_timeout; /* [10 s] from the first byte of a request to the end of its head: then 408 */
-    coir_time idle_timeout;   /* [60 s] between requests: then the connection is closed */
-    coir_time body_timeout;   /* [30 s] without a byte of a body that a handler reads: then 408 */
-    coir_time write_timeout;  /* [60 s] without the client taking a byte: then the connection is dropped */
-    coir_time drain_timeout;  /* [10 s] for requests in progress when the server is asked to stop */
+    coir_time header_timeout; /* [10 s; COIR_NEVER: none] from the first byte of a request to the end of its head: then 408 */
+    coir_time idle_timeout;   /* [60 s; COIR_NEVER: none] between requests: then the connection is closed */
+    coir_time body_timeout;   /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
+    coir_time write_timeout;  /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped */
+    coir_time drain_timeout;  /* [10 s; COIR_NEVER: none] for requests in progress when the server is asked to stop */
     size_t line_max;          /* [8000] bytes of a request line: past it 414 */
     size_t head_max;          /* [8192, at most 12288] bytes of a head: past it 431 */
     uint64_t body_max;        /* [1 GiB] bytes of a body: past it 413 */

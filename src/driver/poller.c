@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "driver/driver.h"
 #include "driver/open.h"
 #include "driver/selector.h"
@@ -206,14 +207,6 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
     return count;
 }
 
-static coir_time timeout_until(coir_time deadline)
-{
-    if (deadline == COIR_NEVER)
-        return -1;
-    coir_time left = deadline - ci_clock_now();
-    return left > 0 ? left : 0;
-}
-
 int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline)
 {
     if (events_max <= 0)
@@ -224,7 +217,7 @@ int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_
         poller->asleep = count == 0;
         ci_lock_give(&poller->lock);
         if (count < events_max)
-            count += take_ready(poller, events + count, events_max - count, count ? 0 : timeout_until(deadline));
+            count += take_ready(poller, events + count, events_max - count, count ? 0 : ci_time_timeout(deadline, ci_clock_now()));
         ci_lock_take(&poller->lock);
         poller->asleep = false;
         if (count < events_max)

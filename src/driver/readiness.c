@@ -20,6 +20,7 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "driver/kernel.h"
 #include "sys/call.h"
 #include "sys/clock.h"
@@ -404,12 +405,7 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
     struct ci_ready ready[READY_BATCH];
-    coir_time timeout = -1;
-    if (deadline != COIR_NEVER) {
-        timeout = deadline ? deadline - ci_clock_now() : 0;
-        if (timeout < 0)
-            timeout = 0;
-    }
+    coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
     for (int i = 0; i < count; i++)
         dispatch(readiness, &ready[i]);

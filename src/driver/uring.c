@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "driver/kernel.h"
 #include "driver/open.h"
 #include "driver/uring.h"
@@ -63,11 +64,8 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
     struct ci_uring *uring = ci_uring_of(driver);
     bool wakes = ci_likely(uring->wakes) || ci_uring_arm_wakeup(uring);
     bool sleeps = deadline != 0 && wakes && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
-    coir_time timeout = -1;
-    if (sleeps && deadline != COIR_NEVER) {
-        timeout = deadline - ci_clock_now();
-        sleeps = timeout > 0;
-    }
+    coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
+    sleeps &= timeout != 0;
     if (uring->lazy && (timeout < 0 || timeout > LAZY_MOST))
         timeout = LAZY_MOST;
     if (sleeps || ci_ring_busy(&uring->ring))

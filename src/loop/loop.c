@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "sys/clock.h"
 
 enum { SKIPS_MOST = 1023 };
@@ -80,7 +81,7 @@ static bool look_for_messages(struct coir_loop *loop)
 static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 {
     loop->received = false;
-    if (deadline - loop->now <= loop->spin_time || !look_for_messages(loop))
+    if (ci_time_left(deadline, loop->now) <= loop->spin_time || !look_for_messages(loop))
         return false;
     uint64_t ticks = ci_clock_ticks();
     if (ticks - loop->waited_at > loop->spin_ticks) {
@@ -118,7 +119,7 @@ static CI_NOINLINE void start_fresh(struct coir_loop *loop)
     while ((node = ci_list_pop(&loop->fresh))) {
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
         loop->wheel.count--;
-        ci_wheel_start(&loop->wheel, timer, timer->when < COIR_NEVER - now ? now + timer->when : COIR_NEVER);
+        ci_wheel_start(&loop->wheel, timer, ci_time_after(now, timer->when));
     }
 }
 

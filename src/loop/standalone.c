@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "loop/loop.h"
 
 struct watch {
@@ -137,7 +138,7 @@ void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay,
     timer->fn = fn;
     timer->arg = arg;
     coir_time now = ci_loop_update_now(loop);
-    ci_loop_start_timer(loop, &timer->timer, delay < COIR_NEVER - now ? now + (delay > 0 ? delay : 0) : COIR_NEVER);
+    ci_loop_start_timer(loop, &timer->timer, ci_time_after(now, delay > 0 ? delay : 0));
 }
 
 void coir_timer_stop(coir_loop *loop, coir_timer *timer)

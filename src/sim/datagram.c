@@ -58,9 +58,9 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const st
     int copies = 1 - ci_world_fault(world, socket->place, link->loss, "a datagram is lost");
     copies += ci_world_fault(world, socket->place, link->duplicate, "a datagram comes twice");
     while (copies-- > 0) {
-        coir_time when = ci_world_sent_at(world, socket->place, target->place, len) + link->latency;
+        coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, target->place, len), link->latency);
         if (link->jitter > 0)
-            when += (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter);
+            when = ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
         struct segment *segment = malloc(sizeof *segment + len);
         ci_check(segment);
         *segment = (struct segment){.len = len, .from = socket->local};

@@ -199,7 +199,7 @@ bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op)
     op->pending = true;
     coir_time most = op->kind == CI_OP_SYNC ? sync_most : operation_most;
     ci_world_schedule(world, &(struct ci_event){
-                                 .when = world->now + (coir_time)ci_random_below(&world->random, (uint64_t)most),
+                                 .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, (uint64_t)most)),
                                  .what = when_due,
                                  .fd = -1,
                                  .amount = job->number,

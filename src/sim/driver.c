@@ -45,7 +45,7 @@ void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int 
     op->next = driver->late;
     driver->late = op;
     ci_world_schedule(world, &(struct ci_event){
-                                 .when = world->now + (coir_time)ci_random_below(&world->random, COIR_MS),
+                                 .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, COIR_MS)),
                                  .what = late_no_more,
                                  .fd = -1,
                                  .amount = (size_t)driver,
@@ -135,7 +135,7 @@ static coir_time wall(struct ci_driver *driver)
     struct ci_sim_driver *sim = self(driver);
     if (ci_world_fault(sim->world, sim->place, sim->place->faults.clock_jump, "the time of day jumps"))
         sim->place->wall_offset = (coir_time)ci_random_below(&sim->world->random, 7200 * COIR_S) - 3600 * COIR_S;
-    return 1767225600 * COIR_S + sim->world->now + sim->place->wall_offset;
+    return ci_time_after(sim->world->now, 1767225600 * COIR_S + sim->place->wall_offset);
 }
 
 static uint64_t random_number(struct ci_driver *driver)

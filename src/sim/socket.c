@@ -172,11 +172,11 @@ static bool cut_off(const struct ci_world *world, const struct ci_socket *socket
 static coir_time arrival(struct ci_world *world, struct ci_socket *socket, size_t len)
 {
     const coir_link *link = link_of(world, socket);
-    coir_time when = ci_world_sent_at(world, socket->place, socket->peer_place, len) + link->latency;
+    coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, socket->peer_place, len), link->latency);
     if (link->jitter > 0)
-        when += (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter);
+        when = ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
     if (ci_world_fault(world, socket->place, link->loss, "a segment is lost"))
-        when += retransmission;
+        when = ci_time_after(when, retransmission);
     if (when < socket->last_arrival)
         when = socket->last_arrival;
     return socket->last_arrival = when;
@@ -225,7 +225,8 @@ static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_
         ci_socket_schedule(world, arrival(world, socket, amount), what, socket->peer, amount, data);
     } else { /* the far end is closed already: what was sent meets nobody */
         free(data);
-        ci_socket_schedule(world, arrival(world, socket, amount) + link_of(world, socket)->latency, reset_arrives, socket, 0, NULL);
+        ci_socket_schedule(world, ci_time_after(arrival(world, socket, amount), link_of(world, socket)->latency), reset_arrives, socket, 0,
+                           NULL);
     }
 }
 
@@ -243,7 +244,7 @@ static void drop_outbox(struct ci_socket *socket)
 static coir_time retry_time(const struct ci_world *world, const struct ci_socket *socket)
 {
     coir_time wait = retransmission << socket->retries;
-    return world->now + (wait < retransmission_most ? wait : retransmission_most);
+    return ci_time_after(world->now, wait < retransmission_most ? wait : retransmission_most);
 }
 
 static void retry(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -295,7 +296,7 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
     if (!socket || socket->state != CONNECTED) {
         const struct ci_socket *sender = ci_socket_find(world, segment->sender, segment->sender_serial);
         if (!socket && sender) /* nobody is there any more */
-            ci_socket_schedule(world, world->now + link_of(world, sender)->latency, reset_arrives, sender, 0, NULL);
+            ci_socket_schedule(world, ci_time_after(world->now, link_of(world, sender)->latency), reset_arrives, sender, 0, NULL);
         free(segment);
         return;
     }
@@ -322,7 +323,7 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
     if (!socket)
         return;
     if (ci_world_is_cut(world, socket->peer_place, socket->place)) {
-        ci_socket_schedule(world, world->now + retransmission, room_arrives, socket, amount, NULL);
+        ci_socket_schedule(world, ci_time_after(world->now, retransmission), room_arrives, socket, amount, NULL);
         return;
     }
     socket->unread_by_peer -= amount;
@@ -395,7 +396,7 @@ static bool try_read(struct ci_world *world, struct ci_socket *socket, const str
     for (size_t i = 0; i < count && taken < limit; i++)
         taken += take(socket, iov[i].iov_base, iov[i].iov_len < limit - taken ? iov[i].iov_len : limit - taken);
     if (socket->peer && taken)
-        ci_socket_schedule(world, world->now + link_of(world, socket)->latency, room_arrives, socket->peer, taken, NULL);
+        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency), room_arrives, socket->peer, taken, NULL);
     return *ret = (int)taken, true;
 }
 
@@ -570,16 +571,16 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     const coir_link *link = ci_world_find_link(world, client->place, there);
     bool lost = ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
     if (!listener && !lost) {
-        ci_socket_schedule(world, world->now + link->latency, answer_arrives, client, ECONNREFUSED, NULL);
+        ci_socket_schedule(world, ci_time_after(world->now, link->latency), answer_arrives, client, ECONNREFUSED, NULL);
         return;
     }
     if (lost || listener->backlog_len >= listener->backlog_max ||
         ci_world_fault(world, there, link->no_answer, "no answer")) { /* dropped; the client tries again, then gives up */
         bool last = ++client->syn_tries >= SYN_TRIES;
         if (last)
-            ci_socket_schedule(world, world->now + syn_retry, answer_arrives, client, ETIMEDOUT, NULL);
+            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), answer_arrives, client, ETIMEDOUT, NULL);
         else
-            ci_socket_schedule(world, world->now + syn_retry, syn_arrives, client, 0, NULL);
+            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), syn_arrives, client, 0, NULL);
         return;
     }
     if (!make_peer(world, listener, client))
@@ -599,7 +600,7 @@ static int begin_connect(struct ci_world *world, struct ci_socket *socket, const
     struct ci_socket *listener = find_listener(world, socket->place, &socket->remote);
     const coir_link *link = ci_world_find_link(world, socket->place, listener ? listener->place : socket->place);
     socket->state = CONNECTING;
-    ci_socket_schedule(world, world->now + link->latency, syn_arrives, socket, 0, NULL);
+    ci_socket_schedule(world, ci_time_after(world->now, link->latency), syn_arrives, socket, 0, NULL);
     return 0;
 }
 

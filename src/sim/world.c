@@ -167,7 +167,8 @@ coir_time ci_world_sent_at(struct ci_world *world, const struct ci_place *a, con
     coir_time *busy_until = &rule->busy_until[back];
     if (*busy_until < world->now)
         *busy_until = world->now;
-    return *busy_until += (coir_time)((double)len * (double)COIR_S / (double)rule->link.bandwidth);
+    double takes = (double)len * (double)COIR_S / (double)rule->link.bandwidth;
+    return *busy_until = ci_time_after(*busy_until, takes < (double)(COIR_NEVER / 2) ? (coir_time)takes : COIR_NEVER);
 }
 
 /* ---- events ---- */

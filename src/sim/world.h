@@ -8,6 +8,7 @@
 #define CI_SIM_WORLD_H
 
 #include "base/random.h"
+#include "base/time.h"
 #include "coir/sim.h"
 #include "driver/driver.h"
 

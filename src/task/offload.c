@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "sys/thread.h"
 #include "task/park.h"
 
@@ -155,7 +156,7 @@ static void simulate(struct offload_op *op)
     struct coir_loop *loop = &op->worker->loop;
     coir_time delay = (coir_time)(loop->driver->kind->random(loop->driver) % (uint64_t)simulated_time_max);
     ci_timer_init(&op->simulated, on_simulated);
-    ci_loop_start_timer(loop, &op->simulated, ci_loop_update_now(loop) + delay);
+    ci_loop_start_timer(loop, &op->simulated, ci_time_after(ci_loop_update_now(loop), delay));
 }
 
 static coir_future *offload_poll(coir_future *future)

@@ -1,6 +1,7 @@
 /* Time for tasks. A sleep's start is read from the clock, not from a time that was cached before: it never ends early. */
 #include <errno.h>
 
+#include "base/time.h"
 #include "sys/clock.h"
 #include "task/task.h"
 
@@ -91,8 +92,5 @@ coir_time coir_now(void)
 
 coir_time coir_in(coir_time duration)
 {
-    coir_time now = coir_now();
-    if (duration <= 0)
-        return now;
-    return duration < COIR_NEVER - now ? now + duration : COIR_NEVER;
+    return ci_time_after(coir_now(), duration > 0 ? duration : 0);
 }

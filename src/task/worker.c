@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "sys/clock.h"
 #include "task/park.h"
 
@@ -70,7 +71,7 @@ static void trim_later(struct ci_worker *worker)
         return;
     worker->cached_seen = worker->stacks.cached; /* one trim a burst: what is left then is in mappings that are in use */
     if (!ci_timer_started(&worker->trim))
-        ci_loop_start_timer(&worker->loop, &worker->trim, worker->loop.now + quiet_time);
+        ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, quiet_time));
 }
 
 static bool run_ready(struct coir_loop *loop)

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/time.h"
 #include "web/http.h"
 
 enum state { STARTING, WAITING, CALLING, SENDING };
@@ -40,7 +41,7 @@ static coir_future *await(struct ci_http_connection *connection, enum state stat
 static void set_timer(struct ci_http_connection *connection, coir_time duration)
 {
     struct coir_loop *loop = loop_of(connection);
-    coir_time when = loop->now + duration;
+    coir_time when = ci_time_after(loop->now, duration);
     if (ci_timer_started(&connection->timer))
         ci_wheel_move(&loop->wheel, &connection->timer, when);
     else

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "env.h"
 
 CONFORM(bytes_arrive_in_order_and_the_end_after_them)
@@ -266,9 +267,13 @@ CONFORM(bad_descriptors_are_errors)
 
 /* ---- what only real drivers have ---- */
 
+static bool woken;
+static int early[3];
+
 static void *wake_later(void *arg)
 {
     usleep(2000);
+    ci_store_release(&woken, true); /* pairs with the acquire in borders_body */
     env.driver->kind->wake(arg);
     return NULL;
 }
@@ -286,6 +291,29 @@ static void wake_body(void)
 }
 
 ON_REAL(a_wake_ends_the_wait, wake_body)
+
+/* A wait ends when its deadline has passed, however long ago; and one that is far away is waited for. */
+static void borders_body(void)
+{
+    static const coir_time past[] = {INT64_MIN, INT64_MIN + 1, -COIR_S, -1, 1};
+    static const coir_time far_away[] = {COIR_NEVER, COIR_NEVER - 1, COIR_NEVER / 2};
+    close_fd(env.client); /* nothing but the wake-up happens */
+    close_fd(env.server);
+    for (size_t i = 0; i < ci_countof(past); i++)
+        env.driver->kind->wait(env.driver, past[i]);
+    for (size_t i = 0; i < ci_countof(far_away); i++) {
+        pthread_t thread;
+        woken = false;
+        CHECK(pthread_create(&thread, NULL, wake_later, env.driver) == 0);
+        do
+            env.driver->kind->wait(env.driver, far_away[i]);
+        while (!ci_load_acquire(&woken) && ++early[i] < 10);
+        pthread_join(thread, NULL);
+        CHECK(early[i] < 10); /* a refused timeout would return at once each time */
+    }
+}
+
+ON_REAL(any_deadline_can_be_waited_for, borders_body)
 
 static void foreign_body(void)
 {

@@ -170,3 +170,33 @@ TEST_REAL(a_sleep_withdrawn_before_the_worker_waits_leaves_nothing)
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     CHECK(coir_now() - start >= COIR_MS);
 }
+
+/* In a fiber of any kind of worker. */
+static void try_borders(void)
+{
+    static const coir_time past[] = {INT64_MIN, INT64_MIN + 1, -1, 0, 1};
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(coir_sleep_until(past[i]), 0);
+        CHECK_EQ(coir_sleep_for(past[i]), 0);
+        coir_case cases[] = {coir_case_at(past[i]), coir_case_at(COIR_NEVER)};
+        CHECK_EQ(coir_select(cases, 2), 0);
+        COIR_DEADLINE(past[i]);
+        CHECK_EQ(coir_yield(), -ETIME);
+    }
+    CHECK_EQ(coir_in(COIR_NEVER), COIR_NEVER);
+    CHECK_EQ(coir_in(COIR_NEVER - 1), COIR_NEVER);
+    CHECK(coir_in(INT64_MIN) <= coir_now());
+    COIR_DEADLINE(coir_in(COIR_NEVER));
+    CHECK_EQ(coir_deadline(), COIR_NEVER);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+}
+
+TEST_REAL(any_time_can_be_slept_until)
+{
+    try_borders();
+}
+
+TEST_SIM(any_simulated_time_can_be_slept_until)
+{
+    try_borders();
+}
