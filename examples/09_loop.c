@@ -24,7 +24,7 @@ static void on_timeout(coir_loop *loop, coir_timer *timer)
 int main(void)
 {
     coir_loop *loop;
-    coir_watch watch;
+    coir_watch watch = {{0}};
     coir_timer timer = {{0}};
     if (pipe(ends) < 0 || coir_loop_new(&loop) < 0)
         return 1;

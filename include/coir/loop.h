@@ -47,9 +47,10 @@ COIR_API void coir_loop_stop(coir_loop *loop);
  * Suspends: no.  Threads: owner. */
 COIR_API coir_time coir_loop_now(const coir_loop *loop);
 
-/* Calls `fn` with those of `events` that hold, as long as they hold (level-triggered).
+/* Calls `fn` with those of `events` that hold, as long as they hold (level-triggered). A coir_watch must be zeroed before its first
+ * start, and again if its loop was freed while it was started. Stopping one that is not started does nothing.
  * Suspends: no.  Threads: owner.
- * Errors: -EBUSY the watch is started, or another watches the descriptor; -EBADF; -EPERM a file that is always ready. */
+ * Errors: -EBUSY the watch is started, or another watches the descriptor; -EBADF; -EPERM a file that is always ready; -ENOMEM. */
 typedef void coir_watch_fn(coir_loop *loop, coir_watch *watch, int events);
 COIR_API int coir_watch_start(coir_loop *loop, coir_watch *watch, coir_fd fd, int events, coir_watch_fn *fn, void *arg);
 COIR_API void coir_watch_stop(coir_loop *loop, coir_watch *watch);

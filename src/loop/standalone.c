@@ -95,6 +95,8 @@ static void on_events(struct ci_op *op)
 int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events, coir_watch_fn *fn, void *arg)
 {
     struct watch *watch = watch_of(watch_words);
+    if (watch->loop)
+        return -EBUSY;
     *watch = (struct watch){
         .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
         .fn = fn,
