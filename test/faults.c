@@ -132,7 +132,7 @@ static void end(struct faulty *faulty, struct ci_op *op)
     op->done(op);
 }
 
-static void wait_ops(struct ci_driver *driver, coir_time deadline)
+static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct faulty *faulty = self(driver);
     struct ci_op *op, *held = faulty->held;
@@ -150,8 +150,9 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
         faulty->own--;
         end(faulty, op);
     }
-    faulty->real->kind->wait(faulty->real, any ? 0 : deadline);
+    int rc = faulty->real->kind->wait(faulty->real, any ? 0 : deadline);
     count(faulty);
+    return rc;
 }
 
 static void end_all_on(struct faulty *faulty, coir_fd fd)

@@ -32,11 +32,12 @@ COIR_API int coir_loop_new(coir_loop **ret_loop);
 COIR_API void coir_loop_free(coir_loop *loop);
 
 /* Runs until stopped, or until no watch, timer or message is left. A stop from before the run makes it return at once. 0.
- * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on. */
+ * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on.
+ * Errors: what the system says when it refuses to wait, again and again. */
 COIR_API int coir_loop_run(coir_loop *loop);
 
-/* One turn: waits until `deadline` at most (0: not at all) for something to do, and does it.
- * Suspends: no (it blocks).  Threads: owner. */
+/* One turn: waits until `deadline` at most (0: not at all) for something to do, and does it. 0.
+ * Suspends: no (it blocks).  Threads: owner.  Errors: as above. */
 COIR_API int coir_loop_run_once(coir_loop *loop, coir_time deadline);
 
 /* The run returns after the turn in progress, or the next run at once.

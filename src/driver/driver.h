@@ -98,8 +98,9 @@ struct ci_driver_kind {
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 
-    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without end). */
-    void (*wait)(struct ci_driver *driver, coir_time deadline);
+    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without end).
+     * 0, or a negative error that has persisted: nothing can be waited for any more. */
+    int (*wait)(struct ci_driver *driver, coir_time deadline);
     void (*wake)(struct ci_driver *driver);
     coir_time (*now)(struct ci_driver *driver);
     coir_time (*wall)(struct ci_driver *driver); /* since 1970 */

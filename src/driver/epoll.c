@@ -1,4 +1,5 @@
-/* The selector over epoll(7). Timeouts are nanoseconds (epoll_pwait2, Linux 5.11), else milliseconds rounded up. */
+/* The selector over epoll(7). Timeouts are nanoseconds by epoll_pwait2 (Linux 5.11). Where the kernel does not know it, or a seccomp
+ * filter that does not know it refuses it (EPERM, EACCES, EINVAL), they are milliseconds, rounded up. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -16,7 +17,7 @@ static const uint64_t wake_key = UINT64_MAX;
 struct epoll_selector {
     struct ci_selector base;
     coir_fd epoll, wakeup;
-    bool milliseconds; /* there is no epoll_pwait2: the kernel has none, or valgrind does not know it */
+    bool milliseconds; /* epoll_pwait2 does not work here: the kernel or a filter refuses it, or valgrind does not know it */
     const coir_allocator *allocator;
     struct epoll_event events[BATCH];
 };
@@ -65,13 +66,14 @@ static int wait_kernel(struct epoll_selector *epoll, int max, coir_time timeout)
             int64_t seconds, nanoseconds;
         } ts = {timeout / COIR_S, timeout % COIR_S};
         long n = syscall(SYS_epoll_pwait2, epoll->epoll, epoll->events, max, &ts, NULL, 0);
-        if (n >= 0 || errno != ENOSYS)
-            return (int)n;
-        epoll->milliseconds = true;
+        if (n >= 0 || errno == EINTR)
+            return n < 0 ? -errno : (int)n;
+        epoll->milliseconds = true; /* an error of another kind is epoll_wait's too */
     }
     if (timeout > INT32_MAX * COIR_MS)
         timeout = INT32_MAX * COIR_MS;
-    return epoll_wait(epoll->epoll, epoll->events, max, timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
+    int n = epoll_wait(epoll->epoll, epoll->events, max, timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
+    return n < 0 ? -errno : n;
 }
 
 static uint32_t translate(uint32_t flags)
@@ -100,7 +102,7 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
             continue; /* edge-triggered: it need not be drained */
         ready[count++] = (struct ci_ready){(coir_fd)(uint32_t)key, (uint32_t)(key >> 32), translate(epoll->events[i].events)};
     }
-    return count;
+    return n < 0 ? n : count;
 }
 
 static void wake(struct ci_selector *selector)

@@ -88,6 +88,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     struct kqueue_selector *kqueue = self(selector);
     struct timespec time = {(time_t)(timeout / COIR_S), (long)(timeout % COIR_S)};
     int n = kevent(kqueue->kqueue, NULL, 0, kqueue->events, ready_max < BATCH ? ready_max : BATCH, timeout < 0 ? NULL : &time), count = 0;
+    if (n < 0)
+        return -errno;
     for (int i = 0; i < n; i++) {
         const struct kevent *event = &kqueue->events[i];
         if (event->filter != EVFILT_USER)

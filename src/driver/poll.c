@@ -156,6 +156,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
         ci_sys_eventfd_drain(poll->wakeup);
         left--;
     }
+    if (left < 0)
+        return left;
     size_t others = poll->count - 1, start = others ? poll->next % others : 0;
     for (size_t i = 0; i < others && left > 0 && count < ready_max; i++) {
         size_t place = 1 + (start + i) % others;

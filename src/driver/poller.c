@@ -199,6 +199,8 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
 {
     struct ci_ready ready[BATCH];
     int found = poller->selector->kind->wait(poller->selector, ready, max < BATCH ? max : BATCH, timeout), count = 0;
+    if (found < 0)
+        return found == -EINTR ? 0 : found;
     for (int i = 0; i < found; i++) {
         const struct registration *registration = find(poller, ready[i].fd);
         if (registration && registration->generation == ready[i].generation)
@@ -216,13 +218,17 @@ int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_
         int count = take_set(poller, events, events_max);
         poller->asleep = count == 0;
         ci_lock_give(&poller->lock);
+        int found = 0;
         if (count < events_max)
-            count += take_ready(poller, events + count, events_max - count, count ? 0 : ci_time_timeout(deadline, ci_clock_now()));
+            found = take_ready(poller, events + count, events_max - count, count ? 0 : ci_time_timeout(deadline, ci_clock_now()));
+        count += found > 0 ? found : 0;
         ci_lock_take(&poller->lock);
         poller->asleep = false;
         if (count < events_max)
             count += take_set(poller, events + count, events_max - count);
         ci_lock_give(&poller->lock);
+        if (!count && found < 0)
+            return found;
         if (count || (deadline != COIR_NEVER && ci_clock_now() >= deadline))
             return count;
     }

@@ -25,7 +25,7 @@
 #include "sys/call.h"
 #include "sys/clock.h"
 
-enum { READY_BATCH = 256 };
+enum { READY_BATCH = 256, FAILED_WAITS_MAX = 100 };
 
 enum slot_use { UNUSED, OURS, LISTENER, FOREIGN, WATCHED };
 
@@ -46,6 +46,7 @@ struct readiness {
     struct slot *slots; /* by descriptor */
     size_t slot_count;
     struct ci_op *ended, **ended_tail; /* to be completed; empty outside of dispatch and forget */
+    int failed_waits;                  /* in a row */
     const coir_allocator *allocator;
 };
 
@@ -401,14 +402,31 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     complete_ended(readiness, ready->fd);
 }
 
-static void wait_ops(struct ci_driver *driver, coir_time deadline)
+/* A wait may fail for want of memory and work later. So it is tried FAILED_WAITS_MAX times in a row, a
+ * millisecond apart, before the driver gives up. */
+static int note_failed_wait(struct readiness *readiness, int error, coir_time timeout)
+{
+    if (error == -EINTR)
+        return 0;
+    if (readiness->failed_waits == FAILED_WAITS_MAX)
+        return error;
+    readiness->failed_waits++;
+    ci_clock_sleep(timeout < 0 || timeout > COIR_MS ? COIR_MS : timeout);
+    return 0;
+}
+
+static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
     struct ci_ready ready[READY_BATCH];
     coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
+    if (ci_unlikely(count < 0))
+        return note_failed_wait(readiness, count, timeout);
+    readiness->failed_waits = 0;
     for (int i = 0; i < count; i++)
         dispatch(readiness, &ready[i]);
+    return 0;
 }
 
 static void wake(struct ci_driver *driver)

@@ -41,7 +41,7 @@ struct ci_selector_kind {
     /* Somebody waits for events of an edge-triggered descriptor. NULL: edges come by themselves. */
     void (*rearm)(struct ci_selector *selector, coir_fd fd, unsigned events);
 
-    /* Fills `ready`; waits `timeout` at most (negative: without end). How many. */
+    /* Fills `ready`; waits `timeout` at most (negative: without end). How many, or a negative error. */
     int (*wait)(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout);
     void (*wake)(struct ci_selector *selector);
     coir_fd (*descriptor)(struct ci_selector *selector); /* readable when wait would not wait; -ENOTSUP: there is none */

@@ -59,7 +59,7 @@ static void tell_all(struct ci_uring *uring)
     }
 }
 
-static void wait_ops(struct ci_driver *driver, coir_time deadline)
+static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     bool wakes = ci_likely(uring->wakes) || ci_uring_arm_wakeup(uring);
@@ -72,6 +72,7 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
         ci_uring_enter(uring, sleeps, timeout);
     ci_uring_reap(uring);
     tell_all(uring);
+    return 0;
 }
 
 static void wake(struct ci_driver *driver)

@@ -221,7 +221,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     arm_again(uring);
     bool wakes = uring->wakes || arm_wakeup(uring);
     bool sleeps = timeout != 0 && wakes && !ci_ring_completion(&uring->ring);
-    ci_ring_enter(&uring->ring, sleeps, timeout);
+    int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
+    bool passes = rc == 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY;
     const struct io_uring_cqe *completion;
     struct ci_ready event;
     while (count < ready_max && uring->ended_count < uring->ended_room && (completion = ci_ring_completion(&uring->ring))) {
@@ -229,7 +230,7 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
             count = put(ready, count, &event);
         ci_ring_seen(&uring->ring);
     }
-    return count;
+    return count || passes ? count : rc;
 }
 
 static void wake(struct ci_selector *selector)

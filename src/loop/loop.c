@@ -77,6 +77,13 @@ static bool look_for_messages(struct coir_loop *loop)
     return false;
 }
 
+static void wait_for(struct coir_loop *loop, coir_time deadline)
+{
+    int rc = loop->driver->kind->wait(loop->driver, deadline);
+    if (ci_unlikely((rc | loop->error) < 0))
+        loop->error = rc;
+}
+
 /* Instead of a sleep: true when something came in. The driver is asked all the same when it was not for as long as a look may take. */
 static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 {
@@ -86,7 +93,7 @@ static bool stay_awake(struct coir_loop *loop, coir_time deadline)
     uint64_t ticks = ci_clock_ticks();
     if (ticks - loop->waited_at > loop->spin_ticks) {
         loop->waited_at = ticks;
-        loop->driver->kind->wait(loop->driver, 0);
+        wait_for(loop, 0);
     }
     return true;
 }
@@ -105,7 +112,7 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
         return;
     if (!ci_loop_announce_sleep(loop) || (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
         deadline = 0;
-    loop->driver->kind->wait(loop->driver, deadline);
+    wait_for(loop, deadline);
     ci_store_relaxed(&loop->asleep, false);
 }
 
@@ -136,7 +143,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
         coir_time next = ci_wheel_next(&loop->wheel);
         sleep_until(loop, next < deadline ? next : deadline);
     } else {
-        loop->driver->kind->wait(loop->driver, 0);
+        wait_for(loop, 0);
     }
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);

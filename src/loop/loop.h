@@ -35,6 +35,7 @@ struct coir_loop {
     bool received;                /* a message, since the last sleep */
     const coir_allocator *allocator;
     uint64_t waits;
+    int error; /* of the last wait, where the driver has given up; 0: none */
 
     CI_CACHE_ALIGNED struct ci_inbox inbox; /* other threads' */
     int32_t asleep;                         /* a word: not every processor exchanges bytes */

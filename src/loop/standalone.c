@@ -59,16 +59,16 @@ void coir_loop_free(coir_loop *loop)
 
 int coir_loop_run(coir_loop *loop)
 {
-    while (!ci_load_relaxed(&loop->alert) && (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
+    while (!loop->error && !ci_load_relaxed(&loop->alert) && (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
         ci_loop_turn(loop, COIR_NEVER);
     ci_store_relaxed(&loop->alert, false);
-    return 0;
+    return loop->error;
 }
 
 int coir_loop_run_once(coir_loop *loop, coir_time deadline)
 {
     ci_loop_turn(loop, deadline);
-    return 0;
+    return loop->error;
 }
 
 void coir_loop_stop(coir_loop *loop)

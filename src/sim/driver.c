@@ -82,7 +82,7 @@ static void report(struct ci_op *op)
 
 /* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete may be reported a wait
  * later, so that timers and cancels come between. */
-static void wait_ops(struct ci_driver *driver, coir_time deadline)
+static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     (void)deadline;
     struct ci_sim_driver *sim = self(driver);
@@ -94,6 +94,7 @@ static void wait_ops(struct ci_driver *driver, coir_time deadline)
             sim->completed_tail = &sim->completed;
         report(op);
     }
+    return 0;
 }
 
 /* What is complete but not reported is reported before the descriptor goes. */

@@ -18,6 +18,12 @@ coir_time ci_clock_wall(void)
     return ts.tv_sec * COIR_S + ts.tv_nsec;
 }
 
+void ci_clock_sleep(coir_time duration)
+{
+    struct timespec time = {duration / COIR_S, duration % COIR_S};
+    nanosleep(&time, NULL);
+}
+
 uint64_t ci_clock_ticks_in(coir_time duration)
 {
     static double rate; /* ticks a nanosecond */

@@ -11,6 +11,9 @@ coir_time ci_clock_now(void);
 /* CLOCK_REALTIME: since 1970. */
 coir_time ci_clock_wall(void);
 
+/* Blocks the thread; a signal may end it early. */
+void ci_clock_sleep(coir_time duration);
+
 /* A counter that is cheap to read and runs at a steady, unknown rate. */
 CI_INLINE uint64_t ci_clock_ticks(void)
 {

@@ -143,18 +143,19 @@ struct model_driver {
     int thread;
 };
 
-static void driver_wait(struct ci_driver *driver, coir_time deadline)
+static int driver_wait(struct ci_driver *driver, coir_time deadline)
 {
     struct thread *thread = &threads[((struct model_driver *)(void *)driver)->thread];
     ci_model_point(false);
     if (deadline == 0 || !modelling) {
         thread->woken = false;
-        return;
+        return 0;
     }
     thread->asleep = true;
     if (!thread->woken)
         leave_to_another("everybody sleeps: a wake-up was lost");
     thread->asleep = thread->woken = false;
+    return 0;
 }
 
 static void driver_wake(struct ci_driver *driver)

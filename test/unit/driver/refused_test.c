@@ -1,0 +1,170 @@
+/* Calls that the kernel, or a container's seccomp filter, refuses. */
+#include <coir.h>
+#include <coir/loop.h>
+#include <coir/poller.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+/* For the rest of the process; of two filters for one call the later counts. */
+static void refuse(unsigned call, unsigned error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static void refuse_all_waits(void)
+{
+#ifdef SYS_epoll_wait
+    refuse(SYS_epoll_wait, EPERM);
+#endif
+    refuse(SYS_epoll_pwait, EPERM);
+    refuse(SYS_epoll_pwait2, EPERM);
+    refuse(SYS_ppoll, EPERM);
+}
+
+static char logged[200];
+
+static void log_line(void *context, enum coir_log_level level, const char *line)
+{
+    (void)context;
+    if (level == COIR_LOG_ERROR)
+        snprintf(logged, sizeof logged, "%s", line);
+}
+
+static int run_on(const char *driver, coir_task_fn *fn)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = 2;
+    config.driver = driver;
+    config.log = log_line;
+    unsetenv("COIR_DRIVER");
+    unsetenv("COIR_WORKERS");
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    int rc = coir_runtime_run(runtime, fn, NULL);
+    coir_runtime_free(runtime);
+    return rc;
+}
+
+static int ends[2];
+
+static int write_later(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_sleep_for(2 * COIR_MS), 0);
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    return 0;
+}
+
+/* Sleeps, and waits for a descriptor, without looking again and again. */
+static int sleep_and_wait(void *arg)
+{
+    coir_counters before, after;
+    (void)arg;
+    coir_runtime_counters(coir_runtime_current(), &before);
+    for (int i = 0; i < 10; i++) {
+        char byte;
+        CHECK_EQ(coir_sleep_for(2 * COIR_MS), 0);
+        CHECK_EQ(coir_go(NULL, write_later, NULL), 0);
+        COIR_DEADLINE(coir_in(5 * COIR_S));
+        CHECK_EQ(coir_wait_fd(ends[0], COIR_READ), COIR_READ);
+        CHECK_EQ(read(ends[0], &byte, 1), 1);
+    }
+    coir_runtime_counters(coir_runtime_current(), &after);
+    CHECK(after.driver_waits - before.driver_waits < 500);
+    return 0;
+}
+
+TEST(where_epoll_pwait2_is_refused_epoll_wait_is_used)
+{
+    static const unsigned errors[] = {EPERM, EACCES, EINVAL, ENOSYS};
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < 4; i++) {
+        refuse(SYS_epoll_pwait2, errors[i]);
+        CHECK_EQ(run_on("epoll", sleep_and_wait), 0);
+    }
+}
+
+static int wait_for_ever(void *arg)
+{
+    (void)arg;
+    return coir_wait_fd(ends[0], COIR_READ);
+}
+
+static void ends_the_run(const char *driver)
+{
+    CHECK_EQ(pipe(ends), 0);
+    refuse_all_waits();
+    CHECK_EQ(run_on(driver, wait_for_ever), -EPERM);
+    CHECK(strstr(logged, "refuses to wait") && strstr(logged, coir_strerror(-EPERM)));
+}
+
+TEST(a_run_on_epoll_ends_where_every_wait_is_refused)
+{
+    ends_the_run("epoll");
+}
+
+TEST(a_run_on_poll_ends_where_every_wait_is_refused)
+{
+    ends_the_run("poll");
+}
+
+static void never_called(coir_loop *loop, coir_watch *watch, int events)
+{
+    (void)loop;
+    (void)watch;
+    CHECK_EQ(events, 0);
+}
+
+TEST(a_loop_ends_where_every_wait_is_refused)
+{
+    coir_loop *loop;
+    coir_watch watch = {{0}};
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    CHECK_EQ(coir_watch_start(loop, &watch, ends[0], COIR_READ, never_called, NULL), 0);
+    refuse_all_waits();
+    CHECK_EQ(coir_loop_run(loop), -EPERM);
+    CHECK_EQ(coir_loop_run_once(loop, COIR_NEVER), -EPERM);
+    coir_loop_free(loop);
+}
+
+TEST(a_poller_says_that_every_wait_is_refused)
+{
+    static const char *const drivers[] = {"epoll", "poll"};
+    coir_poller *pollers[2];
+    coir_poller_event event;
+    CHECK_EQ(pipe(ends), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_poller_new(drivers[i], &pollers[i]), 0);
+        CHECK_EQ(coir_poller_add(pollers[i], ends[0], 1, COIR_READ), 0);
+    }
+    refuse_all_waits();
+    for (int i = 0; i < 2; i++) {
+        coir_source source = {{0}};
+        CHECK_EQ(coir_poller_wait(pollers[i], &event, 1, COIR_NEVER), -EPERM);
+        CHECK_EQ(coir_source_add(&source, pollers[i], 2), 0); /* what is known without the kernel is told */
+        CHECK_EQ(coir_source_set(&source, COIR_READ), 0);
+        CHECK_EQ(coir_poller_wait(pollers[i], &event, 1, COIR_NEVER), 1);
+        CHECK_EQ(event.token, 2);
+        coir_source_remove(&source);
+        coir_poller_free(pollers[i]);
+    }
+}
