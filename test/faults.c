@@ -16,6 +16,7 @@ struct faulty {
     struct ci_op *held, *ended;
     size_t own;
     unsigned fail_one_in;
+    int accept_error; /* of the next one; 0: none */
 };
 
 static struct faulty *self(struct ci_driver *driver)
@@ -83,6 +84,11 @@ static void shorten(struct faulty *faulty, struct ci_op *op)
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct faulty *faulty = self(driver);
+    if (op->kind == CI_OP_ACCEPT && faulty->accept_error) {
+        op->result = faulty->accept_error;
+        faulty->accept_error = 0;
+        return true;
+    }
     if (op->kind != CI_OP_WATCH && fails(faulty)) {
         op->result = error_for(faulty, op);
         return true;
@@ -335,6 +341,11 @@ static const struct ci_driver_kind faulty_kind = {
 void faults_fail(struct ci_driver *driver, unsigned one_in)
 {
     self(driver)->fail_one_in = one_in;
+}
+
+void faults_fail_accept(struct ci_driver *driver, int error)
+{
+    self(driver)->accept_error = error;
 }
 
 struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed)

@@ -244,9 +244,10 @@ static int run_connection(void *arg)
     return rc;
 }
 
+/* ENOSPC: of epoll_ctl, past fs.epoll.max_user_watches. */
 static bool out_of_something(int error)
 {
-    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -ENOSPC;
 }
 
 /* Errors of a connection that was gone before it was accepted: accept(2) says to go on. */

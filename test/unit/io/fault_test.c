@@ -115,6 +115,27 @@ static void use_sockets(void)
     CHECK(bad > 20 && good + bad == CLIENTS * VISITS);
 }
 
+/* Whatever accept(2), or waiting for it, may say of the moment or of a connection that has gone: the server goes on. */
+static void survive_failing_accepts(void)
+{
+    static const int errors[] = {-EMFILE, -ENFILE,   -ENOBUFS,     -ENOMEM,    -ENOSPC, -ECONNABORTED, -EPROTO,
+                                 -EPERM,  -ENETDOWN, -ENOPROTOOPT, -EHOSTDOWN, -ENONET, -EHOSTUNREACH, -ENETUNREACH};
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    coir_listener_local(listener, address, sizeof address);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, serve, listener), 0);
+        for (size_t i = 0; i < ci_countof(errors); i++) {
+            faults_fail_accept(driver, errors[i]);
+            CHECK_EQ(visit(1), 0);
+            CHECK_EQ(visit(2), 0);
+        }
+        coir_scope_cancel(scope);
+    }
+    coir_listener_close(listener);
+}
+
 /* Writes a file in whatever pieces it takes, trying again where it fails; then reads it so. */
 static void use_a_file(void)
 {
@@ -152,6 +173,7 @@ static int use_all(void *arg)
 {
     (void)arg;
     use_sockets();
+    survive_failing_accepts();
     if (driver->kind->files)
         use_a_file();
     return 0;
