@@ -58,7 +58,7 @@ COIR_SUSPENDS int coir_channel_recv(coir_channel *channel, void *item);
 COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item);
 COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
 
-/* Receives between 1 and `most` items, as many as there are: the count.
+/* Receives between 1 and `most` items, as many as there are: the count. Where `most` is 0, that is 0, at once.
  * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most);

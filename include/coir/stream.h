@@ -1,7 +1,9 @@
 /* Streams: two directions of bytes. The same calls for TCP and for the in-memory duplex; the argument order is POSIX's.
  *
  * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV, until it is detached. One reader and one writer at
- * a time: a second gets -EBUSY. */
+ * a time: a second gets -EBUSY. A call that asks for nothing (0 bytes, no pieces, or only empty ones) returns 0 at once, whatever the state
+ * of the stream. A negative count of pieces, or a piece of more than INT64_MAX bytes, is -EINVAL; there may be any number of pieces, of
+ * which a call that may be short takes the first 1,024 that begin with one that is not empty. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 

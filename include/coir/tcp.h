@@ -30,7 +30,8 @@ COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *opt
 
 /* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the connection stays in the backlog, wait before trying again.
+ * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the connection stays in the backlog, wait before
+ * trying again.
  * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 

@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "driver/count.h"
 #include "driver/kernel.h"
 #include "sys/call.h"
 #include "sys/clock.h"
@@ -347,6 +348,8 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
         return fail(op, -EBADF);
     if (ci_unlikely(op->kind > CI_OP_WATCH))
         return fail(op, -EOPNOTSUPP);
+    if (ci_count_trim(op))
+        return true;
     struct slot *slot = slot_of(readiness, op->fd);
     if (ci_unlikely(!slot))
         return fail(op, -ENOMEM);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "driver/count.h"
 #include "driver/uring.h"
 #include "sys/call.h"
 
@@ -386,8 +387,6 @@ static bool wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, st
 
 static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
-    if (ci_unlikely(op->kind == CI_OP_READ && op->len == 0))
-        return fail(op, 0);
     if (ci_uring_readable(slot)) {
         op->result = ci_uring_take(uring, slot, op);
         return true;
@@ -499,6 +498,8 @@ bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
         return fail(op, -EBADF);
     if (on_file(op))
         return start_on_file(uring, op);
+    if (ci_count_trim(op))
+        return true;
     struct ci_uring_slot *slot = ci_uring_slot(uring, op->fd);
     if (ci_unlikely(!slot))
         return fail(op, -ENOMEM);

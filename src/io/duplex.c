@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "driver/count.h"
 #include "io/io.h"
 
 enum { CAPACITY = 64 * 1024 };
@@ -126,6 +127,8 @@ static void look_again(struct end *end)
 static bool start(coir_stream *stream, struct ci_op *op)
 {
     struct end *end = end_of(stream);
+    if (ci_count_trim(op))
+        return true;
     if (attempt(end, op)) {
         if (op->result > 0 && op->kind != CI_OP_POLL)
             look_again(end->peer);

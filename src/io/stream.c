@@ -272,6 +272,8 @@ static coir_future *writev_all_poll(coir_future *future)
     struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
+    if (self->len > INT32_MAX)
+        COIR_RETURN(future, -EINVAL); /* it was negative */
     while (self->len > 0) {
         COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITEV_OP(stream, self->iov, (int)self->len)));
         if (self->io.future.result < 0)
@@ -343,7 +345,7 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
 {
-    while (iov_count > 0) {
+    while (iov_count != 0) {
         ssize_t n = coir_writev(stream, iov, iov_count);
         if (n < 0)
             return (int)n;

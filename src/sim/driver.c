@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/count.h"
 #include "sim/world.h"
 
 static struct ci_sim_driver *self(struct ci_driver *driver)
@@ -66,6 +67,8 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
         op->result = -EOPNOTSUPP; /* the descriptors of the real world do not exist here */
         return true;
     }
+    if (op->fd >= 0 && ci_count_trim(op))
+        return true;
     return ci_socket_start(self(driver), op);
 }
 

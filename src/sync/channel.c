@@ -274,9 +274,19 @@ coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void 
     return &init(ci_wait_of(op), &receive_kind, channel, item, 0)->future;
 }
 
+/* Receiving no items is complete at once. */
+static coir_future *nothing_poll(coir_future *future)
+{
+    if (ci_leaf_refused(ci_worker_current, future))
+        return future->caller;
+    return ci_leaf_complete(ci_worker_current, future);
+}
+
+static const coir_future_kind nothing_kind = {"nothing", nothing_poll, NULL};
+
 coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, unsigned most)
 {
-    return &init(ci_wait_of(op), &receive_kind, channel, items, most ? most : 1)->future;
+    return &init(ci_wait_of(op), most ? &receive_kind : &nothing_kind, channel, items, most)->future;
 }
 
 /* ---- the straight-line calls: what is common under the lock once, everything else as the futures do it ---- */
@@ -356,7 +366,11 @@ int coir_channel_recv(coir_channel *channel, void *item)
 
 int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most)
 {
-    return receive(channel, items, most ? most : 1);
+    if (ci_unlikely(most == 0)) {
+        coir_wait_op op;
+        return (int)ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, most));
+    }
+    return receive(channel, items, most);
 }
 
 static coir_future *make_send(const coir_case *self, void *place)

@@ -265,6 +265,86 @@ CONFORM(bad_descriptors_are_errors)
     close_fd(env.server);
 }
 
+/* ---- how much is asked for ---- */
+
+static int at_once(struct ci_op op)
+{
+    struct counted counted;
+    op.no_wait = false;
+    CHECK(start(&counted, op));
+    return counted.op.result;
+}
+
+/* Asks for nothing, and for less than nothing, in every way. */
+static void ask_for_nothing(coir_fd fd)
+{
+    static struct iovec empty[2000];
+    char byte = 0;
+    struct iovec too_long = {&byte, (size_t)INT64_MAX + 1};
+    static const enum ci_op_kind vectors[] = {CI_OP_READV, CI_OP_WRITEV};
+    CHECK_EQ(at_once((struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = &byte}), 0);
+    CHECK_EQ(at_once((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = &byte}), 0);
+    for (int i = 0; i < 2; i++) {
+        struct ci_op op = {.fd = fd, .kind = (uint8_t)vectors[i], .iov = empty};
+        static const int counts[] = {0, 1, 2000, -1, INT32_MIN};
+        for (size_t j = 0; j < ci_countof(counts); j++) {
+            op.count = counts[j];
+            CHECK_EQ(at_once(op), counts[j] < 0 ? -EINVAL : 0);
+        }
+        CHECK_EQ(at_once((struct ci_op){.fd = fd, .kind = (uint8_t)vectors[i], .iov = &too_long, .count = 1}), -EINVAL);
+    }
+}
+
+CONFORM(asking_for_nothing_is_answered_at_once)
+{
+    struct counted writing;
+    char buf[8];
+    ask_for_nothing(env.server); /* nothing there */
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    ask_for_nothing(env.server);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 3); /* which took none of it */
+    write_until_full(env.client, &writing);
+    ask_for_nothing(env.client);
+    CHECK_EQ(stop(&writing), -ECANCELED);
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.server), 0);
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    ask_for_nothing(env.client); /* at the end */
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_vector_may_have_any_number_of_pieces)
+{
+    enum { PIECES = 5000 };
+    static char out[PIECES], in[PIECES];
+    static struct iovec sent[PIECES], received[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        out[i] = (char)(i * 7);
+        sent[i] = (struct iovec){&out[i], 1};
+        received[i] = (struct iovec){&in[i], 1};
+    }
+    for (int at = 0; at < PIECES;) {
+        int n = run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = sent + at, .count = PIECES - at});
+        CHECK(n > 0);
+        at += n;
+    }
+    for (int at = 0; at < PIECES;) {
+        int n = run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = received + at, .count = PIECES - at});
+        CHECK(n > 0);
+        at += n;
+    }
+    CHECK(memcmp(out, in, PIECES) == 0);
+    for (int i = 0; i < PIECES - 1; i++) /* empty ones come before the one that matters: 0 would be the end of the stream */
+        sent[i].iov_len = received[i].iov_len = 0;
+    CHECK_EQ(run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = sent, .count = PIECES}), 1);
+    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = received, .count = PIECES}), 1);
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK_EQ(read_some(env.server, in, SIZE_MAX), 3); /* and a read may be told of any room */
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
 /* ---- what only real drivers have ---- */
 
 static bool woken;

@@ -469,3 +469,78 @@ TEST_REAL(one_handlers_error_never_touches_the_others)
     coir_runtime_counters(coir_runtime_current(), &counters);
     CHECK(counters.task_errors >= 20);
 }
+
+/* ---- how much is asked for: the same answers on every kind of stream ---- */
+
+static int send_pieces(void *arg)
+{
+    enum { PIECES = 3000 };
+    static char bytes[PIECES];
+    static struct iovec pieces[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        bytes[i] = (char)i;
+        pieces[i] = (struct iovec){&bytes[i], i % 3 ? 1 : 0};
+    }
+    CHECK_EQ(coir_writev_all(arg, pieces, PIECES), 0);
+    for (int i = 0; i < PIECES; i++)
+        pieces[i] = (struct iovec){&bytes[i], i % 3 ? 1 : 0};
+    coir_io_all_op op;
+    CHECK_EQ(coir_await(coir_writev_all_op(&op, arg, pieces, PIECES)), 0);
+    return 0;
+}
+
+static void ask_for_all_kinds_of_counts(coir_stream *a, coir_stream *b)
+{
+    struct iovec none = {NULL, 0};
+    coir_io_op op;
+    coir_io_all_op all;
+    char byte;
+    CHECK_EQ(coir_read(a, &byte, 0), 0);
+    CHECK_EQ(coir_try_read(a, &byte, 0), 0);
+    CHECK_EQ(coir_read_full(a, &byte, 0, NULL), 0);
+    CHECK_EQ(coir_write(a, &byte, 0), 0);
+    CHECK_EQ(coir_readv(a, &none, 1), 0);
+    CHECK_EQ(coir_writev(a, NULL, 0), 0);
+    CHECK_EQ(coir_readv(a, &none, -1), -EINVAL);
+    CHECK_EQ(coir_writev(a, &none, -1), -EINVAL);
+    CHECK_EQ(coir_writev_all(a, &none, -1), -EINVAL);
+    CHECK_EQ(coir_await(coir_readv_op(&op, a, &none, -1)), -EINVAL);
+    CHECK_EQ(coir_await(coir_writev_all_op(&all, a, &none, -1)), -EINVAL);
+    CHECK_EQ(coir_await(coir_writev_all_op(&all, a, &none, 1)), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, send_pieces, a), 0);
+    for (int i = 0; i < 4000; i++) {
+        CHECK_EQ(coir_read(b, &byte, 1), 1);
+        CHECK_EQ(byte, (char)(i % 2000 / 2 * 3 + i % 2 + 1));
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+static void ask_on_both_kinds(void)
+{
+    coir_stream *a, *b;
+    coir_listener *listener;
+    char where[64];
+    CHECK_EQ(coir_duplex(100, &a, &b), 0);
+    ask_for_all_kinds_of_counts(a, b);
+    coir_close(a);
+    coir_close(b);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    coir_listener_local(listener, where, sizeof where);
+    CHECK_EQ(coir_tcp_connect(where, &a), 0);
+    CHECK_EQ(coir_accept(listener, &b), 0);
+    ask_for_all_kinds_of_counts(a, b);
+    coir_close(a);
+    coir_close(b);
+    coir_listener_close(listener);
+}
+
+TEST_REAL(counts_mean_the_same_on_every_stream)
+{
+    ask_on_both_kinds();
+}
+
+TEST_SIM(counts_mean_the_same_on_every_simulated_stream)
+{
+    ask_on_both_kinds();
+}

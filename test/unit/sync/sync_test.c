@@ -645,3 +645,22 @@ TEST(plain_threads_use_the_forms_that_never_suspend)
     coir_channel_free(outside.in);
     coir_channel_free(outside.out);
 }
+
+TEST_SIM(receiving_no_items_is_complete_at_once)
+{
+    coir_channel *channel;
+    coir_wait_op op;
+    int item = 7, got = 0;
+    CHECK_EQ(coir_channel_new(sizeof item, 2, &channel), 0);
+    for (int i = 0; i < 3; i++) { /* empty, with an item, closed and empty */
+        CHECK_EQ(coir_channel_recv_many(channel, NULL, 0), 0);
+        CHECK_EQ(coir_await(coir_channel_recv_many_op(&op, channel, NULL, 0)), 0);
+        if (i == 0)
+            CHECK_EQ(coir_channel_send(channel, &item), 0);
+        else if (i == 1)
+            CHECK(coir_channel_recv_many(channel, &got, 1) == 1 && got == 7);
+        if (i == 1)
+            coir_channel_close(channel);
+    }
+    coir_channel_free(channel);
+}
