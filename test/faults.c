@@ -242,9 +242,9 @@ static int open_socket(struct ci_driver *driver, int family)
     return THROUGH(socket, family);
 }
 
-static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+static int open_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
-    return THROUGH(datagram, address, len);
+    return THROUGH(datagram, datagram);
 }
 
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)

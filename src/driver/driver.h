@@ -72,6 +72,13 @@ struct ci_listen {
     bool reuse_port, ipv6_only;
 };
 
+/* A datagram socket is bound to `address`; with a peer it is connected to it: it receives from the peer alone, and hears that it refuses
+ * (-ECONNREFUSED). */
+struct ci_datagram {
+    const struct sockaddr *address, *peer; /* peer NULL: none */
+    socklen_t address_len, peer_len;
+};
+
 /* What was read of a stream and not given to a reader yet. */
 struct ci_ahead {
     const coir_allocator *allocator;
@@ -111,7 +118,7 @@ struct ci_driver_kind {
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
-    int (*datagram)(struct ci_driver *driver, const struct sockaddr *address, socklen_t len); /* bound to the address */
+    int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);

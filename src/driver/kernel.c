@@ -37,10 +37,14 @@ int ci_kernel_socket(struct ci_driver *driver, int family)
     return fd;
 }
 
-int ci_kernel_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
     (void)driver;
-    return ci_sys_datagram(address, len);
+    int fd = ci_sys_datagram(datagram->address, datagram->address_len);
+    int rc = fd < 0 || !datagram->peer ? fd : ci_sys_connect(fd, datagram->peer, datagram->peer_len);
+    if (fd >= 0 && rc < 0)
+        ci_sys_close(fd);
+    return rc < 0 ? rc : fd;
 }
 
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)

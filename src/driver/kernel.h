@@ -8,7 +8,7 @@ coir_time ci_kernel_now(struct ci_driver *driver);
 coir_time ci_kernel_wall(struct ci_driver *driver);
 uint64_t ci_kernel_random(struct ci_driver *driver);
 int ci_kernel_socket(struct ci_driver *driver, int family);
-int ci_kernel_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len);
+int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram);
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);

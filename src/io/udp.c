@@ -15,7 +15,6 @@ _Static_assert(sizeof(struct address) <= sizeof(coir_address), "coir_address is 
 struct coir_udp {
     struct ci_worker *worker;
     coir_fd fd;
-    struct address peer;
 };
 
 struct udp_op {
@@ -69,18 +68,24 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     if (!worker)
         return ci_no_fiber();
     struct ci_driver *driver = worker->loop.driver;
-    struct address own;
+    struct address own, other = {0};
     coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
     if (!udp)
         return -ENOMEM;
     udp->worker = worker;
     int rc = parse(worker, address, &own);
     if (rc == 0 && peer)
-        rc = parse(worker, peer, &udp->peer);
-    if (rc == 0 && udp->peer.storage.ss_family == AF_INET && own.storage.ss_family == AF_INET6)
+        rc = parse(worker, peer, &other);
+    if (rc == 0 && other.storage.ss_family == AF_INET && own.storage.ss_family == AF_INET6)
         become_ipv4(&own.storage); /* "*" is any address of either family: of the peer's, then */
+    struct ci_datagram datagram = {
+        .address = (struct sockaddr *)&own.storage,
+        .peer = peer ? (struct sockaddr *)&other.storage : NULL,
+        .address_len = length(&own),
+        .peer_len = length(&other),
+    };
     if (rc == 0)
-        rc = udp->fd = driver->kind->datagram(driver, (struct sockaddr *)&own.storage, length(&own));
+        rc = udp->fd = driver->kind->datagram(driver, &datagram);
     if (rc < 0) {
         ci_free(&worker->runtime->allocator, udp, sizeof *udp);
         return rc;
@@ -131,7 +136,7 @@ static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data
 
 coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len)
 {
-    return init_send(op_of(op), udp, data, len, udp->peer.storage.ss_family ? &udp->peer : NULL);
+    return init_send(op_of(op), udp, data, len, NULL);
 }
 
 coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len, const coir_address *to)

@@ -6,12 +6,57 @@
 #include "base/check.h"
 #include "sim/socket.h"
 
-enum { DATAGRAMS_WAIT = 64 };
+enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
+
+/* The number of the place that an address means, seen from a place. */
+static int number_of(const struct ci_place *place, const struct sockaddr_in *address)
+{
+    uint32_t host = ntohl(address->sin_addr.s_addr);
+    return host >> 24 == 127 ? place->number : (int)(host & 0xffffff);
+}
+
+static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other)
+{
+    return socket->has_peer && other->sin_port == socket->remote.sin_port &&
+           number_of(socket->place, other) == number_of(socket->place, &socket->remote);
+}
+
+static struct ci_place *place_at(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *address)
+{
+    struct ci_place *place = world->places;
+    while (place && place->number != number_of(from, address))
+        place = place->next;
+    return place;
+}
+
+static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (!socket)
+        return;
+    ci_world_trace(world, socket->place, "refused fd=%d", socket->fd);
+    socket->error = -ECONNREFUSED;
+    ci_socket_look_again(world, socket);
+}
+
+/* Nobody takes a datagram that came to `place`: its sender is told, if it is connected. */
+static void refuse(struct ci_world *world, const struct ci_place *place, const struct ci_socket *sender)
+{
+    if (!sender || ci_world_is_cut(world, place, sender->place))
+        return;
+    const coir_link *link = ci_world_find_link(world, place, sender->place);
+    if (!ci_world_fault(world, place, link->loss, "a refusal is lost"))
+        ci_socket_schedule(world, ci_time_after(world->now, link->latency), refusal_arrives, sender, 0, NULL);
+}
 
 static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
 {
     struct segment *segment = data;
-    if (!socket || socket->backlog_len == DATAGRAMS_WAIT) {
+    bool taken = socket && (!socket->has_peer || is_peer(socket, &segment->from));
+    if (!taken || socket->backlog_len == DATAGRAMS_WAIT) {
+        if (!taken)
+            refuse(world, segment->to, ci_socket_find(world, segment->sender, segment->sender_serial));
         free(segment);
         return;
     }
@@ -25,6 +70,8 @@ static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, s
 bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
 {
     struct segment *segment = socket->in;
+    if (socket->error)
+        return *ret = ci_socket_take_error(socket), true;
     if (!segment)
         return false;
     size_t len = segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
@@ -44,26 +91,40 @@ bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *
 
 bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message, int *ret)
 {
-    const struct sockaddr_in *to = message->msg_name;
+    const struct sockaddr_in *to = message->msg_name ? message->msg_name : socket->has_peer ? &socket->remote : NULL;
     size_t len = message->msg_iov->iov_len;
     *ret = (int)len;
     if (!to || to->sin_family != AF_INET)
         return *ret = to ? -EAFNOSUPPORT : -EDESTADDRREQ, true;
+    if (socket->error)
+        return *ret = ci_socket_take_error(socket), true;
+    if (len > DATAGRAM_MAX)
+        return *ret = -EMSGSIZE, true;
     struct ci_socket *target = ci_socket_at(world, DATAGRAM, socket->place, to);
-    const coir_link *link = ci_world_find_link(world, socket->place, target ? target->place : socket->place);
+    struct ci_place *there = place_at(world, socket->place, to);
+    const coir_link *link = ci_world_find_link(world, socket->place, there ? there : socket->place);
     if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
         return *ret = -ENOBUFS, true;
-    if (!target || ci_world_is_cut(world, socket->place, target->place))
+    if (!there || ci_world_is_cut(world, socket->place, there))
         return true;
+    if (!target) {
+        if (is_peer(socket, to))
+            refuse(world, there, socket);
+        return true;
+    }
     int copies = 1 - ci_world_fault(world, socket->place, link->loss, "a datagram is lost");
     copies += ci_world_fault(world, socket->place, link->duplicate, "a datagram comes twice");
     while (copies-- > 0) {
-        coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, target->place, len), link->latency);
+        coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, there, len), link->latency);
         if (link->jitter > 0)
             when = ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
         struct segment *segment = malloc(sizeof *segment + len);
         ci_check(segment);
-        *segment = (struct segment){.len = len, .from = socket->local};
+        *segment = (struct segment){.len = len, .from = socket->local, .to = there, .sender = -1};
+        if (is_peer(socket, to)) {
+            segment->sender = socket->fd;
+            segment->sender_serial = socket->serial;
+        }
         segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->place->number);
         memcpy(segment->data, message->msg_iov->iov_base, len);
         ci_socket_schedule(world, when, datagram_arrives, target, len, segment);
@@ -71,12 +132,14 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const st
     return true;
 }
 
-int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct sockaddr *address)
+int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct ci_datagram *datagram)
 {
     int rc = ci_socket_no_descriptor(world, place);
     if (rc < 0)
         return rc;
-    in_port_t port = ((const struct sockaddr_in *)(const void *)address)->sin_port; /* in both families at the same place */
+    in_port_t port = ((const struct sockaddr_in *)(const void *)datagram->address)->sin_port; /* the same place in both families */
+    if (datagram->peer && datagram->peer->sa_family != AF_INET)
+        return -EAFNOSUPPORT;
     if (ci_socket_port_is_taken(world, DATAGRAM, place, port))
         return -EADDRINUSE;
     struct ci_socket *socket = ci_socket_new(world, place);
@@ -85,5 +148,9 @@ int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const str
     socket->state = DATAGRAM;
     if (port)
         socket->local.sin_port = port;
+    if (datagram->peer) {
+        socket->has_peer = true;
+        memcpy(&socket->remote, datagram->peer, sizeof socket->remote);
+    }
     return socket->fd;
 }

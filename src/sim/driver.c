@@ -153,10 +153,9 @@ static int open_socket(struct ci_driver *driver, int family)
     return ci_socket_open(self(driver)->world, self(driver)->place);
 }
 
-static int open_datagram(struct ci_driver *driver, const struct sockaddr *address, socklen_t len)
+static int open_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
-    (void)len;
-    return ci_socket_datagram(self(driver)->world, self(driver)->place, address);
+    return ci_socket_datagram(self(driver)->world, self(driver)->place, datagram);
 }
 
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)

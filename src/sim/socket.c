@@ -370,11 +370,17 @@ static size_t take(struct ci_socket *socket, char *to, size_t len)
     return taken;
 }
 
-static int take_error(struct ci_socket *socket, int otherwise)
+int ci_socket_take_error(struct ci_socket *socket)
 {
-    int error = socket->error ? socket->error : otherwise;
+    int error = socket->error;
     socket->error = 0;
     return error;
+}
+
+static int take_error(struct ci_socket *socket, int otherwise)
+{
+    int error = ci_socket_take_error(socket);
+    return error ? error : otherwise;
 }
 
 static bool try_read(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op, int *ret)

@@ -13,7 +13,8 @@ struct segment {
     uint64_t sender_serial;
     coir_fd sender;
     size_t start, len;
-    struct sockaddr_in from; /* of a datagram */
+    struct sockaddr_in from;   /* of a datagram */
+    const struct ci_place *to; /* likewise */
     char data[];
 };
 
@@ -41,6 +42,7 @@ struct ci_socket {
     struct ci_socket *peer; /* NULL: closed */
     struct segment *in, **in_tail;
     bool in_ended, out_ended;
+    bool has_peer; /* a datagram socket that is connected to `remote` */
     size_t unread_by_peer;
     const struct ci_place *peer_place; /* also when the peer is closed */
     coir_time last_arrival;            /* of what this end has sent */
@@ -66,6 +68,9 @@ int ci_socket_no_descriptor(struct ci_world *world, const struct ci_place *place
 
 void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount,
                         void *data);
+
+/* The error that is to be reported once. */
+int ci_socket_take_error(struct ci_socket *socket);
 
 /* Tries its operations again. */
 void ci_socket_look_again(struct ci_world *world, struct ci_socket *socket);

@@ -323,8 +323,9 @@ static void open_datagrams(void)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len;
-    from = env.driver->kind->datagram(env.driver, (struct sockaddr *)&any, sizeof any);
-    to = env.driver->kind->datagram(env.driver, (struct sockaddr *)&any, sizeof any);
+    struct ci_datagram datagram = {.address = (struct sockaddr *)&any, .address_len = sizeof any};
+    from = env.driver->kind->datagram(env.driver, &datagram);
+    to = env.driver->kind->datagram(env.driver, &datagram);
     CHECK(from >= 0 && to >= 0);
     CHECK_EQ(env.driver->kind->address(env.driver, to, false, &to_address, &len), 0);
     sent = received = 0;

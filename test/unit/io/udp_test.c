@@ -33,6 +33,39 @@ static void echo_once(void)
     coir_udp_close(NULL);
 }
 
+/* A socket with a peer hears the peer alone, and that it is not there. */
+static void be_connected(void)
+{
+    coir_udp *server, *client, *stranger;
+    char address[64], own[64], buf[64];
+    coir_address from, to;
+    CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &server), 0);
+    CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &stranger), 0);
+    CHECK(coir_udp_local(server, address, sizeof address) > 0);
+    CHECK_EQ(coir_udp_open("*:0", address, &client), 0);
+    CHECK(coir_udp_local(client, own, sizeof own) > 0);
+    CHECK_EQ(coir_address_parse(own, &to), 0);
+    CHECK_EQ(coir_udp_send_to(stranger, "strange", 7, &to), 7);
+    CHECK_EQ(coir_udp_send(client, "hello", 5), 5);
+    CHECK_EQ(coir_udp_recv(server, buf, sizeof buf, &from), 5);
+    CHECK_EQ(coir_udp_send_to(server, "answer", 6, &from), 6);
+    CHECK_EQ(coir_udp_recv(client, buf, sizeof buf, NULL), 6);
+    coir_udp_close(server);
+    CHECK_EQ(coir_udp_send(client, "hello", 5), 5);
+    CHECK_EQ(coir_udp_recv(client, buf, sizeof buf, NULL), -ECONNREFUSED);
+    static char large[70000];
+    CHECK_EQ(coir_udp_send(client, large, sizeof large), -EMSGSIZE);
+    coir_udp_close(client);
+    coir_udp_close(stranger);
+}
+
+TEST(a_peer_is_heard_alone_and_known_to_be_gone)
+{
+    test_in_runtime(be_connected, 1);
+    for (uint64_t seed = 1; seed <= 50; seed++)
+        test_in_sim(be_connected, 1, seed);
+}
+
 TEST(datagrams_go_there_and_back)
 {
     test_in_runtime(echo_once, 1);
