@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "sim/world.h"
 
-enum { SECTOR = 512, DESCRIPTORS = 1 << 20 }; /* files have descriptors of their own, far above those of sockets */
+enum { SECTOR = 512, FILE_MAX = 1 << 30, DESCRIPTORS = 1 << 20 }; /* files have descriptors of their own, far above those of sockets */
 static const coir_time operation_most = 200 * COIR_US, sync_most = 5 * COIR_MS;
 
 struct contents {
@@ -141,6 +141,8 @@ static int write_at(struct ci_world *world, const struct ci_open_file *open, con
     size_t at = (size_t)op->offset;
     if (ci_world_fault(world, open->place, open->place->faults.disk_full, "the disk is full"))
         return -ENOSPC;
+    if (op->offset > FILE_MAX - op->count)
+        return -EFBIG;
     size_t len = shortened(world, open->place, (size_t)op->count);
     if (at + len > seen->len)
         resize(seen, at + len);

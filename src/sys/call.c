@@ -187,9 +187,27 @@ bool ci_sys_is_socket(coir_fd fd)
     return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
 }
 
+/* A descriptor without offsets is closed again: -ESPIPE. One opened with O_NONBLOCK for our sake gets its flags back, without which
+ * io_uring would answer -EAGAIN where it can wait. */
+static int check_opened(int fd, int flags)
+{
+    int rc = lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE ? -ESPIPE : 0;
+    if (rc == 0 && !(flags & (O_NONBLOCK | O_PATH)) && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) < 0)
+        rc = -errno;
+    if (rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
+}
+
 int ci_sys_open(const char *path, int flags, unsigned mode)
 {
-    return (int)answer(open(path, flags | O_CLOEXEC, mode));
+    struct stat what;
+    int fd = (int)answer(open(path, flags | O_CLOEXEC | O_NONBLOCK, mode));
+    if (fd == -EWOULDBLOCK && !(flags & O_NONBLOCK)) /* a lease, which the kernel takes back within fs.lease-break-time */
+        fd = (int)answer(open(path, flags | O_CLOEXEC, mode));
+    if (fd == -ENXIO && stat(path, &what) == 0 && (S_ISFIFO(what.st_mode) || S_ISSOCK(what.st_mode)))
+        return -ESPIPE; /* a FIFO that nobody reads, or a socket */
+    return fd < 0 ? fd : check_opened(fd, flags);
 }
 
 int ci_sys_file_size(coir_fd fd, int64_t *ret_size)

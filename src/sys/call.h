@@ -43,7 +43,7 @@ int ci_sys_poll_check(coir_fd fd);
 bool ci_sys_is_socket(coir_fd fd);
 
 /* Of files. They may block for as long as a disk takes. */
-int ci_sys_open(const char *path, int flags, unsigned mode);
+int ci_sys_open(const char *path, int flags, unsigned mode); /* does not wait for another opener: -ESPIPE where there are no offsets */
 int ci_sys_file_size(coir_fd fd, int64_t *ret_size);
 ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset);
 ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset);

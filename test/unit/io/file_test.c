@@ -1,8 +1,12 @@
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "coir/sim.h"
@@ -27,6 +31,61 @@ static int write_block(void *arg)
     return coir_file_write(arg, block, BLOCK, (int64_t)number * BLOCK) == BLOCK ? 0 : -EIO;
 }
 
+/* ---- what is not a file ---- */
+
+static void refuses(const char *name)
+{
+    static const int accesses[] = {O_RDONLY, O_WRONLY, O_RDWR, O_RDONLY | O_NONBLOCK};
+    coir_file *file;
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(coir_file_open(name, accesses[i], 0, &file), -ESPIPE);
+}
+
+static void read_one(const char *name, int flags, ssize_t count)
+{
+    coir_file *file;
+    char byte;
+    CHECK_EQ(coir_file_open(name, flags, 0, &file), 0);
+    if (count >= 0)
+        CHECK_EQ(coir_file_read(file, &byte, 1, 0), count);
+    coir_file_close(file);
+}
+
+/* Nothing that waits for another end: neither the open, nor a run that it would be the last of. */
+static void open_what_is_no_file(void)
+{
+    char name[] = "/tmp/coir-file-XXXXXX", fifo[64], at[64];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    CHECK(mkdtemp(name) != NULL);
+    snprintf(fifo, sizeof fifo, "%s/fifo", name);
+    snprintf(at, sizeof at, "%s/socket", name);
+    strcpy(address.sun_path, at);
+    CHECK_EQ(mkfifo(fifo, 0600), 0);
+    refuses(fifo); /* nobody at the other end */
+    int reader = open(fifo, O_RDONLY | O_NONBLOCK);
+    CHECK(reader >= 0);
+    refuses(fifo); /* somebody */
+    close(reader);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK_EQ(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    refuses(at);
+    close(listener);
+    read_one("/dev/null", O_RDWR, 0);
+    read_one("/dev/zero", O_RDONLY, 1);
+    read_one("/proc/self/status", O_RDONLY, 1);
+    read_one(name, O_RDONLY | O_DIRECTORY, -1);
+    unlink(fifo);
+    unlink(at);
+    rmdir(name);
+}
+
+TEST_REAL(what_has_no_offsets_is_refused_at_once)
+{
+    open_what_is_no_file();
+}
+
+/* ---- files ---- */
+
 static void use_a_file(void)
 {
     coir_file *file, *other;
@@ -46,6 +105,10 @@ static void use_a_file(void)
     CHECK_EQ(coir_file_read(file, block, BLOCK, size), 0); /* the end */
     CHECK_EQ(coir_file_read(file, block, BLOCK, size - 10), 10);
     CHECK_EQ(coir_file_read(file, block, BLOCK, -1), -EINVAL);
+    CHECK_EQ(coir_file_read(file, block, 0, 0), 0);
+    CHECK_EQ(coir_file_write(file, block, 0, 0), 0);
+    CHECK_EQ(coir_file_read(file, block, BLOCK, INT64_MAX - BLOCK), 0); /* far behind it */
+    CHECK_EQ(coir_file_write(file, block, BLOCK, INT64_MAX - BLOCK), -EFBIG);
     CHECK_EQ(coir_file_open(path, O_RDONLY, 0, &other), 0);
     for (int i = 0; i < BLOCKS; i++) {
         fill(expected, i);
