@@ -3,6 +3,8 @@
  * 1. A registration's generation is new each time, so an event of an earlier user of a descriptor's number is recognised.
  * 2. Sources that were set lie in a list under a lock. Whoever sets one while the poller sleeps takes `asleep` back, and wakes it: one
  *    wake-up a sleep.
+ * 3. Descriptors and sources are asked first in turns: what is always ready of one kind leaves room for
+ *    the other, however few events a wait may report.
  */
 #include "coir/poller.h"
 
@@ -29,7 +31,8 @@ struct coir_poller {
     struct ci_selector *selector;
     struct registration *registrations; /* by descriptor */
     size_t room;
-    struct ci_lock lock; /* guards what follows, and the sources */
+    bool descriptors_first; /* in the next wait */
+    struct ci_lock lock;    /* guards what follows, and the sources */
     bool asleep;
     struct ci_list set;
 };
@@ -214,18 +217,18 @@ int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_
     if (events_max <= 0)
         return -EINVAL;
     for (;;) {
+        bool sources_first = !poller->descriptors_first;
+        poller->descriptors_first = sources_first;
         ci_lock_take(&poller->lock);
-        int count = take_set(poller, events, events_max);
-        poller->asleep = count == 0;
+        bool sleeps = poller->asleep = ci_list_empty(&poller->set);
+        int count = sources_first ? take_set(poller, events, events_max) : 0, found = 0;
         ci_lock_give(&poller->lock);
-        int found = 0;
         if (count < events_max)
-            found = take_ready(poller, events + count, events_max - count, count ? 0 : ci_time_timeout(deadline, ci_clock_now()));
+            found = take_ready(poller, events + count, events_max - count, sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0);
         count += found > 0 ? found : 0;
         ci_lock_take(&poller->lock);
         poller->asleep = false;
-        if (count < events_max)
-            count += take_set(poller, events + count, events_max - count);
+        count += take_set(poller, events + count, events_max - count);
         ci_lock_give(&poller->lock);
         if (!count && found < 0)
             return found;
