@@ -51,6 +51,7 @@ void listen_anywhere(void);
  * pair is made. crowd_out closes the crowd. On real drivers. */
 void crowd_in(void);
 void crowd_out(void);
+void open_another(struct ci_driver **ret_driver); /* a second driver of the same kind; real ones alone */
 void on_driver(const char *name, void (*body)(void));
 
 #define ON(driver, name, body)    \

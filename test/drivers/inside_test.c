@@ -449,3 +449,52 @@ static void stale_watch_body(void)
 
 ON_REAL(a_foreign_wait_hears_nothing_of_the_one_before, stale_foreign_body)
 ON_REAL(a_watch_hears_nothing_of_the_one_before, stale_watch_body)
+
+/* Two pipes hang up at once. The first callback gives the other's number to a socket of ours: the hang-up in hand is not the
+ * socket's. */
+static struct counted reused;
+static int reused_peer;
+
+static void on_hangup(struct ci_op *op)
+{
+    int other = op == &waits[0], pair[2];
+    if (told++ || !waits[other].pending || !ci_driver_cancel(env.driver, &waits[other]))
+        return;
+    coir_fd number = pipes[other][0];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    CHECK_EQ(dup2(pair[0], number), number);
+    close(pair[0]);
+    reused_peer = pair[1];
+    CHECK(!start(&reused, (struct ci_op){.fd = number, .kind = CI_OP_POLL}));
+}
+
+static void stale_number_body(void)
+{
+    for (int round = 0; round < 20; round++) {
+        told = 0;
+        reused_peer = -1;
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(pipe(pipes[i]), 0);
+            waits[i] = (struct ci_op){.fd = pipes[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ, .done = on_hangup};
+            CHECK(!ci_driver_start(env.driver, &waits[i]));
+            close(pipes[i][1]);
+        }
+        while (!told || (reused_peer < 0 && told < 2))
+            pass();
+        if (reused_peer >= 0) {
+            for (int i = 0; i < 3; i++)
+                env.driver->kind->wait(env.driver, 0);
+            CHECK(!reused.done);
+            close(reused_peer);
+            CHECK(finish(&reused) & COIR_HANGUP);
+            close_fd(reused.op.fd);
+        }
+        for (int i = 0; i < 2; i++)
+            if (reused_peer < 0 || pipes[i][0] != reused.op.fd)
+                close(pipes[i][0]);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+ON_REAL(a_socket_hears_nothing_of_the_foreign_wait_before_it, stale_number_body)
