@@ -1,0 +1,71 @@
+/* A client that knows nothing of HTTP, for the tests of the server: it sends bytes and keeps those that come back. */
+#ifndef TEST_WEB_CLIENT_H
+#define TEST_WEB_CLIENT_H
+
+#include <coir.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static char answer[1 << 20];
+static size_t answer_len;
+
+static inline coir_stream *dial(void)
+{
+    coir_stream *stream;
+    int rc;
+    while ((rc = coir_tcp_connect("127.0.0.1:80", &stream)) == -ECONNREFUSED)
+        coir_sleep_for(COIR_MS);
+    CHECK_EQ(rc, 0);
+    return stream;
+}
+
+static inline void send_bytes(coir_stream *stream, const char *bytes, size_t len)
+{
+    CHECK_EQ(coir_write_all(stream, bytes, len), 0);
+}
+
+static inline void send_text(coir_stream *stream, const char *text)
+{
+    send_bytes(stream, text, strlen(text));
+}
+
+/* Reads until the other end closes; what came lies in `answer`. */
+static inline const char *receive_all(coir_stream *stream)
+{
+    ssize_t n;
+    answer_len = 0;
+    while ((n = coir_read(stream, answer + answer_len, sizeof answer - 1 - answer_len)) > 0)
+        answer_len += (size_t)n;
+    answer[answer_len] = '\0';
+    return answer;
+}
+
+static inline const char *ask(const char *text)
+{
+    coir_stream *stream = dial();
+    send_text(stream, text);
+    coir_shutdown_write(stream); /* half closed: the answer still comes */
+    receive_all(stream);
+    coir_close(stream);
+    return answer;
+}
+
+static inline int status(const char *text)
+{
+    return strncmp(text, "HTTP/1.1 ", 9) == 0 ? atoi(text + 9) : -1;
+}
+
+static inline int occurrences(const char *text, const char *what)
+{
+    int count = 0;
+    for (; (text = strstr(text, what)); text += strlen(what))
+        count++;
+    return count;
+}
+
+#endif
