@@ -4,9 +4,12 @@
  * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no second Content-Length.
  * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows where the next request begins.
  * 4. Spans are offsets from the start of the head, so the caller may move its buffer between calls.
+ * 5. Whatever the outcome, a head says nothing of a request before it: spans that were not parsed are empty.
  */
 #ifndef CI_PROTO_HTTP1_H
 #define CI_PROTO_HTTP1_H
+
+#include <string.h>
 
 #include "base/compiler.h"
 
@@ -28,13 +31,14 @@ struct ci_http1_head {
     int minor_version;      /* 0 or 1 */
     int64_t content_length; /* -1: none given */
     bool chunked, keep_alive, expects_continue, has_host;
-    uint32_t field_count;
-    struct ci_http1_field fields[CI_HTTP1_FIELDS];
 
     /* progress */
     uint32_t line;    /* where the line in progress begins */
     uint32_t scanned; /* no line ends before this */
     bool has_request_line, has_te, says_close, says_keep_alive;
+
+    uint32_t field_count;
+    struct ci_http1_field fields[CI_HTTP1_FIELDS]; /* last: those past field_count are never looked at, and never set */
 };
 
 struct ci_http1_limits {
@@ -42,13 +46,12 @@ struct ci_http1_limits {
     uint32_t head_max; /* of everything */
 };
 
+/* Sets every member, so that nothing of an earlier request is left: a head that is refused early is as good as a fresh one. */
 static inline void ci_http1_head_init(struct ci_http1_head *head)
 {
+    memset(head, 0, offsetof(struct ci_http1_head, fields));
     head->content_length = -1;
-    head->chunked = head->keep_alive = head->expects_continue = head->has_host = false;
-    head->field_count = head->line = head->scanned = 0;
-    head->has_request_line = head->has_te = head->says_close = head->says_keep_alive = false;
-    head->query = head->host = (struct ci_span){0, 0};
+    head->minor_version = 1; /* what a request is answered with whose version is not known */
 }
 
 /* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is needed. < 0: minus the status. */

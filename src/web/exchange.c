@@ -232,7 +232,6 @@ static enum outcome next_head(struct ci_exchange *exchange)
         if (ci_likely(rc > 0))
             return ANSWERED;
         if (rc < 0) {
-            exchange->head.minor_version = 1;
             exchange->unread = true;
             ci_respond_error(exchange, -rc);
             return CLOSED;

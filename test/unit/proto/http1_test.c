@@ -183,6 +183,33 @@ TEST(bad_heads_get_their_status)
         expect(cases[i].text, -cases[i].status);
 }
 
+/* Whatever lay in a head before: it is parsed, whole or cut off anywhere, to the same members. */
+TEST(a_head_says_nothing_of_the_request_before_it)
+{
+    static const char *const texts[] = {
+        "",
+        "\n",
+        "HEAD\n",
+        "HEAD / HTTP/1.1\n",
+        "\r\n\r\nPOST http://b/a?x=1 HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nContent-Length: 12 \r\nExpect: 100-continue\r\n\r\n",
+        "CONNECT a:1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nX: y\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    };
+    for (size_t i = 0; i < ci_countof(texts); i++)
+        for (size_t len = 0; len <= strlen(texts[i]); len++) {
+            static struct ci_http1_head fresh, used;
+            memset(&fresh, 0, sizeof fresh);
+            memset(&used, 0xa5, sizeof used);
+            ci_http1_head_init(&fresh);
+            ci_http1_head_init(&used);
+            int rc = ci_http1_parse(&fresh, &limits, texts[i], len);
+            CHECK_EQ(ci_http1_parse(&used, &limits, texts[i], len), rc);
+            size_t size = offsetof(struct ci_http1_head, fields) + fresh.field_count * sizeof *fresh.fields;
+            if (memcmp(&fresh, &used, size) != 0)
+                test_fail(__FILE__, __LINE__, "%zu bytes of: %s", len, texts[i]);
+        }
+}
+
 TEST(nuls_are_refused)
 {
     static const char in_target[] = "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", in_value[] = "GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",

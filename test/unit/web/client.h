@@ -68,4 +68,21 @@ static inline int occurrences(const char *text, const char *what)
     return count;
 }
 
+/* Runs a test beside a server, which is stopped behind it. */
+static inline int with_server(coir_task_fn *serve, void (*test)(void))
+{
+    COIR_SCOPE(scope);
+    coir_go(scope, serve, NULL);
+    coir_sleep_for(COIR_MS);
+    test();
+    coir_scope_cancel(scope);
+    return coir_scope_wait(scope);
+}
+
+static inline uint64_t test_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
 #endif

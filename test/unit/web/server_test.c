@@ -129,22 +129,12 @@ static int serve(void *arg)
     return rc;
 }
 
-static int with_server(void (*test)(void))
-{
-    COIR_SCOPE(scope);
-    coir_go(scope, serve, NULL);
-    coir_sleep_for(COIR_MS);
-    test();
-    coir_scope_cancel(scope);
-    return coir_scope_wait(scope);
-}
-
-#define TEST_SERVER(name)                      \
-    static void name##_test(void);             \
-    TEST_SIM(name)                             \
-    {                                          \
-        CHECK_EQ(with_server(name##_test), 0); \
-    }                                          \
+#define TEST_SERVER(name)                             \
+    static void name##_test(void);                    \
+    TEST_SIM(name)                                    \
+    {                                                 \
+        CHECK_EQ(with_server(serve, name##_test), 0); \
+    }                                                 \
     static void name##_test(void)
 
 TEST_SERVER(routes_answer)
