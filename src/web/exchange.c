@@ -107,11 +107,13 @@ static void on_hangup(struct ci_op *op)
         ci_strand_cancel(&task->strand, -ECANCELED);
 }
 
-/* Before the fiber parks in a handler: what has gathered is sent, as far as it goes without waiting, and the watch begins. */
+/* Before the fiber parks in a handler: what has gathered is sent, as far as it goes without waiting, and the watch begins. A fiber whose
+ * share is used up runs again at once: pieces go on gathering. */
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
-    if (exchange->out_len && !exchange->stream->writer) {
+    bool share_used_up = ci_worker_current->budget <= 0;
+    if (exchange->out_len && !share_used_up && !exchange->stream->writer) {
         ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
         if (n > 0) {
             exchange->out_len -= (size_t)n;
@@ -207,6 +209,7 @@ static bool answer(struct ci_exchange *exchange)
         go_on = false;
     }
     ci_arena_reset(&exchange->arena);
+    ci_spend(ci_worker_current); /* clients that pipeline, and handlers that never wait, let others run */
     if (!go_on || response.close) {
         exchange->unread = exchange->body.state != CI_BODY_DONE;
         return false;

@@ -138,7 +138,7 @@ static int find_data(coir_request *req, size_t *ret_data)
     }
 }
 
-ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
+static ssize_t read_body(coir_request *req, void *buf, size_t len)
 {
     struct ci_exchange *exchange = req->exchange;
     size_t data = 0;
@@ -157,6 +157,17 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
     exchange->body_at += data;
     ci_http1_body_took(&exchange->body, data);
     return (ssize_t)data;
+}
+
+/* Spends budget also where the bytes, the end or an error were there already. */
+ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    ssize_t n = read_body(req, buf, len);
+    ci_spend(ci_worker_current);
+    return n;
 }
 
 bool ci_request_discard(coir_request *req)

@@ -150,7 +150,7 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
     return rc < 0 ? rc : ci_exchange_send(res->exchange, "\r\n", 2);
 }
 
-int coir_response_write(coir_response *res, const void *data, size_t len)
+static int write_body(coir_response *res, const void *data, size_t len)
 {
     if (!res->begun)
         return -EINVAL;
@@ -162,6 +162,17 @@ int coir_response_write(coir_response *res, const void *data, size_t len)
     if (res->no_body || len == 0)
         return 0;
     return res->chunked ? write_chunk(res, data, len) : ci_exchange_send(res->exchange, data, len);
+}
+
+/* Spends budget also where nothing is sent (the answer to HEAD, an error) or the piece only gathers. */
+int coir_response_write(coir_response *res, const void *data, size_t len)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    rc = write_body(res, data, len);
+    ci_spend(ci_worker_current);
+    return rc;
 }
 
 int coir_response_flush(coir_response *res)
@@ -177,7 +188,7 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
 {
     int rc = ci_response_start(res, status, content_type, (int64_t)len);
-    return rc < 0 ? rc : coir_response_write(res, body, len);
+    return rc < 0 ? rc : write_body(res, body, len);
 }
 
 int coir_respond_text(coir_response *res, int status, const char *format, ...)
@@ -215,5 +226,5 @@ void ci_respond_error(struct ci_exchange *exchange, int status)
     int len = snprintf(text, sizeof text, "%d %s\n", status, ci_http1_reason(status));
     ci_bump(&exchange->server->http->errors_sent);
     if (ci_response_start(&response, status, text_plain, len) == 0)
-        coir_response_write(&response, text, (size_t)len);
+        write_body(&response, text, (size_t)len);
 }

@@ -3,6 +3,7 @@
 #define TEST_WEB_CLIENT_H
 
 #include <coir.h>
+#include <coir/web.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,27 @@
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 
-static char answer[1 << 20];
+static char answer[4 << 20];
 static size_t answer_len;
+
+/* In the simulator everybody may have port 80; elsewhere serve_router asks for a free one. */
+static char server_address[64] = "127.0.0.1:80";
+
+static inline int serve_router(coir_router *router, const coir_http_options *options)
+{
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    coir_listener_local(listener, server_address, sizeof server_address);
+    int rc = coir_serve_http_on(listener, router, options);
+    coir_listener_close(listener);
+    return rc;
+}
 
 static inline coir_stream *dial(void)
 {
     coir_stream *stream;
     int rc;
-    while ((rc = coir_tcp_connect("127.0.0.1:80", &stream)) == -ECONNREFUSED)
+    while ((rc = coir_tcp_connect(server_address, &stream)) == -ECONNREFUSED)
         coir_sleep_for(COIR_MS);
     CHECK_EQ(rc, 0);
     return stream;
