@@ -30,8 +30,9 @@ typedef int coir_handler_fn(coir_request *req, coir_response *res);
 COIR_API int coir_router_new(coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
 
-/* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". The first route that
- * matches wins. HEAD is answered by GET's handler, without the body. Not while a server uses the router.
+/* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". Path and pattern are
+ * compared decoded: "/caf%C3%A9" is "/café", but "%2F" is no separator. A pattern has no '*', '?' or '#' (write a literal star as "%2A").
+ * The first route that matches wins. HEAD is answered by GET's handler, without the body. Not while a server uses the router.
  * Suspends: no.  Threads: any.  Errors: -EINVAL bad pattern; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
@@ -103,18 +104,21 @@ COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len
 /* ---- responses: one a request ---- */
 
 /* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding, Connection and Date are the server's.
- * Suspends: no.  Threads: owner.  Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -ENOMEM. */
+ * Suspends: no.  Threads: owner.
+ * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE the fields, with the content type, would
+ * pass 8192 bytes; -ENOMEM. */
 COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
- * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write.
+ * Suspends: yes.  Threads: owner.
+ * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE the type is too long; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
 COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
 
 /* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
  * that turns out too short ends the connection.
- * Suspends: yes.  Threads: owner.  Errors: -EALREADY; those of coir_write.
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_respond.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
 

@@ -39,7 +39,7 @@ static const uint8_t classes[256] = {
     ['.'] = H,
     ['/'] = VALUE | TARGET,
     ['0' ... '9'] = X,
-    [':'] = VALUE | TARGET | HOST,
+    [':'] = VALUE | TARGET,
     [';'] = VALUE | TARGET | HOST,
     ['<'] = VALUE,
     ['='] = VALUE | TARGET | HOST,
@@ -48,9 +48,9 @@ static const uint8_t classes[256] = {
     ['@'] = VALUE | TARGET,
     ['A' ... 'F'] = X,
     ['G' ... 'Z'] = H,
-    ['['] = VALUE | TARGET | HOST,
+    ['['] = VALUE | TARGET,
     ['\\'] = VALUE,
-    [']'] = VALUE | TARGET | HOST,
+    [']'] = VALUE | TARGET,
     ['^'] = TOKEN | VALUE,
     ['_'] = H,
     ['`'] = TOKEN | VALUE,
@@ -111,30 +111,132 @@ static int parse_version(struct ci_http1_head *head, const char *at, const char 
     return 0;
 }
 
-static bool valid_host(const char *at, const char *end)
+static bool all_digits(const char *at, const char *end)
 {
-    if (at == end)
-        return true; /* Host may be empty (RFC 9112, 3.2) */
-    if (!all(at, (size_t)(end - at), HOST))
-        return false;
-    const char *colon = *at == '[' ? memchr(at, ']', (size_t)(end - at)) : at - 1;
-    if (!colon)
-        return false;
-    colon = memchr(colon + 1, ':', (size_t)(end - colon - 1));
-    if (!colon)
-        return *at == '[' ? end[-1] == ']' : !memchr(at, '[', (size_t)(end - at));
-    for (const char *c = colon + 1; c < end; c++)
-        if (*c < '0' || *c > '9')
-            return false;
-    return colon > at && (*at != '[' || colon[-1] == ']');
+    while (at < end && *at >= '0' && *at <= '9')
+        at++;
+    return at == end;
 }
 
-static void parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+/* Whether each % begins an escape (RFC 3986, 2.1) and, where NULs would do harm, none of them is %00. */
+static bool valid_escapes(const char *at, const char *end, bool nul_allowed)
+{
+    while ((at = memchr(at, '%', (size_t)(end - at)))) {
+        if (end - at < 3 || !is(at[1], HEX) || !is(at[2], HEX) || (!nul_allowed && at[1] == '0' && at[2] == '0'))
+            return false;
+        at += 3;
+    }
+    return true;
+}
+
+/* dec-octet *3( "." dec-octet ) */
+static bool valid_ipv4(const char *at, const char *end)
+{
+    for (int i = 0; i < 4; i++) {
+        const char *from = at;
+        int octet = 0;
+        while (at < end && at - from < 3 && *at >= '0' && *at <= '9')
+            octet = octet * 10 + (*at++ - '0');
+        if (at == from || octet > 255 || (*from == '0' && at - from > 1))
+            return false;
+        if (i < 3 && (at == end || *at++ != '.'))
+            return false;
+    }
+    return at == end;
+}
+
+/* Eight groups of 16 bits, of which "::" may stand for one or more and an IPv4 address for the last two. No zone: it is not for others. */
+static bool valid_ipv6(const char *at, const char *end)
+{
+    int groups = 0;
+    bool gap = end - at >= 2 && at[0] == ':' && at[1] == ':';
+    at += gap ? 2 : 0;
+    while (at < end) {
+        const char *from = at;
+        while (at < end && at - from < 5 && is(*at, HEX))
+            at++;
+        if (at < end && *at == '.') {
+            groups += 2;
+            return valid_ipv4(from, end) && (gap ? groups < 8 : groups == 8);
+        }
+        if (at == from || at - from > 4)
+            return false;
+        groups++;
+        if (at == end)
+            break;
+        if (*at++ != ':' || at == end)
+            return false;
+        if (*at == ':') {
+            if (gap)
+                return false;
+            gap = true;
+            at++;
+        }
+    }
+    return gap ? groups < 8 : groups == 8;
+}
+
+/* "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ) */
+static bool valid_ip_future(const char *at, const char *end)
+{
+    const char *dot = memchr(at, '.', (size_t)(end - at));
+    if (!dot || dot - at < 2 || dot + 1 == end || (*at | 0x20) != 'v' || !all(at + 1, (size_t)(dot - at - 1), HEX))
+        return false;
+    for (const char *c = dot + 1; c < end; c++)
+        if (!is(*c, HOST) && *c != ':')
+            return false;
+    return !memchr(dot, '%', (size_t)(end - dot));
+}
+
+/* uri-host [ ":" port ] (RFC 9110, 7.2; RFC 3986, 3.2.2), and not an empty host before a port: an http URI has none (RFC 9110, 4.2.1).
+ * *ret_port: behind the colon, or NULL. */
+static bool valid_authority(const char *at, const char *end, const char **ret_port)
+{
+    const char *host_end, *port;
+    if (at < end && *at == '[') {
+        const char *close = memchr(at, ']', (size_t)(end - at));
+        if (!close || !(valid_ipv6(at + 1, close) || valid_ip_future(at + 1, close)))
+            return false;
+        host_end = close + 1;
+    } else {
+        const char *colon = memchr(at, ':', (size_t)(end - at));
+        host_end = colon ? colon : end;
+        if (host_end == at || !all(at, (size_t)(host_end - at), HOST) || !valid_escapes(at, host_end, true))
+            return false;
+    }
+    port = host_end < end ? host_end + 1 : NULL;
+    *ret_port = port;
+    return !port || (*host_end == ':' && all_digits(port, end));
+}
+
+static bool valid_host(const char *at, const char *end)
+{
+    const char *port;
+    return at == end || valid_authority(at, end, &port); /* Host may be empty (RFC 9112, 3.2) */
+}
+
+/* Of CONNECT: with a port, and one that exists (RFC 9110, 9.3.6). */
+static bool valid_connect_target(const char *at, const char *end)
+{
+    const char *port;
+    if (!valid_authority(at, end, &port) || !port)
+        return false;
+    while (port < end && *port == '0')
+        port++;
+    int number = 0;
+    for (; port < end && number <= 65535; port++)
+        number = number * 10 + (*port - '0');
+    return number > 0 && number <= 65535;
+}
+
+/* The path can be decoded afterwards: what an escape in it says is told apart here. The query is its reader's to understand. */
+static int parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
 {
     const char *question = memchr(at, '?', (size_t)(end - at));
     head->path = span(base, at, question ? question : end);
     if (question)
         head->query = span(base, question + 1, end);
+    return valid_escapes(at, question ? question : end, false) ? 0 : BAD_REQUEST;
 }
 
 /* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever that says. */
@@ -149,12 +251,11 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     if (connect) {
         head->form = CI_TARGET_AUTHORITY;
         head->path.len = 0;
-        return valid_host(at, end) && memchr(at, ':', len) ? 0 : BAD_REQUEST;
+        return valid_connect_target(at, end) ? 0 : BAD_REQUEST;
     }
     if (*at == '/') {
         head->form = CI_TARGET_ORIGIN;
-        parse_path(head, base, at, end);
-        return 0;
+        return parse_path(head, base, at, end);
     }
     if (len == 1 && *at == '*') {
         head->form = CI_TARGET_ASTERISK;
@@ -170,8 +271,7 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     if (path == host || !valid_host(host, path))
         return BAD_REQUEST;
     head->host = span(base, host, path);
-    parse_path(head, base, path, end);
-    return 0;
+    return parse_path(head, base, path, end);
 }
 
 static int parse_request_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)
@@ -316,13 +416,14 @@ static int parse_line(struct ci_http1_head *head, const char *base, const char *
     return parse_field(head, base, at, end);
 }
 
-/* A line that has not ended may be known to be bad already. */
-static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len)
+/* A line that has not ended may be known to be bad already: at `from` begins what was not searched before. */
+static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t from,
+                            size_t len)
 {
-    const char *at = bytes + head->line, *end = bytes + len, *cr = memchr(at, '\r', (size_t)(end - at));
-    if (cr && cr + 1 < end)
+    const char *cr = from < len ? memchr(bytes + from, '\r', len - from) : NULL;
+    if (cr && cr + 1 < bytes + len)
         return BAD_REQUEST; /* a bare CR */
-    if (!head->has_request_line && (size_t)(end - at) > limits->line_max)
+    if (!head->has_request_line && len - head->line > limits->line_max)
         return URI_TOO_LONG;
     return len >= limits->head_max ? FIELDS_TOO_LARGE : 0;
 }
@@ -330,7 +431,8 @@ static int check_unfinished(const struct ci_http1_head *head, const struct ci_ht
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len)
 {
     const char *lf;
-    while (head->scanned < len && (lf = memchr(bytes + head->scanned, '\n', len - head->scanned))) {
+    uint32_t from = head->scanned;
+    while (from < len && (lf = memchr(bytes + from, '\n', len - from))) {
         const char *at = bytes + head->line;
         if (lf == at || lf[-1] != '\r')
             return BAD_REQUEST; /* a bare LF */
@@ -338,7 +440,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
             return URI_TOO_LONG;
         if ((size_t)(lf - bytes) >= limits->head_max)
             return FIELDS_TOO_LARGE;
-        head->line = head->scanned = (uint32_t)(lf + 1 - bytes);
+        head->line = from = (uint32_t)(lf + 1 - bytes);
         int rc = parse_line(head, bytes, at, lf - 1);
         if (rc < 0)
             return rc;
@@ -346,7 +448,8 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
             return (int)head->line;
     }
     head->scanned = (uint32_t)len;
-    return check_unfinished(head, limits, bytes, len);
+    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r'; /* and there is no LF behind it */
+    return after_cr ? BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }
 
 const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes, const char *name, size_t name_len)

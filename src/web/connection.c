@@ -48,11 +48,15 @@ static void set_timer(struct ci_http_connection *connection, coir_time duration)
         ci_loop_start_timer(loop, &connection->timer, when);
 }
 
+/* The idle timeout begins anew behind a request only: bytes that are none, as empty lines, keep nobody alive. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     if (connection->server->draining)
         return finish(connection);
-    set_timer(connection, connection->server->options->idle_timeout);
+    if (connection->served)
+        set_timer(connection, connection->server->options->idle_timeout);
+    else if (!ci_timer_started(&connection->timer))
+        return finish(connection); /* it has passed meanwhile */
     ci_list_push(&connection->server->idle, &connection->idle);
     return await(connection, WAITING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
@@ -130,6 +134,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->stream = stream;
     connection->server = server;
     connection->keep = false;
+    connection->served = true; /* a new connection has its time as one that was served has */
     ci_timer_init(&connection->timer, on_idle);
     int rc = ci_go_future(server->connections, connection_kind.name, &connection->future, &connection->task);
     if (rc < 0) {

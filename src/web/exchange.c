@@ -239,15 +239,17 @@ static enum outcome next_head(struct ci_exchange *exchange)
             ci_respond_error(exchange, -rc);
             return CLOSED;
         }
-        if (len == 0)
-            return NO_MORE;
+        bool begun = exchange->head.has_request_line || len > exchange->head.line;
+        if (!begun)
+            return NO_MORE; /* nothing, or empty lines: these are no request (RFC 9112, 2.2) */
         if (deadline == COIR_NEVER)
             deadline = coir_in(options->header_timeout);
         if (exchange->in_start)
             make_room(exchange, 0, &exchange->in_start);
         ssize_t n = read_more(exchange, deadline);
         exchange->unread = true;
-        if (n == -ETIME && !coir_interrupted())
+        bool lone_cr = !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[len - 1] == '\r';
+        if (n == -ETIME && !coir_interrupted() && !lone_cr)
             ci_respond_error(exchange, 408);
         if (n <= 0)
             return CLOSED;
@@ -287,6 +289,7 @@ static bool serve(struct ci_exchange *exchange)
     for (;;) {
         enum outcome outcome = next_head(exchange);
         if (outcome == ANSWERED) {
+            exchange->connection->served = true;
             make_room_for_body(exchange);
             exchange->body_at = exchange->in_start + exchange->head.line;
             ci_http1_body_init(&exchange->body, &exchange->head);
@@ -311,6 +314,7 @@ int ci_serve_requests(void *arg)
     struct ci_http_connection *connection = arg;
     struct ci_pool *buffers = &connection->server->http->buffers;
     struct ci_exchange exchange;
+    connection->served = false;
     exchange.connection = connection;
     exchange.server = connection->server;
     exchange.stream = connection->stream;

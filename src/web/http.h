@@ -21,7 +21,7 @@ enum { CI_HTTP_BUFFER = 16 * 1024, CI_HTTP_HEAD_MOST = 12 * 1024, CI_HTTP_PARAMS
 struct ci_route {
     const char *method, *pattern;
     size_t method_len, pattern_len;
-    bool has_params;
+    bool has_params, has_escapes;
     coir_handler_fn *handler;
 };
 
@@ -38,7 +38,7 @@ struct ci_param {
 
 struct ci_match {
     const struct ci_route *route; /* NULL: none for this method */
-    bool path_known;
+    bool path_known, path_has_escapes;
     struct ci_param params[CI_HTTP_PARAMS];
     int param_count;
 };
@@ -49,7 +49,7 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
 /* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length. */
 size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size);
 
-/* Whether a pattern matches a path; fills match->params. */
+/* Whether a pattern matches a path, whose escapes are valid; fills match->params. match->path_has_escapes is set before. */
 bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match);
 
 /* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a NUL. False: a bad escape or a NUL. */
@@ -86,7 +86,7 @@ struct ci_http_connection {
     struct ci_http_server *server;
     struct ci_task *task;
     struct ci_timer timer; /* the idle timeout, postponed at each request */
-    bool keep;             /* what serve_requests decided */
+    bool keep, served;     /* what serve_requests decided; whether it had a request */
     union {
         struct ci_list idle; /* while it waits for a request */
         struct {             /* while the end of an answer is sent */

@@ -26,8 +26,10 @@ static int grow_extra(coir_response *res, size_t want)
 {
     if (want <= res->extra_capacity)
         return 0;
+    if (want > CI_HTTP_EXTRA_MOST)
+        return -COIR_ETOOLARGE;
     size_t capacity = want < 256 ? 256 : want * 2;
-    char *grown = want <= CI_HTTP_EXTRA_MOST ? ci_arena_alloc(&res->exchange->arena, capacity) : NULL;
+    char *grown = ci_arena_alloc(&res->exchange->arena, capacity);
     if (!grown)
         return -ENOMEM;
     if (res->extra_len)
@@ -111,9 +113,11 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
-    if (status < 200 || status > 999 || (type && !ci_http1_is_value(type, type_len)) || type_len > 200)
+    if (status < 200 || status > 999 || (type && !ci_http1_is_value(type, type_len)))
         return -EINVAL;
-    char *start = ci_exchange_room(exchange, HEAD_ROOM + res->extra_len), *at = start;
+    if (type_len + res->extra_len > CI_HTTP_EXTRA_MOST)
+        return -COIR_ETOOLARGE;
+    char *start = ci_exchange_room(exchange, HEAD_ROOM + type_len + res->extra_len), *at = start;
     if (!at)
         return exchange->error;
     const char *reason = ci_http1_reason(status);

@@ -1,4 +1,5 @@
 /* Which handler answers which path. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -28,19 +29,40 @@ void coir_router_set_context(coir_router *router, void *context)
     router->context = context;
 }
 
-/* Parameters are whole segments, with a name. *ret_count: how many. */
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool valid_name(const char *at, const char *end)
+{
+    while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-'))
+        at++;
+    return at == end;
+}
+
+static bool valid_escape(const char *c)
+{
+    int high = hex(c[1]), low = high < 0 ? -1 : hex(c[2]);
+    return low >= 0 && (high || low);
+}
+
+/* Parameters are whole segments, with a name. What no path can match is refused. *ret_count: how many parameters. */
 static bool valid_pattern(const char *pattern, int *ret_count)
 {
     if (*pattern != '/')
         return false;
     *ret_count = 0;
     for (const char *c = pattern; *c; c++) {
-        if (*c == '}')
+        if (strchr("}*?#", *c) || (*c == '%' && !valid_escape(c)))
             return false;
         if (*c != '{')
             continue;
         const char *close = strchr(c, '}');
-        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') || memchr(c, '/', (size_t)(close - c)))
+        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') || !valid_name(c + 1, close))
             return false;
         ++*ret_count;
         c = close;
@@ -61,7 +83,13 @@ int coir_route(coir_router *router, const char *method, const char *pattern, coi
         return -ENOMEM;
     memcpy(text, method, method_len + 1);
     memcpy(text + method_len + 1, pattern, pattern_len + 1);
-    router->routes[router->count++] = (struct ci_route){text, text + method_len + 1, method_len, pattern_len, params > 0, handler};
+    router->routes[router->count++] = (struct ci_route){.method = text,
+                                                        .pattern = text + method_len + 1,
+                                                        .method_len = method_len,
+                                                        .pattern_len = pattern_len,
+                                                        .has_params = params > 0,
+                                                        .has_escapes = strchr(pattern, '%') != NULL,
+                                                        .handler = handler};
     return 0;
 }
 
@@ -71,11 +99,35 @@ static struct ci_span segment(const char *text, size_t at, size_t len)
     return (struct ci_span){(uint32_t)at, (uint32_t)((slash ? (size_t)(slash - text) : len) - at)};
 }
 
+/* The next character, decoded. A slash that is written as an escape is not one that separates. */
+static int next_char(const char *text, size_t *at)
+{
+    enum { ESCAPED_SLASH = 256 };
+    if (text[*at] != '%')
+        return (unsigned char)text[(*at)++];
+    int c = hex(text[*at + 1]) << 4 | hex(text[*at + 2]);
+    *at += 3;
+    return c == '/' ? ESCAPED_SLASH : c;
+}
+
+/* Whether two texts, of which one has escapes, say the same: /hell%6f is /hello (RFC 3986, 6.2.2.2). */
+static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len, bool escaped)
+{
+    if (!escaped)
+        return a_len == b_len && memcmp(a, b, a_len) == 0;
+    size_t i = 0, j = 0;
+    while (i < a_len && j < b_len)
+        if (next_char(a, &i) != next_char(b, &j))
+            return false;
+    return i == a_len && j == b_len;
+}
+
 bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
 {
+    bool escaped = route->has_escapes || match->path_has_escapes;
     match->param_count = 0;
     if (!route->has_params)
-        return route->pattern_len == path_len && memcmp(route->pattern, path, path_len) == 0;
+        return same_text(route->pattern, route->pattern_len, path, path_len, escaped);
     const char *pattern = route->pattern;
     size_t p = 1, t = 1;
     for (;;) {
@@ -86,7 +138,7 @@ bool ci_route_matches(const struct ci_route *route, const char *path, size_t pat
             if (have.len == 0)
                 return false;
             match->params[match->param_count++] = (struct ci_param){{want.at + 1, want.len - 2}, have};
-        } else if (want.len != have.len || memcmp(pattern + p, path + t, want.len) != 0) {
+        } else if (!same_text(pattern + p, want.len, path + t, have.len, escaped)) {
             return false;
         }
         p += want.len + 1;
@@ -109,6 +161,7 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
 {
     match->route = NULL;
     match->path_known = false;
+    match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
         const struct ci_route *route = &router->routes[i];
         if (!ci_route_matches(route, path, path_len, match))
@@ -137,7 +190,7 @@ static size_t add_method(char *text, size_t size, size_t len, const char *method
 
 size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size)
 {
-    struct ci_match match;
+    struct ci_match match = {.path_has_escapes = memchr(path, '%', path_len) != NULL};
     bool every = path_len == 1 && *path == '*';
     size_t len = 0;
     for (size_t i = 0; i < router->count; i++) {
@@ -149,14 +202,6 @@ size_t ci_router_allow(const coir_router *router, const char *path, size_t path_
             len = add_method(text, size, len, "HEAD");
     }
     return add_method(text, size, len, "OPTIONS");
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 bool ci_url_decode(char *to, const char *from, size_t len, bool plus)

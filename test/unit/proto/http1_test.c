@@ -219,6 +219,180 @@ TEST(nuls_are_refused)
     CHECK_EQ(parse_cut(in_name, sizeof in_name - 1, 0), -400);
 }
 
+static bool host_accepted(const char *host)
+{
+    char text[300];
+    snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host);
+    int rc = parse(text);
+    CHECK(rc > 0 || rc == -400);
+    return rc > 0;
+}
+
+static bool target_accepted(const char *method, const char *target)
+{
+    char text[300];
+    snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: a\r\n\r\n", method, target);
+    int rc = parse(text);
+    CHECK(rc > 0 || rc == -400);
+    return rc > 0;
+}
+
+/* RFC 3986, 3.2.2: IP-literal / IPv4address / reg-name; RFC 9110, 7.2: and a port. The same in the field and in a target. */
+TEST(hosts_follow_the_grammar)
+{
+    static const char *const good[] = {
+        "a",
+        "a.b-c_d~e",
+        "a:80",
+        "a:",
+        "a:0080",
+        "1.2.3.4",
+        "999.1.1.1",
+        "a%7Eb",
+        "!$&'()*+,;=",
+        "%00",
+        "[::]",
+        "[::]:80",
+        "[::1]:",
+        "[1:2:3:4:5:6:7:8]",
+        "[1::8]",
+        "[::2:3:4:5:6:7:8]",
+        "[1:2:3:4:5:6:7::]",
+        "[1:2:3:4:5:6:1.2.3.4]",
+        "[::1.2.3.4]",
+        "[1::1.2.3.4]",
+        "[::2:3:4:5:6:255.255.255.0]",
+        "[aBcD::FFFF]",
+        "[v1.a]",
+        "[V0f.a:b!]:1",
+    };
+    static const char *const bad[] = {
+        "a[b:80",
+        "a]",
+        "a]b:80",
+        "[a]b]",
+        "[]",
+        "[zz]",
+        "a%zz",
+        "a%",
+        "a%2",
+        "%",
+        ":80",
+        ":",
+        "a:b",
+        "a:80:80",
+        "a:-1",
+        "::1",
+        "a b",
+        "a/b",
+        "a@b",
+        "a?b",
+        "a#b",
+        "a\"b",
+        "a<b",
+        "a|b",
+        "a\\b",
+        "a^b",
+        "a{b}",
+        "\xc3\xa4",
+        "[",
+        "]",
+        "[:]",
+        "[1]",
+        "[:::]",
+        "[1:::2]",
+        "[::1::]",
+        "[1:2:3:4:5:6:7]",
+        "[1:2:3:4:5:6:7:8:9]",
+        "[1:2:3:4:5:6:7:8::]",
+        "[::1:2:3:4:5:6:7:8]",
+        "[12345::]",
+        "[g::]",
+        "[1:]",
+        "[:1]",
+        "[:1::]",
+        "[1::2:]",
+        "[::1.2.3]",
+        "[::1.2.3.4.5]",
+        "[::1.2.3.256]",
+        "[::01.2.3.4]",
+        "[::1.2.3.]",
+        "[::.1.2.3]",
+        "[1.2.3.4]",
+        "[1.2.3.4::]",
+        "[::1.2.3.4:5]",
+        "[1:2:3:4:5:6:7:1.2.3.4]",
+        "[::2:3:4:5:6:7:1.2.3.4]",
+        "[fe80::1%25en0]",
+        "[fe80::1%en0]",
+        "[v.a]",
+        "[v1.]",
+        "[v1a]",
+        "[vg.a]",
+        "[1.a]",
+        "[v1.a%41]",
+        "[v1.[]",
+        "[::1]80",
+        "[::1]a:80",
+        "[::1]]",
+        "[[::1]]",
+        "[::1]:a",
+        "[::1",
+        "[::1:80",
+    };
+    char target[300];
+    CHECK(host_accepted(""));
+    for (size_t i = 0; i < ci_countof(good); i++) {
+        snprintf(target, sizeof target, "http://%s/", good[i]);
+        if (!host_accepted(good[i]) || !target_accepted("GET", target))
+            test_fail(__FILE__, __LINE__, "refused: %s", good[i]);
+    }
+    for (size_t i = 0; i < ci_countof(bad); i++) {
+        snprintf(target, sizeof target, "http://%s/", bad[i]);
+        bool path_instead = strchr(bad[i], '/') || strchr(bad[i], '?');
+        if (host_accepted(bad[i]) || (!path_instead && target_accepted("GET", target)))
+            test_fail(__FILE__, __LINE__, "accepted: %s", bad[i]);
+    }
+    CHECK(target_accepted("CONNECT", "a:1") && target_accepted("CONNECT", "[::1]:65535") && target_accepted("CONNECT", "a:00443"));
+    CHECK(!target_accepted("CONNECT", "a:") && !target_accepted("CONNECT", "a") && !target_accepted("CONNECT", "a:0"));
+    CHECK(!target_accepted("CONNECT", "a:65536") && !target_accepted("CONNECT", "a:4294967297") && !target_accepted("CONNECT", "[zz]:1"));
+}
+
+TEST(paths_can_be_decoded)
+{
+    CHECK(target_accepted("GET", "/%41%2f%ff") && target_accepted("GET", "/?%") && target_accepted("GET", "/?%zz%00"));
+    CHECK(target_accepted("GET", "http://a/%41") && target_accepted("GET", "http://a?%"));
+    CHECK(!target_accepted("GET", "/%") && !target_accepted("GET", "/%4") && !target_accepted("GET", "/%4?1"));
+    CHECK(!target_accepted("GET", "/%zz") && !target_accepted("GET", "/%4g") && !target_accepted("GET", "/%00") &&
+          !target_accepted("GET", "/a%00?"));
+    CHECK(!target_accepted("GET", "http://a/%4") && !target_accepted("GET", "http://a/%00"));
+}
+
+/* What was searched for the end of its line is not looked at again while the line goes on: whatever it is changed to, it is not seen. */
+TEST(bytes_that_come_one_by_one_are_searched_once)
+{
+    static const char text[] = "\r\nGET /a/rather/long/path?and=a&query=too HTTP/1.1\r\nHost: somewhere\r\nX: a value\r\n\r\n";
+    static const char traps[] = {'\r', '\n', '\0'};
+    for (size_t trap = 0; trap < sizeof traps; trap++)
+        for (size_t step = 1; step < 5; step++) {
+            char trapped[sizeof text];
+            int rc = 0;
+            ci_http1_head_init(&head);
+            for (size_t have = step; rc == 0 && have < sizeof text; have += step) {
+                memcpy(trapped, text, sizeof text);
+                size_t line = head.scanned; /* where the line begins that the last of these bytes belongs to */
+                while (line > 0 && text[line - 1] != '\n')
+                    line--;
+                bool ends = memchr(text + head.scanned, '\n', have - head.scanned) != NULL;
+                if (!ends && head.scanned > line) /* but for the last one, which may be a CR */
+                    memset(trapped + line, traps[trap], head.scanned - line - 1);
+                rc = ci_http1_parse(&head, &limits, trapped, have);
+                if (rc < 0)
+                    test_fail(__FILE__, __LINE__, "%zu bytes: %d; they were searched again", have, rc);
+            }
+        }
+}
+
 TEST(limits_hold)
 {
     char text[4000];

@@ -103,6 +103,30 @@ static int chunks(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, "two", 3);
 }
 
+static int slash(coir_request *req, coir_response *res)
+{
+    (void)req;
+    return coir_respond_text(res, 200, "slash");
+}
+
+static int star(coir_request *req, coir_response *res)
+{
+    (void)req;
+    return coir_respond_text(res, 200, "star");
+}
+
+/* A Content-Type of so many bytes, beside another field. */
+static int long_type(coir_request *req, coir_response *res)
+{
+    char type[10000];
+    int len = snprintf(type, sizeof type, "a/%0*d", atoi(coir_param(req, "bytes")) - 2, 0);
+    CHECK_EQ(coir_response_header(res, "X", "y"), 0); /* 6 bytes */
+    int rc = coir_respond(res, 200, type, "it", 2);
+    if (rc < 0)
+        rc = coir_respond_text(res, 200, "%d: %s", len, coir_strerror(rc));
+    return rc;
+}
+
 static coir_http_options options = COIR_HTTP_OPTIONS;
 
 static int serve(void *arg)
@@ -120,7 +144,15 @@ static int serve(void *arg)
     CHECK_EQ(coir_route(router, "GET", "/short", too_short), 0);
     CHECK_EQ(coir_route(router, "GET", "/fields", fields), 0);
     CHECK_EQ(coir_route(router, "GET", "/chunks", chunks), 0);
+    CHECK_EQ(coir_route(router, "GET", "/a%2Fb", slash), 0);
+    CHECK_EQ(coir_route(router, "GET", "/caf\xc3\xa9/%2A", star), 0);
+    CHECK_EQ(coir_route(router, "GET", "/type/{bytes}", long_type), 0);
     CHECK_EQ(coir_route(router, "GET", "no/slash", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/a%", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/a%0g", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/a%00", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/a?b", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/a#b", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/a{b}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/{}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "G T", "/", hello), -EINVAL);
@@ -142,6 +174,13 @@ TEST_SERVER(routes_answer)
     CHECK(strstr(ask(GET("/hello")), "\r\n\r\nHello, World!"));
     CHECK(strstr(ask(GET("/hello/caf%C3%A9%20au%2Flait")), "Hello, caf\xc3\xa9 au/lait!"));
     CHECK(strstr(ask(GET("http://elsewhere/hello?x")), "Hello, World!"));
+    CHECK(strstr(ask(GET("/hell%6f")), "Hello, World!") && strstr(ask(GET("/%68ello/%79ou")), "Hello, you!"));
+    CHECK(strstr(ask(GET("/a%2fb")), "slash") && strstr(ask(GET("/a%2Fb")), "slash") && strstr(ask(GET("/%63af%c3%a9/*")), "star"));
+    CHECK_EQ(status(ask(GET("/a/b"))), 404);
+    CHECK_EQ(status(ask(GET("/%2fhello"))), 404);
+    CHECK_EQ(status(ask(GET("/hello%2fyou"))), 404); /* that slash does not separate */
+    CHECK_EQ(status(ask(GET("/hello%00"))), 400);
+    CHECK_EQ(status(ask(GET("/hello/%"))), 400);
     CHECK_EQ(status(ask(GET("/none"))), 404);
     CHECK_EQ(status(ask(GET("/hello/"))), 404);
     CHECK_EQ(status(ask(GET("/hello/a/b"))), 404);
@@ -165,6 +204,9 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
     CHECK_EQ(status(ask(GET("/short"))), 200);
     CHECK(strcmp(strstr(answer, "\r\n\r\n") + 4, "short") == 0);
     CHECK(strstr(ask(GET("/fields?v=a%20b+c")), "X-Good: a b c\r\n"));
+    CHECK(strstr(ask(GET("/type/201")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit"));
+    CHECK(strstr(ask(GET("/type/8186")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit") && answer_len > 8192);
+    CHECK(strstr(ask(GET("/type/8187")), "\r\n\r\n8187: a limit"));
     CHECK(strstr(ask(GET("/chunks")), "\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
 }
