@@ -54,11 +54,19 @@ typedef struct coir_http_options {
     uint64_t body_max;        /* [1 GiB] bytes of a body: past it 413 */
     size_t connections_max;   /* [0: no limit] per worker; past it, connections wait in the backlog */
     size_t arena_max;         /* [1 MiB] memory that one request may take from its arena */
+
+    /* Clients that are slow but never silent. Only time counts in which the server waits for the client. */
+    coir_time body_total_timeout; /* [1 h] for the whole of a body: then 408 */
+    size_t rate_min; /* [100] bytes a second of a body, and of an answer. Who is behind it by body_timeout gets 408; who takes an
+                      * answer too slowly, by write_timeout, is dropped. A head has header_timeout as a whole. */
 } coir_http_options;
 
-#define COIR_HTTP_OPTIONS                                       \
-    {                                                           \
-        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+/* As rate_min: as slowly as it likes, while it is never silent for body_timeout or write_timeout. */
+#define COIR_ANY_RATE SIZE_MAX
+
+#define COIR_HTTP_OPTIONS                                             \
+    {                                                                 \
+        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
@@ -97,7 +105,8 @@ COIR_API int64_t coir_request_length(coir_request *req);
 
 /* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away.
  * Suspends: yes.  Threads: owner.
- * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout.
+ * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout,
+ * body_total_timeout or rate_min.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 
@@ -124,7 +133,7 @@ COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char
 
 /* Writes a piece of the body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
- * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout.
+ * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout or rate_min.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 

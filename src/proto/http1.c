@@ -11,7 +11,6 @@ enum {
     NOT_IMPLEMENTED = -501,
     VERSION_NOT_SUPPORTED = -505
 };
-enum { SIZE_LINE_MAX = 256, TRAILERS_MAX = 8192 };
 
 /* ---- characters ---- */
 
@@ -480,70 +479,99 @@ static int hex_digit(char c)
     return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* One byte of framing. 0, or minus a status. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static int eat_size(struct ci_http1_body *body, char c)
+{
+    if (is(c, HEX)) {
+        if (body->remaining >> 58 || ++body->digits > CI_HTTP1_SIZE_DIGITS)
+            return BAD_REQUEST;
+        body->remaining = body->remaining << 4 | (uint64_t)hex_digit(c);
+        return CI_BODY_SIZE;
+    }
+    if (!body->digits)
+        return BAD_REQUEST;
+    return c == '\r' ? CI_BODY_SIZE_LF : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+}
+
+/* One byte of a chunk's extensions. The next state, or minus a status. */
+static int eat_extension(enum ci_http1_body_state state, char c)
+{
+    switch (state) {
+    case CI_BODY_SPACE: return c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+    case CI_BODY_NAME_START: return is(c, TOKEN) ? CI_BODY_NAME : is_blank(c) ? CI_BODY_NAME_START : BAD_REQUEST;
+    case CI_BODY_NAME:
+        if (is(c, TOKEN))
+            return CI_BODY_NAME;
+        if (c == '\r')
+            return CI_BODY_SIZE_LF;
+        /* fall through */
+    case CI_BODY_NAME_SPACE:
+        return c == '=' ? CI_BODY_VALUE_START : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_NAME_SPACE : BAD_REQUEST;
+    case CI_BODY_VALUE_START:
+        return c == '"' ? CI_BODY_QUOTED : is(c, TOKEN) ? CI_BODY_VALUE : is_blank(c) ? CI_BODY_VALUE_START : BAD_REQUEST;
+    case CI_BODY_QUOTED: return c == '"' ? CI_BODY_QUOTED_END : c == '\\' ? CI_BODY_ESCAPED : is(c, VALUE) ? CI_BODY_QUOTED : BAD_REQUEST;
+    case CI_BODY_ESCAPED: return is(c, VALUE) ? CI_BODY_QUOTED : BAD_REQUEST;
+    case CI_BODY_VALUE:
+        if (is(c, TOKEN))
+            return CI_BODY_VALUE;
+        /* fall through */
+    default: /* CI_BODY_QUOTED_END */
+        return c == '\r' ? CI_BODY_SIZE_LF : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+    }
+}
+
+/* One byte of the trailers. The next state, or minus a status. */
+static int eat_trailer(struct ci_http1_body *body, enum ci_http1_body_state state, char c)
+{
+    if (state == CI_BODY_TRAILER) {
+        body->in_name = true;
+        return c == '\r' ? CI_BODY_END_LF : is(c, TOKEN) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
+    }
+    if (!body->in_name)
+        return c == '\r' ? CI_BODY_TRAILER_LF : is(c, VALUE) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
+    body->in_name = c != ':';
+    return c == ':' || is(c, TOKEN) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
+}
+
+/* The end of a size line: what a sender may need does not count. */
+static int begin_chunk(struct ci_http1_body *body)
+{
+    uint64_t free_of_charge = 16 + body->remaining / 16;
+    body->framing -= free_of_charge < body->framing ? (uint32_t)free_of_charge : body->framing;
+    return body->remaining ? CI_BODY_DATA : CI_BODY_TRAILER;
+}
+
+/* One byte of framing. The next state, or minus a status. */
 static int eat(struct ci_http1_body *body, char c)
 {
-    switch ((enum ci_http1_body_state)body->state) {
-    case CI_BODY_SIZE:
-        if (is(c, HEX)) {
-            if (body->remaining >> 58)
-                return BAD_REQUEST;
-            body->remaining = body->remaining << 4 | (uint64_t)hex_digit(c);
-            body->has_digit = true;
-            return 0;
-        }
-        if (!body->has_digit || (c != ';' && c != '\r'))
-            return BAD_REQUEST;
-        body->state = c == ';' ? CI_BODY_EXTENSION : CI_BODY_SIZE_LF;
-        return 0;
-    case CI_BODY_EXTENSION:
-        if (c == '\r')
-            body->state = CI_BODY_SIZE_LF;
-        else if (!is(c, VALUE) || ++body->line_len > SIZE_LINE_MAX)
-            return BAD_REQUEST;
-        return 0;
-    case CI_BODY_SIZE_LF:
-        body->state = body->remaining ? CI_BODY_DATA : CI_BODY_TRAILER;
-        body->line_len = 0;
-        return c == '\n' ? 0 : BAD_REQUEST;
-    case CI_BODY_DATA_CR: body->state = CI_BODY_DATA_LF; return c == '\r' ? 0 : BAD_REQUEST;
-    case CI_BODY_DATA_LF:
-        body->state = CI_BODY_SIZE;
-        body->has_digit = false;
-        return c == '\n' ? 0 : BAD_REQUEST;
+    enum ci_http1_body_state state = (enum ci_http1_body_state)body->state;
+    switch (state) {
+    case CI_BODY_SIZE: return eat_size(body, c);
+    default: return eat_extension(state, c);
+    case CI_BODY_SIZE_LF: return c == '\n' ? begin_chunk(body) : BAD_REQUEST;
+    case CI_BODY_DATA_CR: return c == '\r' ? CI_BODY_DATA_LF : BAD_REQUEST;
+    case CI_BODY_DATA_LF: body->digits = 0; return c == '\n' ? CI_BODY_SIZE : BAD_REQUEST;
     case CI_BODY_TRAILER:
-        if (c == '\r') {
-            body->state = CI_BODY_END_LF;
-            return 0;
-        }
-        body->state = CI_BODY_TRAILER_LINE;
-        body->in_name = true;
-        return is(c, TOKEN) && ++body->line_len <= TRAILERS_MAX ? 0 : BAD_REQUEST;
-    case CI_BODY_TRAILER_LINE:
-        if (++body->line_len > TRAILERS_MAX)
-            return FIELDS_TOO_LARGE;
-        if (body->in_name) {
-            body->in_name = c != ':';
-            return c == ':' || is(c, TOKEN) ? 0 : BAD_REQUEST;
-        }
-        if (c == '\r')
-            body->state = CI_BODY_TRAILER_LF;
-        return c == '\r' || is(c, VALUE) ? 0 : BAD_REQUEST;
-    case CI_BODY_TRAILER_LF: body->state = CI_BODY_TRAILER; return c == '\n' ? 0 : BAD_REQUEST;
-    case CI_BODY_END_LF: body->state = CI_BODY_DONE; return c == '\n' ? 0 : BAD_REQUEST;
-    case CI_BODY_DONE:
-    case CI_BODY_DATA: break;
+    case CI_BODY_TRAILER_LINE: return eat_trailer(body, state, c);
+    case CI_BODY_TRAILER_LF: return c == '\n' ? CI_BODY_TRAILER : BAD_REQUEST;
+    case CI_BODY_END_LF: return c == '\n' ? CI_BODY_DONE : BAD_REQUEST;
     }
-    return 0;
 }
 
 int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len, size_t *ret_data)
 {
     size_t ate = 0;
     while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && ate < len) {
-        int rc = eat(body, bytes[ate++]);
-        if (rc < 0)
-            return rc;
+        int next = eat(body, bytes[ate++]);
+        if (next < 0)
+            return next;
+        if (++body->framing > CI_HTTP1_FRAMING_MAX)
+            return body->state >= CI_BODY_TRAILER ? FIELDS_TOO_LARGE : BAD_REQUEST;
+        body->state = (uint8_t)next;
     }
     size_t data = body->state == CI_BODY_DATA ? len - ate : 0;
     *ret_data = data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);

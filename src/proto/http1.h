@@ -66,11 +66,20 @@ bool ci_http1_is_value(const char *text, size_t len);
 
 /* ---- the body ---- */
 
+/* chunk = chunk-size *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ) CRLF chunk-data CRLF (RFC 9112, 7.1.1) */
 enum ci_http1_body_state {
     CI_BODY_DONE,
-    CI_BODY_DATA,      /* `remaining` bytes of the body, or of the chunk */
-    CI_BODY_SIZE,      /* in a chunk's size line */
-    CI_BODY_EXTENSION, /* behind the size */
+    CI_BODY_DATA,       /* `remaining` bytes of the body, or of the chunk */
+    CI_BODY_SIZE,       /* in a chunk's size */
+    CI_BODY_SPACE,      /* behind the size or a value: a semicolon must come */
+    CI_BODY_NAME_START, /* behind a semicolon: a name must come */
+    CI_BODY_NAME,
+    CI_BODY_NAME_SPACE,  /* behind a name: "=" or a semicolon must come */
+    CI_BODY_VALUE_START, /* behind "=": a value must come */
+    CI_BODY_VALUE,
+    CI_BODY_QUOTED,
+    CI_BODY_ESCAPED,    /* behind a backslash in a quoted string */
+    CI_BODY_QUOTED_END, /* behind the closing quote */
     CI_BODY_SIZE_LF,
     CI_BODY_DATA_CR,
     CI_BODY_DATA_LF,
@@ -80,11 +89,15 @@ enum ci_http1_body_state {
     CI_BODY_END_LF,
 };
 
+/* Framing is bounded: a chunk's size has at most 16 digits, zeros in front included; and all bytes of framing count, less what a sender
+ * may need (16 bytes a chunk, and a sixteenth of its data). Past CI_HTTP1_FRAMING_MAX the body is refused, trailers with 431. */
+enum { CI_HTTP1_SIZE_DIGITS = 16, CI_HTTP1_FRAMING_MAX = 8192 };
+
 struct ci_http1_body {
     uint64_t remaining;
-    uint32_t line_len; /* of the size line, or of all trailers */
-    uint8_t state;
-    bool chunked, has_digit, in_name;
+    uint32_t framing; /* bytes that count */
+    uint8_t state, digits;
+    bool chunked, in_name;
 };
 
 void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);

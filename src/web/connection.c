@@ -67,10 +67,17 @@ static void drop_output(struct ci_http_connection *connection)
     connection->out = NULL;
 }
 
+/* How long the client may take for all of it. */
+static coir_time time_for_rest(const struct ci_http_connection *connection)
+{
+    const coir_http_options *options = connection->server->options;
+    bool any_rate = options->rate_min == COIR_ANY_RATE;
+    return ci_time_after(options->write_timeout, any_rate ? 0 : connection->out_len * COIR_S / (coir_time)options->rate_min);
+}
+
 /* Nobody waits for this write but the next request, with which its end may be told. */
 static coir_future *send_rest(struct ci_http_connection *connection)
 {
-    set_timer(connection, connection->server->options->write_timeout);
     struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
     const char *data = connection->out + connection->out_at;
     struct ci_op io = {.fd = connection->stream->fd, .kind = CI_OP_WRITE, .lazy = true, .data = data, .len = connection->out_len};
@@ -82,6 +89,8 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     if (count >= 0 && (uint32_t)count < connection->out_len) {
         connection->out_at += (uint32_t)count;
         connection->out_len -= (uint32_t)count;
+        if (connection->server->options->rate_min == COIR_ANY_RATE)
+            set_timer(connection, connection->server->options->write_timeout);
         return send_rest(connection);
     }
     drop_output(connection);
@@ -105,8 +114,10 @@ static coir_future *connection_poll(coir_future *future)
                 drop_output(connection);
             return finish(connection);
         }
-        if (connection->out)
+        if (connection->out) {
+            set_timer(connection, time_for_rest(connection));
             return send_rest(connection);
+        }
         break;
     case SENDING: return sent(connection, connection->io.future.result);
     }

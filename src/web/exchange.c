@@ -9,7 +9,18 @@ static const coir_time linger_timeout = 1 * COIR_S;
 
 /* ---- sending ---- */
 
-/* Everything, as far as the client takes it; the time limit starts anew with each byte that it takes. */
+/* Waits until the client takes some. */
+static ssize_t write_some(struct ci_exchange *exchange, const char *data, size_t len)
+{
+    const coir_http_options *options = exchange->server->options;
+    coir_time start = coir_now();
+    COIR_DEADLINE(ci_time_after(start, ci_pace_left(&exchange->taking, options->write_timeout)));
+    ssize_t n = coir_write(exchange->stream, data, len);
+    ci_pace_add(&exchange->taking, options->rate_min, coir_now() - start, n > 0 ? (size_t)n : 0);
+    return n;
+}
+
+/* Everything, as fast as the client takes it. */
 static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
 {
     while (len && !exchange->error) {
@@ -18,10 +29,8 @@ static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
             n = coir_try_write(exchange->stream, data, len);
             ci_spend(ci_worker_current);
         }
-        if (n == -EAGAIN) {
-            COIR_DEADLINE(coir_in(exchange->server->options->write_timeout));
-            n = coir_write(exchange->stream, data, len);
-        }
+        if (n == -EAGAIN)
+            n = write_some(exchange, data, len);
         if (n < 0) {
             exchange->error = (int)n;
             break;
@@ -68,30 +77,39 @@ static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at
     exchange->in_len = keep_from + unread;
 }
 
-static ssize_t read_more(struct ci_exchange *exchange, coir_time timeout)
+static ssize_t try_read(struct ci_exchange *exchange)
 {
-    char *to = exchange->in + exchange->in_len;
-    size_t room = CI_HTTP_BUFFER - exchange->in_len;
-    ssize_t n = coir_try_read(exchange->stream, to, room);
+    ssize_t n = coir_try_read(exchange->stream, exchange->in + exchange->in_len, CI_HTTP_BUFFER - exchange->in_len);
     ci_spend(ci_worker_current);
-    if (n == -EAGAIN) {
-        int rc = ci_exchange_flush(exchange); /* the client may be waiting for the answers before it sends more */
-        if (rc < 0)
-            return rc;
-        COIR_DEADLINE(timeout);
-        n = coir_read(exchange->stream, to, room);
-    }
     if (n > 0)
         exchange->in_len += (size_t)n;
     return n;
 }
 
-ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout)
+static ssize_t read_until(struct ci_exchange *exchange, coir_time deadline)
+{
+    int rc = ci_exchange_flush(exchange); /* the client may be waiting for the answers before it sends more */
+    if (rc < 0)
+        return rc;
+    COIR_DEADLINE(deadline);
+    ssize_t n = coir_read(exchange->stream, exchange->in + exchange->in_len, CI_HTTP_BUFFER - exchange->in_len);
+    if (n > 0)
+        exchange->in_len += (size_t)n;
+    return n;
+}
+
+ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited)
 {
     size_t head_end = exchange->in_start + exchange->head.line;
     if (exchange->body_at > head_end)
         make_room(exchange, head_end, &exchange->body_at);
-    return read_more(exchange, coir_in(timeout));
+    ssize_t n = try_read(exchange);
+    if (n != -EAGAIN)
+        return n;
+    coir_time start = coir_now();
+    n = read_until(exchange, ci_time_after(start, timeout));
+    *waited += coir_now() - start;
+    return n;
 }
 
 /* ---- a client that goes away while a handler waits ---- */
@@ -246,7 +264,9 @@ static enum outcome next_head(struct ci_exchange *exchange)
             deadline = coir_in(options->header_timeout);
         if (exchange->in_start)
             make_room(exchange, 0, &exchange->in_start);
-        ssize_t n = read_more(exchange, deadline);
+        ssize_t n = try_read(exchange);
+        if (n == -EAGAIN)
+            n = read_until(exchange, deadline);
         exchange->unread = true;
         bool lone_cr = !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[len - 1] == '\r';
         if (n == -ETIME && !coir_interrupted() && !lone_cr)
@@ -320,6 +340,7 @@ int ci_serve_requests(void *arg)
     exchange.stream = connection->stream;
     exchange.in_start = exchange.in_len = exchange.out_len = 0;
     exchange.error = 0;
+    exchange.taking.behind = 0;
     exchange.hangup_started = exchange.unread = false;
     exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);

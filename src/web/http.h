@@ -10,11 +10,18 @@
 #define CI_WEB_HTTP_H
 
 #include "base/arena.h"
+#include "base/time.h"
 #include "coir/web.h"
 #include "io/io.h"
 #include "proto/http1.h"
 
-enum { CI_HTTP_BUFFER = 16 * 1024, CI_HTTP_HEAD_MOST = 12 * 1024, CI_HTTP_PARAMS = 8, CI_HTTP_EXTRA_MOST = 8 * 1024 };
+enum {
+    CI_HTTP_BUFFER = 16 * 1024,
+    CI_HTTP_HEAD_MOST = 12 * 1024,
+    CI_HTTP_PARAMS = 8,
+    CI_HTTP_EXTRA_MOST = 8 * 1024,
+    CI_HTTP_RATE_MOST = 1 << 30
+};
 
 /* ---- routes ---- */
 
@@ -102,6 +109,29 @@ struct ci_http_connection {
 
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
 
+/* ---- the pace of a client ---- */
+
+/* How far it is behind rate_min: waiting for it adds to that, each byte takes something off, and being ahead is not kept. So neither
+ * silence nor a drip lasts longer than the timeout, and a burst buys no slowness for later. */
+struct ci_pace {
+    coir_time behind;
+};
+
+/* How long to wait for the client now, at most. */
+static inline coir_time ci_pace_left(const struct ci_pace *pace, coir_time timeout)
+{
+    return pace->behind < timeout ? timeout - pace->behind : 0;
+}
+
+static inline void ci_pace_add(struct ci_pace *pace, size_t rate_min, coir_time waited, size_t bytes)
+{
+    pace->behind += waited;
+    size_t seconds = bytes / rate_min;
+    coir_time paid =
+        seconds < 1000000 ? (coir_time)seconds * COIR_S + (coir_time)(bytes % rate_min) * COIR_S / (coir_time)rate_min : COIR_NEVER;
+    pace->behind = rate_min == COIR_ANY_RATE || paid > pace->behind ? 0 : pace->behind - paid;
+}
+
 /* ---- a request in progress: on its fiber's stack ---- */
 
 struct ci_exchange {
@@ -114,7 +144,8 @@ struct ci_exchange {
     size_t body_at;          /* where unread body bytes, or the next request, begin */
     char *out;               /* CI_HTTP_BUFFER bytes of answers not sent yet */
     size_t out_len;
-    int error;   /* of the stream: nothing more can be sent */
+    int error; /* of the stream: nothing more can be sent */
+    struct ci_pace taking;
     bool unread; /* bytes that the client sent, or will send, are not going to be read */
 
     struct ci_op hangup; /* pending while a handler waits */
@@ -138,6 +169,8 @@ struct coir_response {
 struct coir_request {
     struct ci_exchange *exchange;
     uint64_t body_read;
+    coir_time body_waited; /* for bytes of the body */
+    struct ci_pace sending;
     int body_error; /* the status that it calls for */
     bool continue_due;
     coir_response *response;
@@ -151,8 +184,8 @@ int ci_exchange_flush(struct ci_exchange *exchange);
 int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len);
 /* Room for `len` bytes at the end of what has gathered, or NULL when the stream has failed; to be claimed by adding to out_len. */
 char *ci_exchange_room(struct ci_exchange *exchange, size_t len);
-/* Reads more into the input buffer; the count, 0 at the end. */
-ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout);
+/* Reads more of a body into the input buffer; the count, 0 at the end. *waited: grows by how long that took. */
+ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited);
 
 /* Begins a response with a known or unknown length; ends one. */
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length);

@@ -113,6 +113,19 @@ static int send_continue(coir_request *req)
     return rc < 0 ? rc : ci_exchange_flush(req->exchange);
 }
 
+/* Waits for more of the body, within all limits of time. */
+static ssize_t receive(coir_request *req)
+{
+    const coir_http_options *options = req->exchange->server->options;
+    coir_time left = ci_pace_left(&req->sending, options->body_timeout), total = options->body_total_timeout - req->body_waited, waited = 0;
+    if (left <= 0 || total <= 0)
+        return -ETIME;
+    ssize_t n = ci_exchange_fill(req->exchange, left < total ? left : total, &waited);
+    req->body_waited += waited;
+    ci_pace_add(&req->sending, options->rate_min, waited, n > 0 ? (size_t)n : 0);
+    return n;
+}
+
 /* Eats framing until body bytes are there (1) or the body ends (0). */
 static int find_data(coir_request *req, size_t *ret_data)
 {
@@ -130,7 +143,7 @@ static int find_data(coir_request *req, size_t *ret_data)
         int rc = req->continue_due ? send_continue(req) : 0;
         if (rc < 0)
             return rc;
-        ssize_t n = ci_exchange_fill(exchange, exchange->server->options->body_timeout);
+        ssize_t n = receive(req);
         if (n == -ETIME)
             return fail(req, coir_interrupted() ? 0 : 408, -ETIME);
         if (n <= 0)

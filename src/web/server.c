@@ -177,8 +177,11 @@ static int fill_in(coir_http_options *options, const coir_http_options *given)
     DEFAULT(head_max, 8192);
     DEFAULT(body_max, (uint64_t)1 << 30);
     DEFAULT(arena_max, 1 << 20);
+    DEFAULT(body_total_timeout, 3600 * COIR_S);
+    DEFAULT(rate_min, 100);
 #undef DEFAULT
-    return options->head_max <= CI_HTTP_HEAD_MOST ? 0 : -EINVAL;
+    bool valid_rate = options->rate_min <= CI_HTTP_RATE_MOST || options->rate_min == COIR_ANY_RATE;
+    return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;
 }
 
 int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *given)

@@ -16,12 +16,23 @@ static int count_body(coir_request *req, coir_response *res)
     return n < 0 ? (int)n : coir_respond_text(res, 200, "%ld", total);
 }
 
+static int stream(coir_request *req, coir_response *res)
+{
+    static char piece[10000];
+    int64_t left = atoll(coir_param(req, "bytes"));
+    int rc = coir_response_begin(res, 200, "text/plain", left);
+    for (; rc == 0 && left > 0; left -= (int64_t)sizeof piece)
+        rc = coir_response_write(res, piece, sizeof piece);
+    return rc;
+}
+
 static int serve(void *arg)
 {
     coir_router *router;
     (void)arg;
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route(router, "POST", "/count", count_body), 0);
+    CHECK_EQ(coir_route(router, "GET", "/stream/{bytes}", stream), 0);
     int rc = coir_serve_http("127.0.0.1:80", router, &options);
     coir_router_free(router);
     return rc;
@@ -97,4 +108,138 @@ TEST_SERVER(empty_lines_keep_no_connection_alive)
         CHECK(coir_now() - start < 80 * COIR_S);
         coir_close(stream);
     }
+}
+
+/* ---- a client that is never silent ---- */
+
+static bool answered_within(coir_stream *stream, coir_time pause)
+{
+    COIR_DEADLINE(coir_in(pause));
+    return coir_stream_wait(stream, COIR_READ) != -ETIME;
+}
+
+/* Sends the text, then `drip` again and again, a pause behind each; how long until the server has had enough. */
+static coir_time drip_until_refused(const char *text, const char *drip, coir_time pause)
+{
+    coir_stream *stream = dial();
+    coir_time start = coir_now();
+    send_text(stream, text);
+    while (!answered_within(stream, pause))
+        if (coir_write_all(stream, drip, strlen(drip)) < 0)
+            break;
+    coir_time took = coir_now() - start;
+    receive_all(stream);
+    coir_close(stream);
+    return took;
+}
+
+static void expect_refusal(coir_time took, coir_time from, coir_time to)
+{
+    if (status(answer) != 408 || took < from || took > to)
+        test_fail(__FILE__, __LINE__, "%.15s after %lld ms", answer, (long long)(took / COIR_MS));
+}
+
+#define CHUNKED "POST /count HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define LONG "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
+
+TEST_SERVER(drips_end_wherever_they_drip)
+{
+    expect_refusal(drip_until_refused("GET / HTTP/1.1\r\nHost: a\r\nX: ", "y", 2 * COIR_S), 9 * COIR_S, 12 * COIR_S);
+    expect_refusal(drip_until_refused("G", "E", 2 * COIR_S), 9 * COIR_S, 12 * COIR_S);
+    expect_refusal(drip_until_refused(LONG, "y", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
+    expect_refusal(drip_until_refused(CHUNKED, "0", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
+    expect_refusal(drip_until_refused(CHUNKED "5;", "y", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
+    expect_refusal(drip_until_refused(CHUNKED "5\r\n", "y", 7 * COIR_S), 29 * COIR_S, 37 * COIR_S);
+    expect_refusal(drip_until_refused(CHUNKED, "1\r\ny\r\n", 2 * COIR_S), 29 * COIR_S, 36 * COIR_S);
+    expect_refusal(drip_until_refused(CHUNKED "0\r\n", "y", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
+    /* a burst buys no time */
+    static char burst[sizeof LONG + 100000];
+    snprintf(burst, sizeof burst, "%s%090000d", LONG, 0);
+    expect_refusal(drip_until_refused(burst, "y", 2 * COIR_S), 29 * COIR_S, 34 * COIR_S);
+}
+
+TEST_SERVER(a_body_at_the_least_rate_arrives)
+{
+    static const char hundred[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
+    coir_stream *stream = dial();
+    send_text(stream, LONG);
+    for (int i = 0; i < 200; i++) { /* 100 bytes a second */
+        coir_sleep_for(COIR_S);
+        CHECK_EQ(coir_write_all(stream, hundred, 100), 0);
+    }
+    for (int i = 0; i < 9800; i++) /* the rest at once */
+        send_bytes(stream, hundred, 100);
+    read_one_answer(stream);
+    CHECK(status(answer) == 200 && strstr(answer, "\r\n\r\n1000000"));
+    coir_close(stream);
+}
+
+static void use_own_limits(void)
+{
+    options.body_timeout = 5 * COIR_S;
+    options.header_timeout = 3 * COIR_S;
+    options.rate_min = 1000;
+    options.body_total_timeout = 60 * COIR_S;
+}
+
+static void expect_own_limits(void)
+{
+    char hundred[101];
+    memset(hundred, 'y', 100);
+    hundred[100] = '\0';
+    expect_refusal(drip_until_refused("G", "E", COIR_S), 2 * COIR_S, 4 * COIR_S);
+    expect_refusal(drip_until_refused(LONG, hundred, COIR_S), 5 * COIR_S, 7 * COIR_S);          /* a tenth of the rate */
+    expect_refusal(drip_until_refused(LONG, hundred, 100 * COIR_MS), 55 * COIR_S, 65 * COIR_S); /* just enough: the total time ends it */
+}
+
+TEST_SIM(limits_of_time_can_be_chosen)
+{
+    use_own_limits();
+    CHECK_EQ(with_server(serve, expect_own_limits), 0);
+}
+
+static void expect_no_limits(void)
+{
+    coir_time took = drip_until_refused("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 700\r\n\r\n", "y", 4 * COIR_S);
+    if (status(answer) != 200 || took < 699 * 4 * COIR_S)
+        test_fail(__FILE__, __LINE__, "%.15s after %lld s", answer, (long long)(took / COIR_S));
+    expect_refusal(drip_until_refused(LONG, "y", 6 * COIR_S), 4 * COIR_S, 6 * COIR_S);
+}
+
+TEST_SIM(slowness_can_be_allowed)
+{
+    use_own_limits();
+    options.rate_min = COIR_ANY_RATE;
+    options.body_total_timeout = COIR_NEVER;
+    CHECK_EQ(with_server(serve, expect_no_limits), 0);
+}
+
+/* ---- a client that takes its answers slowly ---- */
+
+/* Takes so many bytes a second, at most for `most`; when the connection was gone. */
+static coir_time take_slowly(const char *text, size_t bytes, coir_time most)
+{
+    coir_http_counters counters;
+    coir_stream *stream = dial();
+    coir_time start = coir_now();
+    send_text(stream, text);
+    do {
+        coir_sleep_for(COIR_S);
+        ssize_t n = coir_read(stream, answer, bytes);
+        coir_http_counters_get(&counters);
+        if (n <= 0)
+            break;
+    } while (counters.connections_live && coir_now() - start < most);
+    coir_close(stream);
+    return coir_now() - start;
+}
+
+TEST_SERVER(answers_are_not_taken_for_ever)
+{
+    coir_time took = take_slowly(GET("/stream/10000000"), 1, 1000 * COIR_S);
+    CHECK(took > 55 * COIR_S && took < 70 * COIR_S);
+    took = take_slowly(GET("/stream/10000000"), 50, 10000 * COIR_S); /* half the rate */
+    CHECK(took > 55 * COIR_S && took < 1000 * COIR_S);
+    took = take_slowly(GET("/stream/10000000"), 2000, 2000 * COIR_S);
+    CHECK(took >= 2000 * COIR_S);
 }
