@@ -59,14 +59,19 @@ typedef struct coir_http_options {
     coir_time body_total_timeout; /* [1 h] for the whole of a body: then 408 */
     size_t rate_min; /* [100] bytes a second of a body, and of an answer. Who is behind it by body_timeout gets 408; who takes an
                       * answer too slowly, by write_timeout, is dropped. A head has header_timeout as a whole. */
+
+    /* After an answer that ends the connection before its request was read: what the client still sends is thrown away, so that it
+     * gets to see the answer. Two seconds of silence end that too. */
+    coir_time linger_timeout; /* [30 s] for how long */
+    size_t linger_max;        /* [64 MiB] how much */
 } coir_http_options;
 
 /* As rate_min: as slowly as it likes, while it is never silent for body_timeout or write_timeout. */
 #define COIR_ANY_RATE SIZE_MAX
 
-#define COIR_HTTP_OPTIONS                                             \
-    {                                                                 \
-        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_HTTP_OPTIONS                                                   \
+    {                                                                       \
+        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
@@ -103,7 +108,8 @@ COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 /* The body's declared length, or -1 when it comes in chunks. */
 COIR_API int64_t coir_request_length(coir_request *req);
 
-/* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away.
+/* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away. An answer that begins while more of the
+ * body is to come than will be thrown away (64 KiB, or chunks that have not come) says "Connection: close".
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout,
  * body_total_timeout or rate_min.

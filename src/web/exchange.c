@@ -4,8 +4,8 @@
 
 #include "web/http.h"
 
-enum { LINGER_MOST = 256 * 1024 };
-static const coir_time linger_timeout = 1 * COIR_S;
+/* A client that has seen the end of an answer closes, or sends; one that does neither is not waited for long. */
+static const coir_time linger_silence = 2 * COIR_S;
 
 /* ---- sending ---- */
 
@@ -205,7 +205,8 @@ static bool answer(struct ci_exchange *exchange)
     const struct ci_http1_head *head = &exchange->head;
     const char *bytes = exchange->in + exchange->in_start;
     coir_response response = {.exchange = exchange};
-    coir_request request = {.exchange = exchange, .continue_due = head->expects_continue, .response = &response};
+    coir_request request = {.exchange = exchange, .response = &response};
+    exchange->continue_due = head->expects_continue;
     ci_bump(&exchange->server->http->requests);
     if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
         exchange->unread = true;
@@ -276,19 +277,24 @@ static enum outcome next_head(struct ci_exchange *exchange)
     }
 }
 
+static ssize_t read_lingering(struct ci_exchange *exchange)
+{
+    COIR_DEADLINE(coir_in(linger_silence));
+    return coir_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
+}
+
 /* After an answer that closes: what the client still sends is read for a while, for closing with unread bytes would reset the
- * connection and take the answer with it (RFC 9112, 9.6). */
+ * connection and take the answer with it (RFC 9112, 9.6). Many clients look for an answer only when they have sent everything. */
 static void linger(struct ci_exchange *exchange)
 {
+    const coir_http_options *options = exchange->server->options;
     if (exchange->error || coir_interrupted() || coir_shutdown_write(exchange->stream) < 0)
         return;
-    COIR_DEADLINE(coir_in(linger_timeout));
-    for (size_t thrown = 0; thrown < LINGER_MOST;) {
-        ssize_t n = coir_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
-        if (n <= 0)
+    COIR_DEADLINE(coir_in(options->linger_timeout));
+    ssize_t n = 1;
+    for (size_t thrown = 0; n > 0 && thrown < options->linger_max; thrown += (size_t)n)
+        if ((n = read_lingering(exchange)) < 0)
             return;
-        thrown += (size_t)n;
-    }
 }
 
 /* The head stays where it is while a handler runs: a body of which more is to come needs the room behind it. */

@@ -146,7 +146,8 @@ struct ci_exchange {
     size_t out_len;
     int error; /* of the stream: nothing more can be sent */
     struct ci_pace taking;
-    bool unread; /* bytes that the client sent, or will send, are not going to be read */
+    bool unread;       /* bytes that the client sent, or will send, are not going to be read */
+    bool continue_due; /* the client waits for leave to send the body */
 
     struct ci_op hangup; /* pending while a handler waits */
     bool hangup_started;
@@ -172,7 +173,6 @@ struct coir_request {
     coir_time body_waited; /* for bytes of the body */
     struct ci_pace sending;
     int body_error; /* the status that it calls for */
-    bool continue_due;
     coir_response *response;
 };
 
@@ -192,6 +192,9 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
 int ci_response_end(coir_response *res);
 /* A whole answer about an error, after which the connection closes. */
 void ci_respond_error(struct ci_exchange *exchange, int status);
+
+/* Whether what is left of the body is going to be read at any rate, to get at the next request: little, and certain to come. */
+bool ci_body_end_is_near(const struct ci_exchange *exchange);
 
 /* Throws away what the handler left of the body. False: the connection cannot go on. */
 bool ci_request_discard(coir_request *req);

@@ -106,7 +106,7 @@ static int fail(coir_request *req, int status, int error)
 static int send_continue(coir_request *req)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    req->continue_due = false;
+    req->exchange->continue_due = false;
     if (req->response->begun)
         return 0; /* the final answer has been seen */
     int rc = ci_exchange_send(req->exchange, line, sizeof line - 1);
@@ -140,7 +140,7 @@ static int find_data(coir_request *req, size_t *ret_data)
             return 0;
         if (*ret_data)
             return 1;
-        int rc = req->continue_due ? send_continue(req) : 0;
+        int rc = req->exchange->continue_due ? send_continue(req) : 0;
         if (rc < 0)
             return rc;
         ssize_t n = receive(req);
@@ -183,6 +183,32 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
     return n;
 }
 
+/* Chunks do not say how many will follow: only those count that are here. */
+static bool chunks_are_here(const struct ci_exchange *exchange)
+{
+    struct ci_http1_body body = exchange->body;
+    size_t at = exchange->body_at, data = 0;
+    while (body.state != CI_BODY_DONE && at < exchange->in_len) {
+        int64_t ate = ci_http1_body_frame(&body, exchange->in + at, exchange->in_len - at, &data);
+        if (ate < 0)
+            return false;
+        at += (size_t)ate + data;
+        if (data)
+            ci_http1_body_took(&body, data);
+    }
+    return body.state == CI_BODY_DONE;
+}
+
+bool ci_body_end_is_near(const struct ci_exchange *exchange)
+{
+    const struct ci_http1_body *body = &exchange->body;
+    if (body->state == CI_BODY_DONE)
+        return true;
+    if (exchange->continue_due)
+        return false;
+    return body->chunked ? chunks_are_here(exchange) : body->remaining <= DISCARD_MOST;
+}
+
 bool ci_request_discard(coir_request *req)
 {
     struct ci_exchange *exchange = req->exchange;
@@ -190,9 +216,9 @@ bool ci_request_discard(coir_request *req)
         return false;
     if (exchange->body.state == CI_BODY_DONE)
         return true;
-    if (req->continue_due)
+    if (req->exchange->continue_due)
         return false; /* the client waits for leave to send: whether a body follows is unknown */
-    for (size_t thrown = 0; thrown < DISCARD_MOST;) {
+    for (size_t thrown = 0; thrown <= DISCARD_MOST;) {
         size_t data = 0;
         int rc = find_data(req, &data);
         if (rc <= 0)

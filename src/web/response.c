@@ -128,7 +128,7 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
     at = put_framing(res, at, status, length);
     if (res->extra_len)
         at = put(at, res->extra, res->extra_len);
-    res->close |= !head->keep_alive || exchange->server->draining;
+    res->close |= !head->keep_alive || exchange->server->draining || !ci_body_end_is_near(exchange);
     if (res->close)
         at = PUT(at, "Connection: close\r\n");
     else if (head->minor_version == 0)

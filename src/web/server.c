@@ -179,6 +179,8 @@ static int fill_in(coir_http_options *options, const coir_http_options *given)
     DEFAULT(arena_max, 1 << 20);
     DEFAULT(body_total_timeout, 3600 * COIR_S);
     DEFAULT(rate_min, 100);
+    DEFAULT(linger_timeout, 30 * COIR_S);
+    DEFAULT(linger_max, 64 << 20);
 #undef DEFAULT
     bool valid_rate = options->rate_min <= CI_HTTP_RATE_MOST || options->rate_min == COIR_ANY_RATE;
     return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;

@@ -20,12 +20,9 @@ static int echo(coir_request *req, coir_response *res)
     char buf[300];
     size_t len = 0;
     ssize_t n;
-    int rc = coir_response_begin(res, 200, "text/plain", coir_request_length(req));
-    while (rc == 0 && (n = coir_request_read(req, buf + len, sizeof buf - len)) != 0)
-        if (n < 0)
-            rc = (int)n;
-        else
-            len += (size_t)n;
+    while ((n = coir_request_read(req, buf + len, sizeof buf - len)) > 0)
+        len += (size_t)n;
+    int rc = n < 0 ? (int)n : coir_response_begin(res, 200, "text/plain", coir_request_length(req));
     return rc < 0 ? rc : coir_response_write(res, buf, len);
 }
 

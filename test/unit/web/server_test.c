@@ -23,9 +23,13 @@ static int hello(coir_request *req, coir_response *res)
 static int echo(coir_request *req, coir_response *res)
 {
     char buf[3000];
-    ssize_t n = coir_request_read(req, buf, sizeof buf);
-    if (n < 0)
-        return (int)n;
+    ssize_t n = 1, len = 0;
+    while (n > 0 && len < (ssize_t)sizeof buf) { /* a small body is there before the answer begins */
+        if ((n = coir_request_read(req, buf + len, sizeof buf - (size_t)len)) < 0)
+            return (int)n;
+        len += n;
+    }
+    n = len;
     int rc = coir_response_begin(res, 200, "text/plain", coir_request_length(req));
     while (rc == 0 && n > 0)
         if ((rc = coir_response_write(res, buf, (size_t)n)) == 0 && (n = coir_request_read(req, buf, sizeof buf)) < 0)
@@ -333,8 +337,7 @@ TEST_SERVER(bad_requests_get_their_status_and_the_end)
         receive_all(stream); /* ends: the server closes */
         coir_close(stream);
         if (status(answer) != cases[i].status || strstr(answer, "smuggled") || !strstr(answer, "Connection: close"))
-            if (cases[i].status != 405 || strstr(answer, "smuggled"))
-                test_fail(__FILE__, __LINE__, "got %s for %s", answer, cases[i].text);
+            test_fail(__FILE__, __LINE__, "got %s for %s", answer, cases[i].text);
     }
     static char lines[20000];
     snprintf(lines, sizeof lines, "GET /%09000d HTTP/1.1\r\nHost: a\r\n\r\n", 0);
