@@ -1,5 +1,6 @@
 /* TCP: listening, accepting, connecting, serving. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "io/io.h"
@@ -236,10 +237,25 @@ struct connection {
 };
 _Static_assert(sizeof(struct connection) <= COIR_COPY_MAX, "copied at spawn");
 
+static CI_COLD void report(coir_stream *stream, int rc)
+{
+    char peer[64];
+    const char *name = coir_name();
+    if (coir_stream_peer(stream, peer, sizeof peer) < 0)
+        strcpy(peer, "a peer that is gone");
+    if (rc > 0)
+        ci_warn(ci_worker_current, "connection from %s: its function returned %d, where 0 or a negative error has a meaning (task %s)",
+                peer, rc, name);
+    else
+        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (task %s)", peer, coir_strerror(rc), name);
+}
+
 static int run_connection(void *arg)
 {
     struct connection *connection = arg;
     int rc = connection->fn(connection->stream, connection->arg);
+    if (ci_unlikely(rc != 0) && rc != coir_interrupted())
+        report(connection->stream, rc); /* that of one who was asked to end is what was asked for */
     coir_close(connection->stream);
     return rc;
 }

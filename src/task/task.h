@@ -196,6 +196,16 @@ struct ci_posts {
     unsigned foreign_count;
 };
 
+struct ci_warnings {
+    struct ci_timer timer; /* started while some are left out */
+    coir_time since;       /* the second in which `lines` were logged begins */
+    unsigned lines;
+    uint64_t left_out;
+};
+
+void ci_warnings_init(struct ci_warnings *warnings);
+void ci_warnings_done(struct ci_worker *worker);
+
 void ci_posts_init(struct ci_posts *posts, const coir_allocator *allocator);
 
 struct ci_worker {
@@ -225,6 +235,7 @@ struct ci_worker {
     struct ci_posts posts;
 
     struct ci_scope root; /* tasks without another scope */
+    struct ci_warnings warnings;
     bool was_stopped, told_deadlock;
     bool stuck; /* it sleeps, and nothing of its own will ever wake it */
     uint64_t tasks_started, task_errors;
@@ -346,6 +357,9 @@ void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
 bool ci_runtime_take_shared(struct ci_worker *worker);
 
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...) COIR_PRINTF(3, 4);
+
+/* Logs a warning, on the worker's own thread; of many in one second most are only counted. */
+CI_COLD void ci_warn(struct ci_worker *worker, const char *format, ...) COIR_PRINTF(2, 3);
 
 /* Installs the report of overflowed stacks for the calling worker's thread. */
 int ci_overflow_watch(struct ci_worker *worker);

@@ -170,11 +170,13 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_posts_init(&worker->posts, allocator);
     ci_timer_init(&worker->trim, on_quiet);
+    ci_warnings_init(&worker->warnings);
 }
 
 /* The loop's inbox has been emptied, and those of all workers that could have sent to it. */
 void ci_worker_done(struct ci_worker *worker)
 {
+    ci_warnings_done(worker);
     while (worker->extensions) {
         struct ci_worker_extension *extension = worker->extensions;
         worker->extensions = extension->next;

@@ -220,11 +220,12 @@ static bool answer(struct ci_exchange *exchange)
     watch_client(exchange);
     int rc = exchange->match.route ? exchange->match.route->handler(&request, &response) : answer_without_route(exchange, &response);
     unwatch_client(exchange);
-    bool go_on = rc >= 0 && !exchange->error;
+    int ended = rc >= 0 && response.begun ? ci_response_end(&response) : 0;
+    if (ci_unlikely(rc != 0 || ended < 0 || !response.begun))
+        ci_request_report(&request, rc, ended);
+    bool go_on = rc >= 0 && ended >= 0 && !exchange->error;
     if (!response.begun && !exchange->error && !coir_interrupted()) {
         ci_respond_error(exchange, request.body_error ? request.body_error : 500);
-        go_on = false;
-    } else if (response.begun && rc >= 0 && ci_response_end(&response) < 0) {
         go_on = false;
     }
     ci_arena_reset(&exchange->arena);
@@ -351,6 +352,8 @@ int ci_serve_requests(void *arg)
     exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);
     exchange.out = ci_pool_take(buffers);
+    if (!exchange.in || !exchange.out)
+        ci_warn(ci_worker_current, "a connection is closed: no memory for its buffers");
     connection->keep = exchange.in && exchange.out && serve(&exchange);
     if (connection->keep && exchange.out_len) {
         connection->out = exchange.out;

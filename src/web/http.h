@@ -193,6 +193,9 @@ int ci_response_end(coir_response *res);
 /* A whole answer about an error, after which the connection closes. */
 void ci_respond_error(struct ci_exchange *exchange, int status);
 
+/* Logs what a handler's result, or the end of its answer, says that its author must know. */
+CI_COLD void ci_request_report(const coir_request *req, int rc, int ended);
+
 /* Whether what is left of the body is going to be read at any rate, to get at the next request: little, and certain to come. */
 bool ci_body_end_is_near(const struct ci_exchange *exchange);
 
