@@ -32,8 +32,10 @@ COIR_API void coir_router_free(coir_router *router);
 
 /* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". Path and pattern are
  * compared decoded: "/caf%C3%A9" is "/café", but "%2F" is no separator. A pattern has no '*', '?' or '#' (write a literal star as "%2A").
- * The first route that matches wins. HEAD is answered by GET's handler, without the body. Not while a server uses the router.
- * Suspends: no.  Threads: any.  Errors: -EINVAL bad pattern; -ENOMEM. */
+ * The first route that matches wins. HEAD is answered by GET's handler, without the body, unless it has a route. Not while a server uses
+ * the router.
+ * Suspends: no.  Threads: any.
+ * Errors: -EINVAL bad pattern; -EEXIST an earlier route of this method takes all that this one could match; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
 /* What handlers get from coir_request_context.
@@ -115,6 +117,13 @@ COIR_API int64_t coir_request_length(coir_request *req);
  * body_total_timeout or rate_min.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
+
+/* Reads all that is left of the body, `max` bytes at most, into memory that goes with the request: its length, and *ret_body with a NUL
+ * behind it. A handler that returns -COIR_ETOOLARGE has its client answered 413.
+ * Suspends: yes.  Threads: owner.
+ * Errors: those of coir_request_read; -COIR_ETOOLARGE it is longer than `max`; -ENOMEM at arena_max.
+ * Cancel safety: an unknown part has been read, and is lost. */
+COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body);
 
 /* ---- responses: one a request ---- */
 

@@ -183,6 +183,55 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
     return n;
 }
 
+/* ---- the whole body ---- */
+
+enum { BODY_ROOM = 4096 };
+
+/* Room for what is declared and a NUL; for chunks twice as much each time. One byte more than `max` shows that there is more. */
+static size_t room_for_body(const coir_request *req, size_t max, size_t room)
+{
+    const struct ci_http1_body *body = &req->exchange->body;
+    size_t most = max + 2;
+    size_t want = room ? 2 * room : body->chunked ? BODY_ROOM : (size_t)body->remaining + 1;
+    return want < most ? want : most;
+}
+
+ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
+{
+    struct ci_exchange *exchange = req->exchange;
+    const struct ci_http1_body *body = &exchange->body;
+    size_t len = 0, room = 0;
+    char *text = NULL;
+    ssize_t n = 1;
+    if (max > SIZE_MAX / 4)
+        max = SIZE_MAX / 4;
+    if (!body->chunked && body->remaining > max)
+        return fail(req, 413, -COIR_ETOOLARGE);
+    while (n > 0) {
+        if (len + 1 >= room) {
+            size_t wider = room_for_body(req, max, room);
+            char *grown = ci_arena_alloc(&exchange->arena, wider);
+            if (!grown)
+                return -ENOMEM;
+            if (len)
+                memcpy(grown, text, len);
+            text = grown;
+            room = wider;
+        }
+        if ((n = coir_request_read(req, text + len, room - 1 - len)) < 0)
+            return n;
+        if ((len += (size_t)n) > max)
+            return fail(req, 413, -COIR_ETOOLARGE);
+        if (!body->chunked && body->state == CI_BODY_DONE)
+            break;
+    }
+    text[len] = '\0';
+    *ret_body = text;
+    return (ssize_t)len;
+}
+
+/* ---- what is left of it ---- */
+
 /* Chunks do not say how many will follow: only those count that are here. */
 static bool chunks_are_here(const struct ci_exchange *exchange)
 {

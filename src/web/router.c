@@ -70,29 +70,6 @@ static bool valid_pattern(const char *pattern, int *ret_count)
     return *ret_count <= CI_HTTP_PARAMS;
 }
 
-int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler)
-{
-    int params;
-    size_t method_len = strlen(method), pattern_len = strlen(pattern);
-    if (!ci_http1_is_token(method, method_len) || !handler || !valid_pattern(pattern, &params))
-        return -EINVAL;
-    if (ci_grow(&ci_system_allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
-        return -ENOMEM;
-    char *text = ci_alloc(&ci_system_allocator, method_len + pattern_len + 2);
-    if (!text)
-        return -ENOMEM;
-    memcpy(text, method, method_len + 1);
-    memcpy(text + method_len + 1, pattern, pattern_len + 1);
-    router->routes[router->count++] = (struct ci_route){.method = text,
-                                                        .pattern = text + method_len + 1,
-                                                        .method_len = method_len,
-                                                        .pattern_len = pattern_len,
-                                                        .has_params = params > 0,
-                                                        .has_escapes = strchr(pattern, '%') != NULL,
-                                                        .handler = handler};
-    return 0;
-}
-
 static struct ci_span segment(const char *text, size_t at, size_t len)
 {
     const char *slash = memchr(text + at, '/', len - at);
@@ -122,6 +99,59 @@ static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len, 
     return i == a_len && j == b_len;
 }
 
+static bool is_method(const struct ci_route *route, const char *method, size_t len)
+{
+    return route->method_len == len && memcmp(route->method, method, len) == 0;
+}
+
+static bool is_param(const char *pattern, struct ci_span part)
+{
+    return part.len > 2 && pattern[part.at] == '{';
+}
+
+/* Whether every path that the second matches is matched by the first. */
+static bool covers(const struct ci_route *first, const struct ci_route *second)
+{
+    const char *a = first->pattern, *b = second->pattern;
+    size_t i = 1, j = 1;
+    for (;;) {
+        if (i > first->pattern_len || j > second->pattern_len)
+            return i > first->pattern_len && j > second->pattern_len;
+        struct ci_span have = segment(a, i, first->pattern_len), want = segment(b, j, second->pattern_len);
+        if (is_param(a, have) ? want.len == 0 : is_param(b, want) || !same_text(a + i, have.len, b + j, want.len, true))
+            return false;
+        i += have.len + 1;
+        j += want.len + 1;
+    }
+}
+
+int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler)
+{
+    int params;
+    size_t method_len = strlen(method), pattern_len = strlen(pattern);
+    if (!ci_http1_is_token(method, method_len) || !handler || !valid_pattern(pattern, &params))
+        return -EINVAL;
+    struct ci_route route = {.method = method,
+                             .pattern = pattern,
+                             .method_len = method_len,
+                             .pattern_len = pattern_len,
+                             .has_params = params > 0,
+                             .has_escapes = strchr(pattern, '%') != NULL,
+                             .handler = handler};
+    for (size_t i = 0; i < router->count; i++)
+        if (is_method(&router->routes[i], method, method_len) && covers(&router->routes[i], &route))
+            return -EEXIST;
+    if (ci_grow(&ci_system_allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
+        return -ENOMEM;
+    char *text = ci_alloc(&ci_system_allocator, method_len + pattern_len + 2);
+    if (!text)
+        return -ENOMEM;
+    route.method = memcpy(text, method, method_len + 1);
+    route.pattern = memcpy(text + method_len + 1, pattern, pattern_len + 1);
+    router->routes[router->count++] = route;
+    return 0;
+}
+
 bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
 {
     bool escaped = route->has_escapes || match->path_has_escapes;
@@ -134,7 +164,7 @@ bool ci_route_matches(const struct ci_route *route, const char *path, size_t pat
         if (p > route->pattern_len || t > path_len)
             return p > route->pattern_len && t > path_len;
         struct ci_span want = segment(pattern, p, route->pattern_len), have = segment(path, t, path_len);
-        if (pattern[p] == '{' && want.len > 2) {
+        if (is_param(pattern, want)) {
             if (have.len == 0)
                 return false;
             match->params[match->param_count++] = (struct ci_param){{want.at + 1, want.len - 2}, have};
@@ -146,19 +176,12 @@ bool ci_route_matches(const struct ci_route *route, const char *path, size_t pat
     }
 }
 
-static bool is_method(const struct ci_route *route, const char *method, size_t len)
-{
-    return route->method_len == len && memcmp(route->method, method, len) == 0;
-}
-
-static bool answers(const struct ci_route *route, const char *method, size_t len)
-{
-    return is_method(route, method, len) || (len == 4 && memcmp(method, "HEAD", 4) == 0 && is_method(route, "GET", 3));
-}
-
+/* GET's handlers answer HEAD, but where that has one of its own. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
                      struct ci_match *match)
 {
+    const struct ci_route *get = NULL;
+    bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
     match->route = NULL;
     match->path_known = false;
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
@@ -167,11 +190,16 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
         if (!ci_route_matches(route, path, path_len, match))
             continue;
         match->path_known = true;
-        if (answers(route, method, method_len)) {
+        if (is_method(route, method, method_len)) {
             match->route = route;
             return;
         }
+        if (head && !get && is_method(route, "GET", 3))
+            get = route;
     }
+    match->route = get;
+    if (get)
+        ci_route_matches(get, path, path_len, match); /* its parameters */
 }
 
 static size_t add_method(char *text, size_t size, size_t len, const char *method)

@@ -149,6 +149,7 @@ static int serve(void *arg)
     CHECK_EQ(coir_route(router, "GET", "/fields", fields), 0);
     CHECK_EQ(coir_route(router, "GET", "/chunks", chunks), 0);
     CHECK_EQ(coir_route(router, "GET", "/a%2Fb", slash), 0);
+    CHECK_EQ(coir_route(router, "HEAD", "/a%2Fb", star), 0);
     CHECK_EQ(coir_route(router, "GET", "/caf\xc3\xa9/%2A", star), 0);
     CHECK_EQ(coir_route(router, "GET", "/type/{bytes}", long_type), 0);
     CHECK_EQ(coir_route(router, "GET", "no/slash", hello), -EINVAL);
@@ -180,6 +181,8 @@ TEST_SERVER(routes_answer)
     CHECK(strstr(ask(GET("http://elsewhere/hello?x")), "Hello, World!"));
     CHECK(strstr(ask(GET("/hell%6f")), "Hello, World!") && strstr(ask(GET("/%68ello/%79ou")), "Hello, you!"));
     CHECK(strstr(ask(GET("/a%2fb")), "slash") && strstr(ask(GET("/a%2Fb")), "slash") && strstr(ask(GET("/%63af%c3%a9/*")), "star"));
+    ask("HEAD /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"); /* its own route, behind GET's */
+    CHECK(strstr(answer, "Content-Length: 4\r\n"));
     CHECK_EQ(status(ask(GET("/a/b"))), 404);
     CHECK_EQ(status(ask(GET("/%2fhello"))), 404);
     CHECK_EQ(status(ask(GET("/hello%2fyou"))), 404); /* that slash does not separate */
@@ -199,6 +202,38 @@ TEST_SERVER(routes_answer)
     CHECK(strstr(ask("GET /hello HTTP/1.0\r\n\r\n"), "Connection: close"));
     CHECK(strstr(ask("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), "Connection: keep-alive"));
     CHECK(strstr(answer, "Date: Thu, 01 Jan 2026 "));
+}
+
+/* A route that no request could reach is refused. */
+TEST(a_route_behind_its_like_is_refused)
+{
+    static const struct {
+        const char *first, *second;
+        bool dead;
+    } cases[] = {
+        {"/", "/", true},           {"/a", "/a", true},       {"/a", "/%61", true},          {"/%61", "/a", true},
+        {"/a%2fb", "/a%2Fb", true}, {"/{x}", "/{y}", true},   {"/{x}", "/a", true},          {"/a/{x}/c", "/a/b/c", true},
+        {"/a/{x}", "/a/{x}", true}, {"/a", "/{x}", false},    {"/a", "/a/", false},          {"/a/", "/a", false},
+        {"/{x}", "/", false},       {"/", "/{x}", false},     {"/{x}/b", "/a/{y}", false},   {"/{x}", "/a/b", false},
+        {"/a%2fb", "/a/b", false},  {"/a/{x}", "/a/", false}, {"/{x}/{y}", "/a/b/c", false}, {"/a", "/A", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        coir_router *router;
+        CHECK_EQ(coir_router_new(&router), 0);
+        CHECK_EQ(coir_route(router, "GET", cases[i].first, hello), 0);
+        CHECK_EQ(coir_route(router, "PUT", cases[i].second, hello), 0);
+        CHECK_EQ(coir_route(router, "HEAD", cases[i].second, hello), 0);
+        if (coir_route(router, "GET", cases[i].second, hello) != (cases[i].dead ? -EEXIST : 0))
+            test_fail(__FILE__, __LINE__, "%s behind %s", cases[i].second, cases[i].first);
+        coir_router_free(router);
+    }
+    coir_router *router;
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "GET", "/files/*", hello), -EINVAL); /* not what it looks like: a literal star is %2A */
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello), 0);
+    coir_router_free(router);
 }
 
 TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
