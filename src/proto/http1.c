@@ -419,10 +419,13 @@ static int parse_line(struct ci_http1_head *head, const char *base, const char *
 static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t from,
                             size_t len)
 {
+    if (len == 0)
+        return 0;
     const char *cr = from < len ? memchr(bytes + from, '\r', len - from) : NULL;
     if (cr && cr + 1 < bytes + len)
         return BAD_REQUEST; /* a bare CR */
-    if (!head->has_request_line && len - head->line > limits->line_max)
+    bool may_end = bytes[len - 1] == '\r';
+    if (!head->has_request_line && len - head->line > (size_t)limits->line_max + may_end)
         return URI_TOO_LONG;
     return len >= limits->head_max ? FIELDS_TOO_LARGE : 0;
 }
@@ -435,7 +438,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
         const char *at = bytes + head->line;
         if (lf == at || lf[-1] != '\r')
             return BAD_REQUEST; /* a bare LF */
-        if (!head->has_request_line && (size_t)(lf - at) > limits->line_max)
+        if (!head->has_request_line && (size_t)(lf - 1 - at) > limits->line_max)
             return URI_TOO_LONG;
         if ((size_t)(lf - bytes) >= limits->head_max)
             return FIELDS_TOO_LARGE;

@@ -42,8 +42,8 @@ struct ci_http1_head {
 };
 
 struct ci_http1_limits {
-    uint32_t line_max; /* of the request line */
-    uint32_t head_max; /* of everything */
+    uint32_t line_max; /* bytes of the request line, without its end */
+    uint32_t head_max; /* bytes of everything */
 };
 
 /* Sets every member, so that nothing of an earlier request is left: a head that is refused early is as good as a fresh one. */

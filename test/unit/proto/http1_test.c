@@ -412,6 +412,34 @@ TEST(limits_hold)
     CHECK_EQ(ci_http1_parse(&head, &limits, text, 201), -414); /* without waiting for the line's end */
 }
 
+/* Each limit at its value, and one beside; whole and byte by byte. */
+static void expect_limit(const char *text, size_t len, int want)
+{
+    int whole = parse_cut(text, len, len), pieces = parse_cut(text, len, 0);
+    if ((want > 0 ? whole != (int)len : whole != want) || whole != pieces)
+        test_fail(__FILE__, __LINE__, "%d, %d in pieces, not %d: %.40s", whole, pieces, want, text);
+}
+
+TEST(limits_may_be_reached)
+{
+    char text[4000];
+    for (int over = 0; over < 2; over++) {
+        int len = snprintf(text, sizeof text, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", 200 - 14 + over, 0);
+        expect_limit(text, (size_t)len, over ? -414 : 1);
+        len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", 1000 - 32 + over, 0);
+        CHECK_EQ(len, 1000 + over);
+        expect_limit(text, (size_t)len, over ? -431 : 1);
+        len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\n");
+        for (int i = 1; i < CI_HTTP1_FIELDS + over; i++)
+            len += snprintf(text + len, sizeof text - (size_t)len, "X:%d\r\n", i);
+        len += snprintf(text + len, sizeof text - (size_t)len, "\r\n");
+        expect_limit(text, (size_t)len, over ? -431 : 1);
+        len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: %s999999999999999999\r\n\r\n", over ? "1" : "");
+        expect_limit(text, (size_t)len, over ? -400 : 1);
+    }
+    CHECK_EQ(parse_cut(text, 0, 0), 0);
+}
+
 /* ---- bodies ---- */
 
 /* As decode_chunked; -2 when bytes are left over. */
