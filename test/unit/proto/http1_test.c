@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chunked.h"
 #include "harness.h"
+#include "http1_compare.h"
 
 static const struct ci_http1_limits limits = {200, 1000};
 static struct ci_http1_head head;
@@ -438,6 +438,8 @@ TEST(limits_may_be_reached)
         expect_limit(text, (size_t)len, over ? -400 : 1);
     }
     CHECK_EQ(parse_cut(text, 0, 0), 0);
+    int len = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\nX: %01500d", 0);
+    CHECK(len > 1000 && parse_cut(text, 999, 999) == 0 && parse_cut(text, 1000, 1000) == -431); /* its end would come too late */
 }
 
 /* ---- bodies ---- */
@@ -598,4 +600,127 @@ TEST(framing_may_reach_its_limit)
         len = (size_t)snprintf(text, sizeof text, "5;%0*d\r\nhello\r\n0\r\n\r\n", CI_HTTP1_FRAMING_MAX - 3 + over, 0);
         CHECK_EQ(decode_chunked(text, len, len, NULL, &used), over ? -400 : 5);
     }
+}
+
+/* ---- beside the oracle ---- */
+
+static uint64_t random_state = 1;
+
+static size_t below(size_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(random_state >> 33) % limit;
+}
+
+static const char *const pieces_of_requests[] = {
+    "GET ",
+    "POST ",
+    "CONNECT ",
+    "OPTIONS ",
+    "/",
+    "/a%41?b",
+    "*",
+    "http://",
+    "a:80",
+    " HTTP/1.1\r\n",
+    " HTTP/1.0\r\n",
+    "Host: ",
+    "Host:a\r\n",
+    "[::1]",
+    "[",
+    "]",
+    "1:",
+    "::",
+    "1.2.3.4",
+    "v1.a",
+    "%00",
+    "%zz",
+    "%",
+    ":",
+    "@",
+    "?",
+    "#",
+    "{",
+    "|",
+    "\r\n",
+    "\r\n\r\n",
+    "\r",
+    "\n",
+    " ",
+    "\t",
+    "Content-Length: ",
+    "5",
+    "18",
+    "Transfer-Encoding: ",
+    "chunked",
+    ",",
+    "Connection: ",
+    "close",
+    "keep-alive",
+    "Expect: 100-continue\r\n",
+    "X: y\r\n",
+    "\x7f",
+    "\x80",
+    "a",
+    ";",
+    "=",
+    "\"",
+    "\\",
+    "0\r\n\r\n",
+    "5\r\nhello\r\n",
+    "1\r\nx\r\n",
+    ";a=b",
+    ";a=\"b\"",
+    "0000000000000000",
+    "A: b\r\n",
+};
+
+static const char *const whole_requests[] = {
+    "GET /a/b?c=d HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET http://[1:2::3]:80/a?b HTTP/1.1\r\nHost: \r\nConnection: close, x\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: [::1.2.3.4]:8080\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n",
+    "POST /%41 HTTP/1.1\r\nhost:a.b-c\r\ntransfer-encoding: chunked\r\n\r\n",
+    "\r\nOPTIONS * HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nX: a b\tc \r\nY:\r\n\r\n",
+    "5;a=b ; c=\"d\\\"e\"\r\nhello\r\n0\r\nA: b\r\n\r\n",
+    "000a\r\n0123456789\r\n0;x\r\n\r\n",
+    "0\r\n\r\n",
+};
+
+/* One that is whole, changed in a few places: pieces are put in, or in the place of others; bytes are taken out or changed. */
+static size_t mutate(char *text, size_t room)
+{
+    size_t len = (size_t)snprintf(text, room, "%s", whole_requests[below(ci_countof(whole_requests))]);
+    for (size_t changes = below(4); changes > 0; changes--) {
+        const char *piece = pieces_of_requests[below(ci_countof(pieces_of_requests))];
+        size_t at = below(len + 1), piece_len = below(4) ? strlen(piece) : 0, gone = below(3) ? 0 : below(4);
+        gone = gone < len - at ? gone : len - at;
+        if (len + piece_len >= room)
+            continue;
+        memmove(text + at + piece_len, text + at + gone, len - at - gone);
+        memcpy(text + at, piece, piece_len);
+        len += piece_len - gone;
+        if (below(5) == 0 && len > 0)
+            text[below(len)] = (char)below(256);
+    }
+    return len;
+}
+
+TEST(random_requests_are_judged_as_the_grammar_says)
+{
+    static char text[1000];
+    int heads = 0, bodies = 0;
+    for (int i = 0; i < 10000; i++) {
+        size_t len = mutate(text, sizeof text), used;
+        static char out[sizeof text];
+        static struct oracle oracle;
+        const char *wrong = compare_heads(text, len, below(len + 1));
+        if (!wrong)
+            wrong = compare_bodies(text, len, 1 + below(7));
+        if (wrong)
+            test_fail(__FILE__, __LINE__, "number %d: %s: %.*s", i, wrong, (int)len, text);
+        heads += oracle_parse(&oracle, &compare_limits, text, len) > 0;
+        bodies += oracle_decode(text, len, out, &used) >= 0;
+    }
+    CHECK(heads > 1000 && bodies > 1000 && heads + bodies < 8000); /* both answers are met often */
 }
