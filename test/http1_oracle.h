@@ -204,8 +204,10 @@ static inline bool oracle_field(struct oracle *oracle, const char *line, size_t 
     }
     if (says(line, name, "content-length")) {
         oracle->lengths++;
-        oracle->head.content_length = strtoll(value, NULL, 10);
-        return is_rule("Content-Length", value, value_len);
+        if (!is_rule("Content-Length", value, value_len))
+            return false;
+        oracle->head.content_length = strtoll(value, NULL, 10); /* ends before the line does */
+        return true;
     }
     if (says(line, name, "transfer-encoding")) {
         oracle->encodings++;

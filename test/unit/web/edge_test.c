@@ -67,6 +67,16 @@ static int linger_over(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, "ok", 2);
 }
 
+/* As many fields as there may be. */
+static int long_head(coir_request *req, coir_response *res)
+{
+    char type[8193];
+    memset(type, 'x', sizeof type - 1);
+    type[sizeof type - 1] = '\0';
+    (void)req;
+    return coir_respond(res, 200, type, "it", 2);
+}
+
 static int params(coir_request *req, coir_response *res)
 {
     return coir_respond_text(res, 200, "%s %s", coir_param(req, "a"), coir_param(req, "h"));
@@ -84,6 +94,7 @@ static int serve(void *arg)
     CHECK_EQ(coir_route(router, "GET", "/arena", arena), 0);
     CHECK_EQ(coir_route(router, "GET", "/arena/at/once", arena_at_once), 0);
     CHECK_EQ(coir_route(router, "GET", "/linger", linger_over), 0);
+    CHECK_EQ(coir_route(router, "GET", "/long/head", long_head), 0);
     CHECK_EQ(coir_route(router, "GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}", params), 0);
     CHECK_EQ(coir_route(router, "GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", params), -EINVAL);
     int rc = coir_serve_http("127.0.0.1:80", router, &options);
@@ -121,6 +132,18 @@ TEST_SERVER(no_body_overtakes_its_head)
             CHECK(strncmp(at + len, "\r\n4\r\nlast\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n", 33) == 0);
             CHECK(strstr(at + len, "\r\n\r\nend"));
         }
+}
+
+/* Nor does a head begin where it does not fit. */
+TEST_SERVER(a_long_head_fits_behind_what_has_gathered)
+{
+    char request[200];
+    for (int len = 7000; len < BUFFER; len += 97) {
+        snprintf(request, sizeof request, GET("/bytes/%d") GET("/long/head") GET("/query?v=end"), len);
+        ask(request);
+        CHECK_EQ(occurrences(answer, "HTTP/1.1 200 OK\r\n"), 3);
+        CHECK(strstr(answer, "xxx\r\nContent-Length: 2\r\n\r\nitHTTP/1.1 200 OK\r\n") && strstr(answer, "\r\n\r\nend"));
+    }
 }
 
 static int take_bytes(size_t len, bool chunked)

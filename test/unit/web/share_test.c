@@ -2,7 +2,10 @@
  * A worker is shared: whatever handlers and clients do, other fibers of the worker run in between. */
 #include <coir/event.h>
 #include <coir/web.h>
+#include <netinet/in.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "client.h"
 
@@ -51,6 +54,20 @@ static int ignorant(coir_request *req, coir_response *res)
     return coir_response_write(res, "ok", 2);
 }
 
+static int watched; /* a plain socket: what was sent is there at once */
+
+/* Its share is used up twice while small pieces gather: they are sent when it waits, and not before. */
+static int gather(coir_request *req, coir_response *res)
+{
+    char byte;
+    (void)req;
+    int rc = coir_response_begin(res, 200, "text/plain", 300);
+    for (int i = 0; rc == 0 && i < 300; i++)
+        rc = coir_response_write(res, "x", 1);
+    CHECK(recv(watched, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+    return rc < 0 ? rc : coir_sleep_for(1000 * COIR_S);
+}
+
 static int quick(coir_request *req, coir_response *res)
 {
     (void)req;
@@ -66,6 +83,7 @@ static int serve(void *arg)
     CHECK_EQ(coir_route(router, "GET", "/large", large), 0);
     CHECK_EQ(coir_route(router, "GET", "/small", small), 0);
     CHECK_EQ(coir_route(router, "POST", "/ignorant", ignorant), 0);
+    CHECK_EQ(coir_route(router, "GET", "/gather", gather), 0);
     CHECK_EQ(coir_route(router, "GET", "/", quick), 0);
     int rc = serve_router(router, NULL);
     coir_router_free(router);
@@ -142,4 +160,23 @@ static void share(void)
 TEST_REAL(no_handler_and_no_client_keeps_a_worker_for_itself)
 {
     CHECK_EQ(with_server(serve, share), 0);
+}
+
+static void read_gathered(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    address.sin_port = htons((uint16_t)atoi(strchr(server_address, ':') + 1));
+    watched = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(watched, (struct sockaddr *)&address, sizeof address), 0);
+    CHECK_EQ(send(watched, GET("/gather"), sizeof GET("/gather") - 1, 0), sizeof GET("/gather") - 1);
+    ssize_t n;
+    while ((n = recv(watched, answer, 1000, MSG_DONTWAIT)) < 0)
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK(n > 300 && answer[n - 300] == 'x'); /* all at once, and before the handler's sleep is over */
+    close(watched);
+}
+
+TEST_REAL(pieces_gather_until_their_handler_waits)
+{
+    CHECK_EQ(with_server(serve, read_gathered), 0);
 }

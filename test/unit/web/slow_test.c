@@ -198,6 +198,17 @@ TEST_SIM(limits_of_time_can_be_chosen)
     CHECK_EQ(with_server(serve, expect_own_limits), 0);
 }
 
+static void expect_total_time(void)
+{
+    expect_refusal(drip_until_refused(LONG, "", 10 * COIR_S), 3 * COIR_S, 4 * COIR_S); /* silent */
+}
+
+TEST_SIM(the_total_time_also_ends_a_silence)
+{
+    options.body_total_timeout = 3 * COIR_S;
+    CHECK_EQ(with_server(serve, expect_total_time), 0);
+}
+
 static void expect_no_limits(void)
 {
     coir_time took = drip_until_refused("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 700\r\n\r\n", "y", 4 * COIR_S);
@@ -242,4 +253,26 @@ TEST_SERVER(answers_are_not_taken_for_ever)
     CHECK(took > 55 * COIR_S && took < 1000 * COIR_S);
     took = take_slowly(GET("/stream/10000000"), 2000, 2000 * COIR_S);
     CHECK(took >= 2000 * COIR_S);
+}
+
+/* Whatever part of an answer is left when its handler has ended. */
+TEST_SERVER(who_takes_nothing_is_dropped_wherever_the_answer_stops)
+{
+    enum { CLIENTS = 200 };
+    static coir_stream *clients[CLIENTS];
+    coir_http_counters counters;
+    char request[100];
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i] = dial();
+        snprintf(request, sizeof request, GET("/stream/%d"), i * 10000);
+        send_text(clients[i], request);
+    }
+    coir_sleep_for(30 * COIR_S);
+    coir_http_counters_get(&counters);
+    CHECK_EQ(counters.connections_live, CLIENTS);
+    coir_sleep_for(220 * COIR_S); /* 60 s, and what 16 KiB may take */
+    coir_http_counters_get(&counters);
+    CHECK_EQ(counters.connections_live, 0);
+    for (int i = 0; i < CLIENTS; i++)
+        coir_close(clients[i]);
 }
