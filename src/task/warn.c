@@ -32,7 +32,7 @@ void ci_warn(struct ci_worker *worker, const char *format, ...)
     struct coir_loop *loop = &worker->loop;
     if (!worker->runtime->config.log)
         return;
-    if (loop->now - warnings->since >= COIR_S) {
+    if (loop->now >= ci_time_after(warnings->since, COIR_S)) {
         tell_rest(worker);
         warnings->since = loop->now;
     }

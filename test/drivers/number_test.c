@@ -10,12 +10,6 @@
 #include "base/check.h"
 #include "env.h"
 
-static void close_pair(void)
-{
-    close_fd(env.client);
-    close_fd(env.server);
-}
-
 /* ---- closing ---- */
 
 /* An accept, a receiver of datagrams, a reader, a writer and a poll: each has ended when the close of its descriptor returns. */
