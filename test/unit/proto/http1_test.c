@@ -710,7 +710,7 @@ TEST(random_requests_are_judged_as_the_grammar_says)
 {
     static char text[1000];
     int heads = 0, bodies = 0;
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 5000; i++) {
         size_t len = mutate(text, sizeof text), used;
         static char out[sizeof text];
         static struct oracle oracle;
@@ -722,5 +722,5 @@ TEST(random_requests_are_judged_as_the_grammar_says)
         heads += oracle_parse(&oracle, &compare_limits, text, len) > 0;
         bodies += oracle_decode(text, len, out, &used) >= 0;
     }
-    CHECK(heads > 1000 && bodies > 1000 && heads + bodies < 8000); /* both answers are met often */
+    CHECK(heads > 500 && bodies > 500 && heads + bodies < 4000); /* both answers are met often */
 }
