@@ -30,12 +30,15 @@ typedef int coir_handler_fn(coir_request *req, coir_response *res);
 COIR_API int coir_router_new(coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
 
-/* Answers `method` on paths that match `pattern`: "/", "/a/b", or with segments that may be anything, "/a/{name}". Path and pattern are
- * compared decoded: "/caf%C3%A9" is "/café", but "%2F" is no separator. A pattern has no '*', '?' or '#' (write a literal star as "%2A").
- * The first route that matches wins. HEAD is answered by GET's handler, without the body, unless it has a route. Not while a server uses
- * the router.
+/* Answers `method` on paths that match `pattern`: "/", "/a/b", or "/a/{name}", where {name} matches
+ * any one segment. Path and pattern are percent-decoded before they are compared: "/caf%C3%A9"
+ * matches "/café". "%2F" does not separate segments. There are no wildcards: '*', '?' and '#' are
+ * refused (write a literal star as "%2A"). The first route that matches wins. A HEAD request is
+ * answered by a HEAD route if there is one, else by the handler of GET, without the body. Must not
+ * be called while a server uses the router.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern; -EEXIST an earlier route of this method takes all that this one could match; -ENOMEM. */
+ * Errors: -EINVAL bad pattern; -EEXIST an earlier route of the same method matches every path that
+ * this one matches; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
 /* What handlers get from coir_request_context.
@@ -57,18 +60,20 @@ typedef struct coir_http_options {
     size_t connections_max;   /* [0: no limit] per worker; past it, connections wait in the backlog */
     size_t arena_max;         /* [1 MiB] memory that one request may take from its arena */
 
-    /* Clients that are slow but never silent. Only time counts in which the server waits for the client. */
-    coir_time body_total_timeout; /* [1 h] for the whole of a body: then 408 */
-    size_t rate_min; /* [100] bytes a second of a body, and of an answer. Who is behind it by body_timeout gets 408; who takes an
-                      * answer too slowly, by write_timeout, is dropped. A head has header_timeout as a whole. */
+    /* Limits for clients that are slow but never silent. Only time spent waiting for the client
+     * counts. The head of a request has header_timeout in total. */
+    coir_time body_total_timeout; /* [1 h] for a whole body: then 408 */
+    size_t rate_min;              /* [100] bytes a second of a body that is sent, or of an answer that is read. A
+                                   * client that falls behind by body_timeout gets 408; by write_timeout, it is
+                                   * dropped. */
 
-    /* After an answer that ends the connection before its request was read: what the client still sends is thrown away, so that it
-     * gets to see the answer. Two seconds of silence end that too. */
-    coir_time linger_timeout; /* [30 s] for how long */
-    size_t linger_max;        /* [64 MiB] how much */
+    /* An answer that ends the connection before its whole request was read: the server goes on reading
+     * and discarding, so that the client can read the answer. It stops after 2 s of silence. */
+    coir_time linger_timeout; /* [30 s] at most */
+    size_t linger_max;        /* [64 MiB] bytes at most */
 } coir_http_options;
 
-/* As rate_min: as slowly as it likes, while it is never silent for body_timeout or write_timeout. */
+/* For rate_min: no minimum rate. body_timeout and write_timeout still limit each silence. */
 #define COIR_ANY_RATE SIZE_MAX
 
 #define COIR_HTTP_OPTIONS                                                   \
@@ -110,32 +115,34 @@ COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 /* The body's declared length, or -1 when it comes in chunks. */
 COIR_API int64_t coir_request_length(coir_request *req);
 
-/* Reads some of the body: the count, 0 at its end. What a handler leaves unread is thrown away. An answer that begins while more of the
- * body is to come than will be thrown away (64 KiB, or chunks that have not come) says "Connection: close".
+/* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves unread,
+ * up to 64 KiB. An answer that begins while more than that is still to come, or chunks that have not
+ * been received, says "Connection: close".
  * Suspends: yes.  Threads: owner.
- * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went away; -ETIME body_timeout,
- * body_total_timeout or rate_min.
+ * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
+ * away; -ETIME body_timeout, body_total_timeout or rate_min.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 
-/* Reads all that is left of the body, `max` bytes at most, into memory that goes with the request: its length, and *ret_body with a NUL
- * behind it. A handler that returns -COIR_ETOOLARGE has its client answered 413.
+/* Reads the rest of the body, at most `max` bytes, into memory of the request. Returns its length;
+ * *ret_body is followed by a NUL. A handler that returns -COIR_ETOOLARGE gets its client a 413.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_request_read; -COIR_ETOOLARGE it is longer than `max`; -ENOMEM at arena_max.
- * Cancel safety: an unknown part has been read, and is lost. */
+ * Errors: those of coir_request_read; -COIR_ETOOLARGE longer than `max`; -ENOMEM at arena_max.
+ * Cancel safety: an unknown part has been read and is lost. */
 COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body);
 
 /* ---- responses: one a request ---- */
 
 /* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding, Connection and Date are the server's.
  * Suspends: no.  Threads: owner.
- * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE the fields, with the content type, would
- * pass 8192 bytes; -ENOMEM. */
+ * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE more
+ * than 8192 bytes of fields; -ENOMEM. */
 COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
  * Suspends: yes.  Threads: owner.
- * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE the type is too long; those of coir_write.
+ * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE type and fields are
+ * longer than 8192 bytes; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
 COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
@@ -148,7 +155,8 @@ COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char
 
 /* Writes a piece of the body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
- * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout or rate_min.
+ * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout
+ * or rate_min.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 

@@ -255,7 +255,7 @@ static int run_connection(void *arg)
     struct connection *connection = arg;
     int rc = connection->fn(connection->stream, connection->arg);
     if (ci_unlikely(rc != 0) && rc != coir_interrupted())
-        report(connection->stream, rc); /* that of one who was asked to end is what was asked for */
+        report(connection->stream, rc); /* the error of a cancelled task was asked for */
     coir_close(connection->stream);
     return rc;
 }

@@ -117,7 +117,7 @@ static bool all_digits(const char *at, const char *end)
     return at == end;
 }
 
-/* Whether each % begins an escape (RFC 3986, 2.1) and, where NULs would do harm, none of them is %00. */
+/* Whether every % begins a valid escape (RFC 3986, 2.1). %00 is refused unless nul_allowed. */
 static bool valid_escapes(const char *at, const char *end, bool nul_allowed)
 {
     while ((at = memchr(at, '%', (size_t)(end - at)))) {
@@ -144,7 +144,8 @@ static bool valid_ipv4(const char *at, const char *end)
     return at == end;
 }
 
-/* Eight groups of 16 bits, of which "::" may stand for one or more and an IPv4 address for the last two. No zone: it is not for others. */
+/* Eight groups of 16 bits. "::" stands for one or more of them, an IPv4 address for the last two.
+ * Zone identifiers are refused: they have no meaning on another machine. */
 static bool valid_ipv6(const char *at, const char *end)
 {
     int groups = 0;
@@ -187,8 +188,8 @@ static bool valid_ip_future(const char *at, const char *end)
     return !memchr(dot, '%', (size_t)(end - dot));
 }
 
-/* uri-host [ ":" port ] (RFC 9110, 7.2; RFC 3986, 3.2.2), and not an empty host before a port: an http URI has none (RFC 9110, 4.2.1).
- * *ret_port: behind the colon, or NULL. */
+/* uri-host [ ":" port ] (RFC 9110, 7.2; RFC 3986, 3.2.2). A port with an empty host is refused: an
+ * http URI has a host (RFC 9110, 4.2.1). *ret_port: the port without the colon, or NULL. */
 static bool valid_authority(const char *at, const char *end, const char **ret_port)
 {
     const char *host_end, *port;
@@ -228,7 +229,7 @@ static bool valid_connect_target(const char *at, const char *end)
     return number > 0 && number <= 65535;
 }
 
-/* The path can be decoded afterwards: what an escape in it says is told apart here. The query is its reader's to understand. */
+/* Checks the escapes of the path, so that routing can decode it. The query is opaque here. */
 static int parse_path(struct ci_http1_head *head, const char *base, const char *at, const char *end)
 {
     const char *question = memchr(at, '?', (size_t)(end - at));
@@ -415,7 +416,7 @@ static int parse_line(struct ci_http1_head *head, const char *base, const char *
     return parse_field(head, base, at, end);
 }
 
-/* A line that has not ended may be known to be bad already: at `from` begins what was not searched before. */
+/* Checks a line whose end has not been received. Bytes before `from` were searched before. */
 static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t from,
                             size_t len)
 {
@@ -450,7 +451,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
             return (int)head->line;
     }
     head->scanned = (uint32_t)len;
-    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r'; /* and there is no LF behind it */
+    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r'; /* not followed by LF */
     return after_cr ? BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }
 
@@ -540,11 +541,11 @@ static int eat_trailer(struct ci_http1_body *body, enum ci_http1_body_state stat
     return c == ':' || is(c, TOKEN) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
 }
 
-/* The end of a size line: what a sender may need does not count. */
+/* The end of a size line: subtracts the chunk's allowance (struct ci_http1_body). */
 static int begin_chunk(struct ci_http1_body *body)
 {
-    uint64_t free_of_charge = 16 + body->remaining / 16;
-    body->framing -= free_of_charge < body->framing ? (uint32_t)free_of_charge : body->framing;
+    uint64_t allowance = 16 + body->remaining / 16;
+    body->framing -= allowance < body->framing ? (uint32_t)allowance : body->framing;
     return body->remaining ? CI_BODY_DATA : CI_BODY_TRAILER;
 }
 

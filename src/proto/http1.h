@@ -4,7 +4,7 @@
  * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no second Content-Length.
  * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows where the next request begins.
  * 4. Spans are offsets from the start of the head, so the caller may move its buffer between calls.
- * 5. Whatever the outcome, a head says nothing of a request before it: spans that were not parsed are empty.
+ * 5. A head holds nothing of an earlier request, also after an error: what was not parsed is empty.
  */
 #ifndef CI_PROTO_HTTP1_H
 #define CI_PROTO_HTTP1_H
@@ -38,7 +38,7 @@ struct ci_http1_head {
     bool has_request_line, has_te, says_close, says_keep_alive;
 
     uint32_t field_count;
-    struct ci_http1_field fields[CI_HTTP1_FIELDS]; /* last: those past field_count are never looked at, and never set */
+    struct ci_http1_field fields[CI_HTTP1_FIELDS]; /* last: not initialised past field_count */
 };
 
 struct ci_http1_limits {
@@ -46,12 +46,12 @@ struct ci_http1_limits {
     uint32_t head_max; /* bytes of everything */
 };
 
-/* Sets every member, so that nothing of an earlier request is left: a head that is refused early is as good as a fresh one. */
+/* Initialises every member but the fields, which field_count guards (invariant 5). */
 static inline void ci_http1_head_init(struct ci_http1_head *head)
 {
     memset(head, 0, offsetof(struct ci_http1_head, fields));
     head->content_length = -1;
-    head->minor_version = 1; /* what a request is answered with whose version is not known */
+    head->minor_version = 1; /* until the version is known */
 }
 
 /* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is needed. < 0: minus the status. */
@@ -66,7 +66,8 @@ bool ci_http1_is_value(const char *text, size_t len);
 
 /* ---- the body ---- */
 
-/* chunk = chunk-size *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ) CRLF chunk-data CRLF (RFC 9112, 7.1.1) */
+/* chunk     = chunk-size [ chunk-ext ] CRLF chunk-data CRLF (RFC 9112, 7.1)
+ * chunk-ext = *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] ) */
 enum ci_http1_body_state {
     CI_BODY_DONE,
     CI_BODY_DATA,       /* `remaining` bytes of the body, or of the chunk */
@@ -89,13 +90,14 @@ enum ci_http1_body_state {
     CI_BODY_END_LF,
 };
 
-/* Framing is bounded: a chunk's size has at most 16 digits, zeros in front included; and all bytes of framing count, less what a sender
- * may need (16 bytes a chunk, and a sixteenth of its data). Past CI_HTTP1_FRAMING_MAX the body is refused, trailers with 431. */
+/* Framing is bounded. A chunk size has at most 16 digits, leading zeros included. All bytes of framing
+ * are counted; each chunk earns an allowance of 16 bytes and a sixteenth of its data. A body whose
+ * count passes CI_HTTP1_FRAMING_MAX is refused with 400, or 431 in the trailers. */
 enum { CI_HTTP1_SIZE_DIGITS = 16, CI_HTTP1_FRAMING_MAX = 8192 };
 
 struct ci_http1_body {
     uint64_t remaining;
-    uint32_t framing; /* bytes that count */
+    uint32_t framing; /* bytes counted, less the allowance */
     uint8_t state, digits;
     bool chunked, in_name;
 };

@@ -197,10 +197,10 @@ struct ci_posts {
 };
 
 struct ci_warnings {
-    struct ci_timer timer; /* started while some are left out */
-    coir_time since;       /* the second in which `lines` were logged begins */
+    struct ci_timer timer; /* started while warnings are suppressed */
+    coir_time since;       /* start of the second in which `lines` were logged */
     unsigned lines;
-    uint64_t left_out;
+    uint64_t suppressed;
 };
 
 void ci_warnings_init(struct ci_warnings *warnings);
@@ -358,7 +358,7 @@ bool ci_runtime_take_shared(struct ci_worker *worker);
 
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...) COIR_PRINTF(3, 4);
 
-/* Logs a warning, on the worker's own thread; of many in one second most are only counted. */
+/* Logs a warning, rate-limited. Only on the worker's thread. */
 CI_COLD void ci_warn(struct ci_worker *worker, const char *format, ...) COIR_PRINTF(2, 3);
 
 /* Installs the report of overflowed stacks for the calling worker's thread. */

@@ -48,7 +48,7 @@ static void set_timer(struct ci_http_connection *connection, coir_time duration)
         ci_loop_start_timer(loop, &connection->timer, when);
 }
 
-/* The idle timeout begins anew behind a request only: bytes that are none, as empty lines, keep nobody alive. */
+/* Only a request re-arms the idle timeout. Empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     if (connection->server->draining)
@@ -56,7 +56,7 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
     if (connection->served)
         set_timer(connection, connection->server->options->idle_timeout);
     else if (!ci_timer_started(&connection->timer))
-        return finish(connection); /* it has passed meanwhile */
+        return finish(connection); /* the idle timeout passed during the call */
     ci_list_push(&connection->server->idle, &connection->idle);
     return await(connection, WAITING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
@@ -67,7 +67,7 @@ static void drop_output(struct ci_http_connection *connection)
     connection->out = NULL;
 }
 
-/* How long the client may take for all of it. */
+/* The time limit for the rest of the output: write_timeout, plus its length at rate_min. */
 static coir_time time_for_rest(const struct ci_http_connection *connection)
 {
     const coir_http_options *options = connection->server->options;

@@ -4,12 +4,12 @@
 
 #include "web/http.h"
 
-/* A client that has seen the end of an answer closes, or sends; one that does neither is not waited for long. */
+/* Lingering ends after this long without a byte from the client. */
 static const coir_time linger_silence = 2 * COIR_S;
 
 /* ---- sending ---- */
 
-/* Waits until the client takes some. */
+/* Waits until the client has read some. */
 static ssize_t write_some(struct ci_exchange *exchange, const char *data, size_t len)
 {
     const coir_http_options *options = exchange->server->options;
@@ -125,13 +125,14 @@ static void on_hangup(struct ci_op *op)
         ci_strand_cancel(&task->strand, -ECANCELED);
 }
 
-/* Before the fiber parks in a handler: what has gathered is sent, as far as it goes without waiting, and the watch begins. A fiber whose
- * share is used up runs again at once: pieces go on gathering. */
+/* Before the fiber parks in a handler: sends the gathered output as far as possible without waiting,
+ * and starts the watch for a hang-up. A fiber that yields because its budget is spent is ready to run:
+ * its output keeps gathering. */
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
-    bool share_used_up = ci_worker_current->budget <= 0;
-    if (exchange->out_len && !share_used_up && !exchange->stream->writer) {
+    bool budget_spent = ci_worker_current->budget <= 0;
+    if (exchange->out_len && !budget_spent && !exchange->stream->writer) {
         ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
         if (n > 0) {
             exchange->out_len -= (size_t)n;
@@ -229,7 +230,7 @@ static bool answer(struct ci_exchange *exchange)
         go_on = false;
     }
     ci_arena_reset(&exchange->arena);
-    ci_spend(ci_worker_current); /* clients that pipeline, and handlers that never wait, let others run */
+    ci_spend(ci_worker_current); /* bounds pipelined requests and handlers that never suspend */
     if (!go_on || response.close) {
         exchange->unread = exchange->body.state != CI_BODY_DONE;
         return false;
@@ -284,8 +285,9 @@ static ssize_t read_lingering(struct ci_exchange *exchange)
     return coir_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
 }
 
-/* After an answer that closes: what the client still sends is read for a while, for closing with unread bytes would reset the
- * connection and take the answer with it (RFC 9112, 9.6). Many clients look for an answer only when they have sent everything. */
+/* Reads and discards after an answer that ends the connection. Closing with unread bytes would reset
+ * the connection, and the client could lose the answer (RFC 9112, 9.6). Many clients read the answer
+ * only after they have sent the whole request. */
 static void linger(struct ci_exchange *exchange)
 {
     const coir_http_options *options = exchange->server->options;

@@ -56,7 +56,8 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
 /* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length. */
 size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size);
 
-/* Whether a pattern matches a path, whose escapes are valid; fills match->params. match->path_has_escapes is set before. */
+/* Whether a pattern matches a path; fills match->params. The path has valid escapes only, and the
+ * caller has set match->path_has_escapes. */
 bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match);
 
 /* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a NUL. False: a bad escape or a NUL. */
@@ -111,8 +112,8 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
 
 /* ---- the pace of a client ---- */
 
-/* How far it is behind rate_min: waiting for it adds to that, each byte takes something off, and being ahead is not kept. So neither
- * silence nor a drip lasts longer than the timeout, and a burst buys no slowness for later. */
+/* How far a client is behind rate_min. Waiting for it adds to `behind`, each byte subtracts from it, and
+ * it never drops below 0: a fast start does not pay for slowness later. */
 struct ci_pace {
     coir_time behind;
 };
@@ -146,7 +147,7 @@ struct ci_exchange {
     size_t out_len;
     int error; /* of the stream: nothing more can be sent */
     struct ci_pace taking;
-    bool unread;       /* bytes that the client sent, or will send, are not going to be read */
+    bool unread;       /* bytes that the client sent or will send are not read */
     bool continue_due; /* the client waits for leave to send the body */
 
     struct ci_op hangup; /* pending while a handler waits */
@@ -184,7 +185,8 @@ int ci_exchange_flush(struct ci_exchange *exchange);
 int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len);
 /* Room for `len` bytes at the end of what has gathered, or NULL when the stream has failed; to be claimed by adding to out_len. */
 char *ci_exchange_room(struct ci_exchange *exchange, size_t len);
-/* Reads more of a body into the input buffer; the count, 0 at the end. *waited: grows by how long that took. */
+/* Reads more of a body into the input buffer: the count, 0 at the end. Adds the time spent waiting to
+ * *waited. */
 ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited);
 
 /* Begins a response with a known or unknown length; ends one. */
@@ -193,10 +195,11 @@ int ci_response_end(coir_response *res);
 /* A whole answer about an error, after which the connection closes. */
 void ci_respond_error(struct ci_exchange *exchange, int status);
 
-/* Logs what a handler's result, or the end of its answer, says that its author must know. */
+/* Warns of a handler that failed, or that misused the interface. rc: what it returned; ended: what
+ * ci_response_end returned. */
 CI_COLD void ci_request_report(const coir_request *req, int rc, int ended);
 
-/* Whether what is left of the body is going to be read at any rate, to get at the next request: little, and certain to come. */
+/* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. */
 bool ci_body_end_is_near(const struct ci_exchange *exchange);
 
 /* Throws away what the handler left of the body. False: the connection cannot go on. */

@@ -1,4 +1,5 @@
-/* Warnings about handlers: what their authors need to know, and nothing that clients can do alone. */
+/* Warnings about handlers that fail or misuse the interface. What a client can cause alone is not
+ * logged. */
 #include <stdio.h>
 #include <string.h>
 

@@ -113,7 +113,7 @@ static int send_continue(coir_request *req)
     return rc < 0 ? rc : ci_exchange_flush(req->exchange);
 }
 
-/* Waits for more of the body, within all limits of time. */
+/* Waits for more of the body, within body_timeout, rate_min and body_total_timeout. */
 static ssize_t receive(coir_request *req)
 {
     const coir_http_options *options = req->exchange->server->options;
@@ -172,7 +172,7 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len)
     return (ssize_t)data;
 }
 
-/* Spends budget also where the bytes, the end or an error were there already. */
+/* Spends budget in every case, also at the end of the body and on errors. */
 ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
 {
     int rc = 0;
@@ -187,7 +187,8 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
 
 enum { BODY_ROOM = 4096 };
 
-/* Room for what is declared and a NUL; for chunks twice as much each time. One byte more than `max` shows that there is more. */
+/* A declared length plus a NUL; for chunks, twice as much each time. At most one byte more than
+ * `max`, to see that there is more, and a NUL. */
 static size_t room_for_body(const coir_request *req, size_t max, size_t room)
 {
     const struct ci_http1_body *body = &req->exchange->body;
@@ -230,9 +231,9 @@ ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
     return (ssize_t)len;
 }
 
-/* ---- what is left of it ---- */
+/* ---- the rest of it ---- */
 
-/* Chunks do not say how many will follow: only those count that are here. */
+/* The length of a chunked body is unknown: true if its end is in the input buffer. */
 static bool chunks_are_here(const struct ci_exchange *exchange)
 {
     struct ci_http1_body body = exchange->body;

@@ -168,7 +168,7 @@ static int write_body(coir_response *res, const void *data, size_t len)
     return res->chunked ? write_chunk(res, data, len) : ci_exchange_send(res->exchange, data, len);
 }
 
-/* Spends budget also where nothing is sent (the answer to HEAD, an error) or the piece only gathers. */
+/* Spends budget in every case, also for HEAD, for errors and for pieces that only gather. */
 int coir_response_write(coir_response *res, const void *data, size_t len)
 {
     int rc = 0;

@@ -50,7 +50,8 @@ static bool valid_escape(const char *c)
     return low >= 0 && (high || low);
 }
 
-/* Parameters are whole segments, with a name. What no path can match is refused. *ret_count: how many parameters. */
+/* Parameters are whole segments, with a name. A pattern that no path can match is refused.
+ * *ret_count: the number of parameters. */
 static bool valid_pattern(const char *pattern, int *ret_count)
 {
     if (*pattern != '/')
@@ -76,7 +77,7 @@ static struct ci_span segment(const char *text, size_t at, size_t len)
     return (struct ci_span){(uint32_t)at, (uint32_t)((slash ? (size_t)(slash - text) : len) - at)};
 }
 
-/* The next character, decoded. A slash that is written as an escape is not one that separates. */
+/* The next character, decoded. An escaped slash is not equal to a separator. */
 static int next_char(const char *text, size_t *at)
 {
     enum { ESCAPED_SLASH = 256 };
@@ -87,7 +88,7 @@ static int next_char(const char *text, size_t *at)
     return c == '/' ? ESCAPED_SLASH : c;
 }
 
-/* Whether two texts, of which one has escapes, say the same: /hell%6f is /hello (RFC 3986, 6.2.2.2). */
+/* Whether two texts are equal, once decoded if `escaped` (RFC 3986, 6.2.2.2). */
 static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len, bool escaped)
 {
     if (!escaped)
@@ -176,7 +177,7 @@ bool ci_route_matches(const struct ci_route *route, const char *path, size_t pat
     }
 }
 
-/* GET's handlers answer HEAD, but where that has one of its own. */
+/* A GET route answers HEAD where no HEAD route matches. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
                      struct ci_match *match)
 {
