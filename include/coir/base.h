@@ -65,6 +65,7 @@ enum coir_error {
     COIR_EPROTOCOL,   /* the peer broke the protocol */
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
     COIR_EFORKED,     /* called in a child after fork(), where only exec and exit are allowed */
+    COIR_EENDED,      /* the run has ended: nothing more can be started in it */
     COIR_ERROR_END
 };
 

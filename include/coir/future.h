@@ -145,7 +145,8 @@ COIR_API coir_future *coir_call_op(coir_call *call, coir_task_fn *fn, void *arg)
 /* A plain thread runs a future to its end and sleeps in between: on worker 0 of a runtime that runs, or with NULL on one of its own. With
  * coir_call_op it runs a function in a fiber.
  * Suspends: no (it blocks).  Threads: plain ones.
- * Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime stopped before the future began. */
+ * With a runtime whose run has not begun it waits for that. Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime
+ * stopped before the future began; -COIR_EENDED its run had ended before. */
 COIR_API int coir_block_on(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.

@@ -51,11 +51,16 @@ typedef struct coir_config {
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
 /* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns once no task is left,
- * with the first error of any task of the runtime's own scope, else 0. One run at a time.
- * Suspends: no (it blocks).  Threads: a plain one. */
+ * with the first error of any task of the runtime's own scope, else 0. One run at a time; a runtime whose run has ended may be run again.
+ * The run ends, for all workers at once, when the last task ends. What would start another one from then on (a spawn by a posted call,
+ * coir_post, coir_block_on) is refused with -COIR_EENDED. Either all workers have threads, or `fn` is not started.
+ * Suspends: no (it blocks).  Threads: a plain one.
+ * Errors: those of the tasks; -ECANCELED the run was stopped; -EDEADLK; -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread
+ * could not be started; -EINVAL no function; -ENOMEM. */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
-/* Asks every task of the runtime to end, as by cancelling its scope. Safe in a signal handler.
+/* Asks every task of the runtime to end, as by cancelling its scope. While no run is in progress it is meant for the next one: that one's
+ * first task is cancelled before it starts. Safe in a signal handler.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
@@ -63,7 +68,7 @@ COIR_API void coir_runtime_stop(coir_runtime *runtime);
  * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
  * when no task is left. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then, where no driver is
  * named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to
- * wait for. */
+ * wait for; end: -EBUSY a task is left, -EINVAL no run was begun. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
 COIR_API coir_time coir_runtime_next(coir_runtime *runtime);
@@ -87,8 +92,9 @@ COIR_API int coir_worker_count(const coir_runtime *runtime);
 COIR_API int coir_worker_index(void);
 
 /* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot suspend. Order is kept per sender.
- * A call posted before the run starts is made when it starts; one that is still waiting when the runtime is freed is made then.
- * Suspends: no.  Threads: any.  Errors: -EINVAL no such worker; -ENOMEM. */
+ * A call posted before the run starts is made when it starts. One that is still waiting when the run has ended, or when a runtime that
+ * never ran is freed, is made then, on no worker.
+ * Suspends: no.  Threads: any.  Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker; -ENOMEM. */
 COIR_API int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
 /* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error: runs

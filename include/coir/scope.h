@@ -62,7 +62,8 @@ COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
 /* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. `arg` is borrowed until it ends. A task
  * that was cancelled before it started still runs, and is told at its first suspending call. A NULL scope is the runtime's own.
  * Suspends: no.  Threads: owner of the scope.
- * Errors: -ECANCELED the scope was cancelled; -EAGAIN at tasks_max; -ENOMEM; -EXDEV not the scope's worker; -ESRCH no worker. */
+ * Errors: -ECANCELED the scope was cancelled; -EAGAIN at tasks_max; -ENOMEM; -EXDEV not the scope's worker; -ESRCH no worker;
+ * -COIR_EENDED the run has ended (from a call that was posted before). */
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 
 /* The same; an idle worker may take it before it starts. */

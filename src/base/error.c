@@ -16,6 +16,7 @@ const char *coir_strerror(int error)
     case COIR_EPROTOCOL: return "the peer broke the protocol";
     case COIR_ETOOLARGE: return "a limit was passed";
     case COIR_EFORKED: return "not allowed in a child after fork()";
+    case COIR_EENDED: return "the runtime's run has ended";
     default: break;
     }
     return error < COIR_EEND ? strerror(error) : "unknown error"; /* thread-safe in musl, and from glibc 2.32 */

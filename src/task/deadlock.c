@@ -36,13 +36,13 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     coir_runtime *runtime = worker->runtime;
-    if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_load(&runtime->finished))
+    if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_run_ended(runtime))
         return true;
     set_stuck(worker, true);
     uint32_t changes = ci_load(&runtime->stuck_changes);
     bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) || ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
                   ci_wakers_exported(runtime->wakers);
-    if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) || ci_load(&runtime->live_roots) == 0 ||
+    if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) || ci_load(&runtime->run) < CI_RUN_ROOT ||
         ci_load(&runtime->stuck_changes) != changes)
         return true;
     if (!ci_exchange(&runtime->deadlocked, true)) {
@@ -65,5 +65,5 @@ void ci_deadlock_tell(struct ci_worker *worker)
     ci_worker_dump(worker, tell, worker);
     bool last = ci_fetch_add(&runtime->told, 1) + 1 == runtime->worker_count;
     if (last && runtime->config.deadlock == COIR_DEADLOCK_END)
-        coir_runtime_stop(runtime); /* not before: each looks at tasks that others run */
+        ci_run_cancel(runtime); /* not before: each looks at tasks that others run */
 }

@@ -9,26 +9,21 @@ struct blocked {
     struct ci_message message;
     coir_completion completion;
     coir_future *future;
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool done;
+    struct ci_gate ended;
     int result;
 };
 
 static void end(void *arg, int result)
 {
     struct blocked *blocked = arg;
-    pthread_mutex_lock(&blocked->lock);
     blocked->result = result;
-    blocked->done = true;
-    pthread_cond_signal(&blocked->ended);
-    pthread_mutex_unlock(&blocked->lock);
+    ci_gate_open(&blocked->ended);
 }
 
 static void begin(struct ci_message *message)
 {
     struct blocked *blocked = ci_container_of(message, struct blocked, message);
-    int rc = ci_worker_current ? coir_start(NULL, &blocked->completion, blocked->future, end, blocked) : -ECANCELED;
+    int rc = ci_worker_current ? coir_start(NULL, &blocked->completion, blocked->future, end, blocked) : -COIR_EENDED;
     if (rc < 0)
         end(blocked, rc);
 }
@@ -57,16 +52,15 @@ int coir_block_on(coir_runtime *runtime, coir_future *future)
         return -EDEADLK;
     if (!runtime)
         return block_alone(future);
-    struct blocked blocked = {
-        .message.deliver = begin, .future = future, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
-    ci_runtime_send(&runtime->workers[0], &blocked.message);
-    pthread_mutex_lock(&blocked.lock);
-    while (!blocked.done)
-        pthread_cond_wait(&blocked.ended, &blocked.lock);
-    pthread_mutex_unlock(&blocked.lock);
-    pthread_cond_destroy(&blocked.ended);
-    pthread_mutex_destroy(&blocked.lock);
-    return blocked.result;
+    struct blocked blocked = {.message.deliver = begin, .future = future};
+    ci_gate_init(&blocked.ended);
+    int rc = ci_run_send(&runtime->workers[0], &blocked.message);
+    if (rc == 0) {
+        ci_gate_wait(&blocked.ended);
+        rc = blocked.result;
+    }
+    ci_gate_done(&blocked.ended);
+    return rc;
 }
 
 /* ---- a fiber runs a function on another worker ---- */

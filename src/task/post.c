@@ -73,17 +73,30 @@ static void came(struct ci_message *message)
     struct post copy = *post_of(message);
     if (!copy.sender)
         ci_free(&copy.target->runtime->allocator, post_of(message), sizeof copy);
-    else if (ci_likely(ci_worker_current != NULL)) /* else the runtime is being freed, and its pools with it */
+    else if (ci_likely(ci_worker_current != NULL))
         give_back(copy.target, post_of(message));
+    else
+        ci_pool_give(&copy.sender->posts.own, post_of(message)); /* the run is being settled: no other thread is left */
     ci_carried_locals = copy.locals;
     copy.fn(copy.arg);
     ci_carried_locals = NULL;
     ci_local_drop(copy.target, copy.locals);
 }
 
+/* It was refused. */
+static CI_COLD void drop(coir_runtime *runtime, struct post *post)
+{
+    if (!post->sender) {
+        ci_free(&runtime->allocator, post, sizeof *post);
+        return;
+    }
+    ci_local_drop(post->sender, post->locals);
+    ci_pool_give(&post->sender->posts.own, post);
+}
+
 int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
 {
-    if (index < 0 || index >= runtime->worker_count)
+    if (!fn || index < 0 || index >= runtime->worker_count)
         return -EINVAL;
     struct ci_worker *sender = ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;
     struct post *post = sender ? ci_pool_take(&sender->posts.own) : ci_alloc(&runtime->allocator, sizeof *post);
@@ -92,9 +105,8 @@ int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg
     const struct ci_strand *strand = sender ? sender->strand : NULL;
     struct ci_local *locals = strand && strand->task->locals ? ci_local_inherit(strand->task->locals) : NULL;
     *post = (struct post){{NULL, came}, fn, arg, sender, &runtime->workers[index], locals};
-    if (sender)
-        ci_loop_send(&post->target->loop, &post->message);
-    else
-        ci_runtime_send(post->target, &post->message);
-    return 0;
+    int rc = ci_run_send(post->target, &post->message);
+    if (rc < 0)
+        drop(runtime, post);
+    return rc;
 }

@@ -1,7 +1,6 @@
-/* The runtime: its workers, its first task, its end.
+/* The runtime: its configuration, how it is made and freed, and what it says about itself. Its runs are in run.c.
  *
- * 1. It is finished when no root scope has a task: every other task lives in a scope of one of those.
- * 2. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
+ * 1. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -9,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
-#include "sys/clock.h"
 #include "sys/cpu.h"
-#include "sys/lock.h"
-#include "sys/signal.h"
-#include "sys/thread.h"
 #include "task/task.h"
 
 enum { STACK_SIZE = 64 * 1024, BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
@@ -94,34 +88,12 @@ static int override_from_environment(coir_config *config)
 
 /* ---- making and freeing ---- */
 
-void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
-{
-    coir_runtime *runtime = worker->runtime;
-    bool visits = !ci_worker_current || ci_worker_current->runtime != runtime;
-    if (visits) {
-        ci_fetch_add(&runtime->visitors, 1);
-        ci_store_relaxed(&runtime->was_visited, true);
-    }
-    ci_loop_send(&worker->loop, message);
-    if (visits)
-        ci_fetch_sub(&runtime->visitors, 1);
-}
-
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
-    for (unsigned round = 0; ci_load(&runtime->visitors) || ci_load(&runtime->holds); round++)
-        ci_pause(round);
+    ci_run_close(runtime);
     ci_offload_done(runtime);
     ci_wakers_abandon(runtime->wakers);
-    bool delivered = true;
-    while (delivered) {
-        delivered = false;
-        for (int i = 0; i < runtime->worker_count; i++) {
-            delivered |= !ci_inbox_empty(&runtime->workers[i].loop.inbox);
-            ci_loop_receive(&runtime->workers[i].loop);
-        }
-    }
     for (int i = 0; i < runtime->worker_count; i++)
         ci_worker_done(&runtime->workers[i]);
     ci_free(&allocator, runtime->workers, runtime->config.workers * sizeof *runtime->workers);
@@ -225,240 +197,6 @@ void coir_runtime_free(coir_runtime *runtime)
 {
     if (runtime)
         free_runtime(runtime);
-}
-
-/* ---- running ---- */
-
-void ci_runtime_alert_all(coir_runtime *runtime)
-{
-    for (int i = 0; i < runtime->worker_count; i++)
-        ci_loop_alert(&runtime->workers[i].loop);
-}
-
-void coir_runtime_stop(coir_runtime *runtime)
-{
-    ci_store(&runtime->stop_requested, true);
-    ci_runtime_alert_all(runtime);
-}
-
-void ci_runtime_root_live(coir_runtime *runtime, bool live)
-{
-    if (live) {
-        ci_fetch_add(&runtime->live_roots, 1);
-    } else if (ci_fetch_sub(&runtime->live_roots, 1) == 1) {
-        ci_store(&runtime->finished, true);
-        ci_runtime_alert_all(runtime);
-    }
-}
-
-static void enter_thread(struct ci_worker *worker)
-{
-    if (worker->runtime->config.pin_workers)
-        ci_cpu_pin((unsigned)worker->index);
-    if (worker->runtime->config.report_overflow)
-        ci_overflow_watch(worker);
-}
-
-static bool goes_on(const struct ci_worker *worker)
-{
-    return !ci_load(&worker->runtime->finished) || worker->root.live;
-}
-
-static void leave_thread(struct ci_worker *worker)
-{
-    struct ci_driver *driver = worker->loop.driver;
-    if (driver->kind->end)
-        driver->kind->end(driver);
-    if (worker->runtime->config.report_overflow)
-        ci_overflow_unwatch(worker);
-}
-
-void ci_worker_run(struct ci_worker *worker)
-{
-    enter_thread(worker);
-    while (goes_on(worker))
-        ci_worker_turn(worker, COIR_NEVER);
-    leave_thread(worker);
-}
-
-static void *worker_thread(void *arg)
-{
-    struct ci_worker *worker = arg;
-    ci_worker_adopt_thread(worker);
-    ci_worker_run(worker);
-    return NULL;
-}
-
-static int start_threads(coir_runtime *runtime)
-{
-    int rc = 0, i = 1;
-    for (; rc == 0 && i < runtime->worker_count; i++)
-        rc = ci_thread_start(&runtime->workers[i].thread, worker_thread, &runtime->workers[i]);
-    runtime->started = rc == 0 ? i : i - 1;
-    return rc;
-}
-
-int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
-{
-    struct ci_worker *first = &runtime->workers[0], *before = ci_worker_current;
-    runtime->finished = runtime->stop_requested = false;
-    runtime->deadlocked = false;
-    runtime->told = 0;
-    for (int i = 0; i < runtime->worker_count; i++) {
-        struct ci_worker *worker = &runtime->workers[i];
-        ci_scope_init(&worker->root, worker, false);
-        worker->root.root = true;
-        worker->was_stopped = worker->told_deadlock = worker->stuck = false;
-    }
-    ci_worker_current = first;
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.name = "main";
-    int rc = coir_go_with(NULL, &options, fn, arg);
-    ci_worker_current = before;
-    return rc;
-}
-
-int ci_runtime_result(coir_runtime *runtime)
-{
-    int interrupted = 0;
-    if (runtime->deadlocked && runtime->config.deadlock == COIR_DEADLOCK_END)
-        return -EDEADLK;
-    for (int i = 0; i < runtime->worker_count; i++) {
-        const struct ci_scope *root = &runtime->workers[i].root;
-        if (root->error)
-            return root->error;
-        if (root->cancelled)
-            interrupted = -ECANCELED;
-    }
-    return interrupted;
-}
-
-static int begin_drivers(coir_runtime *runtime)
-{
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < runtime->worker_count; i++) {
-        struct ci_driver *driver = runtime->workers[i].loop.driver;
-        if (driver->kind->begin)
-            rc = driver->kind->begin(driver);
-    }
-    return rc;
-}
-
-static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
-{
-    runtime->started = 0;
-    if (ci_worker_current)
-        return -EBUSY;
-    ci_worker_adopt_thread(&runtime->workers[0]);
-    int rc = begin_drivers(runtime);
-    if (rc == 0)
-        rc = ci_runtime_begin(runtime, fn, arg);
-    if (rc < 0)
-        return rc;
-    if ((rc = start_threads(runtime)) < 0)
-        coir_runtime_stop(runtime); /* what has begun ends on this thread */
-    return rc;
-}
-
-static void join_threads(coir_runtime *runtime)
-{
-    for (int i = 1; i < runtime->started; i++)
-        pthread_join(runtime->workers[i].thread, NULL);
-    runtime->started = 0;
-}
-
-int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
-{
-    int rc = begin(runtime, fn, arg);
-    if (!runtime->started)
-        return rc;
-    if (runtime->config.stop_signals)
-        ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
-    struct ci_signal_mask before;
-    ci_signal_block_pipe(&before);
-    ci_worker_run(&runtime->workers[0]);
-    ci_signal_restore(&before);
-    if (runtime->config.stop_signals)
-        ci_signal_unwatch();
-    join_threads(runtime);
-    return rc < 0 ? rc : ci_runtime_result(runtime);
-}
-
-/* ---- driven by somebody else's loop ---- */
-
-/* A worker that somebody else's loop waits for needs a driver over a selector. */
-static int give_selector(coir_runtime *runtime)
-{
-    struct ci_driver **driver = &runtime->workers[0].loop.driver, *other;
-    if ((*driver)->kind->descriptor || runtime->config.driver || runtime->started)
-        return 0;
-    int rc = ci_driver_open(ci_driver_selector, &runtime->allocator, &other);
-    if (rc < 0)
-        return rc;
-    (*driver)->kind->free(*driver);
-    *driver = other;
-    return 0;
-}
-
-coir_fd coir_runtime_fd(coir_runtime *runtime)
-{
-    int rc = give_selector(runtime);
-    struct ci_driver *driver = runtime->workers[0].loop.driver;
-    return rc < 0 ? rc : driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
-}
-
-int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
-{
-    coir_fd fd = coir_runtime_fd(runtime);
-    if (fd < 0)
-        return fd;
-    int rc = begin(runtime, fn, arg);
-    if (rc == 0) {
-        enter_thread(&runtime->workers[0]);
-    } else if (runtime->started) {
-        ci_worker_run(&runtime->workers[0]);
-        join_threads(runtime);
-    }
-    return rc;
-}
-
-coir_time coir_runtime_next(coir_runtime *runtime)
-{
-    struct ci_worker *worker = &runtime->workers[0];
-    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && ci_list_empty(&worker->loop.fresh) &&
-                !ci_load_relaxed(&runtime->shared_count);
-    return idle && goes_on(worker) ? ci_wheel_next(&worker->loop.wheel) : 0;
-}
-
-int coir_runtime_step(coir_runtime *runtime)
-{
-    struct ci_worker *worker = &runtime->workers[0];
-    if (!goes_on(worker))
-        return 0;
-    struct ci_signal_mask before;
-    ci_signal_block_pipe(&before);
-    ci_store_relaxed(&worker->loop.asleep, false);
-    ci_worker_turn(worker, 0);
-    ci_loop_announce_sleep(&worker->loop);
-    ci_signal_restore(&before);
-    return goes_on(worker);
-}
-
-int coir_runtime_end(coir_runtime *runtime)
-{
-    leave_thread(&runtime->workers[0]);
-    join_threads(runtime);
-    return ci_runtime_result(runtime);
-}
-
-void coir_runtime_hold(coir_runtime *runtime)
-{
-    ci_fetch_add(&runtime->holds, 1);
-}
-
-void coir_runtime_release(coir_runtime *runtime)
-{
-    ci_fetch_sub(&runtime->holds, 1);
 }
 
 /* ---- looking at it ---- */

@@ -68,7 +68,7 @@ static void take_error(struct ci_scope *scope, const struct ci_task *task, int e
         return;
     scope->error = error;
     if (scope->root)
-        coir_runtime_stop(scope->home->runtime);
+        ci_run_cancel(scope->home->runtime);
     coir_scope_cancel((coir_scope *)(void *)scope);
 }
 
@@ -101,7 +101,7 @@ static void task_ended(struct ci_task *task)
         ci_wake(home, ci_container_of(waiter, struct scope_op, future)->strand, waiter);
     }
     if (scope->root)
-        ci_runtime_root_live(home->runtime, false);
+        ci_run_remove_root(home->runtime);
 }
 
 /* On the home worker: the end of a far task came. */
@@ -194,16 +194,21 @@ CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
     return task;
 }
 
-CI_INLINE void adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+/* False: the run has ended, and the record is free again. */
+CI_INLINE bool adopt(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
 {
+    if (ci_unlikely(scope->live == 0 && scope->root) && !ci_run_add_root(worker->runtime)) {
+        free_task(task);
+        return false;
+    }
     task->scope = scope;
     struct ci_local *locals = worker->strand ? worker->strand->task->locals : ci_carried_locals;
     if (ci_unlikely(locals != NULL))
         task->locals = ci_local_inherit(locals);
     ci_list_push(&scope->tasks, &task->sibling);
-    if (scope->live++ == 0 && scope->root)
-        ci_runtime_root_live(worker->runtime, true);
+    scope->live++;
     ci_bump(&worker->tasks_started);
+    return true;
 }
 
 static struct ci_scope *scope_or_root(struct ci_worker *worker, coir_scope *scope)
@@ -243,7 +248,8 @@ CI_INLINE int spawn_here(coir_scope *scope_words, coir_task_fn *fn, void *arg)
     struct ci_task *task = take_record(worker);
     if (ci_unlikely(!task))
         return no_task(&worker->tasks);
-    adopt(worker, scope, task);
+    if (ci_unlikely(!adopt(worker, scope, task)))
+        return -COIR_EENDED;
     set_root(task, fn, arg);
     ci_ready(worker, &task->strand);
     return 0;
@@ -264,7 +270,8 @@ int ci_go_future(coir_scope *scope_words, const char *name, coir_future *root, s
     struct ci_task *task = take_record(worker);
     if (!task)
         return no_task(&worker->tasks);
-    adopt(worker, scope, task);
+    if (!adopt(worker, scope, task))
+        return -COIR_EENDED;
     task->name = name;
     set_root(task, NULL, root);
     task->root.arg = NULL;
@@ -389,9 +396,11 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
             ci_pool_give(&worker->copies, copy);
         return no_task(far ? &worker->far_tasks : &worker->tasks);
     }
-    adopt(worker, scope, task);
     task->far = far;
     task->copied = (uint16_t)options->copy_size;
+    task->root.arg = copy;
+    if (!adopt(worker, scope, task))
+        return -COIR_EENDED;
     task->name = options->name;
     if (options->handle) {
         struct ci_handle *handle = task->handle = handle_of(options->handle);

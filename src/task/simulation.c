@@ -43,7 +43,7 @@ static int open_driver(void *arg, int worker, const coir_allocator *allocator, s
 
 static bool down(const coir_host *host)
 {
-    return host->runtime->finished;
+    return ci_run_ended(host->runtime);
 }
 
 /* One whose run has ended leaves its name, its address and its disk to the next. */

@@ -18,6 +18,7 @@
 #include "coir/scope.h"
 #include "loop/loop.h"
 #include "sys/context.h"
+#include "sys/gate.h"
 #include "sys/lock.h"
 #include "sys/stack.h"
 #include "task/offload.h"
@@ -300,9 +301,7 @@ struct coir_runtime {
     coir_allocator allocator;
     int worker_count;
     struct ci_worker *workers;
-    int32_t live_roots;  /* workers whose root scope has tasks */
-    bool stop_requested; /* cancel everything */
-    bool finished;       /* no task is left */
+    uint32_t run; /* the state of its run, in one word: see run.c */
     bool simulated;
 
     struct ci_offload offload;
@@ -314,6 +313,7 @@ struct coir_runtime {
     int32_t deadlocked;     /* a word: not every processor exchanges bytes */
     int32_t told;           /* workers that have logged their tasks */
     int started;            /* threads, in a run; 0 outside of one */
+    struct ci_gate start;   /* where they wait until all of them are there */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
@@ -325,7 +325,30 @@ struct coir_runtime {
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
 int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
 
-/* Starts the first task; afterwards the workers' turns are run until `finished`. */
+/* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), and how many root scopes
+ * have tasks. */
+enum { CI_RUN_CREATED, CI_RUN_RUNNING, CI_RUN_ENDED, CI_RUN_SETTLED, CI_RUN_PHASE = 3, CI_RUN_STOP = 4, CI_RUN_ROOT = 8 };
+
+/* No task is left, and none will start before the next run. */
+static inline bool ci_run_ended(const coir_runtime *runtime)
+{
+    return ci_load(&runtime->run) & CI_RUN_ENDED;
+}
+
+/* Called as root scopes get their first task and lose their last. False: the run has ended, the task is refused. */
+bool ci_run_add_root(coir_runtime *runtime);
+void ci_run_remove_root(coir_runtime *runtime);
+
+/* Stops the run in progress, if it is; coir_runtime_stop outside of one stops the next. */
+void ci_run_cancel(coir_runtime *runtime);
+
+/* After its end, when no thread of the runtime is left: delivers what was sent to it. */
+void ci_run_settle(coir_runtime *runtime);
+
+/* Before it is freed: nobody sends any more, and nothing lies in an inbox. */
+void ci_run_close(coir_runtime *runtime);
+
+/* Starts the first task; afterwards the workers' turns are run until the run has ended. */
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 void ci_runtime_alert_all(coir_runtime *runtime);
 int ci_runtime_result(coir_runtime *runtime);
@@ -338,9 +361,6 @@ void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg)
 /* Writes what a suspended strand waits for, cut at `size`. */
 void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size);
 
-/* Called as root scopes get their first task and lose their last. */
-void ci_runtime_root_live(coir_runtime *runtime, bool live);
-
 /* May the worker sleep without end? Not if that was the last one, and it is decided what to do about it. For the loop. */
 bool ci_deadlock_may_sleep(struct coir_loop *loop);
 
@@ -352,6 +372,9 @@ void ci_deadlock_tell(struct ci_worker *worker);
 
 /* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of it waits for the message. */
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
+
+/* The same where nobody may be waiting. -COIR_EENDED: the run has ended, the message was not sent. */
+int ci_run_send(struct ci_worker *worker, struct ci_message *message);
 
 /* Takes a task that any worker may run, if there is one. */
 bool ci_runtime_take_shared(struct ci_worker *worker);

@@ -51,11 +51,11 @@ static bool look_up(struct ci_worker *worker)
         worker->told_deadlock = true;
         ci_deadlock_tell(worker);
     }
-    if (ci_load_relaxed(&worker->runtime->stop_requested) && !worker->was_stopped) {
+    if ((ci_load_relaxed(&worker->runtime->run) & CI_RUN_STOP) && !worker->was_stopped) {
         worker->was_stopped = true;
         coir_scope_cancel((coir_scope *)(void *)&worker->root);
     }
-    return ci_load_relaxed(&worker->runtime->finished);
+    return ci_run_ended(worker->runtime);
 }
 
 /* After a burst: once the worker has been quiet for a while, the stacks that only the burst needed go back to the system. */

@@ -31,6 +31,7 @@ static struct choice choices[CHOICES_MOST];
 static size_t depth, known;
 static bool modelling;
 static const struct model *model_now;
+static bool whole, frees; /* model_run_whole */
 
 /* ---- the scheduler ---- */
 
@@ -136,6 +137,29 @@ void model_pause(void)
     ci_pause(0);
 }
 
+/* In place of sys/gate.c. */
+void ci_gate_init(struct ci_gate *gate)
+{
+    gate->open = false;
+}
+
+void ci_gate_done(struct ci_gate *gate)
+{
+    (void)gate;
+}
+
+void ci_gate_open(struct ci_gate *gate)
+{
+    ci_model_point(true);
+    gate->open = true;
+}
+
+void ci_gate_wait(struct ci_gate *gate)
+{
+    while (!gate->open)
+        ci_pause(0);
+}
+
 /* ---- drivers that sleep and wake ---- */
 
 struct model_driver {
@@ -201,7 +225,81 @@ static int open_driver(void *arg, int worker, const coir_allocator *allocator, s
     return 0;
 }
 
+/* ---- memory that is looked at after it was freed ---- */
+
+enum { BLOCKS_MOST = 64, FREED = 0xdd };
+static struct block {
+    unsigned char *memory;
+    size_t size;
+} freed[BLOCKS_MOST];
+static int freed_count;
+
+static void *take_memory(void *context, size_t size)
+{
+    (void)context;
+    return aligned_alloc(64, (size + 63) & ~(size_t)63);
+}
+
+static void keep_memory(void *context, void *memory, size_t size)
+{
+    (void)context;
+    if (!memory)
+        return;
+    if (freed_count == BLOCKS_MOST)
+        fail("too much is freed");
+    memset(memory, FREED, size);
+    freed[freed_count++] = (struct block){memory, size};
+}
+
+static const coir_allocator keeping = {take_memory, keep_memory, NULL};
+
+static void check_freed(void)
+{
+    for (int i = 0; i < freed_count; i++) {
+        for (size_t at = 0; at < freed[i].size; at++)
+            if (freed[i].memory[at] != FREED)
+                fail("memory was used after it was freed");
+        free(freed[i].memory);
+    }
+    freed_count = 0;
+}
+
 /* ---- runs ---- */
+
+static struct ci_gate begun;
+static int whole_result;
+coir_runtime *model_runtime;
+
+/* Worker 0's thread, of a run that is modelled as a whole. */
+static void run_whole(struct ci_worker *worker)
+{
+    coir_runtime *runtime = worker->runtime;
+    if (ci_runtime_begin(runtime, model_now->start, runtime) < 0)
+        fail("cannot begin");
+    ci_gate_open(&begun);
+    ci_worker_run(worker);
+    for (unsigned i = 1; i < model_now->workers; i++)
+        while (!threads[i].done)
+            ci_pause(0);
+    ci_run_settle(runtime);
+    whole_result = ci_runtime_result(runtime);
+    if (frees)
+        coir_runtime_free(runtime);
+}
+
+static void run_thread(struct thread *self)
+{
+    if (!self->worker) {
+        self->fn();
+    } else if (!whole) {
+        ci_worker_run(self->worker);
+    } else if (self == &threads[0]) {
+        run_whole(self->worker);
+    } else {
+        ci_gate_wait(&begun);
+        ci_worker_run(self->worker);
+    }
+}
 
 static void thread_main(void)
 {
@@ -209,11 +307,10 @@ static void thread_main(void)
     struct thread *self = &threads[running];
     ci_worker_current = NULL;
     ci_carried_locals = NULL;
-    if (self->worker)
-        ci_worker_run(self->worker);
-    else
-        self->fn();
+    run_thread(self);
     self->done = true;
+    for (int i = 0; i < thread_count; i++)
+        threads[i].spinning = false; /* it may be what they wait for */
     int list[THREADS_MOST], left = 0;
     for (int i = 0; i < thread_count; i++)
         left += !threads[i].done;
@@ -234,14 +331,37 @@ static void add_thread(struct ci_worker *worker, void (*fn)(void))
     ci_context_init(&thread->context, thread_main, stack + STACK);
 }
 
+static coir_runtime *new_runtime(const struct model *model)
+{
+    coir_runtime *runtime;
+    if (ci_runtime_new_on(model->workers, whole ? &keeping : NULL, open_driver, NULL, &runtime) < 0)
+        fail("no runtime");
+    runtime->config.deadlock = model->deadlock;
+    for (unsigned i = 0; i < model->workers; i++)
+        runtime->workers[i].loop.may_sleep = model->deadlock ? ci_deadlock_may_sleep : NULL;
+    return runtime;
+}
+
+/* After a run that was begun before the model ran. */
+static int end_run(const struct model *model, coir_runtime *runtime)
+{
+    ci_run_settle(runtime);
+    for (unsigned i = 0; i < model->workers; i++) /* what a new runtime begins with */
+        runtime->workers[i].loop.asleep = runtime->workers[i].loop.alert = false;
+    runtime->was_visited = false;
+    return ci_runtime_result(runtime);
+}
+
 static void run_once(const struct model *model, coir_runtime *runtime)
 {
     thread_count = running = 0;
     depth = 0;
     preemptions_left = model->preemptions;
     model->reset();
-    if (ci_runtime_begin(runtime, model->start, runtime) < 0)
-        test_fail(__FILE__, __LINE__, "cannot begin");
+    ci_gate_init(&begun);
+    model_runtime = runtime;
+    if (!whole && ci_runtime_begin(runtime, model->start, runtime) < 0)
+        fail("cannot begin");
     for (unsigned i = 0; i < model->workers; i++)
         add_thread(&runtime->workers[i], NULL);
     for (int i = 0; i < 2; i++)
@@ -251,15 +371,8 @@ static void run_once(const struct model *model, coir_runtime *runtime)
     ci_context_switch(&outside, &threads[0].context);
     modelling = false;
     ci_worker_current = NULL;
-    for (unsigned i = 0; i < model->workers; i++) { /* what a runtime that is freed does, and what a new one begins with */
-        struct coir_loop *loop = &runtime->workers[i].loop;
-        while (!ci_inbox_empty(&loop->inbox))
-            ci_loop_receive(loop);
-        loop->asleep = loop->alert = false;
-    }
-    runtime->was_visited = false;
-    int result = ci_runtime_result(runtime);
-    if (result != model->result) {
+    int result = whole ? whole_result : end_run(model, runtime);
+    if (model->result != MODEL_ANY_RESULT && result != model->result) {
         fprintf(stderr, "  the result is %d, not %d\n", result, model->result);
         fail("a wrong result");
     }
@@ -280,25 +393,36 @@ static bool next_order(void)
 
 void model_run(const struct model *model)
 {
-    coir_runtime *runtime;
+    coir_runtime *runtime = NULL;
     uint64_t orders = 0, most = 0;
     const char *limit = getenv("ORDERS");
     uint64_t orders_most = limit ? strtoull(limit, NULL, 0) : UINT64_MAX;
     model_now = model;
     test_on_fail = print_order;
-    if (ci_runtime_new_on(model->workers, NULL, open_driver, NULL, &runtime) < 0)
-        test_fail(__FILE__, __LINE__, "no runtime");
-    runtime->config.deadlock = model->deadlock;
-    for (unsigned i = 0; i < model->workers; i++)
-        runtime->workers[i].loop.may_sleep = model->deadlock ? ci_deadlock_may_sleep : NULL;
     known = 0;
     do {
+        if (!runtime)
+            runtime = new_runtime(model);
         run_once(model, runtime);
         orders++;
+        if (whole) {
+            if (!frees)
+                coir_runtime_free(runtime);
+            runtime = NULL;
+            check_freed();
+        }
         if (depth > most)
             most = depth;
     } while (next_order() && orders < orders_most);
     coir_runtime_free(runtime);
     printf("  %s: %llu orders with at most %d preemptions, %llu choices in the longest%s\n", model->name, (unsigned long long)orders,
            model->preemptions, (unsigned long long)most, orders == orders_most ? " (not all)" : "");
+}
+
+void model_run_whole(const struct model *model, bool then_frees)
+{
+    whole = true;
+    frees = then_frees;
+    model_run(model);
+    whole = false;
 }

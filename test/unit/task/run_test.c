@@ -1,0 +1,256 @@
+/* The begin and the end of a run (task/run.c): stops from before it, threads that cannot be started, what comes after it. Every order of
+ * them is in test/model/run_test.c. */
+#include <coir.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "harness.h"
+#include "task/task.h"
+
+static coir_runtime *new_runtime(unsigned workers)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = workers;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    return runtime;
+}
+
+static int return_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int add_one(void *arg)
+{
+    ++*(int *)arg;
+    return 0;
+}
+
+static int wait_for_ever(void *arg)
+{
+    if (arg)
+        ++*(int *)arg;
+    return coir_sleep_until(COIR_NEVER);
+}
+
+/* ---- stop ---- */
+
+TEST(a_stop_from_before_the_run_ends_it)
+{
+    coir_runtime *runtime = new_runtime(2);
+    int started = 0;
+    coir_runtime_stop(runtime);
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, &started), -ECANCELED);
+    CHECK_EQ(started, 1); /* as any task that is cancelled before it starts: it is told at its first suspending call */
+    CHECK_EQ(coir_runtime_run(runtime, add_one, &started), 0); /* it was for that run alone */
+    coir_runtime_stop(runtime);
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, NULL), -ECANCELED);
+    coir_runtime_free(runtime);
+}
+
+TEST(a_stop_from_before_the_begin_ends_a_driven_run)
+{
+    coir_runtime *runtime = new_runtime(1);
+    coir_runtime_stop(runtime);
+    int rc = coir_runtime_begin(runtime, wait_for_ever, NULL);
+    if (rc != -ENOTSUP) {
+        CHECK_EQ(rc, 0);
+        CHECK_EQ(coir_runtime_end(runtime), -EBUSY); /* a task is left */
+        CHECK_EQ(coir_runtime_run(runtime, return_at_once, NULL), -EBUSY);
+        for (int i = 0; i < 10 && coir_runtime_step(runtime); i++)
+            continue;
+        CHECK_EQ(coir_runtime_step(runtime), 0);
+        CHECK_EQ(coir_runtime_end(runtime), -ECANCELED);
+    }
+    CHECK_EQ(coir_runtime_end(runtime), -EINVAL);
+    coir_runtime_free(runtime);
+}
+
+TEST(a_driven_run_that_has_ended_may_be_freed_without_its_end)
+{
+    for (int i = 0; i < 50; i++) {
+        coir_runtime *runtime = new_runtime(3);
+        if (coir_runtime_begin(runtime, return_at_once, NULL) == 0)
+            while (coir_runtime_step(runtime))
+                continue;
+        coir_runtime_free(runtime); /* the other threads are on their way out */
+    }
+}
+
+static void *stop_soon(void *arg)
+{
+    coir_runtime_stop(arg);
+    return NULL;
+}
+
+TEST(a_stop_that_races_with_the_begin_ends_the_run)
+{
+    for (int i = 0; i < 500; i++) {
+        coir_runtime *runtime = new_runtime(2);
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, stop_soon, runtime), 0);
+        CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, NULL), -ECANCELED);
+        coir_runtime_free(runtime); /* the stopping thread may still be on its way out of the call */
+        pthread_join(thread, NULL);
+    }
+}
+
+/* ---- after the end ---- */
+
+static void on_post(void *arg)
+{
+    ++*(int *)arg;
+}
+
+TEST(what_comes_after_the_end_is_refused)
+{
+    coir_runtime *runtime = new_runtime(2);
+    coir_call call;
+    int count = 0;
+    CHECK_EQ(coir_runtime_run(runtime, return_at_once, NULL), 0);
+    CHECK_EQ(coir_block_on(runtime, coir_call_op(&call, add_one, &count)), -COIR_EENDED);
+    CHECK_EQ(coir_post(runtime, 1, on_post, &count), -COIR_EENDED);
+    CHECK_EQ(count, 0);
+    CHECK_EQ(coir_runtime_run(runtime, add_one, &count), 0);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(coir_runtime_run(runtime, NULL, NULL), -EINVAL);
+    coir_runtime_free(runtime);
+}
+
+struct early {
+    coir_runtime *runtime;
+    int result, count;
+};
+
+static void *block_early(void *arg)
+{
+    struct early *early = arg;
+    coir_call call;
+    early->result = coir_block_on(early->runtime, coir_call_op(&call, add_one, &early->count));
+    return NULL;
+}
+
+TEST(a_block_on_from_before_the_run_is_run_or_refused)
+{
+    struct early early = {new_runtime(1), 1, 0};
+    pthread_t thread;
+    int posted = 0;
+    CHECK_EQ(coir_post(early.runtime, 0, on_post, &posted), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, block_early, &early), 0);
+    CHECK_EQ(posted, 0);
+    CHECK_EQ(coir_runtime_run(early.runtime, return_at_once, NULL), 0);
+    pthread_join(thread, NULL);
+    CHECK(early.result == 0 || early.result == -COIR_EENDED);
+    CHECK_EQ(early.count, early.result == 0);
+    CHECK_EQ(posted, 1);
+    coir_runtime_free(early.runtime);
+}
+
+/* A runtime that is freed without a run refuses those who waited for it. */
+TEST(a_runtime_that_never_ran_refuses_those_who_wait_for_it)
+{
+    for (int i = 0; i < 50; i++) {
+        struct early early = {new_runtime(1), 1, 0};
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, block_early, &early), 0);
+        while (ci_inbox_empty(&early.runtime->workers[0].loop.inbox))
+            sched_yield();
+        coir_runtime_free(early.runtime);
+        pthread_join(thread, NULL);
+        CHECK_EQ(early.result, -COIR_EENDED);
+        CHECK_EQ(early.count, 0);
+    }
+}
+
+/* A call that posts itself again is refused at the end, so a run that has ended can be freed. */
+static coir_runtime *ended_one;
+static int last_post;
+
+static void post_again(void *arg)
+{
+    last_post = coir_post(ended_one, 0, post_again, arg);
+}
+
+TEST(a_post_that_posts_itself_does_not_keep_a_runtime_from_its_end)
+{
+    ended_one = new_runtime(1);
+    CHECK_EQ(coir_post(ended_one, 0, post_again, NULL), 0);
+    CHECK_EQ(coir_runtime_run(ended_one, return_at_once, NULL), 0);
+    CHECK_EQ(last_post, -COIR_EENDED);
+    coir_runtime_free(ended_one);
+}
+
+/* ---- posts that spawn as the run ends ---- */
+
+static int spawned, refused, called;
+
+static int call_the_last(void *arg)
+{
+    int last = coir_worker_count(coir_runtime_current()) - 1;
+    CHECK_EQ(coir_call_on(last, add_one, arg), 0);
+    return 0;
+}
+
+static void spawn_one(void *arg)
+{
+    int rc = coir_go(NULL, call_the_last, arg);
+    CHECK(rc == 0 || rc == -COIR_EENDED || rc == -ESRCH);
+    __atomic_fetch_add(rc == 0 ? &spawned : &refused, 1, __ATOMIC_RELAXED);
+}
+
+static int post_and_return(void *arg)
+{
+    (void)arg;
+    return coir_post(coir_runtime_current(), 0, spawn_one, &called);
+}
+
+TEST(a_task_that_starts_at_the_end_reaches_every_worker_or_is_refused)
+{
+    coir_runtime *runtime = new_runtime(3);
+    for (int i = 0; i < 1000; i++)
+        CHECK_EQ(coir_runtime_run(runtime, post_and_return, NULL), 0);
+    CHECK_EQ(spawned + refused, 1000);
+    CHECK_EQ(called, spawned);
+    coir_runtime_free(runtime);
+}
+
+/* ---- threads that cannot be started ---- */
+
+/* The C library keeps a few stacks of threads that have ended, for others; no memory is left for more. So some threads start. */
+static void limit_memory(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file && fscanf(file, "%lu", &pages) == 1);
+    fclose(file);
+    struct rlimit limit;
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = pages * 4096 + (1 << 20);
+    CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+TEST(without_a_thread_for_each_worker_nothing_starts)
+{
+    if (CI_ASAN || CI_TSAN)
+        return; /* their runtimes need memory of their own for a thread, and give up */
+    coir_runtime *runtime = new_runtime(16);
+    struct rlimit before;
+    int count = 0;
+    getrlimit(RLIMIT_AS, &before);
+    CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0); /* the stacks that fibers need are there */
+    for (int i = 0; i < 3; i++) {
+        limit_memory();
+        int rc = coir_runtime_run(runtime, add_one, &count);
+        CHECK(rc == -EAGAIN || rc == -ENOMEM);
+        CHECK_EQ(count, 1);
+        CHECK_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    }
+    CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0); /* once there is room it runs */
+    CHECK_EQ(count, 2);
+    coir_runtime_free(runtime);
+}
