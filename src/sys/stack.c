@@ -1,6 +1,7 @@
 #include "sys/stack.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,8 +26,9 @@
 enum {
     MAPPING_STACKS_FIRST = 64,
     MAPPING_STACKS_MOST = 1024,
-    STAGGER_LINES = 16,      /* how many different tops there are */
-    MPROTECTED_MOST = 24000, /* two mappings each, of the 65,530 that Linux allows a process by default */
+    STAGGER_LINES = 16,       /* how many different tops there are */
+    MAPPINGS_DEFAULT = 65530, /* vm.max_map_count, where it cannot be read */
+    MAPPINGS_OF_A_GUARD = 2,  /* the guard, and what is above it up to the next one */
     PATTERN = 0x5a,
     PATTERN_BYTES = 256,
 };
@@ -35,10 +37,64 @@ struct ci_stack_mapping {
     struct ci_stack_mapping *next;
     char *start, *used_end;
     size_t size;
-    bool patterned;
-    size_t unused; /* while trimming */
+    enum ci_stack_guard guard;
+    size_t mprotected; /* stacks whose guards are mappings */
+    size_t unused;     /* while trimming */
     bool goes;
 };
+
+/* ---- the budget of mappings ---- */
+
+static enum ci_stack_guard best_guard = CI_GUARD_MARKERS;
+static size_t guards_used, guards_max; /* mappings; guards_max is 0 until it is asked for */
+
+void ci_stack_guards_limit(enum ci_stack_guard best, size_t mappings_max)
+{
+    best_guard = best;
+    ci_store_relaxed(&guards_max, mappings_max);
+}
+
+size_t ci_stack_guards_used(void)
+{
+    return ci_load_relaxed(&guards_used);
+}
+
+static size_t budget(void)
+{
+    size_t most = ci_load_relaxed(&guards_max);
+    if (most)
+        return most;
+    unsigned long limit = 0;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (!file || fscanf(file, "%lu", &limit) != 1 || !limit)
+        limit = MAPPINGS_DEFAULT;
+    if (file)
+        fclose(file);
+    most = limit / 2 ? limit / 2 : 1;
+    ci_store_relaxed(&guards_max, most);
+    return most;
+}
+
+static bool budget_has(size_t mappings)
+{
+    size_t used = ci_stack_guards_used();
+    return used <= budget() && mappings <= budget() - used;
+}
+
+static void give_to_budget(size_t guards)
+{
+    ci_fetch_sub(&guards_used, guards * MAPPINGS_OF_A_GUARD);
+}
+
+static bool take_from_budget(void)
+{
+    if (ci_fetch_add(&guards_used, MAPPINGS_OF_A_GUARD) + MAPPINGS_OF_A_GUARD <= budget())
+        return true;
+    give_to_budget(1);
+    return false;
+}
+
+/* ---- mappings ---- */
 
 /* Whether the kernel really guards what it says it does: qemu-user accepts the call and does nothing. */
 static bool markers_work(void)
@@ -67,7 +123,7 @@ void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, s
     *stacks = (struct ci_stacks){
         .size = power,
         .record_size = (record_size + 63) & ~(size_t)63,
-        .guard = markers_work() ? CI_GUARD_MARKERS : CI_GUARD_MPROTECT,
+        .guard = best_guard == CI_GUARD_MARKERS && !markers_work() ? CI_GUARD_MPROTECT : best_guard,
         .allocator = allocator,
     };
 }
@@ -85,6 +141,8 @@ static void unmap(struct ci_stacks *stacks, struct ci_stack_mapping *mapping)
             stacks->on_drop(record_of(stacks, at));
     ci_note_unmap(mapping->start, mapping->size);
     munmap(mapping->start, mapping->size);
+    give_to_budget(mapping->mprotected);
+    stacks->patterned -= mapping->guard == CI_GUARD_PATTERN;
     ci_free(stacks->allocator, mapping, sizeof *mapping);
 }
 
@@ -119,11 +177,14 @@ static char *map_aligned(size_t size, size_t alignment)
     return aligned;
 }
 
-static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks)
+/* One whose stacks are guarded so, or by a pattern where the budget does not last for all of them. */
+static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guard guard)
 {
     size_t count = MAPPING_STACKS_FIRST;
     for (size_t i = 0; i < stacks->mapping_count && count < MAPPING_STACKS_MOST; i++)
         count *= 2;
+    if (guard == CI_GUARD_MPROTECT && !budget_has(count * MAPPINGS_OF_A_GUARD))
+        guard = CI_GUARD_PATTERN;
     struct ci_stack_mapping *mapping = ci_alloc(stacks->allocator, sizeof *mapping);
     if (!mapping)
         return false;
@@ -138,8 +199,9 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks)
         .start = start,
         .used_end = start,
         .size = count * stacks->size,
-        .patterned = stacks->guard == CI_GUARD_PATTERN,
+        .guard = guard,
     };
+    stacks->patterned += guard == CI_GUARD_PATTERN;
     stacks->mappings = mapping;
     stacks->mapping_count++;
     stacks->fresh = start;
@@ -147,30 +209,35 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks)
     return true;
 }
 
-/* False: the bottom has no guard, and the mapping's others are not to be used: patterned stacks have mappings of their own. */
+/* False: the bottom has no guard, and the rest of its mapping is not to be used: other workers took what was left of the budget, or the
+ * program has used its mappings up. */
 static bool guard(struct ci_stacks *stacks, char *bottom)
 {
-    if (stacks->guard == CI_GUARD_MARKERS && madvise(bottom, CI_STACK_GUARD, MADV_GUARD_INSTALL) < 0)
-        stacks->guard = CI_GUARD_MPROTECT; /* mlockall(MCL_FUTURE) came in between */
-    if (stacks->guard == CI_GUARD_MPROTECT) {
-        if (stacks->mprotected < MPROTECTED_MOST && mprotect(bottom, CI_STACK_GUARD, PROT_NONE) == 0)
-            stacks->mprotected++;
-        else
-            stacks->guard = CI_GUARD_PATTERN;
+    struct ci_stack_mapping *mapping = stacks->mappings;
+    if (mapping->guard == CI_GUARD_MARKERS) {
+        if (madvise(bottom, CI_STACK_GUARD, MADV_GUARD_INSTALL) == 0)
+            return true;
+        stacks->guard = mapping->guard = CI_GUARD_MPROTECT; /* mlockall(MCL_FUTURE) came in between */
     }
-    if (stacks->guard != CI_GUARD_PATTERN)
+    if (mapping->guard == CI_GUARD_PATTERN) {
+        memset(bottom, PATTERN, PATTERN_BYTES);
         return true;
-    if (!stacks->mappings->patterned)
+    }
+    if (!take_from_budget())
         return false;
-    memset(bottom, PATTERN, PATTERN_BYTES);
+    if (mprotect(bottom, CI_STACK_GUARD, PROT_NONE) < 0) {
+        give_to_budget(1);
+        return false;
+    }
+    mapping->mprotected++;
     return true;
 }
 
 void *ci_stacks_take_fresh(struct ci_stacks *stacks)
 {
-    if (stacks->fresh == stacks->fresh_end && !add_mapping(stacks))
+    if (stacks->fresh == stacks->fresh_end && !add_mapping(stacks, stacks->guard))
         return NULL;
-    if (!guard(stacks, stacks->fresh) && (!add_mapping(stacks) || !guard(stacks, stacks->fresh)))
+    if (!guard(stacks, stacks->fresh) && (!add_mapping(stacks, CI_GUARD_PATTERN) || !guard(stacks, stacks->fresh)))
         return NULL;
     char *bottom = stacks->fresh;
     stacks->fresh += stacks->size;
@@ -186,10 +253,10 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
 void ci_stacks_check(const struct ci_stacks *stacks, const void *record)
 {
     const struct ci_stack_mapping *mapping = stacks->mappings;
-    while (mapping && mapping->patterned && ((const char *)record < mapping->start || (const char *)record >= mapping->used_end))
+    while ((const char *)record < mapping->start || (const char *)record >= mapping->used_end)
         mapping = mapping->next;
     const unsigned char *bottom = ci_stack_bottom(stacks, record);
-    for (int i = 0; mapping && mapping->patterned && i < PATTERN_BYTES; i++)
+    for (int i = 0; mapping->guard == CI_GUARD_PATTERN && i < PATTERN_BYTES; i++)
         ci_check(bottom[i] == PATTERN); /* a fiber's stack overflowed */
 }
 

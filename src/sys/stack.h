@@ -15,9 +15,17 @@
 
 enum { CI_STACK_GUARD = 16 * 1024 };
 
-/* How the low end is guarded: by page-table markers (Linux 6.13), by mprotect (costs two mappings a stack), or by a pattern that is
- * looked at when the stack comes back. */
+/* How the low end is guarded, the best first: by page-table markers (Linux 6.13), by mprotect, or by a pattern that is looked at when the
+ * stack comes back. Guards by mprotect cost two mappings a stack, of which a process has few (vm.max_map_count): half of those are the
+ * budget of all stacks of the process, the rest is the program's. A stack beyond it has a pattern. */
 enum ci_stack_guard { CI_GUARD_MARKERS, CI_GUARD_MPROTECT, CI_GUARD_PATTERN };
+
+/* For tests of what other kernels do, before a stack is made: no guard is better than `best`, and the budget is so many mappings (0: what
+ * the kernel's limit gives). */
+void ci_stack_guards_limit(enum ci_stack_guard best, size_t mappings_max);
+
+/* The mappings that guards take now, in the whole process. */
+size_t ci_stack_guards_used(void);
 
 struct ci_stack_free {
     struct ci_stack_free *next;
@@ -29,8 +37,9 @@ struct ci_stacks {
     size_t size, record_size;
     char *fresh, *fresh_end; /* the part of the newest mapping that was never used */
     struct ci_stack_mapping *mappings;
-    size_t mapping_count, mprotected;
-    enum ci_stack_guard guard;
+    size_t mapping_count;
+    size_t patterned;          /* mappings whose stacks have a pattern */
+    enum ci_stack_guard guard; /* the best that works */
     const coir_allocator *allocator;
     void (*on_fresh)(void *record), (*on_drop)(void *record); /* when a stack is used first, and when its mapping goes */
 };
@@ -42,7 +51,7 @@ void ci_stacks_done(struct ci_stacks *stacks);
 /* A stack that was never used, or NULL when memory is out. */
 void *ci_stacks_take_fresh(struct ci_stacks *stacks);
 
-/* Where the guard is a pattern: looks whether it is whole. */
+/* Where the stack's guard is a pattern: looks whether it is whole. */
 void ci_stacks_check(const struct ci_stacks *stacks, const void *record);
 
 /* The record of a stack, or NULL when memory is out. */
@@ -59,7 +68,7 @@ static inline void *ci_stacks_take(struct ci_stacks *stacks)
 
 static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
 {
-    if (ci_unlikely(stacks->guard == CI_GUARD_PATTERN))
+    if (ci_unlikely(stacks->patterned != 0))
         ci_stacks_check(stacks, record);
     struct ci_stack_free *free = record;
     free->next = stacks->free;

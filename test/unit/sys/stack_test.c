@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,10 +44,10 @@ static void write_above(char *bottom)
 
 static void check_guard(enum ci_stack_guard guard)
 {
+    ci_stack_guards_limit(guard, 0);
     ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
-    if (guard == CI_GUARD_MARKERS && stacks.guard != CI_GUARD_MARKERS)
+    if (stacks.guard != guard)
         return; /* not on this kernel */
-    stacks.guard = guard;
     for (int i = 0; i < 100; i++) {
         char *record = ci_stacks_take(&stacks), *bottom = ci_stack_bottom(&stacks, record);
         CHECK(record && bottom < record && record + RECORD <= bottom + SIZE);
@@ -79,19 +80,89 @@ static void spoil_and_give(char *record)
     ci_stacks_give(&stacks, record);
 }
 
-/* The last resort sees an overflow when the stack comes back; stacks that had a real guard before are left alone. */
+/* The last resort sees an overflow when the stack comes back; stacks that have a real guard are left alone. */
 TEST(guards_by_a_pattern)
 {
+    enum { FIRST_MAPPING = 64 };
+    static char *guarded[FIRST_MAPPING];
+    ci_stack_guards_limit(CI_GUARD_MPROTECT, 2 * FIRST_MAPPING);
     ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
-    char *guarded = ci_stacks_take(&stacks);
-    stacks.guard = CI_GUARD_PATTERN;
+    for (int i = 0; i < FIRST_MAPPING; i++)
+        CHECK((guarded[i] = ci_stacks_take(&stacks)));
+    CHECK_EQ(ci_stack_guards_used(), 2 * FIRST_MAPPING);
     char *good = ci_stacks_take(&stacks), *bad = ci_stacks_take(&stacks);
-    ci_stacks_give(&stacks, guarded);
-    ci_stacks_give(&stacks, good);
-    if (!CI_ASAN && !CI_TSAN)
+    CHECK_EQ(ci_stack_guards_used(), 2 * FIRST_MAPPING); /* and not one more */
+    CHECK_EQ(stacks.mapping_count, 2);                   /* none was begun in vain */
+    if (!CI_ASAN && !CI_TSAN) {
+        CHECK_EQ(signal_of(write_low, ci_stack_bottom(&stacks, guarded[FIRST_MAPPING - 1])), SIGSEGV);
+        CHECK_EQ(signal_of(write_low, ci_stack_bottom(&stacks, good)), 0);
         CHECK_EQ(signal_of(spoil_and_give, bad), SIGABRT);
+    }
+    for (int i = 0; i < FIRST_MAPPING; i++)
+        ci_stacks_give(&stacks, guarded[i]);
+    ci_stacks_give(&stacks, good);
     ci_stacks_give(&stacks, bad);
     ci_stacks_done(&stacks);
+    CHECK_EQ(ci_stack_guards_used(), 0);
+}
+
+/* One budget for all, given back with each mapping, and used again. */
+TEST(the_budget_of_guards_is_shared_and_given_back)
+{
+    enum { STACKS = 3000 };
+    static const size_t budgets[] = {600, 2000, 600}; /* of the first, both want more than is left at the same time */
+    static struct ci_stacks two[2];
+    static char *records[2][STACKS];
+    for (int round = 0; round < 3; round++) {
+        size_t budget = budgets[round];
+        ci_stack_guards_limit(CI_GUARD_MPROTECT, budget);
+        for (int who = 0; who < 2; who++)
+            ci_stacks_init(&two[who], &ci_system_allocator, SIZE, RECORD);
+        for (int i = 0; i < STACKS; i++)
+            for (int who = 0; who < 2; who++)
+                CHECK((records[who][i] = ci_stacks_take(&two[who])));
+        size_t used = ci_stack_guards_used();
+        CHECK(used <= budget && used > budget / 2);
+        CHECK(two[0].patterned && two[1].patterned);
+        for (int i = STACKS - 1; i >= 0; i--)
+            ci_stacks_give(&two[0], records[0][i]);
+        ci_stacks_trim(&two[0]);
+        CHECK(ci_stack_guards_used() < used);
+        ci_stacks_done(&two[1]);
+        for (int i = 0; i < 2000; i++) /* new mappings of the first have real guards again, as far as the budget goes */
+            CHECK(ci_stacks_take(&two[0]));
+        CHECK(ci_stack_guards_used() > budget / 2);
+        ci_stacks_done(&two[0]);
+        CHECK_EQ(ci_stack_guards_used(), 0);
+    }
+}
+
+/* The kernel refuses a mapping although the budget has some: the program has used its own share up, and more. */
+TEST(without_mappings_there_are_patterns)
+{
+    enum { MOST = 70000 };
+    if (CI_ASAN || CI_TSAN)
+        return; /* what they map themselves must not fail */
+    long page = sysconf(_SC_PAGESIZE);
+    ci_stack_guards_limit(CI_GUARD_MPROTECT, 0);
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    CHECK(ci_stacks_take(&stacks));
+    char *all = mmap(NULL, (size_t)MOST * 2 * (size_t)page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(all != MAP_FAILED);
+    long taken = 0;
+    while (taken < MOST && mprotect(all + 2 * taken * page, (size_t)page, PROT_NONE) == 0)
+        taken++;
+    CHECK(taken < MOST);
+    CHECK_EQ(mprotect(all + 2 * (taken - 1) * page, (size_t)page, PROT_READ), 0); /* room for one more mapping, of stacks */
+    CHECK_EQ(mprotect(all + 2 * (taken - 2) * page, (size_t)page, PROT_READ), 0);
+    char *record = NULL;
+    for (int i = 0; i < 10; i++)
+        CHECK((record = ci_stacks_take(&stacks)));
+    CHECK(stacks.patterned == 1 && ci_stack_guards_used() < 20);
+    ci_stacks_give(&stacks, record);
+    munmap(all, (size_t)MOST * 2 * (size_t)page);
+    ci_stacks_done(&stacks);
+    CHECK_EQ(ci_stack_guards_used(), 0);
 }
 
 TEST(the_last_given_is_the_next_taken)
