@@ -36,7 +36,7 @@ typedef struct coir_channel_options {
     }
 
 /* Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
- * Errors: -ENOMEM; -EINVAL (an item of no size; capacity 0 with another policy than to wait). */
+ * Errors: -ENOMEM; -EINVAL (an item of no size; an unknown policy; capacity 0 with another policy than to wait). */
 COIR_API int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel);
 COIR_API int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel);
 

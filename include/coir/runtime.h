@@ -24,7 +24,7 @@ typedef struct coir_config {
     unsigned workers;                /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
     const char *driver;              /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
     int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
-    size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack */
+    size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack; at most 1 GiB */
     size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
     unsigned budget;                 /* [128] operations a fiber may finish without parking before it yields by itself */
     coir_time defer_timeout;         /* [5 s; COIR_NEVER: no limit] for the deferred callbacks of a cancelled fiber */
@@ -34,7 +34,7 @@ typedef struct coir_config {
     int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
                                      than a page are only caught for certain in code compiled with -fstack-clash-protection */
     int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
-    unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle */
+    unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle; at most 65,536 */
     size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
     int deadlock;                 /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
 } coir_config;
@@ -47,7 +47,8 @@ typedef struct coir_config {
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
  * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
  * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers have the same, and the log says why.
- * Errors: -EINVAL bad configuration or unknown driver; -ENOMEM; -EMFILE; what kept a driver that was named from working. */
+ * Errors: -EINVAL a number out of its bounds, bad configuration or unknown driver: the log says which; -ENOMEM; -EMFILE; what kept a driver
+ * that was named from working. */
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
 /* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns once no task is left,

@@ -52,7 +52,7 @@ typedef struct coir_faults {
 typedef struct coir_sim_options {
     size_t size; /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
     uint64_t seed;
-    unsigned workers;                               /* [1] workers of each host */
+    unsigned workers;                               /* [1] workers of each host; at most 256 */
     coir_time time_max;                             /* [1 hour; COIR_NEVER: none] virtual time at which to give up */
     void (*trace)(void *context, const char *line); /* [none] what happens, a line each */
     void *trace_context;
@@ -79,7 +79,7 @@ typedef struct coir_sim_result {
 
 /* Runs a scenario to its end; the hosts that are still up are stopped then. `ret_result` may be NULL.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: what the scenario returned; -ENOMEM. */
+ * Errors: what the scenario returned; -EINVAL bad options; -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. NULL when memory is out.

@@ -459,7 +459,8 @@ int coir_channel_is_closed(const coir_channel *channel)
 
 int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel)
 {
-    if (options->size != sizeof *options || !options->item_size || (!options->capacity && options->overflow != COIR_OVERFLOW_WAIT))
+    if (options->size != sizeof *options || !options->item_size || (unsigned)options->overflow > COIR_OVERFLOW_CLOSE ||
+        (!options->capacity && options->overflow != COIR_OVERFLOW_WAIT))
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
     coir_channel *channel = ci_alloc_zero(allocator, sizeof *channel);

@@ -3,6 +3,7 @@
  * 1. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,14 @@
 #include "sys/cpu.h"
 #include "task/task.h"
 
-enum { STACK_SIZE = 64 * 1024, BUDGET = 128, WORKERS_MOST = 1024, OFFLOAD_THREADS = 32 };
+enum {
+    STACK_SIZE = 64 * 1024,
+    STACK_SIZE_MOST = 1 << 30,
+    BUDGET = 128,
+    WORKERS_MOST = 1024,
+    OFFLOAD_THREADS = 32,
+    OFFLOAD_THREADS_MOST = 65536,
+};
 
 static void log_args(const coir_config *config, enum coir_log_level level, const char *format, va_list args)
 {
@@ -42,6 +50,30 @@ static CI_COLD __attribute__((format(printf, 3, 4))) void log_to(const coir_conf
 
 /* ---- configuration ---- */
 
+static CI_COLD int refuse_number(const coir_config *config, const char *name, uint64_t value, uint64_t most)
+{
+    log_to(config, COIR_LOG_ERROR, "coir_config.%s is %" PRIu64 "; it may be at most %" PRIu64, name, value, most);
+    return -EINVAL;
+}
+
+static int check_numbers(const coir_config *config)
+{
+    if (config->workers > WORKERS_MOST)
+        return refuse_number(config, "workers", config->workers, WORKERS_MOST);
+    if (config->stack_size > STACK_SIZE_MOST)
+        return refuse_number(config, "stack_size", config->stack_size, STACK_SIZE_MOST);
+    if (config->budget > INT32_MAX)
+        return refuse_number(config, "budget", config->budget, INT32_MAX);
+    if (config->offload_threads_max > OFFLOAD_THREADS_MOST)
+        return refuse_number(config, "offload_threads_max", config->offload_threads_max, OFFLOAD_THREADS_MOST);
+    if (config->deadlock < COIR_DEADLOCK_IGNORE || config->deadlock > COIR_DEADLOCK_END)
+        return refuse_number(config, "deadlock", (uint64_t)config->deadlock, COIR_DEADLOCK_END);
+    if (config->defer_timeout >= 0)
+        return 0;
+    log_to(config, COIR_LOG_ERROR, "coir_config.defer_timeout is negative: %" PRId64 " ns", config->defer_timeout);
+    return -EINVAL;
+}
+
 static int fill_in(coir_config *config, const coir_config *given)
 {
     *config = (coir_config)COIR_CONFIG;
@@ -62,7 +94,7 @@ static int fill_in(coir_config *config, const coir_config *given)
         config->defer_timeout = 5 * COIR_S;
     if (!config->allocator)
         config->allocator = &ci_system_allocator;
-    return config->workers <= WORKERS_MOST && config->budget <= INT32_MAX ? 0 : -EINVAL;
+    return config->allocator->alloc && config->allocator->free ? check_numbers(config) : -EINVAL;
 }
 
 static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value, const char *wanted)

@@ -203,7 +203,7 @@ static int stop_all(struct coir_sim *sim)
 
 int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
 {
-    if (options->size != sizeof *options)
+    if (options->size != sizeof *options || options->workers > RUNNABLE_MOST || options->time_max < 0)
         return -EINVAL;
     struct coir_sim *sim = calloc(1, sizeof *sim);
     if (!sim)
