@@ -33,7 +33,8 @@ typedef struct coir_config {
     void *log_context;
     int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
                                      than a page are only caught for certain in code compiled with -fstack-clash-protection */
-    int stop_signals;             /* [0] SIGINT and SIGTERM cancel the runtime's tasks */
+    int stop_signals;             /* [0] SIGINT and SIGTERM cancel the tasks of every runtime that asks for this and runs; a second
+                                     signal ends the program */
     unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle; at most 65,536 */
     size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
     int deadlock;                 /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */

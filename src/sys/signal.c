@@ -10,47 +10,85 @@
 #include "sys/call.h"
 #include "sys/lock.h"
 
+static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all tables but what handlers read */
+static int32_t inside;                                          /* handlers that look at the tables */
+
+/* Hands a signal on to the handler that was there before ours. */
+static void call_earlier(const struct sigaction *earlier, int number, siginfo_t *info, void *context)
+{
+    if (earlier->sa_flags & SA_SIGINFO)
+        earlier->sa_sigaction(number, info, context);
+    else if (earlier->sa_handler != SIG_DFL && earlier->sa_handler != SIG_IGN)
+        earlier->sa_handler(number);
+}
+
+/* After something was taken out of a table: no handler has it in its hands any more. */
+static void wait_for_handlers(void)
+{
+    for (unsigned round = 0; ci_load(&inside); round++)
+        ci_pause(round);
+}
+
+/* ---- stops ---- */
+
 static const int watched[] = {SIGINT, SIGTERM};
 static struct sigaction before[ci_countof(watched)];
-static ci_signal_fn *stop;
-static void *stop_arg;
+static struct ci_signal_stop *stops; /* a list: handlers follow it */
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void on_stop(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
-    ci_signal_fn *fn = ci_load(&stop);
-    if (fn)
-        fn(stop_arg);
-    for (size_t i = 0; i < ci_countof(watched); i++) {
-        if (watched[i] != number)
-            continue;
-        if (before[i].sa_flags & SA_SIGINFO)
-            before[i].sa_sigaction(number, info, context);
-        else if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN)
-            before[i].sa_handler(number);
-    }
+    ci_fetch_add(&inside, 1);
+    for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
+        stop->fn(stop->arg);
+    ci_fetch_sub(&inside, 1);
+    for (size_t i = 0; i < ci_countof(watched); i++)
+        if (watched[i] == number)
+            call_earlier(&before[i], number, info, context);
     errno = saved;
 }
 
-void ci_signal_watch(ci_signal_fn *fn, void *arg)
+static bool is_ours(const struct sigaction *action)
 {
-    if (ci_load(&stop))
-        return;
-    stop_arg = arg;
-    ci_store(&stop, fn);
-    struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < ci_countof(watched); i++)
-        sigaction(watched[i], &action, &before[i]);
+    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_stop;
 }
 
-void ci_signal_unwatch(void)
+void ci_signal_watch(struct ci_signal_stop *stop)
 {
-    if (!ci_load(&stop))
-        return;
-    for (size_t i = 0; i < ci_countof(watched); i++)
+    struct sigaction action = {.sa_sigaction = on_stop, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&attach_lock);
+    bool first = !stops;
+    stop->next = stops;
+    ci_store(&stops, stop);
+    for (size_t i = 0; i < ci_countof(watched); i++) { /* also for a second one: a signal may have taken the handler away */
+        struct sigaction now;
+        if (sigaction(watched[i], &action, &now) == 0 && !is_ours(&now) && (first || now.sa_handler != SIG_DFL))
+            before[i] = now;
+    }
+    pthread_mutex_unlock(&attach_lock);
+}
+
+/* Puts the handler back that was there, unless the program has put another one in the place of ours. */
+static void restore(size_t i)
+{
+    struct sigaction now;
+    if (sigaction(watched[i], NULL, &now) == 0 && (is_ours(&now) || now.sa_handler == SIG_DFL))
         sigaction(watched[i], &before[i], NULL);
-    ci_store(&stop, NULL);
+}
+
+void ci_signal_unwatch(struct ci_signal_stop *stop)
+{
+    pthread_mutex_lock(&attach_lock);
+    for (struct ci_signal_stop **at = &stops; *at; at = &(*at)->next)
+        if (*at == stop) {
+            ci_store(at, stop->next);
+            break;
+        }
+    for (size_t i = 0; !stops && i < ci_countof(watched); i++)
+        restore(i);
+    wait_for_handlers();
+    pthread_mutex_unlock(&attach_lock);
 }
 
 /* ---- sinks ---- */
@@ -59,8 +97,6 @@ enum { SINKS = 32, SIGNALS = 64 };
 static struct ci_signal_sink *sinks[SINKS];
 static struct sigaction chained[SIGNALS];
 static bool caught[SIGNALS];
-static int32_t inside; /* handlers that look at the sinks */
-static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_caught(int number, siginfo_t *info, void *context)
 {
@@ -73,11 +109,7 @@ static void on_caught(int number, siginfo_t *info, void *context)
             ci_sys_eventfd_add(sink->eventfd);
     }
     ci_fetch_sub(&inside, 1);
-    const struct sigaction *next = &chained[number];
-    if (next->sa_flags & SA_SIGINFO)
-        next->sa_sigaction(number, info, context);
-    else if (next->sa_handler != SIG_DFL && next->sa_handler != SIG_IGN)
-        next->sa_handler(number);
+    call_earlier(&chained[number], number, info, context);
     errno = saved;
 }
 
@@ -137,8 +169,7 @@ void ci_signal_detach(struct ci_signal_sink *sink)
     for (int number = 1; number < SIGNALS; number++)
         if (sink->wanted >> number & 1)
             let_go(number);
-    for (unsigned round = 0; ci_load(&inside); round++)
-        ci_pause(round);
+    wait_for_handlers();
     pthread_mutex_unlock(&attach_lock);
 }
 

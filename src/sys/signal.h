@@ -1,4 +1,4 @@
-/* Signals: SIGINT and SIGTERM that stop one runtime at a time; any others for sinks. Both are chained to the handlers that were there. */
+/* Signals: SIGINT and SIGTERM that stop runtimes; any others for sinks. Both are chained to the handlers that were there. */
 #ifndef CI_SYS_SIGNAL_H
 #define CI_SYS_SIGNAL_H
 
@@ -16,9 +16,17 @@ struct ci_signal_mask {
 /* Called inside the signal handler: only what is safe there. */
 typedef void ci_signal_fn(void *arg);
 
-/* A second signal while the first is being acted upon has its default effect: the program ends. */
-void ci_signal_watch(ci_signal_fn *fn, void *arg);
-void ci_signal_unwatch(void);
+/* Whoever is to be told of SIGINT and SIGTERM. */
+struct ci_signal_stop {
+    struct ci_signal_stop *next;
+    ci_signal_fn *fn;
+    void *arg;
+};
+
+/* All that watch are told. A second signal while the first is being acted upon has its default effect, and the program ends, unless
+ * somebody has begun to watch in between. Afterwards no handler touches `stop`; with the last one the earlier handlers come back. */
+void ci_signal_watch(struct ci_signal_stop *stop);
+void ci_signal_unwatch(struct ci_signal_stop *stop);
 
 /* What signals go to: a bit each in `pending`, and a write to the eventfd. */
 struct ci_signal_sink {

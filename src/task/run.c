@@ -249,6 +249,11 @@ static int start_threads(coir_runtime *runtime)
     return rc;
 }
 
+static void on_stop_signal(void *arg)
+{
+    coir_runtime_stop(arg);
+}
+
 /* The run has ended: waits for the threads, and for what is under way to it. */
 static void finish(coir_runtime *runtime)
 {
@@ -257,6 +262,9 @@ static void finish(coir_runtime *runtime)
     if (runtime->started)
         ci_gate_done(&runtime->start);
     runtime->started = 0;
+    if (runtime->stop.fn)
+        ci_signal_unwatch(&runtime->stop);
+    runtime->stop.fn = NULL;
     ci_run_settle(runtime);
 }
 
@@ -290,8 +298,12 @@ static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
         ci_run_remove_root(runtime); /* the end, before anything has run */
     if (runtime->started)
         ci_gate_open(&runtime->start);
-    if (rc < 0)
+    if (rc < 0) {
         finish(runtime);
+    } else if (runtime->config.stop_signals) {
+        runtime->stop = (struct ci_signal_stop){NULL, on_stop_signal, runtime};
+        ci_signal_watch(&runtime->stop);
+    }
     return rc;
 }
 
@@ -317,14 +329,10 @@ int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     int rc = begin(runtime, fn, arg);
     if (rc < 0)
         return rc;
-    if (runtime->config.stop_signals)
-        ci_signal_watch((ci_signal_fn *)(uintptr_t)coir_runtime_stop, runtime);
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);
     ci_worker_run(&runtime->workers[0]);
     ci_signal_restore(&before);
-    if (runtime->config.stop_signals)
-        ci_signal_unwatch();
     finish(runtime);
     return ci_runtime_result(runtime);
 }

@@ -20,6 +20,7 @@
 #include "sys/context.h"
 #include "sys/gate.h"
 #include "sys/lock.h"
+#include "sys/signal.h"
 #include "sys/stack.h"
 #include "task/offload.h"
 #include "task/waiter.h"
@@ -312,8 +313,9 @@ struct coir_runtime {
     uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
     int32_t deadlocked;     /* a word: not every processor exchanges bytes */
     int32_t told;           /* workers that have logged their tasks */
-    int started;            /* threads, in a run; 0 outside of one */
-    struct ci_gate start;   /* where they wait until all of them are there */
+    struct ci_signal_stop stop;
+    int started;          /* threads, in a run; 0 outside of one */
+    struct ci_gate start; /* where they wait until all of them are there */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
     struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
