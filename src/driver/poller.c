@@ -17,6 +17,7 @@
 #include "driver/open.h"
 #include "driver/selector.h"
 #include "sys/clock.h"
+#include "sys/fork.h"
 #include "sys/lock.h"
 
 enum { BATCH = 64 };
@@ -49,6 +50,8 @@ _Static_assert(sizeof(struct source) <= sizeof(coir_source), "coir_source is too
 
 int coir_poller_new(const char *driver, coir_poller **ret_poller)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     coir_poller *poller = ci_alloc_zero(&ci_system_allocator, sizeof *poller);
     if (!poller)
         return -ENOMEM;
@@ -58,18 +61,20 @@ int coir_poller_new(const char *driver, coir_poller **ret_poller)
         return rc;
     }
     ci_list_init(&poller->set);
+    ci_fork_forbid();
     *ret_poller = poller;
     return 0;
 }
 
 void coir_poller_free(coir_poller *poller)
 {
-    if (!poller)
+    if (!poller || ci_forked())
         return;
     ci_check(ci_list_empty(&poller->set));
     poller->selector->kind->free(poller->selector);
     ci_free(&ci_system_allocator, poller->registrations, poller->room * sizeof *poller->registrations);
     ci_free(&ci_system_allocator, poller, sizeof *poller);
+    ci_fork_allow();
 }
 
 static struct registration *find(coir_poller *poller, coir_fd fd)
@@ -90,6 +95,8 @@ static unsigned events_of(int interest)
 
 int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interest)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (fd < 0)
         return -EBADF;
     if (!events_of(interest))
@@ -107,6 +114,8 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
 
 int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int interest)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -121,6 +130,8 @@ int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int inte
 
 int coir_poller_remove(coir_poller *poller, coir_fd fd)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -138,6 +149,8 @@ static struct source *source_of(coir_source *source)
 
 int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct source *source = source_of(words);
     if (source->poller)
         return -EBUSY;
@@ -150,6 +163,8 @@ int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
 
 void coir_source_remove(coir_source *words)
 {
+    if (ci_forked())
+        return;
     struct source *source = source_of(words);
     coir_poller *poller = source->poller;
     if (!poller)
@@ -162,6 +177,8 @@ void coir_source_remove(coir_source *words)
 
 int coir_source_set(coir_source *words, int events)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct source *source = source_of(words);
     coir_poller *poller = ci_load_acquire(&source->poller);
     if (!poller)
@@ -214,6 +231,8 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
 
 int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (events_max <= 0)
         return -EINVAL;
     for (;;) {

@@ -159,6 +159,6 @@ int coir_file_size(coir_file *file, int64_t *ret_size)
 
 void coir_file_close(coir_file *file)
 {
-    if (file)
+    if (file && !ci_forked())
         leave(file);
 }

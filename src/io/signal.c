@@ -54,7 +54,7 @@ int coir_signals_open(const int *numbers, int count, coir_signals **ret_signals)
 
 void coir_signals_close(coir_signals *signals)
 {
-    if (!signals)
+    if (!signals || ci_forked())
         return;
     ci_signal_detach(&signals->sink);
     struct ci_worker *worker = signals->worker;

@@ -381,6 +381,8 @@ ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 
 int coir_shutdown_write(coir_stream *stream)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return stream->kind->shutdown_write(stream);
 }
 
@@ -402,7 +404,7 @@ int coir_stream_detach(coir_stream *stream)
 
 void coir_close(coir_stream *stream)
 {
-    if (stream)
+    if (stream && !ci_forked())
         stream->kind->close(stream);
 }
 
@@ -416,11 +418,15 @@ static int address_text(coir_stream *stream, bool peer, char *text, size_t size)
 
 int coir_stream_peer(coir_stream *stream, char *text, size_t size)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return address_text(stream, true, text, size);
 }
 
 int coir_stream_local(coir_stream *stream, char *text, size_t size)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return address_text(stream, false, text, size);
 }
 
@@ -505,6 +511,8 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret
 
 int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (stream->kind != &socket_kind)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);

@@ -154,6 +154,8 @@ coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream)
 
 int coir_listener_local(coir_listener *listener, char *text, size_t size)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_fiber();
@@ -170,7 +172,7 @@ coir_fd ci_listener_fd(const coir_listener *listener)
 
 void coir_listener_close(coir_listener *listener)
 {
-    if (!listener)
+    if (!listener || ci_forked())
         return;
     ci_check(ci_worker_current);
     struct ci_driver *driver = ci_worker_current->loop.driver;

@@ -96,7 +96,7 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
 
 void coir_udp_close(coir_udp *udp)
 {
-    if (!udp)
+    if (!udp || ci_forked())
         return;
     ci_driver_close(udp->worker->loop.driver, udp->fd);
     ci_free(&udp->worker->runtime->allocator, udp, sizeof *udp);
@@ -104,6 +104,8 @@ void coir_udp_close(coir_udp *udp)
 
 int coir_udp_local(coir_udp *udp, char *text, size_t size)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct ci_driver *driver = udp->worker->loop.driver;
     struct address own;
     socklen_t len;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/time.h"
 #include "sys/clock.h"
+#include "sys/fork.h"
 
 enum { SKIPS_MOST = 1023 };
 
@@ -40,7 +41,7 @@ void ci_loop_done(struct coir_loop *loop)
 static void wake(struct coir_loop *loop)
 {
     ci_fence(); /* after the push or the store, before the look at `asleep`: pairs with the one in sleep */
-    if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false)) {
+    if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false) && !ci_forked()) {
         ci_fetch_add_relaxed(&loop->wakeups, 1);
         loop->driver->kind->wake(loop->driver);
     }
@@ -204,12 +205,16 @@ static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
 
 void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return;
     *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
     ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
 }
 
 void coir_hook_stop(coir_hook *hook)
 {
+    if (ci_forked())
+        return;
     ci_list_remove(&hook_of(hook)->link);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "loop/loop.h"
+#include "sys/fork.h"
 
 struct watch {
     struct ci_op op;
@@ -33,6 +34,8 @@ static struct timer *timer_of(coir_timer *timer)
 
 int coir_loop_new(coir_loop **ret_loop)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     const coir_allocator *allocator = &ci_system_allocator;
     coir_loop *loop = ci_alloc_zero(allocator, sizeof *loop);
     if (!loop)
@@ -44,21 +47,25 @@ int coir_loop_new(coir_loop **ret_loop)
         return rc;
     }
     ci_loop_init(loop, driver, allocator);
+    ci_fork_forbid();
     *ret_loop = loop;
     return 0;
 }
 
 void coir_loop_free(coir_loop *loop)
 {
-    if (!loop)
+    if (!loop || ci_forked())
         return;
     const coir_allocator *allocator = loop->allocator;
     ci_loop_done(loop);
     ci_free(allocator, loop, sizeof *loop);
+    ci_fork_allow();
 }
 
 int coir_loop_run(coir_loop *loop)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     while (!loop->error && !ci_load_relaxed(&loop->alert) && (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
         ci_loop_turn(loop, COIR_NEVER);
     ci_store_relaxed(&loop->alert, false);
@@ -67,12 +74,16 @@ int coir_loop_run(coir_loop *loop)
 
 int coir_loop_run_once(coir_loop *loop, coir_time deadline)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     ci_loop_turn(loop, deadline);
     return loop->error;
 }
 
 void coir_loop_stop(coir_loop *loop)
 {
+    if (ci_forked())
+        return;
     ci_loop_alert(loop);
 }
 
@@ -83,6 +94,8 @@ coir_time coir_loop_now(const coir_loop *loop)
 
 int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return ci_loop_post(loop, loop->allocator, fn, arg);
 }
 
@@ -94,6 +107,8 @@ static void on_events(struct ci_op *op)
 
 int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events, coir_watch_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct watch *watch = watch_of(watch_words);
     if (watch->loop)
         return -EBUSY;
@@ -111,6 +126,8 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
 
 void coir_watch_stop(coir_loop *loop, coir_watch *watch_words)
 {
+    if (ci_forked())
+        return;
     struct watch *watch = watch_of(watch_words);
     if (!watch->loop)
         return;
@@ -132,6 +149,8 @@ static void on_timeout(struct ci_timer *fired)
 
 void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return;
     struct timer *timer = timer_of(timer_words);
     if (timer->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer->timer);
@@ -145,6 +164,8 @@ void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay,
 
 void coir_timer_stop(coir_loop *loop, coir_timer *timer)
 {
+    if (ci_forked())
+        return;
     if (timer_of(timer)->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer_of(timer)->timer);
 }

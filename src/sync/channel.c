@@ -397,6 +397,8 @@ coir_case coir_case_recv(coir_channel *channel, void *item)
 
 int coir_channel_try_send(coir_channel *channel, const void *item)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct ci_list granted;
     int result;
     ci_list_init(&granted);
@@ -409,6 +411,8 @@ int coir_channel_try_send(coir_channel *channel, const void *item)
 
 int coir_channel_try_recv(coir_channel *channel, void *item)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct ci_list granted;
     int result;
     ci_list_init(&granted);
@@ -430,6 +434,8 @@ static void close_locked(coir_channel *channel, struct ci_list *granted)
 
 void coir_channel_close(coir_channel *channel)
 {
+    if (ci_forked())
+        return;
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
@@ -459,6 +465,8 @@ int coir_channel_is_closed(const coir_channel *channel)
 
 int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (options->size != sizeof *options || !options->item_size || (unsigned)options->overflow > COIR_OVERFLOW_CLOSE ||
         (!options->capacity && options->overflow != COIR_OVERFLOW_WAIT))
         return -EINVAL;
@@ -497,7 +505,7 @@ int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_chann
 
 void coir_channel_free(coir_channel *channel)
 {
-    if (!channel)
+    if (!channel || ci_forked())
         return;
     if (channel->topic) {
         struct ci_list granted;

@@ -66,6 +66,8 @@ coir_case coir_case_event(coir_event *event)
 
 void coir_event_set(coir_event *words)
 {
+    if (ci_forked())
+        return;
     struct event *event = event_of(words);
     struct ci_list granted;
     ci_list_init(&granted);
@@ -79,6 +81,8 @@ void coir_event_set(coir_event *words)
 
 void coir_event_reset(coir_event *words)
 {
+    if (ci_forked())
+        return;
     struct event *event = event_of(words);
     ci_lock_take(&event->lock);
     ci_store_relaxed(&event->set, 0);

@@ -71,6 +71,8 @@ coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 /* A waiter's version is never a later one than this one, so every set is news for all of them. */
 void coir_latest_set(coir_latest *latest, const void *value)
 {
+    if (ci_forked())
+        return;
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(&latest->lock);
@@ -92,6 +94,8 @@ uint64_t coir_latest_get(coir_latest *latest, void *value)
 
 void coir_latest_close(coir_latest *latest)
 {
+    if (ci_forked())
+        return;
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(&latest->lock);
@@ -103,6 +107,8 @@ void coir_latest_close(coir_latest *latest)
 
 int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     const coir_allocator *allocator = ci_allocator_here();
     coir_latest *latest = ci_alloc_zero(allocator, sizeof *latest + size);
     if (!latest)
@@ -118,7 +124,7 @@ int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest)
 
 void coir_latest_free(coir_latest *latest)
 {
-    if (!latest)
+    if (!latest || ci_forked())
         return;
     ci_check(ci_list_empty(&latest->waiters));
     coir_allocator allocator = latest->allocator;

@@ -83,6 +83,8 @@ void coir_mutex_unlock(coir_mutex *words)
 
 int coir_mutex_try_lock(coir_mutex *mutex)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
 }
 
@@ -231,6 +233,8 @@ int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
 
 void coir_condition_signal(coir_condition *words)
 {
+    if (ci_forked())
+        return;
     struct condition *condition = (struct condition *)(void *)words;
     lock_condition(condition);
     struct ci_wait *wait = ci_wait_grant(&condition->waiters);
@@ -243,6 +247,8 @@ void coir_condition_signal(coir_condition *words)
 
 void coir_condition_broadcast(coir_condition *words)
 {
+    if (ci_forked())
+        return;
     struct condition *condition = (struct condition *)(void *)words;
     struct ci_list granted;
     ci_list_init(&granted);

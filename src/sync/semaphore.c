@@ -109,6 +109,8 @@ int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
 
 int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct semaphore *semaphore = semaphore_of(words);
     lock(semaphore);
     bool taken = has(semaphore, amount);
@@ -120,6 +122,8 @@ int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
 
 void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
 {
+    if (ci_forked())
+        return;
     add_and_serve(semaphore_of(semaphore), amount);
 }
 

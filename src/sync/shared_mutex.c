@@ -136,16 +136,22 @@ static int try_take(coir_shared_mutex *words, bool writer)
 
 int coir_shared_mutex_try_lock(coir_shared_mutex *mutex)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return try_take(mutex, true);
 }
 
 int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return try_take(mutex, false);
 }
 
 void coir_shared_mutex_unlock(coir_shared_mutex *words)
 {
+    if (ci_forked())
+        return;
     struct shared_mutex *mutex = shared_of(words);
     struct ci_list granted;
     ci_list_init(&granted);

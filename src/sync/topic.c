@@ -117,6 +117,8 @@ int coir_publish(coir_topic *topic, const void *item)
 
 int coir_try_publish(coir_topic *topic, const void *item)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     struct ci_list granted;
     int result = -EAGAIN;
     ci_list_init(&granted);
@@ -132,6 +134,8 @@ int coir_try_publish(coir_topic *topic, const void *item)
 
 int coir_topic_new_with(const coir_topic_options *options, coir_topic **ret_topic)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (options->size != sizeof *options || !options->item_size)
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
@@ -157,7 +161,7 @@ int coir_topic_new(size_t item_size, coir_topic **ret_topic)
 
 void coir_topic_free(coir_topic *topic)
 {
-    if (!topic)
+    if (!topic || ci_forked())
         return;
     ci_check(ci_list_empty(&topic->members) && ci_list_empty(&topic->publishers));
     coir_allocator allocator = topic->allocator;
@@ -166,6 +170,8 @@ void coir_topic_free(coir_topic *topic)
 
 int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow, coir_channel **ret_channel)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = topic->item_size;
     options.capacity = capacity;

@@ -1,8 +1,12 @@
 #include "sys/lock.h"
 
+#include "sys/fork.h"
+
 void ci_lock_wait(struct ci_lock *lock)
 {
     unsigned round = 0;
+    if (ci_forked())
+        return; /* whoever held it is a thread of the parent's */
     do
         while (ci_load_relaxed(&lock->held))
             ci_pause(round++);

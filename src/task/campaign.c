@@ -16,6 +16,7 @@
 #include "base/compiler.h"
 #include "coir/sim.h"
 #include "sys/cpu.h"
+#include "sys/fork.h"
 
 enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, FAILED = 3 };
 
@@ -283,6 +284,10 @@ static bool parse(struct campaign *campaign, int argc, char **argv)
 
 int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
 {
+    if (ci_forked()) {
+        fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-COIR_EFORKED));
+        return 1;
+    }
     struct campaign campaign = {argv[0], scenario, arg, .from = 1, .to = 1000, .jobs = ci_cpu_available(), .workers = 1};
     if (campaign.jobs >= JOBS_MOST)
         campaign.jobs = JOBS_MOST - 1;

@@ -17,13 +17,9 @@
 
 CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
 
-static bool forked;
-
 static void after_fork_in_child(void)
 {
-    if (ci_worker_current)
-        forked = true; /* else it was a plain thread's: the child may start a runtime of its own */
-    ci_worker_current = NULL;
+    ci_worker_current = NULL; /* see sys/fork.h */
 }
 
 __attribute__((constructor)) static void watch_for_fork(void)
@@ -33,7 +29,12 @@ __attribute__((constructor)) static void watch_for_fork(void)
 
 int ci_no_fiber(void)
 {
-    return forked ? -COIR_EFORKED : -ESRCH;
+    return ci_forked() ? -COIR_EFORKED : -ESRCH;
+}
+
+void ci_exit_child(int rc)
+{
+    _exit(rc < 0);
 }
 
 /* ---- entering ---- */
@@ -255,8 +256,8 @@ static CI_UNTRACED void fiber_main(void)
     do {
         struct ci_call *call = fiber->call;
         int rc = call->fn(call->arg);
-        if (ci_unlikely(!ci_worker_current))
-            _exit(rc < 0); /* a child after fork(): the other fibers are its parent's */
+        if (ci_forked())
+            ci_exit_child(rc);
         if (ci_unlikely(fiber->deferred != NULL))
             run_deferred(worker, fiber);
         call->future.result = rc;

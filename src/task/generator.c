@@ -89,6 +89,8 @@ int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_
 
 int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *ret_sent)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (generator->closing)
         return -ECANCELED;
     generator->value = value;
@@ -103,7 +105,7 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
 
 void coir_generator_free(coir_generator *generator)
 {
-    if (!generator)
+    if (!generator || ci_forked())
         return;
     ci_check(generator->state != RUNNING && generator->worker == ci_worker_current);
     generator->closing = true;

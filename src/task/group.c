@@ -450,12 +450,16 @@ int coir_set_next(coir_set *words, coir_branch **ret_branch)
 
 void coir_set_cancel(coir_set *words)
 {
+    if (ci_forked())
+        return;
     ci_list_for_each (node, &set_of(words)->running)
         ci_strand_cancel(&ci_container_of(node, struct branch, link)->strand, -ECANCELED);
 }
 
 void coir_set_close(coir_set *words)
 {
+    if (ci_forked())
+        return;
     coir_set_cancel(words);
     COIR_SHIELD;
     while (set_of(words)->live && coir_await(coir_set_next_op(words, NULL)) >= 0)

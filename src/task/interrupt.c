@@ -112,6 +112,8 @@ void coir_deadline_enter(coir_block *words, coir_time when)
 
 void coir_deadline_move(coir_block *words, coir_time when)
 {
+    if (ci_forked())
+        return;
     struct ci_deadline *deadline = deadline_of(words);
     struct ci_strand *strand = deadline->block.strand;
     if (!strand)
@@ -142,6 +144,8 @@ void coir_shield_enter(coir_block *words)
 
 void coir_block_leave(coir_block *words)
 {
+    if (ci_forked())
+        return;
     struct ci_block *block = &deadline_of(words)->block;
     if (block->strand && block->kind == CI_BLOCK_DEADLINE)
         ci_wheel_cancel(&block->strand->task->worker->loop.wheel, &deadline_of(words)->timer);

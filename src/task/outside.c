@@ -48,6 +48,8 @@ static int block_alone(coir_future *future)
 
 int coir_block_on(coir_runtime *runtime, coir_future *future)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (ci_worker_current)
         return -EDEADLK;
     if (!runtime)

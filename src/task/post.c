@@ -96,6 +96,8 @@ static CI_COLD void drop(coir_runtime *runtime, struct post *post)
 
 int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (!fn || index < 0 || index >= runtime->worker_count)
         return -EINVAL;
     struct ci_worker *sender = ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;

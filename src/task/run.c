@@ -79,6 +79,8 @@ void ci_runtime_alert_all(coir_runtime *runtime)
 
 void coir_runtime_stop(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return;
     ci_fetch_add(&runtime->visitors, 1); /* the run may end at once, and the runtime be freed */
     ci_fetch_or(&runtime->run, CI_RUN_STOP);
     ci_runtime_alert_all(runtime);
@@ -283,6 +285,8 @@ void ci_run_close(coir_runtime *runtime)
 
 static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (!fn)
         return -EINVAL;
     int rc = ci_worker_current ? -EBUSY : run_open(runtime);
@@ -355,6 +359,8 @@ static int give_selector(coir_runtime *runtime)
 
 coir_fd coir_runtime_fd(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     int rc = give_selector(runtime);
     struct ci_driver *driver = runtime->workers[0].loop.driver;
     return rc < 0 ? rc : driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
@@ -373,6 +379,8 @@ int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 
 coir_time coir_runtime_next(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return 0;
     struct ci_worker *worker = &runtime->workers[0];
     bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && ci_list_empty(&worker->loop.fresh) &&
                 !ci_load_relaxed(&runtime->shared_count);
@@ -381,6 +389,8 @@ coir_time coir_runtime_next(coir_runtime *runtime)
 
 int coir_runtime_step(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return 0;
     struct ci_worker *worker = &runtime->workers[0];
     if (ci_run_ended(runtime))
         return 0;
@@ -395,6 +405,8 @@ int coir_runtime_step(coir_runtime *runtime)
 
 int coir_runtime_end(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     uint32_t phase = phase_of(ci_load(&runtime->run));
     if (phase != CI_RUN_ENDED)
         return phase == CI_RUN_RUNNING ? -EBUSY : -EINVAL;
@@ -405,10 +417,14 @@ int coir_runtime_end(coir_runtime *runtime)
 
 void coir_runtime_hold(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return;
     ci_fetch_add(&runtime->holds, 1);
 }
 
 void coir_runtime_release(coir_runtime *runtime)
 {
+    if (ci_forked())
+        return;
     ci_fetch_sub(&runtime->holds, 1);
 }

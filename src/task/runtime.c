@@ -130,6 +130,7 @@ static void free_runtime(coir_runtime *runtime)
         ci_worker_done(&runtime->workers[i]);
     ci_free(&allocator, runtime->workers, runtime->config.workers * sizeof *runtime->workers);
     ci_free(&allocator, runtime, sizeof *runtime);
+    ci_fork_allow();
 }
 
 static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
@@ -141,6 +142,7 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     runtime->config = *config;
     runtime->allocator = *allocator;
     runtime->shared_tail = &runtime->shared;
+    ci_fork_forbid();
     int rc = 0;
     if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))
         rc = -ENOMEM;
@@ -200,6 +202,8 @@ static int make_on_best(const coir_config *config, coir_runtime **ret_runtime)
 
 int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     coir_config config;
     int rc = fill_in(&config, given);
     if (rc == 0)
@@ -227,7 +231,7 @@ int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open
 
 void coir_runtime_free(coir_runtime *runtime)
 {
-    if (runtime)
+    if (runtime && !ci_forked())
         free_runtime(runtime);
 }
 

@@ -511,12 +511,16 @@ void ci_scope_interrupt(struct ci_scope *scope, int reason)
 
 void coir_scope_cancel(coir_scope *scope)
 {
+    if (ci_forked())
+        return;
     if (ci_scope_of(scope)->home)
         cancel_all(ci_scope_of(scope), -ECANCELED);
 }
 
 void coir_cancel(coir_handle *handle)
 {
+    if (ci_forked())
+        return;
     if (handle_of(handle)->task)
         cancel_task(handle_of(handle)->task, -ECANCELED);
 }
@@ -575,6 +579,8 @@ int coir_scope_wait(coir_scope *words)
 
 void coir_scope_close(coir_scope *words)
 {
+    if (ci_forked())
+        return;
     struct ci_scope *scope = ci_scope_of(words);
     if (!scope->home)
         return;
@@ -650,6 +656,8 @@ int coir_handle_ended(const coir_handle *words)
 
 void coir_handle_release(coir_handle *words)
 {
+    if (ci_forked())
+        return;
     if (!words)
         return;
     struct ci_handle *handle = handle_of(words);

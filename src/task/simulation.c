@@ -56,6 +56,8 @@ static void replace(const struct coir_sim *sim, const char *name)
 
 coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return NULL;
     replace(sim, name);
     coir_host *host = calloc(1, sizeof *host);
     struct ci_place *place = host ? ci_world_add_place(&sim->world, name) : NULL;
@@ -132,6 +134,8 @@ static int step(struct coir_sim *sim)
 
 int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     coir_host *host = coir_sim_host(sim, name, fn, arg);
     if (!host)
         return -ENOMEM;
@@ -151,11 +155,15 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
 
 void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link)
 {
+    if (ci_forked())
+        return;
     ci_world_link(&sim->world, a ? a->place : NULL, b ? b->place : NULL, &link);
 }
 
 void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults)
 {
+    if (ci_forked())
+        return;
     if (host) {
         host->place->faults = faults;
         return;
@@ -167,6 +175,8 @@ void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults)
 
 void coir_sim_crash(coir_sim *sim, coir_host *host)
 {
+    if (ci_forked())
+        return;
     ci_world_kill(&sim->world, host->place);
     coir_runtime_stop(host->runtime);
 }
@@ -203,6 +213,8 @@ static int stop_all(struct coir_sim *sim)
 
 int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (options->size != sizeof *options || options->workers > RUNNABLE_MOST || options->time_max < 0)
         return -EINVAL;
     struct coir_sim *sim = calloc(1, sizeof *sim);

@@ -18,6 +18,7 @@
 #include "coir/scope.h"
 #include "loop/loop.h"
 #include "sys/context.h"
+#include "sys/fork.h"
 #include "sys/gate.h"
 #include "sys/lock.h"
 #include "sys/signal.h"
@@ -284,6 +285,9 @@ struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand
 
 /* Slow paths of the inline functions below. */
 CI_COLD int ci_no_fiber(void);
+
+/* A function of the program's has returned in a child after fork(): everything around it is the parent's. */
+CI_COLD CI_NORETURN void ci_exit_child(int rc);
 CI_COLD int ci_refuse(struct ci_worker *worker);
 void ci_budget_yield(struct ci_worker *worker);
 

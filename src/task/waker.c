@@ -205,6 +205,8 @@ int coir_parker_open(coir_parker *words)
 
 void coir_parker_close(coir_parker *words)
 {
+    if (ci_forked())
+        return;
     struct cell *cell = parker_of(words)->cell;
     ci_lock_take(&cell->wakers->lock);
     ci_check(!cell->strand);

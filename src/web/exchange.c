@@ -220,6 +220,8 @@ static bool answer(struct ci_exchange *exchange)
     ci_arena_init(&exchange->arena, &exchange->server->http->blocks, exchange->server->options->arena_max);
     watch_client(exchange);
     int rc = exchange->match.route ? exchange->match.route->handler(&request, &response) : answer_without_route(exchange, &response);
+    if (ci_forked())
+        ci_exit_child(rc);
     unwatch_client(exchange);
     int ended = rc >= 0 && response.begun ? ci_response_end(&response) : 0;
     if (ci_unlikely(rc != 0 || ended < 0 || !response.begun))

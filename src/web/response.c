@@ -41,6 +41,8 @@ static int grow_extra(coir_response *res, size_t want)
 
 int coir_response_header(coir_response *res, const char *name, const char *value)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
     if (res->begun)
         return -EALREADY;
@@ -156,6 +158,8 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
 
 static int write_body(coir_response *res, const void *data, size_t len)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (!res->begun)
         return -EINVAL;
     if (res->remaining >= 0) {
@@ -181,22 +185,30 @@ int coir_response_write(coir_response *res, const void *data, size_t len)
 
 int coir_response_flush(coir_response *res)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return ci_exchange_flush(res->exchange);
 }
 
 int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     return ci_response_start(res, status, content_type, length);
 }
 
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     int rc = ci_response_start(res, status, content_type, (int64_t)len);
     return rc < 0 ? rc : write_body(res, body, len);
 }
 
 int coir_respond_text(coir_response *res, int status, const char *format, ...)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     char small[512], *text = small;
     va_list args;
     va_start(args, format);

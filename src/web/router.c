@@ -7,6 +7,8 @@
 
 int coir_router_new(coir_router **ret_router)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     coir_router *router = ci_alloc_zero(&ci_system_allocator, sizeof *router);
     if (!router)
         return -ENOMEM;
@@ -16,7 +18,7 @@ int coir_router_new(coir_router **ret_router)
 
 void coir_router_free(coir_router *router)
 {
-    if (!router)
+    if (!router || ci_forked())
         return;
     for (size_t i = 0; i < router->count; i++)
         ci_free(&ci_system_allocator, (void *)(uintptr_t)router->routes[i].method, 0);
@@ -128,6 +130,8 @@ static bool covers(const struct ci_route *first, const struct ci_route *second)
 
 int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
     int params;
     size_t method_len = strlen(method), pattern_len = strlen(pattern);
     if (!ci_http1_is_token(method, method_len) || !handler || !valid_pattern(pattern, &params))
