@@ -63,13 +63,13 @@ static void on_quiet(struct ci_timer *timer)
 {
     struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
     ci_stacks_trim(&worker->stacks);
+    worker->cached_seen = worker->stacks.cached; /* what is left is in mappings that are in use: no more before that changes */
 }
 
 static void trim_later(struct ci_worker *worker)
 {
     if (ci_likely(worker->stacks.cached <= STACKS_KEPT || worker->stacks.cached == worker->cached_seen))
         return;
-    worker->cached_seen = worker->stacks.cached; /* one trim a burst: what is left then is in mappings that are in use */
     if (!ci_timer_started(&worker->trim))
         ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, quiet_time));
 }
