@@ -176,3 +176,33 @@ TEST(freeing_under_a_visitor)
     model_run_whole(&(struct model){"freeing under a post", 1, 3, reset, wait_for_event, {post_the_end, NULL}, no_check, 0, 0}, true);
     model_run_whole(&(struct model){"freeing under a wake", 1, 3, reset, wait_for_event, {set_from_outside, NULL}, no_check, 0, 0}, true);
 }
+
+/* ---- shared work ---- */
+
+/* Where both others sleep already, one task wakes one of them, and not the other. */
+static int share_one(void *arg)
+{
+    coir_counters before, after;
+    COIR_SCOPE(scope);
+    coir_runtime_counters(arg, &before);
+    CHECK_EQ(coir_go_any(scope, add_one, NULL), 0);
+    coir_runtime_counters(arg, &after);
+    CHECK(after.wakeups_sent - before.wakeups_sent <= 1);
+    if (after.wakeups_sent != before.wakeups_sent)
+        results[0] = 2; /* in this order somebody slept */
+    return coir_scope_wait(scope);
+}
+
+static int slept;
+
+static void check_shared(void)
+{
+    CHECK_EQ(calls, 1);
+    slept += results[0] == 2;
+}
+
+TEST(one_idle_worker_is_woken_for_one_shared_task)
+{
+    model_run(&(struct model){"one shared task", 3, 2, reset, share_one, {NULL, NULL}, check_shared, 0, 0});
+    CHECK(slept > 0);
+}

@@ -158,3 +158,104 @@ TEST(times_saturate)
             CHECK_EQ(ci_time_timeout(a, b), left == COIR_NEVER ? -1 : left);
         }
 }
+
+/* ---- growth ---- */
+
+enum { BLOCKS_MOST = 4096 };
+static struct block {
+    char *memory;
+    size_t size;
+} blocks[BLOCKS_MOST];
+static size_t block_count, bytes_live;
+
+static void *bounded_alloc(void *context, size_t size)
+{
+    (void)context;
+    void *memory = NULL;
+    CHECK(block_count < BLOCKS_MOST);
+    CHECK_EQ(posix_memalign(&memory, 64, size), 0);
+    memset(memory, 0xee, size);
+    blocks[block_count++] = (struct block){memory, size};
+    bytes_live += size;
+    return memory;
+}
+
+static void bounded_free(void *context, void *memory, size_t size)
+{
+    (void)context;
+    if (!memory)
+        return;
+    size_t i = 0;
+    while (i < block_count && blocks[i].memory != memory)
+        i++;
+    CHECK(i < block_count);
+    CHECK_EQ(size, blocks[i].size); /* `free` gets the size that was asked for */
+    bytes_live -= size;
+    blocks[i] = blocks[--block_count];
+    free(memory);
+}
+
+static const coir_allocator bounded = {bounded_alloc, bounded_free, NULL};
+
+static bool in_a_block(const char *object, size_t size)
+{
+    for (size_t i = 0; i < block_count; i++)
+        if (object >= blocks[i].memory && object + size <= blocks[i].memory + blocks[i].size)
+            return true;
+    return false;
+}
+
+/* Objects of every slab are zero at first, whole, apart from each other, and inside of memory that is the pool's. */
+static void grow_pool(size_t size, size_t count)
+{
+    struct ci_pool pool;
+    char **objects = calloc(count, sizeof *objects);
+    ci_pool_init(&pool, &bounded, size, 0);
+    for (int round = 0; round < 2; round++) {
+        size_t slabs = block_count;
+        for (size_t i = 0; i < count; i++) {
+            CHECK((objects[i] = ci_pool_take(&pool)));
+            CHECK(in_a_block(objects[i], size) && ((uintptr_t)objects[i] & 15) == 0);
+            for (size_t at = 0; round == 0 && at < size; at++)
+                CHECK_EQ(objects[i][at], 0);
+            memset(objects[i], (int)(i & 0x7f), size);
+            CHECK_EQ(pool.live, i + 1);
+        }
+        for (size_t i = 0; i < count; i++)
+            for (size_t at = 0; at < size; at++)
+                CHECK_EQ(objects[i][at], i & 0x7f);
+        for (size_t i = 0; i < count; i++)
+            ci_pool_give(&pool, objects[i]);
+        CHECK_EQ(pool.live, 0);
+        CHECK(round == 0 ? block_count > 2 : block_count == slabs); /* the second round needs nothing new */
+    }
+    ci_pool_done(&pool);
+    CHECK_EQ(block_count, 0);
+    CHECK_EQ(bytes_live, 0);
+    free(objects);
+}
+
+TEST(pool_grows_by_whole_objects_of_its_own)
+{
+    static const size_t sizes[] = {8, 16, 40, 96, 1000, 16 * 1024, 20000, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        grow_pool(sizes[i], sizes[i] < 100 ? 3 * 65536 / sizes[i] : sizes[i] < 16384 ? 500 : 40);
+}
+
+TEST(an_array_grows_and_keeps_its_items)
+{
+    void *array = NULL;
+    size_t room = 0;
+    for (size_t want = 1; want < 5000; want = want * 3 / 2 + 1) {
+        size_t before = room;
+        CHECK_EQ(ci_grow(&bounded, &array, &room, sizeof(uint64_t), want), 0);
+        CHECK(room >= want && in_a_block(array, room * sizeof(uint64_t)));
+        uint64_t *items = array;
+        for (size_t i = 0; i < room; i++) {
+            CHECK_EQ(items[i], i < before ? i + 1 : 0);
+            items[i] = i + 1;
+        }
+    }
+    CHECK_EQ(block_count, 1);
+    bounded_free(NULL, array, room * sizeof(uint64_t));
+}

@@ -70,3 +70,48 @@ TEST_SIM(the_simulator_has_no_signals)
     coir_signals *signals;
     CHECK_EQ(coir_signals_open(&number, 1, &signals), -ENOTSUP);
 }
+
+/* ---- a signal in a select that loses ---- */
+
+static coir_event rival;
+
+static void set_rival(void *arg)
+{
+    coir_event_set(arg);
+}
+
+/* A posted call is made after the driver was asked, and before what the driver has woken runs. */
+static int raise_and_post(void *arg)
+{
+    (void)arg;
+    raise(SIGUSR1);
+    return coir_post(coir_runtime_current(), 0, set_rival, &rival);
+}
+
+/* The select is decided by the event after the signal's eventfd was found readable: the signal was not taken, and is there for the next. */
+TEST_REAL(a_signal_that_loses_a_select_is_kept)
+{
+    static const int number = SIGUSR1;
+    int lost = 0;
+    for (int i = 0; i < 50; i++) {
+        coir_signals *signals;
+        rival = (coir_event)COIR_EVENT_INIT;
+        CHECK_EQ(coir_signals_open(&number, 1, &signals), 0);
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, raise_and_post, NULL), 0);
+        coir_case waits[] = {coir_case_signal(signals), coir_case_event(&rival)};
+        int which = coir_select_in_order(waits, 2);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        if (which == 0) {
+            CHECK_EQ(waits[0].result, SIGUSR1);
+            CHECK_EQ(coir_event_wait(&rival), 0);
+        } else {
+            COIR_DEADLINE(coir_in(10 * COIR_S));
+            CHECK_EQ(which, 1);
+            CHECK_EQ(coir_signals_wait(signals), SIGUSR1);
+            lost++;
+        }
+        coir_signals_close(signals);
+    }
+    CHECK(lost > 0);
+}

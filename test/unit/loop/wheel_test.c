@@ -146,3 +146,44 @@ TEST(wheel_may_be_changed_from_its_callbacks)
     CHECK_EQ(fired, 5);
     CHECK_EQ(wheel.count, 0);
 }
+
+/* Of timers that are due together, the first to fire moves others: later, far, and back. What was moved fires at its new time, once. */
+static coir_time moved_to[TIMERS];
+static int fired_each[TIMERS];
+
+static void move_the_others(struct ci_timer *timer)
+{
+    size_t self = (size_t)(timer - timers);
+    CHECK(now >= timer->when);
+    fired_each[self]++;
+    for (size_t i = 0; self == 0 && i < TIMERS; i++)
+        if (moved_to[i])
+            ci_wheel_move(&wheel, &timers[i], moved_to[i]);
+}
+
+TEST(wheel_postpones_what_was_already_found_due)
+{
+    static const coir_time later[] = {1, 1000, 1 << 20, COIR_S, 1000 * COIR_S};
+    for (size_t shift = 0; shift < 5; shift++) {
+        now = 1000000;
+        ci_wheel_init(&wheel, now);
+        for (size_t i = 0; i < TIMERS; i++) {
+            ci_timer_init(&timers[i], move_the_others);
+            moved_to[i] = i % 3 == 1 ? now + 10 + later[(i + shift) % 5] : 0; /* every third */
+            fired_each[i] = 0;
+            ci_wheel_start(&wheel, &timers[i], now + 10);
+        }
+        now += 10;
+        ci_wheel_fire(&wheel, now);
+        for (size_t i = 0; i < TIMERS; i++)
+            CHECK_EQ(fired_each[i], moved_to[i] == 0);
+        while (wheel.count) {
+            coir_time next = ci_wheel_next(&wheel);
+            CHECK(next > now);
+            now = next;
+            ci_wheel_fire(&wheel, now);
+            for (size_t i = 0; i < TIMERS; i++)
+                CHECK_EQ(fired_each[i], moved_to[i] <= now);
+        }
+    }
+}

@@ -148,8 +148,8 @@ static void *ret;
     R(coir_await, coir_await(&o.future))                                                                     \
     R(coir_offload, coir_offload(task, NULL))                                                                \
     R(coir_call_on, coir_call_on(0, task, NULL))                                                             \
-    R(coir_defer, coir_defer(call, NULL))                                               \
-    Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                                     \
+    R(coir_defer, coir_defer(call, NULL))                                                                    \
+    Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                                      \
     R(coir_set_name, coir_set_name("name"))                                                                  \
     Z(coir_name, coir_name())                                                                                \
     Z(coir_interrupted, coir_interrupted())                                                                  \

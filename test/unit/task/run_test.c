@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "task/task.h"
@@ -252,5 +254,86 @@ TEST(without_a_thread_for_each_worker_nothing_starts)
     }
     CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0); /* once there is room it runs */
     CHECK_EQ(count, 2);
+    coir_runtime_free(runtime);
+}
+
+/* ---- the signal mask ---- */
+
+static sigset_t mask_now(void)
+{
+    sigset_t mask;
+    CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    return mask;
+}
+
+static void check_mask(const sigset_t *want)
+{
+    sigset_t got = mask_now();
+    for (int number = 1; number < 64; number++)
+        CHECK_EQ(sigismember(&got, number), sigismember(want, number));
+}
+
+static int provoke_sigpipe(void *arg)
+{
+    (void)arg;
+    int ends[2];
+    sigset_t mask = mask_now();
+    CHECK_EQ(sigismember(&mask, SIGPIPE), 1);
+    CHECK_EQ(pipe(ends), 0);
+    close(ends[0]);
+    CHECK_EQ(write(ends[1], "x", 1), -1);
+    CHECK_EQ(errno, EPIPE);
+    close(ends[1]);
+    return 0;
+}
+
+static int pipe_signals;
+
+static void on_pipe(int number)
+{
+    (void)number;
+    pipe_signals++;
+}
+
+/* After a run the thread has the mask that it came with, and no SIGPIPE of the run's comes to it; one from before is there still. */
+TEST(a_run_leaves_the_signal_mask_as_it_was)
+{
+    coir_runtime *runtime = new_runtime(2);
+    sigset_t mask, pending;
+    signal(SIGPIPE, on_pipe);
+    for (int which = 0; which < 4; which++) {
+        bool blocked = which & 1, was_pending = which == 3;
+        sigemptyset(&mask);
+        sigaddset(&mask, SIGUSR1);
+        if (blocked)
+            sigaddset(&mask, SIGPIPE);
+        if (which & 2)
+            sigaddset(&mask, SIGTERM);
+        CHECK_EQ(pthread_sigmask(SIG_SETMASK, &mask, NULL), 0);
+        if (was_pending)
+            raise(SIGPIPE);
+        CHECK_EQ(coir_runtime_run(runtime, provoke_sigpipe, NULL), 0);
+        check_mask(&mask);
+        CHECK_EQ(pipe_signals, 0);
+        sigpending(&pending);
+        CHECK_EQ(sigismember(&pending, SIGPIPE), was_pending);
+    }
+    coir_runtime_free(runtime);
+}
+
+/* Each step of a run that is driven, too. */
+TEST(a_step_leaves_the_signal_mask_as_it_was)
+{
+    coir_runtime *runtime = new_runtime(1);
+    sigset_t mask = mask_now();
+    signal(SIGPIPE, on_pipe);
+    if (coir_runtime_begin(runtime, provoke_sigpipe, NULL) == 0) {
+        do
+            check_mask(&mask);
+        while (coir_runtime_step(runtime));
+        CHECK_EQ(coir_runtime_end(runtime), 0);
+    }
+    check_mask(&mask);
+    CHECK_EQ(pipe_signals, 0);
     coir_runtime_free(runtime);
 }

@@ -289,3 +289,42 @@ TEST_REAL(a_handle_is_good_at_any_time)
     coir_runtime_counters(coir_runtime_current(), &counters);
     CHECK(counters.stacks_cached <= 4);
 }
+
+/* ---- the first error stays ---- */
+
+struct failing {
+    int error, ignores; /* how often it ignores that it was cancelled */
+};
+
+static int fail_late(void *arg)
+{
+    const struct failing *failing = arg;
+    for (int i = 0; i < failing->ignores; i++)
+        coir_yield();
+    return failing->error;
+}
+
+/* Each of several tasks fails with an error of its own, in a known order, whatever it was asked meanwhile. */
+static void fail_in_turn(void)
+{
+    static const int errors[] = {-ENOENT, -EIO, -ECANCELED, -ETIME, -EBADMSG};
+    enum { COUNT = sizeof errors / sizeof *errors };
+    for (int first = 0; first < COUNT; first++) {
+        struct failing failing[COUNT];
+        COIR_SCOPE(scope);
+        for (int i = 0; i < COUNT; i++) {
+            int turn = (i - first + COUNT) % COUNT;
+            failing[i] = (struct failing){errors[i], turn ? 10 + 10 * turn : 0};
+            CHECK_EQ(coir_go(scope, fail_late, &failing[i]), 0);
+        }
+        CHECK_EQ(coir_scope_wait(scope), errors[first]);
+        CHECK_EQ(coir_scope_live(scope), 0);
+        CHECK_EQ(coir_scope_wait(scope), errors[first]); /* also to one who asks again */
+    }
+}
+
+TEST(a_siblings_later_error_does_not_replace_the_first)
+{
+    test_in_runtime(fail_in_turn, 1);
+    test_in_runtime(fail_in_turn, 2);
+}

@@ -225,3 +225,43 @@ TEST(signals_are_not_delivered_to_helper_threads)
     test_in_runtime(under_signals, 2);
     CHECK(handled > 0);
 }
+
+/* ---- generators are their worker's ---- */
+
+static int count_up(coir_generator *generator, uint64_t first, void *arg)
+{
+    (void)arg;
+    int rc = 0;
+    for (uint64_t i = first; rc == 0; i++)
+        rc = coir_generator_yield(generator, i, NULL);
+    return rc;
+}
+
+static int resume_elsewhere(void *arg)
+{
+    uint64_t value = 77;
+    CHECK_EQ(coir_generator_next(arg, 5, &value), -EXDEV);
+    CHECK_EQ(value, 77);
+    return 0;
+}
+
+static void share_a_generator(void)
+{
+    coir_generator *generator;
+    uint64_t value = 0;
+    CHECK_EQ(coir_generator_new(count_up, NULL, &generator), 0);
+    CHECK_EQ(coir_call_on(1, resume_elsewhere, generator), 0); /* before it has begun */
+    CHECK_EQ(coir_generator_next(generator, 3, &value), 1);
+    CHECK_EQ(value, 3);
+    CHECK_EQ(coir_call_on(1, resume_elsewhere, generator), 0); /* while it is suspended */
+    CHECK_EQ(coir_generator_next(generator, 0, &value), 1);
+    CHECK_EQ(value, 4);
+    coir_generator_free(generator);
+}
+
+TEST(a_generator_belongs_to_its_worker)
+{
+    test_in_runtime(share_a_generator, 2);
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(share_a_generator, 2, seed);
+}
