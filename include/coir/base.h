@@ -64,7 +64,7 @@ enum coir_error {
     COIR_ENAME,       /* a host name is unknown */
     COIR_EPROTOCOL,   /* the peer broke the protocol */
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
-    COIR_EFORKED,     /* called in a child after fork(), where only exec and exit are allowed */
+    COIR_EFORKED,     /* called in a child after fork() of a process that had a runtime, loop or poller: it may only exec or exit */
     COIR_EENDED,      /* the run has ended: nothing more can be started in it */
     COIR_ERROR_END
 };

@@ -1,6 +1,6 @@
 /* One run of a runtime: how it begins, how it is stopped, and how it ends, for all workers at once.
  *
- *   CREATED, SETTLED -- begin --> RUNNING    begin holds one root until the first task is spawned and every thread is there
+ *   CREATED, SETTLED -- begin --> RUNNING    begin holds one root until every thread has started and the first task is spawned
  *   RUNNING -- stop --> STOPPING             every worker cancels its root scope; tasks go on until they return
  *   RUNNING, STOPPING -- the last root --> ENDED    workers leave, threads are joined
  *   ENDED -- settle --> SETTLED              no sender is under way, every inbox is empty
@@ -16,9 +16,9 @@
  *    nothing makes it more than 0 again but the next begin: a spawn that would is refused (-COIR_EENDED). Every other task lives in a
  *    scope of a task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
  * 2. Either every worker's thread starts or the first task does not: threads wait at a gate until that is known.
- * 3. A plain thread counts itself among the visitors, looks at the phase, and then sends. The run is settled when it has ended and
- *    there are no visitors: a message was either delivered or refused, never left lying.
- * 4. A stop outside of a run is for the next one: begin takes it over. The end of a run takes its own stop away.
+ * 3. A plain thread counts itself among the visitors, then checks the phase, then sends. The run is settled after it has ended and
+ *    the visitors have left, so every message is either delivered or refused.
+ * 4. A stop request outside of a run applies to the next one. The end of a run clears the request that applied to it.
  */
 #include <errno.h>
 
