@@ -1,8 +1,10 @@
-/* What a child after fork() may do with coir. Where the parent had a runtime, a loop, a poller or a simulation, it shares their
- * descriptors and rings but has none of their threads: it may only exec or exit. One rule, for every public call:
+/* What a child after fork() may do with coir. Where the parent had a runtime, a loop, a poller
+ * or a simulation, it shares their descriptors and rings but has none of their threads: it may
+ * only exec or exit. One rule, for every public call:
  *
  * 1. A call that can fail answers -COIR_EFORKED, one that makes something and returns it NULL.
- * 2. A call that returns nothing has no effect outside of the child's memory: no system call on what the parent has, no wake-up.
+ * 2. A call that returns nothing has no effect outside of the child's memory: no system call on
+ *    what the parent has, no wake-up.
  * 3. What only computes, or looks at one object, still does.
  *
  * A child of a parent that had nothing of the kind is a process like any other. */

@@ -1,24 +1,33 @@
-/* One run of a runtime: how it begins, how it is stopped, and how it ends, for all workers at once.
+/* One run of a runtime: its begin, its stop and its end, decided once for all workers.
  *
- *   CREATED, SETTLED -- begin --> RUNNING    begin holds one root until every thread has started and the first task is spawned
- *   RUNNING -- stop --> STOPPING             every worker cancels its root scope; tasks go on until they return
- *   RUNNING, STOPPING -- the last root --> ENDED    workers leave, threads are joined
- *   ENDED -- settle --> SETTLED              no sender is under way, every inbox is empty
- *   CREATED -- free --> ENDED                a runtime that never ran
+ *   CREATED -- begin --> RUNNING -- stop --> STOPPING
+ *      |                  ^   `--.              |
+ *      |            begin |      |  last root   | last root
+ *      |                  |      v              |
+ *      |               SETTLED  ENDED <---------'
+ *      |                  ^      |  ^
+ *      |                  `------'  |
+ *      `---------- free ------------'
  *
- *   from     to        arrow
- *   CREATED  RUNNING   run_open
- *   RUNNING  STOPPING  coir_runtime_stop, ci_run_cancel: the bit CI_RUN_STOP
- *   STOPPING ENDED     ci_run_remove_root
- *   ENDED    SETTLED   settle
+ *   CREATED, SETTLED -> RUNNING: run_open. It holds one root until every thread has started
+ *                                and the first task is spawned.
+ *   RUNNING -> STOPPING:         coir_runtime_stop, ci_run_cancel (the bit CI_RUN_STOP). Each
+ *                                worker cancels its root scope; tasks run until they return.
+ *   RUNNING, STOPPING -> ENDED:  ci_run_remove_root, of the last one. Workers leave.
+ *   ENDED -> SETTLED:            settle, when all threads are joined and no sender is left.
+ *   CREATED -> ENDED:            ci_run_close, of a runtime that never ran.
  *
- * 1. Phase, stop and the number of root scopes that have tasks are one word. The run ends with the change that makes that number 0, and
- *    nothing makes it more than 0 again but the next begin: a spawn that would is refused (-COIR_EENDED). Every other task lives in a
- *    scope of a task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
- * 2. Either every worker's thread starts or the first task does not: threads wait at a gate until that is known.
- * 3. A plain thread counts itself among the visitors, then checks the phase, then sends. The run is settled after it has ended and
- *    the visitors have left, so every message is either delivered or refused.
- * 4. A stop request outside of a run applies to the next one. The end of a run clears the request that applied to it.
+ * 1. Phase, stop and the number of root scopes that have tasks are one word. The run ends with
+ *    the change that makes that number 0, and nothing makes it more than 0 again but the next
+ *    begin: a spawn that would is refused (-COIR_EENDED). Every other task lives in a scope of a
+ *    task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
+ * 2. Either every worker's thread starts or the first task does not: threads wait at a gate
+ *    until that is known.
+ * 3. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
+ *    is settled after it has ended and the visitors have left, so every message is either
+ *    delivered or refused.
+ * 4. A stop request outside of a run applies to the next one. The end of a run clears the
+ *    request that applied to it.
  */
 #include <errno.h>
 
@@ -135,7 +144,8 @@ int ci_run_send(struct ci_worker *worker, struct ci_message *message)
     return ended ? -COIR_EENDED : 0;
 }
 
-/* Delivers what still lies in the inboxes, outside of any worker. No thread of the runtime runs any more. */
+/* Delivers what still lies in the inboxes, outside of any worker. No thread of the runtime runs
+ * any more. */
 static void settle(coir_runtime *runtime)
 {
     for (unsigned round = 0; ci_load(&runtime->visitors); round++)

@@ -1,8 +1,10 @@
-/* A model of threads: a scenario is run under every order of its atomic operations, up to a number of preemptions. The order is
- * sequentially consistent: fences that are missing are not found here, but under the thread sanitizer and by reading.
+/* A model of threads: a scenario is run under every order of its atomic operations, up to a
+ * number of preemptions. The order is sequentially consistent: fences that are missing are not
+ * found here, but under the thread sanitizer and by reading.
  *
- * Each worker of a runtime is a thread of the model, and so is each plain thread of the scenario. Its drivers only sleep and wake: a
- * wake-up that is lost is a run in which everybody sleeps. A thread that waits at a gate (sys/gate.h) waits for the thread that opens it.
+ * Each worker of a runtime is a thread of the model, and so is each plain thread of the
+ * scenario. Its drivers only sleep and wake: a wake-up that is lost is a run in which everybody
+ * sleeps. A thread that waits at a gate (sys/gate.h) waits for the thread that opens it.
  */
 #ifndef TEST_MODEL_H
 #define TEST_MODEL_H
@@ -27,11 +29,12 @@ enum { MODEL_ANY_RESULT = 12345 };
 /* The runtime of the run in progress, for plain threads. */
 extern coir_runtime *model_runtime;
 
-/* Runs it in every order, and prints how many there were. Fails the test on the first bad one, with the choices that lead there. */
+/* Runs it in every order, and prints how many there were. Fails the test on the first bad one,
+ * with the choices that lead there. */
 void model_run(const struct model *model);
 
-/* The same on a runtime of its own for each order; its begin, and what comes after its end, are run in every order too. `frees`: worker 0
- * frees it at once, whoever is still inside of a call. */
+/* The same on a runtime of its own for each order; its begin, and what comes after its end, are
+ * run in every order too. `frees`: worker 0 frees it at once, whoever is still inside of a call. */
 void model_run_whole(const struct model *model, bool frees);
 
 /* Lets other threads of the model run: for plain threads that wait for something. */

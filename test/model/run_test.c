@@ -1,5 +1,5 @@
-/* Every order of the begin and the end of a run against those who stop it, post to it, block on it, call between its workers, and free it
- * (task/run.c). */
+/* Every order of the begin and the end of a run against those who stop it, post to it, block on
+ * it, call between its workers, and free it (task/run.c). */
 #include "model/model.h"
 
 #include <errno.h>
@@ -137,7 +137,8 @@ static void post_from_outside(void)
     }
 }
 
-/* A task that was started reached the other worker, which had not left; or nothing was started. -ESRCH: the call was made after the run. */
+/* A task that was started reached the other worker, which had not left; or nothing was started.
+ * -ESRCH: the call was made after the run. */
 static void check_spawned(void)
 {
     CHECK(results[0] == 0 || results[0] == -COIR_EENDED || results[0] == -ESRCH);

@@ -1,4 +1,5 @@
-/* Every number of a configuration: at its bound it is taken, one beside it is refused, and the log says which it was. */
+/* Every number of a configuration: at its bound it is taken, one beside it is refused, and the
+ * log says which it was. */
 #include <coir.h>
 #include <errno.h>
 #include <stdlib.h>

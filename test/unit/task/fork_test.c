@@ -1,5 +1,6 @@
-/* The one rule about fork() (sys/fork.h), kept by every function that the public headers declare: the table below has them all, and the
- * test reads the headers to see that none is missing. */
+/* The one rule about fork() (sys/fork.h), kept by every function that the public headers
+ * declare: the table below has them all, and the test reads the headers to see that none is
+ * missing. */
 #include <coir.h>
 #include <coir/web.h>
 #include <ctype.h>
@@ -123,7 +124,8 @@ static void *ret;
 #define RET(type) ((type **)(void *)&ret)
 #define FREED ((void *)1) /* never looked at: a simulation cannot outlive its run */
 
-/* R: is refused. V: returns nothing. P: computes, or looks at one object. Z: answers 0 or NULL. ONE: an exit status. */
+/* R: is refused. V: returns nothing. P: computes, or looks at one object. Z: answers 0 or NULL.
+ * ONE: an exit status. */
 #define CALLS(R, V, P, Z, ONE)                                                                               \
     R(coir_go, coir_go(NULL, task, NULL))                                                                    \
     R(coir_go_any, coir_go_any(o.scope, task, NULL))                                                         \
@@ -381,7 +383,8 @@ static int answer_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* Each call in a child of its own. Only what the first few bytes of the log say is printed for a wrong answer. */
+/* Each call in a child of its own. Only what the first few bytes of the log say is printed for a
+ * wrong answer. */
 static void call_all_in_children(void)
 {
     int wrong = 0;
@@ -488,7 +491,8 @@ static void free_all(void)
     close(o.pipe[1]);
 }
 
-/* After all that the children did, everything of the parent's still works: its waiters are woken by the parent, and by nothing before. */
+/* After all that the children did, everything of the parent's still works: its waiters are woken
+ * by the parent, and by nothing before. */
 static void fork_and_call(void)
 {
     make_all();

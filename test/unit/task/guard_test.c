@@ -1,4 +1,5 @@
-/* More fibers than there are mappings for guards, as on kernels without MADV_GUARD_INSTALL: they start, and so does everything else. */
+/* More fibers than there are mappings for guards, as on kernels without MADV_GUARD_INSTALL: they
+ * start, and so does everything else. */
 #include <coir.h>
 #include <pthread.h>
 #include <stdio.h>

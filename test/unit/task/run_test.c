@@ -1,5 +1,5 @@
-/* The begin and the end of a run (task/run.c): stops from before it, threads that cannot be started, what comes after it. Every order of
- * them is in test/model/run_test.c. */
+/* The begin and the end of a run (task/run.c): stops from before it, threads that cannot be
+ * started, what comes after it. Every order of them is in test/model/run_test.c. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
@@ -223,7 +223,8 @@ TEST(a_task_that_starts_at_the_end_reaches_every_worker_or_is_refused)
 
 /* ---- threads that cannot be started ---- */
 
-/* The C library keeps a few stacks of threads that have ended, for others; no memory is left for more. So some threads start. */
+/* The C library keeps a few stacks of threads that have ended, for others; no memory is left for
+ * more. So some threads start. */
 static void limit_memory(void)
 {
     unsigned long pages = 0;
@@ -295,7 +296,8 @@ static void on_pipe(int number)
     pipe_signals++;
 }
 
-/* After a run the thread has the mask that it came with, and no SIGPIPE of the run's comes to it; one from before is there still. */
+/* After a run the thread has the mask that it came with, and no SIGPIPE of the run's comes to
+ * it; one from before is there still. */
 TEST(a_run_leaves_the_signal_mask_as_it_was)
 {
     coir_runtime *runtime = new_runtime(2);

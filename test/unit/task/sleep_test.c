@@ -118,7 +118,8 @@ static coir_counters counters(void)
     return now;
 }
 
-/* Once it is quiet, the stacks that only the burst needed go back; those of the first mapping stay, and what is left can be used. */
+/* Once it is quiet, the stacks that only the burst needed go back; those of the first mapping
+ * stay, and what is left can be used. */
 TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
 {
     enum { BURST = 12000 };

@@ -1,4 +1,5 @@
-/* Stop signals and several runtimes: each hears, and the end of one leaves the others' handler where it is. */
+/* Stop signals and several runtimes: each hears, and the end of one leaves the others' handler
+ * where it is. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
@@ -120,7 +121,8 @@ TEST(the_end_of_one_leaves_the_others_their_handler)
     check_handler(SIGTERM, SIG_DFL);
 }
 
-/* One that starts while others are still on their way down hears the next signal; the handlers of before are still known. */
+/* One that starts while others are still on their way down hears the next signal; the handlers
+ * of before are still known. */
 TEST(one_that_starts_after_a_signal_hears_the_next)
 {
     coir_event until = COIR_EVENT_INIT;
@@ -141,7 +143,8 @@ TEST(one_that_starts_after_a_signal_hears_the_next)
     check_handler(SIGTERM, SIG_IGN);
 }
 
-/* One signal a run, at any moment of it: before it watches, while it runs, as it goes. None reaches one that is gone. */
+/* One signal a run, at any moment of it: before it watches, while it runs, as it goes. None
+ * reaches one that is gone. */
 enum { ROUNDS = 500 };
 static int armed, sent;
 
