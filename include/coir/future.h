@@ -121,12 +121,13 @@ COIR_SUSPENDS int coir_await(coir_future *future);
 
 /* Starts a future as a task without a stack: scoped, named, joined, cancelled and placed like a fiber. `options` may be NULL; its
  * copy_size must be 0. The future is borrowed until the task ends.
- * Suspends: no.  Threads: owner of the scope.  Errors: those of coir_go_with. */
+ * Suspends: no.  Threads: worker.  Errors: those of coir_go_with. */
 COIR_API int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_future *future);
 
 /* The same for programs in callback style: `fn` is called on the worker when the future has completed, with its result. The
- * completion is free when `fn` is called, which may release it together with the future.
- * Suspends: no.  Threads: owner of the scope.  Owns: both are borrowed until `fn` is called.  Errors: those of coir_go_with. */
+ * completion is free when `fn` is called, which may release it together with the future. An error is the scope's as well, but for a NULL
+ * scope: then it is `fn`'s alone.
+ * Suspends: no.  Threads: worker.  Owns: both are borrowed until `fn` is called.  Errors: those of coir_go_with. */
 typedef struct coir_completion {
     coir_future future;
     uint64_t opaque[3];

@@ -38,11 +38,12 @@ typedef struct coir_config {
     unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle; at most 65,536 */
     size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
     int deadlock;                 /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
+    coir_time drain_timeout;      /* [10 s] how long background tasks may go on after a stop; COIR_NEVER: until they end */
 } coir_config;
 
-#define COIR_CONFIG                                                      \
-    {                                                                    \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_CONFIG                                                         \
+    {                                                                       \
+        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
@@ -52,17 +53,19 @@ typedef struct coir_config {
  * that was named from working. */
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
-/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns once no task is left,
- * with the first error of any task of the runtime's own scope, else 0. One run at a time; a runtime whose run has ended may be run again.
- * The run ends, for all workers at once, when the last task ends. What would start another one from then on (a spawn by a posted call,
- * coir_post, coir_block_on) is refused with -COIR_EENDED. Either all workers have threads, or `fn` is not started.
+/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns the result of that task, once
+ * it and all background tasks (those spawned with a NULL scope) have ended. If it is an error, the background tasks are cancelled. One
+ * run at a time; a runtime whose run has ended may be run again. The run ends, for all workers at once, when the last task ends. What
+ * would start another one from then on (a spawn by a posted call, coir_post, coir_block_on) is refused with -COIR_EENDED. Either all
+ * workers have threads, or `fn` is not started.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: those of the tasks; -ECANCELED the run was stopped; -EDEADLK; -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread
- * could not be started; -EINVAL no function; -ENOMEM. */
+ * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be
+ * started; -EINVAL no function; -ENOMEM. */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
-/* Asks every task of the runtime to end, as by cancelling its scope. While no run is in progress it is meant for the next one: that one's
- * first task is cancelled before it starts. Safe in a signal handler.
+/* Asks the run to end: its first task is cancelled at once, and the background tasks when drain_timeout is over; until then they go on, and
+ * more may be spawned. Called again, it cancels them at once. While no run is in progress it is meant for the next one: that one's first
+ * task is cancelled before it starts. Safe in a signal handler.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_stop(coir_runtime *runtime);
 

@@ -6,7 +6,16 @@
  *   int rc = coir_scope_wait(scope);
  *
  * The first task to return an error cancels its siblings, and that error is what the scope returns. A serving scope supervises
- * instead: errors are counted and reported, and siblings go on. Cancelling a task cancels the tasks in the scopes it has open. */
+ * instead: errors are counted and reported, and siblings go on. Cancelling a task cancels the tasks in the scopes it has open.
+ *
+ * Tasks are spawned into a scope from any worker of its runtime, by whoever knows that it is open: its tasks do, for it does not end
+ * before them. What shall outlive the scopes around it goes to the background scope of the runtime, which is meant by NULL:
+ *
+ *   coir_go(NULL, send_mail, mail);
+ *
+ * That one supervises too: a task that fails there is logged as a warning with its name, and nothing else ends. A run that is stopped
+ * cancels the background tasks once coir_config.drain_timeout is over. They may outlive the run's first task, and so what lies in its
+ * frame. */
 #ifndef COIR_SCOPE_H
 #define COIR_SCOPE_H
 
@@ -55,14 +64,17 @@ COIR_API void coir_scope_cancel(coir_scope *scope);
  * Cancel safety: it waits all the same. */
 COIR_SUSPENDS void coir_scope_close(coir_scope *scope);
 
-/* How many tasks of the scope have not ended; how many of a serving scope's ended with an error. */
+/* How many tasks of the scope have not ended; how many of a serving scope's ended with an error.
+ * Suspends: no.  Threads: owner. */
 COIR_API size_t coir_scope_live(const coir_scope *scope);
 COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
 
-/* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. `arg` is borrowed until it ends. A task
- * that was cancelled before it started still runs, and is told at its first suspending call. A NULL scope is the runtime's own.
- * Suspends: no.  Threads: owner of the scope.
- * Errors: -ECANCELED the scope was cancelled; -EAGAIN at tasks_max; -ENOMEM; -EXDEV not the scope's worker; -ESRCH no worker;
+/* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. It is the scope's from this moment on,
+ * whichever worker that is on. `arg` is borrowed until it ends. A task that was cancelled before it started still runs, and is told at
+ * its first suspending call. A NULL scope is the background scope of the runtime.
+ * Suspends: no.  Threads: worker.
+ * Errors: -ECANCELED the caller or the scope was cancelled; -ETIME a deadline that either is under has passed; -EAGAIN at tasks_max;
+ * -ENOMEM; -EXDEV the scope is another runtime's; -ESRCH no worker, or the scope is not open;
  * -COIR_EENDED the run has ended (from a call that was posted before). */
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 
@@ -89,7 +101,7 @@ typedef struct coir_go_options {
     }
 
 /* Starts a task with options: where, under what name, with a handle, with a copy of its argument.
- * Suspends: no.  Threads: owner of the scope.  Errors: those of coir_go; -EINVAL bad options. */
+ * Suspends: no.  Threads: worker.  Errors: those of coir_go; -EINVAL bad options. */
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
 
 /* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */

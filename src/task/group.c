@@ -476,6 +476,11 @@ struct completion {
 };
 _Static_assert(sizeof(struct completion) <= sizeof(coir_completion), "coir_completion is too small");
 
+static coir_future *completion_poll(coir_future *future);
+
+static const coir_future_kind completion_kind = {"a completion", completion_poll, NULL};
+static const coir_future_kind background_kind = {"a completion", completion_poll, NULL}; /* without a scope: the result is fn's alone */
+
 static coir_future *completion_poll(coir_future *future)
 {
     struct completion *completion = ci_container_of(future, struct completion, future);
@@ -483,17 +488,15 @@ static coir_future *completion_poll(coir_future *future)
     COIR_AWAIT(future, completion->child);
     int result = completion->child->result;
     coir_future *caller = future->caller;
-    caller->result = result;
-    completion->fn(completion->arg, result); /* may free everything but the caller */
+    caller->result = future->kind == &background_kind ? 0 : result; /* else the scope's, too */
+    completion->fn(completion->arg, result);                        /* may free everything but the caller */
     return caller;
 }
-
-static const coir_future_kind completion_kind = {"a completion", completion_poll, NULL};
 
 int coir_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(void *arg, int result), void *arg)
 {
     struct completion *completion = (struct completion *)(void *)words;
-    *completion = (struct completion){{&completion_kind, NULL, 0, 0}, future, fn, arg};
+    *completion = (struct completion){{scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
     struct ci_task *task;
     return ci_go_future(scope, NULL, &completion->future, &task);
 }

@@ -52,7 +52,7 @@ static int run_open(coir_runtime *runtime)
     do {
         if (phase_of(seen) == CI_RUN_RUNNING || phase_of(seen) == CI_RUN_ENDED)
             return -EBUSY;
-        open = CI_RUN_RUNNING + (seen & CI_RUN_STOP) + CI_RUN_ROOT;
+        open = CI_RUN_RUNNING + (seen & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE)) + CI_RUN_ROOT;
     } while (!ci_compare_exchange(&runtime->run, &seen, open));
     return 0;
 }
@@ -91,7 +91,8 @@ void coir_runtime_stop(coir_runtime *runtime)
     if (ci_forked())
         return;
     ci_fetch_add(&runtime->visitors, 1); /* the run may end at once, and the runtime be freed */
-    ci_fetch_or(&runtime->run, CI_RUN_STOP);
+    if (ci_fetch_or(&runtime->run, CI_RUN_STOP) & CI_RUN_STOP)
+        ci_fetch_or(&runtime->run, CI_RUN_STOP_AT_ONCE);
     ci_runtime_alert_all(runtime);
     ci_fetch_sub(&runtime->visitors, 1);
 }
@@ -100,7 +101,7 @@ void ci_run_cancel(coir_runtime *runtime)
 {
     uint32_t seen = ci_load(&runtime->run);
     while (phase_of(seen) == CI_RUN_RUNNING)
-        if (ci_compare_exchange(&runtime->run, &seen, seen | CI_RUN_STOP)) {
+        if (ci_compare_exchange(&runtime->run, &seen, seen | CI_RUN_STOP_AT_ONCE)) {
             ci_runtime_alert_all(runtime);
             return;
         }
@@ -171,12 +172,11 @@ void ci_run_settle(coir_runtime *runtime)
 
 static void reset(coir_runtime *runtime)
 {
-    runtime->deadlocked = false;
+    runtime->deadlocked = runtime->asked_to_stop = false;
     runtime->told = 0;
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
-        ci_scope_init(&worker->root, worker, false);
-        worker->root.root = true;
+        ci_background_begin(worker);
         worker->was_stopped = worker->told_deadlock = worker->stuck = false;
     }
 }
@@ -187,10 +187,11 @@ static int start_first_task(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     struct ci_worker *before = ci_worker_current;
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "main";
+    options.handle = (coir_handle *)(void *)&runtime->first;
     ci_worker_current = &runtime->workers[0];
     int rc = coir_go_with(NULL, &options, fn, arg);
     ci_worker_current = before;
-    if (ci_load(&runtime->run) & CI_RUN_STOP)
+    if (ci_load(&runtime->run) & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE))
         ci_runtime_alert_all(runtime); /* a stop from before: the alert may have been taken by the end of the last run */
     ci_run_remove_root(runtime);
     return rc;
@@ -325,17 +326,8 @@ static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 
 int ci_runtime_result(coir_runtime *runtime)
 {
-    int interrupted = 0;
-    if (runtime->deadlocked && runtime->config.deadlock == COIR_DEADLOCK_END)
-        return -EDEADLK;
-    for (int i = 0; i < runtime->worker_count; i++) {
-        const struct ci_scope *root = &runtime->workers[i].root;
-        if (root->error)
-            return root->error;
-        if (root->cancelled)
-            interrupted = -ECANCELED;
-    }
-    return interrupted;
+    bool dead = runtime->deadlocked && runtime->config.deadlock == COIR_DEADLOCK_END;
+    return dead ? -EDEADLK : runtime->first.result;
 }
 
 int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)

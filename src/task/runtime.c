@@ -92,6 +92,8 @@ static int fill_in(coir_config *config, const coir_config *given)
         config->offload_threads_max = OFFLOAD_THREADS;
     if (!config->defer_timeout)
         config->defer_timeout = 5 * COIR_S;
+    if (!config->drain_timeout)
+        config->drain_timeout = 10 * COIR_S;
     if (!config->allocator)
         config->allocator = &ci_system_allocator;
     return config->allocator->alloc && config->allocator->free ? check_numbers(config) : -EINVAL;
@@ -258,7 +260,7 @@ void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_count
     for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_worker *worker = &runtime->workers[i];
         sum.tasks_started += ci_load_relaxed(&worker->tasks_started);
-        sum.tasks_live += ci_load_relaxed(&worker->tasks.live) + ci_load_relaxed(&worker->far_tasks.live);
+        sum.tasks_live += ci_load_relaxed(&worker->tasks.live) + ci_load_relaxed(&worker->remote_tasks.live);
         sum.stacks_live += ci_load_relaxed(&worker->stacks.live);
         sum.stacks_cached += ci_load_relaxed(&worker->stacks.cached);
         sum.resumes += ci_load_relaxed(&worker->resumes);

@@ -178,7 +178,7 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     if (ci_forked())
         return;
     ci_world_kill(&sim->world, host->place);
-    coir_runtime_stop(host->runtime);
+    ci_run_cancel(host->runtime);
 }
 
 int coir_sim_is_down(const coir_host *host)

@@ -1,6 +1,7 @@
 /* Tasks, fibers, scopes, workers and the runtime: their shapes. What they do is in the files of their names.
  *
- * 1. Only its worker touches a task, from its start to its end; before and after, only its scope's home worker does.
+ * 1. Only its worker touches a task, from its start to its end; before and after, the worker that spawned it and its scope's home worker
+ * do, one after the other (remote.c).
  * 2. A task's record goes when its scope has taken its result; a fiber's stack goes before that, when its function has returned.
  * 3. worker->strand and worker->fiber say what runs now; fiber is NULL while the worker's own stack runs.
  */
@@ -76,7 +77,7 @@ struct ci_task {
     struct ci_handle *handle;
     const char *name;
     struct ci_local *locals;
-    bool far;        /* a struct ci_far_task */
+    bool remote;     /* a struct ci_remote_task */
     uint16_t copied; /* bytes of the argument that were copied at spawn */
 
     /* set when the record is made */
@@ -84,16 +85,24 @@ struct ci_task {
     struct ci_worker *worker;
 };
 
-/* A task whose scope lives on another worker, or may. */
-struct ci_far_task {
+/* A task of which not everything is on one worker: see remote.c. */
+struct ci_remote_task {
     struct ci_task task;
-    struct ci_worker *home;
+    struct ci_worker *origin; /* where it was spawned */
+
+    /* between the origin and the worker that runs it */
     struct ci_message cancel;
-    bool cancel_sent;   /* the home worker's */
-    bool cancel_seen;   /* the running worker's, until it has sent the end */
-    bool ended;         /* the running worker's */
-    bool awaits_answer; /* the home worker's: the end has come, the cancel message is still under way */
+    bool cancel_sent;   /* the origin's */
+    bool cancel_seen;   /* the runner's, until it has sent the end */
+    bool ended;         /* the runner's */
+    bool awaits_answer; /* the origin's: the end has come, the cancel message is still on its way */
     int32_t reason;
+
+    /* between the origin and the home of its scope, where that is another worker */
+    struct ci_message membership;
+    bool away;            /* from the spawn until the home has released it */
+    bool over;            /* the origin's: it has ended */
+    int32_t scope_reason; /* the home's: why it was asked to end */
 };
 
 struct ci_handle {
@@ -156,6 +165,7 @@ struct ci_scope {
     struct ci_worker *home; /* NULL: not open */
     struct ci_list tasks;
     size_t live;
+    int32_t arriving; /* spawned by other workers, and not in `tasks` yet */
     uint64_t errors;
     int32_t error;     /* the first one */
     int32_t interrupt; /* why everything in it was asked to end, when that came from outside */
@@ -179,6 +189,25 @@ int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn,
 
 /* The end of a task whose result is in task->end, on its worker. */
 void ci_task_end(struct ci_task *task);
+
+/* Puts a task into a scope, or takes one off that has ended; on the scope's home worker. */
+void ci_scope_add(struct ci_scope *scope, struct ci_task *task);
+void ci_scope_remove(struct ci_scope *scope, struct ci_task *task);
+
+void ci_task_make_record(struct ci_task *task, struct ci_worker *worker);
+coir_future *ci_task_root(struct ci_task *task);
+
+/* Hands the result to the task's handle and frees its copied argument; on the worker that spawned it. */
+void ci_task_give_result(struct ci_task *task);
+void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin);
+
+/* Remote tasks: taken, placed, ended; cancelled by who spawned one, and by its scope. */
+struct ci_task *ci_remote_task_take(struct ci_worker *origin);
+void ci_remote_task_drop(struct ci_task *task); /* instead of being placed */
+void ci_remote_task_start(struct ci_task *task, int placement);
+void ci_remote_task_end(struct ci_task *task);
+void ci_remote_task_cancel(struct ci_task *task, int reason);
+void ci_remote_member_cancel(struct ci_task *task, int reason);
 
 /* Starts a task whose outermost future may free itself: it leaves its result with its caller. */
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task);
@@ -234,10 +263,11 @@ struct ci_worker {
     struct ci_stacks stacks;
     struct ci_timer trim; /* of the stacks, after a burst */
     size_t cached_seen;
-    struct ci_pool tasks, far_tasks, locals, copies, deferred;
+    struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
-    struct ci_scope root; /* tasks without another scope */
+    struct ci_scope root;  /* tasks without another scope: see background.c */
+    struct ci_timer drain; /* after a stop, until they are cancelled */
     struct ci_warnings warnings;
     bool was_stopped, told_deadlock;
     bool stuck; /* it sleeps, and nothing of its own will ever wake it */
@@ -307,8 +337,10 @@ struct coir_runtime {
     int worker_count;
     struct ci_worker *workers;
     uint32_t run; /* the state of its run, in one word: see run.c */
+    bool asked_to_stop; /* by coir_runtime_stop, in this run or before it */
     bool simulated;
 
+    struct ci_handle first; /* of the run's first task */
     struct ci_offload offload;
     struct ci_wakers *wakers;
     int32_t visitors;       /* threads that are sending and are not of this runtime */
@@ -331,9 +363,18 @@ struct coir_runtime {
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
 int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
 
-/* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), and how many root scopes
- * have tasks. */
-enum { CI_RUN_CREATED, CI_RUN_RUNNING, CI_RUN_ENDED, CI_RUN_SETTLED, CI_RUN_PHASE = 3, CI_RUN_STOP = 4, CI_RUN_ROOT = 8 };
+/* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), whether it is not to wait for
+ * the background, and how many root scopes have tasks. */
+enum {
+    CI_RUN_CREATED,
+    CI_RUN_RUNNING,
+    CI_RUN_ENDED,
+    CI_RUN_SETTLED,
+    CI_RUN_PHASE = 3,
+    CI_RUN_STOP = 4,
+    CI_RUN_STOP_AT_ONCE = 8,
+    CI_RUN_ROOT = 16
+};
 
 /* No task is left, and none will start before the next run. */
 static inline bool ci_run_ended(const coir_runtime *runtime)
@@ -345,7 +386,7 @@ static inline bool ci_run_ended(const coir_runtime *runtime)
 bool ci_run_add_root(coir_runtime *runtime);
 void ci_run_remove_root(coir_runtime *runtime);
 
-/* Stops the run in progress, if it is; coir_runtime_stop outside of one stops the next. */
+/* Cancels everything in the run in progress, if it is, without a time for draining; coir_runtime_stop outside of one stops the next. */
 void ci_run_cancel(coir_runtime *runtime);
 
 /* After its end, when no thread of the runtime is left: delivers what was sent to it. */
@@ -366,6 +407,12 @@ void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg)
 
 /* Writes what a suspended strand waits for, cut at `size`. */
 void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size);
+
+/* The background scope of a worker: at the begin of a run, at a stop (at_once: the second, or one that does not wait), and for a task
+ * of it that failed. */
+void ci_background_begin(struct ci_worker *worker);
+void ci_background_stop(struct ci_worker *worker, bool at_once);
+void ci_background_failed(struct ci_task *task, int error);
 
 /* May the worker sleep without end? Not if that was the last one, and it is decided what to do about it. For the loop. */
 bool ci_deadlock_may_sleep(struct coir_loop *loop);

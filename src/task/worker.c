@@ -51,10 +51,14 @@ static bool look_up(struct ci_worker *worker)
         worker->told_deadlock = true;
         ci_deadlock_tell(worker);
     }
-    if ((ci_load_relaxed(&worker->runtime->run) & CI_RUN_STOP) && !worker->was_stopped) {
+    uint32_t run = ci_load_relaxed(&worker->runtime->run);
+    if ((run & CI_RUN_STOP) && !worker->was_stopped) {
+        ci_store_relaxed(&worker->runtime->asked_to_stop, true);
         worker->was_stopped = true;
-        coir_scope_cancel((coir_scope *)(void *)&worker->root);
+        ci_background_stop(worker, false);
     }
+    if (run & CI_RUN_STOP_AT_ONCE)
+        ci_background_stop(worker, true);
     return ci_run_ended(worker->runtime);
 }
 
@@ -164,7 +168,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     if (ci_sanitizer == CI_THREAD_SANITIZER)
         worker->stacks.on_drop = drop_fiber;
     ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
-    ci_pool_init(&worker->far_tasks, allocator, sizeof(struct ci_far_task), runtime->config.tasks_max);
+    ci_pool_init(&worker->remote_tasks, allocator, sizeof(struct ci_remote_task), runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
     ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
@@ -185,7 +189,7 @@ void ci_worker_done(struct ci_worker *worker)
     ci_loop_done(&worker->loop);
     ci_stacks_done(&worker->stacks);
     ci_pool_done(&worker->tasks);
-    ci_pool_done(&worker->far_tasks);
+    ci_pool_done(&worker->remote_tasks);
     ci_pool_done(&worker->locals);
     ci_pool_done(&worker->deferred);
     ci_pool_done(&worker->copies);

@@ -1,0 +1,74 @@
+/* The background scope of a runtime: the root scope of each worker, into which a spawn with a NULL scope goes.
+ *
+ * 1. It supervises: a task that fails is logged and counted, and nothing else ends because of it. The run's first task is in it as well;
+ *    that one's result is the run's, and where it is an error everything is cancelled.
+ * 2. A stop cancels the first task at once, and the background tasks when the drain time is over, or at the second stop. Until then
+ *    more may be spawned: a request that is being drained may still leave a job behind.
+ */
+#include "task/task.h"
+
+static bool is_first(const struct ci_task *task)
+{
+    return task->handle == &task->scope->home->runtime->first;
+}
+
+/* How many tasks the worker's scope has beside the first. */
+static size_t background_tasks(const struct ci_worker *worker)
+{
+    return worker->root.live - (worker->index == 0 && worker->runtime->first.task != NULL);
+}
+
+void ci_background_failed(struct ci_task *task, int error)
+{
+    coir_runtime *runtime = task->scope->home->runtime;
+    if (is_first(task))
+        ci_run_cancel(runtime);
+    else if (task->name)
+        ci_log(runtime, COIR_LOG_WARNING, "background task \"%s\" failed: %s", task->name, coir_strerror(error));
+    else
+        ci_log(runtime, COIR_LOG_WARNING, "a background task without a name failed: %s; coir_go_with can name it", coir_strerror(error));
+}
+
+static void cancel_all(struct ci_worker *worker)
+{
+    ci_wheel_cancel(&worker->loop.wheel, &worker->drain);
+    coir_scope_cancel((coir_scope *)(void *)&worker->root);
+}
+
+static void on_drained(struct ci_timer *timer)
+{
+    struct ci_worker *worker = ci_container_of(timer, struct ci_worker, drain);
+    size_t count = background_tasks(worker);
+    if (count)
+        ci_log(worker->runtime, COIR_LOG_WARNING,
+               "stopping: the drain time of %.3g s is over; cancelling %zu background task%s of worker %d",
+               (double)worker->runtime->config.drain_timeout / 1e9, count, count == 1 ? "" : "s", worker->index);
+    cancel_all(worker);
+}
+
+void ci_background_begin(struct ci_worker *worker)
+{
+    ci_scope_init(&worker->root, worker, true);
+    worker->root.root = true;
+    if (worker->drain.fire)
+        ci_wheel_cancel(&worker->loop.wheel, &worker->drain); /* of the run before */
+    ci_timer_init(&worker->drain, on_drained);
+}
+
+void ci_background_stop(struct ci_worker *worker, bool at_once)
+{
+    coir_runtime *runtime = worker->runtime;
+    if (at_once) {
+        if (!worker->root.cancelled)
+            cancel_all(worker);
+        return;
+    }
+    if (worker->index == 0)
+        coir_cancel((coir_handle *)(void *)&runtime->first);
+    size_t count = background_tasks(worker);
+    if (count)
+        ci_log(runtime, COIR_LOG_INFO, "stopping: %zu background task%s of worker %d may go on for %.3g s", count, count == 1 ? "" : "s",
+               worker->index, (double)runtime->config.drain_timeout / 1e9);
+    if (runtime->config.drain_timeout != COIR_NEVER)
+        ci_loop_start_timer(&worker->loop, &worker->drain, coir_in(runtime->config.drain_timeout));
+}
