@@ -4,7 +4,7 @@
  * Out-parameters are written only on success. Each declaration says:
  *   Suspends  whether the calling fiber may be parked. Functions marked COIR_SUSPENDS are for fibers only; called from a loop
  *             callback or from a plain thread they return -ESRCH. Every one of them may also return -ECANCELED (the task was
- *             cancelled) and -ETIME (a deadline passed); what it was called on is unharmed then.
+ *             cancelled) and -ETIME (a deadline passed: see coir/deadline.h); what it was called on is unharmed then.
  *   Threads   from where it may be called: "any", "worker" (a thread that runs a coir worker), "owner" (the worker or loop that
  *             the object belongs to).
  *   Owns      what the call takes over or hands out, where it does.

@@ -6,7 +6,18 @@
  *   }
  *
  * A deadline is inherited by everything called in its block, and by the tasks of scopes opened in it; leaving the block ends it.
- * In a shielded block cancellation and outer deadlines are not seen; they are seen again behind it. */
+ * In a shielded block cancellation and outer deadlines are not seen; they are seen again behind it.
+ *
+ * One rule: once a block's deadline has passed, every suspending call (COIR_SUSPENDS) and every spawn inside says -ETIME, until the block
+ * is left; a task that was cancelled gets -ECANCELED from them instead, until it ends. A call in progress is withdrawn and says so at
+ * once; one that cannot be withdrawn, as a file's, gives its own result, and the next call says -ETIME.
+ *
+ * Whose deadline was it? A call may also hand on an -ETIME or -ECANCELED that is not the caller's: the result of a task that was joined, of
+ * a function that was called, of a peer that was too slow for a limit of a protocol.
+ *
+ *   coir_deadline_passed(block)     this block's has passed: its work was too slow
+ *   coir_interrupted() != 0         otherwise: a block around, or the opener of the task's scope, wants an end: return what was got
+ *   coir_interrupted() == 0         otherwise: the call was not interrupted; what it was made on failed with this error */
 #ifndef COIR_DEADLINE_H
 #define COIR_DEADLINE_H
 
@@ -25,6 +36,11 @@ typedef struct coir_block {
     coir_block name COIR_CLEANUP(coir_block_leave); \
     coir_deadline_enter(&name, when)
 
+/* The same, and `name` is the block, a pointer: for coir_deadline_passed and coir_deadline_move. */
+#define COIR_DEADLINE_AS(name, when)                          \
+    coir_block name##_storage COIR_CLEANUP(coir_block_leave); \
+    coir_block *name = (coir_deadline_enter(&name##_storage, when), &name##_storage)
+
 #define COIR_SHIELD COIR_SHIELD_IN_(COIR_CONCAT(coir_shield_, __LINE__))
 #define COIR_SHIELD_IN_(name)                       \
     coir_block name COIR_CLEANUP(coir_block_leave); \
@@ -38,6 +54,11 @@ COIR_API void coir_block_leave(coir_block *block);
 
 /* Moves a deadline, also one that has passed. */
 COIR_API void coir_deadline_move(coir_block *block, coir_time when);
+
+/* Whether the block's own deadline has passed, as far as the block's calls were told: 1 or 0. Also after the block was left, if its storage
+ * is still there; 0 for a shield.
+ * Suspends: no.  Threads: owner. */
+COIR_API int coir_deadline_passed(const coir_block *block);
 
 /* The nearest deadline that the calling task is under in its own blocks, or COIR_NEVER. */
 COIR_API coir_time coir_deadline(void);

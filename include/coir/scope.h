@@ -49,10 +49,12 @@ COIR_API coir_scope *coir_scope_open(coir_scope *scope);
 COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
 
 /* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it was cancelled.
- * This wait cannot be cancelled: a cancelled caller's tasks are cancelled too, and then waited for.
+ * This wait cannot be cancelled from outside of the scope: a cancelled caller's tasks are cancelled too, and then waited for. A deadline
+ * that was set inside of the scope ends the wait with -ETIME, and the tasks go on; and so does anything where the scope is another
+ * fiber's.
  * Suspends: yes.  Threads: owner.
  * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -ESRCH.
- * Cancel safety: it waits all the same. */
+ * Cancel safety: the tasks are waited for all the same, or go on. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 
 /* Asks every task of the scope to end. Spawns into it get -ECANCELED from then on.

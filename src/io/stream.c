@@ -31,8 +31,8 @@ static void on_done(struct ci_op *io)
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
     leave_place(op);
     op->future.result = io->result;
-    if (ci_unlikely(io->result == -ECANCELED && op->strand->interrupt))
-        op->future.result = op->strand->interrupt; /* the driver's answer to our cancel: say what it was for */
+    if (ci_unlikely(io->result == -ECANCELED && op->future.state))
+        op->future.result = (int32_t)op->future.state; /* the driver's answer to our cancel: say what it was for */
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
@@ -45,8 +45,10 @@ static int io_cancel(coir_future *future, int reason)
 {
     struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io) : ci_driver_cancel(driver, &op->io)))
+    if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io) : ci_driver_cancel(driver, &op->io))) {
+        future->state = (uint32_t)reason; /* for when it comes */
         return false;
+    }
     leave_place(op);
     future->result = reason;
     return true;

@@ -70,9 +70,10 @@ static void resume(coir_generator *generator)
 
 int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)
 {
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->fiber)
-        return ci_no_fiber();
     if (generator->worker != worker)
         return -EXDEV;
     if (generator->state == RUNNING)

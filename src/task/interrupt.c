@@ -3,7 +3,7 @@
  * 1. A strand's blocks (deadlines, shields, scopes) nest; `interrupt` is what they and its cancellation add up to. A call looks at that one
  *    word; it is computed when something changes, never when a call is made.
  * 2. From the innermost block outwards: an expired deadline says -ETIME; a shield hides what is outside of it; beyond the outermost
- *    block is the cancellation of the strand itself.
+ *    block is the cancellation of the strand itself. Every suspending call and every spawn says that, first of all.
  * 3. What interrupts a strand flows into the scopes that it has open inside the cause, but not into those behind a shield.
  */
 #include <errno.h>
@@ -12,21 +12,22 @@
 #include "coir/deadline.h"
 #include "task/task.h"
 
-static int sum_up(const struct ci_strand *strand)
+int ci_strand_interrupted_inside(const struct ci_strand *strand, const struct ci_block *outer)
 {
-    for (const struct ci_block *block = strand->blocks; block; block = block->outer) {
+    const struct ci_block *block = strand->blocks;
+    for (; block && block != outer; block = block->outer) {
         if (block->kind == CI_BLOCK_SHIELD)
             return 0;
         if (block->expired)
             return -ETIME;
     }
-    return strand->cancelled;
+    return block ? 0 : strand->cancelled;
 }
 
 /* The strand's blocks or its cancellation changed. */
 static void update(struct ci_strand *strand)
 {
-    strand->interrupt = sum_up(strand);
+    strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
     if (!strand->interrupt)
         return;
     coir_future *leaf = strand->inner;
@@ -76,7 +77,7 @@ void ci_block_leave(struct ci_block *block)
     block->strand = NULL;
     strand->blocks = block->outer;
     if (ci_unlikely(block->expired || block->kind == CI_BLOCK_SHIELD))
-        strand->interrupt = sum_up(strand);
+        strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
 }
 
 static struct ci_deadline *deadline_of(coir_block *block)
@@ -121,7 +122,7 @@ void coir_deadline_move(coir_block *words, coir_time when)
     struct coir_loop *loop = &strand->task->worker->loop;
     if (deadline->block.expired) {
         deadline->block.expired = false;
-        strand->interrupt = sum_up(strand);
+        strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
     }
     if (when <= loop->now) { /* it has passed: no timer is needed to say so */
         ci_wheel_cancel(&loop->wheel, &deadline->timer);
@@ -150,6 +151,11 @@ void coir_block_leave(coir_block *words)
     if (block->strand && block->kind == CI_BLOCK_DEADLINE)
         ci_wheel_cancel(&block->strand->task->worker->loop.wheel, &deadline_of(words)->timer);
     ci_block_leave(block);
+}
+
+int coir_deadline_passed(const coir_block *words)
+{
+    return ((const struct ci_deadline *)(const void *)words)->block.expired;
 }
 
 coir_time coir_deadline(void)

@@ -81,6 +81,7 @@ static CI_COLD void take_error(struct ci_scope *scope, struct ci_task *task, int
 struct scope_op {
     coir_future future;
     struct ci_strand *strand;
+    struct ci_scope *scope;
 };
 CI_FIBER_OP_FITS(struct scope_op);
 
@@ -486,8 +487,29 @@ coir_scope *coir_serving_scope_open(coir_scope *scope)
     return open_scope(scope, true);
 }
 
-/* Joining cannot be cancelled, so it has no cancel. */
-static const coir_future_kind scope_kind = {"the tasks of a scope", NULL, NULL};
+/* What interrupts the waiter from outside of the scope is told to its tasks, which the wait is for. What does not concern them, a deadline
+ * inside of the scope, or anything where the scope is another fiber's, ends the wait. */
+static int scope_cancel(coir_future *future, int reason)
+{
+    struct scope_op *op = ci_container_of(future, struct scope_op, future);
+    (void)reason;
+    if (!(future->result = ci_strand_interrupted_inside(op->strand, &op->scope->block)))
+        return false;
+    op->scope->waiter = NULL;
+    return true;
+}
+
+static const coir_future_kind scope_kind = {"the tasks of a scope", NULL, scope_cancel};
+
+static int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
+{
+    struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
+    *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->strand, scope};
+    scope->waiter = &op->future;
+    op->strand->inner = &op->future;
+    ci_park_here(worker);
+    return op->future.result;
+}
 
 int coir_scope_wait(coir_scope *words)
 {
@@ -499,14 +521,14 @@ int coir_scope_wait(coir_scope *words)
         return -EXDEV;
     if (scope->waiter)
         return -EBUSY;
-    if (scope->live || ci_load_relaxed(&scope->arriving)) { /* pairs with become_member */
-        struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
-        *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->strand};
-        scope->waiter = &op->future;
-        op->strand->inner = &op->future;
-        ci_park_here(worker);
+    int rc = 0;
+    if (ci_unlikely(worker->strand->interrupt) && (rc = ci_strand_interrupted_inside(worker->strand, &scope->block)) < 0) {
+        ci_spend(worker);
+        return rc;
     }
-    return scope->error ? scope->error : scope->interrupt;
+    if (scope->live || ci_load_relaxed(&scope->arriving)) /* pairs with become_member */
+        rc = wait_for_tasks(worker, scope);
+    return rc < 0 ? rc : scope->error ? scope->error : scope->interrupt;
 }
 
 void coir_scope_close(coir_scope *words)

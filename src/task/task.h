@@ -217,6 +217,9 @@ int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct 
 /* Asks a strand of the calling worker to end: its suspending calls return `reason` from now on, and what it waits for is withdrawn. */
 void ci_strand_cancel(struct ci_strand *strand, int reason);
 
+/* What interrupts a strand from inside of its block `outer`; with NULL, or a block of another strand: altogether. */
+int ci_strand_interrupted_inside(const struct ci_strand *strand, const struct ci_block *outer);
+
 void ci_block_enter(struct ci_block *block, struct ci_strand *strand, enum ci_block_kind kind);
 void ci_block_leave(struct ci_block *block);
 

@@ -144,8 +144,10 @@ static int find_data(coir_request *req, size_t *ret_data)
         if (rc < 0)
             return rc;
         ssize_t n = receive(req);
+        if (n < 0 && coir_interrupted())
+            return (int)n; /* the caller's matter: the body is unharmed */
         if (n == -ETIME)
-            return fail(req, coir_interrupted() ? 0 : 408, -ETIME);
+            return fail(req, 408, -ETIME);
         if (n <= 0)
             return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);
     }

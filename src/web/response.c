@@ -185,23 +185,25 @@ int coir_response_write(coir_response *res, const void *data, size_t len)
 
 int coir_response_flush(coir_response *res)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
     return ci_exchange_flush(res->exchange);
 }
 
 int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
     return ci_response_start(res, status, content_type, length);
 }
 
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    int rc = ci_response_start(res, status, content_type, (int64_t)len);
+    int rc = 0;
+    if (ci_fiber_enter(&rc))
+        rc = ci_response_start(res, status, content_type, (int64_t)len);
     return rc < 0 ? rc : write_body(res, body, len);
 }
 

@@ -147,7 +147,7 @@ static int serve_here(void *arg)
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "accept";
     int rc = coir_go_with(accepting, &options, accept_loop, &server);
-    if (rc < 0 && rc != -ECANCELED)
+    if (rc < 0 && rc != -ECANCELED && rc != -ETIME)
         return rc;
     rc = coir_scope_wait(accepting);
     stop_listening(&server);

@@ -1,0 +1,622 @@
+/* One rule for every suspending call: in a block whose deadline has passed it says -ETIME, in a task that was cancelled -ECANCELED; while
+ * it waits, and when it is made; and leaving the block ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
+ */
+#include <coir.h>
+#include <coir/web.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+/* ---- objects on which every wait is for ever ---- */
+
+static struct {
+    coir_channel *channel, *subscription; /* without a peer; full */
+    coir_topic *topic;
+    coir_latest *latest;
+    coir_event never;
+    coir_mutex mutex, own; /* locked by nobody who will unlock it; the condition's */
+    coir_shared_mutex shared;
+    coir_condition condition;
+    coir_semaphore semaphore;
+    coir_signals *signals;
+    coir_scope *scope; /* of the test, with a task that waits for ever */
+    coir_handle *handle;
+    coir_listener *listener;
+    char address[64];
+    coir_stream *silent, *full, *peer; /* the same end: its peer neither writes nor reads */
+    coir_udp *udp;
+    coir_file *file;
+    int empty[2], stuffed[2]; /* pipes */
+    coir_request *request;
+    coir_response *response;
+} t;
+
+static char bytes[100000];
+
+static int wait_never(void *arg)
+{
+    (void)arg;
+    return coir_event_wait(&t.never);
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int serve_nobody(coir_stream *stream, void *arg)
+{
+    (void)stream;
+    (void)arg;
+    return 0;
+}
+
+/* ---- calls that need more than a line ---- */
+
+static ssize_t condition_wait(void)
+{
+    CHECK_EQ(coir_mutex_try_lock(&t.own), 0);
+    int rc = coir_condition_wait(&t.condition, &t.own);
+    coir_mutex_unlock(&t.own);
+    return rc;
+}
+
+static ssize_t group(coir_future *op(coir_group *group, coir_branch *branches, int count))
+{
+    coir_group all;
+    coir_wait_op waits[2];
+    coir_branch branches[2] = {COIR_BRANCH(coir_event_wait_op(&waits[0], &t.never)), COIR_BRANCH(coir_event_wait_op(&waits[1], &t.never))};
+    return coir_await(op(&all, branches, 2));
+}
+
+/* Awaits two waits together. */
+#define GROUP(call)                                           \
+    coir_wait_op waits[2];                                    \
+    coir_branch branches[2] = {                               \
+        COIR_BRANCH(coir_event_wait_op(&waits[0], &t.never)), \
+        COIR_BRANCH(coir_event_wait_op(&waits[1], &t.never)), \
+    };                                                        \
+    return call
+
+static ssize_t join_all(void)
+{
+    GROUP(coir_join_all(branches, 2, 0));
+}
+
+static ssize_t try_join(void)
+{
+    GROUP(coir_try_join(branches, 2, 0));
+}
+
+static ssize_t any(void)
+{
+    GROUP(coir_any(branches, 2));
+}
+
+static ssize_t any_in_order(void)
+{
+    GROUP(coir_any_in_order(branches, 2));
+}
+
+static ssize_t await(void)
+{
+    return group(coir_any_op);
+}
+
+static ssize_t set_next(void)
+{
+    coir_wait_op op;
+    coir_branch member = COIR_BRANCH(coir_event_wait_op(&op, &t.never)), *done;
+    coir_set set;
+    coir_set_init(&set);
+    CHECK_EQ(coir_set_add(&set, &member), 0);
+    int rc = coir_set_next(&set, &done);
+    coir_set_close(&set);
+    return rc;
+}
+
+static ssize_t select_all(bool in_order)
+{
+    uint64_t item;
+    coir_case cases[] = {coir_case_event(&t.never), coir_case_recv(t.channel, &item), coir_case_stream(t.silent, COIR_READ),
+                         coir_case_after(1000 * COIR_S)};
+    return in_order ? coir_select_in_order(cases, 4) : coir_select(cases, 4);
+}
+
+static int generate(coir_generator *generator, uint64_t first, void *arg)
+{
+    (void)first;
+    (void)arg;
+    coir_generator_yield(generator, 1, NULL); /* it has begun: from here on it waits */
+    return wait_never(NULL);
+}
+
+static ssize_t generator_next(void)
+{
+    coir_generator *generator;
+    uint64_t value;
+    CHECK_EQ(coir_generator_new(generate, NULL, &generator), 0);
+    ssize_t rc = coir_generator_next(generator, 0, &value);
+    if (rc == 1 && !coir_interrupted())
+        rc = coir_generator_next(generator, 0, &value);
+    coir_generator_free(generator);
+    return rc;
+}
+
+static ssize_t park(void)
+{
+    coir_parker parker;
+    CHECK_EQ(coir_parker_open(&parker), 0);
+    int rc = coir_park(&parker);
+    coir_parker_close(&parker);
+    return rc;
+}
+
+static ssize_t read_file(coir_file *file)
+{
+    return coir_file_read(file, bytes, 10, 0);
+}
+
+static ssize_t open_file(void)
+{
+    coir_file *file = NULL;
+    int rc = coir_file_open("/dev/null", O_RDONLY, 0, &file);
+    coir_file_close(file);
+    return rc;
+}
+
+static ssize_t connect_to_listener(void)
+{
+    coir_stream *stream = NULL;
+    int rc = coir_tcp_connect(t.address, &stream);
+    coir_close(stream);
+    return rc;
+}
+
+static ssize_t serve_http(bool on)
+{
+    coir_router *router = NULL;
+    CHECK_EQ(coir_router_new(&router), 0);
+    int rc = on ? coir_serve_http_on(t.listener, router, NULL) : coir_serve_http("127.0.0.1:0", router, NULL);
+    coir_router_free(router);
+    return rc;
+}
+
+static uint64_t item;
+static size_t done;
+static coir_stream *accepted;
+static struct iovec vec[2] = {{bytes, sizeof bytes / 2}, {bytes + sizeof bytes / 2, sizeof bytes / 2}};
+
+/* Until there is no room left. */
+static ssize_t write_on(bool vectored)
+{
+    ssize_t n;
+    do
+        n = vectored ? coir_writev(t.full, vec, 2) : coir_write(t.full, bytes, sizeof bytes);
+    while (n > 0);
+    return n;
+}
+
+/* What the call does when nothing interrupts it: waits for ever, or ends by itself, so that it is only asked when it is made. */
+enum { WAITS, ENDS };
+
+/* clang-format off */
+#define ROWS(X)                                                                   \
+    X(coir_channel_send, WAITS, coir_channel_send(t.channel, &item))              \
+    X(coir_channel_recv, WAITS, coir_channel_recv(t.channel, &item))              \
+    X(coir_channel_recv_many, WAITS, coir_channel_recv_many(t.channel, &item, 1)) \
+    X(coir_publish, WAITS, coir_publish(t.topic, &item))                          \
+    X(coir_latest_wait, WAITS, coir_latest_wait(t.latest, coir_latest_get(t.latest, &item))) \
+    X(coir_event_wait, WAITS, coir_event_wait(&t.never))                          \
+    X(coir_mutex_lock, WAITS, coir_mutex_lock(&t.mutex))                          \
+    X(coir_shared_mutex_lock, WAITS, coir_shared_mutex_lock(&t.shared))           \
+    X(coir_shared_mutex_share, WAITS, coir_shared_mutex_share(&t.shared))         \
+    X(coir_condition_wait, WAITS, condition_wait())                               \
+    X(coir_semaphore_acquire, WAITS, coir_semaphore_acquire(&t.semaphore, 1))     \
+    X(coir_signals_wait, WAITS, coir_signals_wait(t.signals))                     \
+    X(coir_park, WAITS, park())                                                   \
+    X(coir_yield, ENDS, coir_yield())                                             \
+    X(coir_sleep_until, WAITS, coir_sleep_until(COIR_NEVER - 1))                  \
+    X(coir_sleep_for, WAITS, coir_sleep_for(1000 * COIR_S))                       \
+    X(coir_await, WAITS, await())                                                 \
+    X(coir_join_all, WAITS, join_all())                                           \
+    X(coir_try_join, WAITS, try_join())                                           \
+    X(coir_any, WAITS, any())                                                     \
+    X(coir_any_in_order, WAITS, any_in_order())                                   \
+    X(coir_set_next, WAITS, set_next())                                           \
+    X(coir_select, WAITS, select_all(false))                                      \
+    X(coir_select_in_order, WAITS, select_all(true))                              \
+    X(coir_generator_next, WAITS, generator_next())                               \
+    X(coir_call_on, WAITS, coir_call_on(0, wait_never, NULL))                     \
+    X(coir_offload, ENDS, coir_offload(nothing, NULL))                            \
+    X(coir_scope_wait, WAITS, coir_scope_wait(t.scope))                           \
+    X(coir_join, WAITS, coir_join(t.handle))                                      \
+    X(coir_wait_fd, WAITS, coir_wait_fd(t.empty[0], COIR_READ))                   \
+    X(coir_read_fd, WAITS, coir_read_fd(t.empty[0], bytes, 1))                    \
+    X(coir_write_fd, WAITS, coir_write_fd(t.stuffed[1], bytes, 1))                \
+    X(coir_read, WAITS, coir_read(t.silent, bytes, 10))                           \
+    X(coir_readv, WAITS, coir_readv(t.silent, vec, 2))                            \
+    X(coir_read_full, WAITS, coir_read_full(t.silent, bytes, 10, &done))          \
+    X(coir_write, WAITS, write_on(false))                                         \
+    X(coir_writev, WAITS, write_on(true))                                        \
+    X(coir_write_all, WAITS, coir_write_all(t.full, bytes, sizeof bytes))         \
+    X(coir_writev_all, WAITS, coir_writev_all(t.full, vec, 2))                    \
+    X(coir_stream_wait, WAITS, coir_stream_wait(t.silent, COIR_READ))             \
+    X(coir_accept, WAITS, coir_accept(t.listener, &accepted))                     \
+    X(coir_tcp_connect, ENDS, connect_to_listener())                              \
+    X(coir_serve, WAITS, coir_serve(t.listener, serve_nobody, NULL))              \
+    X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
+    X(coir_serve_http, WAITS, serve_http(false))                                  \
+    X(coir_serve_http_on, WAITS, serve_http(true))                                \
+    X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
+    X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
+    X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
+    X(coir_file_open, ENDS, open_file())                                          \
+    X(coir_file_read, ENDS, read_file(t.file))                                    \
+    X(coir_file_write, ENDS, coir_file_write(t.file, bytes, 1, 0))                \
+    X(coir_file_sync, ENDS, coir_file_sync(t.file))
+
+/* In a handler, whose client sends no body. */
+#define WEB_ROWS(X)                                                                          \
+    X(coir_request_read, WAITS, coir_request_read(t.request, bytes, 1))                      \
+    X(coir_respond, ENDS, coir_respond(t.response, 500, "text/plain", "no", 2))              \
+    X(coir_respond_text, ENDS, coir_respond_text(t.response, 500, "no"))                     \
+    X(coir_response_begin, ENDS, coir_response_begin(t.response, 500, "text/plain", 2))      \
+    X(coir_response_write, ENDS, coir_response_write(t.response, "no", 2))                   \
+    X(coir_response_flush, ENDS, coir_response_flush(t.response))
+
+/* clang-format on */
+
+/* They give back what their callers hold, and so cannot be refused:
+ * X(coir_scope_close, X(coir_set_close, X(coir_generator_free, */
+
+struct row {
+    const char *name;
+    int ends;
+    ssize_t (*call)(void);
+};
+
+#define CALL(name, how, expression)  \
+    static ssize_t call_##name(void) \
+    {                                \
+        return expression;           \
+    }
+#define ROW(name, how, expression) {#name, how, call_##name},
+ROWS(CALL)
+WEB_ROWS(CALL)
+static const struct row rows[] = {ROWS(ROW)}, web_rows[] = {WEB_ROWS(ROW)};
+
+/* ---- the question to each ---- */
+
+static void expect(const struct row *row, const char *when, ssize_t got, int want)
+{
+    if (got != want)
+        test_fail(__FILE__, __LINE__, "%s, %s, says %zd (%s), not %s", row->name, when, got, got < 0 ? coir_strerror((int)got) : "",
+                  coir_strerror(want));
+}
+
+static void check_deadline(const struct row *row)
+{
+    COIR_DEADLINE_AS(outer, coir_in(1000 * COIR_S));
+    {
+        COIR_DEADLINE_AS(late, coir_in(2 * COIR_MS));
+        if (row->ends)
+            coir_sleep_for(1000 * COIR_S);
+        else
+            expect(row, "waiting at its deadline", row->call(), -ETIME);
+        expect(row, "made after the deadline", row->call(), -ETIME);
+        CHECK_EQ(coir_go(t.scope, nothing, NULL), -ETIME);
+        CHECK_EQ(coir_go(NULL, nothing, NULL), -ETIME);
+        CHECK_EQ(coir_interrupted(), -ETIME);
+        CHECK_EQ(coir_deadline_passed(late), 1);
+        CHECK_EQ(coir_deadline_passed(outer), 0);
+        {
+            COIR_DEADLINE_AS(inner, coir_in(1000 * COIR_S));
+            expect(row, "inside of another deadline", row->call(), -ETIME);
+            CHECK_EQ(coir_deadline_passed(inner), 0); /* it was the one around */
+        }
+    }
+    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_yield(), 0);
+}
+
+struct question {
+    const struct row *row;
+    int want;
+};
+
+static int ask_as_child(void *arg)
+{
+    const struct question *question = arg;
+    COIR_DEADLINE_AS(own, coir_in(1000 * COIR_S));
+    if (!question->row->ends)
+        expect(question->row, "waiting as its task is cancelled", question->row->call(), question->want);
+    else
+        coir_event_wait(&t.never);
+    expect(question->row, "made in a cancelled task", question->row->call(), question->want);
+    CHECK_EQ(coir_go(t.scope, nothing, NULL), question->want);
+    CHECK_EQ(coir_interrupted(), question->want);
+    CHECK_EQ(coir_deadline_passed(own), 0);
+    return coir_interrupted();
+}
+
+static void check_cancel(const struct row *row)
+{
+    struct question question = {row, -ECANCELED};
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, ask_as_child, &question), 0);
+    coir_sleep_for(COIR_MS);
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+static void check_deadline_of_opener(const struct row *row)
+{
+    struct question question = {row, -ETIME};
+    COIR_DEADLINE_AS(late, coir_in(2 * COIR_MS));
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, ask_as_child, &question), 0);
+    CHECK_EQ(coir_scope_wait(scope), -ETIME);
+    CHECK_EQ(coir_deadline_passed(late), 1);
+}
+
+static void ask_all(const struct row *table, size_t count)
+{
+    for (const struct row *row = table; row < table + count; row++) {
+        check_deadline(row);
+        check_cancel(row);
+        check_deadline_of_opener(row);
+    }
+}
+
+/* ---- making the objects ---- */
+
+/* Writes until there is no room any more, nor any to come: nobody reads. A socket that has a little room does not say so. */
+static void fill(coir_stream *stream)
+{
+    static char much[1 << 20];
+    bool wrote = true;
+    while (wrote) {
+        COIR_DEADLINE(coir_in(50 * COIR_MS));
+        wrote = coir_write(stream, much, sizeof much) > 0;
+        while (coir_try_write(stream, much, sizeof much) > 0)
+            wrote = true;
+    }
+}
+
+static int connect_there(void *arg)
+{
+    return coir_tcp_connect(t.address, arg);
+}
+
+static void make_pair(void)
+{
+    coir_listener *listener;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(coir_listener_local(listener, t.address, sizeof t.address) > 0);
+    CHECK_EQ(coir_go(scope, connect_there, &t.full), 0);
+    CHECK_EQ(coir_accept(listener, &t.peer), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_listener_close(listener);
+    fill(t.full);
+    t.silent = t.full;
+}
+
+static void make_pipes(void)
+{
+    CHECK_EQ(pipe2(t.empty, O_NONBLOCK | O_CLOEXEC), 0);
+    CHECK_EQ(pipe2(t.stuffed, O_NONBLOCK | O_CLOEXEC), 0);
+    while (write(t.stuffed[1], bytes, sizeof bytes) > 0)
+        continue;
+}
+
+static void make_objects(void)
+{
+    int signals[] = {SIGUSR2};
+    t.own = (coir_mutex)COIR_MUTEX_INIT;
+    CHECK_EQ(coir_channel_new(sizeof item, 0, &t.channel), 0);
+    CHECK_EQ(coir_topic_new(sizeof item, &t.topic), 0);
+    CHECK_EQ(coir_subscribe(t.topic, 1, COIR_OVERFLOW_WAIT, &t.subscription), 0);
+    CHECK_EQ(coir_publish(t.topic, &item), 1);
+    CHECK_EQ(coir_latest_new(sizeof item, &item, &t.latest), 0);
+    CHECK_EQ(coir_mutex_try_lock(&t.mutex), 0);
+    CHECK_EQ(coir_shared_mutex_try_lock(&t.shared), 0);
+    CHECK_EQ(coir_signals_open(signals, 1, &t.signals), 0);
+    make_pair();
+    make_pipes();
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &t.listener), 0);
+    CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
+    CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &t.udp), 0);
+    CHECK_EQ(coir_file_open("/tmp", O_RDWR | O_TMPFILE, 0600, &t.file), 0);
+}
+
+static void free_objects(void)
+{
+    coir_channel_free(t.channel);
+    coir_channel_free(t.subscription);
+    coir_topic_free(t.topic);
+    coir_latest_free(t.latest);
+    coir_signals_close(t.signals);
+    coir_close(t.full);
+    coir_close(t.peer);
+    coir_listener_close(t.listener);
+    coir_udp_close(t.udp);
+    coir_file_close(t.file);
+    for (int i = 0; i < 2; i++) {
+        close(t.empty[i]);
+        close(t.stuffed[i]);
+    }
+}
+
+/* ---- the test ---- */
+
+static void ask_about_everything(void)
+{
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = t.handle = handle;
+    t.scope = scope;
+    make_objects();
+    CHECK_EQ(coir_go_with(scope, &options, wait_never, NULL), 0);
+    ask_all(rows, sizeof rows / sizeof rows[0]);
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    free_objects();
+}
+
+static int ask_in_handler(coir_request *req, coir_response *res)
+{
+    t.request = req;
+    t.response = res;
+    ask_all(web_rows, sizeof web_rows / sizeof web_rows[0]);
+    return coir_respond_text(res, 200, "nothing is harmed");
+}
+
+static int serve_questions(void *arg)
+{
+    coir_router *router = NULL;
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "POST", "/", ask_in_handler), 0);
+    int rc = coir_serve_http_on(arg, router, NULL);
+    coir_router_free(router);
+    return rc;
+}
+
+static void ask_about_the_web(void)
+{
+    static const char request[] = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", body[] = "0123456789";
+    char answer[1000] = "";
+    size_t len = 0;
+    coir_stream *stream;
+    COIR_SERVING_SCOPE(scope);
+    t.scope = scope;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &t.listener), 0);
+    CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
+    CHECK_EQ(coir_go(scope, serve_questions, t.listener), 0);
+    CHECK_EQ(coir_tcp_connect(t.address, &stream), 0);
+    CHECK_EQ(coir_write_all(stream, request, sizeof request - 1), 0);
+    while (!strstr(answer, "harmed")) {
+        ssize_t n = coir_read(stream, answer + len, sizeof answer - 1 - len);
+        CHECK(n > 0);
+        len += (size_t)n;
+    }
+    CHECK(strncmp(answer, "HTTP/1.1 200", 12) == 0);
+    CHECK_EQ(coir_write_all(stream, body, sizeof body - 1), 0);
+    coir_close(stream);
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_listener_close(t.listener);
+}
+
+/* On the driver, where it works here; COIR_DRIVER in the environment asks for one alone. */
+static void on_driver(const char *driver, void (*body)(void))
+{
+    const char *wanted = getenv("COIR_DRIVER");
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    if (wanted && strcmp(wanted, driver) != 0)
+        return;
+    setenv("COIR_DRIVER", driver, 1);
+    if (coir_runtime_new(&config, &runtime) < 0) {
+        CHECK(strcmp(driver, "io_uring") == 0);
+        return;
+    }
+    coir_runtime_free(runtime);
+    test_in_runtime(body, 1);
+}
+
+#define ON(driver)                                        \
+    TEST(every_call_keeps_the_rule_on_##driver)           \
+    {                                                     \
+        on_driver(#driver, ask_about_everything);         \
+    }                                                     \
+    TEST(every_call_of_a_handler_keeps_the_rule_##driver) \
+    {                                                     \
+        on_driver(#driver, ask_about_the_web);            \
+    }
+
+ON(io_uring)
+ON(epoll)
+ON(poll)
+
+/* ---- whose it was ---- */
+
+static int fail_by_itself(void *arg)
+{
+    return (int)(intptr_t)arg;
+}
+
+/* What is awaited failed with an error of that name: nobody was interrupted. */
+static void tell_apart(int error)
+{
+    coir_call call;
+    COIR_DEADLINE_AS(block, coir_in(1000 * COIR_S));
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, fail_by_itself, (void *)(intptr_t)error), 0);
+    CHECK_EQ(coir_join(handle), error);
+    CHECK_EQ(coir_call_on(0, fail_by_itself, (void *)(intptr_t)error), error);
+    CHECK_EQ(coir_offload(fail_by_itself, (void *)(intptr_t)error), error);
+    CHECK_EQ(coir_await(coir_call_op(&call, fail_by_itself, (void *)(intptr_t)error)), error);
+    {
+        COIR_SCOPE(plain);
+        CHECK_EQ(coir_go(plain, fail_by_itself, (void *)(intptr_t)error), 0);
+        CHECK_EQ(coir_scope_wait(plain), error);
+    }
+    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_deadline_passed(block), 0);
+    CHECK_EQ(coir_yield(), 0);
+}
+
+TEST_SIM(what_failed_by_itself_is_told_apart)
+{
+    tell_apart(-ETIME);
+    tell_apart(-ECANCELED);
+}
+
+/* ---- waiting for a scope ---- */
+
+static int sleep_then_say(void *arg)
+{
+    coir_time *woke = arg;
+    int rc = coir_sleep_for(10 * COIR_S);
+    *woke = coir_now();
+    return rc;
+}
+
+/* A deadline inside of the scope ends the wait; one around it ends the tasks. */
+TEST_SIM(a_deadline_inside_of_a_scope_ends_the_wait_and_not_the_tasks)
+{
+    coir_time woke = 0, start = coir_now();
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, sleep_then_say, &woke), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_S));
+        CHECK_EQ(coir_scope_wait(scope), -ETIME);
+        CHECK_EQ(coir_scope_wait(scope), -ETIME);
+    }
+    CHECK_EQ(woke, 0);
+    CHECK_EQ(coir_scope_live(scope), 1);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK(woke - start >= 10 * COIR_S);
+}
+
+TEST_SIM(a_moved_deadline_has_not_passed)
+{
+    COIR_DEADLINE_AS(block, coir_now());
+    CHECK_EQ(coir_deadline_passed(block), 1);
+    CHECK_EQ(coir_yield(), -ETIME);
+    coir_deadline_move(block, coir_in(COIR_S));
+    CHECK_EQ(coir_deadline_passed(block), 0);
+    CHECK_EQ(coir_yield(), 0);
+}
