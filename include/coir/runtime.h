@@ -10,7 +10,8 @@ extern "C" {
 
 typedef struct coir_runtime coir_runtime;
 
-/* A task's function: 0 or a negative error, which goes to the task's scope. */
+/* A task's function: 0 or a negative error, which goes to the task's scope. A positive result is for the task's handle alone; where there
+ * is none it is dropped, which debug builds (without NDEBUG, or with a sanitizer) log as a warning. */
 typedef int coir_task_fn(void *arg);
 
 /* Every field may be left 0: then the value in brackets is used. */

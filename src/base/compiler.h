@@ -46,6 +46,13 @@
 #define CI_TSAN 0
 #endif
 
+/* Builds in which misuse that does no harm by itself is looked for as well. */
+#if !defined(NDEBUG) || CI_ASAN || CI_TSAN
+#define CI_DEBUG 1
+#else
+#define CI_DEBUG 0
+#endif
+
 /* For functions that never return: their entry would stay on TSan's own stack each time. */
 #if CI_TSAN && defined(__clang__)
 #define CI_UNTRACED __attribute__((disable_sanitizer_instrumentation))

@@ -37,8 +37,22 @@ CI_INLINE void free_task(struct ci_worker *worker, struct ci_task *task)
     ci_pool_give(&worker->tasks, task);
 }
 
+/* Says so once on each worker. */
+static CI_COLD void report_dropped(const struct ci_task *task)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || worker->told_dropped)
+        return;
+    worker->told_dropped = true;
+    ci_log(worker->runtime, COIR_LOG_WARNING,
+           "the result %d of the task \"%s\" is dropped: a task returns 0 or a negative error; anything else is for its handle alone",
+           task->end.result, task->name ? task->name : "without a name");
+}
+
 void ci_task_give_result(struct ci_task *task)
 {
+    if (CI_DEBUG && ci_unlikely(task->end.result > 0 && !task->handle))
+        report_dropped(task);
     struct ci_handle *handle = task->handle;
     if (ci_likely(!handle))
         return;

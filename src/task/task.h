@@ -272,7 +272,7 @@ struct ci_worker {
     struct ci_scope root;  /* tasks without another scope: see background.c */
     struct ci_timer drain; /* after a stop, until they are cancelled */
     struct ci_warnings warnings;
-    bool was_stopped, told_deadlock;
+    bool was_stopped, told_deadlock, told_dropped;
     bool stuck; /* it sleeps, and nothing of its own will ever wake it */
     uint64_t tasks_started, task_errors;
     struct coir_runtime *runtime;

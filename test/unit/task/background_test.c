@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "harness.h"
 
 enum { LINES = 16 };
@@ -210,4 +211,38 @@ TEST(what_a_plain_thread_blocks_on_may_fail)
 {
     CHECK_EQ(run(be_visited, NULL, 0), 0);
     CHECK_EQ(lines.count, 0);
+}
+
+/* ---- positive results ---- */
+
+static int count_to(void *arg)
+{
+    return (int)(intptr_t)arg;
+}
+
+static int return_counts(void *arg)
+{
+    COIR_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "count";
+    options.worker = *(int *)arg;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, count_to, (void *)7), 0);
+    CHECK_EQ(coir_join(handle), 7);
+    CHECK_EQ(lines.count, 0);
+    options.handle = NULL;
+    CHECK_EQ(coir_go_with(scope, &options, count_to, (void *)8), 0);
+    return coir_scope_wait(scope);
+}
+
+TEST(a_positive_result_that_nobody_gets_is_told_in_debug_builds)
+{
+    for (int worker = 0; worker < 2; worker++) {
+        lines.count = 0;
+        CHECK_EQ(run(return_counts, &worker, 0), 0);
+        CHECK_EQ(lines.count, CI_DEBUG);
+        if (CI_DEBUG)
+            CHECK(strstr(lines.lines[0], "the result 8 of the task \"count\" is dropped") != NULL);
+    }
 }
