@@ -1,6 +1,7 @@
 /* The showcase: everything embedded, nothing else to start. Usage: coir-showcase [PORT] */
 #include <coir.h>
 #include <coir/web.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +126,10 @@ static int start(void *arg)
     if (rc < 0)
         return rc;
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
-    if ((rc = route_all(router)) == 0 && (rc = coir_tcp_listen(address, NULL, &listener)) == 0) {
+    rc = route_all(router);
+    if (rc == 0 && (rc = coir_tcp_listen(address, NULL, &listener)) == -EADDRINUSE)
+        fprintf(stderr, "coir-showcase: %s is in use; choose another by PORT=, such as make run PORT=8081\n", address);
+    if (rc == 0) {
         coir_listener_local(listener, actual, sizeof actual);
         printf("coir: serving on http://%s (%d workers)\n", actual, coir_worker_count(coir_runtime_current()));
         fflush(stdout);

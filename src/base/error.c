@@ -1,23 +1,77 @@
-/* Texts for errors. */
+/* Texts for errors: the C library's, but where coir means something of its own by an errno, or can say better what to do. */
 #include <errno.h>
 #include <string.h>
 
 #include "coir/base.h"
 
-const char *coir_strerror(int error)
+/* Errors of coir's own enum. */
+static const char *own_error(int error)
 {
-    if (error < 0)
-        error = -error;
     switch (error) {
-    case 0: return "no error";
-    case COIR_EEND: return "the stream ended too early";
+    case COIR_EEND: return "the stream ended before all that was asked for had come";
     case COIR_EADDRESS: return "the address cannot be understood";
     case COIR_ENAME: return "the host name is unknown";
     case COIR_EPROTOCOL: return "the peer broke the protocol";
-    case COIR_ETOOLARGE: return "a limit was passed";
-    case COIR_EFORKED: return "not allowed in a child after fork()";
-    case COIR_EENDED: return "the runtime's run has ended";
-    default: break;
+    case COIR_ETOOLARGE: return "a limit of the configuration was passed";
+    case COIR_EFORKED: return "not allowed in a child after fork(), which may only exec or exit";
+    case COIR_EENDED: return "the run has ended: nothing more can be started in it";
+    default: return NULL;
     }
-    return error < COIR_EEND ? strerror(error) : "unknown error"; /* thread-safe in musl, and from glibc 2.32 */
+}
+
+/* What tasks, workers and objects mean. */
+static const char *meaning_of_task_error(int error)
+{
+    switch (error) {
+    case ESRCH: return "called outside of a fiber, where no task of a runtime runs";
+    case EXDEV: return "it belongs to another worker or another runtime";
+    case ETIME: return "the deadline has passed";
+    case ECANCELED: return "it was cancelled";
+    case EDEADLK: return "deadlock: nothing that could wake the waiting tasks is left";
+    case EBUSY: return "another task is using it";
+    case EAGAIN: return "not possible right now: it would have to wait, or a limit is reached";
+    case EALREADY: return "it was done already";
+    case EPIPE: return "the other side is closed";
+    case EINVAL: return "an argument or an option is not valid";
+    case EBADF: return "it is not open";
+    case ENOTSUP: return "not supported here"; /* on Linux also EOPNOTSUPP */
+    case ENOMEM: return "out of memory";
+    default: return NULL;
+    }
+}
+
+/* What networks and limits mean. */
+static const char *meaning_of_system_error(int error)
+{
+    switch (error) {
+    case EADDRINUSE: return "the address is in use by another program";
+    case EADDRNOTAVAIL: return "the address is not one of this machine";
+    case EACCES: return "permission denied";
+    case ECONNREFUSED: return "the connection was refused: nothing listens there";
+    case ECONNRESET: return "the peer broke the connection off";
+    case ENOTCONN: return "it is not connected";
+    case ETIMEDOUT: return "the peer did not answer in time";
+    case EDESTADDRREQ: return "it has no peer: name one to send to";
+    case EMSGSIZE: return "the message is too large to be sent at once";
+    case EMFILE: return "the process has too many files open (raise its limit: ulimit -n)";
+    case ENFILE: return "the system has too many files open";
+    case ENOBUFS: return "out of buffers";
+    default: return NULL;
+    }
+}
+
+const char *coir_strerror(int error)
+{
+    if (error < 0 && error != INT32_MIN)
+        error = -error;
+    if (error == 0)
+        return "no error";
+    const char *text = own_error(error);
+    if (!text)
+        text = meaning_of_task_error(error);
+    if (!text)
+        text = meaning_of_system_error(error);
+    if (text)
+        return text;
+    return error > 0 && error < COIR_EEND ? strerror(error) : "unknown error"; /* thread-safe in musl, and from glibc 2.32 */
 }

@@ -25,6 +25,21 @@ struct coir_listener {
 
 static uint32_t last_serial;
 
+/* Says what to do about it, too. */
+static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *address, int error)
+{
+    const char *remedy = "";
+    switch (error) {
+    case -EADDRINUSE: remedy = "; stop that one, or choose another port"; break;
+    case -EACCES: remedy = "; ports below 1024 need privileges, choose another one"; break;
+    case -EADDRNOTAVAIL: remedy = "; 0.0.0.0 and [::] mean every address that it has"; break;
+    case -COIR_EADDRESS: remedy = "; write it like 127.0.0.1:8080 or [::1]:8080"; break;
+    default: break;
+    }
+    ci_log(runtime, COIR_LOG_ERROR, "cannot listen on \"%s\": %s%s", address, coir_strerror(error), remedy);
+    return error;
+}
+
 int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -46,13 +61,13 @@ int coir_tcp_listen(const char *address, const coir_listen_options *options, coi
     };
     int rc = ci_address_parse(driver, address, &where, &listen.address_len);
     if (rc < 0)
-        return rc;
+        return cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = ci_alloc(&worker->runtime->allocator, sizeof *listener);
     if (!listener)
         return -ENOMEM;
     if ((rc = driver->kind->listen(driver, &listen)) < 0) {
         ci_free(&worker->runtime->allocator, listener, sizeof *listener);
-        return rc;
+        return cannot_listen(worker->runtime, address, rc);
     }
     *listener = (coir_listener){.fd = rc, .serial = ci_fetch_add_relaxed(&last_serial, 1) + 1, .allocator = &worker->runtime->allocator};
     *ret_listener = listener;

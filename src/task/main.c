@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "coir/runtime.h"
+#include "task/task.h"
 
 static void log_to_stderr(void *context, enum coir_log_level level, const char *line)
 {
@@ -21,12 +21,15 @@ int coir_main(coir_task_fn *start, void *arg)
     config.deadlock = COIR_DEADLOCK_END;
     coir_runtime *runtime;
     int rc = coir_runtime_new(&config, &runtime);
-    if (rc == 0) {
-        rc = coir_runtime_run(runtime, start, arg);
-        coir_runtime_free(runtime);
+    if (rc < 0) {
+        fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %d)\n", coir_strerror(rc), -rc);
+        return 1;
     }
-    if (rc == 0 || rc == -ECANCELED)
+    rc = coir_runtime_run(runtime, start, arg);
+    bool was_asked_to = rc == -ECANCELED && runtime->asked_to_stop;
+    coir_runtime_free(runtime);
+    if (rc >= 0 || was_asked_to)
         return 0;
-    fprintf(stderr, "coir: %s\n", coir_strerror(rc));
+    fprintf(stderr, "coir: error: the program ended with an error of its first task: %s (error %d)\n", coir_strerror(rc), -rc);
     return 1;
 }

@@ -1,0 +1,100 @@
+/* Listening that fails says where, why, and what to do about it; and what coir_main says of it last. */
+#include <coir.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static char said[400];
+
+static void log_line(void *context, enum coir_log_level level, const char *line)
+{
+    (void)context;
+    if (level == COIR_LOG_ERROR)
+        snprintf(said, sizeof said, "%s", line);
+}
+
+static void fails(const char *address, int error, const char *remedy)
+{
+    char begin[100];
+    coir_listener *listener = NULL;
+    said[0] = 0;
+    CHECK_EQ(coir_tcp_listen(address, NULL, &listener), error);
+    snprintf(begin, sizeof begin, "cannot listen on \"%s\": %s", address, coir_strerror(error));
+    CHECK(strncmp(said, begin, strlen(begin)) == 0);
+    CHECK(strstr(said, remedy) != NULL);
+}
+
+static int listen_badly(void *arg)
+{
+    (void)arg;
+    char address[64];
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(said[0] == 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    fails(address, -EADDRINUSE, "choose another port");
+    fails("192.0.2.1:0", -EADDRNOTAVAIL, "0.0.0.0");
+    fails("nonsense", -COIR_EADDRESS, "127.0.0.1:8080");
+    coir_listener_close(listener);
+    return 0;
+}
+
+TEST(listening_that_fails_says_where_why_and_what_to_do)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = 1;
+    config.log = log_line;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, listen_badly, NULL), 0);
+    coir_runtime_free(runtime);
+}
+
+/* ---- coir_main ---- */
+
+static int end_with(void *arg)
+{
+    return (int)(intptr_t)arg;
+}
+
+static int stop_and_end(void *arg)
+{
+    coir_runtime_stop(coir_runtime_current());
+    return coir_sleep_for(1000 * COIR_S) == -ECANCELED ? -ECANCELED : (int)(intptr_t)arg;
+}
+
+/* What coir_main prints and returns. */
+static int status_of(coir_task_fn *fn, int result)
+{
+    int out[2], saved = dup(STDERR_FILENO);
+    CHECK_EQ(pipe(out), 0);
+    dup2(out[1], STDERR_FILENO);
+    int status = coir_main(fn, (void *)(intptr_t)result);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(out[1]);
+    ssize_t n = read(out[0], said, sizeof said - 1);
+    said[n > 0 ? n : 0] = 0;
+    close(out[0]);
+    close(saved);
+    return status;
+}
+
+TEST(coir_main_says_how_the_program_ended)
+{
+    setenv("COIR_WORKERS", "1", 1);
+    CHECK_EQ(status_of(end_with, 0), 0);
+    CHECK_EQ(status_of(end_with, 7), 0);
+    CHECK_EQ(status_of(stop_and_end, 0), 0); /* it was asked to end */
+    CHECK(said[0] == 0);
+    CHECK_EQ(status_of(end_with, -EXDEV), 1);
+    CHECK(strstr(said, "error of its first task: it belongs to another worker") != NULL);
+    CHECK_EQ(status_of(end_with, -ECANCELED), 1); /* it was not */
+    setenv("COIR_DRIVER", "nonsense", 1);
+    CHECK_EQ(status_of(end_with, 0), 1);
+    CHECK(strstr(said, "\"nonsense\"") != NULL);
+}
