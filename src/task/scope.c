@@ -515,7 +515,7 @@ static int scope_cancel(coir_future *future, int reason)
 
 static const coir_future_kind scope_kind = {"the tasks of a scope", NULL, scope_cancel};
 
-static int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
+CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
     struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
     *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->strand, scope};
@@ -552,9 +552,10 @@ void coir_scope_close(coir_scope *words)
     struct ci_scope *scope = ci_scope_of(words);
     if (!scope->home)
         return;
-    if (scope->live || ci_load_relaxed(&scope->arriving))
+    if (scope->live || ci_load_relaxed(&scope->arriving)) {
         coir_scope_cancel(words);
-    coir_scope_wait(words);
+        coir_scope_wait(words);
+    }
     scope->home = NULL;
     ci_block_leave(&scope->block);
 }
