@@ -56,6 +56,14 @@ static CI_COLD int refuse_number(const coir_config *config, const char *name, ui
     return -EINVAL;
 }
 
+static int check_time(const coir_config *config, const char *name, coir_time value)
+{
+    if (value >= 0)
+        return 0;
+    log_to(config, COIR_LOG_ERROR, "coir_config.%s is negative: %" PRId64 " ns", name, value);
+    return -EINVAL;
+}
+
 static int check_numbers(const coir_config *config)
 {
     if (config->workers > WORKERS_MOST)
@@ -68,10 +76,8 @@ static int check_numbers(const coir_config *config)
         return refuse_number(config, "offload_threads_max", config->offload_threads_max, OFFLOAD_THREADS_MOST);
     if (config->deadlock < COIR_DEADLOCK_IGNORE || config->deadlock > COIR_DEADLOCK_END)
         return refuse_number(config, "deadlock", (uint64_t)config->deadlock, COIR_DEADLOCK_END);
-    if (config->defer_timeout >= 0)
-        return 0;
-    log_to(config, COIR_LOG_ERROR, "coir_config.defer_timeout is negative: %" PRId64 " ns", config->defer_timeout);
-    return -EINVAL;
+    return check_time(config, "defer_timeout", config->defer_timeout) < 0 ? -EINVAL
+                                                                          : check_time(config, "drain_timeout", config->drain_timeout);
 }
 
 static int fill_in(coir_config *config, const coir_config *given)

@@ -339,7 +339,7 @@ struct coir_runtime {
     coir_allocator allocator;
     int worker_count;
     struct ci_worker *workers;
-    uint32_t run; /* the state of its run, in one word: see run.c */
+    uint32_t run;       /* the state of its run, in one word: see run.c */
     bool asked_to_stop; /* by coir_runtime_stop, in this run or before it */
     bool simulated;
 

@@ -87,7 +87,7 @@ TEST(budget_and_threads)
     check_taken(&config);
 }
 
-TEST(defer_timeout_and_deadlock)
+TEST(timeouts_and_deadlock)
 {
     coir_config config = make_config();
     config.defer_timeout = COIR_NEVER;
@@ -97,6 +97,9 @@ TEST(defer_timeout_and_deadlock)
     config.defer_timeout = INT64_MIN;
     check_refused(&config, "defer_timeout", "-9223372036854775808");
     config.defer_timeout = 1;
+    config.drain_timeout = -1;
+    check_refused(&config, "drain_timeout", "-1");
+    config.drain_timeout = COIR_NEVER;
     config.deadlock = COIR_DEADLOCK_END;
     check_taken(&config);
     config.deadlock = COIR_DEADLOCK_END + 1;

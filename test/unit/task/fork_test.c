@@ -162,6 +162,7 @@ static void *ret;
     V(coir_deadline_move, coir_deadline_move(&o.deadline, 1))                                                \
     V(coir_block_leave, coir_block_leave(&o.deadline))                                                       \
     P(coir_deadline, coir_deadline())                                                                        \
+    P(coir_deadline_passed, coir_deadline_passed(&o.deadline))                                               \
     P(coir_now, coir_now())                                                                                  \
     P(coir_in, coir_in(1))                                                                                   \
     P(coir_strerror, coir_strerror(1))                                                                       \
