@@ -11,8 +11,9 @@
  *
  *   CREATED, SETTLED -> RUNNING: run_open. It holds one root until every thread has started
  *                                and the first task is spawned.
- *   RUNNING -> STOPPING:         coir_runtime_stop, ci_run_cancel (the bit CI_RUN_STOP). Each
- *                                worker cancels its root scope; tasks run until they return.
+ *   RUNNING -> STOPPING:         coir_runtime_stop (the bit CI_RUN_STOP: the first task is
+ *                                cancelled, the background later, see background.c), ci_run_cancel
+ *                                (CI_RUN_STOP_AT_ONCE: everything). Tasks run until they return.
  *   RUNNING, STOPPING -> ENDED:  ci_run_remove_root, of the last one. Workers leave.
  *   ENDED -> SETTLED:            settle, when all threads are joined and no sender is left.
  *   CREATED -> ENDED:            ci_run_close, of a runtime that never ran.
