@@ -179,6 +179,7 @@ static void reset(coir_runtime *runtime)
         struct ci_worker *worker = &runtime->workers[i];
         ci_background_begin(worker);
         worker->was_stopped = worker->told_deadlock = worker->stuck = false;
+        worker->blind = 0;
     }
 }
 
@@ -328,6 +329,9 @@ static int begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 int ci_runtime_result(coir_runtime *runtime)
 {
     bool dead = runtime->deadlocked && runtime->config.deadlock == COIR_DEADLOCK_END;
+    for (int i = 0; i < runtime->worker_count; i++)
+        if (runtime->workers[i].blind)
+            return runtime->workers[i].blind;
     return dead ? -EDEADLK : runtime->first.result;
 }
 

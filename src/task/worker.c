@@ -109,13 +109,13 @@ static bool run_ready(struct coir_loop *loop)
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 
-/* The driver cannot wait any more: no event will be seen again. The run ends with that error. */
+/* The driver cannot wait any more: no event will be seen again. The run ends at once, with that error. */
 static CI_COLD void end_blind_run(struct ci_worker *worker)
 {
+    worker->blind = worker->loop.error;
     ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: the kernel refuses to wait for events: %s; the run is stopped", worker->index,
            coir_strerror(worker->loop.error));
-    worker->root.error = worker->loop.error;
-    coir_runtime_stop(worker->runtime);
+    ci_run_cancel(worker->runtime);
 }
 
 void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
@@ -123,7 +123,7 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
     struct ci_worker *before = ci_worker_current;
     ci_worker_current = worker;
     ci_loop_turn(&worker->loop, deadline);
-    if (ci_unlikely(worker->loop.error) && !worker->root.error)
+    if (ci_unlikely(worker->loop.error) && !worker->blind)
         end_blind_run(worker);
     ci_worker_current = before;
 }

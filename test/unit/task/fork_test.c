@@ -334,10 +334,10 @@ static void *ret;
 
 /* What has no meaning without a request (see the handler below) or a simulation that runs. */
 static const char *const inside_only[] = {
-    "coir_header",         "coir_param",           "coir_query",          "coir_request_alloc",  "coir_request_context",
-    "coir_request_host",   "coir_request_length",  "coir_request_method", "coir_request_path",   "coir_request_query",
-    "coir_request_read",   "coir_respond",         "coir_respond_text",   "coir_response_begin", "coir_response_flush",
-    "coir_response_write", "coir_response_header", "coir_sim_random",     "coir_sim_is_down",
+    "coir_header",         "coir_param",          "coir_query",           "coir_request_alloc", "coir_request_context",
+    "coir_request_host",   "coir_request_length", "coir_request_method",  "coir_request_path",  "coir_request_query",
+    "coir_request_body",   "coir_request_read",   "coir_respond",         "coir_respond_text",  "coir_response_begin",
+    "coir_response_flush", "coir_response_write", "coir_response_header", "coir_sim_random",    "coir_sim_is_down",
 };
 
 /* ---- the table ---- */
@@ -642,7 +642,9 @@ static int fork_in_handler(coir_request *req, coir_response *res)
         CHECK_EQ(coir_response_begin(res, 200, "text/plain", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_write(res, "from the child", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_flush(res), -COIR_EFORKED);
+        const char *body;
         CHECK_EQ(coir_request_read(req, buf, sizeof buf), -COIR_EFORKED);
+        CHECK_EQ(coir_request_body(req, sizeof buf, &body), -COIR_EFORKED);
         return 0;
     }
     return coir_respond_text(res, 200, "the child exits with %d", answer_of(child));
