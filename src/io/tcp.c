@@ -274,7 +274,7 @@ static int run_connection(void *arg)
     if (ci_unlikely(rc != 0) && rc != coir_interrupted())
         report(connection->stream, rc); /* the error of a cancelled task was asked for */
     coir_close(connection->stream);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 /* ENOSPC: of epoll_ctl, past fs.epoll.max_user_watches. */

@@ -274,7 +274,7 @@ struct ci_worker {
     struct ci_warnings warnings;
     bool was_stopped, told_deadlock, told_dropped;
     int32_t blind; /* why its driver cannot wait any more; 0: it can */
-    bool stuck; /* it sleeps, and nothing of its own will ever wake it */
+    bool stuck;    /* it sleeps, and nothing of its own will ever wake it */
     uint64_t tasks_started, task_errors;
     struct coir_runtime *runtime;
     int index;

@@ -33,6 +33,7 @@ static struct {
     coir_file *file;
     int empty[2], stuffed[2]; /* pipes */
     coir_request *request;
+    const char *body;
     coir_response *response;
 } t;
 
@@ -265,6 +266,7 @@ enum { WAITS, ENDS };
 /* In a handler, whose client sends no body. */
 #define WEB_ROWS(X)                                                                          \
     X(coir_request_read, WAITS, coir_request_read(t.request, bytes, 1))                      \
+    X(coir_request_body, WAITS, coir_request_body(t.request, 10, &t.body))                   \
     X(coir_respond, ENDS, coir_respond(t.response, 500, "text/plain", "no", 2))              \
     X(coir_respond_text, ENDS, coir_respond_text(t.response, 500, "no"))                     \
     X(coir_response_begin, ENDS, coir_response_begin(t.response, 500, "text/plain", 2))      \
