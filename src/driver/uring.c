@@ -199,10 +199,10 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
         sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
-        uring->closes = true;
     } else {
         ci_sys_close(fd);
     }
+    uring->closes |= asked; /* what is to end holds the socket */
 }
 
 /* An enter that looks for completions: the end of a receive is one, and it holds the socket open. */
