@@ -85,11 +85,11 @@ static void wake(struct ci_driver *driver)
 /* Waits until the kernel has given back what the descriptor's operations lent it. */
 static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
 {
-    for (;;) {
+    for (bool asked = false;;) { /* a cancel that is refused is repeated where that is seen */
         const struct ci_uring_slot *slot = &uring->slots[fd];
         bool waits = receive_too && slot->receive, lazy = false, all = true;
         uring->reaping = true; /* the list is being walked */
-        if (waits)
+        if (waits && !asked)
             all = ci_uring_ask_to_end(uring, slot->receive);
         for (struct ci_op *op = slot->ops; op; op = op->next)
             if (ci_uring_is_lazy(uring, op)) { /* submitting ends it */
@@ -97,11 +97,13 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
                 lazy = true;
             } else if (op->pending == IN_KERNEL) {
                 waits = true;
-                all &= ci_uring_ask_to_end(uring, (uint32_t)op->result);
+                if (!asked)
+                    all &= ci_uring_ask_to_end(uring, (uint32_t)op->result);
             }
         uring->reaping = false;
         if (!waits && !lazy)
             return;
+        asked |= all;
         bool sleeps = waits && !lazy && all;
         ci_uring_enter(uring, sleeps, sleeps ? -1 : 0);
         ci_uring_reap(uring);

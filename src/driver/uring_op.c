@@ -106,6 +106,15 @@ static void free_entry(struct ci_uring *uring, uint32_t index)
     uring->used--;
 }
 
+static const uint64_t cancel_of = (uint64_t)1 << 63; /* beside the name of what it is to end */
+
+/* True: the kernel still has what the name stands for. */
+static bool is_in_use(const struct ci_uring *uring, uint64_t name)
+{
+    uint32_t index = (uint32_t)name;
+    return index && index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE;
+}
+
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
 {
     uint64_t name = name_of(uring, index); /* the entry may be another's once there is a place */
@@ -116,7 +125,20 @@ bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
     sqe->fd = -1;
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
     sqe->addr = name;
+    sqe->user_data = cancel_of | name;
     return true;
+}
+
+/* The kernel has refused a cancel: it was about to try the request again (ENOENT), or a thread of its
+ * own was (EALREADY), and the request may then wait on. It is asked again, but not about a file: what
+ * that waits for comes by itself. */
+static void on_refused_cancel(struct ci_uring *uring, uint64_t name)
+{
+    if (!is_in_use(uring, name))
+        return;
+    const struct ci_uring_entry *entry = &uring->entries[(uint32_t)name];
+    if (entry->use != OP || !entry->op || !on_file(entry->op))
+        ci_uring_ask_to_end(uring, (uint32_t)name);
 }
 
 void ci_uring_let_go(struct ci_uring *uring, uint32_t index)
@@ -686,6 +708,8 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         if (more)
             ci_uring_let_go(uring, index);
     }
+    if (result == -EINTR) /* a cancel met it in a thread of the kernel's */
+        result = -ECANCELED;
     ci_uring_end(uring, slot, op, ENDED, result);
 }
 
@@ -757,9 +781,11 @@ void ci_uring_reap(struct ci_uring *uring)
         int32_t result = completion->res;
         uint32_t flags = completion->flags, index = (uint32_t)name;
         ci_ring_seen(&uring->ring);
-        if (!name)
-            continue; /* of a cancel or a close */
-        ci_check(index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE);
+        if (name & cancel_of)
+            on_refused_cancel(uring, name & ~cancel_of);
+        if (!name || name & cancel_of) /* nothing: a close that failed */
+            continue;
+        ci_check(is_in_use(uring, name));
         switch ((enum ci_uring_use)uring->entries[index].use) {
         case OP: on_op(uring, index, result, flags & IORING_CQE_F_MORE); break;
         case LAZY: on_lazy(uring, index, result); break;

@@ -1,8 +1,8 @@
 /* A stream goes from one driver to another with what was read of it. Here both are the same driver:
  * what it keeps of a descriptor goes in between. */
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "env.h"
 
@@ -137,3 +137,61 @@ static void reset_body(void)
 }
 
 ON_REAL(unread_bytes_at_close_are_a_reset, reset_body)
+
+/* ---- between two drivers, while more comes ---- */
+
+static size_t came;
+
+static void send_more(size_t len)
+{
+    unsigned char data[4000];
+    for (size_t i = 0; i < len; i++)
+        data[i] = (unsigned char)((came + i) * 31 >> 3);
+    CHECK_EQ(send(env.client, data, len, 0), (ssize_t)len);
+    came += len;
+}
+
+static void two_drivers_body(void)
+{
+    struct ci_driver *drivers[2] = {env.driver};
+    size_t got = 0;
+    came = 0;
+    CHECK_EQ(open_real(&ci_system_allocator, &drivers[1]), 0);
+    for (int i = 0; i < 200; i++) {
+        unsigned char in[1500];
+        struct ci_ahead *ahead;
+        env.driver = drivers[i % 2];
+        struct counted polling;
+        if (i % 3 == 0 && !start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}))
+            CHECK_EQ(stop(&polling), -ECANCELED);
+        send_more(1 + (size_t)i * 19 % 4000); /* it may be on its way into a buffer */
+        if (i % 5 == 0)
+            env.driver->kind->wait(env.driver, 0);
+        if (i % 2)
+            send_more(1 + (size_t)i * 7 % 4000);
+        for (int n = 0; n < i % 4 && got < came; n++) {
+            int len = read_some(env.server, in, sizeof in);
+            CHECK(len > 0);
+            for (int j = 0; j < len; j++)
+                CHECK_EQ(in[j], (unsigned char)((got + (size_t)j) * 31 >> 3));
+            got += (size_t)len;
+        }
+        CHECK_EQ(ci_driver_detach(env.driver, env.server, &ahead), 0);
+        send_more(10); /* for the other driver */
+        if (ahead)
+            CHECK_EQ(drivers[!(i % 2)]->kind->adopt(drivers[!(i % 2)], env.server, ahead), 0);
+    }
+    env.driver = drivers[0];
+    while (got < came) {
+        unsigned char in[4000];
+        int len = read_some(env.server, in, sizeof in);
+        CHECK(len > 0);
+        for (int j = 0; j < len; j++)
+            CHECK_EQ(in[j], (unsigned char)((got + (size_t)j) * 31 >> 3));
+        got += (size_t)len;
+    }
+    drivers[1]->kind->free(drivers[1]);
+    close_pair();
+}
+
+ON_REAL(a_stream_moves_between_two_drivers, two_drivers_body)
