@@ -165,8 +165,10 @@ CONFORM(many_operations_between_two_waits)
     many_body();
 }
 
-/* Each is cancelled where all have ended and none has been told: what it brought is not lost. */
+/* Each is cancelled where all have ended and none has been told: what it brought is not lost, what it
+ * did is not done again. */
 static int ended;
+static struct counted *cancelled;
 
 static void cancel_the_others(struct ci_op *op)
 {
@@ -174,14 +176,15 @@ static void cancel_the_others(struct ci_op *op)
     CHECK(++self->done == 1);
     ended++;
     for (int i = 0; i < MANY; i++)
-        if (!reading[i].done && ci_driver_cancel(env.driver, &reading[i].op)) {
-            CHECK_EQ(reading[i].op.result, -ECANCELED);
-            reading[i].done = 1; /* done is not called again */
+        if (!cancelled[i].done && ci_driver_cancel(env.driver, &cancelled[i].op)) {
+            CHECK_EQ(cancelled[i].op.result, -ECANCELED);
+            cancelled[i].done = 1; /* done is not called again */
         }
 }
 
-CONFORM(operations_that_have_ended_are_cancelled)
+CONFORM(reads_that_have_ended_are_cancelled)
 {
+    cancelled = reading;
     open_many();
     for (int i = 0; i < MANY; i++) {
         CHECK(!start(&reading[i], (struct ci_op){.fd = many[i][1], .kind = CI_OP_READ, .buf = &bytes[i], .len = 1}));
@@ -200,6 +203,28 @@ CONFORM(operations_that_have_ended_are_cancelled)
         CHECK_EQ(bytes[i], 'x');
     }
     CHECK(ended > 0);
+    close_many();
+    close_pair();
+}
+
+CONFORM(writes_that_have_ended_are_cancelled)
+{
+    cancelled = writing;
+    open_many();
+    for (int i = 0; i < MANY; i++) {
+        struct ci_op write = {.fd = many[i][0], .kind = CI_OP_WRITE, .data = "x", .len = 1};
+        if (start(&writing[i], write))
+            writing[i].done = 1;
+        else
+            writing[i].op.done = cancel_the_others;
+    }
+    for (int i = 0; i < MANY; i++) {
+        while (!writing[i].done)
+            pass();
+        CHECK_EQ(write_some(many[i][0], "y", 1), 1);
+        CHECK_EQ(read_some(many[i][1], &bytes[i], 1), 1);
+        CHECK_EQ(bytes[i], writing[i].op.result == 1 ? 'x' : 'y');
+    }
     close_many();
     close_pair();
 }
