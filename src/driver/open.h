@@ -2,6 +2,7 @@
 #ifndef CI_DRIVER_OPEN_H
 #define CI_DRIVER_OPEN_H
 
+#include "driver/driver.h"
 #include "driver/selector.h"
 
 /* A selector by name: 0, -EINVAL for an unknown one, -ENOMEM, -EMFILE, ... */

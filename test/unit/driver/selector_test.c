@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "driver/driver.h"
 #include "driver/open.h"
 #include "harness.h"
 
