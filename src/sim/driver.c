@@ -110,8 +110,7 @@ static void report_all_of(struct ci_sim_driver *sim, coir_fd fd)
         } else {
             at = &op->next;
         }
-    for (struct ci_op **at = &sim->completed; *at;) {
-        struct ci_op *op = *at;
+    for (struct ci_op **at = &sim->completed, *op; (op = *at);) {
         if (op->fd != fd) {
             at = &op->next;
             continue;
@@ -120,6 +119,7 @@ static void report_all_of(struct ci_sim_driver *sim, coir_fd fd)
         if (!*at)
             sim->completed_tail = at;
         report(op);
+        at = &sim->completed; /* `done` may have changed the list */
     }
 }
 
