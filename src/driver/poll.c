@@ -196,6 +196,7 @@ static void free_selector(struct ci_selector *selector)
 
 static const struct ci_selector_kind poll_kind = {
     .name = "poll",
+    .keeps = true,
     .add = add,
     .modify = modify,
     .remove = remove_fd,

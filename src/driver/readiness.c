@@ -462,8 +462,8 @@ static void forget(struct ci_driver *driver, coir_fd fd)
 static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct readiness *readiness = self(driver);
-    if ((size_t)fd < readiness->slot_count)
-        readiness->slots[fd].registered = false; /* closing takes the registration away: no call for it */
+    if ((size_t)fd < readiness->slot_count && !readiness->selector->kind->keeps)
+        readiness->slots[fd].registered = false; /* closing removes the registration: no call for it */
     forget(driver, fd);
     ci_sys_close(fd);
 }

@@ -2,12 +2,15 @@
  *
  * 1. A registration carries a generation that comes back with each event, so that an event of an earlier user of the same descriptor
  *    number is recognised.
- * 2. Registrations go with the last copy of their open file, which the selector is not told about: modify may answer -ENOENT. (Not over
- *    io_uring: there a registration keeps the file open until it is removed.)
+ * 2. Registrations go with the last copy of their open file, which the selector is not told about: modify may answer -ENOENT. Where
+ *    `keeps` is set they do not: they are removed before the descriptor is closed, because they hold the file open (io_uring), or
+ *    hold, while another thread waits, the file that has the number by then (poll).
  * 3. wake makes the wait in progress, or the next one, return; any thread may call it.
  */
 #ifndef CI_DRIVER_SELECTOR_H
 #define CI_DRIVER_SELECTOR_H
+
+#include <stdbool.h>
 
 #include "base/memory.h"
 #include "coir/base.h"
@@ -34,6 +37,7 @@ struct ci_selector {
 
 struct ci_selector_kind {
     const char *name;
+    bool keeps; /* a registration outlives its descriptor: see 2 */
     int (*add)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger);
     int (*modify)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger);
     void (*remove)(struct ci_selector *selector, coir_fd fd);

@@ -258,6 +258,7 @@ static void free_selector(struct ci_selector *selector)
 
 static const struct ci_selector_kind uring_kind = {
     .name = "io_uring",
+    .keeps = true,
     .add = add,
     .modify = modify,
     .remove = remove_fd,

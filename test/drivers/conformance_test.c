@@ -425,3 +425,27 @@ static void foreign_body(void)
 }
 
 ON_REAL(foreign_descriptors_are_asked_for_each_time, foreign_body)
+
+/* A driver that went on polling it would also keep its file open: the peer would not see the end. */
+static void closed_body(void)
+{
+    char byte;
+    int ends[2];
+    struct counted reading;
+    struct ci_op op = {.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1};
+    CHECK(!start(&reading, op));
+    env.driver->kind->wait(env.driver, 0);
+    close_fd(env.server);
+    close_fd(env.client);
+    CHECK_EQ(reading.op.result, -ECANCELED);
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    if (ends[0] != env.server) /* the number is that of something readable, not of the driver's */
+        CHECK_EQ(dup2(ends[0], env.server), env.server);
+    coir_time deadline = ci_driver_now(env.driver) + 20 * COIR_MS;
+    env.driver->kind->wait(env.driver, deadline);
+    CHECK(ci_driver_now(env.driver) >= deadline);
+}
+
+/* Not io_uring, which closes after the call has returned: the number is not free yet. */
+ON_SELECTORS(a_closed_descriptor_is_not_polled_any_more, closed_body)

@@ -62,8 +62,10 @@ void on_driver(const char *name, void (*body)(void));
 
 #ifdef CONFORM_KQUEUE /* a program of its own: kqueue.c is not in the library here */
 #define ON_REAL(name, body) ON(kqueue, name, body)
+#define ON_SELECTORS(name, body) static void (*const not_on_the_fake)(void) __attribute__((unused)) = body;
 #define ON_SIM(name, body)
 #else
+#define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body)
 #define ON_REAL(name, body) ON(io_uring, name, body) ON(epoll, name, body) ON(poll, name, body)
 #define ON_SIM(name, body) ON(sim, name, body)
 #endif
