@@ -72,10 +72,6 @@ static const struct broken cases[] = {
     {400, CHUNKED "fffffffffffffffff\r\n", false},
     {400, CHUNKED "0\r\nA b\r\n\r\n", false},
     {400, CHUNKED "0\r\n A: b\r\n\r\n", false},
-};
-
-/* Accepted so far: findings that others are mending. They move up as that is done. */
-static const struct broken findings[] = {
     /* issue 8, number 10 */
     {400, "GET /n/1 HTTP/1.1\r\nHost: a[b:80\r\n\r\n", false},
     {400, "GET /n/1 HTTP/1.1\r\nHost: a]\r\n\r\n", false},
@@ -126,19 +122,16 @@ static int make_long(struct batch *batch, struct ci_random *random)
     }
 }
 
-void broken_make(struct batch *batch, struct request *request, struct ci_random *random,
-                 const struct rules *rules)
+void broken_make(struct batch *batch, struct request *request, struct ci_random *random)
 {
-    size_t known = sizeof cases / sizeof *cases, more = sizeof findings / sizeof *findings;
-    size_t choice = below(random, known + 8 + (rules->strict ? more : 0));
+    size_t count = sizeof cases / sizeof *cases, choice = below(random, count + 8);
     request->expect.body = BODY_ANY;
     request->expect.says_close = true;
-    if (choice >= known && choice < known + 8) {
+    if (choice >= count) {
         request->expect.status = make_long(batch, random);
         return;
     }
-    const struct broken *broken = choice < known ? &cases[choice] : &findings[choice - known - 8];
-    batch_text(batch, "%s", broken->bytes);
-    request->expect.status = broken->status;
-    request->expect.head = broken->head;
+    batch_text(batch, "%s", cases[choice].bytes);
+    request->expect.status = cases[choice].status;
+    request->expect.head = cases[choice].head;
 }

@@ -26,7 +26,12 @@
 #include "base/random.h"
 
 enum { PIPELINE_MOST = 8, ACTIONS_MOST = 24, EVENTS_KEPT = 256, EVENT_BYTES = 48 };
-enum { HEAD_MAX = 8192, LINE_MAX_ = 8000, BODY_MAX = 600 * 1000 }; /* the server's limits */
+enum {
+    HEAD_MAX = 8192,
+    LINE_MAX_ = 8000,
+    BODY_MAX = 600 * 1000,
+    DISCARD_MAX = 65536
+}; /* the server's limits */
 enum { MILLISECOND = 1000 * 1000 };
 #define SECOND ((int64_t)1000 * MILLISECOND)
 
@@ -135,7 +140,7 @@ struct batch {
 };
 
 struct rules {
-    bool strict; /* also those that the server is known to break (broken.c) */
+    bool strict; /* also those that the server is known to break (model.c) */
 };
 
 void batch_make(struct batch *batch, struct ci_random *random, const struct rules *rules);
@@ -143,8 +148,7 @@ void batch_put(struct batch *batch, const char *bytes, size_t len);
 void batch_text(struct batch *batch, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends a request that is to be refused, with what is to be said. */
-void broken_make(struct batch *batch, struct request *request, struct ci_random *random,
-                 const struct rules *rules);
+void broken_make(struct batch *batch, struct request *request, struct ci_random *random);
 
 /* ---- the server's process ---- */
 
