@@ -63,7 +63,9 @@ static struct ci_wait *pass_on(struct mutex *mutex)
 static CI_NOINLINE void unlock_contended(struct mutex *mutex)
 {
     ci_lock_take(&mutex->lock);
-    ci_check(ci_load_relaxed(&mutex->state) == CONTENDED); /* else it is given back by somebody who does not have it */
+    /* The last waiter may have been cancelled since the caller saw it contended. A free mutex is given back by somebody who has not
+     * got it. */
+    ci_check(ci_load_relaxed(&mutex->state) != FREE);
     struct ci_wait *next = pass_on(mutex);
     ci_lock_give(&mutex->lock);
     if (next)

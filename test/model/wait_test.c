@@ -374,8 +374,37 @@ static int contend_and_cancel(void *arg)
     return 0;
 }
 
+static int try_and_count(void *arg)
+{
+    (void)arg;
+    if (coir_mutex_try_lock(&mutex) == 0) {
+        count++;
+        coir_mutex_unlock(&mutex);
+    }
+    return 0;
+}
+
+/* A waiter that was woken to try again, finds the mutex taken by another worker, and is cancelled: it leaves nobody contended. */
+static int cancel_who_retries(void *arg)
+{
+    (void)arg;
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = &handle;
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    CHECK_EQ(coir_go_with(scope, &options, lock_and_count, NULL), 0);
+    coir_yield();
+    CHECK_EQ(coir_go_on(scope, 1, try_and_count, NULL), 0);
+    coir_mutex_unlock(&mutex);
+    coir_cancel(&handle);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+    return 0;
+}
+
 TEST(mutex_between_workers)
 {
+    model_run(&(struct model){"mutex against a cancelled retry", 2, PREEMPTIONS, reset, cancel_who_retries, {NULL, NULL}, no_check, 0, 0});
     model_run(&(struct model){"mutex", 2, PREEMPTIONS, reset, contend, {NULL, NULL}, no_check, 0, 0});
     model_run(&(struct model){"mutex against cancel", 2, PREEMPTIONS, reset, contend_and_cancel, {NULL, NULL}, no_check, 0, 0});
 }
