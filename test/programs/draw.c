@@ -1,13 +1,14 @@
 /* A seed becomes a program, and a program text. */
 #include <errno.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "program.h"
 
 const char *const life_names[] = {"plain", "abrupt", "twice", "pair", "stepped", "stopped", "early", "signal"};
-static const char *const way_names[] = {"call",     "deadline",    "select",      "select in order", "await",     "any",   "any in order",
-                                        "call any", "task joined", "task cancelled", "stackless",       "generator", "shield"};
+static const char *const way_names[] = {"call",      "deadline",     "select",   "select in order", "await",
+                                        "any",       "any in order", "call any", "task joined",     "task cancelled",
+                                        "stackless", "generator",    "shield"};
 static const char *const hurry_names[] = {"", ", cancelled after %u us", ", deadline after %u us", ", its task cancelled after %u us"};
 
 /* ---- scripts ---- */
@@ -139,7 +140,8 @@ struct program *program_draw(uint64_t seed, const char *driver, unsigned workers
     program->offload_threads = draw(&random, 2) ? 0 : draw_from(&random, 1, 3);
     program->late_allowed = !program->simulated && (!lives || strstr(lives, "late"));
     program->late_call = draw(&random, 4) == 0 && program->late_allowed;
-    program->stop_us = draw(&random, 1u << draw(&random, 15));
+    program->stop_us = draw(&random, draw(&random, 2) ? 100 : 1u << draw(&random, 15));
+    program->start_us = draw(&random, 2) ? 0 : draw(&random, 200);
     program->fail_at = draw(&random, 6) ? 0 : draw_from(&random, 1, 15 * program->workers + 20);
     draw_world(program, &random);
     program->act_count = (int)draw_from(&random, 1, ACTS_MOST);

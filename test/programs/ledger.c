@@ -50,7 +50,8 @@ void ledger_dropped(struct ledger *ledger, const struct item *item)
 {
     unsigned before = mark(ledger, item, DROPPED);
     if (before & (RECEIVED | DROPPED))
-        program_fail(ledger->act, "item %u of %u was dropped after it had been received or dropped (%u)", item->number, item->sender, before);
+        program_fail(ledger->act, "item %u of %u was dropped after it had been received or dropped (%u)", item->number, item->sender,
+                     before);
 }
 
 void order_init(struct order *order)

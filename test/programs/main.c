@@ -93,8 +93,11 @@ static void tell_state(int signal_number)
     for (int i = 0; current && i < current->act_count; i++) {
         const struct act *act = &current->acts[i];
         fprintf(stderr, "  act %d (%s): %s%s, %d threads run\n", i, act->kind->name,
-                act->left_out ? "left out" : act->played ? "played" : act->began ? "plays" : "has not begun", act->hurried ? " (hurried)" : "",
-                act->threads);
+                act->left_out ? "left out"
+                : act->played ? "played"
+                : act->began  ? "plays"
+                              : "has not begun",
+                act->hurried ? " (hurried)" : "", act->threads);
     }
     for (int i = 0; current && i < current->run_count; i++)
         if (current->runs[i].runtime && !current->runs[i].ended)
@@ -137,7 +140,8 @@ static void start(struct job *job)
 
 static void print_command(const struct job *job, const struct program *program)
 {
-    printf("  again: %s --driver %s --seed %llu --workers %u", options.self, program->driver, (unsigned long long)job->seed, program->workers);
+    printf("  again: %s --driver %s --seed %llu --workers %u", options.self, program->driver, (unsigned long long)job->seed,
+           program->workers);
     if (options.acts != UINT32_MAX)
         printf(" --acts %x", options.acts);
     if (options.kinds)
@@ -224,9 +228,11 @@ static uint64_t run_all(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: %s [--seeds A-B] [--seconds N] [--driver NAME[,NAME]] [--workers N] [--jobs N] [--limit SECONDS] [--keep-going]\n"
-                    "       %s --seed N [--repeat N] [--driver NAME] [--workers N] [--acts HEX] [--kinds NAME,NAME] [--lives NAME,NAME] [--trace]\n",
-            options.self, options.self);
+    fprintf(
+        stderr,
+        "usage: %s [--seeds A-B] [--seconds N] [--driver NAME[,NAME]] [--workers N] [--jobs N] [--limit SECONDS] [--keep-going]\n"
+        "       %s --seed N [--repeat N] [--driver NAME] [--workers N] [--acts HEX] [--kinds NAME,NAME] [--lives NAME,NAME] [--trace]\n",
+        options.self, options.self);
     return 2;
 }
 

@@ -232,6 +232,14 @@ static void spawn_all(struct run *run, coir_scope *scope)
     act_over(run);
 }
 
+static void last_things(struct run *run)
+{
+    struct program *program = run->program;
+    for (int i = 0; i < program->act_count && program->late_allowed; i++)
+        if (program->acts[i].run == run && program->acts[i].kind->last && !program->acts[i].left_out)
+            program->acts[i].kind->last(&program->acts[i]);
+}
+
 static int first_task(void *arg)
 {
     struct run *run = arg;
@@ -240,6 +248,7 @@ static int first_task(void *arg)
     run->runtime = coir_runtime_current();
     if (program->life == LIFE_ABRUPT) {
         spawn_all(run, NULL);
+        last_things(run);
         return 0;
     }
     COIR_SERVING_SCOPE(scope);
@@ -247,6 +256,7 @@ static int first_task(void *arg)
     if (program->stops)
         coir_event_wait(&run->never);
     coir_scope_wait(scope);
+    last_things(run);
     return 0;
 }
 
@@ -399,6 +409,8 @@ static void live_and_be_stopped(struct program *program)
     if (make_runtime(program, &stopper.runtime) < 0)
         return;
     pthread_create(&thread, NULL, stop_it, &stopper);
+    for (coir_time begin = coir_in(program->start_us * COIR_US); coir_now() < begin;) {
+    }
     run_once(&program->runs[0], stopper.runtime);
     pthread_join(thread, NULL);
     for (int i = 0; i < program->act_count; i++)

@@ -74,7 +74,7 @@ void script_print(const struct script *script, FILE *file);
 struct actor {
     struct act *act;
     int number;
-    int worker; /* a worker, COIR_HERE or COIR_ANYWHERE */
+    int worker;  /* a worker, COIR_HERE or COIR_ANYWHERE */
     bool thread; /* a plain thread, where the kind has those and the world too */
     int at;      /* in the script */
     int lost;    /* waits, one after the other */
@@ -98,6 +98,7 @@ struct act_kind {
     int (*begin)(struct act *act); /* NULL, or: in a fiber, before the actors. An error: they do not play */
     int (*play)(struct actor *actor);
     void (*end)(struct act *act);   /* NULL, or: in a fiber, shielded, after them: what they left is closed */
+    void (*last)(struct act *act);  /* NULL, or: the last thing that the run's first task does */
     void (*check)(struct act *act); /* in plain code, after the run and before the runtime is freed; also where the act never began */
     void (*free)(struct act *act);  /* after the runtime was freed */
 };
@@ -163,13 +164,13 @@ struct program {
     enum life life;
     bool simulated, deadlock_ends;
     unsigned budget, offload_threads;
-    uint32_t stop_us;
-    unsigned fail_at; /* the allocation that fails while the runtime is made and started; 0: none */
-    coir_link link;   /* of the simulated network */
+    uint32_t stop_us, start_us; /* when it is stopped; when the run begins after that has begun */
+    unsigned fail_at;           /* the allocation that fails while the runtime is made and started; 0: none */
+    coir_link link;             /* of the simulated network */
     double late;
     int act_count, run_count;
-    bool stops; /* the run is cancelled from outside */
-    bool traced;    /* what the simulator does, on standard output */
+    bool stops;                   /* the run is cancelled from outside */
+    bool traced;                  /* what the simulator does, on standard output */
     bool late_allowed, late_call; /* a plain thread calls into the runtime after its end */
     uint64_t operations;
     struct act acts[ACTS_MOST];
@@ -187,17 +188,17 @@ void program_free(struct program *program);
 /* Ends the process: what was found out, in one line. */
 void program_fail(const struct act *act, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
-#define ACT_CHECK(act, cond)                                                     \
-    do {                                                                         \
-        if (!(cond))                                                             \
-            program_fail(act, "%s:%d: %s", __FILE__, __LINE__, #cond);           \
+#define ACT_CHECK(act, cond)                                           \
+    do {                                                               \
+        if (!(cond))                                                   \
+            program_fail(act, "%s:%d: %s", __FILE__, __LINE__, #cond); \
     } while (0)
 
-#define ACT_CHECK_EQ(act, got, want)                                                                                \
-    do {                                                                                                            \
-        long long got_ = (long long)(got), want_ = (long long)(want);                                               \
-        if (got_ != want_)                                                                                          \
-            program_fail(act, "%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #got, got_, want_);                \
+#define ACT_CHECK_EQ(act, got, want)                                                                 \
+    do {                                                                                             \
+        long long got_ = (long long)(got), want_ = (long long)(want);                                \
+        if (got_ != want_)                                                                           \
+            program_fail(act, "%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #got, got_, want_); \
     } while (0)
 
 /* Whether everything that the act was to do must have been done. */

@@ -1,5 +1,5 @@
-/* Tasks that begin late, by calls that were posted while the run was about to end, and then want something of other workers: they get it, or
- * are refused. */
+/* Tasks that begin late, by calls that were posted while the run was about to end, and then want something of other workers: they get it,
+ * or are refused. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -96,6 +96,12 @@ static int play_stragglers(struct actor *actor)
     return 0;
 }
 
+static void post_last(struct act *act)
+{
+    for (unsigned i = draw(&act->actors[0].random, 3); i; i--)
+        post_straggler(&act->actors[0], &act->actors[0].random, (int)draw(&act->actors[0].random, 3));
+}
+
 static void check_stragglers(struct act *act)
 {
     const struct stragglers *stragglers = act->own;
@@ -117,6 +123,7 @@ const struct act_kind act_straggler = {
     .actors_most = 3,
     .draw = draw_stragglers,
     .play = play_stragglers,
+    .last = post_last,
     .check = check_stragglers,
     .free = free_stragglers,
 };

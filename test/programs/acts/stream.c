@@ -293,7 +293,8 @@ static int call_writev(struct wait *wait)
 static int read_once(struct end *end, char *bytes)
 {
     struct wait read = {call_read, read_op, .keeps = true, .object = end->stream, .data = bytes, .number = end->pair->piece};
-    struct wait readv = read, look = {call_stream_wait, stream_wait_op, stream_case, .keeps = true, .object = end->stream, .number = COIR_READ};
+    struct wait readv = read,
+                look = {call_stream_wait, stream_wait_op, stream_case, .keeps = true, .object = end->stream, .number = COIR_READ};
     readv.call = call_readv;
     readv.op = NULL;
     int rc;
@@ -432,7 +433,7 @@ static bool may_break(const struct end *end, int rc)
 
 static int play_end(struct actor *actor)
 {
-    static int (*const ways[])(struct end *end) = {by_loop, by_two_tasks, by_writing_first, by_holding};
+    static int (*const ways[])(struct end * end) = {by_loop, by_two_tasks, by_writing_first, by_holding};
     struct connections *all = actor->act->own;
     struct end end = {.actor = actor, .pair = &all->pairs[actor->number / 2], .side = actor->number % 2};
     int rc = end.pair->duplex ? open_duplex(&end) : open_connection(&end);
