@@ -41,7 +41,7 @@ enum ci_uring_use { FREE, OP, LAZY, RECEIVE, WAKE_UP };
 struct ci_uring_entry {
     struct ci_op *op; /* NULL: let go. Lazy: it has completed by itself */
     coir_fd fd;       /* of a receive; negative: let go. Free, lazy: the next of these */
-    uint32_t generation : 24, use : 8;
+    uint32_t generation : 24, use : 7, asked_to_end : 1;
 };
 
 /* Of a descriptor. Buffers are counted from 1. What came with it from another driver is read before anything is received. */

@@ -89,7 +89,8 @@ uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_o
     uring->used++;
     entry->op = op;
     entry->fd = fd;
-    entry->use = use;
+    entry->use = use & 0x7f;
+    entry->asked_to_end = false;
     entry->generation++;
     sqe->opcode = opcode;
     sqe->fd = fd;
@@ -117,6 +118,7 @@ static bool is_in_use(const struct ci_uring *uring, uint64_t name)
 
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
 {
+    uring->entries[index].asked_to_end = true;
     uint64_t name = name_of(uring, index); /* the entry may be another's once there is a place */
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
@@ -691,9 +693,28 @@ static void poll_on(struct ci_uring *uring, struct ci_uring_slot *slot, struct c
     ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
 }
 
+/* The kernel hands what it has polled for in vain to a thread of its own. There O_NONBLOCK counts, and a cancel is a signal. */
+static bool refused_by_thread(int32_t result)
+{
+    return result == -EAGAIN || result == -EINTR;
+}
+
+/* An operation begins once more. */
+static void start_again(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    ci_uring_unlink(slot, op);
+    uring->base.pending--;
+    if (start_ours(uring, slot, op)) {
+        int32_t result = op->result;
+        ci_uring_link(uring, slot, op, IN_KERNEL);
+        ci_uring_end(uring, slot, op, ENDED, result);
+    }
+}
+
 static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool more)
 {
     struct ci_op *op = uring->entries[index].op;
+    bool asked_to_end = uring->entries[index].asked_to_end;
     if (!more)
         free_entry(uring, index);
     if (!op)
@@ -708,9 +729,12 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         if (more)
             ci_uring_let_go(uring, index);
     }
-    if (result == -EINTR) /* a cancel met it in a thread of the kernel's */
+    if (ci_unlikely(refused_by_thread(result)) && asked_to_end)
         result = -ECANCELED;
-    ci_uring_end(uring, slot, op, ENDED, result);
+    if (ci_unlikely(refused_by_thread(result)) && slot)
+        start_again(uring, slot, op);
+    else
+        ci_uring_end(uring, slot, op, ENDED, result);
 }
 
 /* A lazy write was not carried out in full. Its entry is freed in its turn, by end_lazy. */
