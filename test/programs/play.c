@@ -246,6 +246,7 @@ static int first_task(void *arg)
     const struct program *program = run->program;
     memory_fail_at(0);
     run->runtime = coir_runtime_current();
+    __atomic_store_n(&run->begun, true, __ATOMIC_RELEASE);
     if (program->life == LIFE_ABRUPT) {
         spawn_all(run, NULL);
         last_things(run);
@@ -344,7 +345,7 @@ static void live(struct run *first, int count)
     struct program *program = first->program;
     coir_runtime *runtime;
     if (make_runtime(program, &runtime) < 0) {
-        first->ended = true;
+        __atomic_store_n(&first->ended, true, __ATOMIC_RELEASE);
         return;
     }
     for (int i = 0; i < count; i++)
@@ -371,17 +372,16 @@ static void *live_in_thread(void *arg)
     return NULL;
 }
 
-/* Stops the run, or sends signals until there is none left to be stopped. */
+/* One signal, once both runtimes run (a second one would end the process): both are to hear it. */
 static void *stop_them(void *arg)
 {
     struct program *program = arg;
-    struct timespec wait = {program->stop_us / 1000000, program->stop_us % 1000000 * 1000}, again = {0, 1000000};
-    nanosleep(&wait, NULL);
+    struct timespec wait = {0, program->stop_us * 1000}, again = {0, 100000};
     for (int i = 0; i < program->run_count; i++)
-        while (!__atomic_load_n(&program->runs[i].ended, __ATOMIC_ACQUIRE)) {
-            kill(getpid(), SIGTERM);
+        while (!__atomic_load_n(&program->runs[i].begun, __ATOMIC_ACQUIRE) && !__atomic_load_n(&program->runs[i].ended, __ATOMIC_ACQUIRE))
             nanosleep(&again, NULL);
-        }
+    nanosleep(&wait, NULL);
+    kill(getpid(), SIGTERM);
     return NULL;
 }
 

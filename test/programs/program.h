@@ -141,7 +141,7 @@ struct run {
     coir_event over, never;
     int acts_left;
     int result;
-    bool ended;
+    bool begun, ended;
     pthread_t thread;
 };
 
