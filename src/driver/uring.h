@@ -1,4 +1,5 @@
-/* What the driver over io_uring consists of: operations begin and end in uring_op.c, everything else is in uring.c.
+/* What the driver over io_uring consists of: operations begin and end in uring_op.c, what is read ahead
+ * lies in uring_ahead.c, everything else is in uring.c.
  *
  * 1. What the kernel has been asked for is an entry of a table; the kernel knows it by index and generation. An entry is free again
  *    when its last completion has been seen, and not before.
