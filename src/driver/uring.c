@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sanitizer.h"
 #include "base/time.h"
 #include "driver/kernel.h"
 #include "driver/open.h"
@@ -195,9 +196,10 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     struct ci_uring *uring = ci_uring_of(driver);
     struct io_uring_sqe *sqe = NULL;
     if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
-        ci_sys_reset_on_close(fd); /* what nobody read is lost: the peer is told, as the kernel would */
-    bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, CI_TSAN); /* which wants to see the descriptor closed */
-    if (asked && !CI_TSAN && (sqe = ci_uring_place(uring))) {
+        ci_sys_reset_on_close(fd);                      /* what nobody read is lost: the peer is told, as the kernel would */
+    bool by_call = ci_sanitizer == CI_THREAD_SANITIZER; /* which wants to see the descriptor closed */
+    bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
+    if (asked && !by_call && (sqe = ci_uring_place(uring))) {
         sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;

@@ -1,6 +1,7 @@
 #include "sys/stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static bool take_from_budget(void)
 /* ---- mappings ---- */
 
 /* Whether the kernel really guards what it says it does: qemu-user accepts the call and does nothing. */
-static bool markers_work(void)
+static bool try_markers(void)
 {
     size_t size = CI_STACK_GUARD;
     char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -105,13 +106,25 @@ static bool markers_work(void)
         return false;
     int ends[2];
     bool works = false;
-    if (madvise(page, size, MADV_GUARD_INSTALL) == 0 && pipe(ends) == 0) {
+    if (madvise(page, size, MADV_GUARD_INSTALL) == 0 && pipe2(ends, O_CLOEXEC) == 0) {
         works = write(ends[1], page, 1) < 0 && errno == EFAULT;
         close(ends[0]);
         close(ends[1]);
     }
     munmap(page, size);
     return works;
+}
+
+/* Asked once a process. Two threads that ask at the same time get the same answer. */
+static bool markers_work(void)
+{
+    static int32_t known; /* 1: yes, -1: no */
+    int32_t answer = ci_load_relaxed(&known);
+    if (!answer) {
+        answer = try_markers() ? 1 : -1;
+        ci_store_relaxed(&known, answer);
+    }
+    return answer > 0;
 }
 
 void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size, size_t record_size)
