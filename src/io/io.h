@@ -24,6 +24,7 @@ struct coir_stream {
     struct ci_worker *worker; /* NULL: of its next operation */
     struct ci_io_op *reader, *writer;
     struct ci_ahead *ahead; /* of a detached one */
+    struct ci_seat *seat;   /* where it counts: its listener's, on its worker; or NULL */
     coir_fd fd;
 };
 
@@ -54,7 +55,11 @@ void ci_stream_close_soon(coir_stream *stream);
 /* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
-coir_fd ci_listener_fd(const coir_listener *listener);
+/* The stream counts as one of its listener's no more: it is closed, or leaves its worker. */
+void ci_seat_leave(coir_stream *stream);
+
+/* The calling worker is not to be woken for new connections, until it accepts again. None of its accepts waits. */
+void ci_listener_forget(coir_listener *listener);
 
 /* coir_accept that waits while the process or the system is out of something, and passes over connections that died in the backlog. */
 int ci_accept_patiently(coir_listener *listener, coir_stream **ret_stream);

@@ -461,7 +461,10 @@ static int socket_address(coir_stream *stream, bool peer, struct sockaddr_storag
 
 static int socket_detach(coir_stream *stream)
 {
-    return ci_driver_detach(driver_of(stream), stream->fd, &stream->ahead);
+    int rc = ci_driver_detach(driver_of(stream), stream->fd, &stream->ahead);
+    if (rc == 0)
+        ci_seat_leave(stream);
+    return rc;
 }
 
 static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
@@ -480,6 +483,7 @@ static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *dr
     if (stream->ahead && socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
         ci_ahead_free(stream->ahead);
     close(worker->loop.driver, stream->fd);
+    ci_seat_leave(stream);
     ci_pool_give(&ci_io_of(worker)->streams, stream);
 }
 

@@ -101,6 +101,7 @@ static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 
 bool ci_loop_announce_sleep(struct coir_loop *loop)
 {
+    ci_store_relaxed(&loop->idle, true);
     ci_store_relaxed(&loop->asleep, true);
     ci_fence(); /* after the announcement, before the last look: pairs with the one in wake */
     return ci_inbox_empty(&loop->inbox) && !ci_load_relaxed(&loop->alert);
@@ -109,6 +110,7 @@ bool ci_loop_announce_sleep(struct coir_loop *loop)
 /* Waits in the driver, unless something came in while the sleep was being announced. */
 static void sleep_until(struct coir_loop *loop, coir_time deadline)
 {
+    ci_store_relaxed(&loop->idle, true);
     if (ci_unlikely(loop->received && loop->spin_time) && stay_awake(loop, deadline))
         return;
     if (!ci_loop_announce_sleep(loop) || (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
@@ -146,6 +148,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     } else {
         wait_for(loop, 0);
     }
+    ci_store_relaxed(&loop->idle, loop->driver->kind->simulated); /* simulated workers wait between their turns */
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_AFTER_TURN])))

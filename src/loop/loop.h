@@ -38,6 +38,7 @@ struct coir_loop {
     int error; /* of the last wait, where the driver has given up; 0: none */
 
     CI_CACHE_ALIGNED struct ci_inbox inbox; /* other threads' */
+    int32_t idle;                           /* it waits for something to do; a word, as the next */
     int32_t asleep;                         /* a word: not every processor exchanges bytes */
     bool alert;                             /* another thread wants the owner to look up: do not sleep */
     uint64_t wakeups;

@@ -404,6 +404,7 @@ int coir_runtime_step(coir_runtime *runtime)
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);
     ci_store_relaxed(&worker->loop.asleep, false);
+    ci_store_relaxed(&worker->loop.idle, false);
     ci_worker_turn(worker, 0);
     ci_loop_announce_sleep(&worker->loop);
     ci_signal_restore(&before);

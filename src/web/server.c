@@ -89,20 +89,13 @@ static int start_patiently(struct ci_http_server *server, coir_stream *stream)
     return rc;
 }
 
-/* This worker is not to be woken for new connections: the others are, and what nobody takes waits in the backlog. */
-static void stop_listening(struct ci_http_server *server)
-{
-    struct ci_driver *driver = server->http->worker->loop.driver;
-    driver->kind->forget(driver, ci_listener_fd(server->listener));
-}
-
 /* Waits until the worker has room for a connection. */
 static int wait_for_room(struct ci_http_server *server)
 {
     size_t most = server->options->connections_max;
     if (!most || coir_scope_live(server->connections) < most)
         return 0;
-    stop_listening(server);
+    ci_listener_forget(server->listener); /* the others are woken, and what nobody takes waits in the backlog */
     int rc = 0;
     while (rc == 0 && coir_scope_live(server->connections) >= most)
         rc = coir_sleep_for(full_pause);
@@ -150,7 +143,7 @@ static int serve_here(void *arg)
     if (rc < 0 && rc != -ECANCELED && rc != -ETIME)
         return rc;
     rc = coir_scope_wait(accepting);
-    stop_listening(&server);
+    ci_listener_forget(server.listener);
     drain(&server);
     coir_deadline_move(&limit, coir_in(server.options->drain_timeout));
     coir_scope_wait(connections);

@@ -1,0 +1,292 @@
+/* How connections spread over the workers: by count, however they arrive, whatever waits for the kernel, whoever accepts. */
+#include <arpa/inet.h>
+#include <coir.h>
+#include <coir/web.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "harness.h"
+
+enum { CONNECTIONS = 1000, WORKERS_MOST = 4 };
+
+static const char *const drivers[] = {"io_uring", "epoll", "poll"};
+
+/* ---- servers: each connection is told the number of its worker ---- */
+
+static coir_runtime *runtime;
+static coir_listener *listener;
+static int workers, served, busy;
+static struct sockaddr_in address;
+
+static int say_worker(coir_stream *stream, void *arg)
+{
+    (void)arg;
+    char byte = (char)('0' + coir_worker_index());
+    int rc = coir_write_all(stream, &byte, 1);
+    ci_fetch_add(&served, 1);
+    return rc < 0 ? rc : (int)coir_read(stream, &byte, 1);
+}
+
+static int serve_tcp(void *arg)
+{
+    (void)arg;
+    return coir_serve(listener, say_worker, NULL);
+}
+
+static int run_stream(void *stream)
+{
+    int rc = say_worker(stream, NULL);
+    coir_close(stream);
+    return rc;
+}
+
+static int accept_plainly(void *arg)
+{
+    (void)arg;
+    COIR_SERVING_SCOPE(connections);
+    coir_stream *stream;
+    int rc;
+    while ((rc = coir_accept(listener, &stream)) == 0)
+        CHECK_EQ(coir_go(connections, run_stream, stream), 0);
+    return rc;
+}
+
+static int serve_plainly(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(acceptors);
+    for (int i = 0; i < workers; i++)
+        CHECK_EQ(coir_go_on(acceptors, i, accept_plainly, NULL), 0);
+    return coir_scope_wait(acceptors);
+}
+
+static int answer_worker(coir_request *req, coir_response *res)
+{
+    (void)req;
+    return coir_respond_text(res, 200, "worker %d", coir_worker_index());
+}
+
+static int serve_http(void *arg)
+{
+    (void)arg;
+    coir_router *router;
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "GET", "/", answer_worker), 0);
+    int rc = coir_serve_http_on(listener, router, NULL);
+    coir_router_free(router);
+    return rc;
+}
+
+/* Computes until the other workers have taken what came meanwhile. */
+static void compute(void *arg)
+{
+    (void)arg;
+    ci_store(&busy, 2);
+    while (ci_load(&served) < 49)
+        continue;
+    ci_store(&busy, 0);
+}
+
+/* ---- a client in plain code ---- */
+
+static bool http;
+static int sockets[CONNECTIONS], counts[WORKERS_MOST];
+
+static int dial(void)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    if (http)
+        CHECK_EQ(send(fd, request, sizeof request - 1, 0), sizeof request - 1);
+    return fd;
+}
+
+/* The worker that answers. */
+static int hear(int fd)
+{
+    char text[500] = "";
+    ssize_t n = recv(fd, text, sizeof text - 1, 0);
+    CHECK(n > 0);
+    const char *worker = http ? strstr(text, "worker ") : text;
+    CHECK(worker);
+    int index = worker[http ? 7 : 0] - '0';
+    CHECK(index >= 0 && index < workers);
+    counts[index]++;
+    return index;
+}
+
+/* In groups of so many: each is connected at once, and answered before the next. */
+static void come_in_groups(int size)
+{
+    memset(counts, 0, sizeof counts);
+    for (int from = 0; from < CONNECTIONS; from += size) {
+        for (int i = from; i < from + size; i++)
+            sockets[i] = dial();
+        for (int i = from; i < from + size; i++)
+            hear(sockets[i]);
+    }
+}
+
+/* All leave, and the server has noticed: what is still open counts. */
+static void leave(void)
+{
+    char byte;
+    for (int i = 0; i < CONNECTIONS; i++)
+        CHECK_EQ(shutdown(sockets[i], SHUT_WR), 0);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        CHECK_EQ(recv(sockets[i], &byte, 1, 0), 0);
+        close(sockets[i]);
+    }
+}
+
+static bool shares_are_fair(void)
+{
+    for (int i = 0; i < workers; i++)
+        if (counts[i] * workers * 4 > CONNECTIONS * 5)
+            return false;
+    return true;
+}
+
+static void check_shares(const char *how, int size)
+{
+    if (!shares_are_fair())
+        test_fail(__FILE__, __LINE__, "%s of %d over %d workers: %d %d %d %d", how, size, workers, counts[0], counts[1], counts[2],
+                  counts[3]);
+}
+
+static void come_in_all_ways(void)
+{
+    static const int sizes[] = {1, 10, 100, CONNECTIONS};
+    for (int i = 0; i < 4; i++) {
+        /* All at once is one decision, and a worker to which the machine gives no CPU at that moment looks busy: three tries. */
+        for (int tries = sizes[i] == CONNECTIONS ? 3 : 1; tries > 0; tries--) {
+            come_in_groups(sizes[i]);
+            leave();
+            if (shares_are_fair())
+                break;
+        }
+        check_shares("groups", sizes[i]);
+    }
+}
+
+/* Each is gone before the next comes: a worker that has not noticed the end of one yet is passed over, so the shares are not exact. */
+static void come_and_go(void)
+{
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        int fd = dial();
+        hear(fd);
+        close(fd);
+    }
+    for (int i = 0; i < workers; i++)
+        CHECK(counts[i] * workers * 4 > CONNECTIONS);
+}
+
+/* Worker 0 computes until the others have served all but one: that one may have been promised to it by io_uring before. */
+static void come_to_a_busy_one(void)
+{
+    memset(counts, 0, sizeof counts);
+    ci_store(&served, 0);
+    ci_store(&busy, 1);
+    CHECK_EQ(coir_post(runtime, 0, compute, NULL), 0);
+    while (ci_load(&busy) != 2)
+        sched_yield();
+    for (int i = 0; i < 50; i++)
+        sockets[i] = dial();
+    for (int i = 0; i < 50; i++)
+        hear(sockets[i]);
+    for (int i = 0; i < 50; i++)
+        close(sockets[i]);
+    CHECK(counts[0] <= 1);
+}
+
+/* ---- one run ---- */
+
+static coir_task_fn *server;
+static void (*client)(void);
+
+static void *run_client(void *arg)
+{
+    (void)arg;
+    client();
+    coir_runtime_stop(runtime);
+    return NULL;
+}
+
+static int listen_and_serve(void *arg)
+{
+    (void)arg;
+    pthread_t thread;
+    char text[64], *colon;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(coir_listener_local(listener, text, sizeof text) > 0);
+    CHECK((colon = strrchr(text, ':')));
+    address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int port = 0;
+    CHECK_EQ(sscanf(colon, ":%d", &port), 1);
+    address.sin_port = htons((uint16_t)port);
+    CHECK_EQ(pthread_create(&thread, NULL, run_client, NULL), 0);
+    CHECK_EQ(server(NULL), -ECANCELED);
+    coir_listener_close(listener);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+static void run(const char *driver, int worker_count, coir_task_fn *how, void (*clients)(void))
+{
+    coir_config config = COIR_CONFIG;
+    config.driver = driver;
+    config.workers = (unsigned)(workers = worker_count);
+    server = how;
+    client = clients;
+    http = how == serve_http;
+    if (coir_runtime_new(&config, &runtime) < 0) {
+        CHECK(strcmp(driver, "io_uring") == 0); /* it does not work here */
+        return;
+    }
+    CHECK_EQ(coir_runtime_run(runtime, listen_and_serve, NULL), -ECANCELED);
+    coir_runtime_free(runtime);
+}
+
+static void on_every_driver(coir_task_fn *how, void (*clients)(void))
+{
+    unsetenv("COIR_WORKERS");
+    unsetenv("COIR_DRIVER");
+    for (int i = 0; i < 3; i++)
+        for (int count = 2; count <= WORKERS_MOST; count += 2)
+            run(drivers[i], count, how, clients);
+}
+
+TEST(connections_of_a_tcp_server_spread)
+{
+    on_every_driver(serve_tcp, come_in_all_ways);
+}
+
+TEST(connections_of_an_http_server_spread)
+{
+    on_every_driver(serve_http, come_in_all_ways);
+}
+
+TEST(connections_of_plain_acceptors_spread)
+{
+    on_every_driver(serve_plainly, come_in_all_ways);
+}
+
+TEST(short_connections_spread)
+{
+    on_every_driver(serve_tcp, come_and_go);
+}
+
+TEST(a_busy_worker_is_given_nothing)
+{
+    on_every_driver(serve_tcp, come_to_a_busy_one);
+}
