@@ -23,10 +23,12 @@ typedef struct coir_listen_options {
         sizeof(coir_listen_options), 0, 0, 0 \
     }
 
-/* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time.
- * Suspends: no.  Threads: worker.  Owns: *ret_listener is the caller's to close.
- * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2). */
-COIR_API int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
+/* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time. An address that is in use
+ * is tried again for a second: a server on io_uring that was killed keeps its own for a moment.
+ * Suspends: yes, where the address is in use and the caller is a fiber.  Threads: worker.  Owns: *ret_listener is the caller's to close.
+ * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2); -ECANCELED; -ETIME.
+ * Cancel safety: nothing listens. */
+COIR_SUSPENDS int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
 
 /* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
@@ -72,14 +74,31 @@ COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option optio
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
 
 /* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of `fn` are counted and logged; they
- * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it stops accepting, cancels the connections and
- * waits for them.
+ * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it takes what the backlog holds and closes the
+ * listener's descriptor, lets the connections go on for a second, cancels what is left, and waits for it.
  * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
-/* The same on a listener of the caller's. */
+/* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
 COIR_SUSPENDS int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg);
+
+typedef struct coir_serve_options {
+    size_t size;             /* sizeof(coir_serve_options), set by COIR_SERVE_OPTIONS */
+    const char *address;     /* where to listen; or */
+    coir_listener *listener; /* what to accept from: as coir_serve */
+    coir_time drain_timeout; /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they end */
+} coir_serve_options;
+
+#define COIR_SERVE_OPTIONS                  \
+    {                                       \
+        sizeof(coir_serve_options), 0, 0, 0 \
+    }
+
+/* The same with options.
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_serve_tcp; -EINVAL bad options: both of address and listener, or neither.
+ * Cancel safety: that is how it is stopped. */
+COIR_SUSPENDS int coir_serve_with(const coir_serve_options *options, coir_connection_fn *fn, void *arg);
 
 #ifdef __cplusplus
 }

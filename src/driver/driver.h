@@ -120,6 +120,7 @@ struct ci_driver_kind {
     int (*socket)(struct ci_driver *driver, int family);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
+    int (*refuse)(struct ci_driver *driver, coir_fd fd); /* a listener: no new client gets through; those in its backlog are still there */
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);

@@ -56,6 +56,12 @@ int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)
     return fd;
 }
 
+int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd)
+{
+    (void)driver;
+    return ci_sys_refuse(fd);
+}
+
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd)
 {
     (void)driver;

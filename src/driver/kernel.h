@@ -10,6 +10,7 @@ uint64_t ci_kernel_random(struct ci_driver *driver);
 int ci_kernel_socket(struct ci_driver *driver, int family);
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram);
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
+int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
@@ -21,6 +22,6 @@ int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
 #define CI_KERNEL_CALLS                                                                                                                   \
     .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, \
     .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option, .address = ci_kernel_address,     \
-    .resolve = ci_kernel_resolve, .open = ci_kernel_open, .file_size = ci_kernel_file_size
+    .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size
 
 #endif

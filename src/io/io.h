@@ -61,8 +61,12 @@ void ci_seat_leave(coir_stream *stream);
 /* The calling worker is not to be woken for new connections, until it accepts again. None of its accepts waits. */
 void ci_listener_forget(coir_listener *listener);
 
-/* coir_accept that waits while the process or the system is out of something, and passes over connections that died in the backlog. */
-int ci_accept_patiently(coir_listener *listener, coir_stream **ret_stream);
+/* A connection from the backlog, or that was put aside, where there is one: 0, -EAGAIN, the errors of coir_accept. */
+int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
+
+/* New clients find nobody from now on, while what the backlog holds can still be accepted; then it listens no more. No accept waits. */
+void ci_listener_refuse(coir_listener *listener);
+void ci_listener_stop(coir_listener *listener);
 
 /* "127.0.0.1:80" and the like to an address; names are the driver's to know. 0, -COIR_EADDRESS or -COIR_ENAME. */
 int ci_address_parse(struct ci_driver *driver, const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_len);

@@ -15,6 +15,8 @@ enum {
 /* How long a worker that is far ahead in a burst lets others, who are awake but have not come to it, catch up. */
 static const coir_time catch_up_time = 5 * COIR_MS;
 
+static const coir_time in_use_time = 1 * COIR_S, in_use_pause = 20 * COIR_MS;
+
 static uint32_t last_serial;
 
 /* ---- the record ---- */
@@ -89,6 +91,24 @@ static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *addres
     return error;
 }
 
+/* A process on io_uring that was killed keeps its addresses for a moment longer, until the kernel has torn its rings down. */
+static int listen_patiently(struct ci_worker *worker, const struct ci_listen *listen, const char *address)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    int rc = driver->kind->listen(driver, listen), waited;
+    if (rc != -EADDRINUSE || !worker->fiber)
+        return rc;
+    ci_log(worker->runtime, COIR_LOG_WARNING, "%s is in use: trying again for a second, as a server that was killed may just be going",
+           address);
+    coir_time end = coir_in(in_use_time);
+    while (rc == -EADDRINUSE && coir_now() < end) {
+        if ((waited = coir_sleep_for(in_use_pause)) < 0)
+            return waited;
+        rc = driver->kind->listen(driver, listen);
+    }
+    return rc;
+}
+
 int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -114,9 +134,9 @@ int coir_tcp_listen(const char *address, const coir_listen_options *options, coi
     coir_listener *listener = new_listener(worker->runtime, -1);
     if (!listener)
         return -ENOMEM;
-    if ((rc = driver->kind->listen(driver, &listen)) < 0) {
+    if ((rc = listen_patiently(worker, &listen, address)) < 0) {
         unref(listener);
-        return cannot_listen(worker->runtime, address, rc);
+        return rc == coir_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }
     listener->fd = rc;
     *ret_listener = listener;
@@ -432,16 +452,39 @@ void ci_listener_forget(coir_listener *listener)
         driver->kind->forget(driver, listener->fd);
 }
 
+int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
+{
+    struct ci_seat *seat = &listener->seats[ci_worker_current->index];
+    coir_fd fd = take_spare(seat);
+    if (fd == -EAGAIN) {
+        struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
+        ci_driver_start(seat->worker->loop.driver, &io);
+        fd = io.result;
+    }
+    return fd < 0 ? fd : make_stream(seat, fd, ret_stream);
+}
+
+void ci_listener_refuse(coir_listener *listener)
+{
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (listener->fd >= 0 && driver->kind->refuse)
+        driver->kind->refuse(driver, listener->fd);
+}
+
+void ci_listener_stop(coir_listener *listener)
+{
+    if (listener->fd >= 0)
+        ci_driver_close(ci_worker_current->loop.driver, listener->fd);
+    listener->fd = -1;
+}
+
 void coir_listener_close(coir_listener *listener)
 {
     if (!listener || ci_forked())
         return;
     ci_check(ci_worker_current);
-    struct ci_driver *driver = ci_worker_current->loop.driver;
     while (listener->spare_count)
-        ci_driver_close(driver, listener->spare[--listener->spare_count]);
-    if (listener->fd >= 0)
-        ci_driver_close(driver, listener->fd);
-    listener->fd = -1;
+        ci_driver_close(ci_worker_current->loop.driver, listener->spare[--listener->spare_count]);
+    ci_listener_stop(listener);
     unref(listener);
 }

@@ -163,6 +163,11 @@ static int open_listener(struct ci_driver *driver, const struct ci_listen *liste
     return ci_socket_listen(self(driver)->world, self(driver)->place, listen);
 }
 
+static int refuse(struct ci_driver *driver, coir_fd fd)
+{
+    return ci_socket_refuse(self(driver)->world, fd);
+}
+
 static int shutdown_write(struct ci_driver *driver, coir_fd fd)
 {
     return ci_socket_shutdown_write(self(driver)->world, fd);
@@ -245,6 +250,7 @@ static const struct ci_driver_kind sim_kind = {
     .socket = open_socket,
     .datagram = open_datagram,
     .listen = open_listener,
+    .refuse = refuse,
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,

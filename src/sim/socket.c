@@ -580,7 +580,7 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
         ci_socket_schedule(world, ci_time_after(world->now, link->latency), answer_arrives, client, ECONNREFUSED, NULL);
         return;
     }
-    if (lost || listener->backlog_len >= listener->backlog_max ||
+    if (lost || listener->refuses || listener->backlog_len >= listener->backlog_max ||
         ci_world_fault(world, there, link->no_answer, "no answer")) { /* dropped; the client tries again, then gives up */
         bool last = ++client->syn_tries >= SYN_TRIES;
         if (last)
@@ -679,6 +679,15 @@ void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver
         ci_sim_driver_complete(pending->driver, pending->op, -ECANCELED);
         free(pending);
     }
+}
+
+int ci_socket_refuse(struct ci_world *world, coir_fd fd)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    if (!socket || socket->state != LISTENING)
+        return -EINVAL;
+    socket->refuses = true;
+    return 0;
 }
 
 int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)

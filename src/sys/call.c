@@ -9,6 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#if defined(__linux__)
+#include <linux/filter.h>
+#endif
+
 /* What a call is clamped to, as Linux does by itself: counts travel as 32 bits. */
 static size_t clamp(size_t len)
 {
@@ -105,6 +109,28 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
     }
     return fd;
 }
+
+#if defined(__linux__)
+/* A filter that drops segments with SYN. Closing at once would reset those who connect between the last accept and the close. */
+int ci_sys_refuse(coir_fd fd)
+{
+    enum { FLAGS_AT = 13, SYN = 2 }; /* of a TCP header, where such a filter begins */
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    return (int)answer(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+}
+#else
+int ci_sys_refuse(coir_fd fd)
+{
+    (void)fd;
+    return -EOPNOTSUPP;
+}
+#endif
 
 int ci_sys_shutdown_write(coir_fd fd)
 {

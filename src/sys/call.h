@@ -24,6 +24,9 @@ int ci_sys_datagram(const struct sockaddr *address, socklen_t len);
 int ci_sys_accept(coir_fd fd);
 int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len);
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only);
+/* New connections to a listener are not answered any more; handshakes that are under way may end, and what it holds can be accepted.
+ * -EOPNOTSUPP where there is no way to say so. */
+int ci_sys_refuse(coir_fd fd);
 int ci_sys_shutdown_write(coir_fd fd);
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_sys_socket_error(coir_fd fd);

@@ -10,6 +10,10 @@
 
 enum state { STARTING, WAITING, CALLING, SENDING };
 
+/* How long a connection that has not sent anything yet may take, while the server drains: it was accepted, and its request is on its way.
+ */
+static const coir_time first_request_time = 1 * COIR_S;
+
 static coir_future *connection_poll(coir_future *future);
 
 static const coir_future_kind connection_kind = {"http connection", connection_poll, NULL};
@@ -51,10 +55,11 @@ static void set_timer(struct ci_http_connection *connection, coir_time duration)
 /* Only a request re-arms the idle timeout. Empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
-    if (connection->server->draining)
+    bool draining = connection->server->draining;
+    if (draining && connection->called)
         return finish(connection);
     if (connection->served)
-        set_timer(connection, connection->server->options->idle_timeout);
+        set_timer(connection, draining ? first_request_time : connection->server->options->idle_timeout);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
     ci_list_push(&connection->server->idle, &connection->idle);
@@ -104,9 +109,10 @@ static coir_future *connection_poll(coir_future *future)
     case STARTING: break;
     case WAITING:
         ci_list_remove(&connection->idle);
-        if (connection->io.future.result < 0)
+        if (connection->io.future.result < 0 && (!connection->server->draining || connection->task->strand.interrupt))
             return finish(connection);
         connection->out = NULL;
+        connection->called = true;
         return await(connection, CALLING, ci_call_init(&connection->call, ci_serve_requests, connection));
     case CALLING:
         if (connection->call.future.result < 0 || !connection->keep || connection->task->strand.cancelled) {
@@ -135,6 +141,18 @@ static void on_idle(struct ci_timer *timer)
         ci_strand_cancel(&connection->task->strand, -ETIME);
 }
 
+void ci_http_connection_drain(struct ci_http_connection *connection)
+{
+    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
+    coir_time begun = connection->timer.when - connection->server->options->idle_timeout;
+    coir_time left = begun + first_request_time - loop_of(connection)->now;
+    if (!connection->called && left > 0) {
+        set_timer(connection, left);
+    } else if (op->io.pending && op->future.kind->cancel(&op->future, -ECANCELED)) {
+        ci_wake(ci_worker_current, &connection->task->strand, &op->future);
+    }
+}
+
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
 {
     struct ci_http_worker *http = server->http;
@@ -144,10 +162,10 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->future = (coir_future){&connection_kind, NULL, 0, STARTING};
     connection->stream = stream;
     connection->server = server;
-    connection->keep = false;
+    connection->keep = connection->called = false;
     connection->served = true; /* a new connection has its time as one that was served has */
     ci_timer_init(&connection->timer, on_idle);
-    int rc = ci_go_future(server->connections, connection_kind.name, &connection->future, &connection->task);
+    int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future, &connection->task);
     if (rc < 0) {
         ci_pool_give(&http->connections, connection);
         return rc;

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/time.h"
 #include "coir/web.h"
-#include "io/io.h"
+#include "io/serve.h"
 #include "proto/http1.h"
 
 enum {
@@ -79,11 +79,10 @@ const char *ci_http_date(struct ci_http_worker *http);
 
 /* One acceptor's server: on one worker, for one listener. */
 struct ci_http_server {
+    struct ci_serving_here here;
     const coir_router *router;
     const coir_http_options *options;
-    coir_listener *listener;
     struct ci_http_worker *http;
-    coir_scope *connections;
     struct ci_list idle; /* connections that wait for a request */
     bool draining;
 };
@@ -95,6 +94,7 @@ struct ci_http_connection {
     struct ci_task *task;
     struct ci_timer timer; /* the idle timeout, postponed at each request */
     bool keep, served;     /* what serve_requests decided; whether it had a request */
+    bool called;           /* it has sent something */
     union {
         struct ci_list idle; /* while it waits for a request */
         struct {             /* while the end of an answer is sent */
@@ -109,6 +109,10 @@ struct ci_http_connection {
 };
 
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
+
+/* The server is draining, and the connection waits for a request: what has come already is answered, and then it ends. One that has
+ * sent nothing yet is given a moment. */
+void ci_http_connection_drain(struct ci_http_connection *connection);
 
 /* ---- the pace of a client ---- */
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "coir/deadline.h"
 #include "web/http.h"
 
 /* How long an acceptor that is full waits before it looks again: the backlog is the queue. */
@@ -80,74 +79,53 @@ void coir_http_counters_get(coir_http_counters *ret_counters)
 
 /* ---- one worker ---- */
 
-static int start_patiently(struct ci_http_server *server, coir_stream *stream)
+static struct ci_http_server *server_of(struct ci_serving_here *here)
+{
+    return ci_container_of(here, struct ci_http_server, here);
+}
+
+static int admit(struct ci_serving_here *here, coir_stream *stream)
 {
     int rc;
-    while ((rc = ci_http_connection_start(server, stream)) == -EAGAIN || rc == -ENOMEM)
+    while ((rc = ci_http_connection_start(server_of(here), stream)) == -EAGAIN || rc == -ENOMEM)
         if ((rc = coir_sleep_for(full_pause)) < 0)
             break;
     return rc;
 }
 
 /* Waits until the worker has room for a connection. */
-static int wait_for_room(struct ci_http_server *server)
+static int wait_for_room(struct ci_serving_here *here)
 {
-    size_t most = server->options->connections_max;
-    if (!most || coir_scope_live(server->connections) < most)
+    size_t most = server_of(here)->options->connections_max;
+    if (!most || coir_scope_live(here->connections) < most)
         return 0;
-    ci_listener_forget(server->listener); /* the others are woken, and what nobody takes waits in the backlog */
+    ci_listener_forget(here->serving->listener); /* the others are woken, and what nobody takes waits in the backlog */
     int rc = 0;
-    while (rc == 0 && coir_scope_live(server->connections) >= most)
+    while (rc == 0 && coir_scope_live(here->connections) >= most)
         rc = coir_sleep_for(full_pause);
     return rc;
 }
 
-static int accept_loop(void *arg)
+/* Connections that wait for a request look once more, and end. How many requests are in progress. */
+static size_t drain(struct ci_serving_here *here)
 {
-    struct ci_http_server *server = arg;
-    int rc = 0;
-    coir_stream *stream;
-    while (rc == 0) {
-        if ((rc = wait_for_room(server)) < 0)
-            break;
-        if ((rc = ci_accept_patiently(server->listener, &stream)) == 0 && (rc = start_patiently(server, stream)) < 0)
-            coir_close(stream);
-    }
-    return rc;
-}
-
-static void drain(struct ci_http_server *server)
-{
+    struct ci_http_server *server = server_of(here);
+    size_t idle = 0;
     server->draining = true;
-    ci_list_for_each (node, &server->idle)
-        ci_strand_cancel(&ci_container_of(node, struct ci_http_connection, idle)->task->strand, -ECANCELED);
+    ci_list_for_each (node, &server->idle) {
+        ci_http_connection_drain(ci_container_of(node, struct ci_http_connection, idle));
+        idle++;
+    }
+    return coir_scope_live(here->connections) - idle;
 }
 
-/* The acceptor can be cancelled from outside; the connections are behind a shield, and end when they are done or when the time for
- * draining is over. */
 static int serve_here(void *arg)
 {
     struct ci_http_server server = *(const struct ci_http_server *)arg;
     if (!(server.http = ci_http_worker_of(ci_worker_current)))
         return -ENOMEM;
     ci_list_init(&server.idle);
-    COIR_SCOPE(accepting);
-    COIR_SHIELD;
-    coir_block limit COIR_CLEANUP(coir_block_leave);
-    coir_deadline_enter(&limit, COIR_NEVER);
-    COIR_SERVING_SCOPE(connections);
-    server.connections = connections;
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.name = "accept";
-    int rc = coir_go_with(accepting, &options, accept_loop, &server);
-    if (rc < 0 && rc != -ECANCELED && rc != -ETIME)
-        return rc;
-    rc = coir_scope_wait(accepting);
-    ci_listener_forget(server.listener);
-    drain(&server);
-    coir_deadline_move(&limit, coir_in(server.options->drain_timeout));
-    coir_scope_wait(connections);
-    return rc;
+    return ci_serve_here(&server.here);
 }
 
 /* ---- all workers ---- */
@@ -188,7 +166,13 @@ int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_
     int rc = fill_in(&options, given);
     if (rc < 0)
         return rc;
-    struct ci_http_server server = {.router = router, .options = &options, .listener = listener};
+    struct ci_serving serving;
+    ci_serving_init(&serving, listener, options.drain_timeout, "request");
+    struct ci_http_server server = {
+        .here = {.serving = &serving, .wait_for_room = wait_for_room, .admit = admit, .drain = drain},
+        .router = router,
+        .options = &options,
+    };
     COIR_SCOPE(workers);
     if ((rc = ci_go_on_every_worker(workers, "http server", serve_here, &server)) < 0)
         return rc;

@@ -1,0 +1,243 @@
+/* Serving: acceptors, connections, the end (serve.h); and the server of raw connections. */
+#include "io/serve.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "io/listener.h"
+
+/* How long an acceptor waits when the process or the system is out of something. */
+static const coir_time accept_pause = 100 * COIR_MS;
+/* How long it waits for a place when the worker's table of tasks is full. */
+static const coir_time spawn_pause = 5 * COIR_MS;
+/* How long handshakes that were under way as new clients were refused have to end: long for a network that is near. */
+static const coir_time handshake_time = 5 * COIR_MS;
+/* A raw stream does not tell whether anything is in progress on it: not too long. */
+static const coir_time drain_default = 1 * COIR_S;
+
+/* ---- accepting ---- */
+
+/* ENOSPC: of epoll_ctl, past fs.epoll.max_user_watches. */
+static bool out_of_something(int error)
+{
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -ENOSPC;
+}
+
+/* Errors of a connection that was gone before it was accepted: accept(2) says to go on. */
+static bool not_ours(int error)
+{
+    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN || error == -ENOPROTOOPT ||
+           error == -EHOSTDOWN || error == -EHOSTUNREACH || error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
+}
+
+/* After an error of accept: 0 to try again, at once or after a pause; else why not. */
+static int after_error(int error, bool *reported)
+{
+    if (!out_of_something(error))
+        return not_ours(error) ? 0 : error;
+    if (!*reported)
+        ci_log(coir_runtime_current(), COIR_LOG_WARNING, "cannot accept: %s; waiting for it to get better", coir_strerror(error));
+    *reported = true;
+    return coir_sleep_for(accept_pause);
+}
+
+static int accept_loop(void *arg)
+{
+    struct ci_serving_here *here = arg;
+    coir_stream *stream;
+    int rc = 0;
+    for (bool reported = false; rc == 0;) {
+        if (here->wait_for_room && (rc = here->wait_for_room(here)) < 0)
+            break;
+        if ((rc = coir_accept(here->serving->listener, &stream)) < 0) {
+            rc = after_error(rc, &reported);
+            continue;
+        }
+        reported = false;
+        if ((rc = here->admit(here, stream)) < 0)
+            coir_close(stream);
+    }
+    return rc;
+}
+
+/* ---- the end ---- */
+
+static int take_backlog(struct ci_serving_here *here)
+{
+    coir_stream *stream;
+    int rc = 0;
+    for (bool reported = false; rc == 0;) {
+        if ((rc = ci_accept_now(here->serving->listener, &stream)) == -EAGAIN)
+            return 0;
+        if (rc < 0)
+            rc = after_error(rc, &reported);
+        else if ((rc = here->admit(here, stream)) < 0)
+            coir_close(stream);
+    }
+    return rc;
+}
+
+/* The calling worker's acceptor has ended; after the last one nobody listens any more. */
+static void stop_accepting(struct ci_serving_here *here)
+{
+    coir_listener *listener = here->serving->listener;
+    ci_listener_forget(listener);
+    if (ci_fetch_sub(&here->serving->accepting, 1) > 1)
+        return;
+    ci_listener_refuse(listener);
+    if (take_backlog(here) == 0 && coir_sleep_for(handshake_time) == 0)
+        take_backlog(here);
+    ci_listener_stop(listener);
+}
+
+/* The last worker says for all of them what is still in progress. */
+static void report(struct ci_serving *serving, size_t in_progress)
+{
+    ci_fetch_add(&serving->left, (uint32_t)in_progress);
+    if (ci_fetch_sub(&serving->unreported, 1) > 1)
+        return;
+    uint32_t left = ci_load(&serving->left);
+    ci_log(coir_runtime_current(), COIR_LOG_INFO, "stopping, %u %s%s left", left, serving->unit, left == 1 ? "" : "s");
+}
+
+void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout, const char *unit)
+{
+    int workers = coir_worker_count(coir_runtime_current());
+    *serving = (struct ci_serving){
+        .listener = listener,
+        .drain_timeout = drain_timeout,
+        .unit = unit,
+        .accepting = workers,
+        .unreported = workers,
+    };
+}
+
+int ci_serve_here(struct ci_serving_here *here)
+{
+    COIR_SCOPE(accepting);
+    COIR_SHIELD;
+    coir_block limit COIR_CLEANUP(coir_block_leave);
+    coir_deadline_enter(&limit, COIR_NEVER);
+    COIR_SERVING_SCOPE(connections);
+    here->connections = connections;
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "accept";
+    int rc = coir_go_with(accepting, &options, accept_loop, here);
+    if (rc == 0)
+        rc = coir_scope_wait(accepting);
+    coir_deadline_move(&limit, coir_in(here->serving->drain_timeout));
+    report(here->serving, here->drain(here));
+    stop_accepting(here);
+    coir_scope_wait(connections);
+    return rc;
+}
+
+/* ---- raw connections ---- */
+
+struct service {
+    struct ci_serving serving;
+    coir_connection_fn *fn;
+    void *arg;
+};
+
+struct service_here {
+    struct ci_serving_here here;
+    const struct service *service;
+};
+
+struct connection {
+    coir_stream *stream;
+    coir_connection_fn *fn;
+    void *arg;
+};
+_Static_assert(sizeof(struct connection) <= COIR_COPY_MAX, "copied at spawn");
+
+static CI_COLD void warn(coir_stream *stream, int rc)
+{
+    char peer[64];
+    const char *name = coir_name();
+    if (coir_stream_peer(stream, peer, sizeof peer) < 0)
+        strcpy(peer, "a peer that is gone");
+    if (rc > 0)
+        ci_warn(ci_worker_current, "connection from %s: its function returned %d, where 0 or a negative error has a meaning (task %s)",
+                peer, rc, name);
+    else
+        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (task %s)", peer, coir_strerror(rc), name);
+}
+
+static int run_connection(void *arg)
+{
+    struct connection *connection = arg;
+    int rc = connection->fn(connection->stream, connection->arg);
+    if (ci_unlikely(rc != 0) && rc != coir_interrupted())
+        warn(connection->stream, rc); /* the error of a cancelled task was asked for */
+    coir_close(connection->stream);
+    return rc < 0 ? rc : 0;
+}
+
+/* Waits for a place where the table of tasks is full: the backlog is the queue. */
+static int admit(struct ci_serving_here *here, coir_stream *stream)
+{
+    const struct service *service = ci_container_of(here, struct service_here, here)->service;
+    struct connection connection = {stream, service->fn, service->arg};
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "connection";
+    options.copy_size = sizeof connection;
+    int rc;
+    while ((rc = coir_go_with(here->connections, &options, run_connection, &connection)) == -EAGAIN || rc == -ENOMEM)
+        if ((rc = coir_sleep_for(spawn_pause)) < 0)
+            break;
+    return rc;
+}
+
+static size_t drain(struct ci_serving_here *here)
+{
+    return coir_scope_live(here->connections);
+}
+
+static int serve_here(void *arg)
+{
+    struct service *service = arg;
+    struct service_here here = {{.serving = &service->serving, .admit = admit, .drain = drain}, service};
+    return ci_serve_here(&here.here);
+}
+
+static int serve(coir_listener *listener, coir_time drain_timeout, coir_connection_fn *fn, void *arg)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->fiber)
+        return ci_no_fiber();
+    struct service service = {.fn = fn, .arg = arg};
+    ci_serving_init(&service.serving, listener, drain_timeout ? drain_timeout : drain_default, "connection");
+    COIR_SCOPE(workers);
+    int rc = ci_go_on_every_worker(workers, "server", serve_here, &service);
+    if (rc < 0)
+        return rc;
+    return coir_scope_wait(workers);
+}
+
+int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg)
+{
+    return serve(listener, 0, fn, arg);
+}
+
+int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
+{
+    coir_serve_options options = COIR_SERVE_OPTIONS;
+    options.address = address;
+    return coir_serve_with(&options, fn, arg);
+}
+
+int coir_serve_with(const coir_serve_options *options, coir_connection_fn *fn, void *arg)
+{
+    if (options->size != sizeof *options || !options->address == !options->listener || options->drain_timeout < 0)
+        return -EINVAL;
+    coir_listener *listener = options->listener;
+    int rc = listener ? 0 : coir_tcp_listen(options->address, NULL, &listener);
+    if (rc < 0)
+        return rc;
+    rc = serve(listener, options->drain_timeout, fn, arg);
+    if (!options->listener)
+        coir_listener_close(listener);
+    return rc;
+}
