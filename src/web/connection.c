@@ -28,6 +28,7 @@ static coir_future *finish(struct ci_http_connection *connection)
     struct ci_http_worker *http = connection->server->http;
     coir_future *caller = connection->future.caller;
     ci_wheel_cancel(&loop_of(connection)->wheel, &connection->timer);
+    ci_http_partial_drop(connection);
     ci_stream_close_soon(connection->stream);
     ci_pool_give(&http->connections, connection);
     ci_drop(&http->live);
@@ -42,23 +43,29 @@ static coir_future *await(struct ci_http_connection *connection, enum state stat
     return child;
 }
 
-static void set_timer(struct ci_http_connection *connection, coir_time duration)
+static void set_timer_at(struct ci_http_connection *connection, coir_time when)
 {
     struct coir_loop *loop = loop_of(connection);
-    coir_time when = ci_time_after(loop->now, duration);
     if (ci_timer_started(&connection->timer))
         ci_wheel_move(&loop->wheel, &connection->timer, when);
     else
         ci_loop_start_timer(loop, &connection->timer, when);
 }
 
+static void set_timer(struct ci_http_connection *connection, coir_time duration)
+{
+    set_timer_at(connection, ci_time_after(loop_of(connection)->now, duration));
+}
+
 /* Only a request re-arms the idle timeout. Empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
-    if (draining && connection->called)
+    if (draining && connection->called && !connection->partial)
         return finish(connection);
-    if (connection->served)
+    if (connection->partial)
+        set_timer_at(connection, ci_http_partial_deadline(connection));
+    else if (connection->served)
         set_timer(connection, draining ? first_request_time : connection->server->options->idle_timeout);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
@@ -102,6 +109,12 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     return count < 0 ? finish(connection) : wait_for_request(connection);
 }
 
+/* Its wait was withdrawn, but it was not told to end: it looks at what has come; what is late is answered. */
+static bool looks_once_more(const struct ci_http_connection *connection)
+{
+    return (connection->server->draining || connection->partial) && !connection->task->strand.interrupt;
+}
+
 static coir_future *connection_poll(coir_future *future)
 {
     struct ci_http_connection *connection = ci_container_of(future, struct ci_http_connection, future);
@@ -109,7 +122,7 @@ static coir_future *connection_poll(coir_future *future)
     case STARTING: break;
     case WAITING:
         ci_list_remove(&connection->idle);
-        if (connection->io.future.result < 0 && (!connection->server->draining || connection->task->strand.interrupt))
+        if (connection->io.future.result < 0 && !looks_once_more(connection))
             return finish(connection);
         connection->out = NULL;
         connection->called = true;
@@ -130,6 +143,14 @@ static coir_future *connection_poll(coir_future *future)
     return wait_for_request(connection);
 }
 
+/* Ends the wait for a request, but not the connection. */
+static void withdraw_wait(struct ci_http_connection *connection)
+{
+    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
+    if (connection->task->strand.inner == &op->future && op->future.kind->cancel(&op->future, -ECANCELED))
+        ci_wake(ci_worker_current, &connection->task->strand, &op->future);
+}
+
 /* Too long idle, or too long without a byte sent; or a time at which it might have been: a request
  * in progress has limits of its own, and an operation that has completed is not late. */
 static void on_idle(struct ci_timer *timer)
@@ -137,20 +158,22 @@ static void on_idle(struct ci_timer *timer)
     struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
     const struct ci_io_op *op = (const struct ci_io_op *)(const void *)&connection->io;
     bool waits = connection->future.state == WAITING || connection->future.state == SENDING;
-    if (waits && connection->task->strand.inner == &op->future)
+    if (connection->future.state == WAITING && connection->partial)
+        withdraw_wait(connection);
+    else if (waits && connection->task->strand.inner == &op->future)
         ci_strand_cancel(&connection->task->strand, -ETIME);
 }
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
-    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
     coir_time begun = connection->timer.when - connection->server->options->idle_timeout;
     coir_time left = begun + first_request_time - loop_of(connection)->now;
-    if (!connection->called && left > 0) {
+    if (connection->partial)
+        return;
+    if (!connection->called && left > 0)
         set_timer(connection, left);
-    } else if (op->io.pending && op->future.kind->cancel(&op->future, -ECANCELED)) {
-        ci_wake(ci_worker_current, &connection->task->strand, &op->future);
-    }
+    else
+        withdraw_wait(connection);
 }
 
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
@@ -164,6 +187,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->server = server;
     connection->keep = connection->called = false;
     connection->served = true; /* a new connection has its time as one that was served has */
+    connection->partial = NULL;
     ci_timer_init(&connection->timer, on_idle);
     int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future, &connection->task);
     if (rc < 0) {

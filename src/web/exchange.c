@@ -245,13 +245,29 @@ static bool answer(struct ci_exchange *exchange)
 
 enum outcome { ANSWERED, NO_MORE, CLOSED };
 
+/* More of a head. A client that takes its time is waited for without a stack: *ret_aside. */
+static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool *ret_aside)
+{
+    ssize_t n = try_read(exchange);
+    if (n != -EAGAIN)
+        return n;
+    if (coir_now() >= deadline)
+        return -ETIME;
+    *ret_aside = ci_http_partial_save(exchange, deadline);
+    return *ret_aside ? n : read_until(exchange, deadline);
+}
+
 /* Gets the next request's head. */
 static enum outcome next_head(struct ci_exchange *exchange)
 {
     const coir_http_options *options = exchange->server->options;
     struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
     coir_time deadline = COIR_NEVER;
-    ci_http1_head_init(&exchange->head);
+    bool aside = false;
+    if (exchange->connection->partial)
+        deadline = ci_http_partial_restore(exchange);
+    else
+        ci_http1_head_init(&exchange->head);
     for (;;) {
         size_t len = exchange->in_len - exchange->in_start;
         int rc = ci_http1_parse(&exchange->head, &limits, exchange->in + exchange->in_start, len);
@@ -269,9 +285,9 @@ static enum outcome next_head(struct ci_exchange *exchange)
             deadline = coir_in(options->header_timeout);
         if (exchange->in_start)
             make_room(exchange, 0, &exchange->in_start);
-        ssize_t n = try_read(exchange);
-        if (n == -EAGAIN)
-            n = read_until(exchange, deadline);
+        ssize_t n = read_head(exchange, deadline, &aside);
+        if (aside)
+            return NO_MORE;
         exchange->unread = true;
         bool lone_cr = !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[len - 1] == '\r';
         if (n == -ETIME && !coir_interrupted() && !lone_cr)
@@ -313,8 +329,8 @@ static void make_room_for_body(struct ci_exchange *exchange)
 
 static bool serve(struct ci_exchange *exchange)
 {
-    ssize_t n = coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
-    if (n <= 0)
+    ssize_t n = exchange->connection->partial ? 0 : coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
+    if (n <= 0 && !exchange->connection->partial)
         return n == -EAGAIN; /* woken for nothing */
     exchange->in_len = (size_t)n;
     for (;;) {

@@ -1,7 +1,8 @@
 /* What the parts of the HTTP server share.
  *
  * 1. A connection without a request in progress is a stackless task: it waits for its stream and owns no buffer and no parser.
- * 2. When bytes come, it calls serve_requests on a stack: that takes the buffers, answers what has come, and gives everything back.
+ * 2. When bytes come, it calls serve_requests on a stack: that takes the buffers, answers what has come, and gives everything back. A part
+ *    of a head is kept in memory of its size meanwhile (partial.c).
  * 3. Answers gather in the output buffer while more requests are waiting in the input; they are sent in one write, or before the fiber
  *    waits for anything at all.
  * 4. While a handler waits, the connection is watched: a reset or a hang-up cancels the task.
@@ -95,6 +96,7 @@ struct ci_http_connection {
     struct ci_timer timer; /* the idle timeout, postponed at each request */
     bool keep, served;     /* what serve_requests decided; whether it had a request */
     bool called;           /* it has sent something */
+    struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */
         struct {             /* while the end of an answer is sent */
@@ -182,6 +184,13 @@ struct coir_request {
 };
 
 int ci_serve_requests(void *connection);
+
+/* Puts what has come of a head aside, to be waited for without a stack; false: there is no memory. Gets it back: the time by which the head
+ * is to be complete. */
+bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline);
+coir_time ci_http_partial_restore(struct ci_exchange *exchange);
+coir_time ci_http_partial_deadline(const struct ci_http_connection *connection);
+void ci_http_partial_drop(struct ci_http_connection *connection);
 
 /* Sends everything that has gathered. */
 int ci_exchange_flush(struct ci_exchange *exchange);
