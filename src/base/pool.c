@@ -1,8 +1,10 @@
 #include "base/pool.h"
 
+#include <stdlib.h>
+
 #include "base/check.h"
 
-enum { SLAB_BYTES = 64 * 1024, SLAB_HEAD = 64 };
+enum { SLAB_BYTES = 64 * 1024, SLAB_HEAD = 64, KEPT = 16 /* free objects that a trim leaves where they are */ };
 
 struct ci_pool_slab {
     struct ci_pool_slab *next;
@@ -27,7 +29,7 @@ void ci_pool_done(struct ci_pool *pool)
         ci_pool_unpoison(slab, slab->size);
         ci_free(pool->allocator, slab, slab->size);
     }
-    pool->free = NULL;
+    pool->free = pool->aside = NULL;
     pool->fresh = pool->fresh_end = NULL;
 }
 
@@ -39,6 +41,8 @@ static CI_NOINLINE bool add_slab(struct ci_pool *pool)
     struct ci_pool_slab *slab = ci_alloc_zero(pool->allocator, size);
     if (!slab)
         return false;
+    if (pool->slabs && pool->grown)
+        *pool->grown = true;
     slab->next = pool->slabs;
     slab->size = size;
     pool->slabs = slab;
@@ -54,9 +58,10 @@ void *ci_pool_take_limited(struct ci_pool *pool)
     if (pool->live_max && pool->live >= pool->live_max)
         return NULL;
     struct ci_pool_free *object = pool->free;
-    if (object) {
+    struct ci_pool_free **list = object ? &pool->free : &pool->aside;
+    if ((object = *list)) {
         ci_pool_unpoison(object, pool->object_size);
-        pool->free = object->next;
+        *list = object->next;
     } else {
         if (pool->fresh == pool->fresh_end && !add_slab(pool))
             return NULL;
@@ -66,4 +71,118 @@ void *ci_pool_take_limited(struct ci_pool *pool)
     }
     ci_bump(&pool->live);
     return object;
+}
+
+/* ---- trimming ---- */
+
+struct tally {
+    struct ci_pool_slab *slab;
+    size_t aside; /* objects */
+    bool goes;
+};
+
+static struct ci_pool_free *next_of(struct ci_pool_free *object)
+{
+    ci_pool_unpoison(object, sizeof *object);
+    struct ci_pool_free *next = object->next;
+    ci_pool_poison(object, sizeof *object);
+    return next;
+}
+
+static void set_next(struct ci_pool_free *object, struct ci_pool_free *next)
+{
+    ci_pool_unpoison(object, sizeof *object);
+    object->next = next;
+    ci_pool_poison(object, sizeof *object);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct tally *x = a, *y = b;
+    return (x->slab > y->slab) - (x->slab < y->slab);
+}
+
+/* The slab that an object lies in; NULL: it is another pool's. */
+static struct tally *find(struct tally *tallies, size_t count, const void *object)
+{
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if ((const char *)tallies[middle].slab <= (const char *)object)
+            low = middle;
+        else
+            high = middle;
+    }
+    const char *start = (const char *)tallies[low].slab;
+    return (const char *)object > start && (const char *)object < start + tallies[low].slab->size ? &tallies[low] : NULL;
+}
+
+/* Those of the list that stay. */
+static struct ci_pool_free *filter(struct ci_pool_free *list, struct tally *tallies, size_t count)
+{
+    struct ci_pool_free *kept = NULL;
+    for (struct ci_pool_free *next; list; list = next) {
+        next = next_of(list);
+        const struct tally *tally = find(tallies, count, list);
+        if (tally && tally->goes)
+            continue;
+        set_next(list, kept);
+        kept = list;
+    }
+    return kept;
+}
+
+static void drop_slabs(struct ci_pool *pool, struct tally *tallies, size_t count)
+{
+    for (struct ci_pool_slab **at = &pool->slabs, *slab; (slab = *at);) {
+        if (!find(tallies, count, (const char *)slab + 1)->goes) {
+            at = &slab->next;
+            continue;
+        }
+        *at = slab->next;
+        ci_pool_unpoison(slab, slab->size);
+        ci_free(pool->allocator, slab, slab->size);
+    }
+}
+
+/* Frees the slabs of which everything has lain aside since the last trim; the newest stays, for it may have fresh objects. */
+static void drop_aside(struct ci_pool *pool)
+{
+    size_t count = 0, i = 0;
+    for (const struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
+        count++;
+    struct tally *tallies = ci_alloc(pool->allocator, count * sizeof *tallies);
+    if (!tallies)
+        return; /* another time */
+    for (struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
+        tallies[i++] = (struct tally){.slab = slab};
+    qsort(tallies, count, sizeof *tallies, by_address);
+    for (struct ci_pool_free *object = pool->aside; object; object = next_of(object)) {
+        struct tally *tally = find(tallies, count, object);
+        if (tally)
+            tally->aside++;
+    }
+    for (i = 0; i < count; i++)
+        tallies[i].goes = tallies[i].slab != pool->slabs && tallies[i].aside == (tallies[i].slab->size - SLAB_HEAD) / pool->object_size;
+    pool->aside = filter(pool->aside, tallies, count);
+    drop_slabs(pool, tallies, count);
+    ci_free(pool->allocator, tallies, count * sizeof *tallies);
+}
+
+bool ci_pool_trim(struct ci_pool *pool)
+{
+    if (pool->aside)
+        drop_aside(pool);
+    struct ci_pool_free *object = pool->free, *next;
+    for (int kept = 1; object && kept < KEPT; kept++)
+        object = next_of(object);
+    if (!object || !(next = next_of(object)))
+        return false;
+    set_next(object, NULL);
+    for (; next; next = object) {
+        object = next_of(next);
+        set_next(next, pool->aside);
+        pool->aside = next;
+    }
+    return true;
 }

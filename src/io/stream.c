@@ -535,6 +535,11 @@ static void free_io(struct ci_worker_extension *extension, const coir_allocator 
     ci_free(allocator, io, sizeof *io);
 }
 
+static bool trim_io(struct ci_worker_extension *extension)
+{
+    return ci_pool_trim(&ci_container_of(extension, struct ci_io, extension)->streams);
+}
+
 struct ci_io *ci_io_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &io_key);
@@ -546,7 +551,9 @@ struct ci_io *ci_io_of(struct ci_worker *worker)
         return NULL;
     io->extension.key = &io_key;
     io->extension.free = free_io;
+    io->extension.trim = trim_io;
     ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
+    io->streams.grown = &worker->grown;
     ci_worker_add_extension(worker, &io->extension);
     return io;
 }

@@ -12,6 +12,9 @@
 #if defined(__linux__)
 #include <linux/filter.h>
 #endif
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 /* What a call is clamped to, as Linux does by itself: counts travel as 32 bits. */
 static size_t clamp(size_t len)
@@ -259,6 +262,17 @@ int ci_sys_sync(coir_fd fd)
 {
     return (int)answer(fsync(fd));
 }
+
+#if defined(__GLIBC__)
+void ci_sys_trim_heap(void)
+{
+    malloc_trim(0);
+}
+#else
+void ci_sys_trim_heap(void)
+{
+}
+#endif
 
 int ci_sys_eventfd(void)
 {

@@ -52,6 +52,9 @@ ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset);
 ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset);
 int ci_sys_sync(coir_fd fd);
 
+/* Has malloc give free pages back to the system, where it would keep them. */
+void ci_sys_trim_heap(void);
+
 int ci_sys_eventfd(void);
 void ci_sys_eventfd_add(coir_fd fd);
 void ci_sys_eventfd_drain(coir_fd fd);

@@ -30,6 +30,7 @@ enum {
     STAGGER_LINES = 16,       /* how many different tops there are */
     MAPPINGS_DEFAULT = 65530, /* vm.max_map_count, where it cannot be read */
     MAPPINGS_OF_A_GUARD = 2,  /* the guard, and what is above it up to the next one */
+    KEPT = 16,                /* free stacks that a trim leaves where they are */
     PATTERN = 0x5a,
     PATTERN_BYTES = 256,
 };
@@ -166,7 +167,7 @@ void ci_stacks_done(struct ci_stacks *stacks)
         stacks->mappings = mapping->next;
         unmap(stacks, mapping);
     }
-    stacks->free = NULL;
+    stacks->free = stacks->aside = stacks->cold = NULL;
 }
 
 static char *map_aligned(size_t size, size_t alignment)
@@ -193,6 +194,8 @@ static char *map_aligned(size_t size, size_t alignment)
 /* One whose stacks are guarded so, or by a pattern where the budget does not last for all of them. */
 static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guard guard)
 {
+    if (stacks->mappings && stacks->grown)
+        *stacks->grown = true;
     size_t count = MAPPING_STACKS_FIRST;
     for (size_t i = 0; i < stacks->mapping_count && count < MAPPING_STACKS_MOST; i++)
         count *= 2;
@@ -246,8 +249,20 @@ static bool guard(struct ci_stacks *stacks, char *bottom)
     return true;
 }
 
+/* A free stack that a trim has put away. */
+static void *take_back(struct ci_stacks *stacks)
+{
+    struct ci_stack_free **list = stacks->aside ? &stacks->aside : &stacks->cold, *record = *list;
+    *list = record->next;
+    ci_drop(&stacks->cached);
+    ci_bump(&stacks->live);
+    return record;
+}
+
 void *ci_stacks_take_fresh(struct ci_stacks *stacks)
 {
+    if (stacks->aside || stacks->cold)
+        return take_back(stacks);
     if (stacks->fresh == stacks->fresh_end && !add_mapping(stacks, stacks->guard))
         return NULL;
     if (!guard(stacks, stacks->fresh) && (!add_mapping(stacks, CI_GUARD_PATTERN) || !guard(stacks, stacks->fresh)))
@@ -293,9 +308,8 @@ static struct ci_stack_mapping *find(struct ci_stack_mapping **sorted, size_t co
 }
 
 /* Keeps the free stacks of mappings that stay, in their order. */
-static void filter_free(struct ci_stacks *stacks, struct ci_stack_mapping **sorted)
+static void filter_free(struct ci_stacks *stacks, struct ci_stack_free **at, struct ci_stack_mapping **sorted)
 {
-    struct ci_stack_free **at = &stacks->free;
     while (*at) {
         if (find(sorted, stacks->mapping_count, *at)->goes) {
             *at = (*at)->next;
@@ -303,6 +317,20 @@ static void filter_free(struct ci_stacks *stacks, struct ci_stack_mapping **sort
         } else {
             at = &(*at)->next;
         }
+    }
+}
+
+/* Of what stays free, the frames' pages go. */
+static void cool_aside(struct ci_stacks *stacks)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    while (stacks->aside) {
+        struct ci_stack_free *record = stacks->aside;
+        stacks->aside = record->next;
+        record->next = stacks->cold;
+        stacks->cold = record;
+        char *bottom = (char *)ci_stack_bottom(stacks, record) + CI_STACK_GUARD;
+        madvise(bottom, (size_t)(((uintptr_t)record & ~(page - 1)) - (uintptr_t)bottom), MADV_DONTNEED);
     }
 }
 
@@ -320,7 +348,7 @@ static void drop_mappings(struct ci_stacks *stacks)
     }
 }
 
-void ci_stacks_trim(struct ci_stacks *stacks)
+static void drop_aside(struct ci_stacks *stacks)
 {
     size_t count = 0;
     struct ci_stack_mapping **sorted = ci_alloc(stacks->allocator, (stacks->mapping_count + 1) * sizeof *sorted);
@@ -332,15 +360,36 @@ void ci_stacks_trim(struct ci_stacks *stacks)
     }
     size_t size = (count + 1) * sizeof *sorted;
     qsort(sorted, count, sizeof *sorted, by_start);
-    for (struct ci_stack_free *free = stacks->free; free; free = free->next)
+    for (struct ci_stack_free *free = stacks->aside; free; free = free->next)
+        find(sorted, count, free)->unused++;
+    for (struct ci_stack_free *free = stacks->cold; free; free = free->next)
         find(sorted, count, free)->unused++;
     for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next)
         mapping->goes = mapping->next && mapping->start + mapping->unused * stacks->size == mapping->used_end;
     if (stacks->mappings && stacks->mappings->goes)
         stacks->fresh = stacks->fresh_end = NULL;
-    filter_free(stacks, sorted);
+    filter_free(stacks, &stacks->aside, sorted);
+    filter_free(stacks, &stacks->cold, sorted);
     drop_mappings(stacks);
     ci_free(stacks->allocator, sorted, size);
+    cool_aside(stacks);
+}
+
+bool ci_stacks_trim(struct ci_stacks *stacks)
+{
+    if (stacks->aside)
+        drop_aside(stacks);
+    struct ci_stack_free *free = stacks->free;
+    for (int kept = 1; free && kept < KEPT; kept++)
+        free = free->next;
+    if (!free || !free->next)
+        return false;
+    struct ci_stack_free **end = &stacks->aside;
+    while (*end)
+        end = &(*end)->next;
+    *end = free->next;
+    free->next = NULL;
+    return true;
 }
 
 bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address)

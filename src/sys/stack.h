@@ -32,7 +32,10 @@ struct ci_stack_free {
 };
 
 struct ci_stacks {
-    struct ci_stack_free *free; /* lies in the record of a free stack */
+    struct ci_stack_free *free;  /* lies in the record of a free stack */
+    struct ci_stack_free *aside; /* free too, and not used since the last trim */
+    struct ci_stack_free *cold;  /* free, and of their pages only the record's are left */
+    bool *grown;                 /* set as there are more mappings than one: there may be something to trim. NULL: nobody asks */
     size_t live, cached;
     size_t size, record_size;
     char *fresh, *fresh_end; /* the part of the newest mapping that was never used */
@@ -77,8 +80,9 @@ static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
     ci_drop(&stacks->live);
 }
 
-/* Unmaps what is wholly unused, but for the first mapping: after a burst. Its cost grows with the burst. */
-void ci_stacks_trim(struct ci_stacks *stacks);
+/* After a burst: gives back what was not used since the last trim, mappings (but for the first) and pages. To be called now and then, as
+ * long as it says that more may go later. Its cost grows with what is free. */
+bool ci_stacks_trim(struct ci_stacks *stacks);
 
 static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *inside)
 {

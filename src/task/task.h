@@ -264,8 +264,8 @@ struct ci_worker {
 
     /* pools */
     struct ci_stacks stacks;
-    struct ci_timer trim; /* of the stacks, after a burst */
-    size_t cached_seen;
+    struct ci_timer trim; /* of stacks and pools, after a burst */
+    bool grown;           /* a pool has, so there may be something to trim */
     struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
@@ -291,6 +291,7 @@ struct ci_worker_extension {
     struct ci_worker_extension *next;
     const void *key;
     void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
+    bool (*trim)(struct ci_worker_extension *extension); /* gives back what a burst needed; whether more may go later. NULL: nothing */
 };
 
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);

@@ -7,11 +7,12 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "sys/call.h"
 #include "sys/clock.h"
 #include "task/park.h"
 
-enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8, STACKS_KEPT = 4096 };
-static const coir_time quiet_time = 1 * COIR_S;
+enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
+static const coir_time trim_time = 1 * COIR_S;
 
 /* In the simulator any of the first few may be next: the seed says which. */
 static void choose_next(struct ci_worker *worker)
@@ -62,20 +63,24 @@ static bool look_up(struct ci_worker *worker)
     return ci_run_ended(worker->runtime);
 }
 
-/* After a burst: once the worker has been quiet for a while, the stacks that only the burst needed go back to the system. */
-static void on_quiet(struct ci_timer *timer)
+/* After a burst: what only the burst needed goes back, once it has not been used from one look to the next. */
+static void on_trim(struct ci_timer *timer)
 {
     struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
-    ci_stacks_trim(&worker->stacks);
-    worker->cached_seen = worker->stacks.cached; /* what is left is in mappings that are in use: no more before that changes */
+    bool more = ci_stacks_trim(&worker->stacks);
+    more |= ci_pool_trim(&worker->tasks);
+    for (struct ci_worker_extension *extension = worker->extensions; extension; extension = extension->next)
+        if (extension->trim)
+            more |= extension->trim(extension);
+    worker->grown = more;
+    if (worker->runtime->allocator.alloc == ci_system_allocator.alloc)
+        ci_sys_trim_heap();
 }
 
 static void trim_later(struct ci_worker *worker)
 {
-    if (ci_likely(worker->stacks.cached <= STACKS_KEPT || worker->stacks.cached == worker->cached_seen))
-        return;
-    if (!ci_timer_started(&worker->trim))
-        ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, quiet_time));
+    if (ci_unlikely(worker->grown) && !ci_timer_started(&worker->trim))
+        ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, trim_time));
 }
 
 static bool run_ready(struct coir_loop *loop)
@@ -86,10 +91,9 @@ static bool run_ready(struct coir_loop *loop)
         ci_deadlock_awake(worker);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
         return true;
-    if (!worker->ready && !ci_runtime_take_shared(worker)) {
-        trim_later(worker);
+    trim_later(worker);
+    if (!worker->ready && !ci_runtime_take_shared(worker))
         return false;
-    }
     worker->switches_left = worker->switches_max;
     while (worker->ready) {
         if (ci_unlikely(simulated))
@@ -173,8 +177,9 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_posts_init(&worker->posts, allocator);
-    ci_timer_init(&worker->trim, on_quiet);
+    ci_timer_init(&worker->trim, on_trim);
     ci_warnings_init(&worker->warnings);
+    worker->stacks.grown = worker->tasks.grown = &worker->grown;
 }
 
 /* The loop's inbox has been emptied, and those of all workers that could have sent to it. */

@@ -21,6 +21,14 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_free(allocator, http, sizeof *http);
 }
 
+static bool trim_http(struct ci_worker_extension *extension)
+{
+    struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    bool more = ci_pool_trim(&http->connections);
+    more |= ci_pool_trim(&http->buffers);
+    return more | ci_pool_trim(&http->blocks);
+}
+
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &http_key);
@@ -32,11 +40,13 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
         return NULL;
     http->extension.key = &http_key;
     http->extension.free = free_http;
+    http->extension.trim = trim_http;
     http->worker = worker;
     http->date_second = -1;
     ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);
     ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
     ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
+    http->connections.grown = http->buffers.grown = http->blocks.grown = &worker->grown;
     ci_worker_add_extension(worker, &http->extension);
     return http;
 }

@@ -274,3 +274,51 @@ TEST(an_array_grows_and_keeps_its_items)
     CHECK_EQ(block_count, 1);
     bounded_free(NULL, array, room * sizeof(uint64_t));
 }
+
+/* ---- what a pool gives back ---- */
+
+static size_t slabs_live;
+
+static void *count_alloc(void *context, size_t size)
+{
+    slabs_live++;
+    return ci_system_allocator.alloc(context, size);
+}
+
+static void count_free(void *context, void *memory, size_t size)
+{
+    slabs_live--;
+    ci_system_allocator.free(context, memory, size);
+}
+
+TEST(a_pool_gives_back_what_was_not_used_between_two_trims)
+{
+    enum { OBJECTS = 2000, SIZE = 1000 };
+    static char *objects[OBJECTS];
+    const coir_allocator counting = {count_alloc, count_free, NULL};
+    struct ci_pool pool;
+    bool grown = false;
+    ci_pool_init(&pool, &counting, SIZE, 0);
+    pool.grown = &grown;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < OBJECTS; i++) {
+            CHECK((objects[i] = ci_pool_take(&pool)));
+            memset(objects[i], i, SIZE);
+        }
+        size_t most = slabs_live;
+        CHECK(grown && most > 20);
+        for (int i = 0; i < OBJECTS; i++)
+            if (i != 1000 || round < 2)
+                ci_pool_give(&pool, objects[i]);
+        CHECK(ci_pool_trim(&pool)); /* they were used since the last one */
+        CHECK_EQ(slabs_live, most);
+    }
+    ci_pool_trim(&pool);
+    CHECK(slabs_live <= 4); /* that of the one in use, the newest, those of the few kept */
+    CHECK(!ci_pool_trim(&pool));
+    for (int i = 0; i < SIZE; i++)
+        CHECK_EQ(objects[1000][i], (char)1000);
+    CHECK_EQ(pool.live, 1);
+    ci_pool_done(&pool);
+    CHECK_EQ(slabs_live, 0);
+}

@@ -188,13 +188,18 @@ TEST(what_only_a_burst_needed_goes_back)
     for (int i = 0; i < BURST; i++)
         if (i != 3000)
             ci_stacks_give(&stacks, records[i]);
+    CHECK(ci_stacks_trim(&stacks)); /* puts them aside */
+    CHECK_EQ(stacks.mapping_count, mappings);
     ci_stacks_trim(&stacks);
-    CHECK(mappings > 5 && stacks.mapping_count == 2); /* the first, and that of the one still in use */
+    CHECK(mappings > 5 && stacks.mapping_count <= 3); /* the first, that of the one still in use, that of the few kept */
     memset(records[3000], 2, RECORD);
     CHECK_EQ(stacks.live, 1);
     size_t cached = 0;
     for (struct ci_stack_free *free = stacks.free; free; free = free->next)
         cached++;
+    for (struct ci_stack_free *free = stacks.cold; free; free = free->next)
+        cached++;
+    CHECK(!stacks.aside && stacks.cold);
     CHECK_EQ(cached, stacks.cached);
     for (int i = 0; i < BURST; i++)
         CHECK((records[i] = ci_stacks_take(&stacks)));
@@ -241,4 +246,21 @@ TEST(a_switch_keeps_what_is_live)
     CHECK(sum == 1500.0);
     CHECK(a > b && b > c && c > d && d > e && e > f && g == 1007);
     ci_stack_view_done(&there_view);
+}
+
+TEST(what_is_used_between_two_trims_stays)
+{
+    static void *records[BURST];
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BURST; i++)
+            CHECK((records[i] = ci_stacks_take(&stacks)));
+        size_t mappings = stacks.mapping_count;
+        for (int i = 0; i < BURST; i++)
+            ci_stacks_give(&stacks, records[i]);
+        CHECK(ci_stacks_trim(&stacks));
+        CHECK_EQ(stacks.mapping_count, mappings);
+        CHECK_EQ(stacks.cached, BURST);
+    }
+    ci_stacks_done(&stacks);
 }
