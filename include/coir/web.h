@@ -1,5 +1,5 @@
 /* HTTP/1.1 servers (RFC 9110, RFC 9112). A handler reads like a script: it runs in a fiber of its own, may suspend anywhere, and is
- * cancelled when its client resets or hangs up.
+ * cancelled when its client resets or hangs up; a half-close alone does not cancel it, except where asked (end_cancels).
  *
  *   static int hello(coir_request *req, coir_response *res)
  *   {
@@ -71,23 +71,26 @@ typedef struct coir_http_options {
      * and discarding, so that the client can read the answer. It stops after 2 s of silence. */
     coir_time linger_timeout; /* [30 s] at most */
     size_t linger_max;        /* [64 MiB] bytes at most */
+
+    bool end_cancels; /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
 } coir_http_options;
 
 /* For rate_min: no minimum rate. body_timeout and write_timeout still limit each silence. */
 #define COIR_ANY_RATE SIZE_MAX
 
-#define COIR_HTTP_OPTIONS                                                   \
-    {                                                                       \
-        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_HTTP_OPTIONS                                                      \
+    {                                                                          \
+        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-/* Serves until cancelled: every worker accepts and answers. Cancelled, it stops accepting, closes idle connections, lets requests in
- * progress finish until drain_timeout, and cancels what is left. `options` may be NULL.
+/* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog holds and closes the listener's
+ * descriptor, closes idle connections, lets requests in progress finish until drain_timeout, and cancels what is left. `options` may be
+ * NULL.
  * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL bad options; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options);
 
-/* The same on a listener of the caller's. */
+/* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
 COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *options);
 
 /* ---- requests: all strings live as long as the request ---- */
@@ -114,6 +117,14 @@ COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 
 /* The body's declared length, or -1 when it comes in chunks. */
 COIR_API int64_t coir_request_length(coir_request *req);
+
+/* Whether a client that closes its direction (a FIN) cancels this handler. Without this call the
+ * server's end_cancels says so. The default is no: a client may send its request, close its direction
+ * and wait for the answer; HTTP allows it, and scripts do it. Yes is for handlers that wait long for
+ * something else, such as events: most clients that leave close orderly, and the handler would not
+ * notice before it writes. A reset or a hang-up cancels in any case.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
 
 /* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves unread,
  * up to 64 KiB. An answer that begins while more than that is still to come, or chunks that have not

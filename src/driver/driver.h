@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "coir/base.h"
 #include "coir/tcp.h"
+#include "driver/event.h"
 
 enum ci_op_kind {
     CI_OP_READ,     /* buf, len: the count, 0 at the end */
@@ -33,7 +34,7 @@ enum ci_op_kind {
     CI_OP_SEND,     /* message: one datagram, to its address */
     CI_OP_ACCEPT,   /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_CONNECT,  /* address, count = its length */
-    CI_OP_POLL,     /* events on a descriptor of ours: those that hold */
+    CI_OP_POLL,     /* events on a descriptor of ours: those that hold. CI_EVENT_END may be asked for too */
     CI_OP_FOREIGN,  /* events on anybody's descriptor: asked of the kernel each time */
     CI_OP_WATCH,    /* events on anybody's descriptor, again and again, level-triggered */
     CI_OP_READ_AT,  /* of a file: buf, count, offset: how many bytes. Where the driver has these (ci_driver_kind.files) */

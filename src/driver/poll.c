@@ -44,6 +44,8 @@ static void ask(struct poll_selector *poll, size_t place, coir_fd fd, unsigned e
     short flags = poll->fds[place].events;
     if (events & COIR_READ)
         flags |= POLLIN | (poll->entries[place].trigger == CI_EDGE ? POLLRDHUP : 0);
+    if (events & CI_EVENT_END)
+        flags |= POLLRDHUP;
     if (events & COIR_WRITE)
         flags |= POLLOUT;
     poll->fds[place].events = flags;

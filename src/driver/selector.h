@@ -14,9 +14,7 @@
 
 #include "base/memory.h"
 #include "coir/base.h"
-
-/* Beside enum coir_events: the peer will send no more. Implies that a read would not block. */
-enum { CI_EVENT_END = 16 };
+#include "driver/event.h"
 
 enum ci_trigger {
     CI_EDGE,      /* when something changed */

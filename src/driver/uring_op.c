@@ -294,7 +294,8 @@ bool ci_uring_hand_over_poll(struct ci_uring *uring, struct ci_uring_slot *slot,
     struct io_uring_sqe *sqe;
     if (!hand_over(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
         return false;
-    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) | (op->events & COIR_WRITE ? POLLOUT : 0u);
+    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) | (op->events & COIR_WRITE ? POLLOUT : 0u) |
+                         (op->events & CI_EVENT_END ? POLLRDHUP : 0u);
     return true;
 }
 
@@ -574,6 +575,8 @@ static int32_t events_of(const struct ci_op *op, int32_t mask)
         events |= COIR_READ;
     if (op->events & COIR_WRITE && mask & POLLOUT)
         events |= COIR_WRITE;
+    if (op->events & CI_EVENT_END && mask & POLLRDHUP)
+        events |= CI_EVENT_END;
     if (mask & POLLHUP)
         events |= COIR_HANGUP;
     if (mask & POLLERR)

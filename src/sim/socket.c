@@ -451,6 +451,8 @@ static int events_now(const struct ci_socket *socket)
     bool reset = socket->state == RESET;
     if (socket->in || socket->in_ended || reset || socket->backlog)
         events |= COIR_READ;
+    if (socket->in_ended || reset)
+        events |= CI_EVENT_END;
     if (reset || socket->state == DATAGRAM || (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
         events |= COIR_WRITE;
     if (reset || (socket->in_ended && socket->out_ended))

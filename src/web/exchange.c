@@ -114,6 +114,18 @@ ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_t
 
 /* ---- a client that goes away while a handler waits ---- */
 
+static void on_hangup(struct ci_op *op);
+
+static void begin_watch(struct ci_exchange *exchange)
+{
+    exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
+    exchange->hangup.events = exchange->end_cancels ? CI_EVENT_END : 0;
+    exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
+    if (!exchange->hangup_started && exchange->hangup.result > 0)
+        ci_strand_cancel(&exchange->connection->task->strand,
+                         -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
+}
+
 static void on_hangup(struct ci_op *op)
 {
     struct ci_exchange *exchange = ci_container_of(op, struct ci_exchange, hangup);
@@ -121,7 +133,9 @@ static void on_hangup(struct ci_op *op)
     exchange->hangup_started = false;
     if (task->strand.inner == &exchange->unwatched)
         ci_wake(ci_worker_current, &task->strand, &exchange->unwatched);
-    else if (op->result != -ECANCELED)
+    else if (op->result == -ECANCELED)
+        begin_watch(exchange); /* it was withdrawn to be asked anew, while the handler waits */
+    else
         ci_strand_cancel(&task->strand, -ECANCELED);
 }
 
@@ -139,13 +153,8 @@ static void before_park(void *arg)
             memmove(exchange->out, exchange->out + n, exchange->out_len);
         }
     }
-    if (exchange->hangup_started)
-        return;
-    exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
-    exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
-    if (!exchange->hangup_started && exchange->hangup.result > 0)
-        ci_strand_cancel(&exchange->connection->task->strand,
-                         -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
+    if (!exchange->hangup_started)
+        begin_watch(exchange);
 }
 
 static void watch_client(struct ci_exchange *exchange)
@@ -170,6 +179,15 @@ static void unwatch_client(struct ci_exchange *exchange)
     exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
     worker->strand->inner = &exchange->unwatched;
     ci_park(worker);
+}
+
+void coir_request_set_end_cancels(coir_request *req, bool cancels)
+{
+    struct ci_exchange *exchange = req->exchange;
+    bool changed = exchange->end_cancels != cancels;
+    exchange->end_cancels = cancels;
+    if (changed && exchange->hangup_started && exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
+        exchange->hangup_started = false; /* else it comes back by itself; either way the watch begins anew */
 }
 
 /* ---- one request ---- */
@@ -218,6 +236,7 @@ static bool answer(struct ci_exchange *exchange)
     ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len, path, head->path.len ? head->path.len : 1,
                     &exchange->match);
     ci_arena_init(&exchange->arena, &exchange->server->http->blocks, exchange->server->options->arena_max);
+    exchange->end_cancels = exchange->server->options->end_cancels;
     watch_client(exchange);
     int rc = exchange->match.route ? exchange->match.route->handler(&request, &response) : answer_without_route(exchange, &response);
     if (ci_forked())

@@ -158,6 +158,7 @@ struct ci_exchange {
 
     struct ci_op hangup; /* pending while a handler waits */
     bool hangup_started;
+    bool end_cancels;      /* not only a reset or a hang-up cancels the handler, but a half-close too */
     coir_future unwatched; /* awaited when the driver takes its time to give that operation back */
 
     struct ci_http1_head head;

@@ -190,6 +190,26 @@ CONFORM(the_peers_end_is_no_hangup)
     close_fd(env.server);
 }
 
+CONFORM(the_peers_end_is_told_to_those_who_ask)
+{
+    struct counted watching;
+    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END}));
+    CHECK_EQ(write_some(env.client, "unread", 6), 6); /* is no end */
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    for (int i = 0; i < 5; i++)
+        pass();
+    CHECK(!watching.done);
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    CHECK(finish(&watching) & CI_EVENT_END); /* though it lies behind bytes that nobody has read */
+    bool at_once = start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END});
+    CHECK((at_once ? watching.op.result : finish(&watching)) & CI_EVENT_END);
+    char buf[16];
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 6);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
 CONFORM(polling_moves_no_data_and_sees_what_is_there)
 {
     char buf[16];

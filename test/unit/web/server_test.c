@@ -49,6 +49,8 @@ static int nap(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "slept");
 }
 
+static int nap_if_there(coir_request *req, coir_response *res);
+
 static int big(coir_request *req, coir_response *res)
 {
     static char piece[10000];
@@ -152,6 +154,7 @@ static int serve(void *arg)
     CHECK_EQ(coir_route(router, "HEAD", "/a%2Fb", star), 0);
     CHECK_EQ(coir_route(router, "GET", "/caf\xc3\xa9/%2A", star), 0);
     CHECK_EQ(coir_route(router, "GET", "/type/{bytes}", long_type), 0);
+    CHECK_EQ(coir_route(router, "GET", "/there", nap_if_there), 0);
     CHECK_EQ(coir_route(router, "GET", "no/slash", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/a%", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/a%0g", hello), -EINVAL);
@@ -475,6 +478,52 @@ TEST_SERVER(a_client_that_hangs_up_cancels_its_handler_and_a_half_close_does_not
     coir_sleep_for(COIR_S);
     CHECK_EQ(handlers_running, 0);
     CHECK_EQ(handlers_cancelled, 1);
+}
+
+static int nap_if_there(coir_request *req, coir_response *res)
+{
+    coir_request_set_end_cancels(req, coir_query(req, "late") == NULL);
+    int rc = coir_sleep_for(COIR_S);
+    coir_request_set_end_cancels(req, coir_query(req, "never") == NULL);
+    if (rc == 0)
+        rc = coir_sleep_for(4 * COIR_S);
+    handlers_cancelled += rc == -ECANCELED;
+    return rc < 0 ? rc : coir_respond_text(res, 200, "slept");
+}
+
+/* Sends a request and closes its direction a while later: how many handlers were cancelled by that. */
+static int cancelled_by_end(const char *request, coir_time after)
+{
+    int before = handlers_cancelled;
+    coir_stream *stream = dial();
+    send_text(stream, request);
+    coir_sleep_for(after);
+    coir_shutdown_write(stream);
+    receive_all(stream);
+    coir_close(stream);
+    return handlers_cancelled - before;
+}
+
+TEST_SERVER(a_half_close_cancels_the_handlers_that_ask_for_it)
+{
+    CHECK_EQ(cancelled_by_end(GET("/there"), 0), 1);
+    CHECK_EQ(cancelled_by_end(GET("/there"), COIR_S / 2), 1);
+    CHECK_EQ(cancelled_by_end(GET("/there"), 2 * COIR_S), 1);
+    CHECK_EQ(cancelled_by_end(GET("/there?late=1"), COIR_S / 2), 1); /* said after the end had come */
+    CHECK_EQ(cancelled_by_end(GET("/there?late=1&never=1"), COIR_S / 2), 0);
+    CHECK_EQ(cancelled_by_end(GET("/there?never=1"), 2 * COIR_S), 0);
+    CHECK_EQ(cancelled_by_end(GET("/nap/1000"), 0), 0);
+}
+
+TEST_SIM(a_half_close_cancels_handlers_where_the_server_wants_it)
+{
+    options.end_cancels = true;
+    COIR_SCOPE(server);
+    coir_go(server, serve, NULL);
+    CHECK_EQ(cancelled_by_end(GET("/nap/1000"), COIR_S / 2), 1);
+    CHECK_EQ(cancelled_by_end(GET("/there?late=1&never=1"), COIR_S / 2), 0);
+    coir_scope_cancel(server);
+    coir_scope_wait(server);
 }
 
 TEST_SERVER(a_slow_reader_gets_everything)

@@ -1,0 +1,7 @@
+/* Beside enum coir_events: the peer will send no more. Implies that a read would not block. */
+#ifndef CI_DRIVER_EVENT_H
+#define CI_DRIVER_EVENT_H
+
+enum { CI_EVENT_END = 16 };
+
+#endif
