@@ -183,6 +183,14 @@ static void who_comes_late(void)
 /* ---- where it is asked ---- */
 
 static void (*asked)(void);
+static char log_text[1000];
+
+static void keep_log(void *context, enum coir_log_level level, const char *line)
+{
+    (void)context;
+    if (level == COIR_LOG_INFO)
+        snprintf(log_text, sizeof log_text, "%s", line);
+}
 
 static int run_asked(void *arg)
 {
@@ -206,6 +214,7 @@ static void everywhere(void (*what)(void), int rounds)
                 coir_runtime *runtime;
                 config.driver = drivers[i];
                 config.workers = workers;
+                config.log = keep_log;
                 int rc = coir_runtime_new(&config, &runtime);
                 if (rc < 0 && i == 0)
                     break; /* io_uring does not work here */
@@ -233,4 +242,5 @@ TEST(nobody_is_cut_off_by_a_server_that_stops)
 TEST(who_comes_late_is_refused)
 {
     everywhere(who_comes_late, 1);
+    CHECK(strcmp(log_text, "stopping, 1 request left") == 0);
 }
