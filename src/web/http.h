@@ -93,9 +93,9 @@ struct ci_http_connection {
     coir_stream *stream;
     struct ci_http_server *server;
     struct ci_task *task;
-    struct ci_timer timer; /* the idle timeout, postponed at each request */
-    bool keep, served;     /* what serve_requests decided; whether it had a request */
-    bool called;           /* it has sent something */
+    struct ci_timer timer;           /* the idle timeout, postponed at each request */
+    bool keep, served;               /* what serve_requests decided; whether it had a request */
+    bool called;                     /* it has sent something */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */
