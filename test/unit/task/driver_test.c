@@ -20,7 +20,8 @@ static void log_line(void *context, enum coir_log_level level, const char *line)
 {
     (void)context;
     (void)level;
-    snprintf(logged, sizeof logged, "%s", line);
+    size_t len = strlen(logged);
+    snprintf(logged + len, sizeof logged - len, "%s\n", line);
 }
 
 /* As a container's filter does, or the sysctl kernel.io_uring_disabled. */
