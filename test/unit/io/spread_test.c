@@ -214,9 +214,22 @@ static void come_to_a_busy_one(void)
 static coir_task_fn *server;
 static void (*client)(void);
 
+/* Until every worker accepts: their threads begin when the machine lets them. */
+static void wait_for_all_workers(void)
+{
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < workers; i++)
+        while (!counts[i]) {
+            int fd = dial();
+            hear(fd);
+            close(fd);
+        }
+}
+
 static void *run_client(void *arg)
 {
     (void)arg;
+    wait_for_all_workers();
     client();
     coir_runtime_stop(runtime);
     return NULL;
