@@ -25,7 +25,7 @@ typedef struct coir_listen_options {
 
 /* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time. An address that is in use
  * is tried again for a second: a server on io_uring that was killed keeps its own for a moment.
- * Suspends: yes, where the address is in use and the caller is a fiber.  Threads: worker.  Owns: *ret_listener is the caller's to close.
+ * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the caller's to close.
  * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2); -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);

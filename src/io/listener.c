@@ -96,7 +96,7 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
 {
     struct ci_driver *driver = worker->loop.driver;
     int rc = driver->kind->listen(driver, listen), waited;
-    if (rc != -EADDRINUSE || !worker->fiber)
+    if (rc != -EADDRINUSE)
         return rc;
     ci_log(worker->runtime, COIR_LOG_WARNING, "%s is in use: trying again for a second, as a server that was killed may just be going",
            address);
@@ -111,9 +111,10 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
 
 int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener)
 {
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (!worker)
-        return ci_no_fiber();
     coir_listen_options chosen = COIR_LISTEN_OPTIONS;
     if (options) {
         if (options->size != sizeof *options)
@@ -128,8 +129,7 @@ int coir_tcp_listen(const char *address, const coir_listen_options *options, coi
         .reuse_port = chosen.reuse_port,
         .ipv6_only = chosen.ipv6_only,
     };
-    int rc = ci_address_parse(driver, address, &where, &listen.address_len);
-    if (rc < 0)
+    if ((rc = ci_address_parse(driver, address, &where, &listen.address_len)) < 0)
         return cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = new_listener(worker->runtime, -1);
     if (!listener)

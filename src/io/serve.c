@@ -55,7 +55,7 @@ static int accept_loop(void *arg)
         }
         reported = false;
         if ((rc = here->admit(here, stream)) < 0)
-            coir_close(stream);
+            here->held = stream;
     }
     return rc;
 }
@@ -81,6 +81,8 @@ static int take_backlog(struct ci_serving_here *here)
 static void stop_accepting(struct ci_serving_here *here)
 {
     coir_listener *listener = here->serving->listener;
+    if (here->held && here->admit(here, here->held) < 0)
+        coir_close(here->held);
     ci_listener_forget(listener);
     if (ci_fetch_sub(&here->serving->accepting, 1) > 1)
         return;

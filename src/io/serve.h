@@ -23,6 +23,7 @@ struct ci_serving {
 struct ci_serving_here {
     struct ci_serving *serving;
     coir_scope *connections;
+    coir_stream *held;                                               /* accepted as the acceptor was cancelled, and not admitted yet */
     int (*wait_for_room)(struct ci_serving_here *here);              /* before each accept; NULL: there always is */
     int (*admit)(struct ci_serving_here *here, coir_stream *stream); /* starts a connection: an error, and the stream is the caller's */
     size_t (*drain)(struct ci_serving_here *here);                   /* nothing new is to begin: how much is in progress */

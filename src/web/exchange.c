@@ -276,17 +276,38 @@ static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool 
     return *ret_aside ? n : read_until(exchange, deadline);
 }
 
+/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112, 2.2). */
+static bool is_lone_cr(const struct ci_exchange *exchange)
+{
+    size_t len = exchange->in_len - exchange->in_start;
+    return !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[exchange->in_len - 1] == '\r';
+}
+
+/* When the client must have sent the rest. Only a request puts the idle timeout off. */
+static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
+{
+    const struct ci_http_connection *connection = exchange->connection;
+    const coir_http_options *options = exchange->server->options;
+    if (!lone_cr)
+        return coir_in(options->header_timeout);
+    if (connection->served)
+        return coir_in(options->idle_timeout);
+    return ci_timer_started(&connection->timer) ? connection->timer.when : coir_now();
+}
+
 /* Gets the next request's head. */
 static enum outcome next_head(struct ci_exchange *exchange)
 {
     const coir_http_options *options = exchange->server->options;
     struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
     coir_time deadline = COIR_NEVER;
-    bool aside = false;
-    if (exchange->connection->partial)
+    bool aside = false, lone_cr = false;
+    if (exchange->connection->partial) {
         deadline = ci_http_partial_restore(exchange);
-    else
+        lone_cr = is_lone_cr(exchange);
+    } else {
         ci_http1_head_init(&exchange->head);
+    }
     for (;;) {
         size_t len = exchange->in_len - exchange->in_start;
         int rc = ci_http1_parse(&exchange->head, &limits, exchange->in + exchange->in_start, len);
@@ -297,18 +318,18 @@ static enum outcome next_head(struct ci_exchange *exchange)
             ci_respond_error(exchange, -rc);
             return CLOSED;
         }
-        bool begun = exchange->head.has_request_line || len > exchange->head.line;
+        bool begun = exchange->head.has_request_line || len > exchange->head.line, was_lone_cr = lone_cr;
         if (!begun)
-            return NO_MORE; /* nothing, or empty lines: these are no request (RFC 9112, 2.2) */
-        if (deadline == COIR_NEVER)
-            deadline = coir_in(options->header_timeout);
+            return NO_MORE; /* nothing, or empty lines */
+        lone_cr = is_lone_cr(exchange);
+        if (deadline == COIR_NEVER || lone_cr != was_lone_cr)
+            deadline = head_deadline(exchange, lone_cr);
         if (exchange->in_start)
             make_room(exchange, 0, &exchange->in_start);
         ssize_t n = read_head(exchange, deadline, &aside);
         if (aside)
             return NO_MORE;
         exchange->unread = true;
-        bool lone_cr = !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[len - 1] == '\r';
         if (n == -ETIME && !coir_interrupted() && !lone_cr)
             ci_respond_error(exchange, 408);
         if (n <= 0)

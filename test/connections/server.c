@@ -11,7 +11,7 @@
 
 #include "base/atomic.h"
 #include "connections/fuzz.h"
-#include "io/io.h"
+#include "io/listener.h"
 
 static struct start {
     int ready, send_buffer;
@@ -195,7 +195,7 @@ static int serve(void *arg)
     rc = rc < 0 ? rc : coir_tcp_listen("127.0.0.1:0", NULL, &listener);
     if (rc < 0)
         return rc;
-    coir_fd fd = ci_listener_fd(listener); /* the sockets that it accepts inherit its options */
+    coir_fd fd = listener->fd; /* the sockets that it accepts inherit its options */
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno",
                4); /* others pace, and small windows crawl */
     if (start.send_buffer)

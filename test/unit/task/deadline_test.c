@@ -180,11 +180,43 @@ static ssize_t connect_to_listener(void)
     return rc;
 }
 
-static ssize_t serve_http(bool on)
+static ssize_t listen_somewhere(void)
+{
+    coir_listener *listener = NULL;
+    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    coir_listener_close(listener);
+    return rc;
+}
+
+/* A server closes its listener's descriptor when it stops: each has one of its own. */
+static ssize_t serve_on(int (*serve)(coir_listener *listener))
+{
+    coir_listener *listener = NULL;
+    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    if (rc == 0)
+        rc = serve(listener);
+    coir_listener_close(listener);
+    return rc;
+}
+
+static int serve_raw(coir_listener *listener)
+{
+    return coir_serve(listener, serve_nobody, NULL);
+}
+
+static int serve_with(coir_listener *listener)
+{
+    coir_serve_options options = COIR_SERVE_OPTIONS;
+    options.listener = listener;
+    return coir_serve_with(&options, serve_nobody, NULL);
+}
+
+/* On an address where there is no listener. */
+static int serve_http(coir_listener *listener)
 {
     coir_router *router = NULL;
     CHECK_EQ(coir_router_new(&router), 0);
-    int rc = on ? coir_serve_http_on(t.listener, router, NULL) : coir_serve_http("127.0.0.1:0", router, NULL);
+    int rc = listener ? coir_serve_http_on(listener, router, NULL) : coir_serve_http("127.0.0.1:0", router, NULL);
     coir_router_free(router);
     return rc;
 }
@@ -251,10 +283,12 @@ enum { WAITS, ENDS };
     X(coir_stream_wait, WAITS, coir_stream_wait(t.silent, COIR_READ))             \
     X(coir_accept, WAITS, coir_accept(t.listener, &accepted))                     \
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
-    X(coir_serve, WAITS, coir_serve(t.listener, serve_nobody, NULL))              \
+    X(coir_tcp_listen, ENDS, listen_somewhere())                                  \
+    X(coir_serve, WAITS, serve_on(serve_raw))                                     \
+    X(coir_serve_with, WAITS, serve_on(serve_with))                               \
     X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
-    X(coir_serve_http, WAITS, serve_http(false))                                  \
-    X(coir_serve_http_on, WAITS, serve_http(true))                                \
+    X(coir_serve_http, WAITS, serve_http(NULL))                                   \
+    X(coir_serve_http_on, WAITS, serve_on(serve_http))                            \
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
