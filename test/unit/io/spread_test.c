@@ -29,8 +29,8 @@ static int say_worker(coir_stream *stream, void *arg)
 {
     (void)arg;
     char byte = (char)('0' + coir_worker_index());
+    ci_fetch_add(&served, 1); /* before its client hears of it */
     int rc = coir_write_all(stream, &byte, 1);
-    ci_fetch_add(&served, 1);
     return rc < 0 ? rc : (int)coir_read(stream, &byte, 1);
 }
 
@@ -209,7 +209,8 @@ static void come_to_a_busy_one(void)
         hear(sockets[i]);
     for (int i = 0; i < 50; i++)
         close(sockets[i]);
-    CHECK(counts[0] <= 1);
+    if (counts[0] > 1)
+        test_fail(__FILE__, __LINE__, "the busy worker was given %d of 50 connections", counts[0]);
 }
 
 /* ---- one run ---- */
