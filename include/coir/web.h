@@ -67,8 +67,9 @@ typedef struct coir_http_options {
                                    * client that falls behind by body_timeout gets 408; by write_timeout, it is
                                    * dropped. */
 
-    /* An answer that ends the connection before its whole request was read: the server goes on reading
-     * and discarding, so that the client can read the answer. It stops after 2 s of silence. */
+    /* When the server ends a connection by its own decision, it goes on reading and discarding: the
+     * rest of the request, and requests behind it. Without that, they would reset the connection, and
+     * the client could lose the answer. It stops after 2 s of silence. */
     coir_time linger_timeout; /* [30 s] at most */
     size_t linger_max;        /* [64 MiB] bytes at most */
 
@@ -127,8 +128,10 @@ COIR_API int64_t coir_request_length(coir_request *req);
 COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
 
 /* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves unread,
- * up to 64 KiB. An answer that begins while more than that is still to come, or chunks that have not
- * been received, says "Connection: close".
+ * up to 64 KiB. If more than that is still to come when the answer begins, or chunks that have not
+ * been received, the answer says "Connection: close". One exception: a handler that has read some of
+ * the body before coir_response_begin is expected to read the rest while it answers (an echo, a
+ * conversion); the connection ends behind that answer only if the handler did not.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
  * away; -ETIME body_timeout, body_total_timeout or rate_min.

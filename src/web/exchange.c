@@ -77,7 +77,7 @@ static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at
     exchange->in_len = keep_from + unread;
 }
 
-static ssize_t try_read(struct ci_exchange *exchange)
+ssize_t ci_exchange_try_fill(struct ci_exchange *exchange)
 {
     ssize_t n = coir_try_read(exchange->stream, exchange->in + exchange->in_len, CI_HTTP_BUFFER - exchange->in_len);
     ci_spend(ci_worker_current);
@@ -103,7 +103,7 @@ ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_t
     size_t head_end = exchange->in_start + exchange->head.line;
     if (exchange->body_at > head_end)
         make_room(exchange, head_end, &exchange->body_at);
-    ssize_t n = try_read(exchange);
+    ssize_t n = ci_exchange_try_fill(exchange);
     if (n != -EAGAIN)
         return n;
     coir_time start = coir_now();
@@ -225,7 +225,8 @@ static bool answer(struct ci_exchange *exchange)
     const char *bytes = exchange->in + exchange->in_start;
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .response = &response};
-    exchange->continue_due = head->expects_continue;
+    exchange->continue_due = head->expects_continue && exchange->in_len == exchange->body_at;
+    exchange->body_begun = false;
     ci_bump(&exchange->server->http->requests);
     if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
         exchange->unread = true;
@@ -267,7 +268,7 @@ enum outcome { ANSWERED, NO_MORE, CLOSED };
 /* More of a head. A client that takes its time is waited for without a stack: *ret_aside. */
 static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool *ret_aside)
 {
-    ssize_t n = try_read(exchange);
+    ssize_t n = ci_exchange_try_fill(exchange);
     if (n != -EAGAIN)
         return n;
     if (coir_now() >= deadline)
@@ -358,6 +359,13 @@ static void linger(struct ci_exchange *exchange)
             return;
 }
 
+/* Whether closing at once could reset the connection. A client that wanted to keep it learns of the
+ * end only from the answer, and may have sent more requests by then. */
+static bool more_may_come(const struct ci_exchange *exchange)
+{
+    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive;
+}
+
 /* The head stays where it is while a handler runs: a body of which more is to come needs the room behind it. */
 static void make_room_for_body(struct ci_exchange *exchange)
 {
@@ -390,7 +398,7 @@ static bool serve(struct ci_exchange *exchange)
             return true; /* the connection sends what has gathered */
         if (ci_exchange_flush(exchange) < 0)
             return false;
-        if (exchange->unread || exchange->in_len > exchange->body_at)
+        if (more_may_come(exchange))
             linger(exchange);
         return false;
     }

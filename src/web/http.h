@@ -155,6 +155,7 @@ struct ci_exchange {
     struct ci_pace taking;
     bool unread;       /* bytes that the client sent or will send are not read */
     bool continue_due; /* the client waits for leave to send the body */
+    bool body_begun;   /* the handler has read some of the body */
 
     struct ci_op hangup; /* pending while a handler waits */
     bool hangup_started;
@@ -202,6 +203,8 @@ char *ci_exchange_room(struct ci_exchange *exchange, size_t len);
 /* Reads more of a body into the input buffer: the count, 0 at the end. Adds the time spent waiting to
  * *waited. */
 ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited);
+/* The same, of what has arrived: -EAGAIN if nothing has. The input buffer must have room. */
+ssize_t ci_exchange_try_fill(struct ci_exchange *exchange);
 
 /* Begins a response with a known or unknown length; ends one. */
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length);
@@ -213,8 +216,9 @@ void ci_respond_error(struct ci_exchange *exchange, int status);
  * ci_response_end returned. */
 CI_COLD void ci_request_report(const coir_request *req, int rc, int ended);
 
-/* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. */
-bool ci_body_end_is_near(const struct ci_exchange *exchange);
+/* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. A
+ * client that expects a 100 is certain to send the body once it has begun to: looks for its bytes. */
+bool ci_body_end_is_near(struct ci_exchange *exchange);
 
 /* Throws away what the handler left of the body. False: the connection cannot go on. */
 bool ci_request_discard(coir_request *req);

@@ -168,6 +168,7 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len)
         return rc;
     if (data > len)
         data = len;
+    exchange->body_begun = true;
     if ((req->body_read += data) > exchange->server->options->body_max)
         return fail(req, 413, -COIR_ETOOLARGE);
     memcpy(buf, exchange->in + exchange->body_at, data);
@@ -253,11 +254,13 @@ static bool chunks_are_here(const struct ci_exchange *exchange)
     return body.state == CI_BODY_DONE;
 }
 
-bool ci_body_end_is_near(const struct ci_exchange *exchange)
+bool ci_body_end_is_near(struct ci_exchange *exchange)
 {
     const struct ci_http1_body *body = &exchange->body;
     if (body->state == CI_BODY_DONE)
         return true;
+    if (exchange->continue_due && ci_exchange_try_fill(exchange) > 0)
+        exchange->continue_due = false; /* it did not wait: the body is on its way */
     if (exchange->continue_due)
         return false;
     return body->chunked ? chunks_are_here(exchange) : body->remaining <= DISCARD_MOST;

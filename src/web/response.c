@@ -108,7 +108,8 @@ static char *put_framing(coir_response *res, char *at, int status, int64_t lengt
     return at;
 }
 
-int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
+/* body_ends: the rest of the request's body will be read, so the connection can go on. */
+static int begin(coir_response *res, int status, const char *type, int64_t length, bool body_ends)
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
@@ -130,7 +131,7 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
     at = put_framing(res, at, status, length);
     if (res->extra_len)
         at = put(at, res->extra, res->extra_len);
-    res->close |= !head->keep_alive || exchange->server->draining || !ci_body_end_is_near(exchange);
+    res->close |= !head->keep_alive || exchange->server->draining || !body_ends;
     if (res->close)
         at = PUT(at, "Connection: close\r\n");
     else if (head->minor_version == 0)
@@ -142,6 +143,11 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
     res->no_body = without_body(status) || head_only;
     res->remaining = length;
     return 0;
+}
+
+int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
+{
+    return begin(res, status, type, length, ci_body_end_is_near(res->exchange));
 }
 
 /* ---- the body ---- */
@@ -196,7 +202,8 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
-    return ci_response_start(res, status, content_type, length);
+    struct ci_exchange *exchange = res->exchange;
+    return begin(res, status, content_type, length, exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
