@@ -104,10 +104,9 @@ void client_print(const struct client *client)
 
 /* ---- a connection ---- */
 
-void client_init(struct client *client, int index, int port, uint64_t seed,
-                 const struct rules *rules)
+void client_init(struct client *client, int index, int port, uint64_t seed)
 {
-    *client = (struct client){.index = index, .port = port, .rules = rules, .fd = -1};
+    *client = (struct client){.index = index, .port = port, .fd = -1};
     struct ci_random of_all = {seed};
     client->random.state = ci_random_next(&of_all) + (uint64_t)index * 0x100000001;
     client->events = calloc(EVENTS_KEPT, sizeof *client->events);
@@ -164,7 +163,7 @@ static void connect_it(struct client *client)
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     choose_reading(client);
     set(client->fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    client->may_vanish = client->half_closed = false;
+    client->may_end = client->half_closed = false;
     if (connect(client->fd, (struct sockaddr *)&address, len) < 0)
         client_fail(client, "cannot connect: %s", strerror(errno));
     getsockname(client->fd, (struct sockaddr *)&address, &len);
@@ -203,7 +202,7 @@ void client_begin(struct client *client)
 {
     if (client->fd < 0)
         connect_it(client);
-    batch_make(&client->batch, &client->random, client->rules);
+    batch_make(&client->batch, &client->random);
     note(client, 'B', (long)client->batch.len, NULL, 0);
     client->active = true;
     client->sent = client->received = 0;
@@ -358,8 +357,7 @@ static void answered(struct client *client)
     note(client, 'A', client->answering, NULL, 0);
     client->answered++;
     client->answering++;
-    client->may_vanish |= expect->may_vanish;
-    client->may_vanish |= client->answer.close && expect->may_close && !client->rules->strict;
+    client->may_end |= expect->may_end;
     if (client->waiting == client->answering - 1)
         give_up_body(client);
     if (client->answer.close) {
@@ -409,18 +407,16 @@ static void end(struct client *client, int error)
     if (client->active && !due && client->answering < client->batch.count) {
         const struct expect *expect = &client->batch.requests[client->answering].expect;
         const char *wrong = answer_end(&client->answer, expect);
-        if (error && client->answer.close && expect->may_close && !client->rules->strict)
-            wrong = NULL, client->may_vanish = between = true; /* a finding: it does not linger */
-        if (wrong && !(between && client->may_vanish))
+        if (wrong && !(between && client->may_end))
             client_fail(client, "%s, request %d", wrong, client->answering);
-        else if (error && !expect->loose && !(between && client->may_vanish))
+        else if (error && !expect->loose)
             client_fail(client, "reset instead of the end, in the answer to request %d",
                         client->answering);
         else if (!wrong && !expect->loose)
             client->answered++;
-    } else if (!due && !client->may_vanish) {
+    } else if (!due && !client->may_end) {
         client_fail(client, "the connection ended without a reason");
-    } else if (error && !client->may_vanish) {
+    } else if (error) {
         client_fail(client, "reset instead of the end");
     }
     disconnect(client);

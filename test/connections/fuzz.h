@@ -26,12 +26,7 @@
 #include "base/random.h"
 
 enum { PIPELINE_MOST = 8, ACTIONS_MOST = 24, EVENTS_KEPT = 256, EVENT_BYTES = 48 };
-enum {
-    HEAD_MAX = 8192,
-    LINE_MAX_ = 8000,
-    BODY_MAX = 600 * 1000,
-    DISCARD_MAX = 65536
-}; /* the server's limits */
+enum { HEAD_MAX = 8192, LINE_MAX_ = 8000, BODY_MAX = 600 * 1000 }; /* the server's limits */
 enum { MILLISECOND = 1000 * 1000 };
 #define SECOND ((int64_t)1000 * MILLISECOND)
 
@@ -79,7 +74,7 @@ struct expect {
     bool allow;        /* there is a field Allow */
     bool says_close;   /* "Connection: close" and the end of the connection */
     bool may_close;    /* the same, if it says so */
-    bool may_vanish;   /* the end behind it, though it does not say so (a finding) */
+    bool may_end;      /* the end behind it, though it does not say so: its handler failed late */
     bool says_keep;    /* "Connection: keep-alive", to HTTP/1.0 */
     bool continue_may; /* a 100 may come before it */
     bool cut;          /* the body ends too early, with the connection */
@@ -139,11 +134,7 @@ struct batch {
     size_t reset_after; /* reset once so many bytes have come; 0: never */
 };
 
-struct rules {
-    bool strict; /* also those that the server is known to break (model.c) */
-};
-
-void batch_make(struct batch *batch, struct ci_random *random, const struct rules *rules);
+void batch_make(struct batch *batch, struct ci_random *random);
 void batch_put(struct batch *batch, const char *bytes, size_t len);
 void batch_text(struct batch *batch, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -195,7 +186,6 @@ struct event {
 struct client {
     int index, port;
     struct ci_random random;
-    const struct rules *rules;
     int fd; /* -1: not connected */
     struct batch batch;
     bool active; /* a batch is in progress */
@@ -212,8 +202,8 @@ struct client {
     int answering;
     size_t received, read_max;
     int64_t read_time, read_pause;
-    int reads_slowly;                /* how many reads more */
-    bool end_due, may_vanish, small; /* small buffers */
+    int reads_slowly;             /* how many reads more */
+    bool end_due, may_end, small; /* small buffers */
 
     int64_t progress; /* when anything last moved */
     long answered, connections;
@@ -222,8 +212,7 @@ struct client {
     size_t event_count;
 };
 
-void client_init(struct client *client, int index, int port, uint64_t seed,
-                 const struct rules *rules);
+void client_init(struct client *client, int index, int port, uint64_t seed);
 void client_free(struct client *client);
 void client_begin(struct client *client);                     /* a batch */
 short client_wants(const struct client *client, int64_t now); /* events of poll(2) */
@@ -244,7 +233,6 @@ struct settings {
     const char *program, *driver;
     unsigned workers; /* 0: the seed chooses */
     bool verbose;
-    struct rules rules;
 };
 
 struct totals {

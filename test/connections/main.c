@@ -87,10 +87,8 @@ static int usage(const char *program)
     fprintf(stderr,
             "usage: %s [--driver NAME] [--workers N] [--seeds A-B | --seed N] [--seconds N] "
             "[--jobs N]\n"
-            "          [--keep-going] [--strict] [--verbose]\n"
-            "--strict: also what the server is known to get wrong. A seed chooses the number of "
-            "workers\n"
-            "where none is given.\n",
+            "          [--keep-going] [--verbose]\n"
+            "A seed chooses the number of workers where none is given.\n",
             program);
     return 2;
 }
@@ -113,8 +111,6 @@ static bool parse_flag(struct campaign *campaign, const char *option)
 {
     if (strcmp(option, "--keep-going") == 0)
         return campaign->keep_going = true;
-    if (strcmp(option, "--strict") == 0)
-        return campaign->settings.rules.strict = true;
     if (strcmp(option, "--verbose") == 0)
         return campaign->settings.verbose = true;
     return false;

@@ -193,16 +193,12 @@ static void choose_upload(struct shape *shape, struct expect *expect, struct ci_
     expect->continue_may = shape->expects && !shape->old;
 }
 
-/* A body, that the handler reads. */
-static void choose_post(struct shape *shape, struct expect *expect, struct ci_random *random,
-                        const struct rules *rules)
+/* A body, that the handler reads to its end: this never ends the connection. */
+static void choose_post(struct shape *shape, struct expect *expect, struct ci_random *random)
 {
     choose_upload(shape, expect, random);
     if (one_in(random, 2)) {
         strcpy(shape->path, "/echo"); /* its answer begins before the body has come (web.h) */
-        expect->may_close = shape->chunked || shape->len > DISCARD_MAX;
-        expect->may_close |= !rules->strict &&
-                             expect->continue_may; /* a finding: needless, the body is on its way */
         expect->body = BODY_PATTERN;
         expect->seed = shape->seed;
         expect->len = shape->len;
@@ -283,12 +279,12 @@ static void finish_expect(const struct shape *shape, struct expect *expect)
         expect->says_keep = !expect->says_close;
     if (expect->cut && expect->head) { /* the handler fails after a whole answer */
         expect->cut = false;
-        expect->may_vanish = true;
+        expect->may_end = true;
     }
 }
 
 static void make_valid(struct batch *batch, struct ci_random *random, bool last,
-                       struct request *request, const struct rules *rules)
+                       struct request *request)
 {
     struct shape shape = {.method = "GET"};
     struct expect *expect = &request->expect;
@@ -300,7 +296,7 @@ static void make_valid(struct batch *batch, struct ci_random *random, bool last,
     else if (kind < 5)
         choose_download(&shape, expect, random);
     else if (kind < 8)
-        choose_post(&shape, expect, random, rules);
+        choose_post(&shape, expect, random);
     else if (kind < 9)
         choose_unread(&shape, expect, random);
     else
@@ -392,7 +388,7 @@ static void choose_sending(struct batch *batch, struct ci_random *random)
             add_action(batch, batch->requests[i].head_end, WAIT_CONTINUE, 0, i);
 }
 
-void batch_make(struct batch *batch, struct ci_random *random, const struct rules *rules)
+void batch_make(struct batch *batch, struct ci_random *random)
 {
     char *bytes = batch->bytes;
     *batch = (struct batch){.bytes = bytes, .capacity = batch->capacity};
@@ -405,7 +401,7 @@ void batch_make(struct batch *batch, struct ci_random *random, const struct rule
         if (request->broken)
             broken_make(batch, request, random);
         else
-            make_valid(batch, random, last, request, rules);
+            make_valid(batch, random, last, request);
         request->to = batch->len;
         if (request->head_end == 0)
             request->head_end = batch->len;

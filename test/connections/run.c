@@ -228,8 +228,8 @@ static void report(const struct run *run)
         client_print(run->culprit);
     printf(" what the server printed:\n");
     server_print_log(&run->server);
-    printf(" again: %s --driver %s%s --seed %llu", settings->program, settings->driver,
-           settings->rules.strict ? " --strict" : "", (unsigned long long)run->seed);
+    printf(" again: %s --driver %s --seed %llu", settings->program, settings->driver,
+           (unsigned long long)run->seed);
     printf(settings->workers ? " --workers %u\n" : "\n", settings->workers);
     fflush(stdout);
 }
@@ -278,7 +278,7 @@ bool run_seed(const struct settings *settings, uint64_t seed, struct totals *tot
         fail(run, NULL, "the server did not start");
     take_baseline(run, &before);
     for (int i = 0; i < run->count; i++)
-        client_init(&run->clients[i], i, run->server.port, seed, &settings->rules);
+        client_init(&run->clients[i], i, run->server.port, seed);
     long descriptors = ok ? server_descriptors(&run->server) : 0;
     if (!failed(run))
         act_all(run);
