@@ -21,10 +21,19 @@ struct pipeline {
 
 static struct act *releasing; /* one act at a time has items that are released: the callback knows no more */
 
-static void release_item(void *item)
+/* Items whose size is odd lie anywhere. */
+static struct item item_in(const void *bytes)
+{
+    struct item item;
+    memcpy(&item, bytes, sizeof item);
+    return item;
+}
+
+static void release_item(void *bytes)
 {
     struct pipeline *pipeline = releasing->own;
-    ledger_dropped(&pipeline->ledger, item);
+    struct item item = item_in(bytes);
+    ledger_dropped(&pipeline->ledger, &item);
 }
 
 static int make_channel(struct pipeline *pipeline, int which)
@@ -189,8 +198,7 @@ static int recv_some(struct actor *actor, coir_channel *channel, void *items)
 
 static void got(struct pipeline *pipeline, struct order *order, const char *bytes)
 {
-    struct item item;
-    memcpy(&item, bytes, sizeof item);
+    struct item item = item_in(bytes);
     for (size_t i = sizeof item; i < pipeline->item_size; i++)
         if (bytes[i] != (char)item.number)
             program_fail(pipeline->ledger.act, "byte %zu of an item is %d", i, bytes[i]);
@@ -227,7 +235,8 @@ static int relay_all(struct actor *actor)
         if (rc < 0)
             break;
         if ((rc = send_one(actor, pipeline->channels[1], bytes)) < 0) {
-            ledger_dropped(&pipeline->ledger, (struct item *)(void *)bytes);
+            struct item item = item_in(bytes);
+            ledger_dropped(&pipeline->ledger, &item);
             break;
         }
     }
@@ -259,8 +268,10 @@ static void check_pipeline(struct act *act)
     char bytes[sizeof(struct item) + 3 * SLACK];
     for (int i = 0; i < 2 && pipeline->channels[i]; i++) {
         ACT_CHECK(act, !complete || coir_channel_count(pipeline->channels[i]) == 0);
-        while ((pipeline->drains || !pipeline->releases) && coir_channel_try_recv(pipeline->channels[i], bytes) == 0)
-            ledger_received(&pipeline->ledger, (struct item *)(void *)bytes);
+        while ((pipeline->drains || !pipeline->releases) && coir_channel_try_recv(pipeline->channels[i], bytes) == 0) {
+            struct item item = item_in(bytes);
+            ledger_received(&pipeline->ledger, &item);
+        }
         coir_channel_free(pipeline->channels[i]);
         pipeline->channels[i] = NULL;
     }

@@ -179,10 +179,10 @@ static int open_connection(struct end *end)
         }
         if (rc < 0)
             return rc;
-        if (pair->buffer) { /* small ones: who does not read soon stops the other */
-            coir_tcp_set_option(end->stream, COIR_TCP_RECEIVE_BUFFER, pair->buffer);
+        /* A small one: a peer that does not read soon stops this end. Not the receive buffer: where it shrinks under a window that was
+         * offered, the kernel drops acknowledgements too, and both ends send the same again for minutes. */
+        if (pair->buffer)
             coir_tcp_set_option(end->stream, COIR_TCP_SEND_BUFFER, pair->buffer);
-        }
         if ((rc = greet(end)) == 0)
             return 0;
         coir_close(end->stream);
