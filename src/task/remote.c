@@ -206,7 +206,7 @@ void ci_remote_member_cancel(struct ci_task *task, int reason)
 static void start_came(struct ci_message *message)
 {
     struct ci_task *task = &from_strand(message)->task;
-    task->strand.inner = ci_task_root(task); /* the message's second word lay there */
+    task->strand.inner = &task->root.future; /* the message's second word lay there */
     ci_ready(task->worker, &task->strand);
 }
 

@@ -157,6 +157,8 @@ static coir_future *end_poll(coir_future *future)
     return NULL;
 }
 
+enum { LEAVES_RESULT = 1 }; /* root.future.state: with its caller, and it may be gone then */
+
 static const coir_future_kind end_kind = {"ended", end_poll, NULL};
 
 /* ---- spawn ---- */
@@ -252,9 +254,25 @@ static CI_COLD int no_task(const struct ci_pool *pool)
     return pool->live_max && pool->live >= pool->live_max ? -EAGAIN : -ENOMEM;
 }
 
-coir_future *ci_task_root(struct ci_task *task)
+/* The first poll of a task without a stack. Until then its outermost future is not the strand's
+ * inner one: it may be a leaf, and one that has not been polled cannot be cancelled. */
+static coir_future *start_poll(coir_future *future)
 {
-    return task->root.fn ? &task->root.future : task->root.arg;
+    struct ci_task *task = ci_container_of(future, struct ci_task, root.future);
+    coir_future *root = task->root.arg;
+    if (future->state == LEAVES_RESULT)
+        task->root.arg = NULL;
+    future->kind = &ci_call_kind; /* as in a record that is not used */
+    future->state = 0;
+    return root;
+}
+
+static const coir_future_kind start_kind = {"not started", start_poll, NULL};
+
+static CI_NOINLINE void set_future_root(struct ci_task *task, coir_future *root)
+{
+    task->root.future.kind = &start_kind;
+    root->caller = &task->end;
 }
 
 /* A function with its argument, or a future as `arg` alone. */
@@ -262,9 +280,9 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 {
     task->root.fn = fn;
     task->root.arg = arg;
-    task->strand.inner = fn ? &task->root.future : arg;
+    task->strand.inner = &task->root.future;
     if (!fn)
-        task->strand.inner->caller = &task->end;
+        set_future_root(task, arg);
 }
 
 static int check_options(const struct ci_worker *worker, const coir_go_options *options, const void *arg)
@@ -332,12 +350,12 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
     struct ci_task *task = NULL;
     if ((rc = make_task(worker, remote, options, &arg, &task)) < 0)
         return rc;
-    set_root(task, fn, arg);
     if (!may_begin(scope))
         return refuse_ended(worker, task);
+    set_root(task, fn, arg);
     inherit(worker, scope, task);
     if (ret_task) {
-        task->root.arg = NULL;
+        task->root.future.state = LEAVES_RESULT;
         *ret_task = task;
     }
     if (remote) {

@@ -71,7 +71,7 @@ struct ci_task {
     /* set at each spawn */
     struct ci_scope *scope;
     struct ci_list sibling;
-    struct ci_call root; /* but for its future, which is constant */
+    struct ci_call root; /* its future is constant, but for a task without a stack that has not been polled */
 
     /* zero in a record that is not used */
     struct ci_handle *handle;
@@ -195,7 +195,6 @@ void ci_scope_add(struct ci_scope *scope, struct ci_task *task);
 void ci_scope_remove(struct ci_scope *scope, struct ci_task *task);
 
 void ci_task_make_record(struct ci_task *task, struct ci_worker *worker);
-coir_future *ci_task_root(struct ci_task *task);
 
 /* Hands the result to the task's handle and frees its copied argument; on the worker that spawned it. */
 void ci_task_give_result(struct ci_task *task);

@@ -1,6 +1,7 @@
 /* Futures: frames, awaits to any depth, groups, sets, futures as tasks. */
 #include <coir.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,6 +101,87 @@ TEST_SIM(a_frame_is_a_task_like_a_fiber)
     coir_cancel(handle); /* before it started */
     CHECK_EQ(coir_join(handle), -ECANCELED);
     CHECK_EQ(beats[0].sent, 1);
+}
+
+/* ---- ended before they begin ---- */
+
+union place {
+    coir_wait_op wait;
+    coir_io_op io;
+    coir_io_all_op io_all;
+    coir_open_op open;
+    coir_udp_op udp;
+    coir_file_op file;
+    coir_offload_job job;
+    coir_sleep_op sleep;
+    coir_call call;
+};
+
+static int never_runs(void *arg)
+{
+    ++*(int *)arg;
+    return 0;
+}
+
+/* Each as the outermost future of a task whose scope is cancelled before its first poll. */
+TEST_REAL(an_operation_that_never_began_is_not_withdrawn)
+{
+    coir_stream *ends[2], *other = NULL;
+    coir_listener *listener;
+    coir_channel *empty;
+    coir_event event = COIR_EVENT_INIT;
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    coir_semaphore semaphore = COIR_SEMAPHORE_INIT(0);
+    coir_udp *udp;
+    coir_file *file;
+    char byte = 'x', address[64];
+    int runs = 0;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    CHECK_EQ(coir_tcp_connect(address, &ends[0]), 0);
+    CHECK_EQ(coir_accept(listener, &ends[1]), 0);
+    CHECK_EQ(coir_channel_new(sizeof byte, 0, &empty), 0);
+    CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &udp), 0);
+    CHECK_EQ(coir_file_open("/dev/zero", O_RDONLY, 0, &file), 0);
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+    for (int i = 0; i < 14; i++) {
+        union place place;
+        coir_future *ops[] = {
+            i == 0 ? coir_offload_op(&place.job, never_runs, &runs) : NULL,
+            i == 1 ? coir_read_op(&place.io, ends[0], &byte, 1) : NULL,
+            i == 2 ? coir_write_op(&place.io, ends[0], &byte, 1) : NULL,
+            i == 3 ? coir_read_full_op(&place.io_all, ends[0], &byte, 1, NULL) : NULL,
+            i == 4 ? coir_stream_wait_op(&place.io, ends[0], COIR_READ) : NULL,
+            i == 5 ? coir_accept_op(&place.open, listener, &other) : NULL,
+            i == 6 ? coir_tcp_connect_op(&place.open, address, &other) : NULL,
+            i == 7 ? coir_udp_recv_op(&place.udp, udp, &byte, 1, NULL) : NULL,
+            i == 8 ? coir_file_read_op(&place.file, file, &byte, 1, 0) : NULL,
+            i == 9 ? coir_channel_recv_op(&place.wait, empty, &byte) : NULL,
+            i == 10 ? coir_event_wait_op(&place.wait, &event) : NULL,
+            i == 11 ? coir_mutex_lock_op(&place.wait, &mutex) : NULL,
+            i == 12 ? coir_semaphore_acquire_op(&place.wait, &semaphore, 1) : NULL,
+            i == 13 ? coir_sleep_for_op(&place.sleep, COIR_MS) : NULL,
+        };
+        COIR_SCOPE(scope);
+        COIR_HANDLE(handle);
+        coir_go_options options = COIR_GO_OPTIONS;
+        options.handle = handle;
+        CHECK_EQ(coir_go_future(scope, &options, ops[i]), 0);
+        coir_scope_cancel(scope);
+        CHECK_EQ(coir_join(handle), -ECANCELED);
+    }
+    CHECK_EQ(runs, 0);
+    CHECK(!other);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, never_runs, &runs), 0); /* in a record that a future had */
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(runs, 1);
+    coir_file_close(file);
+    coir_udp_close(udp);
+    coir_channel_free(empty);
+    coir_close(ends[0]);
+    coir_close(ends[1]);
+    coir_listener_close(listener);
 }
 
 static void far_frames(void)
