@@ -13,13 +13,29 @@
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all tables but what handlers read */
 static int32_t inside;                                          /* handlers that look at the tables */
 
-/* Hands a signal on to the handler that was there before ours. */
-static void call_earlier(const struct sigaction *earlier, int number, siginfo_t *info, void *context)
+/* The handler that was there before ours, as ours reads it; at most one is set. It is written before
+ * ours is installed, and may be while one of ours still runs. */
+struct chain {
+    void (*plain)(int number);
+    void (*informed)(int number, siginfo_t *info, void *context);
+};
+
+static void set_chain(struct chain *chain, const struct sigaction *earlier)
 {
-    if (earlier->sa_flags & SA_SIGINFO)
-        earlier->sa_sigaction(number, info, context);
-    else if (earlier->sa_handler != SIG_DFL && earlier->sa_handler != SIG_IGN)
-        earlier->sa_handler(number);
+    bool none = earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN;
+    bool informed = earlier->sa_flags & SA_SIGINFO;
+    ci_store(&chain->plain, none || informed ? NULL : earlier->sa_handler);
+    ci_store(&chain->informed, none || !informed ? NULL : earlier->sa_sigaction);
+}
+
+static void follow_chain(const struct chain *chain, int number, siginfo_t *info, void *context)
+{
+    void (*plain)(int) = ci_load(&chain->plain);
+    void (*informed)(int, siginfo_t *, void *) = ci_load(&chain->informed);
+    if (informed)
+        informed(number, info, context);
+    else if (plain)
+        plain(number);
 }
 
 /* After something was taken out of a table: no handler has it in its hands any more. */
@@ -33,6 +49,7 @@ static void wait_for_handlers(void)
 
 static const int watched[] = {SIGINT, SIGTERM};
 static struct sigaction before[ci_countof(watched)];
+static struct chain stop_chains[ci_countof(watched)];
 static struct ci_signal_stop *stops; /* a list: handlers follow it */
 
 static void on_stop(int number, siginfo_t *info, void *context)
@@ -44,7 +61,7 @@ static void on_stop(int number, siginfo_t *info, void *context)
     ci_fetch_sub(&inside, 1);
     for (size_t i = 0; i < ci_countof(watched); i++)
         if (watched[i] == number)
-            call_earlier(&before[i], number, info, context);
+            follow_chain(&stop_chains[i], number, info, context);
     errno = saved;
 }
 
@@ -63,8 +80,11 @@ void ci_signal_watch(struct ci_signal_stop *stop)
     ci_store(&stops, stop);
     for (size_t i = 0; i < ci_countof(watched); i++) { /* also for a second one: a signal may have taken the handler away */
         struct sigaction now;
-        if (sigaction(watched[i], &action, &now) == 0 && !is_ours(&now) && (first || now.sa_handler != SIG_DFL))
+        if (sigaction(watched[i], NULL, &now) == 0 && !is_ours(&now) && (first || now.sa_handler != SIG_DFL)) {
             before[i] = now;
+            set_chain(&stop_chains[i], &now);
+        }
+        sigaction(watched[i], &action, NULL);
     }
     pthread_mutex_unlock(&attach_lock);
 }
@@ -96,6 +116,7 @@ void ci_signal_unwatch(struct ci_signal_stop *stop)
 enum { SINKS = 32, SIGNALS = 64 };
 static struct ci_signal_sink *sinks[SINKS];
 static struct sigaction chained[SIGNALS];
+static struct chain chains[SIGNALS];
 static bool caught[SIGNALS];
 
 static void on_caught(int number, siginfo_t *info, void *context)
@@ -109,7 +130,7 @@ static void on_caught(int number, siginfo_t *info, void *context)
             ci_sys_eventfd_add(sink->eventfd);
     }
     ci_fetch_sub(&inside, 1);
-    call_earlier(&chained[number], number, info, context);
+    follow_chain(&chains[number], number, info, context);
     errno = saved;
 }
 
@@ -119,7 +140,10 @@ static int catch_signal(int number)
     sigemptyset(&action.sa_mask);
     if (caught[number])
         return 0;
-    if (sigaction(number, &action, &chained[number]) < 0)
+    if (sigaction(number, NULL, &chained[number]) < 0)
+        return -errno;
+    set_chain(&chains[number], &chained[number]);
+    if (sigaction(number, &action, NULL) < 0)
         return -errno;
     caught[number] = true;
     return 0;

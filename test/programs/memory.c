@@ -33,7 +33,8 @@ const coir_allocator memory_allocator = {take, give, NULL};
 
 void memory_fail_at(unsigned number)
 {
-    __atomic_store_n(&failed, false, __ATOMIC_RELAXED);
+    if (number)
+        __atomic_store_n(&failed, false, __ATOMIC_RELAXED);
     __atomic_store_n(&fail_in, number, __ATOMIC_RELAXED);
 }
 

@@ -244,6 +244,6 @@ extern const char *const life_names[];
 extern const coir_allocator memory_allocator;
 void memory_fail_at(unsigned number); /* of the allocations from now on; 0: none */
 int64_t memory_live(void);
-bool memory_failed(void); /* whether one has, since memory_fail_at */
+bool memory_failed(void); /* whether one has, since one was to fail */
 
 #endif
