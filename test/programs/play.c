@@ -312,6 +312,7 @@ static void check_result(struct run *run, coir_runtime *runtime)
         program_fail(act, "the run ended with: %s", coir_strerror(run->result));
     coir_runtime_counters(runtime, &counters);
     ACT_CHECK_EQ(act, counters.stacks_live, 0);
+    ACT_CHECK_EQ(act, counters.tasks_live, 0);
 }
 
 static int sleep_little(void *arg)

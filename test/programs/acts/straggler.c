@@ -98,8 +98,9 @@ static int play_stragglers(struct actor *actor)
 
 static void post_last(struct act *act)
 {
-    for (unsigned i = draw(&act->actors[0].random, 3); i; i--)
-        post_straggler(&act->actors[0], &act->actors[0].random, (int)draw(&act->actors[0].random, 3));
+    struct ci_random random = {act->seed + 1}; /* its actors may still draw from theirs */
+    for (unsigned i = draw(&random, 3); i; i--)
+        post_straggler(&act->actors[0], &random, (int)draw(&random, 3));
 }
 
 static void check_stragglers(struct act *act)
