@@ -20,6 +20,8 @@ struct pair {
     bool duplex; /* in memory; both ends on one worker */
     coir_stream *ends[2];
     coir_event all_read[2]; /* by each end */
+    coir_event stuck[2];    /* each end has written as much as the connection takes, or everything */
+    bool waits_until_stuck; /* the one that holds: before it writes anything */
     coir_channel *way;      /* of a connection to whoever is to accept it */
     coir_listener *listener;
     char address[64];
@@ -57,6 +59,7 @@ static void draw_impasse(struct pair *pair, struct actor *actors, unsigned side,
     pair->bytes[!side] += 400000;
     pair->bytes[side] = draw(random, 60000);
     pair->piece = draw_from(random, 500, 5000);
+    pair->waits_until_stuck = draw(random, 2);
     if (draw(random, 2)) { /* by nothing but plain calls: who is lost is not helped by a decoy */
         actors[!side].script.count = 1;
         actors[!side].script.steps[0].way = WAY_CALL;
@@ -87,7 +90,7 @@ static int draw_connections(struct act *act, struct ci_random *random)
         if (draw(random, 3) == 0)
             draw_impasse(pair, &act->actors[2 * i], side, random);
         if (pair->piece >= 500) /* smaller ones and small buffers: the kernel drops segments, and is slow */
-            pair->buffer = draw(random, 2) ? 16384 << draw(random, 3) : 0;
+            pair->buffer = pair->waits_until_stuck || draw(random, 2) ? 16384 << draw(random, 3) : 0;
         if (pair->duplex)
             act->actors[2 * i].worker = act->actors[2 * i + 1].worker = act->worker == COIR_ANYWHERE ? COIR_HERE : act->worker;
         if (coir_channel_new(sizeof(coir_stream *), 1, &pair->way) < 0)
@@ -385,6 +388,7 @@ static int move_some(struct end *end, char *bytes)
         if (rc > 0)
             end->written += (uint32_t)rc;
     }
+    coir_event_set(&end->pair->stuck[end->side]);
     return rc < 0 && rc != -EAGAIN ? rc : 0;
 }
 
@@ -418,7 +422,9 @@ static int by_writing_first(struct end *end)
 
 static int by_holding(struct end *end)
 {
-    int rc = write_all(end);
+    int rc = end->pair->waits_until_stuck ? coir_event_wait(&end->pair->stuck[!end->side]) : 0;
+    if (rc == 0)
+        rc = write_all(end);
     if (rc == 0)
         rc = coir_event_wait(&end->pair->all_read[!end->side]);
     return rc < 0 ? rc : read_all(end);
@@ -441,6 +447,7 @@ static int play_end(struct actor *actor)
         rc = ways[end.pair->manners[end.side]](&end);
     coir_close(end.stream);
     coir_event_set(&end.pair->all_read[end.side]); /* or given up */
+    coir_event_set(&end.pair->stuck[end.side]);
     if (rc == 0 && (!end.ended || end.read != end.pair->bytes[!end.side] || end.written != end.pair->bytes[end.side]) &&
         !(actor->act->hurry || actor->act->run->program->stops))
         program_fail(actor->act, "pair %d side %d: %u of %u bytes came", actor->number / 2, end.side, end.read, end.pair->bytes[!end.side]);
