@@ -7,19 +7,20 @@
 
 enum { PATH_SIZE = 4096 };
 
-/* Where one version's hierarchy is mounted, and which group the process is in. */
+/* Where one version's hierarchy is mounted, and which group the process is in. On the heap: the caller may be a fiber. */
 struct hierarchy {
     bool version_2;
+    const char *files;     /* what every path begins with */
     char mount[PATH_SIZE]; /* the folder in which the files of `root` lie */
     char root[PATH_SIZE];  /* the group that is mounted there: "/" but in containers */
     char group[PATH_SIZE];
+    char folder[2 * PATH_SIZE], path[3 * PATH_SIZE];
 };
 
-static FILE *open_in(const char *root, const char *path)
+static FILE *open_in(struct hierarchy *hierarchy, const char *folder, const char *name)
 {
-    char whole[2 * PATH_SIZE];
-    snprintf(whole, sizeof whole, "%s%s", root, path);
-    return fopen(whole, "re");
+    snprintf(hierarchy->path, sizeof hierarchy->path, "%s%s/%s", hierarchy->files, folder, name);
+    return fopen(hierarchy->path, "re");
 }
 
 /* Whether `name` is one of the words that commas separate in `list`. */
@@ -70,11 +71,11 @@ static void read_group(struct hierarchy *hierarchy, char *line)
         copy(hierarchy->group, group);
 }
 
-static void each_line(const char *root, const char *path, void (*read)(struct hierarchy *, char *), struct hierarchy *hierarchy)
+static void each_line(struct hierarchy *hierarchy, const char *name, void (*read)(struct hierarchy *, char *))
 {
     char *line = NULL;
     size_t size = 0;
-    FILE *file = open_in(root, path);
+    FILE *file = open_in(hierarchy, "/proc/self", name);
     while (file && getline(&line, &size, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         read(hierarchy, line);
@@ -84,27 +85,25 @@ static void each_line(const char *root, const char *path, void (*read)(struct hi
         fclose(file);
 }
 
-/* The numbers of a file: how many of them there were. "max" is none. */
-static int numbers_in(const char *root, const char *folder, const char *name, long long ret_numbers[2])
+/* The numbers of a file of the folder: how many of them there were. "max" is none. */
+static int numbers_in(struct hierarchy *hierarchy, const char *name, long long ret_numbers[2])
 {
-    char path[2 * PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = open_in(root, path);
+    FILE *file = open_in(hierarchy, hierarchy->folder, name);
     int count = file ? fscanf(file, "%lld %lld", &ret_numbers[0], &ret_numbers[1]) : 0;
     if (file)
         fclose(file);
     return count;
 }
 
-/* The quota that one folder's files grant, in CPUs. */
-static unsigned quota_in(const char *root, const char *folder, bool version_2)
+/* The quota that the folder's files grant, in CPUs. */
+static unsigned quota_in(struct hierarchy *hierarchy)
 {
     long long time[2] = {0}, period[2] = {0};
-    if (version_2) {
-        if (numbers_in(root, folder, "cpu.max", time) < 2)
+    if (hierarchy->version_2) {
+        if (numbers_in(hierarchy, "cpu.max", time) < 2)
             return 0;
         period[0] = time[1];
-    } else if (numbers_in(root, folder, "cpu.cfs_quota_us", time) < 1 || numbers_in(root, folder, "cpu.cfs_period_us", period) < 1) {
+    } else if (numbers_in(hierarchy, "cpu.cfs_quota_us", time) < 1 || numbers_in(hierarchy, "cpu.cfs_period_us", period) < 1) {
         return 0;
     }
     return time[0] > 0 && period[0] > 0 ? (unsigned)((time[0] + period[0] - 1) / period[0]) : 0;
@@ -120,23 +119,35 @@ static const char *below_mount(const struct hierarchy *hierarchy)
     return below;
 }
 
-static unsigned tightest_of(const char *root, bool version_2)
+/* Of the process's group and its parents. */
+static unsigned tightest_in(struct hierarchy *hierarchy)
 {
-    struct hierarchy hierarchy = {.version_2 = version_2};
-    each_line(root, "/proc/self/mountinfo", read_mount, &hierarchy);
-    each_line(root, "/proc/self/cgroup", read_group, &hierarchy);
-    if (!*hierarchy.mount)
+    each_line(hierarchy, "mountinfo", read_mount);
+    each_line(hierarchy, "cgroup", read_group);
+    if (!*hierarchy->mount)
         return 0;
-    char folder[2 * PATH_SIZE];
-    snprintf(folder, sizeof folder, "%s%s", hierarchy.mount, below_mount(&hierarchy));
+    snprintf(hierarchy->folder, sizeof hierarchy->folder, "%s%s", hierarchy->mount, below_mount(hierarchy));
     unsigned tightest = 0;
-    while (strlen(folder) >= strlen(hierarchy.mount)) {
-        unsigned quota = quota_in(root, folder, version_2);
+    while (strlen(hierarchy->folder) >= strlen(hierarchy->mount)) {
+        unsigned quota = quota_in(hierarchy);
         if (quota && (!tightest || quota < tightest))
             tightest = quota;
-        *strrchr(folder, '/') = '\0';
+        *strrchr(hierarchy->folder, '/') = '\0';
     }
     return tightest;
+}
+
+static unsigned tightest_of(const char *root, bool version_2)
+{
+    struct hierarchy *hierarchy = calloc(1, sizeof *hierarchy);
+    unsigned cpus = 0;
+    if (hierarchy) {
+        hierarchy->version_2 = version_2;
+        hierarchy->files = root;
+        cpus = tightest_in(hierarchy);
+    }
+    free(hierarchy);
+    return cpus;
 }
 
 unsigned ci_cgroup_cpus(const char *root)

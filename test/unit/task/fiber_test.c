@@ -268,8 +268,9 @@ static int overflow_in_generator(void *arg)
 /* A frame that is larger than the whole stack. */
 static CI_NOINLINE int large_frame(void)
 {
-    volatile char frame[200 * 1024];
+    char frame[200 * 1024];
     frame[0] = 1;
+    __asm__ volatile("" : : "r"(frame) : "memory"); /* all of it is used, for all the compiler knows */
     return frame[0];
 }
 
