@@ -361,8 +361,8 @@ static int finish(struct ci_seat *seat, struct accept_op *op)
     if (ci_unlikely(ci_load_relaxed(&listener->spare_count))) {
         if (seat->accepts)
             look_again(seat);
-        else if (op->fd < 0)
-            give_up_reserved(seat);
+        else
+            give_up_reserved(seat); /* who knows when it accepts again */
     }
     if (op->fd < 0)
         return op->fd;
