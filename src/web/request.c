@@ -275,6 +275,8 @@ bool ci_request_discard(coir_request *req)
         return true;
     if (req->exchange->continue_due)
         return false; /* the client waits for leave to send: whether a body follows is unknown */
+    if (!exchange->body.chunked && exchange->body.remaining > DISCARD_MOST)
+        return false; /* the answer began while the handler was reading, and it stopped */
     for (size_t thrown = 0; thrown <= DISCARD_MOST;) {
         size_t data = 0;
         int rc = find_data(req, &data);
