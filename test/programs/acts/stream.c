@@ -19,7 +19,8 @@ enum manner {
 struct pair {
     bool duplex; /* in memory; both ends on one worker */
     coir_stream *ends[2];
-    coir_event all_read[2]; /* by each end */
+    coir_event all_read[2]; /* by each end, and the end behind it */
+    coir_event all_came[2]; /* to each end, but for the end */
     coir_event stuck[2];    /* each end has written as much as the connection takes, or everything */
     bool waits_until_stuck; /* the one that holds: before it writes anything */
     coir_channel *way;      /* of a connection to whoever is to accept it */
@@ -218,11 +219,14 @@ static void came(struct end *end, const char *bytes, uint32_t count)
         if (end->read >= end->pair->bytes[!end->side] || bytes[i] != byte_at(end, !end->side, end->read))
             program_fail(end->actor->act, "pair %d side %d: byte %u of %u is wrong", end->actor->number / 2, end->side, end->read,
                          end->pair->bytes[!end->side]);
+    if (end->read == end->pair->bytes[!end->side])
+        coir_event_set(&end->pair->all_came[end->side]);
 }
 
 static void all_read(struct end *end)
 {
     end->ended = true;
+    coir_event_set(&end->pair->all_came[end->side]);
     coir_event_set(&end->pair->all_read[end->side]);
 }
 
@@ -348,9 +352,15 @@ static int write_all(void *arg)
     struct end *end = arg;
     char *bytes = malloc(end->pair->piece);
     int rc = 0;
-    while (rc == 0 && end->written < end->pair->bytes[end->side])
+    while (rc == 0 && end->written < end->pair->bytes[end->side]) {
         rc = write_once(end, bytes);
+        if (rc == 0 && end->pair->waits_until_stuck && draw(&end->actor->random, 4) == 0)
+            rc = actor_lull(end->actor); /* the reader sees what came, and then that nothing more does */
+    }
     free(bytes);
+    /* The news of the end reaches one that misses that of the bytes. */
+    if (rc == 0 && end->pair->waits_until_stuck && end->pair->manners[end->side] == MANNER_HOLD && end->written)
+        rc = coir_event_wait(&end->pair->all_came[!end->side]);
     return rc < 0 ? rc : coir_shutdown_write(end->stream);
 }
 
@@ -446,7 +456,8 @@ static int play_end(struct actor *actor)
     if (rc == 0)
         rc = ways[end.pair->manners[end.side]](&end);
     coir_close(end.stream);
-    coir_event_set(&end.pair->all_read[end.side]); /* or given up */
+    coir_event_set(&end.pair->all_came[end.side]); /* or given up */
+    coir_event_set(&end.pair->all_read[end.side]);
     coir_event_set(&end.pair->stuck[end.side]);
     if (rc == 0 && (!end.ended || end.read != end.pair->bytes[!end.side] || end.written != end.pair->bytes[end.side]) &&
         !(actor->act->hurry || actor->act->run->program->stops))
