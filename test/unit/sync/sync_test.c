@@ -279,6 +279,40 @@ TEST(a_semaphore_never_gives_more_than_it_has)
     everywhere(semaphore);
 }
 
+struct queue {
+    coir_semaphore semaphore;
+    int next, asked;
+};
+
+static int ask_in_turn(void *arg)
+{
+    struct queue *queue = arg;
+    int turn = queue->asked++;
+    int rc = coir_semaphore_acquire(&queue->semaphore, 1 + (uint64_t)turn % 3);
+    if (rc == 0)
+        CHECK_EQ(queue->next++, turn);
+    return rc;
+}
+
+/* Also where a later request is smaller and could be met. */
+TEST_REAL(a_semaphore_is_served_from_the_front)
+{
+    struct queue queue = {.semaphore = COIR_SEMAPHORE_INIT(0)};
+    COIR_SCOPE(scope);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(coir_go(scope, ask_in_turn, &queue), 0);
+    coir_yield();
+    CHECK_EQ(queue.asked, 9);
+    for (int units = 0; units < 18; units++) {
+        CHECK_EQ(coir_semaphore_try_acquire(&queue.semaphore, 1), -EAGAIN);
+        coir_semaphore_release(&queue.semaphore, 1);
+        coir_yield();
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(queue.next, 9);
+    CHECK_EQ(coir_semaphore_units(&queue.semaphore), 0);
+}
+
 struct news {
     coir_event event;
     coir_latest *latest;
@@ -365,6 +399,25 @@ TEST_SIM(a_channel_keeps_order_and_its_limit)
     CHECK(coir_channel_is_closed(channel));
     coir_channel_free(channel);
     coir_channel_free(NULL);
+}
+
+/* The ring is copied when it grows, wherever its oldest item lies. */
+TEST_SIM(a_channel_that_grows_keeps_its_order)
+{
+    coir_channel *channel;
+    int got;
+    CHECK_EQ(coir_channel_new(sizeof got, COIR_UNBOUNDED, &channel), 0);
+    for (int taken = 0, sent = 0; taken < 500; taken++) {
+        for (int more = 0; more < 3; more++, sent++)
+            CHECK_EQ(coir_channel_try_send(channel, &sent), 0);
+        CHECK_EQ(coir_channel_try_recv(channel, &got), 0);
+        CHECK_EQ(got, taken);
+    }
+    for (int i = 500; i < 1500; i++) {
+        CHECK_EQ(coir_channel_try_recv(channel, &got), 0);
+        CHECK_EQ(got, i);
+    }
+    coir_channel_free(channel);
 }
 
 struct traffic {
