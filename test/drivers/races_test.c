@@ -189,7 +189,7 @@ static void write_in_races(bool vector)
 {
     written = drained = 0;
     make_buffers_small();
-    for (int i = 0, count = CI_TSAN ? rounds() / 8 : rounds(); i < count; i++) { /* each fills a buffer, byte by byte */
+    for (int i = 0, count = CI_TSAN ? rounds() / 16 : rounds(); i < count; i++) { /* each fills a buffer, byte by byte */
         int n;
         do { /* fill it up without waiting */
             const void *data = data_from(written, sizeof pattern);
