@@ -239,6 +239,31 @@ TEST(a_condition_wakes_those_who_wait)
     everywhere(condition);
 }
 
+static int lock_and_unlock(void *mutex)
+{
+    int rc = coir_mutex_lock(mutex);
+    if (rc == 0)
+        coir_mutex_unlock(mutex);
+    return rc;
+}
+
+/* Who takes it while a waiter is on its way to it may do that once: then the waiter is given it. */
+TEST_REAL(a_waiter_for_a_mutex_loses_once_at_most)
+{
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    CHECK_EQ(coir_go(scope, lock_and_unlock, &mutex), 0);
+    coir_yield();
+    coir_mutex_unlock(&mutex);
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+    coir_yield();
+    coir_mutex_unlock(&mutex);
+    CHECK_EQ(coir_mutex_try_lock(&mutex), -EAGAIN);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+}
+
 /* ---- semaphores, events, latest values ---- */
 
 struct pool {
