@@ -1,18 +1,24 @@
 /* A connection between requests: a stackless task.
  *
  *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> SENDING (the last answers) -- sent --> WAITING
- *       `-- idle timeout, drain, error --> closed  `-- close, error --> closed             `-- timeout, error --> closed
+ *       `-- idle timeout, drain, error --> closed  |-- close, error --> closed             `-- timeout, error --> closed
+ *                                                  `-- the answer may be lost --> LINGERING -- end, silence, limits --> closed
  */
 #include <errno.h>
 
 #include "base/time.h"
 #include "web/http.h"
 
-enum state { STARTING, WAITING, CALLING, SENDING };
+enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
 
 /* How long a connection that has not sent anything yet may take, while the server drains: it was accepted, and its request is on its way.
  */
 static const coir_time first_request_time = 1 * COIR_S;
+
+/* Lingering ends after this long without a byte from the client. */
+static const coir_time linger_silence = 2 * COIR_S;
+
+enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
 
 static coir_future *connection_poll(coir_future *future);
 
@@ -57,12 +63,45 @@ static void set_timer(struct ci_http_connection *connection, coir_time duration)
     set_timer_at(connection, ci_time_after(loop_of(connection)->now, duration));
 }
 
+/* ---- the end of a connection whose client may still send ---- */
+
+static coir_future *wait_lingering(struct ci_http_connection *connection)
+{
+    coir_time silent = ci_time_after(loop_of(connection)->now, linger_silence);
+    set_timer_at(connection, silent < connection->linger_end ? silent : connection->linger_end);
+    return await(connection, LINGERING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+}
+
+/* Closing with unread bytes would reset the connection, and the client could lose the answer (RFC 9112, 9.6). Many clients read it only
+ * after they have sent the whole request. What they send is discarded, without a stack or a buffer. */
+static coir_future *begin_lingering(struct ci_http_connection *connection)
+{
+    if (coir_shutdown_write(connection->stream) < 0)
+        return finish(connection);
+    connection->linger_end = ci_time_after(loop_of(connection)->now, connection->server->options->linger_timeout);
+    connection->discarded = 0;
+    return wait_lingering(connection);
+}
+
+static coir_future *discard(struct ci_http_connection *connection)
+{
+    char bytes[DISCARD_AT_ONCE];
+    ssize_t n = connection->io.future.result < 0 ? connection->io.future.result : -EAGAIN;
+    for (int turns = 0; connection->io.future.result >= 0 && turns < DISCARDS_A_TURN; turns++) {
+        if ((n = coir_try_read(connection->stream, bytes, sizeof bytes)) <= 0)
+            break;
+        if ((connection->discarded += (size_t)n) >= connection->server->options->linger_max)
+            return finish(connection);
+    }
+    return n > 0 || n == -EAGAIN ? wait_lingering(connection) : finish(connection);
+}
+
 /* Only a request re-arms the idle timeout. Empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
-    if (draining && connection->called && !connection->partial)
-        return finish(connection);
+    if (draining && connection->called && !connection->partial) /* more requests may be behind the last one */
+        return connection->served ? begin_lingering(connection) : finish(connection);
     if (connection->partial)
         set_timer_at(connection, ci_http_partial_deadline(connection));
     else if (connection->served)
@@ -128,7 +167,13 @@ static coir_future *connection_poll(coir_future *future)
         connection->called = true;
         return await(connection, CALLING, ci_call_init(&connection->call, ci_serve_requests, connection));
     case CALLING:
-        if (connection->call.future.result < 0 || !connection->keep || connection->task->strand.cancelled) {
+        if (ci_unlikely(connection->call.future.result < 0)) {
+            ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
+            return finish(connection);
+        }
+        if (connection->verdict == CI_HTTP_LINGER && !connection->task->strand.cancelled)
+            return begin_lingering(connection);
+        if (connection->verdict != CI_HTTP_KEEP || connection->task->strand.cancelled) {
             if (connection->out)
                 drop_output(connection);
             return finish(connection);
@@ -139,6 +184,7 @@ static coir_future *connection_poll(coir_future *future)
         }
         break;
     case SENDING: return sent(connection, connection->io.future.result);
+    case LINGERING: return discard(connection);
     }
     return wait_for_request(connection);
 }
@@ -157,7 +203,7 @@ static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
     const struct ci_io_op *op = (const struct ci_io_op *)(const void *)&connection->io;
-    bool waits = connection->future.state == WAITING || connection->future.state == SENDING;
+    bool waits = connection->future.state != CALLING;
     if (connection->future.state == WAITING && connection->partial)
         withdraw_wait(connection);
     else if (waits && connection->task->strand.inner == &op->future)
@@ -166,8 +212,9 @@ static void on_idle(struct ci_timer *timer)
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
-    coir_time begun = connection->timer.when - connection->server->options->idle_timeout;
-    coir_time left = begun + first_request_time - loop_of(connection)->now;
+    coir_time now = loop_of(connection)->now, idle = connection->server->options->idle_timeout;
+    coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle; /* without a timeout nobody has noted it */
+    coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);
     if (connection->partial)
         return;
     if (!connection->called && left > 0)
@@ -185,7 +232,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->future = (coir_future){&connection_kind, NULL, 0, STARTING};
     connection->stream = stream;
     connection->server = server;
-    connection->keep = connection->called = false;
+    connection->called = false;
     connection->served = true; /* a new connection has its time as one that was served has */
     connection->partial = NULL;
     ci_timer_init(&connection->timer, on_idle);

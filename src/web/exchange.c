@@ -4,8 +4,9 @@
 
 #include "web/http.h"
 
-/* Lingering ends after this long without a byte from the client. */
-static const coir_time linger_silence = 2 * COIR_S;
+/* Answers that are longer need the client's leave to be sent: TCP begins with about ten segments (RFC 6928). What lies unsent in the
+ * system's buffer is lost when bytes that nobody reads turn a close into a reset. */
+enum { SENT_AT_ONCE = 8 * 1024 };
 
 /* ---- sending ---- */
 
@@ -28,6 +29,8 @@ static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
         if (n == 0) {
             n = coir_try_write(exchange->stream, data, len);
             ci_spend(ci_worker_current);
+            if (ci_unlikely(exchange->taking.behind) && n > 0)
+                ci_pace_add(&exchange->taking, exchange->server->options->rate_min, 0, (size_t)n);
         }
         if (n == -EAGAIN)
             n = write_some(exchange, data, len);
@@ -37,6 +40,7 @@ static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
         }
         data += n;
         len -= (size_t)n;
+        exchange->sent += (size_t)n;
     }
     return exchange->error;
 }
@@ -338,32 +342,11 @@ static enum outcome next_head(struct ci_exchange *exchange)
     }
 }
 
-static ssize_t read_lingering(struct ci_exchange *exchange)
+/* Whether closing at once could reset the connection before the client has the answer (RFC 9112, 9.6). A
+ * client that wanted to keep it learns of the end only from the answer, and may have sent more by then. */
+static bool may_lose_answer(const struct ci_exchange *exchange)
 {
-    COIR_DEADLINE(coir_in(linger_silence));
-    return coir_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
-}
-
-/* Reads and discards after an answer that ends the connection. Closing with unread bytes would reset
- * the connection, and the client could lose the answer (RFC 9112, 9.6). Many clients read the answer
- * only after they have sent the whole request. */
-static void linger(struct ci_exchange *exchange)
-{
-    const coir_http_options *options = exchange->server->options;
-    if (exchange->error || coir_interrupted() || coir_shutdown_write(exchange->stream) < 0)
-        return;
-    COIR_DEADLINE(coir_in(options->linger_timeout));
-    ssize_t n = 1;
-    for (size_t thrown = 0; n > 0 && thrown < options->linger_max; thrown += (size_t)n)
-        if ((n = read_lingering(exchange)) < 0)
-            return;
-}
-
-/* Whether closing at once could reset the connection. A client that wanted to keep it learns of the
- * end only from the answer, and may have sent more requests by then. */
-static bool more_may_come(const struct ci_exchange *exchange)
-{
-    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive;
+    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive || exchange->sent > SENT_AT_ONCE;
 }
 
 /* The head stays where it is while a handler runs: a body of which more is to come needs the room behind it. */
@@ -375,11 +358,11 @@ static void make_room_for_body(struct ci_exchange *exchange)
         make_room(exchange, 0, &exchange->in_start);
 }
 
-static bool serve(struct ci_exchange *exchange)
+static enum ci_http_verdict serve(struct ci_exchange *exchange)
 {
     ssize_t n = exchange->connection->partial ? 0 : coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
     if (n <= 0 && !exchange->connection->partial)
-        return n == -EAGAIN; /* woken for nothing */
+        return n == -EAGAIN ? CI_HTTP_KEEP : CI_HTTP_CLOSE; /* woken for nothing, or the end */
     exchange->in_len = (size_t)n;
     for (;;) {
         enum outcome outcome = next_head(exchange);
@@ -395,12 +378,10 @@ static bool serve(struct ci_exchange *exchange)
             outcome = CLOSED;
         }
         if (outcome == NO_MORE && !exchange->error)
-            return true; /* the connection sends what has gathered */
-        if (ci_exchange_flush(exchange) < 0)
-            return false;
-        if (more_may_come(exchange))
-            linger(exchange);
-        return false;
+            return CI_HTTP_KEEP; /* the connection sends what has gathered */
+        if (ci_exchange_flush(exchange) < 0 || coir_interrupted() || !may_lose_answer(exchange))
+            return CI_HTTP_CLOSE;
+        return CI_HTTP_LINGER;
     }
 }
 
@@ -416,14 +397,15 @@ int ci_serve_requests(void *arg)
     exchange.in_start = exchange.in_len = exchange.out_len = 0;
     exchange.error = 0;
     exchange.taking.behind = 0;
+    exchange.sent = 0;
     exchange.hangup_started = exchange.unread = false;
     exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);
     exchange.out = ci_pool_take(buffers);
     if (!exchange.in || !exchange.out)
         ci_warn(ci_worker_current, "a connection is closed: no memory for its buffers");
-    connection->keep = exchange.in && exchange.out && serve(&exchange);
-    if (connection->keep && exchange.out_len) {
+    connection->verdict = exchange.in && exchange.out ? serve(&exchange) : CI_HTTP_CLOSE;
+    if (connection->verdict == CI_HTTP_KEEP && exchange.out_len) {
         connection->out = exchange.out;
         connection->out_at = 0;
         connection->out_len = (uint32_t)exchange.out_len;

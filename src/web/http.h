@@ -88,13 +88,18 @@ struct ci_http_server {
     bool draining;
 };
 
+/* What a connection does when its requests have been served. Lingering: the answers are sent, the client is told that there will be no
+ * more, and what it sends is discarded until it closes. */
+enum ci_http_verdict { CI_HTTP_CLOSE, CI_HTTP_LINGER, CI_HTTP_KEEP };
+
 struct ci_http_connection {
     coir_future future; /* the task's root */
     coir_stream *stream;
     struct ci_http_server *server;
     struct ci_task *task;
     struct ci_timer timer;           /* the idle timeout, postponed at each request */
-    bool keep, served;               /* what serve_requests decided; whether it had a request */
+    enum ci_http_verdict verdict;    /* what serve_requests decided */
+    bool served;                     /* whether it had a request */
     bool called;                     /* it has sent something */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
@@ -102,6 +107,10 @@ struct ci_http_connection {
         struct {             /* while the end of an answer is sent */
             char *out;       /* CI_HTTP_BUFFER bytes; NULL: nothing is left to send */
             uint32_t out_at, out_len;
+        };
+        struct { /* while it lingers */
+            coir_time linger_end;
+            size_t discarded;
         };
     };
     union { /* what it awaits */
@@ -153,6 +162,7 @@ struct ci_exchange {
     size_t out_len;
     int error; /* of the stream: nothing more can be sent */
     struct ci_pace taking;
+    size_t sent;       /* bytes of answers */
     bool unread;       /* bytes that the client sent or will send are not read */
     bool continue_due; /* the client waits for leave to send the body */
     bool body_begun;   /* the handler has read some of the body */

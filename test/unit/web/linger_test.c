@@ -32,6 +32,22 @@ static int eager(coir_request *req, coir_response *res)
     return rc;
 }
 
+/* More than lies in the buffers of a connection whose client does not read. */
+enum { LARGE = 4 * 1000 * 1000 };
+
+static bool begun;
+
+static int large(coir_request *req, coir_response *res)
+{
+    static const char piece[10000];
+    (void)req;
+    begun = true;
+    int rc = coir_response_begin(res, 200, "text/plain", LARGE);
+    for (int i = 0; rc == 0 && i < LARGE / (int)sizeof piece; i++)
+        rc = coir_response_write(res, piece, sizeof piece);
+    return rc;
+}
+
 static int serve(void *arg)
 {
     coir_router *router;
@@ -39,6 +55,7 @@ static int serve(void *arg)
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route(router, "GET", "/hello", hello), 0);
     CHECK_EQ(coir_route(router, "POST", "/hello", hello), 0);
+    CHECK_EQ(coir_route(router, "GET", "/large", large), 0);
     CHECK_EQ(coir_route(router, "POST", "/fails", fails), 0);
     CHECK_EQ(coir_route(router, "POST", "/eager", eager), 0);
     int rc = serve_router(router, &options);
@@ -116,6 +133,58 @@ static void expect_kept(void)
 TEST_REAL(a_small_rest_of_a_request_keeps_the_connection)
 {
     CHECK_EQ(with_server(serve, expect_kept), 0);
+}
+
+/* ---- bytes behind a request whose answer is still being read ---- */
+
+static coir_stream *ask_large(const char *head)
+{
+    coir_stream *stream = dial();
+    CHECK_EQ(coir_tcp_set_option(stream, COIR_TCP_RECEIVE_BUFFER, 65536), 0);
+    begun = false;
+    send_text(stream, head);
+    while (!begun)
+        coir_sleep_for(COIR_MS);
+    return stream;
+}
+
+static void expect_all_of_it(coir_stream *stream)
+{
+    static char piece[16384];
+    size_t sum = 0;
+    ssize_t n;
+    while ((n = coir_read(stream, piece, sizeof piece)) > 0)
+        sum += (size_t)n;
+    if (n < 0 || sum < LARGE)
+        test_fail(__FILE__, __LINE__, "%zu bytes, then: %s", sum, coir_strerror((int)n));
+    coir_close(stream);
+}
+
+static void send_behind(void)
+{
+    coir_stream *stream = ask_large("GET /large HTTP/1.0\r\n\r\n");
+    send_text(stream, "\r\n"); /* as old clients do */
+    expect_all_of_it(stream);
+    stream = ask_large("GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    send_text(stream, GET("/hello"));
+    expect_all_of_it(stream);
+}
+
+TEST_REAL(what_comes_behind_the_last_request_cuts_no_answer)
+{
+    CHECK_EQ(with_server(serve, send_behind), 0);
+}
+
+TEST_REAL(a_stop_cuts_no_answer_of_a_client_that_pipelines)
+{
+    COIR_SCOPE(server);
+    coir_go(server, serve, NULL);
+    coir_yield();
+    coir_stream *stream = ask_large(GET("/large"));
+    send_text(stream, GET("/hello"));
+    coir_scope_cancel(server);
+    expect_all_of_it(stream);
+    coir_scope_wait(server);
 }
 
 /* ---- its bounds ---- */

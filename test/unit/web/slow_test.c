@@ -198,6 +198,30 @@ TEST_SIM(limits_of_time_can_be_chosen)
     CHECK_EQ(with_server(serve, expect_own_limits), 0);
 }
 
+/* A reader that takes much at a time, and rests in between for longer than write_timeout in all, is not slow. */
+static void read_in_bursts(void)
+{
+    coir_stream *stream = dial();
+    size_t sum = 0;
+    ssize_t n = 1;
+    send_text(stream, "GET /stream/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (int i = 0; i < 100 && n > 0; i++) {
+        coir_sleep_for(800 * COIR_MS);
+        for (size_t burst = 0; burst < 1000000 && (n = coir_read(stream, answer, sizeof answer / 10)) > 0; burst += (size_t)n)
+            sum += (size_t)n;
+    }
+    if (n <= 0)
+        test_fail(__FILE__, __LINE__, "cut off after %zu bytes", sum);
+    coir_close(stream);
+}
+
+TEST_SIM(a_reader_in_bursts_is_not_slow)
+{
+    options.rate_min = 50000;
+    options.write_timeout = 2 * COIR_S;
+    CHECK_EQ(with_server(serve, read_in_bursts), 0);
+}
+
 static void expect_total_time(void)
 {
     expect_refusal(drip_until_refused(LONG, "", 10 * COIR_S), 3 * COIR_S, 4 * COIR_S); /* silent */
