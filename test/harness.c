@@ -82,9 +82,10 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
 {
     coir_sim_options options = test_sim_options(seed, workers);
     struct sim_body arg = {body};
-    int rc = coir_sim_run(&options, one_host, &arg, NULL);
+    coir_sim_result result = {.left = ""};
+    int rc = coir_sim_run(&options, one_host, &arg, &result);
     if (rc < 0)
-        test_fail(__FILE__, __LINE__, "the simulation ended with: %s", coir_strerror(rc));
+        test_fail(__FILE__, __LINE__, "the simulation ended with: %s %s", coir_strerror(rc), result.left);
 }
 
 static int open_faulty(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)

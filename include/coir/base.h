@@ -66,6 +66,7 @@ enum coir_error {
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
     COIR_EFORKED,     /* called in a child after fork() of a process that had a runtime, loop or poller: it may only exec or exit */
     COIR_EENDED,      /* the run has ended: nothing more can be started in it */
+    COIR_ELEFT,       /* a simulated host has ended and left something open */
     COIR_ERROR_END
 };
 

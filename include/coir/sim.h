@@ -68,18 +68,20 @@ typedef struct coir_sim_options {
         sizeof(coir_sim_options), 1, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-enum { COIR_SIM_FAULTS_KEPT = 4096 };
+enum { COIR_SIM_FAULTS_KEPT = 4096, COIR_SIM_LEFT_MAX = 256 };
 typedef struct coir_sim_result {
     uint64_t trace_hash; /* equal for equal runs */
     uint64_t steps;
     coir_time time;                        /* virtual time at the end */
     uint32_t fault_count;                  /* how many faults happened, of which the first are in faults[] */
     uint32_t faults[COIR_SIM_FAULTS_KEPT]; /* their numbers */
+    char left[COIR_SIM_LEFT_MAX];          /* what was left open at the end, host by host, as far as there is room; else "" */
 } coir_sim_result;
 
-/* Runs a scenario to its end; the hosts that are still up are stopped then. `ret_result` may be NULL.
+/* Runs a scenario to its end; the hosts that are still up are stopped then. A host that did not crash must have closed its sockets and
+ * files and stopped its timers by then. `ret_result` may be NULL.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: what the scenario returned; -EINVAL bad options; -ENOMEM. */
+ * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options; -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. NULL when memory is out.

@@ -15,6 +15,7 @@ static const char *own_error(int error)
     case COIR_ETOOLARGE: return "a limit of the configuration was passed";
     case COIR_EFORKED: return "not allowed in a child after fork(), which may only exec or exit";
     case COIR_EENDED: return "the run has ended: nothing more can be started in it";
+    case COIR_ELEFT: return "a simulated host ended and left something open";
     default: return NULL;
     }
 }

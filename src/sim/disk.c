@@ -274,3 +274,10 @@ void ci_disk_free(struct ci_place *place)
         free(file);
     }
 }
+
+void ci_disk_audit(struct ci_world *world)
+{
+    for (const struct ci_open_file *open = world->open_files; open; open = open->next)
+        ci_world_leave(world, open->place, "file fd=%d %s%s", open->fd, open->file ? open->file->path : "(lost)",
+                       open->jobs ? ", an operation is pending" : "");
+}

@@ -59,6 +59,15 @@ bool ci_sim_driver_busy(const struct ci_driver *driver)
     return sim->completed || sim->woken;
 }
 
+void ci_sim_driver_audit(const struct ci_driver *driver)
+{
+    const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
+    for (const struct ci_op *op = sim->completed; op; op = op->next)
+        ci_world_leave(sim->world, sim->place, "operation kind=%d fd=%d result=%d, never reported", op->kind, op->fd, op->result);
+    for (const struct ci_op *op = sim->late; op; op = op->next)
+        ci_world_leave(sim->world, sim->place, "operation kind=%d fd=%d result=%d, late", op->kind, op->fd, op->result);
+}
+
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     if (op->kind >= CI_OP_READ_AT)

@@ -473,6 +473,7 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *re
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
     socket->backlog_len--;
+    accepted->queued = false;
     if (ci_world_fault(world, socket->place, link_of(world, accepted)->reset, "a connection dies in the backlog")) {
         send_reset(world, accepted);
         ci_socket_close(world, accepted->fd);
@@ -556,6 +557,7 @@ static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *lis
     if (!server)
         return NULL;
     server->state = CONNECTED;
+    server->queued = true;
     server->local = listener->local;
     server->remote = client->local;
     server->peer = client;

@@ -53,6 +53,7 @@ struct ci_socket {
 
     struct ci_socket *backlog, **backlog_tail, *backlog_next;
     int backlog_len, backlog_max;
+    bool queued;  /* in a listener's backlog */
     bool refuses; /* a listener: new connections are not answered */
     int syn_tries;
 };

@@ -86,7 +86,7 @@ struct ci_place *ci_world_add_place(struct ci_world *world, const char *name)
 void ci_world_kill(struct ci_world *world, struct ci_place *place)
 {
     ci_world_trace(world, place, "power lost");
-    place->dead = true;
+    place->dead = place->crashed = true;
     ci_disk_lose_power(world, place);
 }
 
@@ -242,4 +242,18 @@ void ci_world_trace(struct ci_world *world, const struct ci_place *place, const 
         world->trace_hash = (world->trace_hash ^ (unsigned char)*c) * 0x100000001b3u;
     if (world->trace)
         world->trace(world->trace_context, line);
+}
+
+void ci_world_leave(struct ci_world *world, const struct ci_place *place, const char *format, ...)
+{
+    if (place->crashed)
+        return;
+    char what[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    ci_world_trace(world, place, "left open: %s", what);
+    size_t len = strlen(world->left);
+    snprintf(world->left + len, sizeof world->left - len, "%s%s: %s", world->left_count++ ? "; " : "", place->name, what);
 }

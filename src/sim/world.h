@@ -42,14 +42,17 @@ struct ci_world {
     uint64_t steps;
     void (*trace)(void *context, const char *line);
     void *trace_context;
+    unsigned left_count; /* of what ci_world_leave was told */
+    char left[COIR_SIM_LEFT_MAX];
 };
 
 /* A host, as the world sees it. */
 struct ci_place {
     struct ci_place *next;
     struct ci_world *world;
-    int number; /* its address is 10.0.0.number; 0: another has it now */
-    bool dead;
+    int number;   /* its address is 10.0.0.number; 0: another has it now */
+    bool dead;    /* nothing reaches it any more: it has lost its power, or was replaced */
+    bool crashed; /* it has lost its power: what it had open went with it */
     coir_faults faults;
     coir_time wall_offset;
     struct ci_file *files; /* its disk */
@@ -96,6 +99,9 @@ void ci_world_run_due(struct ci_world *world);
 
 void ci_world_trace(struct ci_world *world, const struct ci_place *place, const char *format, ...) COIR_PRINTF(3, 4);
 
+/* At the end of the world: something that a host which did not crash has left open. Traces it, and adds it to `left`. */
+void ci_world_leave(struct ci_world *world, const struct ci_place *place, const char *format, ...) COIR_PRINTF(3, 4);
+
 /* ---- drivers: one a worker ---- */
 
 struct ci_sim_driver {
@@ -112,6 +118,9 @@ int ci_sim_driver_open(struct ci_world *world, struct ci_place *place, struct ci
 /* Whether a wait would do something at once. */
 bool ci_sim_driver_busy(const struct ci_driver *driver);
 
+/* The audit of its operations: what is complete but was never reported. */
+void ci_sim_driver_audit(const struct ci_driver *driver);
+
 /* Hands a completed operation to the driver that it was started on, which reports it in its next wait. */
 void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result);
 
@@ -126,6 +135,7 @@ void ci_disk_close(struct ci_world *world, coir_fd fd);
 void ci_disk_close_all(struct ci_world *world);
 void ci_disk_lose_power(struct ci_world *world, struct ci_place *place);
 void ci_disk_free(struct ci_place *place);
+void ci_disk_audit(struct ci_world *world); /* files that are still open */
 
 /* ---- sockets ---- */
 
@@ -142,5 +152,6 @@ bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op);
 /* Takes the pending operations of one driver (NULL: of all) off the descriptor; they complete with -ECANCELED. */
 void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver, coir_fd fd);
 void ci_socket_close(struct ci_world *world, coir_fd fd);
+void ci_socket_audit(struct ci_world *world); /* sockets that are still open */
 
 #endif

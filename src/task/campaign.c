@@ -76,6 +76,8 @@ static int replay(const struct campaign *campaign)
     int rc = run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
     printf("seed %llu: %s, %u faults, %llu steps\n", (unsigned long long)job->seed, rc ? coir_strerror(job->error) : "passed",
            job->result.fault_count, (unsigned long long)job->result.steps);
+    if (job->result.left[0])
+        printf("  left open: %s\n", job->result.left);
     return rc;
 }
 
@@ -134,6 +136,8 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         printf("seed %llu failed: signal %d\n", seed, WTERMSIG(status));
     else
         printf("seed %llu failed: %s\n", seed, WEXITSTATUS(status) == FAILED ? coir_strerror(job->error) : "the process ended");
+    if (WIFEXITED(status) && job->result.left[0])
+        printf("  left open: %s\n", job->result.left);
     fflush(stdout);
     size_t count = job->result.fault_count, all = count;
     bool known = count <= COIR_SIM_FAULTS_KEPT;
@@ -161,6 +165,7 @@ static int work(const struct campaign *campaign, struct job *job)
     struct shared *shared = campaign->shared;
     while (!ci_load(&shared->stop) && (job->seed = ci_fetch_add(&shared->next, 1)) <= campaign->to) {
         job->result.fault_count = 0;
+        job->result.left[0] = '\0';
         int rc = run(campaign, job, NULL, 0, false, false);
         if (rc)
             return rc;

@@ -211,6 +211,30 @@ static int stop_all(struct coir_sim *sim)
     return rc;
 }
 
+/* How many timers of the worker itself are started: those may outlive a run. */
+static size_t own_timers(const struct ci_worker *worker)
+{
+    bool drains = worker->drain.fire && ci_timer_started(&worker->drain); /* no `fire`: it has begun no run */
+    return (size_t)drains + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
+}
+
+/* What hosts that did not crash have left open, now that all runs have ended. */
+static int audit(struct coir_sim *sim)
+{
+    struct ci_world *world = &sim->world;
+    for (const coir_host *host = sim->hosts; host; host = host->next)
+        for (int i = 0; i < host->runtime->worker_count; i++) {
+            coir_loop *loop = &host->runtime->workers[i].loop;
+            size_t timers = loop->wheel.count - own_timers(&host->runtime->workers[i]);
+            if (timers)
+                ci_world_leave(world, host->place, "timer of worker %d (%zu started)", i, timers);
+            ci_sim_driver_audit(loop->driver);
+        }
+    ci_socket_audit(world);
+    ci_disk_audit(world);
+    return world->left_count ? -COIR_ELEFT : 0;
+}
+
 int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
 {
     if (ci_forked())
@@ -234,16 +258,19 @@ int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, vo
     sim->world.faults.choose = options->choose_faults;
     if (ret_result) {
         ret_result->fault_count = 0;
+        ret_result->left[0] = '\0';
         sim->world.faults.taken = ret_result->faults;
         sim->world.faults.count = &ret_result->fault_count;
     }
     int rc = scenario(sim, arg), stopped = stop_all(sim);
-    if (rc >= 0 && stopped < 0)
-        rc = stopped;
+    int left = stopped < 0 ? stopped : audit(sim);
+    if (rc >= 0 && left < 0)
+        rc = left;
     if (ret_result) {
         ret_result->trace_hash = sim->world.trace_hash;
         ret_result->steps = sim->world.steps;
         ret_result->time = sim->world.now;
+        memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
     }
     while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
         coir_host *host = sim->hosts;
