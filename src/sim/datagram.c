@@ -8,25 +8,10 @@
 
 enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
 
-/* The number of the place that an address means, seen from a place. */
-static int number_of(const struct ci_place *place, const struct sockaddr_in *address)
-{
-    uint32_t host = ntohl(address->sin_addr.s_addr);
-    return host >> 24 == 127 ? place->number : (int)(host & 0xffffff);
-}
-
 static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other)
 {
     return socket->has_peer && other->sin_port == socket->remote.sin_port &&
-           number_of(socket->place, other) == number_of(socket->place, &socket->remote);
-}
-
-static struct ci_place *place_at(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *address)
-{
-    struct ci_place *place = world->places;
-    while (place && place->number != number_of(from, address))
-        place = place->next;
-    return place;
+           ci_socket_number_of(socket->place, other) == ci_socket_number_of(socket->place, &socket->remote);
 }
 
 static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -101,7 +86,7 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const st
     if (len > DATAGRAM_MAX)
         return *ret = -EMSGSIZE, true;
     struct ci_socket *target = ci_socket_at(world, DATAGRAM, socket->place, to);
-    struct ci_place *there = place_at(world, socket->place, to);
+    const struct ci_place *there = ci_socket_place_at(world, socket->place, to);
     const coir_link *link = ci_world_find_link(world, socket->place, there ? there : socket->place);
     if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
         return *ret = -ENOBUFS, true;

@@ -90,6 +90,20 @@ int ci_socket_open(struct ci_world *world, struct ci_place *place)
     return socket ? socket->fd : -ENOMEM;
 }
 
+int ci_socket_number_of(const struct ci_place *place, const struct sockaddr_in *address)
+{
+    uint32_t host = ntohl(address->sin_addr.s_addr);
+    return host >> 24 == 127 ? place->number : (int)(host & 0xffffff);
+}
+
+const struct ci_place *ci_socket_place_at(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *address)
+{
+    const struct ci_place *place = world->places;
+    while (place && place->number != ci_socket_number_of(from, address))
+        place = place->next;
+    return place;
+}
+
 /* The socket in a state that an address leads to, seen from a place. */
 struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to)
 {
@@ -192,14 +206,14 @@ static void drop_input(struct ci_socket *socket)
     socket->in_tail = &socket->in;
 }
 
-static void become_reset(struct ci_world *world, struct ci_socket *socket)
+static void become_reset(struct ci_world *world, struct ci_socket *socket, int error)
 {
     if (socket->state == RESET)
         return;
     ci_world_trace(world, socket->place, "reset fd=%d", socket->fd);
     drop_input(socket);
     socket->state = RESET;
-    socket->error = -ECONNRESET;
+    socket->error = error;
     ci_socket_look_again(world, socket);
 }
 
@@ -208,7 +222,7 @@ static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size
     (void)amount;
     (void)data;
     if (socket)
-        become_reset(world, socket);
+        become_reset(world, socket, -ECONNRESET);
 }
 
 static void send_reset(struct ci_world *world, struct ci_socket *socket)
@@ -218,17 +232,6 @@ static void send_reset(struct ci_world *world, struct ci_socket *socket)
 }
 
 /* ---- what goes to the peer, in order ---- */
-
-static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
-{
-    if (socket->peer) {
-        ci_socket_schedule(world, arrival(world, socket, amount), what, socket->peer, amount, data);
-    } else { /* the far end is closed already: what was sent meets nobody */
-        free(data);
-        ci_socket_schedule(world, ci_time_after(arrival(world, socket, amount), link_of(world, socket)->latency), reset_arrives, socket, 0,
-                           NULL);
-    }
-}
 
 static void drop_outbox(struct ci_socket *socket)
 {
@@ -241,10 +244,39 @@ static void drop_outbox(struct ci_socket *socket)
     socket->outbox_tail = &socket->outbox;
 }
 
-static coir_time retry_time(const struct ci_world *world, const struct ci_socket *socket)
+static coir_time retry_time(const struct ci_world *world, size_t retries)
 {
-    coir_time wait = retransmission << socket->retries;
+    coir_time wait = retransmission << retries;
     return ci_time_after(world->now, wait < retransmission_most ? wait : retransmission_most);
+}
+
+static void time_out(struct ci_world *world, struct ci_socket *socket)
+{
+    drop_outbox(socket);
+    become_reset(world, socket, -ETIMEDOUT);
+}
+
+/* What this end sent has met no socket: a reset comes back, when the way back is open before this end has given up. */
+static void nobody_there(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
+{
+    if (!socket)
+        return;
+    if (!ci_world_is_cut(world, socket->peer_place, socket->place))
+        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency), reset_arrives, socket, 0, NULL);
+    else if (++retries <= RETRIES)
+        ci_socket_schedule(world, retry_time(world, retries), nobody_there, socket, retries, data);
+    else
+        time_out(world, socket);
+}
+
+static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
+{
+    if (socket->peer) {
+        ci_socket_schedule(world, arrival(world, socket, amount), what, socket->peer, amount, data);
+    } else { /* the far end is closed already: what was sent meets nobody */
+        free(data);
+        ci_socket_schedule(world, arrival(world, socket, amount), nobody_there, socket, 0, NULL);
+    }
 }
 
 static void retry(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
@@ -255,12 +287,10 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
         return;
     if (cut_off(world, socket)) {
         if (++socket->retries <= RETRIES) {
-            ci_socket_schedule(world, retry_time(world, socket), retry, socket, 0, NULL);
+            ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0, NULL);
             return;
         }
-        drop_outbox(socket);
-        become_reset(world, socket);
-        socket->error = socket->error ? -ETIMEDOUT : 0;
+        time_out(world, socket);
         return;
     }
     socket->retries = 0;
@@ -284,7 +314,7 @@ static void send_to_peer(struct ci_world *world, struct ci_socket *socket, ci_ev
     *parcel = (struct parcel){NULL, what, amount, data};
     if (!socket->outbox) {
         socket->retries = 0;
-        ci_socket_schedule(world, retry_time(world, socket), retry, socket, 0, NULL);
+        ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0, NULL);
     }
     *socket->outbox_tail = parcel;
     socket->outbox_tail = &parcel->next;
@@ -294,9 +324,9 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
 {
     struct segment *segment = data;
     if (!socket || socket->state != CONNECTED) {
-        const struct ci_socket *sender = ci_socket_find(world, segment->sender, segment->sender_serial);
-        if (!socket && sender) /* nobody is there any more */
-            ci_socket_schedule(world, ci_time_after(world->now, link_of(world, sender)->latency), reset_arrives, sender, 0, NULL);
+        struct ci_socket *sender = ci_socket_find(world, segment->sender, segment->sender_serial);
+        if (!socket)
+            nobody_there(world, sender, 0, NULL);
         free(segment);
         return;
     }
@@ -426,7 +456,7 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
         return *ret = -ENOBUFS, true;
     if (ci_world_fault(world, socket->place, link_of(world, socket)->reset, "the connection is reset")) {
         send_reset(world, socket);
-        become_reset(world, socket);
+        become_reset(world, socket, -ECONNRESET);
         return *ret = take_error(socket, -EPIPE), true;
     }
     struct segment *segment = malloc(sizeof *segment + len);
@@ -577,7 +607,9 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     if (!client || client->state != CONNECTING)
         return;
     struct ci_socket *listener = find_listener(world, client->place, &client->remote);
-    const struct ci_place *there = listener ? listener->place : client->place;
+    const struct ci_place *there = listener ? listener->place : ci_socket_place_at(world, client->place, &client->remote);
+    if (!there) /* no host has the address */
+        there = client->place;
     const coir_link *link = ci_world_find_link(world, client->place, there);
     bool lost = ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
     if (!listener && !lost) {

@@ -61,6 +61,10 @@ struct ci_socket {
 /* A new socket at the lowest free descriptor, with a port of its own; NULL: memory is out. */
 struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_place *place);
 
+/* The number of the place that an address means, seen from a place; the place, NULL: none. */
+int ci_socket_number_of(const struct ci_place *place, const struct sockaddr_in *address);
+const struct ci_place *ci_socket_place_at(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *address);
+
 /* The socket in a state that an address leads to, seen from a place; whether one has the port already. */
 struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to);
 bool ci_socket_port_is_taken(const struct ci_world *world, enum state state, const struct ci_place *place, in_port_t port);
