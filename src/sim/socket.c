@@ -2,7 +2,7 @@
  *
  * 1. A direction's bytes arrive in order; each segment suffers the link's delays on its own, but never overtakes.
  * 2. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
- * 3. Closing with unread data, and data that reaches a closed end, reset the connection, as Linux does.
+ * 3. Closing with unread data or before a connect is answered, and data that reaches a closed end, reset the connection, as Linux does.
  * 4. Datagrams are lost, delayed each by itself, and so reordered, and dropped where too many wait.
  * 5. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent again later and later; when that has been
  *    in vain for long enough, the stream ends with -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
@@ -742,6 +742,14 @@ int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)
     return 0;
 }
 
+/* A connect is given up after its first segment has arrived: the answer meets nobody and is reset; where that cannot get back, the server
+ * gives up in its turn. */
+static void abandon_peer(struct ci_world *world, struct ci_socket *client)
+{
+    coir_time when = cut_off(world, client) ? ci_time_after(world->now, SYN_TRIES * syn_retry) : arrival(world, client, 0);
+    ci_socket_schedule(world, when, reset_arrives, client->peer, 0, NULL);
+}
+
 void ci_socket_close(struct ci_world *world, coir_fd fd)
 {
     struct ci_socket *socket = socket_of(world, fd);
@@ -755,7 +763,9 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
         ci_socket_close(world, waiting->fd);
     }
     if (socket->peer) {
-        if (socket->in)
+        if (socket->state == CONNECTING)
+            abandon_peer(world, socket);
+        else if (socket->in)
             send_reset(world, socket);
         else
             ci_socket_shutdown_write(world, fd);
