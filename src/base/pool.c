@@ -169,7 +169,7 @@ static void drop_aside(struct ci_pool *pool)
     ci_free(pool->allocator, tallies, count * sizeof *tallies);
 }
 
-bool ci_pool_trim(struct ci_pool *pool)
+enum ci_trim ci_pool_trim(struct ci_pool *pool)
 {
     if (pool->aside)
         drop_aside(pool);
@@ -177,12 +177,12 @@ bool ci_pool_trim(struct ci_pool *pool)
     for (int kept = 1; object && kept < KEPT; kept++)
         object = next_of(object);
     if (!object || !(next = next_of(object)))
-        return false;
+        return pool->slabs && pool->slabs->next ? CI_TRIM_LATER : CI_TRIM_DONE;
     set_next(object, NULL);
     for (; next; next = object) {
         object = next_of(next);
         set_next(next, pool->aside);
         pool->aside = next;
     }
-    return true;
+    return CI_TRIM_SOON;
 }

@@ -33,8 +33,8 @@ struct ci_pool {
 void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size, size_t live_max);
 void ci_pool_done(struct ci_pool *pool);
 
-/* To be called now and then, as long as it says that more may go later. Its cost grows with what is free. */
-bool ci_pool_trim(struct ci_pool *pool);
+/* To be called now and then, until it says CI_TRIM_DONE. Its cost grows with what is free. */
+enum ci_trim ci_pool_trim(struct ci_pool *pool);
 
 #if CI_ASAN
 void __asan_poison_memory_region(void const volatile *start, size_t size);

@@ -535,7 +535,7 @@ static void free_io(struct ci_worker_extension *extension, const coir_allocator 
     ci_free(allocator, io, sizeof *io);
 }
 
-static bool trim_io(struct ci_worker_extension *extension)
+static enum ci_trim trim_io(struct ci_worker_extension *extension)
 {
     return ci_pool_trim(&ci_container_of(extension, struct ci_io, extension)->streams);
 }

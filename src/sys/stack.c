@@ -375,7 +375,7 @@ static void drop_aside(struct ci_stacks *stacks)
     cool_aside(stacks);
 }
 
-bool ci_stacks_trim(struct ci_stacks *stacks)
+enum ci_trim ci_stacks_trim(struct ci_stacks *stacks)
 {
     if (stacks->aside)
         drop_aside(stacks);
@@ -383,13 +383,13 @@ bool ci_stacks_trim(struct ci_stacks *stacks)
     for (int kept = 1; free && kept < KEPT; kept++)
         free = free->next;
     if (!free || !free->next)
-        return false;
+        return stacks->mapping_count > 1 ? CI_TRIM_LATER : CI_TRIM_DONE;
     struct ci_stack_free **end = &stacks->aside;
     while (*end)
         end = &(*end)->next;
     *end = free->next;
     free->next = NULL;
-    return true;
+    return CI_TRIM_SOON;
 }
 
 bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address)

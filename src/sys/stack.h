@@ -80,9 +80,9 @@ static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
     ci_drop(&stacks->live);
 }
 
-/* After a burst: gives back what was not used since the last trim, mappings (but for the first) and pages. To be called now and then, as
- * long as it says that more may go later. Its cost grows with what is free. */
-bool ci_stacks_trim(struct ci_stacks *stacks);
+/* After a burst: gives back what was not used since the last trim, mappings (but for the first) and pages. To be called now and then,
+ * until it says CI_TRIM_DONE. Its cost grows with what is free. */
+enum ci_trim ci_stacks_trim(struct ci_stacks *stacks);
 
 static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *inside)
 {

@@ -264,7 +264,8 @@ struct ci_worker {
     /* pools */
     struct ci_stacks stacks;
     struct ci_timer trim; /* of stacks and pools, after a burst */
-    bool grown;           /* a pool has, so there may be something to trim */
+    bool grown;           /* there may be something to trim: the timer is set after tasks have run */
+    bool trimmed;         /* the last look put something aside */
     struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
@@ -290,7 +291,7 @@ struct ci_worker_extension {
     struct ci_worker_extension *next;
     const void *key;
     void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
-    bool (*trim)(struct ci_worker_extension *extension); /* gives back what a burst needed; whether more may go later. NULL: nothing */
+    enum ci_trim (*trim)(struct ci_worker_extension *extension); /* gives back what a burst needed. NULL: nothing */
 };
 
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);

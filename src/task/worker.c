@@ -63,24 +63,29 @@ static bool look_up(struct ci_worker *worker)
     return ci_run_ended(worker->runtime);
 }
 
-/* After a burst: what only the burst needed goes back, once it has not been used from one look to the next. */
-static void on_trim(struct ci_timer *timer)
-{
-    struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
-    bool more = ci_stacks_trim(&worker->stacks);
-    more |= ci_pool_trim(&worker->tasks);
-    for (struct ci_worker_extension *extension = worker->extensions; extension; extension = extension->next)
-        if (extension->trim)
-            more |= extension->trim(extension);
-    worker->grown = more;
-    if (worker->runtime->allocator.alloc == ci_system_allocator.alloc)
-        ci_sys_trim_heap();
-}
-
 static void trim_later(struct ci_worker *worker)
 {
     if (ci_unlikely(worker->grown) && !ci_timer_started(&worker->trim))
         ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, trim_time));
+}
+
+/* After a burst: what only the burst needed goes back, once it has not been used from one look to the next. While everything is in use
+ * there is no next look until a task has run (run_ready), for only a task can give something back. So the timer neither wakes a worker
+ * that has nothing to do, nor hides a deadlock (deadlock.c 1), and a worker that is in steady use looks once a second at most. */
+static void on_trim(struct ci_timer *timer)
+{
+    struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
+    enum ci_trim most = ci_trim_most(ci_stacks_trim(&worker->stacks), ci_pool_trim(&worker->tasks));
+    for (struct ci_worker_extension *extension = worker->extensions; extension; extension = extension->next)
+        if (extension->trim)
+            most = ci_trim_most(most, extension->trim(extension));
+    bool idle_look = most == CI_TRIM_LATER && !worker->trimmed; /* nothing was freed: the heap's pages stay, for they are in use */
+    if (!idle_look && worker->runtime->allocator.alloc == ci_system_allocator.alloc)
+        ci_sys_trim_heap();
+    worker->trimmed = most == CI_TRIM_SOON;
+    worker->grown = most != CI_TRIM_DONE;
+    if (worker->trimmed)
+        trim_later(worker);
 }
 
 static bool run_ready(struct coir_loop *loop)
@@ -91,7 +96,6 @@ static bool run_ready(struct coir_loop *loop)
         ci_deadlock_awake(worker);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
         return true;
-    trim_later(worker);
     if (!worker->ready && !ci_runtime_take_shared(worker))
         return false;
     worker->switches_left = worker->switches_max;
@@ -110,6 +114,7 @@ static bool run_ready(struct coir_loop *loop)
     }
     worker->strand = NULL;
     worker->fiber = NULL;
+    trim_later(worker);
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 

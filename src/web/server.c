@@ -21,12 +21,12 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_free(allocator, http, sizeof *http);
 }
 
-static bool trim_http(struct ci_worker_extension *extension)
+static enum ci_trim trim_http(struct ci_worker_extension *extension)
 {
     struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
-    bool more = ci_pool_trim(&http->connections);
-    more |= ci_pool_trim(&http->buffers);
-    return more | ci_pool_trim(&http->blocks);
+    enum ci_trim most = ci_pool_trim(&http->connections);
+    most = ci_trim_most(most, ci_pool_trim(&http->buffers));
+    return ci_trim_most(most, ci_pool_trim(&http->blocks));
 }
 
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)

@@ -186,10 +186,11 @@ TEST(what_only_a_burst_needed_goes_back)
     for (int i = 0; i < BURST; i++)
         CHECK((records[i] = ci_stacks_take(&stacks)));
     size_t mappings = stacks.mapping_count;
+    CHECK_EQ(ci_stacks_trim(&stacks), CI_TRIM_LATER); /* all are in use: nothing can go yet */
     for (int i = 0; i < BURST; i++)
         if (i != 3000)
             ci_stacks_give(&stacks, records[i]);
-    CHECK(ci_stacks_trim(&stacks)); /* puts them aside */
+    CHECK_EQ(ci_stacks_trim(&stacks), CI_TRIM_SOON); /* puts them aside */
     CHECK_EQ(stacks.mapping_count, mappings);
     ci_stacks_trim(&stacks);
     CHECK(mappings > 5 && stacks.mapping_count <= 3); /* the first, that of the one still in use, that of the few kept */
@@ -259,7 +260,7 @@ TEST(what_is_used_between_two_trims_stays)
         size_t mappings = stacks.mapping_count;
         for (int i = 0; i < BURST; i++)
             ci_stacks_give(&stacks, records[i]);
-        CHECK(ci_stacks_trim(&stacks));
+        CHECK_EQ(ci_stacks_trim(&stacks), CI_TRIM_SOON);
         CHECK_EQ(stacks.mapping_count, mappings);
         CHECK_EQ(stacks.cached, BURST);
     }

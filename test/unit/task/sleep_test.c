@@ -118,6 +118,12 @@ static coir_counters counters(void)
     return now;
 }
 
+static int sleep_longer(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(3 * COIR_S);
+}
+
 /* Once it is quiet, the stacks that only the burst needed go back; those of the first mapping
  * stay, and what is left can be used. */
 TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
@@ -131,6 +137,24 @@ TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
             CHECK_EQ(coir_scope_wait(scope), 0);
         }
         CHECK(counters().stacks_cached >= BURST); /* at once all of them are kept: another burst may come */
+        coir_sleep_for(10 * COIR_S);
+        CHECK(counters().stacks_cached < 1000);
+        CHECK_EQ(counters().stacks_live, 1);
+    }
+}
+
+/* The same when the first looks found everything in use. */
+TEST_SIM(the_stacks_of_a_long_burst_go_back_too)
+{
+    enum { BURST = 12000 };
+    for (int round = 0; round < 3; round++) {
+        {
+            COIR_SCOPE(scope);
+            for (int i = 0; i < BURST; i++)
+                CHECK_EQ(coir_go(scope, sleep_longer, NULL), 0);
+            CHECK_EQ(coir_scope_wait(scope), 0);
+        }
+        CHECK(counters().stacks_cached >= BURST);
         coir_sleep_for(10 * COIR_S);
         CHECK(counters().stacks_cached < 1000);
         CHECK_EQ(counters().stacks_live, 1);
