@@ -10,8 +10,10 @@ struct ci_http_partial {
     char memory[];
 };
 
-enum { FIELDS_AT = offsetof(struct ci_http1_head, fields), BEHIND_FIELDS = offsetof(struct ci_http1_head, line) };
-static const size_t behind_size = sizeof(struct ci_http1_head) - BEHIND_FIELDS;
+/* What follows the last field that was found is not initialised, and is not kept. */
+_Static_assert(sizeof(struct ci_http1_head) - offsetof(struct ci_http1_head, fields) - CI_HTTP1_FIELDS * sizeof(struct ci_http1_field) <
+                   _Alignof(struct ci_http1_head),
+               "the fields are last");
 
 static const coir_allocator *allocator_of(const struct ci_http_connection *connection)
 {
@@ -21,15 +23,14 @@ static const coir_allocator *allocator_of(const struct ci_http_connection *conne
 bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 {
     struct ci_http_connection *connection = exchange->connection;
-    const char *head = (const char *)&exchange->head;
-    size_t front = FIELDS_AT + exchange->head.field_count * sizeof(struct ci_http1_field), head_size = front + behind_size;
+    const struct ci_http1_head *head = &exchange->head;
+    size_t head_size = offsetof(struct ci_http1_head, fields) + head->field_count * sizeof head->fields[0];
     size_t len = exchange->in_len - exchange->in_start;
     struct ci_http_partial *partial = ci_alloc(allocator_of(connection), sizeof *partial + head_size + len);
     if (!partial)
         return false;
     *partial = (struct ci_http_partial){deadline, head_size, len};
-    memcpy(partial->memory, head, front);
-    memcpy(partial->memory + front, head + BEHIND_FIELDS, behind_size);
+    memcpy(partial->memory, head, head_size);
     memcpy(partial->memory + head_size, exchange->in + exchange->in_start, len);
     connection->partial = partial;
     return true;
@@ -38,11 +39,8 @@ bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 coir_time ci_http_partial_restore(struct ci_exchange *exchange)
 {
     struct ci_http_partial *partial = exchange->connection->partial;
-    char *head = (char *)&exchange->head;
     coir_time deadline = partial->deadline;
-    size_t front = partial->head_size - behind_size;
-    memcpy(head, partial->memory, front);
-    memcpy(head + BEHIND_FIELDS, partial->memory + front, behind_size);
+    memcpy(&exchange->head, partial->memory, partial->head_size);
     memcpy(exchange->in, partial->memory + partial->head_size, partial->len);
     exchange->in_start = 0;
     exchange->in_len = partial->len;
