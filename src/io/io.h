@@ -61,7 +61,8 @@ void ci_seat_leave(coir_stream *stream);
 /* The calling worker is not to be woken for new connections, until it accepts again. None of its accepts waits. */
 void ci_listener_forget(coir_listener *listener);
 
-/* A connection from the backlog, or that was put aside, where there is one: 0, -EAGAIN, the errors of coir_accept. */
+/* When nobody accepts any more: a connection from the backlog, or that was put aside for whomever, where there is one: 0, -EAGAIN, the
+ * errors of coir_accept. */
 int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 
 /* New clients find nobody from now on, while what the backlog holds can still be accepted; then it listens no more. No accept waits. */

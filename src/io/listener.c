@@ -162,20 +162,32 @@ _Static_assert(sizeof(struct accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
 /* accept_op.fd while it waits: it was asked to look at the spares. */
 static const coir_fd looks_again = -EINTR;
 
-/* The next spare that the seat may have, or -EAGAIN. */
-static coir_fd take_spare(struct ci_seat *seat)
+/* Under the lock: whose reservation the seat uses up by taking a spare, or NULL. */
+static struct ci_seat *find_reserved(struct ci_seat *seat, bool last)
+{
+    coir_listener *listener = seat->listener;
+    if (seat->reserved || !last || listener->spare_count > listener->reserved)
+        return seat->reserved ? seat : NULL;
+    seat = listener->seats;
+    while (!seat->reserved)
+        seat++;
+    return seat;
+}
+
+/* The next spare that the seat may have, or -EAGAIN. `last`: nobody else accepts any more, so those reserved for others are its too. */
+static coir_fd take_spare(struct ci_seat *seat, bool last)
 {
     coir_listener *listener = seat->listener;
     coir_fd fd = -EAGAIN;
     if (ci_likely(ci_load_relaxed(&listener->spare_count) == 0))
         return fd;
     ci_lock_take(&listener->lock);
-    bool reserved = seat->reserved > 0;
+    struct ci_seat *reserved = listener->spare_count ? find_reserved(seat, last) : NULL;
     if (reserved || listener->spare_count > listener->reserved) {
         fd = listener->spare[listener->spare_count - 1];
         ci_store_relaxed(&listener->spare_count, listener->spare_count - 1);
         if (reserved) {
-            ci_drop(&seat->reserved);
+            ci_store_relaxed(&reserved->reserved, reserved->reserved - 1);
             listener->reserved--;
         }
     }
@@ -389,7 +401,7 @@ static coir_future *accept_poll(coir_future *future)
         if (self->pause.future.result < 0)
             COIR_RETURN(future, self->pause.future.result);
     }
-    while ((self->fd = take_spare(seat)) < 0) {
+    while ((self->fd = take_spare(seat, false)) < 0) {
         struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial};
         begin_wait(seat, self);
         self->io.strand = NULL;
@@ -455,7 +467,7 @@ void ci_listener_forget(coir_listener *listener)
 int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
 {
     struct ci_seat *seat = &listener->seats[ci_worker_current->index];
-    coir_fd fd = take_spare(seat);
+    coir_fd fd = take_spare(seat, true);
     if (fd == -EAGAIN) {
         struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
         ci_driver_start(seat->worker->loop.driver, &io);

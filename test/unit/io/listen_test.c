@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "io/listener.h"
 
 static char said[400];
 
@@ -97,4 +99,54 @@ TEST(coir_main_says_how_the_program_ended)
     setenv("COIR_DRIVER", "nonsense", 1);
     CHECK_EQ(status_of(end_with, 0), 1);
     CHECK(strstr(said, "\"nonsense\"") != NULL);
+}
+
+/* ---- the end of serving ---- */
+
+/* Puts a connection aside for the seat of a worker that is busy: it has been told, and has not looked. */
+static int accept_what_another_was_to_have(void *arg)
+{
+    (void)arg;
+    enum { MANY = 3 };
+    char address[64], byte;
+    coir_listener *listener;
+    coir_stream *clients[MANY], *stream;
+    struct ci_worker *worker = ci_worker_current;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    struct ci_seat *other = &listener->seats[1 - worker->index];
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQ(coir_tcp_connect(address, &clients[i]), 0);
+        CHECK_EQ(coir_write_all(clients[i], "x", 1), 0);
+    }
+    coir_fd *spare = ci_alloc(listener->allocator, MANY * sizeof *spare);
+    CHECK(spare);
+    for (size_t i = 0; i < MANY; i++)
+        CHECK((spare[i] = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0);
+    listener->spare = spare;
+    listener->spare_count = listener->spare_room = MANY;
+    listener->reserved = other->reserved = MANY - 1;
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQ(ci_accept_now(listener, &stream), 0);
+        CHECK_EQ(coir_read(stream, &byte, 1), 1);
+        coir_close(stream);
+    }
+    CHECK(listener->spare_count == 0 && listener->reserved == 0 && other->reserved == 0);
+    CHECK_EQ(ci_accept_now(listener, &stream), -EAGAIN);
+    for (int i = 0; i < MANY; i++)
+        coir_close(clients[i]);
+    coir_listener_close(listener);
+    return 0;
+}
+
+TEST(the_last_look_takes_what_is_reserved_for_others)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    unsetenv("COIR_WORKERS");
+    unsetenv("COIR_DRIVER");
+    config.workers = 2;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, accept_what_another_was_to_have, NULL), 0);
+    coir_runtime_free(runtime);
 }
