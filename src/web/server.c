@@ -1,5 +1,6 @@
 /* The server: an acceptor and its connections on every worker, and their graceful end. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -140,6 +141,27 @@ static int serve_here(void *arg)
 
 /* ---- all workers ---- */
 
+static int check_times(const coir_http_options *options)
+{
+    const struct {
+        const char *name;
+        coir_time value;
+    } times[] = {
+        {"header_timeout", options->header_timeout}, {"idle_timeout", options->idle_timeout},
+        {"body_timeout", options->body_timeout},     {"write_timeout", options->write_timeout},
+        {"drain_timeout", options->drain_timeout},   {"body_total_timeout", options->body_total_timeout},
+        {"linger_timeout", options->linger_timeout},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (times[i].value >= 0)
+            continue;
+        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "coir_http_options.%s is negative: %" PRId64 " ns", times[i].name,
+               times[i].value);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 static int fill_in(coir_http_options *options, const coir_http_options *given)
 {
     *options = (coir_http_options)COIR_HTTP_OPTIONS;
@@ -148,6 +170,8 @@ static int fill_in(coir_http_options *options, const coir_http_options *given)
             return -EINVAL;
         *options = *given;
     }
+    if (check_times(options) < 0)
+        return -EINVAL;
 #define DEFAULT(field, value) options->field = options->field ? options->field : (value)
     DEFAULT(header_timeout, 10 * COIR_S);
     DEFAULT(idle_timeout, 60 * COIR_S);
