@@ -103,3 +103,10 @@ int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
     (void)driver;
     return ci_sys_file_size(fd, ret_size);
 }
+
+int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count, size_t item_size, coir_fd fd)
+{
+    if (ci_likely((size_t)fd < *count))
+        return 0;
+    return ci_sys_is_open(fd) ? ci_grow(allocator, table, count, item_size, (size_t)fd + 1) : -EBADF;
+}

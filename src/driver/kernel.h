@@ -18,6 +18,10 @@ int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockadd
 int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode);
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
+/* Makes a table by descriptor hold `fd`: 0, -ENOMEM, or -EBADF for one that it does not hold and that is not open. Without that look, a
+ * number that is no descriptor would make the table as large as the number says. */
+int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count, size_t item_size, coir_fd fd);
+
 /* Those members of a struct ci_driver_kind. */
 #define CI_KERNEL_CALLS                                                                                                                   \
     .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, \

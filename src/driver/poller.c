@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "driver/driver.h"
+#include "driver/kernel.h"
 #include "driver/open.h"
 #include "driver/selector.h"
 #include "sys/clock.h"
@@ -101,7 +101,7 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
         return -EBADF;
     if (!events_of(interest))
         return -EINVAL;
-    int rc = ci_grow(&ci_system_allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, (size_t)fd + 1);
+    int rc = ci_kernel_reserve(&ci_system_allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, fd);
     if (rc < 0)
         return rc;
     struct registration *registration = &poller->registrations[fd];

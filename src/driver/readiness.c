@@ -59,13 +59,11 @@ static struct readiness *self(struct ci_driver *driver)
     return ci_container_of(driver, struct readiness, base);
 }
 
-static struct slot *slot_of(struct readiness *readiness, coir_fd fd)
+static int reserve(struct readiness *readiness, coir_fd fd)
 {
-    size_t index = (size_t)fd;
-    if (ci_unlikely(index >= readiness->slot_count) &&
-        ci_grow(readiness->allocator, (void **)&readiness->slots, &readiness->slot_count, sizeof(struct slot), index + 1) < 0)
-        return NULL;
-    return &readiness->slots[index];
+    if (ci_likely((size_t)fd < readiness->slot_count))
+        return 0;
+    return ci_kernel_reserve(readiness->allocator, (void **)&readiness->slots, &readiness->slot_count, sizeof(struct slot), fd);
 }
 
 /* The events, of those that an operation waits for, that make it worth trying. */
@@ -350,9 +348,10 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
         return fail(op, -EOPNOTSUPP);
     if (ci_count_trim(op))
         return true;
-    struct slot *slot = slot_of(readiness, op->fd);
-    if (ci_unlikely(!slot))
-        return fail(op, -ENOMEM);
+    int rc = reserve(readiness, op->fd);
+    if (ci_unlikely(rc < 0))
+        return fail(op, rc);
+    struct slot *slot = &readiness->slots[op->fd];
     if (op->kind >= CI_OP_FOREIGN)
         return start_foreign(readiness, slot, op);
     return start_ours(readiness, slot, op);

@@ -259,9 +259,11 @@ static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ah
 /* The bytes stay where they are: no buffer is needed, and there may be none. */
 static int adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
 {
-    struct ci_uring_slot *slot = ci_uring_slot(ci_uring_of(driver), fd);
-    if (!slot)
-        return -ENOMEM;
+    struct ci_uring *uring = ci_uring_of(driver);
+    int rc = ci_uring_reserve(uring, fd);
+    if (rc < 0)
+        return rc;
+    struct ci_uring_slot *slot = &uring->slots[fd];
     ci_check(!slot->receive && !ci_uring_readable(slot));
     slot->has_adopted = ahead->at < ahead->len;
     if (slot->has_adopted) {

@@ -112,8 +112,8 @@ static inline bool ci_uring_readable(const struct ci_uring_slot *slot)
     return ci_uring_has_bytes(slot) || slot->ended || slot->error;
 }
 
-/* A descriptor's slot; NULL: memory is out. */
-struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd);
+/* Makes sure that a descriptor has a slot: 0, -ENOMEM, or -EBADF for one without that is not open. */
+int ci_uring_reserve(struct ci_uring *uring, coir_fd fd);
 
 static inline void ci_uring_note_submitted(struct ci_uring *uring)
 {

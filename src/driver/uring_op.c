@@ -5,16 +5,15 @@
 
 #include "base/check.h"
 #include "driver/count.h"
+#include "driver/kernel.h"
 #include "driver/uring.h"
 #include "sys/call.h"
 
-struct ci_uring_slot *ci_uring_slot(struct ci_uring *uring, coir_fd fd)
+int ci_uring_reserve(struct ci_uring *uring, coir_fd fd)
 {
-    size_t index = (size_t)fd;
-    if (ci_unlikely(index >= uring->slot_count) &&
-        ci_grow(uring->allocator, (void **)&uring->slots, &uring->slot_count, sizeof(struct ci_uring_slot), index + 1) < 0)
-        return NULL;
-    return &uring->slots[index];
+    if (ci_likely((size_t)fd < uring->slot_count))
+        return 0;
+    return ci_kernel_reserve(uring->allocator, (void **)&uring->slots, &uring->slot_count, sizeof(struct ci_uring_slot), fd);
 }
 
 static bool fail(struct ci_op *op, int error)
@@ -429,9 +428,10 @@ bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
         return start_on_file(uring, op);
     if (ci_count_trim(op))
         return true;
-    struct ci_uring_slot *slot = ci_uring_slot(uring, op->fd);
-    if (ci_unlikely(!slot))
-        return fail(op, -ENOMEM);
+    int rc = ci_uring_reserve(uring, op->fd);
+    if (ci_unlikely(rc < 0))
+        return fail(op, rc);
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
     if (is_foreign(op))
         return start_foreign(uring, slot, op);
     if (ci_unlikely(slot->ops && is_foreign(slot->ops)))

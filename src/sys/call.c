@@ -210,6 +210,11 @@ int ci_sys_poll_check(coir_fd fd)
     return S_ISREG(what.st_mode) || S_ISDIR(what.st_mode) ? -EPERM : 0;
 }
 
+bool ci_sys_is_open(coir_fd fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
 bool ci_sys_is_socket(coir_fd fd)
 {
     struct stat what;

@@ -40,6 +40,8 @@ struct pollfd;
 /* poll(2) with a timeout in nanoseconds (negative: without end). */
 int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout);
 
+bool ci_sys_is_open(coir_fd fd);
+
 /* Whether a descriptor can be waited for: 0, -EBADF, or -EPERM for a file that is always ready. */
 int ci_sys_poll_check(coir_fd fd);
 

@@ -10,6 +10,50 @@
 #include "base/check.h"
 #include "env.h"
 
+/* ---- numbers that are no descriptors ---- */
+
+static size_t largest;
+
+static void *note_size(void *context, size_t size)
+{
+    (void)context;
+    largest = size > largest ? size : largest;
+    return size > (64 << 20) ? NULL : ci_system_allocator.alloc(NULL, size);
+}
+
+static void give_back(void *context, void *memory, size_t size)
+{
+    ci_system_allocator.free(context, memory, size);
+}
+
+/* They are told from descriptors before any table grows for them. */
+static void no_descriptor_body(void)
+{
+    static const coir_fd numbers[] = {1000000, 50000000, INT32_MAX - 1, INT32_MAX};
+    static const enum ci_op_kind kinds[] = {CI_OP_READ, CI_OP_WRITE, CI_OP_POLL, CI_OP_FOREIGN};
+    const coir_allocator noting = {note_size, give_back, NULL};
+    struct ci_driver *driver;
+    char byte = 0;
+    CHECK_EQ(open_real(&noting, &driver), 0);
+    largest = 0;
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++) {
+            struct ci_op op = {.fd = numbers[i], .kind = (uint8_t)kinds[k], .events = COIR_READ};
+            if (kinds[k] < CI_OP_POLL) {
+                op.buf = &byte;
+                op.len = 1;
+            }
+            CHECK(ci_driver_start(driver, &op));
+            CHECK_EQ(op.result, -EBADF);
+        }
+    CHECK_EQ(largest, 0);
+    CHECK_EQ(driver->pending, 0);
+    driver->kind->free(driver);
+    close_pair();
+}
+
+ON_REAL(a_number_that_is_no_descriptor_makes_no_table_grow, no_descriptor_body)
+
 /* ---- closing ---- */
 
 /* An accept, a receiver of datagrams, a reader, a writer and a poll: each has ended when the close of its descriptor returns. */

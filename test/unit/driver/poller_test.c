@@ -41,6 +41,7 @@ static void levels(const char *name)
     (void)name;
     CHECK_EQ(coir_poller_add(poller, a, 7, 0), -EINVAL);
     CHECK_EQ(coir_poller_add(poller, -1, 7, COIR_READ), -EBADF);
+    CHECK_EQ(coir_poller_add(poller, INT32_MAX, 7, COIR_READ), -EBADF); /* and not -ENOMEM */
     CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), 0);
     CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), -EEXIST);
     CHECK_EQ(coir_poller_modify(poller, b, 7, COIR_READ), -ENOENT);
