@@ -1,5 +1,5 @@
 /* Signals of the process as ordinary events. While they are open, the signals go to them first, then to the handlers that were there;
- * their default effects are off. coir_config.stop_signals, which coir_main sets, is for SIGINT and SIGTERM a handler of its own. */
+ * their default effects are off. coir_config.stop_signals, which coir_main sets, hears SIGINT and SIGTERM beside them. */
 #ifndef COIR_SIGNAL_H
 #define COIR_SIGNAL_H
 

@@ -10,33 +10,77 @@
 #include "sys/call.h"
 #include "sys/lock.h"
 
+enum { SINKS = 32, SIGNALS = 64, LEVELS = 4 };
+
+typedef void handler_fn(int number, siginfo_t *info, void *context);
+
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all tables but what handlers read */
 static int32_t inside;                                          /* handlers that look at the tables */
+static struct ci_signal_stop *stops;                            /* a list: handlers follow it */
+static struct ci_signal_sink *sinks[SINKS];
 
-/* The handler that was there before ours, as ours reads it; at most one is set. It is written before
- * ours is installed, and may be while one of ours still runs. */
-struct chain {
-    void (*plain)(int number);
-    void (*informed)(int number, siginfo_t *info, void *context);
+/* Handlers of a signal lie behind one another: ours, one that the program has put in front of it, ours
+ * again for somebody who came after that. The program's handler may call the one of ours that it found,
+ * or not: so ours is another function at each level, and each calls what was there before it alone. */
+struct level {
+    struct sigaction before;
+    void (*plain)(int number); /* the handler of `before` as ours reads it; at most one is set */
+    handler_fn *informed;
 };
 
-static void set_chain(struct chain *chain, const struct sigaction *earlier)
-{
-    bool none = earlier->sa_handler == SIG_DFL || earlier->sa_handler == SIG_IGN;
-    bool informed = earlier->sa_flags & SA_SIGINFO;
-    ci_store(&chain->plain, none || informed ? NULL : earlier->sa_handler);
-    ci_store(&chain->informed, none || !informed ? NULL : earlier->sa_sigaction);
-}
+static struct signal_state {
+    struct level levels[LEVELS]; /* written before the handler of the level is installed */
+    int used;
+    bool resets; /* the kernel takes our handler away as it calls it */
+} states[SIGNALS];
 
-static void follow_chain(const struct chain *chain, int number, siginfo_t *info, void *context)
+/* ---- handlers ---- */
+
+static void on_signal(int level_index, int number, siginfo_t *info, void *context)
 {
-    void (*plain)(int) = ci_load(&chain->plain);
-    void (*informed)(int, siginfo_t *, void *) = ci_load(&chain->informed);
+    const struct level *level = &states[number].levels[level_index];
+    int saved = errno;
+    uint64_t bit = (uint64_t)1 << number;
+    ci_fetch_add(&inside, 1);
+    for (int i = 0; i < SINKS; i++) {
+        struct ci_signal_sink *sink = ci_load(&sinks[i]);
+        if (sink && sink->wanted & bit && !(ci_fetch_or(&sink->pending, bit) & bit))
+            ci_sys_eventfd_add(sink->eventfd);
+    }
+    if (number == SIGINT || number == SIGTERM)
+        for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
+            stop->fn(stop->arg);
+    ci_fetch_sub(&inside, 1);
+    handler_fn *informed = ci_load(&level->informed);
+    void (*plain)(int) = ci_load(&level->plain);
     if (informed)
         informed(number, info, context);
     else if (plain)
         plain(number);
+    errno = saved;
 }
+
+static void on_first(int number, siginfo_t *info, void *context)
+{
+    on_signal(0, number, info, context);
+}
+
+static void on_second(int number, siginfo_t *info, void *context)
+{
+    on_signal(1, number, info, context);
+}
+
+static void on_third(int number, siginfo_t *info, void *context)
+{
+    on_signal(2, number, info, context);
+}
+
+static void on_fourth(int number, siginfo_t *info, void *context)
+{
+    on_signal(3, number, info, context);
+}
+
+static handler_fn *const handlers[LEVELS] = {on_first, on_second, on_third, on_fourth};
 
 /* After something was taken out of a table: no handler has it in its hands any more. */
 static void wait_for_handlers(void)
@@ -45,56 +89,100 @@ static void wait_for_handlers(void)
         ci_pause(round);
 }
 
+/* ---- installing ---- */
+
+static bool is_none(const struct sigaction *action)
+{
+    return action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN;
+}
+
+/* Whether a handler is ours: then what lies above its level is no longer in use. */
+static bool is_ours(struct signal_state *state, const struct sigaction *action)
+{
+    for (int i = 0; i < state->used; i++)
+        if (action->sa_flags & SA_SIGINFO && action->sa_sigaction == handlers[i]) {
+            state->used = i + 1;
+            return true;
+        }
+    return state->used && state->resets && action->sa_handler == SIG_DFL; /* it was, until a signal came */
+}
+
+static void put_before(struct level *level, const struct sigaction *before)
+{
+    bool none = is_none(before), informed = before->sa_flags & SA_SIGINFO;
+    level->before = *before;
+    ci_store(&level->plain, none || informed ? NULL : before->sa_handler);
+    ci_store(&level->informed, none || !informed ? NULL : before->sa_sigaction);
+}
+
+static bool is_wanted(int number)
+{
+    for (int i = 0; i < SINKS; i++)
+        if (sinks[i] && sinks[i]->wanted >> number & 1)
+            return true;
+    return false;
+}
+
+/* Ours at the highest level. Where only stops want it, it is for one signal: the next one has its default effect. */
+static int put_handler(struct signal_state *state, int number)
+{
+    struct sigaction action = {.sa_sigaction = handlers[state->used - 1], .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    state->resets = !is_wanted(number);
+    if (state->resets)
+        action.sa_flags |= (int)SA_RESETHAND;
+    return sigaction(number, &action, NULL) < 0 ? -errno : 0;
+}
+
+/* Puts ours in front, where it is not. Where all levels are in use it is left to the program's handlers to call it. */
+static int catch_signal(int number)
+{
+    struct signal_state *state = &states[number];
+    struct sigaction now;
+    if (sigaction(number, NULL, &now) < 0)
+        return -errno;
+    if (is_ours(state, &now))
+        return put_handler(state, number);
+    if (is_none(&now))
+        state->used = 0;
+    if (state->used == LEVELS)
+        return 0;
+    put_before(&state->levels[state->used++], &now);
+    int rc = put_handler(state, number);
+    state->used -= rc < 0;
+    return rc;
+}
+
+/* Somebody wants the signal no more. The last one puts the handler back that was there, unless the program has put another one in the
+ * place of ours, which may still call ours. */
+static void let_go(int number, bool stops_too)
+{
+    struct signal_state *state = &states[number];
+    struct sigaction now;
+    if (is_wanted(number) || sigaction(number, NULL, &now) < 0)
+        return;
+    bool ours = is_ours(state, &now);
+    if (ours && stops_too && !is_none(&now)) {
+        put_handler(state, number);
+    } else if (!stops_too) {
+        if (ours)
+            sigaction(number, &state->levels[--state->used].before, NULL);
+        state->resets = false;
+    }
+}
+
 /* ---- stops ---- */
 
 static const int watched[] = {SIGINT, SIGTERM};
-static struct sigaction before[ci_countof(watched)];
-static struct chain stop_chains[ci_countof(watched)];
-static struct ci_signal_stop *stops; /* a list: handlers follow it */
-
-static void on_stop(int number, siginfo_t *info, void *context)
-{
-    int saved = errno;
-    ci_fetch_add(&inside, 1);
-    for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
-        stop->fn(stop->arg);
-    ci_fetch_sub(&inside, 1);
-    for (size_t i = 0; i < ci_countof(watched); i++)
-        if (watched[i] == number)
-            follow_chain(&stop_chains[i], number, info, context);
-    errno = saved;
-}
-
-static bool is_ours(const struct sigaction *action)
-{
-    return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_stop;
-}
 
 void ci_signal_watch(struct ci_signal_stop *stop)
 {
-    struct sigaction action = {.sa_sigaction = on_stop, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&attach_lock);
-    bool first = !stops;
     stop->next = stops;
     ci_store(&stops, stop);
-    for (size_t i = 0; i < ci_countof(watched); i++) { /* also for a second one: a signal may have taken the handler away */
-        struct sigaction now;
-        if (sigaction(watched[i], NULL, &now) == 0 && !is_ours(&now) && (first || now.sa_handler != SIG_DFL)) {
-            before[i] = now;
-            set_chain(&stop_chains[i], &now);
-        }
-        sigaction(watched[i], &action, NULL);
-    }
+    for (size_t i = 0; i < ci_countof(watched); i++) /* also for a second one: a signal may have taken the handler away */
+        catch_signal(watched[i]);
     pthread_mutex_unlock(&attach_lock);
-}
-
-/* Puts the handler back that was there, unless the program has put another one in the place of ours. */
-static void restore(size_t i)
-{
-    struct sigaction now;
-    if (sigaction(watched[i], NULL, &now) == 0 && (is_ours(&now) || now.sa_handler == SIG_DFL))
-        sigaction(watched[i], &before[i], NULL);
 }
 
 void ci_signal_unwatch(struct ci_signal_stop *stop)
@@ -106,65 +194,22 @@ void ci_signal_unwatch(struct ci_signal_stop *stop)
             break;
         }
     for (size_t i = 0; !stops && i < ci_countof(watched); i++)
-        restore(i);
+        let_go(watched[i], false);
     wait_for_handlers();
     pthread_mutex_unlock(&attach_lock);
 }
 
 /* ---- sinks ---- */
 
-enum { SINKS = 32, SIGNALS = 64 };
-static struct ci_signal_sink *sinks[SINKS];
-static struct sigaction chained[SIGNALS];
-static struct chain chains[SIGNALS];
-static bool caught[SIGNALS];
-
-static void on_caught(int number, siginfo_t *info, void *context)
-{
-    int saved = errno;
-    uint64_t bit = (uint64_t)1 << number;
-    ci_fetch_add(&inside, 1);
-    for (int i = 0; i < SINKS; i++) {
-        struct ci_signal_sink *sink = ci_load(&sinks[i]);
-        if (sink && sink->wanted & bit && !(ci_fetch_or(&sink->pending, bit) & bit))
-            ci_sys_eventfd_add(sink->eventfd);
-    }
-    ci_fetch_sub(&inside, 1);
-    follow_chain(&chains[number], number, info, context);
-    errno = saved;
-}
-
-static int catch_signal(int number)
-{
-    struct sigaction action = {.sa_sigaction = on_caught, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-    sigemptyset(&action.sa_mask);
-    if (caught[number])
-        return 0;
-    if (sigaction(number, NULL, &chained[number]) < 0)
-        return -errno;
-    set_chain(&chains[number], &chained[number]);
-    if (sigaction(number, &action, NULL) < 0)
-        return -errno;
-    caught[number] = true;
-    return 0;
-}
-
-static bool is_wanted(int number)
+static void remove_sink(const struct ci_signal_sink *sink)
 {
     for (int i = 0; i < SINKS; i++)
-        if (sinks[i] && sinks[i]->wanted >> number & 1)
-            return true;
-    return false;
-}
-
-/* Puts the handler back that was there, unless somebody has put another one in our place. */
-static void let_go(int number)
-{
-    struct sigaction current;
-    if (!caught[number] || is_wanted(number) || sigaction(number, NULL, &current) < 0 || current.sa_sigaction != on_caught)
-        return;
-    sigaction(number, &chained[number], NULL);
-    caught[number] = false;
+        if (sinks[i] == sink)
+            ci_store(&sinks[i], NULL);
+    for (int number = 1; number < SIGNALS; number++)
+        if (sink->wanted >> number & 1)
+            let_go(number, stops && (number == SIGINT || number == SIGTERM));
+    wait_for_handlers();
 }
 
 int ci_signal_attach(struct ci_signal_sink *sink)
@@ -175,11 +220,13 @@ int ci_signal_attach(struct ci_signal_sink *sink)
         place++;
     if (place == SINKS)
         rc = -ENOBUFS;
+    else
+        ci_store(&sinks[place], sink);
     for (int number = 1; rc == 0 && number < SIGNALS; number++)
         if (sink->wanted >> number & 1)
             rc = catch_signal(number);
-    if (rc == 0)
-        ci_store(&sinks[place], sink);
+    if (rc < 0 && place < SINKS)
+        remove_sink(sink);
     pthread_mutex_unlock(&attach_lock);
     return rc;
 }
@@ -187,13 +234,7 @@ int ci_signal_attach(struct ci_signal_sink *sink)
 void ci_signal_detach(struct ci_signal_sink *sink)
 {
     pthread_mutex_lock(&attach_lock);
-    for (int i = 0; i < SINKS; i++)
-        if (sinks[i] == sink)
-            ci_store(&sinks[i], NULL);
-    for (int number = 1; number < SIGNALS; number++)
-        if (sink->wanted >> number & 1)
-            let_go(number);
-    wait_for_handlers();
+    remove_sink(sink);
     pthread_mutex_unlock(&attach_lock);
 }
 

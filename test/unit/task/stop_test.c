@@ -13,12 +13,27 @@
 struct side {
     pthread_t thread;
     coir_event *until; /* NULL: until it is stopped */
+    bool opens;        /* SIGINT, as coir_signals */
     int runs, result;
 };
+
+static int run_with_signals(struct side *side)
+{
+    coir_signals *signals;
+    CHECK_EQ(coir_signals_open((const int[]){SIGINT}, 1, &signals), 0);
+    __atomic_store_n(&side->runs, 1, __ATOMIC_RELEASE);
+    int rc = coir_sleep_until(COIR_NEVER);
+    COIR_SHIELD;
+    CHECK_EQ(coir_signals_wait(signals), SIGINT);
+    coir_signals_close(signals);
+    return rc;
+}
 
 static int run_until(void *arg)
 {
     struct side *side = arg;
+    if (side->opens)
+        return run_with_signals(side);
     __atomic_store_n(&side->runs, 1, __ATOMIC_RELEASE);
     return side->until ? coir_event_wait(side->until) : coir_sleep_until(COIR_NEVER);
 }
@@ -57,7 +72,8 @@ static void *drive_side(void *arg)
 
 static void start_as(struct side *side, coir_event *until, void *(*run)(void *arg))
 {
-    *side = (struct side){.until = until, .result = 1};
+    bool opens = side->opens;
+    *side = (struct side){.until = until, .result = 1, .opens = opens};
     CHECK_EQ(pthread_create(&side->thread, NULL, run, side), 0);
     while (!__atomic_load_n(&side->runs, __ATOMIC_ACQUIRE))
         sched_yield();
@@ -91,7 +107,7 @@ static void check_handler(int number, void (*handler)(int))
 
 TEST(every_runtime_hears_a_stop_signal)
 {
-    struct side sides[3];
+    struct side sides[3] = {{0}};
     signal(SIGTERM, on_earlier);
     signal(SIGINT, SIG_DFL); /* which a shell may have us ignore */
     for (int i = 0; i < 3; i++)
@@ -107,7 +123,7 @@ TEST(every_runtime_hears_a_stop_signal)
 TEST(the_end_of_one_leaves_the_others_their_handler)
 {
     coir_event first = COIR_EVENT_INIT, middle = COIR_EVENT_INIT;
-    struct side sides[3];
+    struct side sides[3] = {{0}};
     signal(SIGINT, SIG_IGN);
     start(&sides[0], &first);
     start(&sides[1], NULL);
@@ -127,7 +143,7 @@ TEST(the_end_of_one_leaves_the_others_their_handler)
 TEST(one_that_starts_after_a_signal_hears_the_next)
 {
     coir_event until = COIR_EVENT_INIT;
-    struct side sides[2];
+    struct side sides[2] = {{0}};
     signal(SIGTERM, on_earlier);
     start(&sides[0], NULL);
     kill(getpid(), SIGTERM);
@@ -194,4 +210,125 @@ TEST(a_signal_at_any_moment_of_a_run)
     }
     pthread_join(sender, NULL);
     CHECK(stopped > 0);
+}
+
+/* Signals are opened in some of them; whoever comes goes in front of whom. */
+TEST(signals_are_opened_between_the_starts_of_runtimes)
+{
+    signal(SIGINT, on_earlier);
+    for (int opens = 0; opens < 8; opens++) {
+        struct side sides[3] = {{0}};
+        for (int i = 0; i < 3; i++) {
+            sides[i].opens = opens >> i & 1;
+            start(&sides[i], NULL);
+        }
+        kill(getpid(), SIGINT);
+        for (int i = 0; i < 3; i++)
+            end(&sides[i], -ECANCELED);
+        CHECK_EQ(earlier, opens + 1);
+        check_handler(SIGINT, on_earlier);
+        check_handler(SIGTERM, SIG_DFL);
+    }
+}
+
+/* While signals are open a second one does not end the program; when they are closed it does. */
+static int open_for_a_while(void *arg)
+{
+    struct sigaction now;
+    coir_signals *signals;
+    (void)arg;
+    CHECK_EQ(coir_signals_open((const int[]){SIGINT}, 1, &signals), 0);
+    raise(SIGINT);
+    CHECK_EQ(coir_sleep_until(COIR_NEVER), -ECANCELED);
+    raise(SIGINT);
+    coir_signals_close(signals);
+    CHECK(sigaction(SIGINT, NULL, &now) == 0);
+    CHECK(now.sa_handler != SIG_DFL && now.sa_flags & (int)SA_RESETHAND);
+    raise(SIGINT);
+    check_handler(SIGINT, SIG_DFL);
+    return 0;
+}
+
+TEST(open_signals_take_the_default_effect_from_the_second)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.stop_signals = 1;
+    signal(SIGINT, on_earlier);
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, open_for_a_while, NULL), 0);
+    coir_runtime_free(runtime);
+    CHECK_EQ(earlier, 3);
+    check_handler(SIGINT, on_earlier);
+}
+
+/* Handlers of the program, each of which calls the one that it found. */
+enum { FOREIGN = 6 };
+static struct sigaction found[FOREIGN];
+static int called[FOREIGN];
+
+static void call_found(int i, int number, siginfo_t *info, void *context)
+{
+    called[i]++;
+    if (found[i].sa_flags & SA_SIGINFO)
+        found[i].sa_sigaction(number, info, context);
+    else
+        found[i].sa_handler(number);
+}
+
+#define CALLS(i)                                                      \
+    static void calls_##i(int number, siginfo_t *info, void *context) \
+    {                                                                 \
+        call_found(i, number, info, context);                         \
+    }
+CALLS(0)
+CALLS(1)
+CALLS(2)
+CALLS(3)
+CALLS(4)
+CALLS(5)
+
+static void (*const calls[])(int, siginfo_t *, void *) = {calls_0, calls_1, calls_2, calls_3, calls_4, calls_5};
+
+TEST(a_chaining_handler_between_two_runtimes)
+{
+    struct side sides[FOREIGN + 1] = {{0}};
+    signal(SIGINT, on_earlier);
+    for (int i = 0; i <= FOREIGN; i++) {
+        sides[i].opens = i % 3 == 1;
+        start(&sides[i], NULL);
+        if (i < FOREIGN)
+            CHECK_EQ(sigaction(SIGINT, &(struct sigaction){.sa_sigaction = calls[i], .sa_flags = SA_SIGINFO}, &found[i]), 0);
+    }
+    kill(getpid(), SIGINT);
+    for (int i = 0; i <= FOREIGN; i++)
+        end(&sides[i], -ECANCELED);
+    CHECK_EQ(earlier, 1);
+    for (int i = 0; i < FOREIGN; i++)
+        CHECK_EQ(called[i], 1);
+    raise(SIGINT); /* the last of the program's is back, and finds the first through what is left of ours */
+    CHECK_EQ(called[FOREIGN - 1], 2);
+    CHECK_EQ(called[0], 2);
+    CHECK_EQ(earlier, 2);
+    signal(SIGINT, on_earlier);
+    start(&sides[0], NULL); /* all levels may be in use: it is heard again once there is nobody's handler */
+    signal(SIGINT, SIG_DFL);
+    start(&sides[1], NULL);
+    kill(getpid(), SIGINT);
+    end(&sides[0], -ECANCELED);
+    end(&sides[1], -ECANCELED);
+}
+
+/* One that does not: who comes after it is heard all the same. */
+TEST(a_handler_that_calls_nobody_between_two_runtimes)
+{
+    struct side sides[2] = {{0}};
+    start(&sides[0], NULL);
+    signal(SIGINT, on_earlier);
+    start(&sides[1], NULL);
+    kill(getpid(), SIGINT);
+    end(&sides[0], -ECANCELED);
+    end(&sides[1], -ECANCELED);
+    CHECK_EQ(earlier, 1);
+    check_handler(SIGINT, on_earlier);
 }
