@@ -110,3 +110,12 @@ int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *cou
         return 0;
     return ci_sys_is_open(fd) ? ci_grow(allocator, table, count, item_size, (size_t)fd + 1) : -EBADF;
 }
+
+int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout)
+{
+    bool persists = *failed == CI_FAILED_WAITS_MAX;
+    if (!persists)
+        ++*failed;
+    ci_clock_sleep(!persists || timeout < 0 || timeout > COIR_MS ? COIR_MS : timeout);
+    return persists ? error : 0;
+}

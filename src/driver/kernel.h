@@ -22,6 +22,11 @@ int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
  * number that is no descriptor would make the table as large as the number says. */
 int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count, size_t item_size, coir_fd fd);
 
+/* A wait may fail for want of memory and work later. So it is tried CI_FAILED_WAITS_MAX times in a row, a millisecond apart, before the
+ * driver gives up: 0, or from then on the error. *failed counts; `timeout` is that of the wait. */
+enum { CI_FAILED_WAITS_MAX = 100 };
+int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
+
 /* Those members of a struct ci_driver_kind. */
 #define CI_KERNEL_CALLS                                                                                                                   \
     .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, \

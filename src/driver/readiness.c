@@ -26,7 +26,7 @@
 #include "sys/call.h"
 #include "sys/clock.h"
 
-enum { READY_BATCH = 256, FAILED_WAITS_MAX = 100 };
+enum { READY_BATCH = 256 };
 
 enum slot_use { UNUSED, OURS, LISTENER, FOREIGN, WATCHED };
 
@@ -404,19 +404,6 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     complete_ended(readiness, ready->fd);
 }
 
-/* A wait may fail for want of memory and work later. So it is tried FAILED_WAITS_MAX times in a row, a
- * millisecond apart, before the driver gives up. */
-static int note_failed_wait(struct readiness *readiness, int error, coir_time timeout)
-{
-    if (error == -EINTR)
-        return 0;
-    if (readiness->failed_waits == FAILED_WAITS_MAX)
-        return error;
-    readiness->failed_waits++;
-    ci_clock_sleep(timeout < 0 || timeout > COIR_MS ? COIR_MS : timeout);
-    return 0;
-}
-
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
@@ -424,7 +411,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
     if (ci_unlikely(count < 0))
-        return note_failed_wait(readiness, count, timeout);
+        return count == -EINTR ? 0 : ci_kernel_note_failed_wait(&readiness->failed_waits, count, timeout);
     readiness->failed_waits = 0;
     for (int i = 0; i < count; i++)
         dispatch(readiness, &ready[i]);

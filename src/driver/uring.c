@@ -27,7 +27,8 @@ static void tell_watch(struct ci_uring *uring, struct ci_op *op)
     uring->base.pending--;
     if (!ci_uring_hand_over_poll(uring, slot, op)) { /* the events go on: to be looked at again in the next turn */
         ci_uring_link(uring, slot, op, WAITS);
-        ci_uring_end(uring, slot, op, ENDED, 0);
+        if (uring->open)
+            ci_uring_end(uring, slot, op, ENDED, 0);
     }
 }
 
@@ -60,20 +61,32 @@ static void tell_all(struct ci_uring *uring)
     }
 }
 
+/* Where there is no ring any more. */
+static CI_COLD int wait_refused(struct ci_uring *uring, coir_time deadline)
+{
+    bool told = uring->ended;
+    tell_all(uring);
+    return ci_kernel_note_failed_wait(&uring->failed_waits, uring->refused, told || !deadline ? 0 : COIR_MS);
+}
+
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct ci_uring *uring = ci_uring_of(driver);
+    if (ci_unlikely(!uring->open))
+        return wait_refused(uring, deadline);
     bool wakes = ci_likely(uring->wakes) || ci_uring_arm_wakeup(uring);
     bool sleeps = deadline != 0 && wakes && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
     coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     sleeps &= timeout != 0;
     if (uring->lazy && (timeout < 0 || timeout > LAZY_MOST))
         timeout = LAZY_MOST;
+    int rc = 0;
     if (sleeps || ci_ring_busy(&uring->ring))
-        ci_uring_enter(uring, sleeps, timeout);
-    ci_uring_reap(uring);
+        rc = ci_uring_turn(uring, sleeps, timeout);
+    else
+        ci_uring_reap(uring);
     tell_all(uring);
-    return 0;
+    return rc;
 }
 
 static void wake(struct ci_driver *driver)
@@ -106,8 +119,7 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
             return;
         asked |= all;
         bool sleeps = waits && !lazy && all;
-        ci_uring_enter(uring, sleeps, sleeps ? -1 : 0);
-        ci_uring_reap(uring);
+        ci_uring_turn(uring, sleeps, sleeps ? -1 : 0); /* given up, nothing is the kernel's */
     }
 }
 
@@ -213,8 +225,8 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 static void flush(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    if (uring->closes)
-        ci_uring_enter(uring, false, 0);
+    if (uring->open && uring->closes)
+        ci_uring_enter(uring, false, 0); /* what is refused is for the next wait */
 }
 
 /* ---- from one worker to another ---- */
@@ -291,13 +303,6 @@ static void give_buffers_again(struct ci_uring *uring)
             ci_uring_give_buffer(uring, id);
 }
 
-static void close_ring(struct ci_uring *uring)
-{
-    if (uring->open)
-        ci_ring_close(&uring->ring);
-    uring->open = uring->wakes = false;
-}
-
 static int open_ring(struct ci_uring *uring)
 {
     int rc = ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, false);
@@ -308,8 +313,9 @@ static int open_ring(struct ci_uring *uring)
         return rc;
     }
     uring->open = true;
+    uring->failed_waits = uring->refused = 0;
     if (!ci_uring_arm_wakeup(uring)) {
-        close_ring(uring);
+        ci_uring_close_ring(uring);
         return -ENOMEM;
     }
     if (uring->given)
@@ -346,18 +352,17 @@ static void end(struct ci_driver *driver)
     struct ci_uring *uring = ci_uring_of(driver);
     for (bool asked = false; uring->used;) {
         asked = asked || ask_all_to_end(uring);
-        ci_uring_enter(uring, asked, asked ? -1 : 0);
-        ci_uring_reap(uring);
+        ci_uring_turn(uring, asked, asked ? -1 : 0);
     }
-    if (ci_ring_busy(&uring->ring)) /* descriptors to be closed */
-        ci_ring_submit(&uring->ring);
-    close_ring(uring);
+    while (uring->open && !ci_ring_submitted(&uring->ring)) /* descriptors to be closed */
+        ci_uring_turn(uring, false, 0);
+    ci_uring_close_ring(uring);
 }
 
 static void free_driver(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    close_ring(uring);
+    ci_uring_close_ring(uring);
     ci_ring_buffers_free(&uring->buffers);
     if (uring->wakeup >= 0)
         ci_sys_close(uring->wakeup);

@@ -22,6 +22,9 @@
  *    write was started.
  * 8. Closing waits for the kernel to give back the memory of the descriptor's operations; where it has none, the end of the receive
  *    and the close are handed over together.
+ * 9. A ring that the kernel refuses to enter again and again is given up: what it still has is taken
+ *    back by ci_ring_take_back, everything that waits ends with -ECANCELED, and every wait answers
+ *    with the error until a next begin, which opens another one.
  */
 #ifndef CI_DRIVER_URING_H
 #define CI_DRIVER_URING_H
@@ -68,9 +71,11 @@ struct ci_uring_held {
 struct ci_uring {
     struct ci_driver base;
     struct ci_ring ring;
-    bool open;    /* there is a ring */
-    bool wakes;   /* the poll of `wakeup` is armed: without it no wait sleeps */
-    bool reaping; /* completions are being looked at */
+    bool open;        /* there is a ring */
+    bool wakes;       /* the poll of `wakeup` is armed: without it no wait sleeps */
+    bool reaping;     /* completions are being looked at */
+    int failed_waits; /* in a row */
+    int refused;      /* 9: why there is no ring any more; 0: it was not refused */
     struct ci_ring_buffers buffers;
     uint16_t given; /* buffers that are in use, by the kernel or read ahead: the first ones */
     struct ci_uring_held held[BUFFERS + 1];
@@ -121,13 +126,14 @@ static inline void ci_uring_note_submitted(struct ci_uring *uring)
         uring->lazy_submitted = uring->lazy_last;
 }
 
-/* Submits what is in the ring, and waits for a completion if it `sleeps`. */
-static inline void ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time timeout)
+/* Submits what is in the ring, and waits for a completion if it `sleeps`. Errors are the kernel's. */
+static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time timeout)
 {
     ci_check(!sleeps || uring->used > uring->lazy); /* 6 */
-    ci_ring_enter(&uring->ring, sleeps, timeout);
+    int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
     ci_uring_note_submitted(uring);
     uring->closes = uring->closes && !ci_ring_submitted(&uring->ring);
+    return rc;
 }
 
 /* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */
@@ -158,6 +164,14 @@ static inline void ci_uring_hurry(struct ci_uring *uring, struct ci_op *op)
 
 /* Looks at all completions there are; nobody is told yet. */
 void ci_uring_reap(struct ci_uring *uring);
+
+/* Enters the ring and reaps. Where that is refused again and again: gives the ring up, and answers with the error. */
+int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout);
+void ci_uring_close_ring(struct ci_uring *uring);
+
+/* An entry's name for the kernel; it is free again. */
+uint64_t ci_uring_name(const struct ci_uring *uring, uint32_t index);
+void ci_uring_free_entry(struct ci_uring *uring, uint32_t index);
 
 bool ci_uring_start(struct ci_driver *driver, struct ci_op *op);
 bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op);

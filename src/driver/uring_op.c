@@ -54,7 +54,7 @@ struct io_uring_sqe *ci_uring_place(struct ci_uring *uring)
     return sqe;
 }
 
-static uint64_t name_of(const struct ci_uring *uring, uint32_t index)
+uint64_t ci_uring_name(const struct ci_uring *uring, uint32_t index)
 {
     return (uint64_t)uring->entries[index].generation << 32 | index;
 }
@@ -93,12 +93,12 @@ uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_o
     entry->generation++;
     sqe->opcode = opcode;
     sqe->fd = fd;
-    sqe->user_data = name_of(uring, index);
+    sqe->user_data = ci_uring_name(uring, index);
     *ret_sqe = sqe;
     return index;
 }
 
-static void free_entry(struct ci_uring *uring, uint32_t index)
+void ci_uring_free_entry(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].use = FREE;
     uring->entries[index].fd = (coir_fd)uring->free_entry;
@@ -112,13 +112,13 @@ static const uint64_t cancel_of = (uint64_t)1 << 63; /* beside the name of what 
 static bool is_in_use(const struct ci_uring *uring, uint64_t name)
 {
     uint32_t index = (uint32_t)name;
-    return index && index < uring->entry_count && name_of(uring, index) == name && uring->entries[index].use != FREE;
+    return index && index < uring->entry_count && ci_uring_name(uring, index) == name && uring->entries[index].use != FREE;
 }
 
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].asked_to_end = true;
-    uint64_t name = name_of(uring, index); /* the entry may be another's once there is a place */
+    uint64_t name = ci_uring_name(uring, index); /* the entry may be another's once there is a place */
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
         return false;
@@ -542,7 +542,7 @@ static void on_receive(struct ci_uring *uring, uint32_t index, int32_t result, u
     bool over = !(flags & IORING_CQE_F_MORE);
     coir_fd fd = entry->fd;
     if (over)
-        free_entry(uring, index);
+        ci_uring_free_entry(uring, index);
     if (fd < 0 || result <= 0) {
         if (id)
             ci_uring_give_buffer(uring, id);
@@ -623,7 +623,7 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
     struct ci_op *op = uring->entries[index].op;
     bool asked_to_end = uring->entries[index].asked_to_end;
     if (!more)
-        free_entry(uring, index);
+        ci_uring_free_entry(uring, index);
     if (!op)
         return;
     struct ci_uring_slot *slot = on_file(op) ? NULL : &uring->slots[op->fd];
@@ -672,7 +672,7 @@ static void end_lazy(struct ci_uring *uring)
             uring->lazy_submitted = 0;
         uring->lazy_first = (uint32_t)uring->entries[index].fd;
         uring->lazy--;
-        free_entry(uring, index);
+        ci_uring_free_entry(uring, index);
         if (op)
             ci_uring_end(uring, &uring->slots[op->fd], op, ENDED, size_of(op));
     }
@@ -698,7 +698,7 @@ static void on_wakeup(struct ci_uring *uring, uint32_t index, uint32_t flags)
         return;
     bool wanted = uring->entries[index].fd >= 0;
     uring->wakes = false;
-    free_entry(uring, index);
+    ci_uring_free_entry(uring, index);
     if (wanted)
         ci_uring_arm_wakeup(uring);
 }

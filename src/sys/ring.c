@@ -115,6 +115,16 @@ int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout)
     return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, completions, &arg, sizeof arg);
 }
 
+int ci_ring_take_back(const struct ci_ring *ring, uint64_t name)
+{
+    struct io_uring_sync_cancel_reg reg = {.addr = name, .fd = -1, .timeout = {-1, -1}};
+    int rc;
+    do
+        rc = register_with(ring, IORING_REGISTER_SYNC_CANCEL, &reg, 1);
+    while (rc == -EINTR);
+    return rc;
+}
+
 int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size)
 {
     size_t ring_size = count * sizeof(struct io_uring_buf), total = ring_size + (size_t)count * size;

@@ -49,6 +49,9 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
 int ci_ring_submit(struct ci_ring *ring);
 int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 
+/* Ends the request of a name, and waits until it has ended: without entering the ring, for one that the kernel refuses to enter. */
+int ci_ring_take_back(const struct ci_ring *ring, uint64_t name);
+
 /* Whether the kernel has taken all entries. */
 static inline bool ci_ring_submitted(const struct ci_ring *ring)
 {

@@ -3,6 +3,7 @@
 #include <coir/loop.h>
 #include <coir/poller.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -37,6 +38,7 @@ static void refuse_all_waits(void)
     refuse(SYS_epoll_pwait, EPERM);
     refuse(SYS_epoll_pwait2, EPERM);
     refuse(SYS_ppoll, EPERM);
+    refuse(SYS_io_uring_enter, EPERM);
 }
 
 static char logged[200];
@@ -124,6 +126,194 @@ TEST(a_run_on_epoll_ends_where_every_wait_is_refused)
 TEST(a_run_on_poll_ends_where_every_wait_is_refused)
 {
     ends_the_run("poll");
+}
+
+/* ---- io_uring: the kernel has the memory of what it is refused to go on with ---- */
+
+static char bytes[1 << 23], read_into[2][8];
+static coir_listener *listener;
+static coir_stream *near, *far;
+
+static void connect_pair(void)
+{
+    char address[80];
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    CHECK_EQ(coir_tcp_connect(address, &near), 0);
+    CHECK_EQ(coir_accept(listener, &far), 0);
+}
+
+static int read_stream(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_read(near, read_into[0], sizeof read_into[0]), -ECANCELED);
+    return 0;
+}
+
+static int write_stream(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_write_all(near, bytes, sizeof bytes), -ECANCELED); /* nobody reads it */
+    return 0;
+}
+
+static int accept_stream(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    CHECK_EQ(coir_accept(listener, &stream), -ECANCELED);
+    return 0;
+}
+
+static int wait_foreign(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_wait_fd(ends[0], COIR_READ), -ECANCELED);
+    return 0;
+}
+
+static int close_while_refused(void *arg)
+{
+    (void)arg;
+    coir_sleep_until(COIR_NEVER);
+    coir_close(far); /* which nobody reads, and much was sent to */
+    return 0;
+}
+
+static int wait_for_all(void *arg)
+{
+    static coir_task_fn *const tasks[] = {read_stream, write_stream, accept_stream, wait_foreign, close_while_refused};
+    char path[] = "/tmp/coir-refused-XXXXXX";
+    coir_file *file;
+    close(mkstemp(path));
+    CHECK_EQ(coir_file_open(path, O_RDWR, 0, &file), 0);
+    connect_pair();
+    {
+        COIR_SCOPE(scope);
+        for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
+            CHECK_EQ(coir_go(scope, tasks[i], NULL), 0);
+        CHECK_EQ(coir_sleep_for(2 * COIR_MS), 0); /* they are the kernel's */
+        refuse(SYS_io_uring_enter, *(const unsigned *)arg);
+        CHECK_EQ(coir_file_read(file, read_into[1], sizeof read_into[1], 0), -ECANCELED);
+        CHECK_EQ(coir_scope_wait(scope), -ECANCELED);
+    }
+    coir_close(near);
+    coir_listener_close(listener);
+    coir_file_close(file);
+    unlink(path);
+    return 0;
+}
+
+static coir_runtime *new_on_io_uring(unsigned workers)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = workers;
+    config.driver = "io_uring";
+    config.log = log_line;
+    unsetenv("COIR_DRIVER");
+    unsetenv("COIR_WORKERS");
+    int rc = coir_runtime_new(&config, &runtime);
+    if (rc < 0)
+        printf("no io_uring here: %s\n", coir_strerror(rc));
+    return rc < 0 ? NULL : runtime;
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void ends_while_it_runs(unsigned error)
+{
+    CHECK_EQ(pipe(ends), 0);
+    int before = open_descriptors();
+    coir_runtime *runtime = new_on_io_uring(1);
+    if (!runtime)
+        return;
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_all, &error), -(int)error);
+    CHECK(strstr(logged, "refuses to wait") && strstr(logged, coir_strerror(-(int)error)));
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_all, &error), -(int)error); /* there is no ring any more */
+    coir_runtime_free(runtime);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+TEST(a_run_on_io_uring_ends_where_entering_is_not_permitted)
+{
+    ends_while_it_runs(EPERM);
+}
+
+TEST(a_run_on_io_uring_ends_where_there_is_never_memory)
+{
+    ends_while_it_runs(ENOMEM);
+}
+
+TEST(a_run_on_io_uring_ends_where_the_ring_is_always_busy)
+{
+    ends_while_it_runs(EBUSY);
+}
+
+TEST(a_run_on_io_uring_ends_where_it_is_always_to_be_tried_again)
+{
+    ends_while_it_runs(EAGAIN);
+}
+
+TEST(a_run_on_io_uring_ends_where_entering_was_refused_before_it)
+{
+    CHECK_EQ(pipe(ends), 0);
+    coir_runtime *runtime = new_on_io_uring(2);
+    if (!runtime)
+        return;
+    refuse_all_waits();
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, NULL), -EPERM);
+    CHECK(strstr(logged, "refuses to wait") && strstr(logged, coir_strerror(-EPERM)));
+    coir_runtime_free(runtime);
+}
+
+static int refuse_and_return(void *arg)
+{
+    (void)arg;
+    refuse(SYS_io_uring_enter, EPERM);
+    return 7;
+}
+
+static int close_and_refuse(void *arg)
+{
+    (void)arg;
+    connect_pair();
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_read(near, read_into[0], sizeof read_into[0]), -ETIME); /* its receive goes on */
+    }
+    refuse(SYS_io_uring_enter, EPERM);
+    coir_close(near);
+    coir_close(far);
+    coir_listener_close(listener);
+    return 7;
+}
+
+static void ends_by_itself(coir_task_fn *fn)
+{
+    int before = open_descriptors();
+    coir_runtime *runtime = new_on_io_uring(1);
+    if (!runtime)
+        return;
+    CHECK_EQ(coir_runtime_run(runtime, fn, NULL), 7);
+    coir_runtime_free(runtime);
+    CHECK_EQ(open_descriptors(), before);
+}
+
+TEST(a_run_on_io_uring_that_ends_by_itself_returns)
+{
+    ends_by_itself(refuse_and_return);
+}
+
+TEST(a_run_on_io_uring_closes_its_descriptors_all_the_same)
+{
+    ends_by_itself(close_and_refuse);
 }
 
 static void never_called(coir_loop *loop, coir_watch *watch, int events)

@@ -1,0 +1,76 @@
+/* A ring that the kernel refuses to enter, once or for good: uring.h 9. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "driver/kernel.h"
+#include "driver/uring.h"
+#include "sys/call.h"
+
+void ci_uring_close_ring(struct ci_uring *uring)
+{
+    if (uring->open)
+        ci_ring_close(&uring->ring);
+    uring->open = uring->wakes = false;
+}
+
+/* The closes that the kernel has not taken. */
+static void close_now(const struct ci_ring *ring)
+{
+    for (uint32_t at = ci_load_acquire(ring->kernel_head); at != ring->tail; at++) {
+        const struct io_uring_sqe *sqe = &ring->entries[at & ring->entry_mask];
+        if (sqe->opcode == IORING_OP_CLOSE)
+            ci_sys_close(sqe->fd);
+    }
+}
+
+/* All that a descriptor's operations wait for. A watch stays, until it is cancelled. */
+static void end_ops(struct ci_uring *uring, struct ci_uring_slot *slot)
+{
+    slot->receive = 0;
+    slot->stopping = false;
+    for (struct ci_op *op = slot->ops, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == CI_OP_WATCH)
+            op->pending = WAITS;
+        else
+            ci_uring_end(uring, slot, op, ENDED, -ECANCELED);
+    }
+}
+
+/* Where the kernel refuses to take something back too, only the end of the ring ends it. */
+static CI_COLD void give_up(struct ci_uring *uring, int error)
+{
+    for (uint32_t i = 1; i < uring->entry_count; i++)
+        if (uring->entries[i].use != FREE)
+            ci_ring_take_back(&uring->ring, ci_uring_name(uring, i));
+    ci_uring_reap(uring);
+    close_now(&uring->ring);
+    ci_uring_close_ring(uring);
+    uring->refused = error;
+    uring->closes = uring->hurry = false;
+    uring->lazy_first = uring->lazy_last = uring->lazy_submitted = uring->lazy = 0;
+    for (uint32_t i = 1; i < uring->entry_count; i++) {
+        struct ci_uring_entry *entry = &uring->entries[i];
+        if (entry->use == OP && entry->op && entry->op->kind >= CI_OP_READ_AT)
+            ci_uring_end(uring, NULL, entry->op, ENDED, -ECANCELED);
+        if (entry->use != FREE)
+            ci_uring_free_entry(uring, i);
+    }
+    for (size_t fd = 0; fd < uring->slot_count; fd++)
+        end_ops(uring, &uring->slots[fd]);
+}
+
+int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout)
+{
+    int rc = ci_uring_enter(uring, sleeps, timeout);
+    bool passes = rc == 0 || rc == -ETIME || rc == -EINTR || ci_ring_completion(&uring->ring);
+    ci_uring_reap(uring);
+    if (ci_likely(passes)) {
+        uring->failed_waits = 0;
+        return 0;
+    }
+    rc = ci_kernel_note_failed_wait(&uring->failed_waits, rc, timeout);
+    if (rc < 0)
+        give_up(uring, rc);
+    return rc;
+}
