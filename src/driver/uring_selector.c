@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include "base/check.h"
+#include "driver/kernel.h"
 #include "driver/selector.h"
 #include "sys/call.h"
 #include "sys/ring.h"
@@ -32,6 +33,7 @@ struct uring_selector {
     size_t place_count;
     coir_fd *ended; /* levels to be asked about again */
     size_t ended_count, ended_room;
+    int failed_waits; /* in a row, with an error that means "later" */
     const coir_allocator *allocator;
 };
 
@@ -222,7 +224,7 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     bool wakes = uring->wakes || arm_wakeup(uring);
     bool sleeps = timeout != 0 && wakes && !ci_ring_completion(&uring->ring);
     int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
-    bool passes = rc == 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY;
+    bool passes = rc == 0 || rc == -ETIME || rc == -EINTR;
     const struct io_uring_cqe *completion;
     struct ci_ready event;
     while (count < ready_max && uring->ended_count < uring->ended_room && (completion = ci_ring_completion(&uring->ring))) {
@@ -230,6 +232,10 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
             count = put(ready, count, &event);
         ci_ring_seen(&uring->ring);
     }
+    if (count || passes)
+        uring->failed_waits = 0;
+    else if (rc == -EAGAIN || rc == -EBUSY)
+        rc = ci_kernel_note_failed_wait(&uring->failed_waits, rc, timeout);
     return count || passes ? count : rc;
 }
 

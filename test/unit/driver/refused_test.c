@@ -358,3 +358,34 @@ TEST(a_poller_says_that_every_wait_is_refused)
         coir_poller_free(pollers[i]);
     }
 }
+
+static void ends_the_poller(unsigned error)
+{
+    coir_poller *poller;
+    coir_poller_event event;
+    CHECK_EQ(pipe(ends), 0);
+    int rc = coir_poller_new("io_uring", &poller);
+    if (rc < 0) {
+        printf("no io_uring here: %s\n", coir_strerror(rc));
+        return;
+    }
+    CHECK_EQ(coir_poller_add(poller, ends[0], 1, COIR_READ), 0);
+    refuse(SYS_io_uring_enter, error);
+    CHECK_EQ(coir_poller_wait(poller, &event, 1, COIR_NEVER), -(int)error);
+    coir_poller_free(poller);
+}
+
+TEST(a_poller_on_io_uring_says_that_entering_is_not_permitted)
+{
+    ends_the_poller(EPERM);
+}
+
+TEST(a_poller_on_io_uring_says_that_the_ring_is_always_busy)
+{
+    ends_the_poller(EBUSY);
+}
+
+TEST(a_poller_on_io_uring_says_that_it_is_always_to_be_tried_again)
+{
+    ends_the_poller(EAGAIN);
+}
