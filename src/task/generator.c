@@ -17,6 +17,7 @@ struct coir_generator {
     struct ci_stack_free free;
     struct ci_context context; /* where a fiber has its own */
     struct ci_context resumer;
+    coir_generator *outer; /* the one that resumed it, while it runs; NULL: the fiber itself did */
     struct ci_worker *worker;
     coir_generator_fn *fn;
     void *arg;
@@ -61,11 +62,18 @@ static void resume(coir_generator *generator)
     generator->state = RUNNING;
     struct ci_fiber *fiber = generator->worker->fiber;
     struct ci_stack_view *own = fiber->context.view;
+    generator->outer = fiber->generator;
     fiber->generator = generator;
     generator->resumer.view = own;
     fiber->context.view = generator->context.view; /* what it awaits parks the fiber on this stack */
     ci_context_switch(&generator->resumer, &generator->context);
     fiber->context.view = own;
+    fiber->generator = generator->outer;
+}
+
+const coir_generator *ci_generator_outer(const coir_generator *generator)
+{
+    return generator->outer;
 }
 
 int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)
@@ -113,8 +121,6 @@ void coir_generator_free(coir_generator *generator)
     if (generator->state == SUSPENDED)
         resume(generator);
     struct ci_worker *worker = generator->worker;
-    if (worker->fiber->generator == generator)
-        worker->fiber->generator = NULL;
     ci_fiber_init(generator);
     ci_stacks_give(&worker->stacks, generator);
 }

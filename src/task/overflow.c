@@ -61,12 +61,15 @@ static CI_COLD void report(const struct ci_worker *worker, const char *what, con
 
 /* ---- the handler ---- */
 
-/* The record of the stack, the fiber's own or that of the generator that it runs, for which `holds` is true. */
+/* Whether `holds` is true of one of the fiber's stacks: its own, or those of the generators that it runs, innermost first. */
 static bool one_of_its_stacks(const struct ci_worker *worker, bool (*holds)(const struct ci_stacks *, const void *, const void *),
                               const void *address)
 {
     const struct ci_fiber *fiber = worker->fiber;
-    return holds(&worker->stacks, fiber, address) || (fiber->generator && holds(&worker->stacks, fiber->generator, address));
+    const struct coir_generator *generator = fiber->generator;
+    while (generator && !holds(&worker->stacks, generator, address))
+        generator = ci_generator_outer(generator);
+    return generator || holds(&worker->stacks, fiber, address);
 }
 
 static bool on_signal_stack(const struct ci_worker *worker, const void *address)

@@ -140,7 +140,7 @@ struct ci_fiber {
     struct ci_strand *strand;
     struct ci_call *call;             /* the stackful call that it runs */
     struct ci_deferred *deferred;     /* newest first */
-    struct coir_generator *generator; /* the one that it last resumed */
+    struct coir_generator *generator; /* the innermost one that runs on it, or NULL */
     void (*before_park)(void *arg);   /* called each time before it parks; must not suspend */
     void *before_park_arg;
     uint64_t op[CI_FIBER_OP_WORDS]; /* the future of the straight-line call in progress */
@@ -441,6 +441,9 @@ void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *
 
 /* Logs a warning, rate-limited. Only on the worker's thread. */
 CI_COLD void ci_warn(struct ci_worker *worker, const char *format, ...) COIR_PRINTF(2, 3);
+
+/* The generator that resumed this one, which runs; NULL: its fiber did. Safe in a signal handler. */
+const struct coir_generator *ci_generator_outer(const struct coir_generator *generator);
 
 /* Installs the report of overflowed stacks for the calling worker's thread. */
 int ci_overflow_watch(struct ci_worker *worker);

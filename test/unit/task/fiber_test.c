@@ -299,10 +299,10 @@ static int steps_over_the_guard(void *arg)
 }
 #endif
 
-static void expect_end(coir_task_fn *fn, int signal, const char *words)
+/* Runs `fn` in a child, which a signal ends: that signal, and the first bytes of what the child said. */
+static int end_of(coir_task_fn *fn, char *text, size_t size)
 {
     int ends[2];
-    char text[1024] = "";
     CHECK_EQ(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -314,11 +314,20 @@ static void expect_end(coir_task_fn *fn, int signal, const char *words)
     }
     close(ends[1]);
     size_t len = 0;
-    for (ssize_t n; (n = read(ends[0], text + len, sizeof text - 1 - len)) > 0;)
+    for (ssize_t n; (n = read(ends[0], text + len, size - 1 - len)) > 0;)
         len += (size_t)n;
+    text[len] = '\0';
+    close(ends[0]);
     int status;
     waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    CHECK(WIFSIGNALED(status));
+    return WTERMSIG(status);
+}
+
+static void expect_end(coir_task_fn *fn, int signal, const char *words)
+{
+    char text[1024];
+    CHECK_EQ(end_of(fn, text, sizeof text), signal);
     CHECK(strstr(text, "stack overflow in task greedy on worker "));
     CHECK(strstr(text, words));
 }
@@ -340,6 +349,67 @@ TEST(a_stack_pointer_outside_of_the_stack_names_the_task)
     expect_end(steps_over_the_guard, SIGSEGV, "lies outside of its stack of 65536 bytes");
 }
 #endif
+
+/* ---- nested generators: which stacks are the task's ---- */
+
+enum inner { YIELDED, FREED, RUNS };
+
+static enum inner inner_is;
+static coir_task_fn *then_do;
+
+static int fault(void *arg)
+{
+    (void)arg;
+    volatile int *volatile nowhere = NULL;
+    *nowhere = 1;
+    return 0;
+}
+
+static int yield_or_do(coir_generator *generator, uint64_t first, void *arg)
+{
+    (void)first;
+    if (inner_is == RUNS)
+        return then_do(arg);
+    coir_generator_yield(generator, 1, NULL);
+    return 0;
+}
+
+/* Resumes a generator of its own first. */
+static int resume_then_do(coir_generator *generator, uint64_t first, void *arg)
+{
+    coir_generator *inner;
+    uint64_t value;
+    (void)generator;
+    (void)first;
+    CHECK_EQ(coir_generator_new(yield_or_do, arg, &inner), 0);
+    CHECK_EQ(coir_generator_next(inner, 0, &value), 1);
+    if (inner_is == FREED)
+        coir_generator_free(inner);
+    return then_do(arg);
+}
+
+static int nest(void *arg)
+{
+    coir_generator *outer;
+    uint64_t value;
+    coir_set_name("greedy");
+    CHECK_EQ(coir_generator_new(resume_then_do, arg, &outer), 0);
+    return coir_generator_next(outer, 0, &value);
+}
+
+TEST(in_nested_generators_only_an_overflow_is_reported_as_one)
+{
+    if (CI_ASAN || CI_TSAN)
+        return;
+    for (inner_is = YIELDED; inner_is <= RUNS; inner_is++) {
+        char text[1024];
+        then_do = fault;
+        CHECK_EQ(end_of(nest, text, sizeof text), SIGSEGV);
+        CHECK(!strstr(text, "overflow"));
+        then_do = overflow;
+        expect_end(nest, SIGABRT, "is in the guard");
+    }
+}
 
 static int return_at_once(void *arg)
 {
@@ -409,14 +479,6 @@ static void on_fault(int number)
 {
     blocked_signal = number;
     _exit(7);
-}
-
-static int fault(void *arg)
-{
-    (void)arg;
-    volatile int *volatile nowhere = NULL;
-    *nowhere = 1;
-    return 0;
 }
 
 /* A fault that is no overflow goes to the handler that was there before. */
