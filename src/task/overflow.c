@@ -17,7 +17,7 @@ enum { SIGNAL_STACK = 64 * 1024, TEXT_SIZE = 512 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these three, but in the handler */
 static struct sigaction before;
 static bool installed;
-static int users; /* workers */
+static struct ci_worker *watched; /* newest first */
 
 /* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7)) ---- */
 
@@ -72,10 +72,13 @@ static bool one_of_its_stacks(const struct ci_worker *worker, bool (*holds)(cons
     return generator || holds(&worker->stacks, fiber, address);
 }
 
-static bool on_signal_stack(const struct ci_worker *worker, const void *address)
+/* Whether it lies on the thread's alternate stack: this worker's, or one that was set after it. */
+static bool on_signal_stack(const void *address)
 {
-    const char *bottom = worker->signal_stack;
-    return (const char *)address >= bottom && (const char *)address < bottom + SIGNAL_STACK;
+    stack_t current;
+    if (sigaltstack(NULL, &current) < 0 || current.ss_flags & SS_DISABLE)
+        return false;
+    return (uintptr_t)address - (uintptr_t)current.ss_sp < current.ss_size;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)
@@ -88,7 +91,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
             signal(SIGABRT, SIG_DFL);
             abort();
         }
-        if (sp && !one_of_its_stacks(worker, ci_stack_holds, sp) && !on_signal_stack(worker, sp))
+        if (sp && !one_of_its_stacks(worker, ci_stack_holds, sp) && !on_signal_stack(sp))
             report(worker, ": the stack pointer ", sp, " lies outside of its stack of ");
     }
     if (before.sa_flags & SA_SIGINFO) {
@@ -102,7 +105,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 /* ---- installing it ---- */
 
-static void install(void)
+static void install(struct ci_worker *worker)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
@@ -110,17 +113,36 @@ static void install(void)
     if (!installed)
         sigaction(SIGSEGV, &action, &before);
     installed = true;
-    users++;
+    worker->next_watched = watched;
+    watched = worker;
     pthread_mutex_unlock(&lock);
 }
 
+/* Takes the worker's alternate stack away. One thread may drive several runtimes, which end in any order: where another one's stack is
+ * above this one, that worker restores what this one found. */
+static void remove_signal_stack(struct ci_worker *worker)
+{
+    stack_t current;
+    if (sigaltstack(NULL, &current) == 0 && current.ss_sp == worker->signal_stack) {
+        sigaltstack(&worker->signal_stack_before, NULL); /* the thread may have come with one of its own */
+        return;
+    }
+    for (struct ci_worker *other = watched; other; other = other->next_watched)
+        if (other->signal_stack_before.ss_sp == worker->signal_stack)
+            other->signal_stack_before = worker->signal_stack_before;
+}
+
 /* The last worker puts the handler back that was there, unless somebody has put another one in front of ours. */
-static void uninstall(void)
+static void uninstall(struct ci_worker *worker)
 {
     struct sigaction current;
+    struct ci_worker **at = &watched;
     pthread_mutex_lock(&lock);
-    users--;
-    if (users == 0 && sigaction(SIGSEGV, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO && current.sa_sigaction == on_fault) {
+    while (*at != worker)
+        at = &(*at)->next_watched;
+    *at = worker->next_watched;
+    remove_signal_stack(worker);
+    if (!watched && sigaction(SIGSEGV, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO && current.sa_sigaction == on_fault) {
         sigaction(SIGSEGV, &before, NULL);
         installed = false;
     }
@@ -133,7 +155,7 @@ int ci_overflow_watch(struct ci_worker *worker)
         return -ENOMEM;
     stack_t stack = {.ss_sp = worker->signal_stack, .ss_size = SIGNAL_STACK};
     sigaltstack(&stack, &worker->signal_stack_before);
-    install();
+    install(worker);
     return 0;
 }
 
@@ -141,8 +163,7 @@ void ci_overflow_unwatch(struct ci_worker *worker)
 {
     if (!worker->signal_stack)
         return;
-    uninstall();
-    sigaltstack(&worker->signal_stack_before, NULL); /* the thread may have come with one of its own */
+    uninstall(worker);
     ci_free(&worker->runtime->allocator, worker->signal_stack, SIGNAL_STACK);
     worker->signal_stack = NULL;
 }

@@ -280,7 +280,8 @@ struct ci_worker {
     int index;
     pthread_t thread;
     void *signal_stack;                     /* of the report of overflows */
-    stack_t signal_stack_before;            /* the thread's own */
+    stack_t signal_stack_before;            /* what the thread had under it */
+    struct ci_worker *next_watched;         /* overflow.c's */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */
 };
 

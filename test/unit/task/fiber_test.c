@@ -481,6 +481,38 @@ static void on_fault(int number)
     _exit(7);
 }
 
+/* One thread drives several runtimes, which end in any order. */
+TEST(runtimes_that_end_in_any_order_leave_the_threads_signal_stack)
+{
+    enum { RUNTIMES = 3, ORDERS = 6 };
+    static const int orders[ORDERS][RUNTIMES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static char memory[64 * 1024];
+    stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, now;
+    CHECK_EQ(sigaltstack(&own, NULL), 0);
+    for (int order = 0; order < ORDERS; order++) {
+        coir_config config = COIR_CONFIG;
+        coir_runtime *runtimes[RUNTIMES];
+        config.workers = 1;
+        config.report_overflow = 1;
+        unsetenv("COIR_WORKERS");
+        unsetenv("COIR_DRIVER");
+        for (int i = 0; i < RUNTIMES; i++) {
+            CHECK_EQ(coir_runtime_new(&config, &runtimes[i]), 0);
+            CHECK_EQ(coir_runtime_begin(runtimes[i], return_at_once, NULL), 0);
+        }
+        for (int i = 0; i < RUNTIMES; i++) {
+            coir_runtime *runtime = runtimes[orders[order][i]];
+            while (coir_runtime_step(runtime))
+                continue;
+            CHECK_EQ(coir_runtime_end(runtime), 0);
+            coir_runtime_free(runtime);
+            CHECK_EQ(sigaltstack(NULL, &now), 0);
+            memset(now.ss_sp, 0, now.ss_size); /* AddressSanitizer sees whether it was freed */
+            CHECK((now.ss_sp == own.ss_sp) == (i == RUNTIMES - 1));
+        }
+    }
+}
+
 /* A fault that is no overflow goes to the handler that was there before. */
 TEST(other_faults_are_passed_on)
 {
