@@ -236,6 +236,8 @@ static coir_future *read_full_poll(coir_future *future)
     }
     if (self->ret_done)
         *self->ret_done = self->done;
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->strand->interrupt);
     int result = self->done == self->len ? (int)self->done : self->io.future.result == 0 ? -COIR_EEND : self->io.future.result;
     COIR_RETURN(future, result);
 }
@@ -245,6 +247,8 @@ static coir_future *write_all_poll(coir_future *future)
     struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->strand->interrupt);
     while (self->done < self->len) {
         COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITE_OP(stream, self->from + self->done, self->len - self->done)));
         if (self->io.future.result < 0)
@@ -274,6 +278,8 @@ static coir_future *writev_all_poll(coir_future *future)
     struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->strand->interrupt);
     if (self->len > INT32_MAX)
         COIR_RETURN(future, -EINVAL); /* it was negative */
     while (self->len > 0) {
@@ -321,21 +327,31 @@ coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, stru
     return &op->future;
 }
 
+/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are its too. */
+static CI_COLD int do_nothing(void)
+{
+    int rc = 0;
+    ci_fiber_enter(&rc);
+    return rc;
+}
+
 /* The straight-line forms are loops over the straight-line calls: most are complete after one, on its fast path. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
     size_t done = 0;
-    ssize_t n = 1;
+    ssize_t n = len ? 1 : do_nothing();
     while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
         done += (size_t)n;
     if (ret_done)
         *ret_done = done;
-    return n > 0 || len == 0 ? (ssize_t)done : n == 0 ? -COIR_EEND : n;
+    return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
 }
 
 int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
     size_t done = 0;
+    if (ci_unlikely(len == 0))
+        return do_nothing();
     while (done < len) {
         ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
         if (n < 0)
@@ -347,6 +363,8 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
 {
+    if (ci_unlikely(iov_count == 0))
+        return do_nothing();
     while (iov_count != 0) {
         ssize_t n = coir_writev(stream, iov, iov_count);
         if (n < 0)

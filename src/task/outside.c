@@ -69,13 +69,18 @@ int coir_block_on(coir_runtime *runtime, coir_future *future)
 
 int coir_call_on(int index, coir_task_fn *fn, void *arg)
 {
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    if (index < 0)
+        return -EINVAL;
     COIR_SERVING_SCOPE(scope);
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "call";
     options.handle = handle;
     options.worker = index;
-    int rc = index < 0 ? -EINVAL : coir_go_with(scope, &options, fn, arg);
+    rc = coir_go_with(scope, &options, fn, arg);
     if (rc == 0 && (rc = coir_scope_wait(scope)) == 0)
         rc = coir_join(handle);
     return rc;

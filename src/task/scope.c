@@ -428,9 +428,7 @@ int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg)
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    if (index < 0)
-        return -EINVAL;
-    options.worker = index;
+    options.worker = index < 0 ? INT32_MIN : index; /* no worker, and neither COIR_HERE nor COIR_ANYWHERE */
     return coir_go_with(scope, &options, fn, arg);
 }
 

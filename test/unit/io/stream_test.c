@@ -516,6 +516,58 @@ static void ask_for_all_kinds_of_counts(coir_stream *a, coir_stream *b)
     CHECK_EQ(coir_scope_wait(scope), 0);
 }
 
+/* A frame that goes on after its interruption: also for nothing, what it awaits is refused. */
+struct asks_for_nothing {
+    coir_future future;
+    coir_event never;
+    coir_stream *stream;
+    coir_wait_op wait;
+    coir_io_all_op all;
+    coir_future *inner;
+    struct iovec none;
+    size_t done;
+    int results[4];
+};
+
+static coir_future *ask_for_nothing(coir_future *future)
+{
+    struct asks_for_nothing *self = (struct asks_for_nothing *)future;
+    COIR_BEGIN(future);
+    COIR_AWAIT(future, self->inner = coir_event_wait_op(&self->wait, &self->never));
+    self->results[0] = self->inner->result;
+    COIR_AWAIT(future, self->inner = coir_read_full_op(&self->all, self->stream, NULL, 0, &self->done));
+    self->results[1] = self->inner->result;
+    COIR_AWAIT(future, self->inner = coir_write_all_op(&self->all, self->stream, NULL, 0));
+    self->results[2] = self->inner->result;
+    COIR_AWAIT(future, self->inner = coir_writev_all_op(&self->all, self->stream, &self->none, 0));
+    self->results[3] = self->inner->result;
+    COIR_END(future);
+}
+
+TEST_SIM(a_frame_that_was_cancelled_is_refused_nothing_too)
+{
+    static const coir_future_kind kind = {"nothing", ask_for_nothing, NULL};
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct asks_for_nothing frame = {.never = COIR_EVENT_INIT, .done = 9};
+        coir_stream *peer;
+        coir_future_init(&frame.future, &kind);
+        CHECK_EQ(coir_duplex(100, &frame.stream, &peer), 0);
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go_future(scope, NULL, &frame.future), 0);
+        coir_yield();
+        if (cancelled)
+            coir_scope_cancel(scope);
+        else
+            coir_event_set(&frame.never);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(frame.results[i], cancelled ? -ECANCELED : 0);
+        CHECK_EQ(frame.done, 0);
+        coir_close(frame.stream);
+        coir_close(peer);
+    }
+}
+
 static void ask_on_both_kinds(void)
 {
     coir_stream *a, *b;

@@ -276,6 +276,12 @@ enum { WAITS, ENDS };
     X(coir_read, WAITS, coir_read(t.silent, bytes, 10))                           \
     X(coir_readv, WAITS, coir_readv(t.silent, vec, 2))                            \
     X(coir_read_full, WAITS, coir_read_full(t.silent, bytes, 10, &done))          \
+    X(coir_read_full_nothing, ENDS, coir_read_full(t.silent, bytes, 0, &done))    \
+    X(coir_write_all_nothing, ENDS, coir_write_all(t.full, bytes, 0))             \
+    X(coir_writev_all_nothing, ENDS, coir_writev_all(t.full, vec, 0))             \
+    X(coir_read_nothing, ENDS, coir_read(t.silent, bytes, 0))                     \
+    X(coir_call_on_no_worker, ENDS, coir_call_on(-1, wait_never, NULL))           \
+    X(coir_go_on_no_worker, ENDS, coir_go_on(t.scope, -1, nothing, NULL))         \
     X(coir_write, WAITS, write_on(false))                                         \
     X(coir_writev, WAITS, write_on(true))                                        \
     X(coir_write_all, WAITS, coir_write_all(t.full, bytes, sizeof bytes))         \

@@ -130,6 +130,7 @@ static void *ret;
     R(coir_go, coir_go(NULL, task, NULL))                                                                                         \
     R(coir_go_any, coir_go_any(o.scope, task, NULL))                                                                              \
     R(coir_go_on, coir_go_on(o.scope, 0, task, NULL))                                                                             \
+    R(coir_go_on_no_worker, coir_go_on(o.scope, -1, task, NULL))                                                                  \
     R(coir_go_with, coir_go_with(o.scope, &go, task, NULL))                                                                       \
     R(coir_go_future, coir_go_future(o.scope, NULL, &o.future))                                                                   \
     R(coir_start, coir_start(o.scope, &o.completion, &o.future, complete, NULL))                                                  \
@@ -150,6 +151,7 @@ static void *ret;
     R(coir_await, coir_await(&o.future))                                                                                          \
     R(coir_offload, coir_offload(task, NULL))                                                                                     \
     R(coir_call_on, coir_call_on(0, task, NULL))                                                                                  \
+    R(coir_call_on_no_worker, coir_call_on(-1, task, NULL))                                                                       \
     R(coir_defer, coir_defer(call, NULL))                                                                                         \
     Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                                                           \
     R(coir_set_name, coir_set_name("name"))                                                                                       \
@@ -252,10 +254,13 @@ static void *ret;
     R(coir_read, coir_read(o.b, buf, 1))                                                                                          \
     R(coir_readv, coir_readv(o.b, &iov, 1))                                                                                       \
     R(coir_read_full, coir_read_full(o.b, buf, 1, NULL))                                                                          \
+    R(coir_read_full_nothing, coir_read_full(o.b, buf, 0, NULL))                                                                  \
     R(coir_write, coir_write(o.b, buf, 1))                                                                                        \
     R(coir_writev, coir_writev(o.b, &iov, 1))                                                                                     \
     R(coir_write_all, coir_write_all(o.b, buf, 1))                                                                                \
+    R(coir_write_all_nothing, coir_write_all(o.b, buf, 0))                                                                        \
     R(coir_writev_all, coir_writev_all(o.b, &iov, 1))                                                                             \
+    R(coir_writev_all_nothing, coir_writev_all(o.b, &iov, 0))                                                                     \
     R(coir_try_read, coir_try_read(o.b, buf, 1))                                                                                  \
     R(coir_try_write, coir_try_write(o.b, buf, 1))                                                                                \
     R(coir_stream_wait, coir_stream_wait(o.b, COIR_READ))                                                                         \
