@@ -72,8 +72,8 @@ COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
 /* The same for a program that has an event loop of its own: begin starts `fn` and the threads of the other workers, and the caller drives
  * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
- * when no task is left. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then, where no driver is
- * named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to
+ * when no task is left, or no run was begun. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then,
+ * where no driver is named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to
  * wait for; end: -EBUSY a task is left, -EINVAL no run was begun. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);

@@ -399,7 +399,7 @@ int coir_runtime_step(coir_runtime *runtime)
     if (ci_forked())
         return 0;
     struct ci_worker *worker = &runtime->workers[0];
-    if (ci_run_ended(runtime))
+    if (phase_of(ci_load(&runtime->run)) != CI_RUN_RUNNING)
         return 0;
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);

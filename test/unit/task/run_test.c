@@ -73,6 +73,21 @@ TEST(a_stop_from_before_the_begin_ends_a_driven_run)
     coir_runtime_free(runtime);
 }
 
+TEST(without_a_run_there_is_no_step)
+{
+    coir_runtime *runtime = new_runtime(1);
+    CHECK_EQ(coir_runtime_step(runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, return_at_once, NULL), 0);
+    CHECK_EQ(coir_runtime_step(runtime), 0);
+    if (coir_runtime_begin(runtime, return_at_once, NULL) == 0) {
+        while (coir_runtime_step(runtime))
+            continue;
+        CHECK_EQ(coir_runtime_end(runtime), 0);
+        CHECK_EQ(coir_runtime_step(runtime), 0);
+    }
+    coir_runtime_free(runtime);
+}
+
 TEST(a_driven_run_that_has_ended_may_be_freed_without_its_end)
 {
     for (int i = 0; i < 50; i++) {
