@@ -5,6 +5,8 @@
  * 2. A stop cancels the first task at once, and the background tasks when the drain time is over, or at the second stop. Until then
  *    more may be spawned: a request that is being drained may still leave a job behind.
  */
+#include <stdio.h>
+
 #include "task/task.h"
 
 static bool is_first(const struct ci_task *task)
@@ -55,6 +57,17 @@ void ci_background_begin(struct ci_worker *worker)
     ci_timer_init(&worker->drain, on_drained);
 }
 
+static CI_COLD void log_stop(const struct ci_worker *worker)
+{
+    coir_time drain = worker->runtime->config.drain_timeout;
+    size_t count = background_tasks(worker);
+    char limit[32];
+    snprintf(limit, sizeof limit, "for %.3g s", (double)drain / 1e9);
+    const char *until = drain != COIR_NEVER ? limit : count == 1 ? "until it ends" : "until they end";
+    ci_log(worker->runtime, COIR_LOG_INFO, "stopping: %zu background task%s of worker %d may go on %s", count, count == 1 ? "" : "s",
+           worker->index, until);
+}
+
 void ci_background_stop(struct ci_worker *worker, bool at_once)
 {
     coir_runtime *runtime = worker->runtime;
@@ -65,10 +78,8 @@ void ci_background_stop(struct ci_worker *worker, bool at_once)
     }
     if (worker->index == 0)
         coir_cancel((coir_handle *)(void *)&runtime->first);
-    size_t count = background_tasks(worker);
-    if (count)
-        ci_log(runtime, COIR_LOG_INFO, "stopping: %zu background task%s of worker %d may go on for %.3g s", count, count == 1 ? "" : "s",
-               worker->index, (double)runtime->config.drain_timeout / 1e9);
+    if (background_tasks(worker))
+        log_stop(worker);
     if (runtime->config.drain_timeout != COIR_NEVER)
         ci_loop_start_timer(&worker->loop, &worker->drain, coir_in(runtime->config.drain_timeout));
 }

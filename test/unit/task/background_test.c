@@ -19,10 +19,17 @@ struct log {
 
 static struct log lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static int stops_logged; /* lines about how long background tasks may go on */
+static char stop_line[200];
+
 static void log_line(void *context, enum coir_log_level level, const char *line)
 {
     (void)context;
     pthread_mutex_lock(&lines.lock);
+    if (strstr(line, "may go on")) {
+        stops_logged++;
+        snprintf(stop_line, sizeof stop_line, "%s", line);
+    }
     if (level <= COIR_LOG_WARNING && lines.count < LINES) {
         lines.levels[lines.count] = level;
         snprintf(lines.lines[lines.count++], sizeof lines.lines[0], "%s", line);
@@ -150,6 +157,8 @@ TEST(after_a_stop_the_background_may_finish)
         CHECK_EQ(run(stop_and_say_so, &worker, COIR_NEVER), 0);
         CHECK_EQ(background_saw, 0);
         CHECK_EQ(ended, 1);
+        CHECK_EQ(stops_logged, worker + 1);
+        CHECK(strstr(stop_line, "1 background task of worker 0 may go on until it ends") != NULL);
     }
     CHECK_EQ(lines.count, 0);
 }
@@ -170,7 +179,9 @@ TEST(when_the_drain_time_is_over_the_background_is_cancelled)
     CHECK_EQ(run(stop_with_jobs, reasons, COIR_MS), -ECANCELED);
     CHECK_EQ(reasons[0], -ECANCELED);
     CHECK_EQ(reasons[1], -ECANCELED);
-    CHECK_EQ(lines.count, 1); /* both are the worker's that spawned them */
+    CHECK_EQ(stops_logged, 1); /* both are the worker's that spawned them */
+    CHECK(strstr(stop_line, "2 background tasks of worker 0 may go on for 0.001 s") != NULL);
+    CHECK_EQ(lines.count, 1);
     CHECK(strstr(lines.lines[0], "cancelling 2 background tasks of worker 0") != NULL);
 }
 
