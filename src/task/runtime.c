@@ -56,6 +56,12 @@ static CI_COLD int refuse_number(const coir_config *config, const char *name, ui
     return -EINVAL;
 }
 
+static CI_COLD int refuse_choice(const coir_config *config, const char *name, int value, int last)
+{
+    log_to(config, COIR_LOG_ERROR, "coir_config.%s is %d; it may be 0 to %d", name, value, last);
+    return -EINVAL;
+}
+
 static int check_time(const coir_config *config, const char *name, coir_time value)
 {
     if (value >= 0)
@@ -75,7 +81,7 @@ static int check_numbers(const coir_config *config)
     if (config->offload_threads_max > OFFLOAD_THREADS_MOST)
         return refuse_number(config, "offload_threads_max", config->offload_threads_max, OFFLOAD_THREADS_MOST);
     if (config->deadlock < COIR_DEADLOCK_IGNORE || config->deadlock > COIR_DEADLOCK_END)
-        return refuse_number(config, "deadlock", (uint64_t)config->deadlock, COIR_DEADLOCK_END);
+        return refuse_choice(config, "deadlock", config->deadlock, COIR_DEADLOCK_END);
     return check_time(config, "defer_timeout", config->defer_timeout) < 0 ? -EINVAL
                                                                           : check_time(config, "drain_timeout", config->drain_timeout);
 }

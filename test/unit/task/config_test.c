@@ -105,7 +105,7 @@ TEST(timeouts_and_deadlock)
     config.deadlock = COIR_DEADLOCK_END + 1;
     check_refused(&config, "deadlock", "3");
     config.deadlock = -1;
-    check_refused(&config, "deadlock", "");
+    check_refused(&config, "deadlock", "is -1; it may be 0 to 2");
 }
 
 static void *no_memory(void *context, size_t size)
