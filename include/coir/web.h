@@ -37,7 +37,7 @@ COIR_API void coir_router_free(coir_router *router);
  * answered by a HEAD route if there is one, else by the handler of GET, without the body. Must not
  * be called while a server uses the router.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern; -EEXIST an earlier route of the same method matches every path that
+ * Errors: -EINVAL bad pattern, or two parameters of one name; -EEXIST an earlier route of the same method matches every path that
  * this one matches; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
@@ -164,7 +164,7 @@ COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *
 
 /* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
  * that turns out too short ends the connection.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_respond.
+ * Suspends: yes.  Threads: owner.  Errors: those of coir_respond; -EINVAL a length below -1.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
 

@@ -116,7 +116,7 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
-    if (status < 200 || status > 999 || (type && !ci_http1_is_value(type, type_len)))
+    if (status < 200 || status > 999 || length < -1 || (type && !ci_http1_is_value(type, type_len)))
         return -EINVAL;
     if (type_len + res->extra_len > CI_HTTP_EXTRA_MOST)
         return -COIR_ETOOLARGE;

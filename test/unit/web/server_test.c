@@ -92,6 +92,8 @@ static int fields(coir_request *req, coir_response *res)
     CHECK_EQ(coir_response_header(res, "Bad Name", "a"), -EINVAL);
     CHECK_EQ(coir_response_header(res, "Content-Length", "5"), -EINVAL);
     CHECK_EQ(coir_response_header(res, "X-Good", coir_query(req, "v")), 0);
+    CHECK_EQ(coir_response_begin(res, 200, NULL, -2), -EINVAL);
+    CHECK_EQ(coir_response_begin(res, 200, NULL, INT64_MIN), -EINVAL);
     int rc = coir_respond(res, 200, NULL, NULL, 0);
     CHECK_EQ(coir_respond_text(res, 200, "again"), -EALREADY);
     CHECK_EQ(coir_response_header(res, "X-Late", "x"), -EALREADY);
