@@ -37,8 +37,8 @@ COIR_API void coir_router_free(coir_router *router);
  * answered by a HEAD route if there is one, else by the handler of GET, without the body. Must not
  * be called while a server uses the router.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern, or two parameters of one name; -EEXIST an earlier route of the same method matches every path that
- * this one matches; -ENOMEM. */
+ * Errors: -EINVAL bad pattern, or two of its parameters have one name; -EEXIST an earlier route of
+ * the same method matches every path that this one matches; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
 
 /* What handlers get from coir_request_context.

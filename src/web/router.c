@@ -52,7 +52,16 @@ static bool valid_escape(const char *c)
     return low >= 0 && (high || low);
 }
 
-/* Parameters are whole segments, with a name. A pattern that no path can match is refused.
+/* Whether the parameter "{name}" at `param`, of `len` bytes, stands further ahead in the pattern, too. */
+static bool named_before(const char *pattern, const char *param, size_t len)
+{
+    for (const char *c = pattern; c < param; c++)
+        if (memcmp(c, param, len) == 0)
+            return true;
+    return false;
+}
+
+/* Parameters are whole segments, with a name each. A pattern that no path can match is refused.
  * *ret_count: the number of parameters. */
 static bool valid_pattern(const char *pattern, int *ret_count)
 {
@@ -66,6 +75,8 @@ static bool valid_pattern(const char *pattern, int *ret_count)
             continue;
         const char *close = strchr(c, '}');
         if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') || !valid_name(c + 1, close))
+            return false;
+        if (named_before(pattern, c, (size_t)(close - c) + 1))
             return false;
         ++*ret_count;
         c = close;

@@ -238,6 +238,9 @@ TEST(a_route_behind_its_like_is_refused)
     CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello), 0);
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello), -EINVAL); /* coir_param could give only one of them */
+    CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello), 0);
     coir_router_free(router);
 }
 
