@@ -164,7 +164,8 @@ static CI_COLD void warn(coir_stream *stream, int rc)
         ci_warn(ci_worker_current, "connection from %s: its function returned %d, where 0 or a negative error has a meaning (task %s)",
                 peer, rc, name);
     else
-        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (task %s)", peer, coir_strerror(rc), name);
+        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (error %u, task %s)", peer, coir_strerror(rc),
+                ci_error_number(rc), name);
 }
 
 static int run_connection(void *arg)

@@ -26,9 +26,11 @@ void ci_background_failed(struct ci_task *task, int error)
     if (is_first(task))
         ci_run_cancel(runtime);
     else if (task->name)
-        ci_log(runtime, COIR_LOG_WARNING, "background task \"%s\" failed: %s", task->name, coir_strerror(error));
+        ci_log(runtime, COIR_LOG_WARNING, "background task \"%s\" failed: %s (error %u)", task->name, coir_strerror(error),
+               ci_error_number(error));
     else
-        ci_log(runtime, COIR_LOG_WARNING, "a background task without a name failed: %s; coir_go_with can name it", coir_strerror(error));
+        ci_log(runtime, COIR_LOG_WARNING, "a background task without a name failed: %s (error %u); coir_go_with can name it",
+               coir_strerror(error), ci_error_number(error));
 }
 
 static void cancel_all(struct ci_worker *worker)

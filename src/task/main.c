@@ -22,7 +22,7 @@ int coir_main(coir_task_fn *start, void *arg)
     coir_runtime *runtime;
     int rc = coir_runtime_new(&config, &runtime);
     if (rc < 0) {
-        fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %d)\n", coir_strerror(rc), -rc);
+        fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %u)\n", coir_strerror(rc), ci_error_number(rc));
         return 1;
     }
     rc = coir_runtime_run(runtime, start, arg);
@@ -30,6 +30,7 @@ int coir_main(coir_task_fn *start, void *arg)
     coir_runtime_free(runtime);
     if (rc >= 0 || was_asked_to)
         return 0;
-    fprintf(stderr, "coir: error: the program ended with an error of its first task: %s (error %d)\n", coir_strerror(rc), -rc);
+    fprintf(stderr, "coir: error: the program ended with an error of its first task: %s (error %u)\n", coir_strerror(rc),
+            ci_error_number(rc));
     return 1;
 }

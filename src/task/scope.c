@@ -74,8 +74,8 @@ static CI_COLD void report_error(struct ci_scope *scope, struct ci_task *task, i
     if (scope->root)
         ci_background_failed(task, error);
     else
-        ci_log(scope->home->runtime, COIR_LOG_DEBUG, "task %s ended with an error: %s", task->name ? task->name : "without a name",
-               coir_strerror(error));
+        ci_log(scope->home->runtime, COIR_LOG_DEBUG, "task %s ended with an error: %s (error %u)",
+               task->name ? task->name : "without a name", coir_strerror(error), ci_error_number(error));
 }
 
 static CI_COLD void take_error(struct ci_scope *scope, struct ci_task *task, int error)

@@ -440,6 +440,12 @@ bool ci_runtime_take_shared(struct ci_worker *worker);
 
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...) COIR_PRINTF(3, 4);
 
+/* The number of a negative error, for the log: beside its text, which may be that of an unknown one. */
+static inline unsigned ci_error_number(int error)
+{
+    return 0u - (unsigned)error;
+}
+
 /* Logs a warning, rate-limited. Only on the worker's thread. */
 CI_COLD void ci_warn(struct ci_worker *worker, const char *format, ...) COIR_PRINTF(2, 3);
 

@@ -13,7 +13,7 @@ static void say_what(char *what, const coir_response *res, int rc, int ended)
         snprintf(what, WHAT_MOST, "its handler returned %d, where 0 or a negative error has a meaning (a status is given to coir_respond)",
                  rc);
     else if (rc < 0)
-        snprintf(what, WHAT_MOST, "its handler failed: %s", coir_strerror(rc));
+        snprintf(what, WHAT_MOST, "its handler failed: %s (error %u)", coir_strerror(rc), ci_error_number(rc));
     else if (!res->begun)
         snprintf(what, WHAT_MOST, "its handler returned 0 without an answer (coir_respond, coir_response_begin)");
     else if (res->remaining > 0)

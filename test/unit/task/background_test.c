@@ -90,10 +90,13 @@ TEST(a_background_task_that_fails_is_named_and_takes_nothing_down)
     CHECK_EQ(ended, 1);
     CHECK_EQ(lines.count, 3);
     int named = 0;
+    char number[32];
+    snprintf(number, sizeof number, "(error %d)", EBADMSG);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(lines.levels[i], COIR_LOG_WARNING);
         named += strstr(lines.lines[i], "\"send the mail\" failed") != NULL;
         CHECK(strstr(lines.lines[i], coir_strerror(-EBADMSG)) != NULL);
+        CHECK(strstr(lines.lines[i], number) != NULL);
     }
     CHECK_EQ(named, 2);
 }

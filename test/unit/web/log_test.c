@@ -106,7 +106,12 @@ static void expect_line(const char *start, const char *end)
 static void fail_in_every_way(void)
 {
     CHECK_EQ(status(ask(GET("/returns/-5?query"))), 500);
-    expect_line("GET /returns/-5 from 127.0.0.1:", ": its handler failed: Input/output error; the client gets 500 (task a name)");
+    expect_line("GET /returns/-5 from 127.0.0.1:", ": its handler failed: Input/output error (error 5); the client gets 500 (task a name)");
+    CHECK_EQ(status(ask(GET("/returns/-99999"))), 500);
+    expect_line("GET /returns/-99999 from ", ": its handler failed: unknown error (error 99999); the client gets 500 (task a name)");
+    CHECK_EQ(status(ask(GET("/returns/-2147483648"))), 500);
+    expect_line("GET /returns/-2147483648 from ",
+                ": its handler failed: unknown error (error 2147483648); the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/returns/404"))), 500);
     expect_line("GET /returns/404 from 127.0.0.1:",
                 ": its handler returned 404, where 0 or a negative error has a meaning (a status is given "
@@ -115,7 +120,7 @@ static void fail_in_every_way(void)
     expect_line("HEAD /returns/0 from ",
                 ": its handler returned 0 without an answer (coir_respond, coir_response_begin); the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/answers/-5"))), 200);
-    expect_line("GET /answers/-5 from ", ": its handler failed: Input/output error (task http connection)");
+    expect_line("GET /answers/-5 from ", ": its handler failed: Input/output error (error 5) (task http connection)");
     CHECK_EQ(status(ask(GET("/answers/200"))), 200);
     expect_line("GET /answers/200 from ", "(a status is given to coir_respond) (task http connection)");
     CHECK_EQ(status(ask(GET("/short"))), 200);
@@ -239,7 +244,7 @@ static void end_in_every_way(void)
     ask("a");
     CHECK_EQ(line_count, 0);
     ask("\\"); /* 5 before a */
-    expect_line("connection from 127.0.0.1:", " ended with an error: Input/output error (task connection)");
+    expect_line("connection from 127.0.0.1:", " ended with an error: Input/output error (error 5, task connection)");
     ask("b");
     expect_line("connection from 127.0.0.1:", ": its function returned 1, where 0 or a negative error has a meaning (task connection)");
 }
