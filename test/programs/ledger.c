@@ -79,3 +79,15 @@ void ledger_check(const struct ledger *ledger)
                                            : "not received");
     }
 }
+
+uint64_t ledger_lost(const struct ledger *ledger)
+{
+    uint64_t lost = 0;
+    for (unsigned i = 0; i < ledger->senders * ledger->each; i++) {
+        if (ledger->marks[i] == RECEIVED)
+            program_fail(ledger->act, "item %u of %u was received, and its sender was told that it was not sent", i % ledger->each,
+                         i / ledger->each);
+        lost += ledger->marks[i] == SENT;
+    }
+    return lost;
+}

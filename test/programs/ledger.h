@@ -34,4 +34,7 @@ void order_check(struct order *order, const struct ledger *ledger, const struct 
 /* What was sent was received or dropped, and nothing else was. */
 void ledger_check(const struct ledger *ledger);
 
+/* The same where items may be lost: how many were. */
+uint64_t ledger_lost(const struct ledger *ledger);
+
 #endif
