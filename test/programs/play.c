@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "coir/sim.h"
 #include "program.h"
 
@@ -373,7 +374,8 @@ static void *live_in_thread(void *arg)
     return NULL;
 }
 
-/* One signal, once both runtimes run (a second one would end the process): both are to hear it. */
+/* One signal, once both runtimes run (a second one would end the process): both are to hear it. Under TSan the stopper sends it to itself:
+ * TSan puts a handler off until the fiber that was interrupted calls into it again, and that one may wait for good. */
 static void *stop_them(void *arg)
 {
     struct program *program = arg;
@@ -382,7 +384,10 @@ static void *stop_them(void *arg)
         while (!__atomic_load_n(&program->runs[i].begun, __ATOMIC_ACQUIRE) && !__atomic_load_n(&program->runs[i].ended, __ATOMIC_ACQUIRE))
             nanosleep(&again, NULL);
     nanosleep(&wait, NULL);
-    kill(getpid(), SIGTERM);
+    if (CI_TSAN)
+        pthread_kill(pthread_self(), SIGTERM);
+    else
+        kill(getpid(), SIGTERM);
     return NULL;
 }
 
