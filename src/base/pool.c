@@ -151,9 +151,9 @@ static void drop_aside(struct ci_pool *pool)
     size_t count = 0, i = 0;
     for (const struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
         count++;
-    struct tally *tallies = ci_alloc(pool->allocator, count * sizeof *tallies);
+    struct tally *tallies = count ? ci_alloc(pool->allocator, count * sizeof *tallies) : NULL;
     if (!tallies)
-        return; /* another time */
+        return; /* another time; or every object is of another pool's */
     for (struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
         tallies[i++] = (struct tally){.slab = slab};
     qsort(tallies, count, sizeof *tallies, by_address);

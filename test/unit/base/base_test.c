@@ -323,3 +323,24 @@ TEST(a_pool_gives_back_what_was_not_used_between_two_trims)
     ci_pool_done(&pool);
     CHECK_EQ(slabs_live, 0);
 }
+
+/* As tasks' copies do that end on another worker than they were spawned on. */
+TEST(a_pool_of_other_pools_objects_can_be_trimmed)
+{
+    enum { SIZE = 64, COUNT = 100 };
+    struct ci_pool from, to;
+    void *objects[COUNT];
+    ci_pool_init(&from, &ci_system_allocator, SIZE, 0);
+    ci_pool_init(&to, &ci_system_allocator, SIZE, 0);
+    for (int i = 0; i < COUNT; i++)
+        CHECK((objects[i] = ci_pool_take(&from)));
+    for (int i = 0; i < COUNT; i++)
+        ci_pool_give(&to, objects[i]);
+    for (int i = 0; i < 4; i++)
+        ci_pool_trim(&to);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(ci_pool_take(&to));
+    CHECK_EQ(to.live, 0); /* it counts what it gave less what it took */
+    ci_pool_done(&to);
+    ci_pool_done(&from);
+}
