@@ -52,7 +52,9 @@ COIR_API void coir_deadline_enter(coir_block *block, coir_time when);
 COIR_API void coir_shield_enter(coir_block *block);
 COIR_API void coir_block_leave(coir_block *block);
 
-/* Moves a deadline, also one that has passed. */
+/* Moves a deadline, also one that has passed: the block's calls are made again then. What it has interrupted stays so: a scope that was
+ * open inside of the block when the deadline passed, or was opened after that, has asked its tasks to end, and refuses spawns with -ETIME.
+ * Suspends: no.  Threads: owner. */
 COIR_API void coir_deadline_move(coir_block *block, coir_time when);
 
 /* Whether the block's own deadline has passed, as far as the block's calls were told: 1 or 0. Also after the block was left, if its storage

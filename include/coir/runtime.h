@@ -14,12 +14,12 @@ typedef struct coir_runtime coir_runtime;
  * is none it is dropped, which debug builds (without NDEBUG, or with a sanitizer) log as a warning. */
 typedef int coir_task_fn(void *arg);
 
-/* Every field may be left 0: then the value in brackets is used. */
 /* Nothing can ever run again when every task waits, and there is no timer, no operation, no offloaded call, no waker, no plain thread that
  * has woken a task before or holds the runtime (coir_runtime_hold), and no block_on. Then the waiting tasks are logged, with what each
  * waits for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
 enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_END };
 
+/* Every field but `size` may be left 0: then the value in brackets is used. */
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
     unsigned workers;                /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
@@ -73,8 +73,8 @@ COIR_API void coir_runtime_stop(coir_runtime *runtime);
 /* The same for a program that has an event loop of its own: begin starts `fn` and the threads of the other workers, and the caller drives
  * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
  * when no task is left, or no run was begun. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then,
- * where no driver is named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to
- * wait for; end: -EBUSY a task is left, -EINVAL no run was begun. */
+ * where no driver is named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver
+ * has no descriptor to wait for; end: -EBUSY a task is left, -EINVAL no run was begun. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
 COIR_API coir_time coir_runtime_next(coir_runtime *runtime);

@@ -653,6 +653,24 @@ TEST_SIM(a_deadline_inside_of_a_scope_ends_the_wait_and_not_the_tasks)
     CHECK(woke - start >= 10 * COIR_S);
 }
 
+/* The deadline may go on, but not the scopes that it has ended. */
+TEST_SIM(scopes_that_a_deadline_has_ended_stay_so_when_it_is_moved)
+{
+    COIR_DEADLINE_AS(block, coir_in(COIR_MS));
+    COIR_SCOPE(before);
+    CHECK_EQ(coir_go(before, nothing, NULL), 0);
+    CHECK_EQ(coir_sleep_for(COIR_S), -ETIME);
+    COIR_SCOPE(after);
+    CHECK_EQ(coir_go(after, nothing, NULL), -ETIME);
+    coir_deadline_move(block, coir_in(COIR_S));
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_go(before, nothing, NULL), -ETIME);
+    CHECK_EQ(coir_go(after, nothing, NULL), -ETIME);
+    COIR_SCOPE(new);
+    CHECK_EQ(coir_go(new, nothing, NULL), 0);
+    CHECK_EQ(coir_scope_wait(new), 0);
+}
+
 TEST_SIM(a_moved_deadline_has_not_passed)
 {
     COIR_DEADLINE_AS(block, coir_now());
