@@ -113,8 +113,9 @@ struct act {
     uint32_t hurry_us;
     int worker;
     bool serving, any_thread;
-    bool began, played, hurried; /* hurried: something was cancelled, or failed: what was to be done need not be */
-    int threads;                 /* that run */
+    bool began, played;
+    _Atomic bool hurried; /* something was cancelled, on any worker, or failed: what was to be done need not be */
+    int threads;          /* that run */
     uint64_t seed;
     void *own;
     struct actor actors[ACTORS_MOST];
