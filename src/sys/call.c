@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #if defined(__linux__)
-#include <linux/filter.h>
 #endif
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -118,13 +117,20 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
 int ci_sys_refuse(coir_fd fd)
 {
     enum { FLAGS_AT = 13, SYN = 2 }; /* of a TCP header, where such a filter begins */
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, SYN, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, 0),
-        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    struct instruction {             /* struct sock_filter and sock_fprog of linux/filter.h, which not every C library has */
+        uint16_t code;
+        uint8_t if_true, if_false;
+        uint32_t operand;
+    } code[] = {
+        {0x30, 0, 0, FLAGS_AT},   /* BPF_LD | BPF_B | BPF_ABS */
+        {0x45, 0, 1, SYN},        /* BPF_JMP | BPF_JSET | BPF_K */
+        {0x06, 0, 0, 0},          /* BPF_RET | BPF_K: nothing of it */
+        {0x06, 0, 0, UINT32_MAX}, /* all of it */
     };
-    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    struct {
+        unsigned short len;
+        struct instruction *filter;
+    } program = {sizeof code / sizeof *code, code};
     return (int)answer(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
 }
 #else
