@@ -526,7 +526,7 @@ static double across_posts(void)
     posts = 0;
     coir_time start = coir_now();
     for (int i = 0; i < MESSAGES; i++)
-        coir_post(coir_runtime_current(), 1, count_post, NULL);
+        coir_runtime_post(coir_runtime_current(), 1, count_post, NULL);
     while (__atomic_load_n(&posts, __ATOMIC_RELAXED) < MESSAGES)
         coir_yield();
     return per(start, MESSAGES);

@@ -4,7 +4,7 @@
 
 static int hello(coir_request *req, coir_response *res)
 {
-    return coir_respond_text(res, 200, "Hello, %s!\n", coir_param(req, "name"));
+    return coir_respond_text(res, 200, "Hello, %s!\n", coir_request_param(req, "name"));
 }
 
 static int start(void *arg)

@@ -22,7 +22,7 @@ static int start(void *arg)
         return 1;
     COIR_SCOPE(scope);
     coir_go(scope, tick, NULL); /* goes on meanwhile */
-    if (coir_wait_fd(fileno(child), COIR_READ) > 0 && fgets(line, sizeof line, child))
+    if (coir_fd_wait(fileno(child), COIR_READ) > 0 && fgets(line, sizeof line, child))
         printf("the child says: %s", line);
     pclose(child);
     return coir_scope_wait(scope);

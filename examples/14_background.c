@@ -20,7 +20,7 @@ static int ship(void *arg)
 
 static int order(coir_request *req, coir_response *res)
 {
-    int number = atoi(coir_param(req, "number"));
+    int number = atoi(coir_request_param(req, "number"));
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "ship an order";
     options.copy_size = sizeof number;

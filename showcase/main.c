@@ -24,7 +24,7 @@ static int echo(coir_request *req, coir_response *res)
 {
     char buf[8192];
     ssize_t n;
-    const char *type = coir_header(req, "content-type");
+    const char *type = coir_request_header(req, "content-type");
     int rc = 0;
     if ((n = coir_request_read(req, buf, sizeof buf)) < 0)
         return (int)n;
@@ -51,7 +51,7 @@ static int stream(coir_request *req, coir_response *res)
 {
     static const char line[] = "The quick brown fox jumps over the lazy dog, again and again.\r\n\r";
     char buf[8192];
-    int64_t left = number(coir_param(req, "bytes"), (int64_t)1 << 40);
+    int64_t left = number(coir_request_param(req, "bytes"), (int64_t)1 << 40);
     if (left < 0)
         return coir_respond_text(res, 400, "how many bytes?\n");
     for (size_t i = 0; i < sizeof buf; i++)
@@ -67,7 +67,7 @@ static int stream(coir_request *req, coir_response *res)
 
 static int sleep_page(coir_request *req, coir_response *res)
 {
-    int64_t ms = number(coir_param(req, "ms"), 3600 * 1000);
+    int64_t ms = number(coir_request_param(req, "ms"), 3600 * 1000);
     if (ms < 0)
         return coir_respond_text(res, 400, "how many milliseconds?\n");
     coir_time start = coir_now();
@@ -82,7 +82,7 @@ static int stats(coir_request *req, coir_response *res)
     (void)req;
     coir_counters c;
     coir_http_counters h;
-    coir_runtime_counters(coir_runtime_current(), &c);
+    coir_counters_get(coir_runtime_current(), &c);
     coir_http_counters_get(&h);
     return coir_respond_text(res, 200,
                              "workers %d\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"

@@ -16,8 +16,8 @@
  * a function that was called, of a peer that was too slow for a limit of a protocol.
  *
  *   coir_deadline_passed(block)     this block's has passed: its work was too slow
- *   coir_interrupted() != 0         otherwise: a block around, or the opener of the task's scope, wants an end: return what was got
- *   coir_interrupted() == 0         otherwise: the call was not interrupted; what it was made on failed with this error */
+ *   coir_task_interrupted() != 0         otherwise: a block around, or the opener of the task's scope, wants an end: return what was got
+ *   coir_task_interrupted() == 0         otherwise: the call was not interrupted; what it was made on failed with this error */
 #ifndef COIR_DEADLINE_H
 #define COIR_DEADLINE_H
 
@@ -63,7 +63,7 @@ COIR_API void coir_deadline_move(coir_block *block, coir_time when);
 COIR_API int coir_deadline_passed(const coir_block *block);
 
 /* The nearest deadline that the calling task is under in its own blocks, or COIR_NEVER. */
-COIR_API coir_time coir_deadline(void);
+COIR_API coir_time coir_task_deadline(void);
 
 #ifdef __cplusplus
 }

@@ -13,15 +13,15 @@ extern "C" {
  * Suspends: yes.  Threads: worker.
  * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event.
  * Cancel safety: nothing is lost. */
-COIR_SUSPENDS int coir_wait_fd(coir_fd fd, int events);
-COIR_API coir_future *coir_wait_fd_op(coir_io_op *op, coir_fd fd, int events);
+COIR_SUSPENDS int coir_fd_wait(coir_fd fd, int events);
+COIR_API coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events);
 COIR_API coir_case coir_case_fd(coir_fd fd, int events);
 
 /* read(2) and write(2) on a non-blocking descriptor, waiting where they would return -EAGAIN.
  * Suspends: yes.  Threads: worker.  Errors: those of read(2) and write(2).
  * Cancel safety: an error means that nothing was read or written. */
-COIR_SUSPENDS ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len);
-COIR_SUSPENDS ssize_t coir_write_fd(coir_fd fd, const void *buf, size_t len);
+COIR_SUSPENDS ssize_t coir_fd_read(coir_fd fd, void *buf, size_t len);
+COIR_SUSPENDS ssize_t coir_fd_write(coir_fd fd, const void *buf, size_t len);
 
 #ifdef __cplusplus
 }

@@ -22,12 +22,12 @@ COIR_SUSPENDS int coir_sleep_for(coir_time duration);
 
 /* 0, or why the calling task should end: -ECANCELED or -ETIME. For loops that compute without suspending.
  * Suspends: no.  Threads: worker. */
-COIR_API int coir_interrupted(void);
+COIR_API int coir_task_interrupted(void);
 
 /* The calling task's name: as given at spawn, or set here (borrowed while the task lives). NULL without one.
  * Suspends: no.  Threads: worker. */
-COIR_API const char *coir_name(void);
-COIR_API int coir_set_name(const char *name);
+COIR_API const char *coir_task_name(void);
+COIR_API int coir_task_set_name(const char *name);
 
 /* Registers `fn(arg)` to run when the calling fiber ends, however it ends: last in, first out, on the fiber itself. It may suspend; it
  * is shielded from cancellation, under the configuration's defer_timeout.

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct coir_file coir_file;
 
 /* Opens a file; flags and mode are those of open(2), close-on-exec is added. What has no offsets, as a FIFO, a socket or a terminal, is
- * refused, without waiting for its other end: open(2) it with O_NONBLOCK, and use coir_read_fd.
+ * refused, without waiting for its other end: open(2) it with O_NONBLOCK, and use coir_fd_read.
  * Suspends: yes.  Threads: worker.  Owns: *ret_file is the caller's to close.
  * Errors: those of open(2); -ESPIPE it has no offsets; -EMFILE; -ENOMEM.  Cancel safety: an error means that no file is open, but one may
  * have been made. */

@@ -87,7 +87,7 @@ static inline coir_future *coir_called_by_(coir_future *caller, coir_future *chi
     return child;
 }
 
-/* Hands a value to whoever awaits this frame; goes on from here when it is awaited again. coir_ended says which it was. */
+/* Hands a value to whoever awaits this frame; goes on from here when it is awaited again. coir_frame_has_ended says which it was. */
 #define COIR_YIELD(future, value)              \
     do {                                       \
         (future)->result = (value);            \
@@ -106,7 +106,7 @@ static inline coir_future *coir_called_by_(coir_future *caller, coir_future *chi
 #define COIR_END(future) COIR_RETURN(future, 0)
 
 /* Whether a frame that was awaited has ended; otherwise it has yielded. */
-static inline int coir_ended(const coir_future *future)
+static inline int coir_frame_has_ended(const coir_future *future)
 {
     return future->state == 0;
 }
@@ -132,7 +132,8 @@ typedef struct coir_completion {
     coir_future future;
     uint64_t opaque[3];
 } coir_completion;
-COIR_API int coir_start(coir_scope *scope, coir_completion *completion, coir_future *future, void (*fn)(void *arg, int result), void *arg);
+COIR_API int coir_completion_start(coir_scope *scope, coir_completion *completion, coir_future *future, void (*fn)(void *arg, int result),
+                                   void *arg);
 
 /* Straight-line code as a future: `fn(arg)` gets a fiber's stack when it is first polled. So a frame calls a function that suspends, and
  * coir_any races two of them.

@@ -57,11 +57,10 @@ COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runt
 /* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns the result of that task, once
  * it and all background tasks (those spawned with a NULL scope) have ended. If it is an error, the background tasks are cancelled. One
  * run at a time; a runtime whose run has ended may be run again. The run ends, for all workers at once, when the last task ends. What
- * would start another one from then on (a spawn by a posted call, coir_post, coir_block_on) is refused with -COIR_EENDED. Either all
- * workers have threads, or `fn` is not started.
- * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be
- * started; -EINVAL no function; -ENOMEM. */
+ * would start another one from then on (a spawn by a posted call, coir_runtime_post, coir_block_on) is refused with -COIR_EENDED. Either
+ * all workers have threads, or `fn` is not started. Suspends: no (it blocks).  Threads: a plain one. Errors: the first task's; -EDEADLK
+ * (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be started; -EINVAL no function; -ENOMEM.
+ */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
 /* Asks the run to end: its first task is cancelled at once, and the background tasks when drain_timeout is over; until then they go on, and
@@ -101,7 +100,7 @@ COIR_API int coir_worker_index(void);
  * A call posted before the run starts is made when it starts. One that is still waiting when the run has ended, or when a runtime that
  * never ran is freed, is made then, on no worker.
  * Suspends: no.  Threads: any.  Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker; -ENOMEM. */
-COIR_API int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
+COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
 /* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error: runs
  * `start(arg)`. Returns an exit status: 0, or 1 after logging the error (being cancelled by a stop signal is no error). Suspends: no (it
@@ -118,7 +117,7 @@ typedef struct coir_counters {
     uint64_t task_errors;  /* tasks of serving scopes that ended with an error */
 } coir_counters;
 
-COIR_API void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters);
+COIR_API void coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters);
 
 #ifdef __cplusplus
 }

@@ -110,7 +110,7 @@ COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 
 /* Whether the host's run has ended: no task of it is left.
  * Suspends: no.  Threads: the simulation's. */
-COIR_API int coir_sim_is_down(const coir_host *host);
+COIR_API int coir_host_is_down(const coir_host *host);
 
 /* A number from the seed, for scenarios.
  * Suspends: no.  Threads: the simulation's. */

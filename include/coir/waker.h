@@ -1,7 +1,7 @@
 /* Waking a task from anywhere: other threads, foreign event loops, callbacks of libraries.
  *
- * A task makes a parker and hands out wakers of it. coir_park waits until one of them has woken it since the last time. A wake-up before
- * the wait is kept; several are one. A waker that is used when its parker is gone does nothing. */
+ * A task makes a parker and hands out wakers of it. coir_parker_wait waits until one of them has woken it since the last time. A wake-up
+ * before the wait is kept; several are one. A waker that is used when its parker is gone does nothing. */
 #ifndef COIR_WAKER_H
 #define COIR_WAKER_H
 
@@ -67,9 +67,9 @@ COIR_API coir_waker coir_parker_waker(coir_parker *parker);
 
 /* Waits until it is woken, or has been since the last wait.
  * Suspends: yes.  Threads: owner.  Cancel safety: a wake-up that came is kept for the next wait. */
-COIR_SUSPENDS int coir_park(coir_parker *parker);
-COIR_API coir_future *coir_park_op(coir_parker *parker);
-COIR_API coir_case coir_case_park(coir_parker *parker);
+COIR_SUSPENDS int coir_parker_wait(coir_parker *parker);
+COIR_API coir_future *coir_parker_wait_op(coir_parker *parker);
+COIR_API coir_case coir_case_parker(coir_parker *parker);
 
 #ifdef __cplusplus
 }

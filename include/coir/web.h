@@ -3,7 +3,7 @@
  *
  *   static int hello(coir_request *req, coir_response *res)
  *   {
- *       return coir_respond_text(res, 200, "Hello, %s!", coir_param(req, "name"));
+ *       return coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
  *   }
  *   coir_route(router, "GET", "/hello/{name}", hello);
  */
@@ -106,13 +106,13 @@ COIR_API const char *coir_request_host(coir_request *req);  /* "" without one */
 COIR_API void *coir_request_context(coir_request *req);
 
 /* A header field's value (the first, if there are more), or NULL. */
-COIR_API const char *coir_header(coir_request *req, const char *name);
+COIR_API const char *coir_request_header(coir_request *req, const char *name);
 
 /* What stood in the place of {name} in the route's pattern, decoded; or NULL. */
-COIR_API const char *coir_param(coir_request *req, const char *name);
+COIR_API const char *coir_request_param(coir_request *req, const char *name);
 
 /* A parameter of the query, decoded; or NULL. */
-COIR_API const char *coir_query(coir_request *req, const char *name);
+COIR_API const char *coir_request_query_value(coir_request *req, const char *name);
 
 /* Memory that goes when the request ends, or NULL at arena_max. */
 COIR_API void *coir_request_alloc(coir_request *req, size_t size);
@@ -152,7 +152,7 @@ COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const cha
  * Suspends: no.  Threads: owner.
  * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE more
  * than 8192 bytes of fields; -ENOMEM. */
-COIR_API int coir_response_header(coir_response *res, const char *name, const char *value);
+COIR_API int coir_response_add_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
  * Suspends: yes.  Threads: owner.

@@ -6,7 +6,7 @@
 #include "io/io.h"
 #include "sys/call.h"
 
-coir_future *coir_wait_fd_op(coir_io_op *op, coir_fd fd, int events)
+coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events)
 {
     struct ci_op io = {.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
     return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
@@ -14,7 +14,7 @@ coir_future *coir_wait_fd_op(coir_io_op *op, coir_fd fd, int events)
 
 static coir_future *make_wait(const coir_case *self, void *place)
 {
-    return coir_wait_fd_op(place, (coir_fd)(self->number >> 8), (int)(self->number & 0xff));
+    return coir_fd_wait_op(place, (coir_fd)(self->number >> 8), (int)(self->number & 0xff));
 }
 
 coir_case coir_case_fd(coir_fd fd, int events)
@@ -22,13 +22,13 @@ coir_case coir_case_fd(coir_fd fd, int events)
     return (coir_case){.make = make_wait, .number = (int64_t)fd << 8 | (events & 0xff)};
 }
 
-int coir_wait_fd(coir_fd fd, int events)
+int coir_fd_wait(coir_fd fd, int events)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_await(ci_worker_current, coir_wait_fd_op((coir_io_op *)(void *)fiber->op, fd, events));
+    return ci_await(ci_worker_current, coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
 /* What a call in a fiber that did not have to wait does last, and what tells that it must. */
@@ -40,7 +40,7 @@ static bool is_done(ssize_t n)
     return true;
 }
 
-ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len)
+ssize_t coir_fd_read(coir_fd fd, void *buf, size_t len)
 {
     for (int rc = 0;;) {
         if (!ci_fiber_enter(&rc))
@@ -48,12 +48,12 @@ ssize_t coir_read_fd(coir_fd fd, void *buf, size_t len)
         ssize_t n = ci_sys_read(fd, buf, len);
         if (is_done(n))
             return n;
-        if ((rc = coir_wait_fd(fd, COIR_READ)) < 0)
+        if ((rc = coir_fd_wait(fd, COIR_READ)) < 0)
             return rc;
     }
 }
 
-ssize_t coir_write_fd(coir_fd fd, const void *buf, size_t len)
+ssize_t coir_fd_write(coir_fd fd, const void *buf, size_t len)
 {
     for (int rc = 0;;) {
         if (!ci_fiber_enter(&rc))
@@ -61,7 +61,7 @@ ssize_t coir_write_fd(coir_fd fd, const void *buf, size_t len)
         ssize_t n = ci_sys_write(fd, buf, len);
         if (is_done(n))
             return n;
-        if ((rc = coir_wait_fd(fd, COIR_WRITE)) < 0)
+        if ((rc = coir_fd_wait(fd, COIR_WRITE)) < 0)
             return rc;
     }
 }

@@ -136,7 +136,7 @@ int coir_tcp_listen(const char *address, const coir_listen_options *options, coi
         return -ENOMEM;
     if ((rc = listen_patiently(worker, &listen, address)) < 0) {
         unref(listener);
-        return rc == coir_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
+        return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }
     listener->fd = rc;
     *ret_listener = listener;

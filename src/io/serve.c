@@ -157,7 +157,7 @@ _Static_assert(sizeof(struct connection) <= COIR_COPY_MAX, "copied at spawn");
 static CI_COLD void warn(coir_stream *stream, int rc)
 {
     char peer[64];
-    const char *name = coir_name();
+    const char *name = coir_task_name();
     if (coir_stream_peer(stream, peer, sizeof peer) < 0)
         strcpy(peer, "a peer that is gone");
     if (rc > 0)
@@ -172,7 +172,7 @@ static int run_connection(void *arg)
 {
     struct connection *connection = arg;
     int rc = connection->fn(connection->stream, connection->arg);
-    if (ci_unlikely(rc != 0) && rc != coir_interrupted())
+    if (ci_unlikely(rc != 0) && rc != coir_task_interrupted())
         warn(connection->stream, rc); /* the error of a cancelled task was asked for */
     coir_close(connection->stream);
     return rc < 0 ? rc : 0;

@@ -281,17 +281,17 @@ static struct ci_fiber *running(void)
     return ci_worker_current ? ci_worker_current->fiber : NULL;
 }
 
-int coir_interrupted(void)
+int coir_task_interrupted(void)
 {
     return running() ? ci_worker_current->strand->interrupt : 0;
 }
 
-const char *coir_name(void)
+const char *coir_task_name(void)
 {
     return running() ? ci_worker_current->strand->task->name : NULL;
 }
 
-int coir_set_name(const char *name)
+int coir_task_set_name(const char *name)
 {
     if (!running())
         return ci_no_fiber();

@@ -493,7 +493,7 @@ static coir_future *completion_poll(coir_future *future)
     return caller;
 }
 
-int coir_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(void *arg, int result), void *arg)
+int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(void *arg, int result), void *arg)
 {
     struct completion *completion = (struct completion *)(void *)words;
     *completion = (struct completion){{scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};

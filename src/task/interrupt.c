@@ -158,7 +158,7 @@ int coir_deadline_passed(const coir_block *words)
     return ((const struct ci_deadline *)(const void *)words)->block.expired;
 }
 
-coir_time coir_deadline(void)
+coir_time coir_task_deadline(void)
 {
     struct ci_strand *strand = running_strand();
     coir_time nearest = COIR_NEVER;

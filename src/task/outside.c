@@ -23,7 +23,7 @@ static void end(void *arg, int result)
 static void begin(struct ci_message *message)
 {
     struct blocked *blocked = ci_container_of(message, struct blocked, message);
-    int rc = ci_worker_current ? coir_start(NULL, &blocked->completion, blocked->future, end, blocked) : -COIR_EENDED;
+    int rc = ci_worker_current ? coir_completion_start(NULL, &blocked->completion, blocked->future, end, blocked) : -COIR_EENDED;
     if (rc < 0)
         end(blocked, rc);
 }

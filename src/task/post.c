@@ -94,7 +94,7 @@ static CI_COLD void drop(coir_runtime *runtime, struct post *post)
     ci_pool_give(&post->sender->posts.own, post);
 }
 
-int coir_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
+int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;

@@ -266,7 +266,7 @@ int coir_worker_index(void)
     return ci_worker_current ? ci_worker_current->index : -ESRCH;
 }
 
-void coir_runtime_counters(const coir_runtime *runtime, coir_counters *ret_counters)
+void coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
 {
     coir_counters sum = {0};
     for (int i = 0; i < runtime->worker_count; i++) {

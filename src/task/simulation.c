@@ -181,7 +181,7 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     ci_run_cancel(host->runtime);
 }
 
-int coir_sim_is_down(const coir_host *host)
+int coir_host_is_down(const coir_host *host)
 {
     return down(host);
 }

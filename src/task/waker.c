@@ -249,23 +249,23 @@ static int park_cancel(coir_future *future, int reason)
 
 static const coir_future_kind park_kind = {"its waker", park_poll, park_cancel};
 
-coir_future *coir_park_op(coir_parker *parker)
+coir_future *coir_parker_wait_op(coir_parker *parker)
 {
     return coir_future_init(&parker->future, &park_kind);
 }
 
-int coir_park(coir_parker *parker)
+int coir_parker_wait(coir_parker *parker)
 {
-    return ci_await_in_fiber(coir_park_op(parker));
+    return ci_await_in_fiber(coir_parker_wait_op(parker));
 }
 
 static coir_future *make_park(const coir_case *self, void *place)
 {
     (void)place;
-    return coir_park_op(self->object);
+    return coir_parker_wait_op(self->object);
 }
 
-coir_case coir_case_park(coir_parker *parker)
+coir_case coir_case_parker(coir_parker *parker)
 {
     return (coir_case){.make = make_park, .object = parker};
 }

@@ -25,7 +25,7 @@ static ssize_t write_some(struct ci_exchange *exchange, const char *data, size_t
 static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
 {
     while (len && !exchange->error) {
-        ssize_t n = coir_interrupted();
+        ssize_t n = coir_task_interrupted();
         if (n == 0) {
             n = coir_try_write(exchange->stream, data, len);
             ci_spend(ci_worker_current);
@@ -216,7 +216,7 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     if (!exchange->match.path_known && !every)
         return coir_respond_text(response, 404, "404 Not Found\n");
     ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
-    coir_response_header(response, "Allow", allow);
+    coir_response_add_header(response, "Allow", allow);
     if (method_len == 7 && memcmp(method, "OPTIONS", 7) == 0)
         return ci_response_start(response, 204, NULL, 0);
     return coir_respond_text(response, 405, "405 Method Not Allowed\n");
@@ -251,7 +251,7 @@ static bool answer(struct ci_exchange *exchange)
     if (ci_unlikely(rc != 0 || ended < 0 || !response.begun))
         ci_request_report(&request, rc, ended);
     bool go_on = rc >= 0 && ended >= 0 && !exchange->error;
-    if (!response.begun && !exchange->error && !coir_interrupted()) {
+    if (!response.begun && !exchange->error && !coir_task_interrupted()) {
         ci_respond_error(exchange, request.body_error ? request.body_error : 500);
         go_on = false;
     }
@@ -335,7 +335,7 @@ static enum outcome next_head(struct ci_exchange *exchange)
         if (aside)
             return NO_MORE;
         exchange->unread = true;
-        if (n == -ETIME && !coir_interrupted() && !lone_cr)
+        if (n == -ETIME && !coir_task_interrupted() && !lone_cr)
             ci_respond_error(exchange, 408);
         if (n <= 0)
             return CLOSED;
@@ -379,7 +379,7 @@ static enum ci_http_verdict serve(struct ci_exchange *exchange)
         }
         if (outcome == NO_MORE && !exchange->error)
             return CI_HTTP_KEEP; /* the connection sends what has gathered */
-        if (ci_exchange_flush(exchange) < 0 || coir_interrupted() || !may_lose_answer(exchange))
+        if (ci_exchange_flush(exchange) < 0 || coir_task_interrupted() || !may_lose_answer(exchange))
             return CI_HTTP_CLOSE;
         return CI_HTTP_LINGER;
     }

@@ -26,7 +26,7 @@ void ci_request_report(const coir_request *req, int rc, int ended)
 {
     const struct ci_exchange *exchange = req->exchange;
     const struct ci_http1_head *head = &exchange->head;
-    bool clients_fault = exchange->error || req->body_error || coir_interrupted();
+    bool clients_fault = exchange->error || req->body_error || coir_task_interrupted();
     if (rc <= 0 && clients_fault)
         return;
     const char *bytes = exchange->in + exchange->in_start, *answer = req->response->begun ? "" : "; the client gets 500";
@@ -35,5 +35,5 @@ void ci_request_report(const coir_request *req, int rc, int ended)
     if (coir_stream_peer(exchange->stream, peer, sizeof peer) < 0)
         strcpy(peer, "a peer that is gone");
     ci_warn(ci_worker_current, "%.*s %.*s from %s: %s%s (task %s)", (int)head->method.len, bytes + head->method.at,
-            head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN, bytes + head->path.at, peer, what, answer, coir_name());
+            head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN, bytes + head->path.at, peer, what, answer, coir_task_name());
 }

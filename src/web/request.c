@@ -43,7 +43,7 @@ void *coir_request_context(coir_request *req)
     return req->exchange->server->router->context;
 }
 
-const char *coir_header(coir_request *req, const char *name)
+const char *coir_request_header(coir_request *req, const char *name)
 {
     const struct ci_http1_field *field = ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
     return field ? text(req, field->value) : NULL;
@@ -55,7 +55,7 @@ static const char *decoded(coir_request *req, const char *from, size_t len, bool
     return value && ci_url_decode(value, from, len, plus) ? value : NULL;
 }
 
-const char *coir_param(coir_request *req, const char *name)
+const char *coir_request_param(coir_request *req, const char *name)
 {
     const struct ci_match *match = &req->exchange->match;
     size_t len = strlen(name);
@@ -68,7 +68,7 @@ const char *coir_param(coir_request *req, const char *name)
     return NULL;
 }
 
-const char *coir_query(coir_request *req, const char *name)
+const char *coir_request_query_value(coir_request *req, const char *name)
 {
     const char *at = bytes_of(req->exchange) + req->exchange->head.query.at, *end = at + req->exchange->head.query.len;
     size_t len = strlen(name);
@@ -144,7 +144,7 @@ static int find_data(coir_request *req, size_t *ret_data)
         if (rc < 0)
             return rc;
         ssize_t n = receive(req);
-        if (n < 0 && coir_interrupted())
+        if (n < 0 && coir_task_interrupted())
             return (int)n; /* the caller's matter: the body is unharmed */
         if (n == -ETIME)
             return fail(req, 408, -ETIME);

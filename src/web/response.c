@@ -39,7 +39,7 @@ static int grow_extra(coir_response *res, size_t want)
     return 0;
 }
 
-int coir_response_header(coir_response *res, const char *name, const char *value)
+int coir_response_add_header(coir_response *res, const char *name, const char *value)
 {
     if (ci_forked())
         return -COIR_EFORKED;

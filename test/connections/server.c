@@ -41,7 +41,7 @@ static void count_free(void *context, void *memory, size_t size)
 
 static unsigned number(coir_request *req, const char *name)
 {
-    const char *text = coir_param(req, name);
+    const char *text = coir_request_param(req, name);
     return text ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
@@ -147,7 +147,7 @@ static int stats(coir_request *req, coir_response *res)
     (void)req;
     coir_counters now;
     coir_http_counters http;
-    coir_runtime_counters(coir_runtime_current(), &now);
+    coir_counters_get(coir_runtime_current(), &now);
     coir_http_counters_get(&http);
     return coir_respond_text(res, 200, "%ld %ld %ld %ld %ld\n", (long)now.tasks_live,
                              (long)now.stacks_live, (long)http.connections_live,

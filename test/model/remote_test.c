@@ -23,7 +23,7 @@ static void reset(void)
 static void check_all_ran(void)
 {
     coir_counters counters;
-    coir_runtime_counters(runtime, &counters);
+    coir_counters_get(runtime, &counters);
     CHECK_EQ(ran, spawned);
     CHECK_EQ(counters.tasks_live, 0); /* every record went home, once */
 }

@@ -118,19 +118,19 @@ static void spawn_one(void *arg)
 
 static int post_here(void *arg)
 {
-    CHECK_EQ(coir_post(arg, 0, spawn_one, NULL), 0);
+    CHECK_EQ(coir_runtime_post(arg, 0, spawn_one, NULL), 0);
     return 0;
 }
 
 static int post_there(void *arg)
 {
-    CHECK_EQ(coir_post(arg, 1, spawn_one, NULL), 0);
+    CHECK_EQ(coir_runtime_post(arg, 1, spawn_one, NULL), 0);
     return 0;
 }
 
 static void post_from_outside(void)
 {
-    int rc = coir_post(model_runtime, 1, spawn_one, NULL);
+    int rc = coir_runtime_post(model_runtime, 1, spawn_one, NULL);
     if (rc < 0) {
         CHECK_EQ(rc, -COIR_EENDED);
         results[0] = rc;
@@ -164,7 +164,7 @@ static void set_event(void *arg)
 
 static void post_the_end(void)
 {
-    CHECK_EQ(coir_post(model_runtime, 0, set_event, NULL), 0);
+    CHECK_EQ(coir_runtime_post(model_runtime, 0, set_event, NULL), 0);
 }
 
 static void set_from_outside(void)
@@ -185,9 +185,9 @@ static int share_one(void *arg)
 {
     coir_counters before, after;
     COIR_SCOPE(scope);
-    coir_runtime_counters(arg, &before);
+    coir_counters_get(arg, &before);
     CHECK_EQ(coir_go_any(scope, add_one, NULL), 0);
-    coir_runtime_counters(arg, &after);
+    coir_counters_get(arg, &after);
     CHECK(after.wakeups_sent - before.wakeups_sent <= 1);
     if (after.wakeups_sent != before.wakeups_sent)
         results[0] = 2; /* in this order somebody slept */

@@ -39,8 +39,8 @@ static void add_one(void *arg)
 
 static int post_twice(void *arg)
 {
-    coir_post(arg, 1, add_one, NULL);
-    coir_post(arg, 1, add_one, NULL);
+    coir_runtime_post(arg, 1, add_one, NULL);
+    coir_runtime_post(arg, 1, add_one, NULL);
     return 0;
 }
 
@@ -144,7 +144,7 @@ static int park_once(void *arg)
     CHECK_EQ(coir_parker_open(&parker), 0);
     waker = coir_parker_waker(&parker);
     __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
-    CHECK_EQ(coir_park(&parker), 0);
+    CHECK_EQ(coir_parker_wait(&parker), 0);
     coir_parker_close(&parker);
     return 0;
 }

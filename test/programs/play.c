@@ -142,7 +142,7 @@ static void play_in_scope(struct act *act, coir_scope *scope)
         actor_interrupted(&act->actors[0], rc);
     if (!act->hurried)
         await_threads(act);
-    if (coir_interrupted())
+    if (coir_task_interrupted())
         act->hurried = true;
     act->played = true;
 }
@@ -311,7 +311,7 @@ static void check_result(struct run *run, coir_runtime *runtime)
     coir_counters counters;
     if (run->result < 0 && !(run->result == -ECANCELED && program->stops) && !(run->result == -ENOMEM && memory_failed()))
         program_fail(act, "the run ended with: %s", coir_strerror(run->result));
-    coir_runtime_counters(runtime, &counters);
+    coir_counters_get(runtime, &counters);
     ACT_CHECK_EQ(act, counters.stacks_live, 0);
     ACT_CHECK_EQ(act, counters.tasks_live, 0);
 }

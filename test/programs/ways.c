@@ -233,7 +233,7 @@ static int by_generator(struct actor *actor, struct wait *wait)
         return rc;
     if ((rc = coir_generator_next(generator, 4711, &value)) == 1)
         ACT_CHECK_EQ(actor->act, value, 4711);
-    else if (rc != coir_interrupted())
+    else if (rc != coir_task_interrupted())
         program_fail(actor->act, "coir_generator_next: %d", rc);
     coir_generator_free(generator);
     return rc == 1 ? generated.result : rc;
@@ -279,13 +279,13 @@ int actor_wait(struct actor *actor, struct wait *wait)
         step = &plain; /* a decoy that always wins would make the act endless */
     act_count(actor->act);
     int rc = wait_once(actor, step, wait);
-    if ((rc == -ETIME || rc == -ECANCELED) && !coir_interrupted()) {
+    if ((rc == -ETIME || rc == -ECANCELED) && !coir_task_interrupted()) {
         if (rc == -ECANCELED && step->way != WAY_TASK_CANCEL && step->way != WAY_CALL_ANY)
             program_fail(actor->act, "actor %d: -ECANCELED, and it was not cancelled (way %d)", actor->number, step->way);
         rc = LOST;
     }
-    if (rc == LOST && coir_interrupted())
-        rc = coir_interrupted();
+    if (rc == LOST && coir_task_interrupted())
+        rc = coir_task_interrupted();
     actor->lost = rc == LOST ? actor->lost + 1 : 0;
     if (rc != LOST)
         actor_rest(actor);

@@ -110,7 +110,7 @@ static int befall(void *arg)
     coir_sim_link(chaos->sim, NULL, NULL, (coir_link){.latency = 100 * COIR_US});
     coir_sim_faults(chaos->sim, NULL, (coir_faults){0});
     coir_sleep_for(15 * COIR_S);
-    if (coir_sim_is_down(chaos->server)) /* without memory for its first task, say */
+    if (coir_host_is_down(chaos->server)) /* without memory for its first task, say */
         chaos->restart(chaos);
     coir_sleep_for(15 * COIR_S);
     chaos->over = true;

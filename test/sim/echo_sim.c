@@ -75,7 +75,7 @@ static int hear_message(void *arg)
     unsigned char buf[MOST];
     for (int got = 0; got < talk->len;) {
         ssize_t n = read_soon(talk->stream, buf, sizeof buf);
-        if (n == -ETIME && !coir_interrupted())
+        if (n == -ETIME && !coir_task_interrupted())
             continue; /* and nothing is lost by that */
         if (n <= 0)
             return n < 0 ? (int)n : -COIR_EEND;

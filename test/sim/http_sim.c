@@ -23,7 +23,7 @@ static unsigned char byte_at(unsigned number, size_t at)
 /* The number in the path. False: there is no memory to say it in; that has been answered. */
 static bool number_of(coir_request *req, coir_response *res, unsigned *ret_number)
 {
-    const char *text = coir_param(req, "number");
+    const char *text = coir_request_param(req, "number");
     if (!text)
         coir_respond_text(res, 503, "no memory");
     else

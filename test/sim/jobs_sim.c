@@ -66,7 +66,7 @@ static int spawn(enum kind kind)
 
 static int order(coir_request *req, coir_response *res)
 {
-    enum kind kind = strcmp(coir_param(req, "kind"), "scoped") == 0 ? SCOPED : BACKGROUND;
+    enum kind kind = strcmp(coir_request_param(req, "kind"), "scoped") == 0 ? SCOPED : BACKGROUND;
     coir_sleep_for((coir_time)below(100 * COIR_MS));
     int rc = spawn(kind);
     if (rc < 0)
@@ -141,11 +141,11 @@ static int be_fate(void *arg)
     coir_runtime_stop(w.runtime);
     if (below(4) == 0) {
         coir_sleep_for((coir_time)below(2 * COIR_S));
-        if (!coir_sim_is_down(w.server))
+        if (!coir_host_is_down(w.server))
             coir_runtime_stop(w.runtime);
     }
     int rc = coir_scope_wait(clients);
-    while (!coir_sim_is_down(w.server))
+    while (!coir_host_is_down(w.server))
         coir_sleep_for(COIR_S);
     must(coir_now() - w.stopped < 15 * COIR_S); /* background jobs have 10 s */
     for (int kind = 0; kind < KINDS; kind++) {

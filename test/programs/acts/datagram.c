@@ -170,7 +170,7 @@ static int recv_for_a_while(struct actor *actor, struct wait *wait)
         if (rc >= 0 || !coir_deadline_passed(pause))
             return rc;
     }
-    return coir_interrupted() ? coir_interrupted() : -ETIME;
+    return coir_task_interrupted() ? coir_task_interrupted() : -ETIME;
 }
 
 static int recv_all(struct actor *actor)
@@ -190,7 +190,7 @@ static int recv_all(struct actor *actor)
         last = done && rc == -ETIME;
         if (rc >= 0)
             got(actor, &datagram, (size_t)rc, room, &from);
-        else if (rc == -ETIME && !coir_interrupted())
+        else if (rc == -ETIME && !coir_task_interrupted())
             rc = 0;
     }
     coir_udp_close(udp);

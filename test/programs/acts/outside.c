@@ -71,7 +71,8 @@ static bool block_on(struct actor *actor, struct visit *visit)
     bool posts = draw(&visit->random, 3) == 0;
     coir_call call;
     if (posts) {
-        int rc = coir_post(actor->act->run->runtime, (int)draw(&visit->random, actor->act->run->program->workers), post_number, visits);
+        int rc =
+            coir_runtime_post(actor->act->run->runtime, (int)draw(&visit->random, actor->act->run->program->workers), post_number, visits);
         if (rc == 0)
             __atomic_add_fetch(&visits->posted, 1, __ATOMIC_RELAXED);
         else

@@ -36,7 +36,7 @@ static void post_straggler(struct actor *actor, struct ci_random *random, int de
     struct straggler *straggler = malloc(sizeof *straggler);
     *straggler = (struct straggler){actor, {ci_random_next(random)}, depth};
     count(&stragglers->posted);
-    if (coir_post(actor->act->run->runtime, (int)draw(random, actor->act->run->program->workers), begin_straggler, straggler) < 0) {
+    if (coir_runtime_post(actor->act->run->runtime, (int)draw(random, actor->act->run->program->workers), begin_straggler, straggler) < 0) {
         count(&stragglers->refused);
         count(&stragglers->made);
         free(straggler);

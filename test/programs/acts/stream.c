@@ -169,7 +169,7 @@ static int greet(struct end *end)
     }
     if (rc == 1)
         return 0;
-    bool again = rc == -COIR_EEND || rc == -ECONNRESET || rc == -EPIPE || (rc == -ETIME && !coir_interrupted());
+    bool again = rc == -COIR_EEND || rc == -ECONNRESET || rc == -EPIPE || (rc == -ETIME && !coir_task_interrupted());
     return again ? 1 : (int)rc;
 }
 

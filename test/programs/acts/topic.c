@@ -231,7 +231,7 @@ static int visit(struct actor *actor, const struct subscriber *subscriber)
             rc = receive_one(actor, channel);
     }
     coir_channel_free(channel);
-    return rc == -ETIME || rc == -EPIPE ? coir_interrupted() : rc;
+    return rc == -ETIME || rc == -EPIPE ? coir_task_interrupted() : rc;
 }
 
 static int play_subject(struct actor *actor)

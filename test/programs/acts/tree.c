@@ -204,7 +204,7 @@ static int spawn_and_join(struct node *node, struct bond *own)
     rc = coir_join(handle);
     if (coir_handle_ended(handle)) {
         ACT_CHECK_EQ(node->tree->act, __atomic_load_n(&child->ended, __ATOMIC_ACQUIRE), 1);
-        ACT_CHECK(node->tree->act, rc == child->result || coir_interrupted());
+        ACT_CHECK(node->tree->act, rc == child->result || coir_task_interrupted());
         return 0;
     }
     return caused(node, own, rc);
@@ -305,7 +305,7 @@ static int live_as_node(struct node *node)
     if (rc == 0 && node->depth < DEPTH_MOST && draw(&node->random, 3)) {
         struct bond own = {.serving = draw(&node->random, 2), .deadline = COIR_NEVER};
         in_blocks(node, &own);
-        rc = coir_interrupted();
+        rc = coir_task_interrupted();
         rc = rc ? caused(node, NULL, rc) : 0;
     }
     if (rc == 0)
@@ -321,7 +321,7 @@ static int play_tree(struct actor *actor)
     struct node trunk = {.tree = tree, .depth = 0, .random = actor->random};
     struct bond own = {.serving = true, .deadline = COIR_NEVER};
     int rc = in_blocks(&trunk, &own);
-    rc = coir_interrupted();
+    rc = coir_task_interrupted();
     return rc < 0 ? actor_interrupted(actor, rc) : 0;
 }
 

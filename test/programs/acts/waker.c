@@ -42,18 +42,18 @@ static void print_mail(const struct act *act, FILE *file)
 
 static int call_park(struct wait *wait)
 {
-    return coir_park(wait->object);
+    return coir_parker_wait(wait->object);
 }
 
 static coir_future *park_op(struct wait *wait, void *place)
 {
     (void)place;
-    return coir_park_op(wait->object);
+    return coir_parker_wait_op(wait->object);
 }
 
 static coir_case park_case(struct wait *wait)
 {
-    return coir_case_park(wait->object);
+    return coir_case_parker(wait->object);
 }
 
 static int park_until_all(struct actor *actor, struct mailbox *box)

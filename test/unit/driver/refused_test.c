@@ -84,16 +84,16 @@ static int sleep_and_wait(void *arg)
 {
     coir_counters before, after;
     (void)arg;
-    coir_runtime_counters(coir_runtime_current(), &before);
+    coir_counters_get(coir_runtime_current(), &before);
     for (int i = 0; i < 10; i++) {
         char byte;
         CHECK_EQ(coir_sleep_for(2 * COIR_MS), 0);
         CHECK_EQ(coir_go(NULL, write_later, NULL), 0);
         COIR_DEADLINE(coir_in(5 * COIR_S));
-        CHECK_EQ(coir_wait_fd(ends[0], COIR_READ), COIR_READ);
+        CHECK_EQ(coir_fd_wait(ends[0], COIR_READ), COIR_READ);
         CHECK_EQ(read(ends[0], &byte, 1), 1);
     }
-    coir_runtime_counters(coir_runtime_current(), &after);
+    coir_counters_get(coir_runtime_current(), &after);
     CHECK(after.driver_waits - before.driver_waits < 500);
     return 0;
 }
@@ -111,7 +111,7 @@ TEST(where_epoll_pwait2_is_refused_epoll_wait_is_used)
 static int wait_for_ever(void *arg)
 {
     (void)arg;
-    return coir_wait_fd(ends[0], COIR_READ);
+    return coir_fd_wait(ends[0], COIR_READ);
 }
 
 static void ends_the_run(const char *driver)
@@ -172,7 +172,7 @@ static int accept_stream(void *arg)
 static int wait_foreign(void *arg)
 {
     (void)arg;
-    CHECK_EQ(coir_wait_fd(ends[0], COIR_READ), -ECANCELED);
+    CHECK_EQ(coir_fd_wait(ends[0], COIR_READ), -ECANCELED);
     return 0;
 }
 

@@ -11,10 +11,10 @@ TEST(outside_of_a_fiber_nothing_is_read_or_written)
     int ends[2];
     char byte = 'x';
     CHECK_EQ(pipe(ends), 0);
-    CHECK_EQ(coir_write_fd(ends[1], &byte, 1), -ESRCH);
+    CHECK_EQ(coir_fd_write(ends[1], &byte, 1), -ESRCH);
     CHECK_EQ(write(ends[1], &byte, 1), 1);
-    CHECK_EQ(coir_read_fd(ends[0], &byte, 1), -ESRCH);
-    CHECK_EQ(coir_wait_fd(ends[0], COIR_READ), -ESRCH);
+    CHECK_EQ(coir_fd_read(ends[0], &byte, 1), -ESRCH);
+    CHECK_EQ(coir_fd_wait(ends[0], COIR_READ), -ESRCH);
     CHECK_EQ(read(ends[0], &byte, 1), 1);
 }
 
@@ -27,10 +27,10 @@ TEST_REAL(a_cancelled_reader_reads_nothing)
     {
         COIR_DEADLINE(coir_now() - 1);
         coir_yield();
-        CHECK_EQ(coir_read_fd(ends[0], &byte, 1), -ETIME);
-        CHECK_EQ(coir_write_fd(ends[1], &byte, 1), -ETIME);
+        CHECK_EQ(coir_fd_read(ends[0], &byte, 1), -ETIME);
+        CHECK_EQ(coir_fd_write(ends[1], &byte, 1), -ETIME);
     }
-    CHECK_EQ(coir_read_fd(ends[0], &byte, 1), 1);
+    CHECK_EQ(coir_fd_read(ends[0], &byte, 1), 1);
     close(ends[0]);
     close(ends[1]);
 }
@@ -54,11 +54,11 @@ TEST_REAL(readers_and_writers_that_need_not_wait_let_others_run)
     COIR_SCOPE(scope);
     coir_go(scope, count_turns, &turns);
     for (int i = 0; i < 1000; i++)
-        CHECK_EQ(coir_read_fd(zero, buf, sizeof buf), sizeof buf);
+        CHECK_EQ(coir_fd_read(zero, buf, sizeof buf), sizeof buf);
     CHECK(turns > 0);
     turns = 0;
     for (int i = 0; i < 1000; i++)
-        CHECK_EQ(coir_write_fd(zero, buf, sizeof buf), sizeof buf);
+        CHECK_EQ(coir_fd_write(zero, buf, sizeof buf), sizeof buf);
     CHECK(turns > 0);
     coir_scope_cancel(scope);
     CHECK_EQ(coir_scope_wait(scope), 0);

@@ -85,7 +85,7 @@ static int raise_and_post(void *arg)
 {
     (void)arg;
     raise(SIGUSR1);
-    return coir_post(coir_runtime_current(), 0, set_rival, &rival);
+    return coir_runtime_post(coir_runtime_current(), 0, set_rival, &rival);
 }
 
 /* The select is decided by the event after the signal's eventfd was found readable: the signal was not taken, and is there for the next. */

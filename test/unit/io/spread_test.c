@@ -200,7 +200,7 @@ static void come_to_a_busy_one(void)
     memset(counts, 0, sizeof counts);
     ci_store(&served, 0);
     ci_store(&busy, 1);
-    CHECK_EQ(coir_post(runtime, 0, compute, NULL), 0);
+    CHECK_EQ(coir_runtime_post(runtime, 0, compute, NULL), 0);
     while (ci_load(&busy) != 2)
         sched_yield();
     for (int i = 0; i < 50; i++)

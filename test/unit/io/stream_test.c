@@ -230,22 +230,22 @@ TEST_REAL(a_foreign_timerfd_is_waited_for)
     uint64_t count;
     coir_time start = coir_now();
     timerfd_settime(fd, 0, &soon, NULL);
-    CHECK_EQ(coir_wait_fd(fd, COIR_READ), COIR_READ);
+    CHECK_EQ(coir_fd_wait(fd, COIR_READ), COIR_READ);
     CHECK(coir_now() - start >= 2 * COIR_MS);
-    CHECK_EQ(coir_read_fd(fd, &count, sizeof count), sizeof count);
+    CHECK_EQ(coir_fd_read(fd, &count, sizeof count), sizeof count);
     {
         COIR_DEADLINE(coir_in(COIR_MS));
-        CHECK_EQ(coir_read_fd(fd, &count, sizeof count), -ETIME);
+        CHECK_EQ(coir_fd_read(fd, &count, sizeof count), -ETIME);
     }
     timerfd_settime(fd, 0, &soon, NULL);
-    CHECK_EQ(coir_read_fd(fd, &count, sizeof count), sizeof count); /* a timeout does not damage anything */
+    CHECK_EQ(coir_fd_read(fd, &count, sizeof count), sizeof count); /* a timeout does not damage anything */
     close(fd);
-    CHECK_EQ(coir_wait_fd(fd, COIR_READ), -EBADF);
+    CHECK_EQ(coir_fd_wait(fd, COIR_READ), -EBADF);
 }
 
 static int write_pipe(void *arg)
 {
-    return (int)coir_write_fd(*(int *)arg, "ping", 4);
+    return (int)coir_fd_write(*(int *)arg, "ping", 4);
 }
 
 static int close_pipe(void *arg)
@@ -260,7 +260,7 @@ TEST_REAL(a_broken_pipe_is_an_error)
     CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
     signal(SIGPIPE, SIG_DFL);
     close(ends[0]);
-    CHECK_EQ(coir_write_fd(ends[1], "x", 1), -EPIPE);
+    CHECK_EQ(coir_fd_write(ends[1], "x", 1), -EPIPE);
     close(ends[1]);
 }
 
@@ -272,10 +272,10 @@ TEST_REAL(pipes_are_read_and_their_hangup_wakes_at_once)
     COIR_DEADLINE(coir_in(30 * COIR_S));
     COIR_SERVING_SCOPE(scope);
     coir_go(scope, write_pipe, &ends[1]);
-    CHECK_EQ(coir_read_fd(ends[0], buf, sizeof buf), 4);
+    CHECK_EQ(coir_fd_read(ends[0], buf, sizeof buf), 4);
     coir_go(scope, close_pipe, &ends[1]);
-    CHECK(coir_wait_fd(ends[0], COIR_READ) & COIR_HANGUP);
-    CHECK_EQ(coir_read_fd(ends[0], buf, sizeof buf), 0);
+    CHECK(coir_fd_wait(ends[0], COIR_READ) & COIR_HANGUP);
+    CHECK_EQ(coir_fd_read(ends[0], buf, sizeof buf), 0);
     close(ends[0]);
 }
 
@@ -379,12 +379,12 @@ TEST_REAL(emfile_backs_off_and_recovers)
     CHECK_EQ(coir_tcp_connect(address, &client), 0); /* by the kernel; nobody can accept it */
     CHECK_EQ(coir_write_all(client, "x", 1), 0);
     coir_counters before, after;
-    coir_runtime_counters(coir_runtime_current(), &before);
+    coir_counters_get(coir_runtime_current(), &before);
     {
         COIR_DEADLINE(coir_in(250 * COIR_MS));
         CHECK_EQ(coir_read(client, &byte, 1), -ETIME);
     }
-    coir_runtime_counters(coir_runtime_current(), &after);
+    coir_counters_get(coir_runtime_current(), &after);
     CHECK(after.driver_waits - before.driver_waits < 50); /* no spinning */
     setrlimit(RLIMIT_NOFILE, &limit);
     COIR_DEADLINE(coir_in(30 * COIR_S));
@@ -466,7 +466,7 @@ TEST_REAL(one_handlers_error_never_touches_the_others)
     coir_close(good);
     coir_counters counters;
     coir_yield();
-    coir_runtime_counters(coir_runtime_current(), &counters);
+    coir_counters_get(coir_runtime_current(), &counters);
     CHECK(counters.task_errors >= 20);
 }
 

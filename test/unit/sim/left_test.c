@@ -125,7 +125,7 @@ static int scenario(coir_sim *sim, void *arg)
     int rc = coir_sim_host_main(sim, "other", wait_a_while, NULL);
     if (ending->crash)
         coir_sim_crash(sim, host);
-    while (rc == 0 && !coir_sim_is_down(host))
+    while (rc == 0 && !coir_host_is_down(host))
         rc = coir_sim_host_main(sim, "other", wait_a_while, NULL);
     return rc == 0 && ending->replace ? coir_sim_host_main(sim, "careless", wait_a_while, NULL) : rc;
 }

@@ -141,7 +141,7 @@ static void wake_ups(void)
     for (uint64_t i = 0; i < ball.count; i++) {
         __atomic_store_n(&ball.mine, 2 * i + 1, __ATOMIC_RELEASE);
         while (__atomic_load_n(&ball.mine, __ATOMIC_ACQUIRE) == 2 * i + 1)
-            CHECK_EQ(coir_park(&parker), 0);
+            CHECK_EQ(coir_parker_wait(&parker), 0);
     }
     pthread_join(thread, NULL);
     coir_parker_close(&parker);

@@ -137,7 +137,7 @@ static int finish_after_the_stop(void *arg)
 {
     (void)arg;
     CHECK_EQ(coir_event_wait(&stopped), 0);
-    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_task_interrupted(), 0);
     background_saw = coir_go(NULL, outlive, NULL); /* a drained request may leave another job behind */
     return 0;
 }

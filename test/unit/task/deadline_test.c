@@ -144,7 +144,7 @@ static ssize_t generator_next(void)
     uint64_t value;
     CHECK_EQ(coir_generator_new(generate, NULL, &generator), 0);
     ssize_t rc = coir_generator_next(generator, 0, &value);
-    if (rc == 1 && !coir_interrupted())
+    if (rc == 1 && !coir_task_interrupted())
         rc = coir_generator_next(generator, 0, &value);
     coir_generator_free(generator);
     return rc;
@@ -154,7 +154,7 @@ static ssize_t park(void)
 {
     coir_parker parker;
     CHECK_EQ(coir_parker_open(&parker), 0);
-    int rc = coir_park(&parker);
+    int rc = coir_parker_wait(&parker);
     coir_parker_close(&parker);
     return rc;
 }
@@ -253,7 +253,7 @@ enum { WAITS, ENDS };
     X(coir_condition_wait, WAITS, condition_wait())                               \
     X(coir_semaphore_acquire, WAITS, coir_semaphore_acquire(&t.semaphore, 1))     \
     X(coir_signals_wait, WAITS, coir_signals_wait(t.signals))                     \
-    X(coir_park, WAITS, park())                                                   \
+    X(coir_parker_wait, WAITS, park())                                                   \
     X(coir_yield, ENDS, coir_yield())                                             \
     X(coir_sleep_until, WAITS, coir_sleep_until(COIR_NEVER - 1))                  \
     X(coir_sleep_for, WAITS, coir_sleep_for(1000 * COIR_S))                       \
@@ -270,9 +270,9 @@ enum { WAITS, ENDS };
     X(coir_offload, ENDS, coir_offload(nothing, NULL))                            \
     X(coir_scope_wait, WAITS, coir_scope_wait(t.scope))                           \
     X(coir_join, WAITS, coir_join(t.handle))                                      \
-    X(coir_wait_fd, WAITS, coir_wait_fd(t.empty[0], COIR_READ))                   \
-    X(coir_read_fd, WAITS, coir_read_fd(t.empty[0], bytes, 1))                    \
-    X(coir_write_fd, WAITS, coir_write_fd(t.stuffed[1], bytes, 1))                \
+    X(coir_fd_wait, WAITS, coir_fd_wait(t.empty[0], COIR_READ))                   \
+    X(coir_fd_read, WAITS, coir_fd_read(t.empty[0], bytes, 1))                    \
+    X(coir_fd_write, WAITS, coir_fd_write(t.stuffed[1], bytes, 1))                \
     X(coir_read, WAITS, coir_read(t.silent, bytes, 10))                           \
     X(coir_readv, WAITS, coir_readv(t.silent, vec, 2))                            \
     X(coir_read_full, WAITS, coir_read_full(t.silent, bytes, 10, &done))          \
@@ -355,7 +355,7 @@ static void check_deadline(const struct row *row)
         expect(row, "made after the deadline", row->call(), -ETIME);
         CHECK_EQ(coir_go(t.scope, nothing, NULL), -ETIME);
         CHECK_EQ(coir_go(NULL, nothing, NULL), -ETIME);
-        CHECK_EQ(coir_interrupted(), -ETIME);
+        CHECK_EQ(coir_task_interrupted(), -ETIME);
         CHECK_EQ(coir_deadline_passed(late), 1);
         CHECK_EQ(coir_deadline_passed(outer), 0);
         {
@@ -364,7 +364,7 @@ static void check_deadline(const struct row *row)
             CHECK_EQ(coir_deadline_passed(inner), 0); /* it was the one around */
         }
     }
-    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_task_interrupted(), 0);
     CHECK_EQ(coir_yield(), 0);
 }
 
@@ -383,9 +383,9 @@ static int ask_as_child(void *arg)
         coir_event_wait(&t.never);
     expect(question->row, "made in a cancelled task", question->row->call(), question->want);
     CHECK_EQ(coir_go(t.scope, nothing, NULL), question->want);
-    CHECK_EQ(coir_interrupted(), question->want);
+    CHECK_EQ(coir_task_interrupted(), question->want);
     CHECK_EQ(coir_deadline_passed(own), 0);
-    return coir_interrupted();
+    return coir_task_interrupted();
 }
 
 static void check_cancel(const struct row *row)
@@ -615,7 +615,7 @@ static void tell_apart(int error)
         CHECK_EQ(coir_go(plain, fail_by_itself, (void *)(intptr_t)error), 0);
         CHECK_EQ(coir_scope_wait(plain), error);
     }
-    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_task_interrupted(), 0);
     CHECK_EQ(coir_deadline_passed(block), 0);
     CHECK_EQ(coir_yield(), 0);
 }

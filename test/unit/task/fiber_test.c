@@ -120,7 +120,7 @@ static int child_of_locals(void *arg)
     CHECK(strcmp(coir_local_get(&user_key), "ann") == 0);
     coir_local_set(&user_key, "child");
     CHECK(strcmp(coir_local_get(&user_key), "child") == 0);
-    CHECK(strcmp(coir_name(), "kid") == 0);
+    CHECK(strcmp(coir_task_name(), "kid") == 0);
     return 0;
 }
 
@@ -136,8 +136,8 @@ TEST_SIM(locals_follow_into_children)
     coir_scope_wait(scope);
     CHECK(strcmp(coir_local_get(&user_key), "ann") == 0);
     CHECK(coir_local_get(&trace_key) == NULL);
-    coir_set_name("renamed");
-    CHECK(strcmp(coir_name(), "renamed") == 0);
+    coir_task_set_name("renamed");
+    CHECK(strcmp(coir_task_name(), "renamed") == 0);
 }
 
 /* ---- generators ---- */
@@ -192,7 +192,7 @@ TEST_SIM(generators_carry_values_both_ways_and_may_suspend)
 static int spin_on_yield(void *arg)
 {
     int *count = arg;
-    while (coir_interrupted() == 0)
+    while (coir_task_interrupted() == 0)
         if (coir_yield() == 0)
             ++*count;
     return 0;
@@ -246,7 +246,7 @@ static CI_NOINLINE int recurse(int depth)
 
 static int overflow(void *arg)
 {
-    coir_set_name("greedy");
+    coir_task_set_name("greedy");
     return recurse((int)(intptr_t)arg);
 }
 
@@ -277,7 +277,7 @@ static CI_NOINLINE int large_frame(void)
 static int call_large_frame(void *arg)
 {
     (void)arg;
-    coir_set_name("greedy");
+    coir_task_set_name("greedy");
     return large_frame();
 }
 
@@ -286,7 +286,7 @@ static int call_large_frame(void *arg)
 static int steps_over_the_guard(void *arg)
 {
     (void)arg;
-    coir_set_name("greedy");
+    coir_task_set_name("greedy");
     char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     __asm__ volatile("movq %%rsp, %%rbx\n\t"
                      "leaq 2048(%0), %%rsp\n\t"
@@ -392,7 +392,7 @@ static int nest(void *arg)
 {
     coir_generator *outer;
     uint64_t value;
-    coir_set_name("greedy");
+    coir_task_set_name("greedy");
     CHECK_EQ(coir_generator_new(resume_then_do, arg, &outer), 0);
     return coir_generator_next(outer, 0, &value);
 }
@@ -469,7 +469,7 @@ TEST_REAL(stacks_are_reused)
         coir_go(scope, use_half, NULL);
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
-    coir_runtime_counters(coir_runtime_current(), &counters);
+    coir_counters_get(coir_runtime_current(), &counters);
     CHECK(counters.stacks_live + counters.stacks_cached <= 3);
 }
 

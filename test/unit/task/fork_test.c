@@ -133,7 +133,7 @@ static void *ret;
     R(coir_go_on_no_worker, coir_go_on(o.scope, -1, task, NULL))                                                                  \
     R(coir_go_with, coir_go_with(o.scope, &go, task, NULL))                                                                       \
     R(coir_go_future, coir_go_future(o.scope, NULL, &o.future))                                                                   \
-    R(coir_start, coir_start(o.scope, &o.completion, &o.future, complete, NULL))                                                  \
+    R(coir_completion_start, coir_completion_start(o.scope, &o.completion, &o.future, complete, NULL))                            \
     R(coir_scope_wait, coir_scope_wait(o.scope))                                                                                  \
     V(coir_scope_cancel, coir_scope_cancel(o.scope))                                                                              \
     V(coir_scope_close, coir_scope_close(o.scope))                                                                                \
@@ -154,16 +154,16 @@ static void *ret;
     R(coir_call_on_no_worker, coir_call_on(-1, task, NULL))                                                                       \
     R(coir_defer, coir_defer(call, NULL))                                                                                         \
     Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                                                           \
-    R(coir_set_name, coir_set_name("name"))                                                                                       \
-    Z(coir_name, coir_name())                                                                                                     \
-    Z(coir_interrupted, coir_interrupted())                                                                                       \
+    R(coir_task_set_name, coir_task_set_name("name"))                                                                             \
+    Z(coir_task_name, coir_task_name())                                                                                           \
+    Z(coir_task_interrupted, coir_task_interrupted())                                                                             \
     R(coir_local_set, coir_local_set(&item, &item))                                                                               \
     Z(coir_local_get, coir_local_get(&item))                                                                                      \
     V(coir_deadline_enter, coir_deadline_enter(&(coir_block){{0}}, 1))                                                            \
     V(coir_shield_enter, coir_shield_enter(&(coir_block){{0}}))                                                                   \
     V(coir_deadline_move, coir_deadline_move(&o.deadline, 1))                                                                     \
     V(coir_block_leave, coir_block_leave(&o.deadline))                                                                            \
-    P(coir_deadline, coir_deadline())                                                                                             \
+    P(coir_task_deadline, coir_task_deadline())                                                                                   \
     P(coir_deadline_passed, coir_deadline_passed(&o.deadline))                                                                    \
     P(coir_now, coir_now())                                                                                                       \
     P(coir_in, coir_in(1))                                                                                                        \
@@ -181,7 +181,7 @@ static void *ret;
     V(coir_set_cancel, coir_set_cancel(&o.set))                                                                                   \
     V(coir_set_close, coir_set_close(&o.set))                                                                                     \
     P(coir_set_live, coir_set_live(&o.set))                                                                                       \
-    R(coir_park, coir_park(&o.parker))                                                                                            \
+    R(coir_parker_wait, coir_parker_wait(&o.parker))                                                                              \
     R(coir_parker_open, coir_parker_open(&(coir_parker){0}))                                                                      \
     V(coir_parker_close, coir_parker_close(&o.parker))                                                                            \
     V(coir_parker_waker, coir_waker_wake(coir_parker_waker(&o.parker)))                                                           \
@@ -200,11 +200,11 @@ static void *ret;
     V(coir_runtime_hold, coir_runtime_hold(o.runtime))                                                                            \
     V(coir_runtime_release, coir_runtime_release(o.runtime))                                                                      \
     V(coir_runtime_free, coir_runtime_free(o.runtime))                                                                            \
-    V(coir_runtime_counters, coir_runtime_counters(o.runtime, &(coir_counters){0}))                                               \
+    V(coir_counters_get, coir_counters_get(o.runtime, &(coir_counters){0}))                                                       \
     Z(coir_runtime_current, coir_runtime_current())                                                                               \
     P(coir_worker_count, coir_worker_count(o.runtime))                                                                            \
     P(coir_worker_index, coir_worker_index())                                                                                     \
-    R(coir_post, coir_post(o.runtime, 0, call, NULL))                                                                             \
+    R(coir_runtime_post, coir_runtime_post(o.runtime, 0, call, NULL))                                                             \
     R(coir_block_on, coir_block_on(o.runtime, &o.future))                                                                         \
     ONE(coir_main, coir_main(task, NULL))                                                                                         \
     R(coir_channel_new, coir_channel_new(8, 1, RET(coir_channel)))                                                                \
@@ -269,9 +269,9 @@ static void *ret;
     R(coir_stream_peer, coir_stream_peer(o.b, buf, sizeof buf))                                                                   \
     R(coir_shutdown_write, coir_shutdown_write(o.b))                                                                              \
     V(coir_close, coir_close(o.a))                                                                                                \
-    R(coir_read_fd, coir_read_fd(o.pipe[0], buf, 1))                                                                              \
-    R(coir_write_fd, coir_write_fd(o.pipe[1], buf, 1))                                                                            \
-    R(coir_wait_fd, coir_wait_fd(o.pipe[0], COIR_READ))                                                                           \
+    R(coir_fd_read, coir_fd_read(o.pipe[0], buf, 1))                                                                              \
+    R(coir_fd_write, coir_fd_write(o.pipe[1], buf, 1))                                                                            \
+    R(coir_fd_wait, coir_fd_wait(o.pipe[0], COIR_READ))                                                                           \
     R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", NULL, RET(coir_listener)))                                                  \
     R(coir_tcp_connect, coir_tcp_connect("127.0.0.1:1", RET(coir_stream)))                                                        \
     R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                                                         \
@@ -340,12 +340,12 @@ static void *ret;
 
 /* What has no meaning without a request (see the handler below) or a simulation that runs. */
 static const char *const inside_only[] = {
-    "coir_header",          "coir_param",          "coir_query",           "coir_request_alloc",
-    "coir_request_context", "coir_request_host",   "coir_request_length",  "coir_request_method",
-    "coir_request_path",    "coir_request_query",  "coir_request_body",    "coir_request_set_end_cancels",
-    "coir_request_read",    "coir_respond",        "coir_respond_text",    "coir_response_begin",
-    "coir_response_flush",  "coir_response_write", "coir_response_header", "coir_sim_random",
-    "coir_sim_is_down",
+    "coir_request_header",  "coir_request_param",  "coir_request_query_value", "coir_request_alloc",
+    "coir_request_context", "coir_request_host",   "coir_request_length",      "coir_request_method",
+    "coir_request_path",    "coir_request_query",  "coir_request_body",        "coir_request_set_end_cancels",
+    "coir_request_read",    "coir_respond",        "coir_respond_text",        "coir_response_begin",
+    "coir_response_flush",  "coir_response_write", "coir_response_add_header", "coir_sim_random",
+    "coir_host_is_down",
 };
 
 /* ---- the table ---- */
@@ -646,7 +646,7 @@ static int fork_in_handler(coir_request *req, coir_response *res)
         alarm(5);
         CHECK_EQ(coir_respond_text(res, 200, "from the child of %s", coir_request_path(req)), -COIR_EFORKED);
         CHECK_EQ(coir_respond(res, 200, "text/plain", "from the child", 14), -COIR_EFORKED);
-        CHECK_EQ(coir_response_header(res, "X-From", "the child"), -COIR_EFORKED);
+        CHECK_EQ(coir_response_add_header(res, "X-From", "the child"), -COIR_EFORKED);
         CHECK_EQ(coir_response_begin(res, 200, "text/plain", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_write(res, "from the child", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_flush(res), -COIR_EFORKED);

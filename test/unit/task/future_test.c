@@ -48,7 +48,7 @@ TEST_SIM(a_fiber_awaits_a_frame)
     coir_time before = coir_now();
     CHECK_EQ(coir_await(&make_beat(&beat)->future), 13);
     CHECK_EQ(coir_now() - before, 30 * COIR_MS);
-    CHECK(coir_ended(&beat.future));
+    CHECK(coir_frame_has_ended(&beat.future));
     CHECK_EQ(coir_await(&make_beat(&beat)->future), 13);
 }
 
@@ -225,7 +225,7 @@ TEST_SIM(a_completion_calls_back_and_may_free_everything)
     int result = 0;
     struct done *done = malloc(sizeof *done);
     done->result = &result;
-    CHECK_EQ(coir_start(scope, &done->completion, &make_beat(&done->beat)->future, on_done, done), 0);
+    CHECK_EQ(coir_completion_start(scope, &done->completion, &make_beat(&done->beat)->future, on_done, done), 0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(result, 13);
 }
@@ -291,10 +291,10 @@ TEST_SIM(a_frame_yields_values_to_whoever_awaits_it)
     coir_future_init(&count.future, &count_kind);
     for (int i = 1; i <= 4; i++) {
         CHECK_EQ(coir_await(&count.future), i * i);
-        CHECK(!coir_ended(&count.future));
+        CHECK(!coir_frame_has_ended(&count.future));
     }
     CHECK_EQ(coir_await(&count.future), 0);
-    CHECK(coir_ended(&count.future));
+    CHECK(coir_frame_has_ended(&count.future));
 }
 
 /* ---- a frame never suspends by a fiber's calls ---- */

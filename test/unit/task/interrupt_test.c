@@ -13,9 +13,9 @@ TEST_SIM(a_deadline_holds_to_the_end_of_its_block)
         CHECK_EQ(coir_sleep_for(COIR_S), -ETIME);
         CHECK_EQ(coir_now() - start, 500 * COIR_MS);
         CHECK_EQ(coir_sleep_for(COIR_S), -ETIME);
-        CHECK_EQ(coir_interrupted(), -ETIME);
+        CHECK_EQ(coir_task_interrupted(), -ETIME);
     }
-    CHECK_EQ(coir_interrupted(), 0);
+    CHECK_EQ(coir_task_interrupted(), 0);
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
 }
 
@@ -24,10 +24,10 @@ TEST_SIM(the_nearer_of_nested_deadlines_wins)
     COIR_DEADLINE(coir_in(2 * COIR_S));
     {
         COIR_DEADLINE(coir_in(5 * COIR_S));
-        CHECK_EQ(coir_deadline(), coir_in(2 * COIR_S));
+        CHECK_EQ(coir_task_deadline(), coir_in(2 * COIR_S));
         CHECK_EQ(coir_sleep_for(3 * COIR_S), -ETIME);
     }
-    CHECK_EQ(coir_interrupted(), -ETIME); /* the outer one's */
+    CHECK_EQ(coir_task_interrupted(), -ETIME); /* the outer one's */
 }
 
 TEST_SIM(a_deadline_in_the_past_has_passed)
@@ -121,10 +121,10 @@ TEST_REAL(sleeps_never_end_early_in_real_time)
 TEST_REAL(sleeps_do_not_spin_at_their_end)
 {
     coir_counters before, after;
-    coir_runtime_counters(coir_runtime_current(), &before);
+    coir_counters_get(coir_runtime_current(), &before);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(coir_sleep_for(1500 * COIR_US), 0);
-    coir_runtime_counters(coir_runtime_current(), &after);
+    coir_counters_get(coir_runtime_current(), &after);
     CHECK(after.driver_waits - before.driver_waits <= 30);
 }
 
@@ -187,7 +187,7 @@ static void try_borders(void)
     CHECK_EQ(coir_in(COIR_NEVER - 1), COIR_NEVER);
     CHECK(coir_in(INT64_MIN) <= coir_now());
     COIR_DEADLINE(coir_in(COIR_NEVER));
-    CHECK_EQ(coir_deadline(), COIR_NEVER);
+    CHECK_EQ(coir_task_deadline(), COIR_NEVER);
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
 }
 

@@ -239,7 +239,7 @@ static void with_locals(void)
     CHECK_EQ(coir_offload(look, NULL), 21);
     CHECK_EQ(coir_call_on(1, look, NULL), 21);
     seen_in_post = 0;
-    CHECK_EQ(coir_post(coir_runtime_current(), 1, on_post, NULL), 0);
+    CHECK_EQ(coir_runtime_post(coir_runtime_current(), 1, on_post, NULL), 0);
     while (__atomic_load_n(&seen_in_post, __ATOMIC_SEQ_CST) < 42)
         coir_yield();
 }

@@ -20,17 +20,17 @@ TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
     CHECK(coir_waker_will_wake(&waker, &other));
     coir_waker_wake_by_ref(&waker);
     coir_waker_wake(other);
-    CHECK_EQ(coir_park(&parker), 0);
+    CHECK_EQ(coir_parker_wait(&parker), 0);
     {
         COIR_DEADLINE(coir_in(COIR_MS));
-        CHECK_EQ(coir_park(&parker), -ETIME);
+        CHECK_EQ(coir_parker_wait(&parker), -ETIME);
     }
     coir_waker_wake_by_ref(&waker);
     {
         COIR_DEADLINE(coir_in(0));
-        CHECK_EQ(coir_park(&parker), -ETIME); /* and the wake-up is kept */
+        CHECK_EQ(coir_parker_wait(&parker), -ETIME); /* and the wake-up is kept */
     }
-    CHECK_EQ(coir_park(&parker), 0);
+    CHECK_EQ(coir_parker_wait(&parker), 0);
     coir_parker_close(&parker);
     coir_waker_wake_by_ref(&waker); /* stray: harmless */
     coir_parker again;
@@ -39,7 +39,7 @@ TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
     coir_waker mine = coir_parker_waker(&again);
     CHECK(!coir_waker_will_wake(&waker, &mine));
     coir_waker_drop(mine);
-    coir_case waits[] = {coir_case_park(&again), coir_case_after(COIR_MS)};
+    coir_case waits[] = {coir_case_parker(&again), coir_case_after(COIR_MS)};
     CHECK_EQ(coir_select(waits, 2), 1);
     coir_parker_close(&again);
     coir_waker_drop(waker);
@@ -76,7 +76,7 @@ static int be_woken(void *arg)
     for (int i = 0; i < shuttle->rounds; i++) {
         __atomic_store_n(&shuttle->turn, i, __ATOMIC_RELEASE);
         while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) == i)
-            CHECK_EQ(coir_park(&parker), 0);
+            CHECK_EQ(coir_parker_wait(&parker), 0);
     }
     coir_parker_close(&parker);
     pthread_join(thread, NULL);
@@ -296,7 +296,7 @@ static int wait_for_b(void *arg)
 {
     struct crossed *crossed = arg;
     int item;
-    coir_set_name("left");
+    coir_task_set_name("left");
     return coir_channel_recv(crossed->b, &item);
 }
 
@@ -304,13 +304,13 @@ static int wait_for_a(void *arg)
 {
     struct crossed *crossed = arg;
     int item;
-    coir_set_name("right");
+    coir_task_set_name("right");
     return coir_channel_recv(crossed->a, &item);
 }
 
 static int cross(void *arg)
 {
-    coir_set_name("main");
+    coir_task_set_name("main");
     COIR_SCOPE(scope);
     coir_go(scope, wait_for_b, arg);
     coir_go_on(scope, coir_worker_count(coir_runtime_current()) - 1, wait_for_a, arg);
@@ -468,7 +468,7 @@ static int wait_for_waker(void *arg)
     coir_parker_open(&parker);
     waker = coir_parker_waker(&parker);
     pthread_create(arg, NULL, use_waker, &waker);
-    int rc = coir_park(&parker);
+    int rc = coir_parker_wait(&parker);
     coir_parker_close(&parker);
     return rc;
 }

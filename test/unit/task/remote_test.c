@@ -144,7 +144,7 @@ static int spawn_until_refused(void *arg)
     }
     CHECK_EQ(rc, want);
     bump(&refused);
-    return coir_interrupted();
+    return coir_task_interrupted();
 }
 
 static void spawn_from_everywhere(int want)
@@ -303,7 +303,7 @@ static int spawn_other_kinds(void *arg)
     coir_local_set(&key, (void *)(uintptr_t)&key);
     CHECK_EQ(coir_go(shared_scope, look_at_local, NULL), 0);
     CHECK_EQ(coir_go_future(shared_scope, NULL, coir_call_op(&calls[0], look_at_local, NULL)), 0);
-    CHECK_EQ(coir_start(shared_scope, &completion, coir_call_op(&calls[1], fail, NULL), on_complete, NULL), 0);
+    CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_op(&calls[1], fail, NULL), on_complete, NULL), 0);
     return 0;
 }
 

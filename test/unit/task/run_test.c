@@ -131,7 +131,7 @@ TEST(what_comes_after_the_end_is_refused)
     int count = 0;
     CHECK_EQ(coir_runtime_run(runtime, return_at_once, NULL), 0);
     CHECK_EQ(coir_block_on(runtime, coir_call_op(&call, add_one, &count)), -COIR_EENDED);
-    CHECK_EQ(coir_post(runtime, 1, on_post, &count), -COIR_EENDED);
+    CHECK_EQ(coir_runtime_post(runtime, 1, on_post, &count), -COIR_EENDED);
     CHECK_EQ(count, 0);
     CHECK_EQ(coir_runtime_run(runtime, add_one, &count), 0);
     CHECK_EQ(count, 1);
@@ -157,7 +157,7 @@ TEST(a_block_on_from_before_the_run_is_run_or_refused)
     struct early early = {new_runtime(1), 1, 0};
     pthread_t thread;
     int posted = 0;
-    CHECK_EQ(coir_post(early.runtime, 0, on_post, &posted), 0);
+    CHECK_EQ(coir_runtime_post(early.runtime, 0, on_post, &posted), 0);
     CHECK_EQ(pthread_create(&thread, NULL, block_early, &early), 0);
     CHECK_EQ(posted, 0);
     CHECK_EQ(coir_runtime_run(early.runtime, return_at_once, NULL), 0);
@@ -190,13 +190,13 @@ static int last_post;
 
 static void post_again(void *arg)
 {
-    last_post = coir_post(ended_one, 0, post_again, arg);
+    last_post = coir_runtime_post(ended_one, 0, post_again, arg);
 }
 
 TEST(a_post_that_posts_itself_does_not_keep_a_runtime_from_its_end)
 {
     ended_one = new_runtime(1);
-    CHECK_EQ(coir_post(ended_one, 0, post_again, NULL), 0);
+    CHECK_EQ(coir_runtime_post(ended_one, 0, post_again, NULL), 0);
     CHECK_EQ(coir_runtime_run(ended_one, return_at_once, NULL), 0);
     CHECK_EQ(last_post, -COIR_EENDED);
     coir_runtime_free(ended_one);
@@ -223,7 +223,7 @@ static void spawn_one(void *arg)
 static int post_and_return(void *arg)
 {
     (void)arg;
-    return coir_post(coir_runtime_current(), 0, spawn_one, &called);
+    return coir_runtime_post(coir_runtime_current(), 0, spawn_one, &called);
 }
 
 TEST(a_task_that_starts_at_the_end_reaches_every_worker_or_is_refused)

@@ -286,7 +286,7 @@ TEST_REAL(a_handle_is_good_at_any_time)
         coir_cancel(second);
     }
     coir_counters counters;
-    coir_runtime_counters(coir_runtime_current(), &counters);
+    coir_counters_get(coir_runtime_current(), &counters);
     CHECK(counters.stacks_cached <= 4);
 }
 

@@ -114,7 +114,7 @@ static int sleep_a_little(void *arg)
 static coir_counters counters(void)
 {
     coir_counters now;
-    coir_runtime_counters(coir_runtime_current(), &now);
+    coir_counters_get(coir_runtime_current(), &now);
     return now;
 }
 

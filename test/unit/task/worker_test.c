@@ -118,8 +118,8 @@ static void on_post(void *arg)
 static void post_all(void)
 {
     for (intptr_t i = 0; i < 10000; i++)
-        CHECK_EQ(coir_post(coir_runtime_current(), 1, on_post, (void *)i), 0);
-    CHECK_EQ(coir_post(coir_runtime_current(), 2, on_post, NULL), -EINVAL);
+        CHECK_EQ(coir_runtime_post(coir_runtime_current(), 1, on_post, (void *)i), 0);
+    CHECK_EQ(coir_runtime_post(coir_runtime_current(), 2, on_post, NULL), -EINVAL);
     while (__atomic_load_n(&posted, __ATOMIC_ACQUIRE) < 10000)
         coir_yield();
 }

@@ -49,8 +49,8 @@ static int hello(coir_request *req, coir_response *res)
     char body[2000];
     ssize_t n = coir_request_read(req, body, sizeof body);
     coir_request_alloc(req, 3000);
-    coir_response_header(res, "X-Thing", "something");
-    return n < 0 ? (int)n : coir_respond_text(res, 200, "Hello, %s!", coir_param(req, "name"));
+    coir_response_add_header(res, "X-Thing", "something");
+    return n < 0 ? (int)n : coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
 }
 
 static coir_listener *listener;

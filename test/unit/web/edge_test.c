@@ -12,7 +12,7 @@ static coir_http_options options = COIR_HTTP_OPTIONS;
 static int bytes(coir_request *req, coir_response *res)
 {
     static char body[3 * BUFFER];
-    size_t len = (size_t)atol(coir_param(req, "bytes"));
+    size_t len = (size_t)atol(coir_request_param(req, "bytes"));
     for (size_t i = 0; i < len; i++)
         body[i] = (char)('a' + i % 26);
     return coir_respond(res, 200, "text/plain", body, len);
@@ -22,7 +22,7 @@ static int bytes(coir_request *req, coir_response *res)
 static int chunk(coir_request *req, coir_response *res)
 {
     static char body[3 * BUFFER];
-    size_t len = (size_t)atol(coir_param(req, "bytes"));
+    size_t len = (size_t)atol(coir_request_param(req, "bytes"));
     memset(body, 'x', sizeof body);
     int rc = coir_response_begin(res, 200, "text/plain", -1);
     rc = rc < 0 ? rc : coir_response_write(res, "first", 5);
@@ -42,7 +42,7 @@ static int take(coir_request *req, coir_response *res)
 
 static int query(coir_request *req, coir_response *res)
 {
-    const char *value = coir_query(req, "v");
+    const char *value = coir_request_query_value(req, "v");
     return coir_respond_text(res, 200, "%s", value ? value : "NULL");
 }
 
@@ -79,7 +79,7 @@ static int long_head(coir_request *req, coir_response *res)
 
 static int params(coir_request *req, coir_response *res)
 {
-    return coir_respond_text(res, 200, "%s %s", coir_param(req, "a"), coir_param(req, "h"));
+    return coir_respond_text(res, 200, "%s %s", coir_request_param(req, "a"), coir_request_param(req, "h"));
 }
 
 static int serve(void *arg)

@@ -9,9 +9,10 @@
 
 static int hello(coir_request *req, coir_response *res)
 {
-    const char *name = coir_param(req, "name");
+    const char *name = coir_request_param(req, "name");
     return coir_respond_text(res, 200, "%s %s %s?%s from %s, %s", coir_request_method(req), name ? name : "nobody", coir_request_path(req),
-                             coir_request_query(req), coir_request_host(req), coir_header(req, "x") ? coir_header(req, "x") : "no x");
+                             coir_request_query(req), coir_request_host(req),
+                             coir_request_header(req, "x") ? coir_request_header(req, "x") : "no x");
 }
 
 /* In one piece, however the body came. */

@@ -19,15 +19,15 @@ static void keep_line(void *context, enum coir_log_level level, const char *line
 static int returns(coir_request *req, coir_response *res)
 {
     (void)res;
-    coir_set_name("a name");
-    return atoi(coir_param(req, "number"));
+    coir_task_set_name("a name");
+    return atoi(coir_request_param(req, "number"));
 }
 
 static int answers_and_returns(coir_request *req, coir_response *res)
 {
     int rc = coir_respond_text(res, 200, "ok");
     CHECK_EQ(rc, 0);
-    return atoi(coir_param(req, "number"));
+    return atoi(coir_request_param(req, "number"));
 }
 
 static int too_short(coir_request *req, coir_response *res)

@@ -16,7 +16,7 @@ static int handlers_cancelled, handlers_running;
 
 static int hello(coir_request *req, coir_response *res)
 {
-    const char *name = coir_param(req, "name");
+    const char *name = coir_request_param(req, "name");
     return coir_respond_text(res, 200, "Hello, %s!", name ? name : "World");
 }
 
@@ -40,7 +40,7 @@ static int echo(coir_request *req, coir_response *res)
 static int nap(coir_request *req, coir_response *res)
 {
     handlers_running++;
-    int rc = coir_sleep_for(atoi(coir_param(req, "ms")) * COIR_MS);
+    int rc = coir_sleep_for(atoi(coir_request_param(req, "ms")) * COIR_MS);
     handlers_running--;
     if (rc < 0) {
         handlers_cancelled++;
@@ -54,7 +54,7 @@ static int nap_if_there(coir_request *req, coir_response *res);
 static int big(coir_request *req, coir_response *res)
 {
     static char piece[10000];
-    int64_t left = atoll(coir_param(req, "bytes"));
+    int64_t left = atoll(coir_request_param(req, "bytes"));
     int rc = coir_response_begin(res, 200, "application/octet-stream", left);
     memset(piece, 'b', sizeof piece);
     while (rc == 0 && left > 0) {
@@ -88,15 +88,15 @@ static int too_short(coir_request *req, coir_response *res)
 
 static int fields(coir_request *req, coir_response *res)
 {
-    CHECK_EQ(coir_response_header(res, "X-Bad", "a\r\nSet-Cookie: b"), -EINVAL);
-    CHECK_EQ(coir_response_header(res, "Bad Name", "a"), -EINVAL);
-    CHECK_EQ(coir_response_header(res, "Content-Length", "5"), -EINVAL);
-    CHECK_EQ(coir_response_header(res, "X-Good", coir_query(req, "v")), 0);
+    CHECK_EQ(coir_response_add_header(res, "X-Bad", "a\r\nSet-Cookie: b"), -EINVAL);
+    CHECK_EQ(coir_response_add_header(res, "Bad Name", "a"), -EINVAL);
+    CHECK_EQ(coir_response_add_header(res, "Content-Length", "5"), -EINVAL);
+    CHECK_EQ(coir_response_add_header(res, "X-Good", coir_request_query_value(req, "v")), 0);
     CHECK_EQ(coir_response_begin(res, 200, NULL, -2), -EINVAL);
     CHECK_EQ(coir_response_begin(res, 200, NULL, INT64_MIN), -EINVAL);
     int rc = coir_respond(res, 200, NULL, NULL, 0);
     CHECK_EQ(coir_respond_text(res, 200, "again"), -EALREADY);
-    CHECK_EQ(coir_response_header(res, "X-Late", "x"), -EALREADY);
+    CHECK_EQ(coir_response_add_header(res, "X-Late", "x"), -EALREADY);
     return rc;
 }
 
@@ -127,8 +127,8 @@ static int star(coir_request *req, coir_response *res)
 static int long_type(coir_request *req, coir_response *res)
 {
     char type[10000];
-    int len = snprintf(type, sizeof type, "a/%0*d", atoi(coir_param(req, "bytes")) - 2, 0);
-    CHECK_EQ(coir_response_header(res, "X", "y"), 0); /* 6 bytes */
+    int len = snprintf(type, sizeof type, "a/%0*d", atoi(coir_request_param(req, "bytes")) - 2, 0);
+    CHECK_EQ(coir_response_add_header(res, "X", "y"), 0); /* 6 bytes */
     int rc = coir_respond(res, 200, type, "it", 2);
     if (rc < 0)
         rc = coir_respond_text(res, 200, "%d: %s", len, coir_strerror(rc));
@@ -238,7 +238,7 @@ TEST(a_route_behind_its_like_is_refused)
     CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello), 0);
-    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello), -EINVAL); /* coir_param could give only one of them */
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello), -EINVAL); /* coir_request_param could give only one of them */
     CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello), 0);
     coir_router_free(router);
@@ -487,9 +487,9 @@ TEST_SERVER(a_client_that_hangs_up_cancels_its_handler_and_a_half_close_does_not
 
 static int nap_if_there(coir_request *req, coir_response *res)
 {
-    coir_request_set_end_cancels(req, coir_query(req, "late") == NULL);
+    coir_request_set_end_cancels(req, coir_request_query_value(req, "late") == NULL);
     int rc = coir_sleep_for(COIR_S);
-    coir_request_set_end_cancels(req, coir_query(req, "never") == NULL);
+    coir_request_set_end_cancels(req, coir_request_query_value(req, "never") == NULL);
     if (rc == 0)
         rc = coir_sleep_for(4 * COIR_S);
     handlers_cancelled += rc == -ECANCELED;
@@ -550,7 +550,7 @@ TEST_SERVER(a_slow_reader_gets_everything)
     coir_sleep_for(100 * COIR_S);
     coir_counters counters;
     coir_http_counters http;
-    coir_runtime_counters(coir_runtime_current(), &counters);
+    coir_counters_get(coir_runtime_current(), &counters);
     coir_http_counters_get(&http);
     CHECK_EQ(http.connections_live, 0);
     coir_close(stream);
@@ -570,7 +570,7 @@ TEST_SERVER(five_thousand_idle_connections_hold_no_stack_and_end_by_their_timeou
             CHECK(coir_read(idlers[i], answer, 1000) > 0);
         }
     }
-    coir_runtime_counters(coir_runtime_current(), &counters);
+    coir_counters_get(coir_runtime_current(), &counters);
     coir_http_counters_get(&http);
     CHECK_EQ(http.connections_live, IDLERS);
     CHECK(counters.stacks_live < 10);

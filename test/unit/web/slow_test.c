@@ -19,7 +19,7 @@ static int count_body(coir_request *req, coir_response *res)
 static int stream(coir_request *req, coir_response *res)
 {
     static char piece[10000];
-    int64_t left = atoll(coir_param(req, "bytes"));
+    int64_t left = atoll(coir_request_param(req, "bytes"));
     int rc = coir_response_begin(res, 200, "text/plain", left);
     for (; rc == 0 && left > 0; left -= (int64_t)sizeof piece)
         rc = coir_response_write(res, piece, sizeof piece);

@@ -20,7 +20,7 @@ static int connected, answered;
 
 static int nap(coir_request *req, coir_response *res)
 {
-    int rc = coir_sleep_for(atoi(coir_param(req, "ms")) * COIR_MS);
+    int rc = coir_sleep_for(atoi(coir_request_param(req, "ms")) * COIR_MS);
     return rc < 0 ? rc : coir_respond_text(res, 200, "slept");
 }
 
