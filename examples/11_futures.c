@@ -47,7 +47,7 @@ static int start(void *arg)
     }
     coir_call call;
     coir_sleep_op limit;
-    coir_branch race[] = {COIR_BRANCH(coir_call_op(&call, straight_line, NULL)), COIR_BRANCH(coir_sleep_for_op(&limit, COIR_S))};
+    coir_branch race[] = {COIR_BRANCH(coir_call_init(&call, straight_line, NULL)), COIR_BRANCH(coir_sleep_for_op(&limit, COIR_S))};
     int winner = coir_any(race, 2);
     printf("number %d won with %d; the other: %s\n", winner, race[winner].future->result, coir_strerror(race[!winner].future->result));
     return 0;

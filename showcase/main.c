@@ -118,7 +118,7 @@ static int start(void *arg)
     char address[64], actual[64];
     coir_router *router;
     coir_listener *listener;
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.header_timeout = limit("SHOWCASE_HEADER_MS");
     options.idle_timeout = limit("SHOWCASE_IDLE_MS");
     options.drain_timeout = limit("SHOWCASE_DRAIN_MS");

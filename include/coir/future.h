@@ -142,14 +142,14 @@ typedef struct coir_call {
     coir_future future;
     uint64_t opaque[2];
 } coir_call;
-COIR_API coir_future *coir_call_op(coir_call *call, coir_task_fn *fn, void *arg);
+COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg);
 
 /* A plain thread runs a future to its end and sleeps in between: on worker 0 of a runtime that runs, or with NULL on one of its own. With
- * coir_call_op it runs a function in a fiber.
+ * coir_call_init it runs a function in a fiber.
  * Suspends: no (it blocks).  Threads: plain ones.
  * With a runtime whose run has not begun it waits for that. Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime
  * stopped before the future began; -COIR_EENDED its run had ended before. */
-COIR_API int coir_block_on(coir_runtime *runtime, coir_future *future);
+COIR_API int coir_await_blocking(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
  * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM.
@@ -173,7 +173,7 @@ typedef struct coir_branch {
     }
 
 /* Whether the member's future has completed, rather than never been begun or been withdrawn; its result is in it. */
-COIR_API int coir_branch_done(const coir_branch *branch);
+COIR_API int coir_branch_is_complete(const coir_branch *branch);
 
 typedef struct coir_group {
     coir_future future;
@@ -182,18 +182,18 @@ typedef struct coir_group {
 
 /* Each waits until no member is running. Members are borrowed until then.
  *   coir_join_all  for all of them, at most `window` at a time (0: all at once): 0.
- *   coir_try_join  the same, but the first error cancels the rest: that error, or 0.
+ *   coir_join_or_cancel  the same, but the first error cancels the rest: that error, or 0.
  *   coir_any       for the first one, which cancels the rest: its index. A loser that had completed keeps its result and is marked done;
  *                  but of members that take something from a channel, a lock and the like only the winner does.
  *   coir_any_in_order  the same; where several are ready, the first in the array wins. coir_any begins at a different one each time.
  * A cancelled caller's members are cancelled and waited for; the result is then -ECANCELED or -ETIME (of coir_any: if there is no winner).
  * Suspends: yes.  Threads: worker.  Errors: -EINVAL for a coir_any of nothing.  Cancel safety: that of the members. */
 COIR_SUSPENDS int coir_join_all(coir_branch *branches, int count, int window);
-COIR_SUSPENDS int coir_try_join(coir_branch *branches, int count, int window);
+COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, int count, int window);
 COIR_SUSPENDS int coir_any(coir_branch *branches, int count);
 COIR_SUSPENDS int coir_any_in_order(coir_branch *branches, int count);
 COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, int count, int window);
-COIR_API coir_future *coir_try_join_op(coir_group *group, coir_branch *branches, int count, int window);
+COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, int count, int window);
 COIR_API coir_future *coir_any_op(coir_group *group, coir_branch *branches, int count);
 COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, int count);
 
@@ -201,7 +201,7 @@ COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branc
  *   coir_set_add   begins a member (it runs when the task suspends).
  *   coir_set_next  waits for a member to complete and takes it out: 1 and *ret_branch, in the order of completion; 0 when none is left.
  *   coir_set_cancel cancels the members that run.
- *   coir_set_close  does that, and waits for them; it cannot be cancelled itself. Before the set goes it must be empty.
+ *   coir_set_done  does that, and waits for them; it cannot be cancelled itself. Before the set goes it must be empty.
  * Suspends: next and close.  Threads: worker.  Errors: -EBUSY another branch waits for the set; -ESRCH.
  * Cancel safety: a member that has completed stays in the set. */
 typedef struct coir_set {
@@ -212,7 +212,7 @@ COIR_API void coir_set_init(coir_set *set);
 COIR_API int coir_set_add(coir_set *set, coir_branch *branch);
 COIR_SUSPENDS int coir_set_next(coir_set *set, coir_branch **ret_branch);
 COIR_API void coir_set_cancel(coir_set *set);
-COIR_SUSPENDS void coir_set_close(coir_set *set);
+COIR_SUSPENDS void coir_set_done(coir_set *set);
 COIR_API coir_future *coir_set_next_op(coir_set *set, coir_branch **ret_branch);
 COIR_API size_t coir_set_live(const coir_set *set);
 
@@ -222,7 +222,8 @@ typedef struct coir_wait_op {
     uint64_t opaque[8];
 } coir_wait_op;
 
-/* ---- the futures of the calls in coir/fiber.h and coir/scope.h; of calls that are made of several, such as serving, see coir_call_op ----
+/* ---- the futures of the calls in coir/fiber.h and coir/scope.h; of calls that are made of several, such as serving, see coir_call_init
+ * ----
  */
 
 typedef struct coir_sleep_op {

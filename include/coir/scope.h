@@ -81,7 +81,7 @@ COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 
 /* The same; an idle worker may take it before it starts. */
-COIR_API int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg);
+COIR_API int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg);
 
 /* The same, on worker `index` of the runtime. Errors also: -EINVAL no such worker. */
 COIR_API int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg);
@@ -107,8 +107,8 @@ typedef struct coir_go_options {
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
 
 /* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */
-#define COIR_HANDLE(name)                                                                      \
-    coir_handle name##_storage COIR_CLEANUP(coir_handle_release) = {{0, 0, 0, 0, 0, 0, 0, 0}}; \
+#define COIR_HANDLE(name)                                                                   \
+    coir_handle name##_storage COIR_CLEANUP(coir_handle_done) = {{0, 0, 0, 0, 0, 0, 0, 0}}; \
     coir_handle *name = &name##_storage
 
 /* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).
@@ -122,10 +122,10 @@ COIR_SUSPENDS int coir_join(coir_handle *handle);
 COIR_API void coir_cancel(coir_handle *handle);
 
 /* Whether the task has ended. */
-COIR_API int coir_handle_ended(const coir_handle *handle);
+COIR_API int coir_handle_has_ended(const coir_handle *handle);
 
 /* The task will no longer write to the handle. Takes NULL and unused handles. */
-COIR_API void coir_handle_release(coir_handle *handle);
+COIR_API void coir_handle_done(coir_handle *handle);
 
 #ifdef __cplusplus
 }

@@ -83,22 +83,22 @@ COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, vo
 /* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
 COIR_SUSPENDS int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg);
 
-typedef struct coir_serve_options {
-    size_t size;             /* sizeof(coir_serve_options), set by COIR_SERVE_OPTIONS */
+typedef struct coir_serve_tcp_options {
+    size_t size;             /* sizeof(coir_serve_tcp_options), set by COIR_SERVE_TCP_OPTIONS */
     const char *address;     /* where to listen; or */
     coir_listener *listener; /* what to accept from: as coir_serve */
     coir_time drain_timeout; /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they end */
-} coir_serve_options;
+} coir_serve_tcp_options;
 
-#define COIR_SERVE_OPTIONS                  \
-    {                                       \
-        sizeof(coir_serve_options), 0, 0, 0 \
+#define COIR_SERVE_TCP_OPTIONS                  \
+    {                                           \
+        sizeof(coir_serve_tcp_options), 0, 0, 0 \
     }
 
 /* The same with options.
  * Suspends: yes.  Threads: worker.  Errors: those of coir_serve_tcp; -EINVAL bad options: both of address and listener, or neither.
  * Cancel safety: that is how it is stopped. */
-COIR_SUSPENDS int coir_serve_with(const coir_serve_options *options, coir_connection_fn *fn, void *arg);
+COIR_SUSPENDS int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg);
 
 #ifdef __cplusplus
 }

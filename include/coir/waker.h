@@ -58,8 +58,8 @@ typedef struct coir_parker {
 
 /* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it.
  * Suspends: no.  Threads: worker; close: owner.  Errors: -ENOMEM; -ESRCH. */
-COIR_API int coir_parker_open(coir_parker *parker);
-COIR_API void coir_parker_close(coir_parker *parker);
+COIR_API int coir_parker_init(coir_parker *parker);
+COIR_API void coir_parker_done(coir_parker *parker);
 
 /* A waker of it, to be given away: woken or dropped once.
  * Suspends: no.  Threads: owner. */

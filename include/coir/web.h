@@ -47,8 +47,8 @@ COIR_API void coir_router_set_context(coir_router *router, void *context);
 
 /* ---- serving ---- */
 
-typedef struct coir_http_options {
-    size_t size;              /* sizeof(coir_http_options), set by COIR_HTTP_OPTIONS */
+typedef struct coir_serve_http_options {
+    size_t size;              /* sizeof(coir_serve_http_options), set by COIR_SERVE_HTTP_OPTIONS */
     coir_time header_timeout; /* [10 s; COIR_NEVER: none] from the first byte of a request to the end of its head: then 408 */
     coir_time idle_timeout;   /* [60 s; COIR_NEVER: none] between requests: then the connection is closed */
     coir_time body_timeout;   /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
@@ -74,14 +74,14 @@ typedef struct coir_http_options {
     size_t linger_max;        /* [64 MiB] bytes at most */
 
     bool end_cancels; /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
-} coir_http_options;
+} coir_serve_http_options;
 
 /* For rate_min: no minimum rate. body_timeout and write_timeout still limit each silence. */
 #define COIR_ANY_RATE SIZE_MAX
 
-#define COIR_HTTP_OPTIONS                                                      \
-    {                                                                          \
-        sizeof(coir_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_SERVE_HTTP_OPTIONS                                                      \
+    {                                                                                \
+        sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog holds and closes the listener's
@@ -90,10 +90,10 @@ typedef struct coir_http_options {
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_tcp_listen; -EINVAL bad options, of which a log line names a negative time; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
-COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options);
+COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_serve_http_options *options);
 
 /* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
-COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *options);
+COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_serve_http_options *options);
 
 /* ---- requests: all strings live as long as the request ---- */
 

@@ -226,12 +226,12 @@ int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg)
 
 int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
 {
-    coir_serve_options options = COIR_SERVE_OPTIONS;
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     options.address = address;
-    return coir_serve_with(&options, fn, arg);
+    return coir_serve_tcp_with(&options, fn, arg);
 }
 
-int coir_serve_with(const coir_serve_options *options, coir_connection_fn *fn, void *arg)
+int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg)
 {
     if (options->size != sizeof *options || !options->address == !options->listener || options->drain_timeout < 0)
         return -EINVAL;

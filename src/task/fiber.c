@@ -158,7 +158,7 @@ int coir_await(coir_future *future)
     return future->result;
 }
 
-coir_future *coir_call_op(coir_call *call, coir_task_fn *fn, void *arg)
+coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)
 {
     return ci_call_init((struct ci_call *)(void *)call, fn, arg);
 }

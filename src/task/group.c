@@ -82,7 +82,7 @@ static bool cancel_branch(struct branch *branch, int reason)
     return true;
 }
 
-int coir_branch_done(const coir_branch *branch)
+int coir_branch_is_complete(const coir_branch *branch)
 {
     return ((const struct branch *)(const void *)branch)->end.state == DONE;
 }
@@ -284,7 +284,7 @@ coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, int coun
     return init(group, branches, count, JOIN, window, false);
 }
 
-coir_future *coir_try_join_op(coir_group *group, coir_branch *branches, int count, int window)
+coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, int count, int window)
 {
     return init(group, branches, count, TRY_JOIN, window, false);
 }
@@ -305,10 +305,10 @@ int coir_join_all(coir_branch *branches, int count, int window)
     return coir_await(coir_join_all_op(&group, branches, count, window));
 }
 
-int coir_try_join(coir_branch *branches, int count, int window)
+int coir_join_or_cancel(coir_branch *branches, int count, int window)
 {
     coir_group group;
-    return coir_await(coir_try_join_op(&group, branches, count, window));
+    return coir_await(coir_join_or_cancel_op(&group, branches, count, window));
 }
 
 int coir_any(coir_branch *branches, int count)
@@ -456,7 +456,7 @@ void coir_set_cancel(coir_set *words)
         ci_strand_cancel(&ci_container_of(node, struct branch, link)->strand, -ECANCELED);
 }
 
-void coir_set_close(coir_set *words)
+void coir_set_done(coir_set *words)
 {
     if (ci_forked())
         return;

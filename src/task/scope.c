@@ -418,7 +418,7 @@ int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_futur
     return options->copy_size ? -EINVAL : spawn(scope, options, NULL, future, NULL);
 }
 
-int coir_go_any(coir_scope *scope, coir_task_fn *fn, void *arg)
+int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
     options.worker = COIR_ANYWHERE;
@@ -634,13 +634,13 @@ int coir_join(coir_handle *words)
     return ci_await(ci_worker_current, coir_join_op(words));
 }
 
-int coir_handle_ended(const coir_handle *words)
+int coir_handle_has_ended(const coir_handle *words)
 {
     const struct ci_handle *handle = (const struct ci_handle *)(const void *)words;
     return handle->used && !handle->task;
 }
 
-void coir_handle_release(coir_handle *words)
+void coir_handle_done(coir_handle *words)
 {
     if (ci_forked())
         return;

@@ -188,7 +188,7 @@ static struct parker *parker_of(coir_parker *parker)
     return (struct parker *)(void *)parker;
 }
 
-int coir_parker_open(coir_parker *words)
+int coir_parker_init(coir_parker *words)
 {
     struct parker *parker = parker_of(words);
     struct ci_worker *worker = ci_worker_current;
@@ -203,7 +203,7 @@ int coir_parker_open(coir_parker *words)
     return 0;
 }
 
-void coir_parker_close(coir_parker *words)
+void coir_parker_done(coir_parker *words)
 {
     if (ci_forked())
         return;

@@ -121,7 +121,7 @@ static void drop_output(struct ci_http_connection *connection)
 /* The time limit for the rest of the output: write_timeout, plus its length at rate_min. */
 static coir_time time_for_rest(const struct ci_http_connection *connection)
 {
-    const coir_http_options *options = connection->server->options;
+    const coir_serve_http_options *options = connection->server->options;
     bool any_rate = options->rate_min == COIR_ANY_RATE;
     return ci_time_after(options->write_timeout, any_rate ? 0 : connection->out_len * COIR_S / (coir_time)options->rate_min);
 }

@@ -13,7 +13,7 @@ enum { SENT_AT_ONCE = 8 * 1024 };
 /* Waits until the client has read some. */
 static ssize_t write_some(struct ci_exchange *exchange, const char *data, size_t len)
 {
-    const coir_http_options *options = exchange->server->options;
+    const coir_serve_http_options *options = exchange->server->options;
     coir_time start = coir_now();
     COIR_DEADLINE(ci_time_after(start, ci_pace_left(&exchange->taking, options->write_timeout)));
     ssize_t n = coir_write(exchange->stream, data, len);
@@ -292,7 +292,7 @@ static bool is_lone_cr(const struct ci_exchange *exchange)
 static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
 {
     const struct ci_http_connection *connection = exchange->connection;
-    const coir_http_options *options = exchange->server->options;
+    const coir_serve_http_options *options = exchange->server->options;
     if (!lone_cr)
         return coir_in(options->header_timeout);
     if (connection->served)
@@ -303,7 +303,7 @@ static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
 /* Gets the next request's head. */
 static enum outcome next_head(struct ci_exchange *exchange)
 {
-    const coir_http_options *options = exchange->server->options;
+    const coir_serve_http_options *options = exchange->server->options;
     struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
     coir_time deadline = COIR_NEVER;
     bool aside = false, lone_cr = false;

@@ -82,7 +82,7 @@ const char *ci_http_date(struct ci_http_worker *http);
 struct ci_http_server {
     struct ci_serving_here here;
     const coir_router *router;
-    const coir_http_options *options;
+    const coir_serve_http_options *options;
     struct ci_http_worker *http;
     struct ci_list idle; /* connections that wait for a request */
     bool draining;

@@ -116,7 +116,7 @@ static int send_continue(coir_request *req)
 /* Waits for more of the body, within body_timeout, rate_min and body_total_timeout. */
 static ssize_t receive(coir_request *req)
 {
-    const coir_http_options *options = req->exchange->server->options;
+    const coir_serve_http_options *options = req->exchange->server->options;
     coir_time left = ci_pace_left(&req->sending, options->body_timeout), total = options->body_total_timeout - req->body_waited, waited = 0;
     if (left <= 0 || total <= 0)
         return -ETIME;

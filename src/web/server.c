@@ -141,7 +141,7 @@ static int serve_here(void *arg)
 
 /* ---- all workers ---- */
 
-static int check_times(const coir_http_options *options)
+static int check_times(const coir_serve_http_options *options)
 {
     const struct {
         const char *name;
@@ -155,16 +155,16 @@ static int check_times(const coir_http_options *options)
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (times[i].value >= 0)
             continue;
-        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "coir_http_options.%s is negative: %" PRId64 " ns", times[i].name,
+        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "coir_serve_http_options.%s is negative: %" PRId64 " ns", times[i].name,
                times[i].value);
         return -EINVAL;
     }
     return 0;
 }
 
-static int fill_in(coir_http_options *options, const coir_http_options *given)
+static int fill_in(coir_serve_http_options *options, const coir_serve_http_options *given)
 {
-    *options = (coir_http_options)COIR_HTTP_OPTIONS;
+    *options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     if (given) {
         if (given->size != sizeof *given)
             return -EINVAL;
@@ -191,12 +191,12 @@ static int fill_in(coir_http_options *options, const coir_http_options *given)
     return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;
 }
 
-int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_http_options *given)
+int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_serve_http_options *given)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->fiber)
         return ci_no_fiber();
-    coir_http_options options;
+    coir_serve_http_options options;
     int rc = fill_in(&options, given);
     if (rc < 0)
         return rc;
@@ -213,7 +213,7 @@ int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_
     return coir_scope_wait(workers);
 }
 
-int coir_serve_http(const char *address, coir_router *router, const coir_http_options *options)
+int coir_serve_http(const char *address, coir_router *router, const coir_serve_http_options *options)
 {
     coir_listener *listener;
     int rc = coir_tcp_listen(address, NULL, &listener);

@@ -185,7 +185,7 @@ static int serve(void *arg)
     (void)arg;
     coir_router *router;
     coir_listener *listener;
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.head_max = HEAD_MAX;
     options.line_max = LINE_MAX_;
     options.body_max = BODY_MAX;

@@ -71,7 +71,7 @@ TEST(stop_against_the_end)
 static void block_on_it(void)
 {
     coir_call call;
-    results[0] = coir_block_on(model_runtime, coir_call_op(&call, add_one, NULL));
+    results[0] = coir_await_blocking(model_runtime, coir_call_init(&call, add_one, NULL));
 }
 
 /* It was started, or it was refused; it never waits for ever. */
@@ -186,7 +186,7 @@ static int share_one(void *arg)
     coir_counters before, after;
     COIR_SCOPE(scope);
     coir_counters_get(arg, &before);
-    CHECK_EQ(coir_go_any(scope, add_one, NULL), 0);
+    CHECK_EQ(coir_go_anywhere(scope, add_one, NULL), 0);
     coir_counters_get(arg, &after);
     CHECK(after.wakeups_sent - before.wakeups_sent <= 1);
     if (after.wakeups_sent != before.wakeups_sent)

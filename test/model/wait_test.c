@@ -94,7 +94,7 @@ static int cancel_shared(void *arg)
 {
     (void)arg;
     COIR_SERVING_SCOPE(scope);
-    coir_go_any(scope, yield_once, NULL);
+    coir_go_anywhere(scope, yield_once, NULL);
     coir_yield();
     coir_scope_cancel(scope);
     CHECK_EQ(coir_scope_wait(scope), 0);
@@ -124,7 +124,7 @@ static int compute_until_it_has_run(void *arg)
 {
     (void)arg;
     COIR_SCOPE(scope);
-    CHECK_EQ(coir_go_any(scope, yield_once, NULL), 0);
+    CHECK_EQ(coir_go_anywhere(scope, yield_once, NULL), 0);
     while (ci_load(&count) == 0)
         model_pause();
     return coir_scope_wait(scope);
@@ -141,11 +141,11 @@ static int park_once(void *arg)
 {
     (void)arg;
     coir_parker parker;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     waker = coir_parker_waker(&parker);
     __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
     CHECK_EQ(coir_parker_wait(&parker), 0);
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
     return 0;
 }
 

@@ -150,14 +150,14 @@ static int by_any(struct actor *actor, const struct step *step, struct wait *wai
     for (int i = 0; i <= count; i++) {
         const struct decoy_wait *decoy = i == own ? NULL : &decoys[i - (i > own)];
         if (i == rc)
-            ACT_CHECK(actor->act, coir_branch_done(&branches[i]));
-        else if (decoy && takes(decoy->decoy) && coir_branch_done(&branches[i]) && branches[i].future->result == 0)
+            ACT_CHECK(actor->act, coir_branch_is_complete(&branches[i]));
+        else if (decoy && takes(decoy->decoy) && coir_branch_is_complete(&branches[i]) && branches[i].future->result == 0)
             program_fail(actor->act, "a member of a coir_any took from decoy %d and did not win: %d", decoy->decoy, rc);
-        else if (!decoy && !wait->keeps && coir_branch_done(&branches[i]) && branches[i].future->result >= 0)
+        else if (!decoy && !wait->keeps && coir_branch_is_complete(&branches[i]) && branches[i].future->result >= 0)
             program_fail(actor->act, "the wait took something in a coir_any that another won: %d", rc);
     }
     int result = branches[own].future->result;
-    bool done = coir_branch_done(&branches[own]);
+    bool done = coir_branch_is_complete(&branches[own]);
     if (rc >= 0 && rc != own)
         won(actor, &decoys[rc - (rc > own)], branches[rc].future->result);
     return done && (rc == own || result >= 0) ? result : rc < 0 ? rc : LOST;
@@ -176,9 +176,10 @@ static int by_call_any(struct actor *actor, const struct step *step, struct wait
 {
     coir_call call;
     coir_sleep_op sleep;
-    coir_branch branches[] = {COIR_BRANCH(coir_call_op(&call, call_it, wait)), COIR_BRANCH(coir_sleep_for_op(&sleep, step->us * COIR_US))};
+    coir_branch branches[] = {COIR_BRANCH(coir_call_init(&call, call_it, wait)),
+                              COIR_BRANCH(coir_sleep_for_op(&sleep, step->us * COIR_US))};
     int rc = coir_any(branches, 2);
-    bool done = coir_branch_done(&branches[0]);
+    bool done = coir_branch_is_complete(&branches[0]);
     int result = call.future.result;
     ACT_CHECK(actor->act, rc != 0 || done);
     if (done && (result >= 0 || rc == 0))
@@ -204,7 +205,7 @@ static int by_task(struct actor *actor, const struct step *step, struct wait *wa
         coir_cancel(handle);
     }
     coir_scope_wait(scope); /* also when the caller was interrupted: the wait's memory is its own */
-    ACT_CHECK(actor->act, coir_handle_ended(handle));
+    ACT_CHECK(actor->act, coir_handle_has_ended(handle));
     COIR_SHIELD;
     rc = coir_join(handle);
     return rc == -ECANCELED ? LOST : rc;

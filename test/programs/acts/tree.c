@@ -202,7 +202,7 @@ static int spawn_and_join(struct node *node, struct bond *own)
         coir_cancel(handle);
     }
     rc = coir_join(handle);
-    if (coir_handle_ended(handle)) {
+    if (coir_handle_has_ended(handle)) {
         ACT_CHECK_EQ(node->tree->act, __atomic_load_n(&child->ended, __ATOMIC_ACQUIRE), 1);
         ACT_CHECK(node->tree->act, rc == child->result || coir_task_interrupted());
         return 0;

@@ -77,14 +77,14 @@ static int play_parker(struct actor *actor)
 {
     struct mail *mail = actor->act->own;
     struct mailbox *box = &mail->boxes[actor->number];
-    int rc = coir_parker_open(&box->parker);
+    int rc = coir_parker_init(&box->parker);
     if (rc < 0)
-        program_fail(actor->act, "coir_parker_open: %s", coir_strerror(rc));
+        program_fail(actor->act, "coir_parker_init: %s", coir_strerror(rc));
     for (int i = mail->parkers; i < actor->act->actor_count; i++)
         box->slots[i] = coir_parker_waker(&box->parker);
     __atomic_store_n(&box->slots_filled, 1, __ATOMIC_RELEASE);
     rc = park_until_all(actor, box);
-    coir_parker_close(&box->parker);
+    coir_parker_done(&box->parker);
     return rc < 0 ? actor_interrupted(actor, rc) : 0;
 }
 

@@ -180,7 +180,7 @@ TEST_REAL(a_file_closed_under_its_operations_serves_them_first)
             CHECK_EQ(ops[i].future.result, LEN);
             CHECK(memcmp(back[i], data + i * LEN, LEN) == 0);
         }
-        coir_set_close(&set);
+        coir_set_done(&set);
         if (each_descriptor(NULL) > most)
             most = each_descriptor(NULL);
     }

@@ -135,7 +135,7 @@ static void wake_ups(void)
     struct ball ball = {.count = rounds(20000)};
     coir_parker parker;
     pthread_t thread;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     ball.waker = coir_parker_waker(&parker);
     pthread_create(&thread, NULL, play, &ball);
     for (uint64_t i = 0; i < ball.count; i++) {
@@ -144,7 +144,7 @@ static void wake_ups(void)
             CHECK_EQ(coir_parker_wait(&parker), 0);
     }
     pthread_join(thread, NULL);
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
 }
 
 TEST(wake_ups_from_a_thread)

@@ -92,7 +92,7 @@ static ssize_t join_all(void)
 
 static ssize_t try_join(void)
 {
-    GROUP(coir_try_join(branches, 2, 0));
+    GROUP(coir_join_or_cancel(branches, 2, 0));
 }
 
 static ssize_t any(void)
@@ -118,7 +118,7 @@ static ssize_t set_next(void)
     coir_set_init(&set);
     CHECK_EQ(coir_set_add(&set, &member), 0);
     int rc = coir_set_next(&set, &done);
-    coir_set_close(&set);
+    coir_set_done(&set);
     return rc;
 }
 
@@ -153,9 +153,9 @@ static ssize_t generator_next(void)
 static ssize_t park(void)
 {
     coir_parker parker;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     int rc = coir_parker_wait(&parker);
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
     return rc;
 }
 
@@ -206,9 +206,9 @@ static int serve_raw(coir_listener *listener)
 
 static int serve_with(coir_listener *listener)
 {
-    coir_serve_options options = COIR_SERVE_OPTIONS;
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     options.listener = listener;
-    return coir_serve_with(&options, serve_nobody, NULL);
+    return coir_serve_tcp_with(&options, serve_nobody, NULL);
 }
 
 /* On an address where there is no listener. */
@@ -259,7 +259,7 @@ enum { WAITS, ENDS };
     X(coir_sleep_for, WAITS, coir_sleep_for(1000 * COIR_S))                       \
     X(coir_await, WAITS, await())                                                 \
     X(coir_join_all, WAITS, join_all())                                           \
-    X(coir_try_join, WAITS, try_join())                                           \
+    X(coir_join_or_cancel, WAITS, try_join())                                           \
     X(coir_any, WAITS, any())                                                     \
     X(coir_any_in_order, WAITS, any_in_order())                                   \
     X(coir_set_next, WAITS, set_next())                                           \
@@ -291,7 +291,7 @@ enum { WAITS, ENDS };
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
     X(coir_tcp_listen, ENDS, listen_somewhere())                                  \
     X(coir_serve, WAITS, serve_on(serve_raw))                                     \
-    X(coir_serve_with, WAITS, serve_on(serve_with))                               \
+    X(coir_serve_tcp_with, WAITS, serve_on(serve_with))                               \
     X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
     X(coir_serve_http, WAITS, serve_http(NULL))                                   \
     X(coir_serve_http_on, WAITS, serve_on(serve_http))                            \
@@ -316,7 +316,7 @@ enum { WAITS, ENDS };
 /* clang-format on */
 
 /* They give back what their callers hold, and so cannot be refused:
- * X(coir_scope_close, X(coir_set_close, X(coir_generator_free, */
+ * X(coir_scope_close, X(coir_set_done, X(coir_generator_free, */
 
 struct row {
     const char *name;
@@ -609,7 +609,7 @@ static void tell_apart(int error)
     CHECK_EQ(coir_join(handle), error);
     CHECK_EQ(coir_call_on(0, fail_by_itself, (void *)(intptr_t)error), error);
     CHECK_EQ(coir_offload(fail_by_itself, (void *)(intptr_t)error), error);
-    CHECK_EQ(coir_await(coir_call_op(&call, fail_by_itself, (void *)(intptr_t)error)), error);
+    CHECK_EQ(coir_await(coir_call_init(&call, fail_by_itself, (void *)(intptr_t)error)), error);
     {
         COIR_SCOPE(plain);
         CHECK_EQ(coir_go(plain, fail_by_itself, (void *)(intptr_t)error), 0);

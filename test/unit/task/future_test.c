@@ -350,7 +350,7 @@ TEST_SIM(join_waits_for_all)
     CHECK_EQ(coir_join_all(branches, 3, 0), 0);
     CHECK_EQ(coir_now() - before, 30 * COIR_MS);
     for (int i = 0; i < 3; i++)
-        CHECK(beats[i].sent == 13 && beats[i].future.result == 13 && coir_branch_done(&branches[i]));
+        CHECK(beats[i].sent == 13 && beats[i].future.result == 13 && coir_branch_is_complete(&branches[i]));
     CHECK_EQ(coir_join_all(NULL, 0, 0), 0);
 }
 
@@ -371,9 +371,9 @@ TEST_SIM(the_first_error_ends_a_try_join)
     coir_call calls[4];
     coir_branch branches[4];
     for (int i = 0; i < 4; i++)
-        branches[i] = (coir_branch)COIR_BRANCH(coir_call_op(&calls[i], take_nap, &naps[i]));
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
     coir_time before = coir_now();
-    CHECK_EQ(coir_try_join(branches, 4, 0), -EIO);
+    CHECK_EQ(coir_join_or_cancel(branches, 4, 0), -EIO);
     CHECK_EQ(coir_now() - before, 10 * COIR_MS);
     CHECK_EQ(naps[0].ended, -ECANCELED);
     CHECK_EQ(naps[2].ended, -ECANCELED);
@@ -381,8 +381,8 @@ TEST_SIM(the_first_error_ends_a_try_join)
     CHECK_EQ(calls[3].future.result, 3);
     naps[1].result = naps[2].result = 0;
     for (int i = 0; i < 4; i++)
-        branches[i] = (coir_branch)COIR_BRANCH(coir_call_op(&calls[i], take_nap, &naps[i]));
-    CHECK_EQ(coir_try_join(branches, 4, 0), 0);
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+    CHECK_EQ(coir_join_or_cancel(branches, 4, 0), 0);
 }
 
 TEST_SIM(any_is_decided_once_and_cancels_the_rest)
@@ -391,7 +391,7 @@ TEST_SIM(any_is_decided_once_and_cancels_the_rest)
     coir_call calls[3];
     coir_branch branches[3];
     for (int i = 0; i < 3; i++)
-        branches[i] = (coir_branch)COIR_BRANCH(coir_call_op(&calls[i], take_nap, &naps[i]));
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
     coir_time before = coir_now();
     CHECK_EQ(coir_any(branches, 3), 1);
     CHECK_EQ(coir_now() - before, 10 * COIR_MS);
@@ -418,8 +418,8 @@ TEST_SIM(calls_of_one_task_have_deadlines_of_their_own)
 {
     coir_time times[2] = {7 * COIR_MS, 11 * COIR_MS};
     coir_call calls[2];
-    coir_branch branches[2] = {COIR_BRANCH(coir_call_op(&calls[0], under_a_deadline, &times[0])),
-                               COIR_BRANCH(coir_call_op(&calls[1], under_a_deadline, &times[1]))};
+    coir_branch branches[2] = {COIR_BRANCH(coir_call_init(&calls[0], under_a_deadline, &times[0])),
+                               COIR_BRANCH(coir_call_init(&calls[1], under_a_deadline, &times[1]))};
     CHECK_EQ(coir_join_all(branches, 2, 0), 0);
     CHECK_EQ(calls[0].future.result, -ETIME);
     CHECK_EQ(calls[1].future.result, -ETIME);
@@ -478,26 +478,26 @@ TEST_SIM(a_set_gives_its_members_back_in_the_order_of_completion)
     CHECK_EQ(coir_set_next(&set, &done), 0);
     for (int i = 0; i < 10; i++) {
         naps[i] = (struct nap){(10 - i) * COIR_MS, i, 0};
-        members[i] = (coir_branch)COIR_BRANCH(coir_call_op(&calls[i], take_nap, &naps[i]));
+        members[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
         if (i >= 5) /* the set grows while it is awaited */
             CHECK_EQ(coir_set_next(&set, &done), 1);
         CHECK_EQ(coir_set_add(&set, &members[i]), 0);
     }
     int left = 0;
     while (coir_set_next(&set, &done) == 1) {
-        CHECK(coir_branch_done(done) && done->future->result == (int)(done - members));
+        CHECK(coir_branch_is_complete(done) && done->future->result == (int)(done - members));
         left++;
     }
     CHECK_EQ(left, 5);
     CHECK_EQ(coir_set_live(&set), 0);
     naps[0].time = COIR_S;
-    members[0] = (coir_branch)COIR_BRANCH(coir_call_op(&calls[0], take_nap, &naps[0]));
+    members[0] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[0], take_nap, &naps[0]));
     CHECK_EQ(coir_set_add(&set, &members[0]), 0);
     {
         COIR_DEADLINE(coir_in(COIR_MS));
         CHECK_EQ(coir_set_next(&set, &done), -ETIME);
     }
-    coir_set_close(&set);
+    coir_set_done(&set);
     CHECK_EQ(naps[0].ended, -ECANCELED);
 }
 
@@ -547,16 +547,16 @@ static void random_groups(void)
     coir_branch inner[WIDTH][WIDTH], outer[WIDTH];
     for (int i = 0; i < WIDTH; i++) {
         for (int k = 0; k < WIDTH; k++)
-            inner[i][k] = (coir_branch)COIR_BRANCH(coir_call_op(&leaves[i][k].call, leaf_task, &leaves[i][k]));
+            inner[i][k] = (coir_branch)COIR_BRANCH(coir_call_init(&leaves[i][k].call, leaf_task, &leaves[i][k]));
         coir_future *group = rand() % 3 == 0   ? coir_any_op(&groups[i], inner[i], WIDTH)
-                             : rand() % 2 == 0 ? coir_try_join_op(&groups[i], inner[i], WIDTH, rand() % 3)
+                             : rand() % 2 == 0 ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, rand() % 3)
                                                : coir_join_all_op(&groups[i], inner[i], WIDTH, rand() % 3);
         outer[i] = (coir_branch)COIR_BRANCH(group);
     }
     COIR_DEADLINE(coir_in((rand() % 400) * COIR_US));
     switch (rand() % 3) {
     case 0: coir_any(outer, WIDTH); break;
-    case 1: coir_try_join(outer, WIDTH, 0); break;
+    case 1: coir_join_or_cancel(outer, WIDTH, 0); break;
     default: coir_join_all(outer, WIDTH, 2);
     }
     for (int i = 0; i < WIDTH; i++)

@@ -148,7 +148,7 @@ TEST_SIM(sleeps_end_in_the_order_of_their_durations)
         CHECK_EQ(ended - members, order[i]);
         CHECK_EQ(coir_now() - start, (i + 1) * COIR_MS);
     }
-    coir_set_close(&set); /* the one that never ends */
+    coir_set_done(&set); /* the one that never ends */
     CHECK_EQ(ops[2].future.result, -ECANCELED);
     {
         COIR_DEADLINE(coir_in(COIR_MS));

@@ -107,7 +107,7 @@ static int use_one_thread(void *arg)
     CHECK_EQ(coir_join(second), -ECANCELED); /* withdrawn at once */
     coir_cancel(holder);
     coir_yield();
-    CHECK(!coir_handle_ended(holder)); /* what runs is waited for */
+    CHECK(!coir_handle_has_ended(holder)); /* what runs is waited for */
     pthread_mutex_unlock(&gate);
     coir_join(holder);
     CHECK_EQ(held, 5);

@@ -15,7 +15,7 @@
 TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
 {
     coir_parker parker;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     coir_waker waker = coir_parker_waker(&parker), other = coir_waker_clone(&waker);
     CHECK(coir_waker_will_wake(&waker, &other));
     coir_waker_wake_by_ref(&waker);
@@ -31,17 +31,17 @@ TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
         CHECK_EQ(coir_parker_wait(&parker), -ETIME); /* and the wake-up is kept */
     }
     CHECK_EQ(coir_parker_wait(&parker), 0);
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
     coir_waker_wake_by_ref(&waker); /* stray: harmless */
     coir_parker again;
-    CHECK_EQ(coir_parker_open(&again), 0);
+    CHECK_EQ(coir_parker_init(&again), 0);
     coir_waker_wake_by_ref(&waker);
     coir_waker mine = coir_parker_waker(&again);
     CHECK(!coir_waker_will_wake(&waker, &mine));
     coir_waker_drop(mine);
     coir_case waits[] = {coir_case_parker(&again), coir_case_after(COIR_MS)};
     CHECK_EQ(coir_select(waits, 2), 1);
-    coir_parker_close(&again);
+    coir_parker_done(&again);
     coir_waker_drop(waker);
 }
 
@@ -69,7 +69,7 @@ static int be_woken(void *arg)
     struct shuttle *shuttle = arg;
     coir_parker parker;
     pthread_t thread;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     shuttle->waker = coir_parker_waker(&parker);
     shuttle->turn = -1;
     pthread_create(&thread, NULL, wake_thread, shuttle);
@@ -78,7 +78,7 @@ static int be_woken(void *arg)
         while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) == i)
             CHECK_EQ(coir_parker_wait(&parker), 0);
     }
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
     pthread_join(thread, NULL);
     return 0;
 }
@@ -89,7 +89,7 @@ static int leave_a_waker(void *arg)
 {
     (void)arg;
     coir_parker parker;
-    CHECK_EQ(coir_parker_open(&parker), 0);
+    CHECK_EQ(coir_parker_init(&parker), 0);
     stray = coir_parker_waker(&parker);
     return 0; /* it forgets to close, too */
 }
@@ -122,8 +122,8 @@ TEST(a_plain_thread_runs_a_future_on_a_runtime_of_its_own)
     coir_call call;
     coir_sleep_op sleep;
     int number = 41;
-    CHECK_EQ(coir_block_on(NULL, coir_call_op(&call, add, &number)), 42);
-    CHECK_EQ(coir_block_on(NULL, coir_sleep_for_op(&sleep, COIR_MS)), 0);
+    CHECK_EQ(coir_await_blocking(NULL, coir_call_init(&call, add, &number)), 42);
+    CHECK_EQ(coir_await_blocking(NULL, coir_sleep_for_op(&sleep, COIR_MS)), 0);
 }
 
 struct visitors {
@@ -139,8 +139,8 @@ static void *visit(void *arg)
         coir_call call;
         coir_wait_op op;
         int number = i;
-        CHECK_EQ(coir_block_on(visitors->runtime, coir_call_op(&call, add, &number)), i + 1);
-        CHECK_EQ(coir_block_on(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)), 0);
+        CHECK_EQ(coir_await_blocking(visitors->runtime, coir_call_init(&call, add, &number)), i + 1);
+        CHECK_EQ(coir_await_blocking(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)), 0);
     }
     coir_semaphore_release(&visitors->left, 1);
     return NULL;
@@ -150,7 +150,7 @@ static int host_visitors(void *arg)
 {
     struct visitors *visitors = arg;
     coir_future nothing;
-    CHECK_EQ(coir_block_on(visitors->runtime, coir_yield_op(&nothing)), -EDEADLK);
+    CHECK_EQ(coir_await_blocking(visitors->runtime, coir_yield_op(&nothing)), -EDEADLK);
     for (int i = 0; i < 600; i++) {
         int number;
         CHECK_EQ(coir_channel_recv(visitors->channel, &number), 0);
@@ -465,11 +465,11 @@ static int wait_for_waker(void *arg)
 {
     coir_parker parker;
     coir_waker waker;
-    coir_parker_open(&parker);
+    coir_parker_init(&parker);
     waker = coir_parker_waker(&parker);
     pthread_create(arg, NULL, use_waker, &waker);
     int rc = coir_parker_wait(&parker);
-    coir_parker_close(&parker);
+    coir_parker_done(&parker);
     return rc;
 }
 

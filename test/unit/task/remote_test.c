@@ -302,8 +302,8 @@ static int spawn_other_kinds(void *arg)
     static coir_completion completion;
     coir_local_set(&key, (void *)(uintptr_t)&key);
     CHECK_EQ(coir_go(shared_scope, look_at_local, NULL), 0);
-    CHECK_EQ(coir_go_future(shared_scope, NULL, coir_call_op(&calls[0], look_at_local, NULL)), 0);
-    CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_op(&calls[1], fail, NULL), on_complete, NULL), 0);
+    CHECK_EQ(coir_go_future(shared_scope, NULL, coir_call_init(&calls[0], look_at_local, NULL)), 0);
+    CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_init(&calls[1], fail, NULL), on_complete, NULL), 0);
     return 0;
 }
 

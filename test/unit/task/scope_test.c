@@ -90,9 +90,9 @@ TEST_SIM(handles_give_results_more_than_once)
     options.handle = handle;
     CHECK_EQ(coir_join(handle), -EINVAL);
     coir_go_with(scope, &options, count, (void *)42);
-    CHECK(!coir_handle_ended(handle));
+    CHECK(!coir_handle_has_ended(handle));
     CHECK_EQ(coir_join(handle), 42);
-    CHECK(coir_handle_ended(handle));
+    CHECK(coir_handle_has_ended(handle));
     CHECK_EQ(coir_join(handle), 42);
     coir_cancel(handle); /* of a finished task: nothing */
 }

@@ -56,7 +56,7 @@ static void spread(void)
     COIR_SCOPE(scope);
     total = 0;
     for (int i = 0; i < 500; i++)
-        CHECK_EQ(coir_go_any(scope, add_one, NULL), 0);
+        CHECK_EQ(coir_go_anywhere(scope, add_one, NULL), 0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(total, 500);
 }
@@ -85,7 +85,7 @@ static void cancel_far(void)
         COIR_SERVING_SCOPE(scope);
         for (int i = 0; i < 10; i++) {
             coir_go_on(scope, (round + i) % count, i % 2 ? wait_long : add_one, NULL);
-            coir_go_any(scope, i % 3 ? add_one : wait_long, NULL);
+            coir_go_anywhere(scope, i % 3 ? add_one : wait_long, NULL);
             if ((round + i) % 4 == 0)
                 coir_yield();
         }

@@ -34,7 +34,7 @@ static int rest(coir_request *req, coir_response *res)
 static int serve(void *arg)
 {
     coir_router *router;
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     (void)arg;
     options.arena_max = ARENA_MAX;
     CHECK_EQ(coir_router_new(&router), 0);

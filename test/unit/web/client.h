@@ -18,7 +18,7 @@ static size_t answer_len;
 /* In the simulator everybody may have port 80; elsewhere serve_router asks for a free one. */
 static char server_address[64] = "127.0.0.1:80";
 
-static inline int serve_router(coir_router *router, const coir_http_options *options)
+static inline int serve_router(coir_router *router, const coir_serve_http_options *options)
 {
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);

@@ -13,7 +13,7 @@
 #include "harness.h"
 
 static coir_listener *listener;
-static coir_http_options options;
+static coir_serve_http_options options;
 
 static int hello(coir_request *req, coir_response *res)
 {
@@ -135,14 +135,14 @@ static void with_server(void)
 
 TEST(requests_after_uploads_are_answered)
 {
-    options = (coir_http_options)COIR_HTTP_OPTIONS;
+    options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     client_fn = upload_and_ask;
     test_in_runtime(with_server, 1);
 }
 
 TEST(the_write_timeout_ends_with_the_write)
 {
-    options = (coir_http_options)COIR_HTTP_OPTIONS;
+    options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     options.write_timeout = 20 * COIR_MS;
     client_fn = pause_and_ask;
     test_in_runtime(with_server, 1);

@@ -6,7 +6,7 @@
 
 enum { BODY_MAX = 3000, ARENA_MAX = 16000, BUFFER = 16384 };
 
-static coir_http_options options = COIR_HTTP_OPTIONS;
+static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
 /* A body of so many bytes, in one write. */
 static int bytes(coir_request *req, coir_response *res)
@@ -208,14 +208,14 @@ TEST_SIM(a_head_may_reach_its_limits)
 TEST_SERVER(options_beyond_what_works_are_refused)
 {
     coir_router *router;
-    coir_http_options bad = COIR_HTTP_OPTIONS;
+    coir_serve_http_options bad = COIR_SERVE_HTTP_OPTIONS;
     CHECK_EQ(coir_router_new(&router), 0);
     bad.head_max = 12289;
     CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
-    bad = (coir_http_options)COIR_HTTP_OPTIONS;
+    bad = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     bad.rate_min = (1 << 30) + 1;
     CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
-    bad = (coir_http_options)COIR_HTTP_OPTIONS;
+    bad = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     bad.size--;
     CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
     coir_router_free(router);

@@ -5,7 +5,7 @@
 
 #include "client.h"
 
-static coir_http_options options = COIR_HTTP_OPTIONS;
+static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 static coir_scope *servers;
 static coir_event go_on;
 

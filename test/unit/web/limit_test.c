@@ -16,7 +16,7 @@ static coir_listener *listener;
 
 static int serve(void *arg)
 {
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.connections_max = 1;
     return coir_serve_http_on(listener, arg, &options);
 }

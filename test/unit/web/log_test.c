@@ -129,11 +129,11 @@ static void fail_in_every_way(void)
 
 #define REFUSE_NEGATIVE(field)                                                                   \
     do {                                                                                         \
-        coir_http_options bad = COIR_HTTP_OPTIONS;                                               \
+        coir_serve_http_options bad = COIR_SERVE_HTTP_OPTIONS;                                   \
         COIR_DEADLINE(coir_in(COIR_S)); /* one that is accepted would be served with for ever */ \
         bad.field = -1;                                                                          \
         CHECK_EQ(coir_serve_http("127.0.0.1:0", router, &bad), -EINVAL);                         \
-        expect_line("coir_http_options." #field " is negative: -1 ns", "");                      \
+        expect_line("coir_serve_http_options." #field " is negative: -1 ns", "");                \
     } while (0)
 
 static void give_negative_times(void)

@@ -16,7 +16,7 @@ static int hello(coir_request *req, coir_response *res)
 
 static int serve(void *router)
 {
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.header_timeout = options.idle_timeout = options.body_timeout = COIR_NEVER;
     options.write_timeout = options.drain_timeout = COIR_NEVER;
     return coir_serve_http_on(listener, router, &options);

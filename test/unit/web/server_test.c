@@ -135,7 +135,7 @@ static int long_type(coir_request *req, coir_response *res)
     return rc;
 }
 
-static coir_http_options options = COIR_HTTP_OPTIONS;
+static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
 static int serve(void *arg)
 {

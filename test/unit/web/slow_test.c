@@ -4,7 +4,7 @@
 
 #include "client.h"
 
-static coir_http_options options = COIR_HTTP_OPTIONS;
+static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
 static int count_body(coir_request *req, coir_response *res)
 {

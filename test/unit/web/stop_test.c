@@ -30,7 +30,7 @@ static int serve_http(void *arg)
 {
     (void)arg;
     coir_router *router;
-    coir_http_options options = COIR_HTTP_OPTIONS;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.connections_max = connections_max;
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route(router, "GET", "/{ms}", nap), 0);
@@ -55,11 +55,11 @@ static int answer_lines(coir_stream *stream, void *arg)
 static int serve_lines(void *arg)
 {
     (void)arg;
-    coir_serve_options options = COIR_SERVE_OPTIONS;
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     options.listener = listener;
     options.drain_timeout = 10 * COIR_S;
     serving = true;
-    CHECK_EQ(coir_serve_with(&options, answer_lines, NULL), -ECANCELED);
+    CHECK_EQ(coir_serve_tcp_with(&options, answer_lines, NULL), -ECANCELED);
     serving = false;
     return 0;
 }
