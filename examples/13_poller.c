@@ -13,7 +13,7 @@ static void *compute(void *arg)
 {
     (void)arg;
     ssize_t n = write(ends[1], "begun", 5);
-    coir_source_set(&result, n == 5 ? COIR_READ : COIR_FAIL);
+    coir_source_set(&result, n == 5 ? COIR_READ : COIR_EVENT_ERROR);
     return NULL;
 }
 

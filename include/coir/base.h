@@ -88,10 +88,10 @@ typedef void coir_log_fn(void *context, enum coir_log_level level, const char *l
 
 /* Interests and events on a descriptor. */
 enum coir_events {
-    COIR_READ = 1,   /* a read would not block: data, a connection, or the end of the stream */
-    COIR_WRITE = 2,  /* a write would not block */
-    COIR_HANGUP = 4, /* both directions are gone; always reported */
-    COIR_FAIL = 8    /* an error is pending on the descriptor; always reported */
+    COIR_READ = 1,       /* a read would not block: data, a connection, or the end of the stream */
+    COIR_WRITE = 2,      /* a write would not block */
+    COIR_HANGUP = 4,     /* both directions are gone; always reported */
+    COIR_EVENT_ERROR = 8 /* an error is pending on the descriptor; always reported */
 };
 
 #ifdef __cplusplus

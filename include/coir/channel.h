@@ -20,12 +20,12 @@ enum coir_overflow {
 };
 
 /* Capacity of a channel that grows as it must. */
-#define COIR_UNBOUNDED SIZE_MAX
+#define COIR_UNLIMITED SIZE_MAX
 
 typedef struct coir_channel_options {
     size_t size;                 /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
     size_t item_size;            /* bytes of an item */
-    size_t capacity;             /* items; 0: a send waits until somebody receives; or COIR_UNBOUNDED */
+    size_t capacity;             /* items; 0: a send waits until somebody receives; or COIR_UNLIMITED */
     enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] */
     void (*release)(void *item); /* [none] called for items that nobody will receive; must not suspend */
 } coir_channel_options;

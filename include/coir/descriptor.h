@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Waits until one of `events` holds on `fd`, and returns those that do (with COIR_HANGUP and COIR_FAIL, where they hold). Files that
+/* Waits until one of `events` holds on `fd`, and returns those that do (with COIR_HANGUP and COIR_EVENT_ERROR, where they hold). Files that
  * are always ready answer at once. The descriptor stays the caller's: it may be closed and its number reused between two waits.
  * Suspends: yes.  Threads: worker.
  * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event.

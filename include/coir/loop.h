@@ -68,7 +68,7 @@ COIR_API void *coir_timer_arg(const coir_timer *timer);
 /* Callbacks before the loop waits and after it has handled what came, in each turn. A hook that is added during a turn is first
  * called in the next one. Hooks do not keep the loop alive.
  * Suspends: no.  Threads: owner. */
-enum coir_hook_when { COIR_BEFORE_WAIT, COIR_AFTER_TURN };
+enum coir_hook_when { COIR_HOOK_BEFORE_WAIT, COIR_HOOK_AFTER_TURN };
 typedef void coir_hook_fn(coir_loop *loop, coir_hook *hook);
 COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn, void *arg);
 COIR_API void coir_hook_stop(coir_hook *hook);

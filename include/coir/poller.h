@@ -40,8 +40,8 @@ COIR_API int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, in
 COIR_API int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int interest);
 COIR_API int coir_poller_remove(coir_poller *poller, coir_fd fd);
 
-/* Waits until something is ready, or until `deadline`: how many of `events` were filled. COIR_HANGUP and COIR_FAIL are reported always.
- * Suspends: no (it blocks).  Threads: owner.  Errors: -EINVAL; what the system says when it refuses to wait. */
+/* Waits until something is ready, or until `deadline`: how many of `events` were filled. COIR_HANGUP and COIR_EVENT_ERROR are reported
+ * always. Suspends: no (it blocks).  Threads: owner.  Errors: -EINVAL; what the system says when it refuses to wait. */
 COIR_API int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline);
 
 /* Readiness of the program's own making: a source that any thread sets, reported once for each time that it was set since. All sources

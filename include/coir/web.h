@@ -77,7 +77,7 @@ typedef struct coir_serve_http_options {
 } coir_serve_http_options;
 
 /* For rate_min: no minimum rate. body_timeout and write_timeout still limit each silence. */
-#define COIR_ANY_RATE SIZE_MAX
+#define COIR_UNLIMITED SIZE_MAX
 
 #define COIR_SERVE_HTTP_OPTIONS                                                      \
     {                                                                                \

@@ -88,7 +88,7 @@ static uint32_t translate(uint32_t flags)
     if (flags & EPOLLHUP)
         events |= COIR_HANGUP;
     if (flags & EPOLLERR)
-        events |= COIR_FAIL;
+        events |= COIR_EVENT_ERROR;
     return events;
 }
 

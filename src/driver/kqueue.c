@@ -80,7 +80,7 @@ static uint32_t translate(const struct kevent *event)
         if (writes || failed || !ci_sys_is_socket((coir_fd)event->ident))
             events |= COIR_HANGUP;
     }
-    return failed ? events | COIR_FAIL : events;
+    return failed ? events | COIR_EVENT_ERROR : events;
 }
 
 static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)

@@ -131,7 +131,7 @@ static uint32_t translate(short flags)
     if (flags & POLLHUP)
         events |= COIR_HANGUP;
     if (flags & (POLLERR | POLLNVAL))
-        events |= COIR_FAIL;
+        events |= COIR_EVENT_ERROR;
     return events;
 }
 

@@ -211,7 +211,7 @@ static int take_set(coir_poller *poller, coir_poller_event *events, int max)
 
 static int translate(uint32_t events)
 {
-    int public = (int)events & (COIR_READ | COIR_WRITE | COIR_HANGUP | COIR_FAIL);
+    int public = (int)events & (COIR_READ | COIR_WRITE | COIR_HANGUP | COIR_EVENT_ERROR);
     return events & CI_EVENT_END ? public | COIR_READ : public;
 }
 

@@ -51,8 +51,8 @@ struct readiness {
     const coir_allocator *allocator;
 };
 
-static const uint8_t gone = COIR_HANGUP | COIR_FAIL;
-static const uint8_t ends = CI_EVENT_END | COIR_HANGUP | COIR_FAIL;
+static const uint8_t gone = COIR_HANGUP | COIR_EVENT_ERROR;
+static const uint8_t ends = CI_EVENT_END | COIR_HANGUP | COIR_EVENT_ERROR;
 
 static struct readiness *self(struct ci_driver *driver)
 {

@@ -336,7 +336,7 @@ static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struc
 
 static int32_t readable_events(const struct ci_uring_slot *slot)
 {
-    return slot->error ? COIR_READ | COIR_HANGUP | COIR_FAIL : COIR_READ;
+    return slot->error ? COIR_READ | COIR_HANGUP | COIR_EVENT_ERROR : COIR_READ;
 }
 
 static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
@@ -580,7 +580,7 @@ static int32_t events_of(const struct ci_op *op, int32_t mask)
     if (mask & POLLHUP)
         events |= COIR_HANGUP;
     if (mask & POLLERR)
-        events |= COIR_FAIL;
+        events |= COIR_EVENT_ERROR;
     return events;
 }
 

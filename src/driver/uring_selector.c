@@ -152,7 +152,7 @@ static bool arm_wakeup(struct uring_selector *uring)
 static uint32_t translate(int32_t mask)
 {
     if (mask < 0)
-        return COIR_FAIL;
+        return COIR_EVENT_ERROR;
     uint32_t events = 0;
     if (mask & POLLIN)
         events |= COIR_READ;
@@ -163,7 +163,7 @@ static uint32_t translate(int32_t mask)
     if (mask & POLLHUP)
         events |= COIR_HANGUP;
     if (mask & POLLERR)
-        events |= COIR_FAIL;
+        events |= COIR_EVENT_ERROR;
     return events;
 }
 

@@ -14,8 +14,8 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
     *loop = (struct coir_loop){.driver = driver, .allocator = allocator};
     ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
     ci_list_init(&loop->fresh);
-    ci_list_init(&loop->hooks[COIR_BEFORE_WAIT]);
-    ci_list_init(&loop->hooks[COIR_AFTER_TURN]);
+    ci_list_init(&loop->hooks[COIR_HOOK_BEFORE_WAIT]);
+    ci_list_init(&loop->hooks[COIR_HOOK_AFTER_TURN]);
 }
 
 void ci_loop_receive(struct coir_loop *loop)
@@ -135,8 +135,8 @@ static CI_NOINLINE void start_fresh(struct coir_loop *loop)
 
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
-    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_BEFORE_WAIT])))
-        call_hooks(loop, COIR_BEFORE_WAIT);
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_BEFORE_WAIT])))
+        call_hooks(loop, COIR_HOOK_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))
         deadline = 0;
     if (!ci_list_empty(&loop->fresh))
@@ -151,8 +151,8 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_store_relaxed(&loop->idle, loop->driver->kind->simulated); /* simulated workers wait between their turns */
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
-    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_AFTER_TURN])))
-        call_hooks(loop, COIR_AFTER_TURN);
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_AFTER_TURN])))
+        call_hooks(loop, COIR_HOOK_AFTER_TURN);
 }
 
 struct call {

@@ -488,7 +488,7 @@ static int events_now(const struct ci_socket *socket)
     if (reset || (socket->in_ended && socket->out_ended))
         events |= COIR_HANGUP;
     if (socket->error)
-        events |= COIR_FAIL;
+        events |= COIR_EVENT_ERROR;
     return events;
 }
 
@@ -535,7 +535,7 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
     case CI_OP_WRITE_AT:
     case CI_OP_SYNC: break;
     }
-    int events = events_now(socket) & (op->events | COIR_HANGUP | COIR_FAIL);
+    int events = events_now(socket) & (op->events | COIR_HANGUP | COIR_EVENT_ERROR);
     return *ret = events, events != 0;
 }
 

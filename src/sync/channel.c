@@ -483,7 +483,7 @@ int coir_channel_new_with(const coir_channel_options *options, coir_channel **re
     ci_list_init(&channel->receivers);
     ci_list_init(&channel->senders);
     ci_list_init(&channel->member);
-    if (options->capacity != COIR_UNBOUNDED && options->capacity) {
+    if (options->capacity != COIR_UNLIMITED && options->capacity) {
         size_t size;
         if (__builtin_mul_overflow(options->capacity, options->item_size, &size) || !(channel->items = ci_alloc(allocator, size))) {
             ci_free(allocator, channel, sizeof *channel);

@@ -122,7 +122,7 @@ static void drop_output(struct ci_http_connection *connection)
 static coir_time time_for_rest(const struct ci_http_connection *connection)
 {
     const coir_serve_http_options *options = connection->server->options;
-    bool any_rate = options->rate_min == COIR_ANY_RATE;
+    bool any_rate = options->rate_min == COIR_UNLIMITED;
     return ci_time_after(options->write_timeout, any_rate ? 0 : connection->out_len * COIR_S / (coir_time)options->rate_min);
 }
 
@@ -140,7 +140,7 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     if (count >= 0 && (uint32_t)count < connection->out_len) {
         connection->out_at += (uint32_t)count;
         connection->out_len -= (uint32_t)count;
-        if (connection->server->options->rate_min == COIR_ANY_RATE)
+        if (connection->server->options->rate_min == COIR_UNLIMITED)
             set_timer(connection, connection->server->options->write_timeout);
         return send_rest(connection);
     }

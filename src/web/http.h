@@ -145,7 +145,7 @@ static inline void ci_pace_add(struct ci_pace *pace, size_t rate_min, coir_time 
     size_t seconds = bytes / rate_min;
     coir_time paid =
         seconds < 1000000 ? (coir_time)seconds * COIR_S + (coir_time)(bytes % rate_min) * COIR_S / (coir_time)rate_min : COIR_NEVER;
-    pace->behind = rate_min == COIR_ANY_RATE || paid > pace->behind ? 0 : pace->behind - paid;
+    pace->behind = rate_min == COIR_UNLIMITED || paid > pace->behind ? 0 : pace->behind - paid;
 }
 
 /* ---- a request in progress: on its fiber's stack ---- */

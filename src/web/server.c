@@ -187,7 +187,7 @@ static int fill_in(coir_serve_http_options *options, const coir_serve_http_optio
     DEFAULT(linger_timeout, 30 * COIR_S);
     DEFAULT(linger_max, 64 << 20);
 #undef DEFAULT
-    bool valid_rate = options->rate_min <= CI_HTTP_RATE_MOST || options->rate_min == COIR_ANY_RATE;
+    bool valid_rate = options->rate_min <= CI_HTTP_RATE_MOST || options->rate_min == COIR_UNLIMITED;
     return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;
 }
 

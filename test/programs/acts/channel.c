@@ -48,12 +48,12 @@ static int make_channel(struct pipeline *pipeline, int which)
 
 static int draw_pipeline(struct act *act, struct ci_random *random)
 {
-    static const size_t capacities[] = {0, 0, 1, 2, 3, 8, 64, COIR_UNBOUNDED};
+    static const size_t capacities[] = {0, 0, 1, 2, 3, 8, 64, COIR_UNLIMITED};
     struct pipeline *pipeline = act->own = calloc(1, sizeof *pipeline);
     pipeline->item_size = sizeof(struct item) + draw(random, 3) * draw(random, SLACK);
     for (int i = 0; i < 2; i++)
         pipeline->capacities[i] = capacities[draw(random, 8)];
-    bool may_drop = pipeline->capacities[0] && pipeline->capacities[0] != COIR_UNBOUNDED && !releasing;
+    bool may_drop = pipeline->capacities[0] && pipeline->capacities[0] != COIR_UNLIMITED && !releasing;
     pipeline->overflow = may_drop && draw(random, 2) ? (enum coir_overflow)draw(random, 4) : COIR_OVERFLOW_WAIT;
     pipeline->releases = !releasing && (pipeline->overflow != COIR_OVERFLOW_WAIT || draw(random, 4) == 0);
     if (pipeline->releases)

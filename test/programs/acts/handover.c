@@ -45,7 +45,7 @@ static int draw_journey(struct act *act, struct ci_random *random)
         journey->travellers[i] = (struct traveller){
             .act = act, .number = i, .bytes = journey->burst + draw(random, journey->piece * (hops + 1)), .hops = draw(random, hops + 1)};
     for (int i = 0; i < act->actor_count; i++)
-        if (coir_channel_new(sizeof(struct traveller *), COIR_UNBOUNDED, &journey->stations[i]) < 0)
+        if (coir_channel_new(sizeof(struct traveller *), COIR_UNLIMITED, &journey->stations[i]) < 0)
             return -ENOMEM;
     return 0;
 }

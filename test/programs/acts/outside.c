@@ -29,7 +29,7 @@ static int draw_visits(struct act *act, struct ci_random *random)
         act->hurry = HURRY_NOT; /* else its threads may be late */
     for (int i = 0; i < act->actor_count; i++)
         act->actors[i].thread = true;
-    return coir_channel_new(sizeof(int), COIR_UNBOUNDED, &visits->numbers);
+    return coir_channel_new(sizeof(int), COIR_UNLIMITED, &visits->numbers);
 }
 
 static void print_visits(const struct act *act, FILE *file)

@@ -71,7 +71,7 @@ static int make_tables(struct subject *subject)
 
 static int draw_subject(struct act *act, struct ci_random *random)
 {
-    static const size_t capacities[] = {1, 1, 2, 3, 8, 64, COIR_UNBOUNDED};
+    static const size_t capacities[] = {1, 1, 2, 3, 8, 64, COIR_UNLIMITED};
     struct subject *subject = act->own = calloc(1, sizeof *subject);
     subject->publishers = (int)draw_from(random, 1, (unsigned)act->actor_count - 1);
     subject->staying = (int)draw_from(random, 0, (unsigned)(act->actor_count - subject->publishers));

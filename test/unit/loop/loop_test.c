@@ -133,7 +133,7 @@ static void add_another(coir_loop *loop, coir_hook *hook)
 {
     static coir_hook added;
     coir_hook_stop(hook);
-    coir_hook_start(loop, &added, COIR_AFTER_TURN, before, NULL);
+    coir_hook_start(loop, &added, COIR_HOOK_AFTER_TURN, before, NULL);
 }
 
 TEST(a_hook_added_by_a_hook_runs_in_the_next_turn)
@@ -141,7 +141,7 @@ TEST(a_hook_added_by_a_hook_runs_in_the_next_turn)
     coir_loop *loop;
     coir_hook hook;
     CHECK_EQ(coir_loop_new(&loop), 0);
-    coir_hook_start(loop, &hook, COIR_AFTER_TURN, add_another, NULL);
+    coir_hook_start(loop, &hook, COIR_HOOK_AFTER_TURN, add_another, NULL);
     coir_loop_run_once(loop, 0);
     CHECK_EQ(calls, 0);
     coir_loop_run_once(loop, 0);

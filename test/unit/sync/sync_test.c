@@ -431,7 +431,7 @@ TEST_SIM(a_channel_that_grows_keeps_its_order)
 {
     coir_channel *channel;
     int got;
-    CHECK_EQ(coir_channel_new(sizeof got, COIR_UNBOUNDED, &channel), 0);
+    CHECK_EQ(coir_channel_new(sizeof got, COIR_UNLIMITED, &channel), 0);
     for (int taken = 0, sent = 0; taken < 500; taken++) {
         for (int more = 0; more < 3; more++, sent++)
             CHECK_EQ(coir_channel_try_send(channel, &sent), 0);
@@ -485,7 +485,7 @@ static int receive_some(void *arg)
 
 static void traffic(void)
 {
-    static const size_t capacities[] = {0, 1, 3, COIR_UNBOUNDED};
+    static const size_t capacities[] = {0, 1, 3, COIR_UNLIMITED};
     for (int kind = 0; kind < 8; kind++) {
         struct traffic traffic = {.items = 40, .batch = kind & 1, .senders_left = 4};
         CHECK_EQ(coir_channel_new(sizeof(uint64_t), capacities[kind / 2], &traffic.channel), 0);

@@ -312,7 +312,7 @@ static void *ret;
     V(coir_timer_start, coir_timer_start(o.loop, &o.timer, 1, on_timer, NULL))                                               \
     V(coir_timer_stop, coir_timer_stop(o.loop, &o.timer))                                                                    \
     P(coir_timer_arg, coir_timer_arg(&o.timer))                                                                              \
-    V(coir_hook_start, coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_BEFORE_WAIT, on_hook, NULL))                          \
+    V(coir_hook_start, coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_HOOK_BEFORE_WAIT, on_hook, NULL))                     \
     V(coir_hook_stop, coir_hook_stop(&o.hook))                                                                               \
     P(coir_hook_arg, coir_hook_arg(&o.hook))                                                                                 \
     R(coir_poller_new, coir_poller_new(NULL, RET(coir_poller)))                                                              \
@@ -462,7 +462,7 @@ static void make_all(void)
     CHECK_EQ(coir_loop_new(&o.loop), 0);
     CHECK_EQ(coir_watch_start(o.loop, &o.watch, o.pipe[0], COIR_READ, on_watch, NULL), 0);
     coir_timer_start(o.loop, &o.timer, COIR_S, on_timer, NULL);
-    coir_hook_start(o.loop, &o.hook, COIR_BEFORE_WAIT, on_hook, NULL);
+    coir_hook_start(o.loop, &o.hook, COIR_HOOK_BEFORE_WAIT, on_hook, NULL);
     CHECK_EQ(coir_poller_new(NULL, &o.poller), 0);
     CHECK_EQ(coir_poller_add(o.poller, o.pipe[0], 1, COIR_READ), 0);
     CHECK_EQ(coir_source_add(&o.source, o.poller, 2), 0);

@@ -244,7 +244,7 @@ static void expect_no_limits(void)
 TEST_SIM(slowness_can_be_allowed)
 {
     use_own_limits();
-    options.rate_min = COIR_ANY_RATE;
+    options.rate_min = COIR_UNLIMITED;
     options.body_total_timeout = COIR_NEVER;
     CHECK_EQ(with_server(serve, expect_no_limits), 0);
 }
