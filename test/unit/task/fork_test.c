@@ -172,6 +172,7 @@ static void *ret;
     R(coir_any_in_order, coir_any_in_order(&o.branch, 1))                                                                    \
     R(coir_join_all, coir_join_all(&o.branch, 1, 1))                                                                         \
     R(coir_join_or_cancel, coir_join_or_cancel(&o.branch, 1, 1))                                                             \
+    P(coir_call_init, coir_call_init(&(coir_call){0}, task, NULL))                                                           \
     P(coir_branch_is_complete, coir_branch_is_complete(&o.branch))                                                           \
     R(coir_select, coir_select(&wait_case, 1))                                                                               \
     R(coir_select_in_order, coir_select_in_order(&wait_case, 1))                                                             \
