@@ -60,8 +60,7 @@ COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runt
  * would start another one from then on (a spawn by a posted call, coir_runtime_post, coir_await_blocking) is refused with -COIR_EENDED.
  * Either all workers have threads, or `fn` is not started. Suspends: no (it blocks).  Threads: a plain one. Errors: the first task's;
  * -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be started; -EINVAL no function;
- * -ENOMEM.
- */
+ * -ENOMEM. */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
 /* Asks the run to end: its first task is cancelled at once, and the background tasks when drain_timeout is over; until then they go on, and

@@ -160,8 +160,8 @@ TEST(one_that_starts_after_a_signal_hears_the_next)
     check_handler(SIGTERM, SIG_IGN);
 }
 
-/* One signal a run, at any moment of it: before it watches, while it runs, as it goes. None
- * reaches one that is gone. */
+/* One signal a run. In odd rounds at any moment of it: before it watches, while it runs, as it goes. In even rounds while
+ * its task runs, which does not end by itself: that one must be cancelled. None reaches a run that is gone. */
 enum { ROUNDS = 500 };
 static int armed, sent;
 
@@ -169,7 +169,7 @@ static void *send_signals(void *arg)
 {
     for (int i = 1; i <= ROUNDS; i++) {
         while (__atomic_load_n(&armed, __ATOMIC_ACQUIRE) != i)
-            continue;
+            sched_yield();
         for (volatile int pause = 0; pause < i * 100; pause = pause + 1)
             continue;
         pthread_kill(*(pthread_t *)arg, SIGINT);
@@ -186,11 +186,19 @@ static int yield_until_sent(void *arg)
     return rc;
 }
 
+static int yield_until_cancelled(void *arg)
+{
+    int rc = 0;
+    __atomic_store_n(&armed, *(int *)arg, __ATOMIC_RELEASE);
+    while (rc == 0)
+        rc = coir_yield();
+    return rc;
+}
+
 TEST(a_signal_at_any_moment_of_a_run)
 {
     coir_config config = COIR_CONFIG;
     pthread_t sender, self = pthread_self();
-    int stopped = 0;
     config.workers = 1;
     config.stop_signals = 1;
     signal(SIGINT, on_earlier);
@@ -198,10 +206,13 @@ TEST(a_signal_at_any_moment_of_a_run)
     for (int i = 1; i <= ROUNDS; i++) {
         coir_runtime *runtime;
         CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-        __atomic_store_n(&armed, i, __ATOMIC_RELEASE);
-        int rc = coir_runtime_run(runtime, yield_until_sent, &i);
-        CHECK(rc == 0 || rc == -ECANCELED);
-        stopped += rc == -ECANCELED;
+        if (i % 2 == 1) {
+            __atomic_store_n(&armed, i, __ATOMIC_RELEASE);
+            int rc = coir_runtime_run(runtime, yield_until_sent, &i);
+            CHECK(rc == 0 || rc == -ECANCELED);
+        } else {
+            CHECK_EQ(coir_runtime_run(runtime, yield_until_cancelled, &i), -ECANCELED);
+        }
         while (__atomic_load_n(&sent, __ATOMIC_ACQUIRE) != i)
             sched_yield();
         coir_runtime_free(runtime);
@@ -209,7 +220,6 @@ TEST(a_signal_at_any_moment_of_a_run)
         check_handler(SIGINT, on_earlier);
     }
     pthread_join(sender, NULL);
-    CHECK(stopped > 0);
 }
 
 /* Signals are opened in some of them; whoever comes goes in front of whom. */

@@ -15,6 +15,7 @@ static coir_listener *listener;
 static char address[64];
 static bool serving;
 static int connected, answered;
+static coir_event held, released; /* a request is in /hold; it may be answered */
 
 /* ---- servers ---- */
 
@@ -22,6 +23,14 @@ static int nap(coir_request *req, coir_response *res)
 {
     int rc = coir_sleep_for(atoi(coir_request_param(req, "ms")) * COIR_MS);
     return rc < 0 ? rc : coir_respond_text(res, 200, "slept");
+}
+
+static int hold(coir_request *req, coir_response *res)
+{
+    (void)req;
+    coir_event_set(&held);
+    int rc = coir_event_wait(&released);
+    return rc < 0 ? rc : coir_respond_text(res, 200, "held");
 }
 
 static size_t connections_max;
@@ -33,7 +42,8 @@ static int serve_http(void *arg)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.connections_max = connections_max;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/{ms}", nap), 0);
+    CHECK_EQ(coir_route(router, "GET", "/nap/{ms}", nap), 0);
+    CHECK_EQ(coir_route(router, "GET", "/hold", hold), 0);
     serving = true;
     CHECK_EQ(coir_serve_http_on(listener, router, &options), -ECANCELED);
     serving = false;
@@ -67,7 +77,7 @@ static int serve_lines(void *arg)
 /* ---- clients ---- */
 
 /* One request on a connection of its own: 0, or the error of connect. Every connection that was made gets its answer. */
-static int ask(int ms)
+static int ask(const char *path)
 {
     char text[1000] = "";
     coir_stream *stream;
@@ -75,7 +85,7 @@ static int ask(int ms)
     if (rc < 0)
         return rc;
     connected++;
-    int len = snprintf(text, sizeof text, "GET /%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", ms);
+    int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path);
     CHECK_EQ(coir_write_all(stream, text, (size_t)len), 0);
     memset(text, 0, sizeof text);
     CHECK(coir_read(stream, text, sizeof text - 1) > 0);
@@ -87,7 +97,7 @@ static int ask(int ms)
 
 static int ask_once(void *arg)
 {
-    CHECK_EQ(ask((int)(intptr_t)arg), 0);
+    CHECK_EQ(ask(arg), 0);
     return 0;
 }
 
@@ -95,7 +105,7 @@ static int ask_until_refused(void *arg)
 {
     (void)arg;
     int rc;
-    while ((rc = ask(0)) == 0)
+    while ((rc = ask("/nap/0")) == 0)
         continue;
     CHECK_EQ(rc, -ECONNREFUSED);
     return 0;
@@ -119,11 +129,11 @@ static void the_backlog(void)
     COIR_SCOPE(server);
     COIR_SCOPE(clients);
     coir_go(server, serve_http, NULL);
-    coir_go(clients, ask_once, (void *)(intptr_t)300);
+    coir_go(clients, ask_once, "/nap/300");
     while (connected < 1)
         coir_sleep_for(COIR_MS);
     for (int i = 1; i < WAITING; i++)
-        coir_go(clients, ask_once, (void *)(intptr_t)5);
+        coir_go(clients, ask_once, "/nap/5");
     while (connected < WAITING)
         coir_sleep_for(COIR_MS);
     coir_scope_cancel(server);
@@ -169,12 +179,13 @@ static void who_comes_late(void)
     COIR_SCOPE(server);
     COIR_SCOPE(clients);
     coir_go(server, serve_http, NULL);
-    coir_go(clients, ask_once, (void *)(intptr_t)1200);
-    while (connected < 1)
-        coir_sleep_for(COIR_MS);
+    held = released = (coir_event)COIR_EVENT_INIT;
+    coir_go(clients, ask_once, "/hold");
+    CHECK_EQ(coir_event_wait(&held), 0);
     coir_scope_cancel(server);
     ask_until_refused(NULL);
     CHECK(serving);
+    coir_event_set(&released);
     CHECK_EQ(coir_scope_wait(clients), 0);
     coir_scope_wait(server);
     coir_listener_close(listener);
@@ -241,6 +252,11 @@ TEST(nobody_is_cut_off_by_a_server_that_stops)
 
 TEST(who_comes_late_is_refused)
 {
+    unsigned left = 0;
+    int len = 0;
     everywhere(who_comes_late, 1);
-    CHECK(strcmp(log_text, "stopping, 1 request left") == 0);
+    /* The second worker may have taken a late client's request before it heard of the stop. */
+    CHECK_EQ(sscanf(log_text, "stopping, %u request%n", &left, &len), 1);
+    CHECK(left == 1 ? strcmp(log_text + len, " left") == 0 : strcmp(log_text + len, "s left") == 0);
+    CHECK(left >= 1);
 }
