@@ -149,7 +149,7 @@ COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *ar
  * Suspends: no (it blocks).  Threads: plain ones.
  * With a runtime whose run has not begun it waits for that. Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime
  * stopped before the future began; -COIR_EENDED its run had ended before. */
-COIR_API int coir_await_blocking(coir_runtime *runtime, coir_future *future);
+COIR_API int coir_block_on(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
  * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM.

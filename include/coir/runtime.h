@@ -57,7 +57,7 @@ COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runt
 /* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns the result of that task, once
  * it and all background tasks (those spawned with a NULL scope) have ended. If it is an error, the background tasks are cancelled. One
  * run at a time; a runtime whose run has ended may be run again. The run ends, for all workers at once, when the last task ends. What
- * would start another one from then on (a spawn by a posted call, coir_runtime_post, coir_await_blocking) is refused with -COIR_EENDED.
+ * would start another one from then on (a spawn by a posted call, coir_runtime_post, coir_block_on) is refused with -COIR_EENDED.
  * Either all workers have threads, or `fn` is not started. Suspends: no (it blocks).  Threads: a plain one. Errors: the first task's;
  * -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be started; -EINVAL no function;
  * -ENOMEM. */

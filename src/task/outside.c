@@ -46,7 +46,7 @@ static int block_alone(coir_future *future)
     return rc < 0 ? rc : future->result;
 }
 
-int coir_await_blocking(coir_runtime *runtime, coir_future *future)
+int coir_block_on(coir_runtime *runtime, coir_future *future)
 {
     if (ci_forked())
         return -COIR_EFORKED;

@@ -35,7 +35,7 @@ int main(int argc, char **argv)
         frames[i].callee = i + 1 < depth ? &frames[i + 1] : NULL;
     }
     frames[depth - 1].left = atoi(argv[2]);
-    int rc = coir_await_blocking(NULL, &frames[0].future);
+    int rc = coir_block_on(NULL, &frames[0].future);
     free(frames);
     return rc < 0;
 }

@@ -71,7 +71,7 @@ TEST(stop_against_the_end)
 static void block_on_it(void)
 {
     coir_call call;
-    results[0] = coir_await_blocking(model_runtime, coir_call_init(&call, add_one, NULL));
+    results[0] = coir_block_on(model_runtime, coir_call_init(&call, add_one, NULL));
 }
 
 /* It was started, or it was refused; it never waits for ever. */

@@ -325,9 +325,9 @@ static int sleep_little(void *arg)
 static void call_late(const struct program *program, coir_runtime *runtime)
 {
     coir_call call;
-    int rc = coir_await_blocking(runtime, coir_call_init(&call, sleep_little, NULL));
+    int rc = coir_block_on(runtime, coir_call_init(&call, sleep_little, NULL));
     if (rc >= 0)
-        program_fail(&program->acts[0], "coir_await_blocking ran something in a runtime that had ended");
+        program_fail(&program->acts[0], "coir_block_on ran something in a runtime that had ended");
 }
 
 static void run_once(struct run *run, coir_runtime *runtime)

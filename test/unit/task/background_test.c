@@ -205,7 +205,7 @@ static void *block_on_a_failure(void *arg)
 {
     (void)arg;
     coir_call call;
-    CHECK_EQ(coir_await_blocking(running, coir_call_init(&call, fail, (void *)-EBADMSG)), -EBADMSG);
+    CHECK_EQ(coir_block_on(running, coir_call_init(&call, fail, (void *)-EBADMSG)), -EBADMSG);
     coir_event_set(&stopped);
     return NULL;
 }

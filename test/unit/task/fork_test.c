@@ -206,7 +206,7 @@ static void *ret;
     P(coir_worker_count, coir_worker_count(o.runtime))                                                                       \
     P(coir_worker_index, coir_worker_index())                                                                                \
     R(coir_runtime_post, coir_runtime_post(o.runtime, 0, call, NULL))                                                        \
-    R(coir_await_blocking, coir_await_blocking(o.runtime, &o.future))                                                        \
+    R(coir_block_on, coir_block_on(o.runtime, &o.future))                                                                    \
     ONE(coir_main, coir_main(task, NULL))                                                                                    \
     R(coir_channel_new, coir_channel_new(8, 1, RET(coir_channel)))                                                           \
     R(coir_channel_new_with, coir_channel_new_with(&channel_options, RET(coir_channel)))                                     \
@@ -596,7 +596,7 @@ static int run_in_child(void)
 {
     pid_t child = fork();
     if (child == 0)
-        _exit(coir_await_blocking(NULL, coir_call_init(&(coir_call){0}, task, NULL)) != 0);
+        _exit(coir_block_on(NULL, coir_call_init(&(coir_call){0}, task, NULL)) != 0);
     return answer_of(child);
 }
 

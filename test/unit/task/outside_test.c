@@ -122,8 +122,8 @@ TEST(a_plain_thread_runs_a_future_on_a_runtime_of_its_own)
     coir_call call;
     coir_sleep_op sleep;
     int number = 41;
-    CHECK_EQ(coir_await_blocking(NULL, coir_call_init(&call, add, &number)), 42);
-    CHECK_EQ(coir_await_blocking(NULL, coir_sleep_for_op(&sleep, COIR_MS)), 0);
+    CHECK_EQ(coir_block_on(NULL, coir_call_init(&call, add, &number)), 42);
+    CHECK_EQ(coir_block_on(NULL, coir_sleep_for_op(&sleep, COIR_MS)), 0);
 }
 
 struct visitors {
@@ -139,8 +139,8 @@ static void *visit(void *arg)
         coir_call call;
         coir_wait_op op;
         int number = i;
-        CHECK_EQ(coir_await_blocking(visitors->runtime, coir_call_init(&call, add, &number)), i + 1);
-        CHECK_EQ(coir_await_blocking(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)), 0);
+        CHECK_EQ(coir_block_on(visitors->runtime, coir_call_init(&call, add, &number)), i + 1);
+        CHECK_EQ(coir_block_on(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)), 0);
     }
     coir_semaphore_release(&visitors->left, 1);
     return NULL;
@@ -150,7 +150,7 @@ static int host_visitors(void *arg)
 {
     struct visitors *visitors = arg;
     coir_future nothing;
-    CHECK_EQ(coir_await_blocking(visitors->runtime, coir_yield_op(&nothing)), -EDEADLK);
+    CHECK_EQ(coir_block_on(visitors->runtime, coir_yield_op(&nothing)), -EDEADLK);
     for (int i = 0; i < 600; i++) {
         int number;
         CHECK_EQ(coir_channel_recv(visitors->channel, &number), 0);

@@ -130,7 +130,7 @@ TEST(what_comes_after_the_end_is_refused)
     coir_call call;
     int count = 0;
     CHECK_EQ(coir_runtime_run(runtime, return_at_once, NULL), 0);
-    CHECK_EQ(coir_await_blocking(runtime, coir_call_init(&call, add_one, &count)), -COIR_EENDED);
+    CHECK_EQ(coir_block_on(runtime, coir_call_init(&call, add_one, &count)), -COIR_EENDED);
     CHECK_EQ(coir_runtime_post(runtime, 1, on_post, &count), -COIR_EENDED);
     CHECK_EQ(count, 0);
     CHECK_EQ(coir_runtime_run(runtime, add_one, &count), 0);
@@ -148,7 +148,7 @@ static void *block_early(void *arg)
 {
     struct early *early = arg;
     coir_call call;
-    early->result = coir_await_blocking(early->runtime, coir_call_init(&call, add_one, &early->count));
+    early->result = coir_block_on(early->runtime, coir_call_init(&call, add_one, &early->count));
     return NULL;
 }
 
