@@ -127,18 +127,6 @@ static int hear(int fd)
     return index;
 }
 
-/* In groups of so many: each is connected at once, and answered before the next. */
-static void come_in_groups(int size)
-{
-    memset(counts, 0, sizeof counts);
-    for (int from = 0; from < CONNECTIONS; from += size) {
-        for (int i = from; i < from + size; i++)
-            sockets[i] = dial();
-        for (int i = from; i < from + size; i++)
-            hear(sockets[i]);
-    }
-}
-
 /* All leave, and the server has noticed: what is still open counts. */
 static void leave(void)
 {
@@ -151,47 +139,60 @@ static void leave(void)
     }
 }
 
+/* In groups of so many: each is connected at once, and answered before the next. */
+static void come_in_groups(int size)
+{
+    for (int from = 0; from < CONNECTIONS; from += size) {
+        for (int i = from; i < from + size; i++)
+            sockets[i] = dial();
+        for (int i = from; i < from + size; i++)
+            hear(sockets[i]);
+    }
+    leave();
+}
+
+/* No worker has more than 5/4, or less than 1/4, of its share. */
 static bool shares_are_fair(void)
 {
     for (int i = 0; i < workers; i++)
-        if (counts[i] * workers * 4 > CONNECTIONS * 5)
+        if (counts[i] * workers * 4 > CONNECTIONS * 5 || counts[i] * workers * 4 <= CONNECTIONS)
             return false;
     return true;
 }
 
-static void check_shares(const char *how, int size)
+/* A worker to which the machine gives no CPU is busy, and is rightly passed over: several tries. */
+static void come_fairly(const char *how, void (*come)(int), int size)
 {
-    if (!shares_are_fair())
-        test_fail(__FILE__, __LINE__, "%s of %d over %d workers: %d %d %d %d", how, size, workers, counts[0], counts[1], counts[2],
-                  counts[3]);
+    for (int tries = 20; tries > 0; tries--) {
+        memset(counts, 0, sizeof counts);
+        come(size);
+        if (shares_are_fair())
+            return;
+    }
+    test_fail(__FILE__, __LINE__, "%s of %d over %d workers: %d %d %d %d", how, size, workers, counts[0], counts[1], counts[2], counts[3]);
 }
 
 static void come_in_all_ways(void)
 {
-    static const int sizes[] = {1, 10, 100, CONNECTIONS};
-    for (int i = 0; i < 4; i++) {
-        /* A worker to which the machine gives no CPU looks busy, and a burst is few decisions: several tries. */
-        for (int tries = sizes[i] >= 100 ? 5 : 2; tries > 0; tries--) {
-            come_in_groups(sizes[i]);
-            leave();
-            if (shares_are_fair())
-                break;
-        }
-        check_shares("groups", sizes[i]);
-    }
+    come_fairly("groups", come_in_groups, 1);
+    come_fairly("groups", come_in_groups, 10);
+    come_fairly("groups", come_in_groups, 100);
+    come_fairly("groups", come_in_groups, CONNECTIONS);
 }
 
 /* Each is gone before the next comes: a worker that has not noticed the end of one yet is passed over, so the shares are not exact. */
-static void come_and_go(void)
+static void come_one_by_one(int count)
 {
-    memset(counts, 0, sizeof counts);
-    for (int i = 0; i < CONNECTIONS; i++) {
+    for (int i = 0; i < count; i++) {
         int fd = dial();
         hear(fd);
         close(fd);
     }
-    for (int i = 0; i < workers; i++)
-        CHECK(counts[i] * workers * 4 > CONNECTIONS);
+}
+
+static void come_and_go(void)
+{
+    come_fairly("single connections", come_one_by_one, CONNECTIONS);
 }
 
 /* Worker 0 computes until the others have served all but one: that one may have been promised to it by io_uring before. */
