@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "harness.h"
 
 struct side {
@@ -206,7 +207,7 @@ TEST(a_signal_at_any_moment_of_a_run)
     for (int i = 1; i <= ROUNDS; i++) {
         coir_runtime *runtime;
         CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-        if (i % 2 == 1) {
+        if (i % 2 == 1 || CI_TSAN) { /* TSan may keep a signal for the fiber that it came to, which does not run again */
             __atomic_store_n(&armed, i, __ATOMIC_RELEASE);
             int rc = coir_runtime_run(runtime, yield_until_sent, &i);
             CHECK(rc == 0 || rc == -ECANCELED);
