@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#if defined(__linux__)
-#endif
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
