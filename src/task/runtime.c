@@ -94,8 +94,10 @@ static int fill_in(coir_config *config, const coir_config *given)
             return -EINVAL;
         memcpy(config, given, given->size);
     }
-    if (!config->workers)
-        config->workers = ci_cpu_available() < WORKERS_MOST ? ci_cpu_available() : WORKERS_MOST;
+    if (!config->workers) {
+        unsigned cpus = ci_cpu_available();
+        config->workers = cpus < WORKERS_MOST ? cpus : WORKERS_MOST;
+    }
     if (!config->stack_size)
         config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE; /* they make frames larger */
     if (!config->budget)
