@@ -155,8 +155,6 @@ static int find_data(coir_request *req, size_t *ret_data)
 
 static ssize_t read_body(coir_request *req, void *buf, size_t len)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
     struct ci_exchange *exchange = req->exchange;
     size_t data = 0;
     if (len == 0 || exchange->body.state == CI_BODY_DONE)

@@ -164,8 +164,6 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
 
 static int write_body(coir_response *res, const void *data, size_t len)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
     if (!res->begun)
         return -EINVAL;
     if (res->remaining >= 0) {
