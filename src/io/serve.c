@@ -8,7 +8,7 @@
 
 /* How long an acceptor waits when the process or the system is out of something. */
 static const coir_time accept_pause = 100 * COIR_MS;
-/* How long it waits for a place when the worker's table of tasks is full. */
+/* How long it waits for a place when the worker's table of tasks is full: the backlog is the queue. */
 static const coir_time spawn_pause = 5 * COIR_MS;
 /* How long handshakes that were under way as new clients were refused have to end: long for a network that is near. */
 static const coir_time handshake_time = 5 * COIR_MS;
@@ -41,6 +41,16 @@ static int after_error(int error, bool *reported)
     return coir_sleep_for(accept_pause);
 }
 
+/* Starts a connection, when there is a place for it. On an error the stream is the caller's. */
+static int admit(struct ci_serving_here *here, coir_stream *stream)
+{
+    int rc;
+    while ((rc = here->start(here, stream)) == -EAGAIN || rc == -ENOMEM)
+        if ((rc = coir_sleep_for(spawn_pause)) < 0)
+            break;
+    return rc;
+}
+
 static int accept_loop(void *arg)
 {
     struct ci_serving_here *here = arg;
@@ -54,7 +64,7 @@ static int accept_loop(void *arg)
             continue;
         }
         reported = false;
-        if ((rc = here->admit(here, stream)) < 0)
+        if ((rc = admit(here, stream)) < 0)
             here->held = stream;
     }
     return rc;
@@ -71,7 +81,7 @@ static int take_backlog(struct ci_serving_here *here)
             return 0;
         if (rc < 0)
             rc = after_error(rc, &reported);
-        else if ((rc = here->admit(here, stream)) < 0)
+        else if ((rc = admit(here, stream)) < 0)
             coir_close(stream);
     }
     return rc;
@@ -81,7 +91,7 @@ static int take_backlog(struct ci_serving_here *here)
 static void stop_accepting(struct ci_serving_here *here)
 {
     coir_listener *listener = here->serving->listener;
-    if (here->held && here->admit(here, here->held) < 0)
+    if (here->held && admit(here, here->held) < 0)
         coir_close(here->held);
     ci_listener_forget(listener);
     if (ci_fetch_sub(&here->serving->accepting, 1) > 1)
@@ -178,19 +188,14 @@ static int run_connection(void *arg)
     return rc < 0 ? rc : 0;
 }
 
-/* Waits for a place where the table of tasks is full: the backlog is the queue. */
-static int admit(struct ci_serving_here *here, coir_stream *stream)
+static int start_connection(struct ci_serving_here *here, coir_stream *stream)
 {
     const struct service *service = ci_container_of(here, struct service_here, here)->service;
     struct connection connection = {stream, service->fn, service->arg};
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "connection";
     options.copy_size = sizeof connection;
-    int rc;
-    while ((rc = coir_go_with(here->connections, &options, run_connection, &connection)) == -EAGAIN || rc == -ENOMEM)
-        if ((rc = coir_sleep_for(spawn_pause)) < 0)
-            break;
-    return rc;
+    return coir_go_with(here->connections, &options, run_connection, &connection);
 }
 
 static size_t drain(struct ci_serving_here *here)
@@ -201,7 +206,7 @@ static size_t drain(struct ci_serving_here *here)
 static int serve_here(void *arg)
 {
     struct service *service = arg;
-    struct service_here here = {{.serving = &service->serving, .admit = admit, .drain = drain}, service};
+    struct service_here here = {{.serving = &service->serving, .start = start_connection, .drain = drain}, service};
     return ci_serve_here(&here.here);
 }
 

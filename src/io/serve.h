@@ -25,7 +25,7 @@ struct ci_serving_here {
     coir_scope *connections;
     coir_stream *held;                                               /* accepted as the acceptor was cancelled, and not admitted yet */
     int (*wait_for_room)(struct ci_serving_here *here);              /* before each accept; NULL: there always is */
-    int (*admit)(struct ci_serving_here *here, coir_stream *stream); /* starts a connection: an error, and the stream is the caller's */
+    int (*start)(struct ci_serving_here *here, coir_stream *stream); /* a connection; after -EAGAIN or -ENOMEM it is asked again */
     size_t (*drain)(struct ci_serving_here *here);                   /* nothing new is to begin: how much is in progress */
 };
 

@@ -95,13 +95,9 @@ static struct ci_http_server *server_of(struct ci_serving_here *here)
     return ci_container_of(here, struct ci_http_server, here);
 }
 
-static int admit(struct ci_serving_here *here, coir_stream *stream)
+static int start_connection(struct ci_serving_here *here, coir_stream *stream)
 {
-    int rc;
-    while ((rc = ci_http_connection_start(server_of(here), stream)) == -EAGAIN || rc == -ENOMEM)
-        if ((rc = coir_sleep_for(full_pause)) < 0)
-            break;
-    return rc;
+    return ci_http_connection_start(server_of(here), stream);
 }
 
 /* Waits until the worker has room for a connection. */
@@ -203,7 +199,7 @@ int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_
     struct ci_serving serving;
     ci_serving_init(&serving, listener, options.drain_timeout, "request");
     struct ci_http_server server = {
-        .here = {.serving = &serving, .wait_for_room = wait_for_room, .admit = admit, .drain = drain},
+        .here = {.serving = &serving, .wait_for_room = wait_for_room, .start = start_connection, .drain = drain},
         .router = router,
         .options = &options,
     };
