@@ -490,24 +490,12 @@ void ci_listener_stop(coir_listener *listener)
     listener->fd = -1;
 }
 
-/* A message to a seat may be under way, which looks at the spares on another worker. */
-static coir_fd take_any_spare(coir_listener *listener)
-{
-    ci_lock_take(&listener->lock);
-    size_t count = listener->spare_count;
-    coir_fd fd = count ? listener->spare[count - 1] : -EAGAIN;
-    if (count)
-        ci_store_relaxed(&listener->spare_count, count - 1);
-    ci_lock_give(&listener->lock);
-    return fd;
-}
-
 void coir_listener_close(coir_listener *listener)
 {
     if (!listener || ci_forked())
         return;
     ci_check(ci_worker_current);
-    for (coir_fd fd; (fd = take_any_spare(listener)) >= 0;)
+    for (coir_fd fd; (fd = take_spare(&listener->seats[0], true)) >= 0;) /* whosever they were */
         ci_driver_close(ci_worker_current->loop.driver, fd);
     ci_listener_stop(listener);
     unref(listener);
