@@ -252,6 +252,11 @@ static int open_listener(struct ci_driver *driver, const struct ci_listen *liste
     return THROUGH(listen, listen);
 }
 
+static int refuse(struct ci_driver *driver, coir_fd fd)
+{
+    return THROUGH(refuse, fd);
+}
+
 static int shutdown_write(struct ci_driver *driver, coir_fd fd)
 {
     return THROUGH(shutdown_write, fd);
@@ -322,6 +327,7 @@ static const struct ci_driver_kind faulty_kind = {
     .socket = open_socket,
     .datagram = open_datagram,
     .listen = open_listener,
+    .refuse = refuse,
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,

@@ -479,7 +479,7 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
 void ci_listener_refuse(coir_listener *listener)
 {
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0 && driver->kind->refuse)
+    if (listener->fd >= 0)
         driver->kind->refuse(driver, listener->fd);
 }
 
