@@ -31,18 +31,18 @@ static int rest(coir_request *req, coir_response *res)
     return n < 0 ? (int)n : coir_respond(res, 200, NULL, body, (size_t)n);
 }
 
+static const struct route routes[] = {
+    {"POST", "/whole", whole},
+    {"POST", "/rest", rest},
+    {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     (void)arg;
     options.arena_max = ARENA_MAX;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "POST", "/whole", whole), 0);
-    CHECK_EQ(coir_route(router, "POST", "/rest", rest), 0);
-    int rc = coir_serve_http("127.0.0.1:80", router, &options);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, &options);
 }
 
 /* A body of so many bytes, in chunks of `chunk` (0: declared), sent in pieces of `piece`. */

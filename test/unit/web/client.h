@@ -18,6 +18,21 @@ static size_t answer_len;
 /* In the simulator everybody may have port 80; elsewhere serve_router asks for a free one. */
 static char server_address[64] = "127.0.0.1:80";
 
+/* What a test serves: an array that ends with an empty route. */
+struct route {
+    const char *method, *pattern;
+    coir_handler_fn *handler;
+};
+
+static inline coir_router *make_router(const struct route *route)
+{
+    coir_router *router;
+    CHECK_EQ(coir_router_new(&router), 0);
+    for (; route->method; route++)
+        CHECK_EQ(coir_route(router, route->method, route->pattern, route->handler), 0);
+    return router;
+}
+
 static inline int serve_router(coir_router *router, const coir_serve_http_options *options)
 {
     coir_listener *listener;
@@ -25,6 +40,14 @@ static inline int serve_router(coir_router *router, const coir_serve_http_option
     coir_listener_local(listener, server_address, sizeof server_address);
     int rc = coir_serve_http_on(listener, router, options);
     coir_listener_close(listener);
+    return rc;
+}
+
+static inline int serve_routes(const struct route *routes, const coir_serve_http_options *options)
+{
+    coir_router *router = make_router(routes);
+    int rc = serve_router(router, options);
+    coir_router_free(router);
     return rc;
 }
 
@@ -92,6 +115,15 @@ static inline int with_server(coir_task_fn *serve, void (*test)(void))
     coir_scope_cancel(scope);
     return coir_scope_wait(scope);
 }
+
+/* A test in the simulator, beside the server that the file's `serve` is. */
+#define TEST_SERVER(name)                             \
+    static void name##_test(void);                    \
+    TEST_SIM(name)                                    \
+    {                                                 \
+        CHECK_EQ(with_server(serve, name##_test), 0); \
+    }                                                 \
+    static void name##_test(void)
 
 static inline uint64_t test_random(uint64_t *state)
 {

@@ -82,33 +82,24 @@ static int params(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "%s %s", coir_request_param(req, "a"), coir_request_param(req, "h"));
 }
 
+static const struct route routes[] = {
+    {"GET", "/bytes/{bytes}", bytes},
+    {"GET", "/chunk/{bytes}", chunk},
+    {"POST", "/take", take},
+    {"GET", "/query", query},
+    {"GET", "/arena", arena},
+    {"GET", "/arena/at/once", arena_at_once},
+    {"GET", "/linger", linger_over},
+    {"GET", "/long/head", long_head},
+    {"GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}", params},
+    {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/bytes/{bytes}", bytes), 0);
-    CHECK_EQ(coir_route(router, "GET", "/chunk/{bytes}", chunk), 0);
-    CHECK_EQ(coir_route(router, "POST", "/take", take), 0);
-    CHECK_EQ(coir_route(router, "GET", "/query", query), 0);
-    CHECK_EQ(coir_route(router, "GET", "/arena", arena), 0);
-    CHECK_EQ(coir_route(router, "GET", "/arena/at/once", arena_at_once), 0);
-    CHECK_EQ(coir_route(router, "GET", "/linger", linger_over), 0);
-    CHECK_EQ(coir_route(router, "GET", "/long/head", long_head), 0);
-    CHECK_EQ(coir_route(router, "GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}", params), 0);
-    CHECK_EQ(coir_route(router, "GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", params), -EINVAL);
-    int rc = coir_serve_http("127.0.0.1:80", router, &options);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, &options);
 }
-
-#define TEST_SERVER(name)                             \
-    static void name##_test(void);                    \
-    TEST_SIM(name)                                    \
-    {                                                 \
-        CHECK_EQ(with_server(serve, name##_test), 0); \
-    }                                                 \
-    static void name##_test(void)
 
 /* What is larger than the buffer, or fills it, comes behind what has gathered there. */
 TEST_SERVER(no_body_overtakes_its_head)

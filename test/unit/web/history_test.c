@@ -34,18 +34,14 @@ static int fails(coir_request *req, coir_response *res)
     return -EBADMSG;
 }
 
+static const struct route routes[] = {
+    {"GET", "/hello", hello}, {"GET", "/hello/{name}", hello}, {"POST", "/echo", echo}, {"GET", "/fails", fails}, {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/hello", hello), 0);
-    CHECK_EQ(coir_route(router, "GET", "/hello/{name}", hello), 0);
-    CHECK_EQ(coir_route(router, "POST", "/echo", echo), 0);
-    CHECK_EQ(coir_route(router, "GET", "/fails", fails), 0);
-    int rc = coir_serve_http("127.0.0.1:80", router, NULL);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, NULL);
 }
 
 /* ---- requests, right and wrong ---- */

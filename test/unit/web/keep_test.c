@@ -84,24 +84,24 @@ static int stops_the_server(coir_request *req, coir_response *res)
     return rc < 0 ? rc : hello(req, res);
 }
 
+static const struct route routes[] = {
+    {"GET", "/hello", hello},
+    {"POST", "/hello", hello},
+    {"POST", "/echo", echo},
+    {"POST", "/pieces", pieces},
+    {"POST", "/whole", whole},
+    {"POST", "/patient", patient},
+    {"POST", "/fails", fails},
+    {"POST", "/fails-late", fails_late},
+    {"POST", "/eager", eager},
+    {"GET", "/stop", stops_the_server},
+    {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/hello", hello), 0);
-    CHECK_EQ(coir_route(router, "POST", "/hello", hello), 0);
-    CHECK_EQ(coir_route(router, "POST", "/echo", echo), 0);
-    CHECK_EQ(coir_route(router, "POST", "/pieces", pieces), 0);
-    CHECK_EQ(coir_route(router, "POST", "/whole", whole), 0);
-    CHECK_EQ(coir_route(router, "POST", "/patient", patient), 0);
-    CHECK_EQ(coir_route(router, "POST", "/fails", fails), 0);
-    CHECK_EQ(coir_route(router, "POST", "/fails-late", fails_late), 0);
-    CHECK_EQ(coir_route(router, "POST", "/eager", eager), 0);
-    CHECK_EQ(coir_route(router, "GET", "/stop", stops_the_server), 0);
-    int rc = serve_router(router, &options);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, &options);
 }
 
 static void beside_server(void (*client)(void))

@@ -48,19 +48,15 @@ static int large(coir_request *req, coir_response *res)
     return rc;
 }
 
+static const struct route routes[] = {
+    {"GET", "/hello", hello},  {"POST", "/hello", hello}, {"GET", "/large", large},
+    {"POST", "/fails", fails}, {"POST", "/eager", eager}, {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/hello", hello), 0);
-    CHECK_EQ(coir_route(router, "POST", "/hello", hello), 0);
-    CHECK_EQ(coir_route(router, "GET", "/large", large), 0);
-    CHECK_EQ(coir_route(router, "POST", "/fails", fails), 0);
-    CHECK_EQ(coir_route(router, "POST", "/eager", eager), 0);
-    int rc = serve_router(router, &options);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, &options);
 }
 
 /* Sends all of it before it looks for an answer, as Python's http.client does: nothing of either is lost. */

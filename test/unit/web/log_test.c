@@ -56,32 +56,28 @@ static int streams(coir_request *req, coir_response *res)
     return rc;
 }
 
+static const struct route routes[] = {
+    {"GET", "/returns/{number}", returns}, {"GET", "/answers/{number}", answers_and_returns},
+    {"GET", "/short", too_short},          {"POST", "/reads", reads},
+    {"GET", "/streams", streams},          {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/returns/{number}", returns), 0);
-    CHECK_EQ(coir_route(router, "GET", "/answers/{number}", answers_and_returns), 0);
-    CHECK_EQ(coir_route(router, "GET", "/short", too_short), 0);
-    CHECK_EQ(coir_route(router, "POST", "/reads", reads), 0);
-    CHECK_EQ(coir_route(router, "GET", "/streams", streams), 0);
-    int rc = serve_router(router, NULL);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, NULL);
 }
 
 /* ---- one runtime with a log ---- */
 
 static void (*body)(void);
 
-static int run_body(void *arg)
+static int run_body(void *server)
 {
-    (void)arg;
-    return with_server(serve, body);
+    return with_server(*(coir_task_fn **)server, body);
 }
 
-static void run_logged(void (*test)(void))
+static void run_logged(coir_task_fn *server, void (*test)(void))
 {
     coir_runtime *runtime;
     coir_config config = COIR_CONFIG;
@@ -90,7 +86,7 @@ static void run_logged(void (*test)(void))
     unsetenv("COIR_WORKERS");
     body = test;
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    CHECK_EQ(coir_runtime_run(runtime, run_body, NULL), 0);
+    CHECK_EQ(coir_runtime_run(runtime, run_body, &server), 0);
     coir_runtime_free(runtime);
 }
 
@@ -152,12 +148,12 @@ static void give_negative_times(void)
 
 TEST(negative_times_are_refused_by_name)
 {
-    run_logged(give_negative_times);
+    run_logged(serve, give_negative_times);
 }
 
 TEST(handlers_that_fail_or_misuse_are_named)
 {
-    run_logged(fail_in_every_way);
+    run_logged(serve, fail_in_every_way);
     CHECK_EQ(line_count, 0);
 }
 
@@ -185,7 +181,7 @@ static void misbehave(void)
 
 TEST(clients_that_misbehave_are_not_logged)
 {
-    run_logged(misbehave);
+    run_logged(serve, misbehave);
     if (line_count)
         test_fail(__FILE__, __LINE__, "%d lines: %s", line_count, lines[0]);
 }
@@ -206,7 +202,7 @@ static void fail_often(void)
 TEST(of_many_warnings_most_are_only_counted)
 {
     coir_time start = coir_now();
-    run_logged(fail_often);
+    run_logged(serve, fail_often);
     long seconds = (long)((coir_now() - start) / COIR_S) + 2, told = 0;
     CHECK(line_count <= 11 * seconds);
     for (int i = 0; i < line_count; i++) {
@@ -249,20 +245,7 @@ static void end_in_every_way(void)
     expect_line("connection from 127.0.0.1:", ": its function returned 1, where 0 or a negative error has a meaning (task connection)");
 }
 
-static int run_plainly(void *arg)
-{
-    (void)arg;
-    return with_server(serve_plainly, end_in_every_way);
-}
-
 TEST(connections_that_fail_are_named)
 {
-    coir_runtime *runtime;
-    coir_config config = COIR_CONFIG;
-    config.workers = 1;
-    config.log = keep_line;
-    unsetenv("COIR_WORKERS");
-    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    CHECK_EQ(coir_runtime_run(runtime, run_plainly, NULL), 0);
-    coir_runtime_free(runtime);
+    run_logged(serve_plainly, end_in_every_way);
 }

@@ -76,19 +76,15 @@ static int quick(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "ok");
 }
 
+static const struct route routes[] = {
+    {"GET", "/large", large},   {"GET", "/small", small}, {"POST", "/ignorant", ignorant},
+    {"GET", "/gather", gather}, {"GET", "/", quick},      {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/large", large), 0);
-    CHECK_EQ(coir_route(router, "GET", "/small", small), 0);
-    CHECK_EQ(coir_route(router, "POST", "/ignorant", ignorant), 0);
-    CHECK_EQ(coir_route(router, "GET", "/gather", gather), 0);
-    CHECK_EQ(coir_route(router, "GET", "/", quick), 0);
-    int rc = serve_router(router, NULL);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, NULL);
 }
 
 /* Runs whenever it may, from the first operation to the last, and sees how far the handlers got meanwhile. */

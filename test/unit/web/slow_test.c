@@ -26,25 +26,17 @@ static int stream(coir_request *req, coir_response *res)
     return rc;
 }
 
+static const struct route routes[] = {
+    {"POST", "/count", count_body},
+    {"GET", "/stream/{bytes}", stream},
+    {0},
+};
+
 static int serve(void *arg)
 {
-    coir_router *router;
     (void)arg;
-    CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "POST", "/count", count_body), 0);
-    CHECK_EQ(coir_route(router, "GET", "/stream/{bytes}", stream), 0);
-    int rc = coir_serve_http("127.0.0.1:80", router, &options);
-    coir_router_free(router);
-    return rc;
+    return serve_routes(routes, &options);
 }
-
-#define TEST_SERVER(name)                             \
-    static void name##_test(void);                    \
-    TEST_SIM(name)                                    \
-    {                                                 \
-        CHECK_EQ(with_server(serve, name##_test), 0); \
-    }                                                 \
-    static void name##_test(void)
 
 #define POST "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
 
