@@ -237,6 +237,9 @@ struct wait {
 enum { LOST = -9999 };
 int actor_wait(struct actor *actor, struct wait *wait);
 
+/* The wait for an item of a channel. */
+struct wait wait_for_item(coir_channel *channel, void *item);
+
 extern const struct act_kind *const act_kinds[];
 extern const char *const life_names[];
 

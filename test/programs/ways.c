@@ -292,3 +292,25 @@ int actor_wait(struct actor *actor, struct wait *wait)
         actor_rest(actor);
     return rc;
 }
+
+/* ---- a wait of several acts ---- */
+
+static int call_recv(struct wait *wait)
+{
+    return coir_channel_recv(wait->object, wait->data);
+}
+
+static coir_future *recv_op(struct wait *wait, void *place)
+{
+    return coir_channel_recv_op(place, wait->object, wait->data);
+}
+
+static coir_case recv_case(struct wait *wait)
+{
+    return coir_case_recv(wait->object, wait->data);
+}
+
+struct wait wait_for_item(coir_channel *channel, void *item)
+{
+    return (struct wait){call_recv, recv_op, recv_case, .object = channel, .data = item};
+}

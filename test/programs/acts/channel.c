@@ -144,21 +144,6 @@ static int send_all(struct actor *actor)
 
 /* ---- receiving ---- */
 
-static int call_recv(struct wait *wait)
-{
-    return coir_channel_recv(wait->object, wait->data);
-}
-
-static coir_future *recv_op(struct wait *wait, void *place)
-{
-    return coir_channel_recv_op(place, wait->object, wait->data);
-}
-
-static coir_case recv_case(struct wait *wait)
-{
-    return coir_case_recv(wait->object, wait->data);
-}
-
 static int call_recv_many(struct wait *wait)
 {
     return coir_channel_recv_many(wait->object, wait->data, (unsigned)wait->number);
@@ -184,7 +169,7 @@ static int recv_some(struct actor *actor, coir_channel *channel, void *items)
     int rc;
     if (actor->thread)
         return (rc = recv_in_thread(actor, channel, items)) < 0 ? rc : 1;
-    struct wait one = {call_recv, recv_op, recv_case, .object = channel, .data = items};
+    struct wait one = wait_for_item(channel, items);
     struct wait many = {call_recv_many, recv_many_op, .object = channel, .data = items, .number = MANY};
     for (;;) {
         unsigned how = draw(&actor->random, 6);
@@ -227,7 +212,7 @@ static int relay_all(struct actor *actor)
 {
     struct pipeline *pipeline = actor->act->own;
     char bytes[sizeof(struct item) + 3 * SLACK];
-    struct wait recv = {call_recv, recv_op, recv_case, .object = pipeline->channels[0], .data = bytes};
+    struct wait recv = wait_for_item(pipeline->channels[0], bytes);
     int rc = 0;
     for (;;) {
         while ((rc = actor->thread ? recv_in_thread(actor, recv.object, bytes) : actor_wait(actor, &recv)) == LOST) {

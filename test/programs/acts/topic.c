@@ -172,21 +172,6 @@ static int publish_all(struct actor *actor)
 
 /* ---- receiving ---- */
 
-static int call_recv(struct wait *wait)
-{
-    return coir_channel_recv(wait->object, wait->data);
-}
-
-static coir_future *recv_op(struct wait *wait, void *place)
-{
-    return coir_channel_recv_op(place, wait->object, wait->data);
-}
-
-static coir_case recv_case(struct wait *wait)
-{
-    return coir_case_recv(wait->object, wait->data);
-}
-
 static void got(struct subject *subject, int number, const struct item *item)
 {
     struct subscriber *subscriber = &subject->subscribers[number];
@@ -201,7 +186,7 @@ static void got(struct subject *subject, int number, const struct item *item)
 static int receive_one(struct actor *actor, coir_channel *channel)
 {
     struct item item;
-    struct wait wait = {call_recv, recv_op, recv_case, .object = channel, .data = &item};
+    struct wait wait = wait_for_item(channel, &item);
     int rc = actor->thread ? coir_channel_try_recv(channel, &item) : actor_wait(actor, &wait);
     if (rc == 0)
         got(actor->act->own, actor->number, &item);
