@@ -264,15 +264,20 @@ static int connect_scenario(coir_sim *sim, void *arg)
     return begin(sim, accept_late, connect_twice, 60);
 }
 
-TEST(a_connection_is_neither_made_nor_refused_across_a_cut_link)
+static void run_with_each_cut(coir_scenario_fn *scenario)
 {
     for (int listens = 0; listens < 2; listens++)
         for (int directions = 1; directions <= (FORTH | BACK); directions++) {
             memset(&w, 0, sizeof w);
             w.cut = directions;
             w.listens = listens;
-            run(connect_scenario);
+            run(scenario);
         }
+}
+
+TEST(a_connection_is_neither_made_nor_refused_across_a_cut_link)
+{
+    run_with_each_cut(connect_scenario);
 }
 
 /* ---- datagrams ---- */
@@ -338,11 +343,5 @@ static int datagram_scenario(coir_sim *sim, void *arg)
 
 TEST(datagrams_and_their_refusals_are_lost_on_a_cut_link)
 {
-    for (int listens = 0; listens < 2; listens++)
-        for (int directions = 1; directions <= (FORTH | BACK); directions++) {
-            memset(&w, 0, sizeof w);
-            w.cut = directions;
-            w.listens = listens;
-            run(datagram_scenario);
-        }
+    run_with_each_cut(datagram_scenario);
 }
