@@ -1,20 +1,8 @@
 /* One wait, in the way that the script says: alone, under a deadline, beside others of which one wins, in a task of its own. */
 #include <errno.h>
 
+#include "place.h"
 #include "program.h"
-
-union place {
-    coir_wait_op wait;
-    coir_io_op io;
-    coir_io_all_op io_all;
-    coir_open_op open;
-    coir_udp_op udp;
-    coir_file_op file;
-    coir_offload_job job;
-    coir_sleep_op sleep;
-    coir_condition_op condition;
-    coir_signals_op signals;
-};
 
 enum decoy { TIME, ITEM, SLOT, SEND, LATEST, EVENT, MUTEX, FAIR_MUTEX, SEMAPHORE, SHARED };
 enum { DECOYS_MOST = 5, LOST_MOST = 12 };

@@ -1,17 +1,14 @@
 /* Which driver a runtime gets, where io_uring may not be used or memory may hardly be locked. */
 #include <coir.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "harness.h"
+#include "seccomp.h"
 #include "task/task.h"
 
 static char logged[1000];
@@ -22,21 +19,6 @@ static void log_line(void *context, enum coir_log_level level, const char *line)
     (void)level;
     size_t len = strlen(logged);
     snprintf(logged + len, sizeof logged - len, "%s\n", line);
-}
-
-/* As a container's filter does, or the sysctl kernel.io_uring_disabled. */
-static void forbid_io_uring(unsigned first, unsigned last, unsigned error)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
-        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
 static int echo(coir_stream *stream, void *arg)
@@ -114,7 +96,7 @@ TEST(where_io_uring_is_forbidden_epoll_is_used)
 {
     if (!has_io_uring())
         return;
-    forbid_io_uring(SYS_io_uring_setup, SYS_io_uring_register, EPERM);
+    refuse_calls(SYS_io_uring_setup, SYS_io_uring_register, EPERM); /* as the sysctl kernel.io_uring_disabled does, too */
     works_on("readiness");
     CHECK(strstr(logged, "epoll: io_uring does not work here (Operation not permitted)") != NULL);
     fails_where_it_is_named(-EPERM);
@@ -124,7 +106,7 @@ TEST(where_only_entering_the_ring_is_forbidden_too)
 {
     if (!has_io_uring())
         return;
-    forbid_io_uring(SYS_io_uring_enter, SYS_io_uring_enter, EPERM);
+    refuse_calls(SYS_io_uring_enter, SYS_io_uring_enter, EPERM);
     works_on("readiness");
     fails_where_it_is_named(-EPERM);
 }
@@ -133,7 +115,7 @@ TEST(where_the_kernel_has_no_io_uring_epoll_is_used)
 {
     if (!has_io_uring())
         return;
-    forbid_io_uring(SYS_io_uring_setup, SYS_io_uring_register, ENOSYS);
+    refuse_calls(SYS_io_uring_setup, SYS_io_uring_register, ENOSYS);
     works_on("readiness");
     CHECK(strstr(logged, "not implemented") != NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "place.h"
 
 /* ---- a frame with a loop, a switch around an await, and a value at the end ---- */
 
@@ -104,18 +105,6 @@ TEST_SIM(a_frame_is_a_task_like_a_fiber)
 }
 
 /* ---- ended before they begin ---- */
-
-union place {
-    coir_wait_op wait;
-    coir_io_op io;
-    coir_io_all_op io_all;
-    coir_open_op open;
-    coir_udp_op udp;
-    coir_file_op file;
-    coir_offload_job job;
-    coir_sleep_op sleep;
-    coir_call call;
-};
 
 static int never_runs(void *arg)
 {

@@ -126,14 +126,14 @@ static int sleep_longer(void *arg)
 
 /* Once it is quiet, the stacks that only the burst needed go back; those of the first mapping
  * stay, and what is left can be used. */
-TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
+static void burst(coir_task_fn *sleep)
 {
     enum { BURST = 12000 };
     for (int round = 0; round < 3; round++) {
         {
             COIR_SCOPE(scope);
             for (int i = 0; i < BURST; i++)
-                CHECK_EQ(coir_go(scope, sleep_a_little, NULL), 0);
+                CHECK_EQ(coir_go(scope, sleep, NULL), 0);
             CHECK_EQ(coir_scope_wait(scope), 0);
         }
         CHECK(counters().stacks_cached >= BURST); /* at once all of them are kept: another burst may come */
@@ -143,20 +143,13 @@ TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
     }
 }
 
+TEST_SIM(the_stacks_of_a_burst_go_back_when_it_is_quiet)
+{
+    burst(sleep_a_little);
+}
+
 /* The same when the first looks found everything in use. */
 TEST_SIM(the_stacks_of_a_long_burst_go_back_too)
 {
-    enum { BURST = 12000 };
-    for (int round = 0; round < 3; round++) {
-        {
-            COIR_SCOPE(scope);
-            for (int i = 0; i < BURST; i++)
-                CHECK_EQ(coir_go(scope, sleep_longer, NULL), 0);
-            CHECK_EQ(coir_scope_wait(scope), 0);
-        }
-        CHECK(counters().stacks_cached >= BURST);
-        coir_sleep_for(10 * COIR_S);
-        CHECK(counters().stacks_cached < 1000);
-        CHECK_EQ(counters().stacks_live, 1);
-    }
+    burst(sleep_longer);
 }
