@@ -51,6 +51,17 @@ static inline int serve_routes(const struct route *routes, const coir_serve_http
     return rc;
 }
 
+/* A handler that answers how many bytes the body has. */
+static inline int count_body(coir_request *req, coir_response *res)
+{
+    char buf[700];
+    long total = 0;
+    ssize_t n;
+    while ((n = coir_request_read(req, buf, sizeof buf)) > 0)
+        total += n;
+    return n < 0 ? (int)n : coir_respond_text(res, 200, "%ld", total);
+}
+
 static inline coir_stream *dial(void)
 {
     coir_stream *stream;

@@ -30,16 +30,6 @@ static int chunk(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, "last", 4);
 }
 
-static int take(coir_request *req, coir_response *res)
-{
-    char buf[700];
-    long total = 0;
-    ssize_t n;
-    while ((n = coir_request_read(req, buf, sizeof buf)) > 0)
-        total += n;
-    return n < 0 ? (int)n : coir_respond_text(res, 200, "%ld", total);
-}
-
 static int query(coir_request *req, coir_response *res)
 {
     const char *value = coir_request_query_value(req, "v");
@@ -85,7 +75,7 @@ static int params(coir_request *req, coir_response *res)
 static const struct route routes[] = {
     {"GET", "/bytes/{bytes}", bytes},
     {"GET", "/chunk/{bytes}", chunk},
-    {"POST", "/take", take},
+    {"POST", "/take", count_body},
     {"GET", "/query", query},
     {"GET", "/arena", arena},
     {"GET", "/arena/at/once", arena_at_once},

@@ -6,16 +6,6 @@
 
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
-static int count_body(coir_request *req, coir_response *res)
-{
-    char buf[1000];
-    long total = 0;
-    ssize_t n;
-    while ((n = coir_request_read(req, buf, sizeof buf)) > 0)
-        total += n;
-    return n < 0 ? (int)n : coir_respond_text(res, 200, "%ld", total);
-}
-
 static int stream(coir_request *req, coir_response *res)
 {
     static char piece[10000];
