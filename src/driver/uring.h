@@ -136,10 +136,8 @@ static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time 
     return rc;
 }
 
-/* A place in the ring; NULL when the kernel takes none just now. ask: with an entry of its own, whose index is returned; 0: neither. */
+/* A place in the ring; NULL when the kernel takes none just now. */
 struct io_uring_sqe *ci_uring_place(struct ci_uring *uring);
-uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
-                      struct io_uring_sqe **ret_sqe);
 
 /* Asks the kernel to end what an entry stands for. False: it takes nothing just now. */
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index);

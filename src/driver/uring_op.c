@@ -71,8 +71,9 @@ static bool add_entries(struct ci_uring *uring)
     return true;
 }
 
-uint32_t ci_uring_ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
-                      struct io_uring_sqe **ret_sqe)
+/* A place with an entry of its own, whose index is returned; 0: neither. */
+static uint32_t ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
+                    struct io_uring_sqe **ret_sqe)
 {
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
@@ -180,7 +181,7 @@ void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_
 /* Makes an operation the kernel's. */
 static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode, struct io_uring_sqe **ret_sqe)
 {
-    uint32_t index = ci_uring_ask(uring, OP, op, op->fd, opcode, ret_sqe);
+    uint32_t index = ask(uring, OP, op, op->fd, opcode, ret_sqe);
     if (ci_unlikely(!index))
         return false;
     ci_uring_link(uring, slot, op, IN_KERNEL);
@@ -198,7 +199,7 @@ static ssize_t receive_now(const struct ci_op *op)
 static bool arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir_fd fd)
 {
     struct io_uring_sqe *sqe;
-    slot->receive = ci_uring_ask(uring, RECEIVE, NULL, fd, IORING_OP_RECV, &sqe);
+    slot->receive = ask(uring, RECEIVE, NULL, fd, IORING_OP_RECV, &sqe);
     if (ci_unlikely(!slot->receive))
         return false;
     slot->stopping = false;
@@ -405,7 +406,7 @@ static bool start_on_file(struct ci_uring *uring, struct ci_op *op)
 {
     static const uint8_t opcodes[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC};
     struct io_uring_sqe *sqe;
-    uint32_t index = ci_uring_ask(uring, OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
+    uint32_t index = ask(uring, OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
     if (!index)
         return fail(op, -ENOMEM);
     if (op->kind != CI_OP_SYNC) {
@@ -684,7 +685,7 @@ static void end_lazy(struct ci_uring *uring)
 bool ci_uring_arm_wakeup(struct ci_uring *uring)
 {
     struct io_uring_sqe *sqe;
-    uring->wakes = ci_uring_ask(uring, WAKE_UP, NULL, uring->wakeup, IORING_OP_POLL_ADD, &sqe);
+    uring->wakes = ask(uring, WAKE_UP, NULL, uring->wakeup, IORING_OP_POLL_ADD, &sqe);
     if (!uring->wakes)
         return false;
     sqe->len = IORING_POLL_ADD_MULTI;

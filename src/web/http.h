@@ -57,10 +57,6 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
 /* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length. */
 size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size);
 
-/* Whether a pattern matches a path; fills match->params. The path has valid escapes only, and the
- * caller has set match->path_has_escapes. */
-bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match);
-
 /* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a NUL. False: a bad escape or a NUL. */
 bool ci_url_decode(char *to, const char *from, size_t len, bool plus);
 

@@ -168,7 +168,9 @@ int coir_route(coir_router *router, const char *method, const char *pattern, coi
     return 0;
 }
 
-bool ci_route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
+/* Whether a pattern matches a path; fills match->params. The path has valid escapes only, and the
+ * caller has set match->path_has_escapes. */
+static bool route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
 {
     bool escaped = route->has_escapes || match->path_has_escapes;
     match->param_count = 0;
@@ -203,7 +205,7 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
         const struct ci_route *route = &router->routes[i];
-        if (!ci_route_matches(route, path, path_len, match))
+        if (!route_matches(route, path, path_len, match))
             continue;
         match->path_known = true;
         if (is_method(route, method, method_len)) {
@@ -215,7 +217,7 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
     }
     match->route = get;
     if (get)
-        ci_route_matches(get, path, path_len, match); /* its parameters */
+        route_matches(get, path, path_len, match); /* its parameters */
 }
 
 static size_t add_method(char *text, size_t size, size_t len, const char *method)
@@ -239,7 +241,7 @@ size_t ci_router_allow(const coir_router *router, const char *path, size_t path_
     size_t len = 0;
     for (size_t i = 0; i < router->count; i++) {
         const struct ci_route *route = &router->routes[i];
-        if (!every && !ci_route_matches(route, path, path_len, &match))
+        if (!every && !route_matches(route, path, path_len, &match))
             continue;
         len = add_method(text, size, len, route->method);
         if (is_method(route, "GET", 3))
