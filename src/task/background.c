@@ -50,13 +50,16 @@ static void on_drained(struct ci_timer *timer)
     cancel_all(worker);
 }
 
+void ci_background_init(struct ci_worker *worker)
+{
+    ci_timer_init(&worker->drain, on_drained);
+}
+
 void ci_background_begin(struct ci_worker *worker)
 {
     ci_scope_init(&worker->root, worker, true);
     worker->root.root = true;
-    if (worker->drain.fire)
-        ci_wheel_cancel(&worker->loop.wheel, &worker->drain); /* of the run before */
-    ci_timer_init(&worker->drain, on_drained);
+    ci_wheel_cancel(&worker->loop.wheel, &worker->drain); /* of the run before */
 }
 
 static CI_COLD void log_stop(const struct ci_worker *worker)

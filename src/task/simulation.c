@@ -214,8 +214,7 @@ static int stop_all(struct coir_sim *sim)
 /* How many timers of the worker itself are started: those may outlive a run. */
 static size_t own_timers(const struct ci_worker *worker)
 {
-    bool drains = worker->drain.fire && ci_timer_started(&worker->drain); /* no `fire`: it has begun no run */
-    return (size_t)drains + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
+    return (size_t)ci_timer_started(&worker->drain) + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
 }
 
 /* What hosts that did not crash have left open, now that all runs have ended. */

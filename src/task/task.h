@@ -414,8 +414,9 @@ void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg)
 /* Writes what a suspended strand waits for, cut at `size`. */
 void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size);
 
-/* The background scope of a worker: at the begin of a run, at a stop (at_once: the second, or one that does not wait), and for a task
- * of it that failed. */
+/* The background scope of a worker: when that is made, at the begin of a run, at a stop (at_once:
+ * the second, or one that does not wait), and for a task of it that failed. */
+void ci_background_init(struct ci_worker *worker);
 void ci_background_begin(struct ci_worker *worker);
 void ci_background_stop(struct ci_worker *worker, bool at_once);
 void ci_background_failed(struct ci_task *task, int error);

@@ -57,6 +57,5 @@ void ci_warnings_init(struct ci_warnings *warnings)
 void ci_warnings_done(struct ci_worker *worker)
 {
     log_suppressed(worker);
-    if (ci_timer_started(&worker->warnings.timer))
-        ci_wheel_cancel(&worker->loop.wheel, &worker->warnings.timer);
+    ci_wheel_cancel(&worker->loop.wheel, &worker->warnings.timer);
 }

@@ -183,6 +183,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_posts_init(&worker->posts, allocator);
     ci_timer_init(&worker->trim, on_trim);
+    ci_background_init(worker);
     ci_warnings_init(&worker->warnings);
     worker->stacks.grown = worker->tasks.grown = &worker->grown;
 }
