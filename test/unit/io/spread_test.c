@@ -1,5 +1,4 @@
 /* How connections spread over the workers: by count, however they arrive, whatever waits for the kernel, whoever accepts. */
-#include <arpa/inet.h>
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -8,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "harness.h"
+#include "plain.h"
 
 enum { CONNECTIONS = 1000, WORKERS_MOST = 4 };
 
@@ -23,7 +22,7 @@ static const char *const drivers[] = {"io_uring", "epoll", "poll"};
 static coir_runtime *runtime;
 static coir_listener *listener;
 static int workers, served, busy;
-static struct sockaddr_in address;
+static char address[64];
 
 static int say_worker(coir_stream *stream, void *arg)
 {
@@ -105,9 +104,7 @@ static int sockets[CONNECTIONS], counts[WORKERS_MOST];
 static int dial(void)
 {
     static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int fd = plain_dial(address);
     if (http)
         CHECK_EQ(send(fd, request, sizeof request - 1, 0), sizeof request - 1);
     return fd;
@@ -244,14 +241,8 @@ static int listen_and_serve(void *arg)
 {
     (void)arg;
     pthread_t thread;
-    char text[64], *colon;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
-    CHECK(coir_listener_local(listener, text, sizeof text) > 0);
-    CHECK((colon = strrchr(text, ':')));
-    address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int port = 0;
-    CHECK_EQ(sscanf(colon, ":%d", &port), 1);
-    address.sin_port = htons((uint16_t)port);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(pthread_create(&thread, NULL, run_client, NULL), 0);
     CHECK_EQ(server(NULL), -ECANCELED);
     coir_listener_close(listener);

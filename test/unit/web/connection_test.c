@@ -1,16 +1,13 @@
 /* A single connection on the real driver: no other client and no timer ever wakes the worker. */
-#include <arpa/inet.h>
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "plain.h"
 
 static coir_listener *listener;
 static coir_serve_http_options options;
@@ -38,17 +35,8 @@ static int serve(void *arg)
 
 /* ---- the client: plain sockets on a plain thread ---- */
 
-static int client, port;
-
-static void dial(void)
-{
-    struct timeval patience = {.tv_sec = 5};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)port);
-    client = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK_EQ(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    CHECK_EQ(connect(client, (struct sockaddr *)&address, sizeof address), 0);
-}
+static int client;
+static char address[64];
 
 static void say(const char *text, size_t body_len)
 {
@@ -82,7 +70,7 @@ static int upload_and_ask(void *arg)
         {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40000\r\n\r\n", 40000, "40000 bytes"},
     };
     (void)arg;
-    dial();
+    client = plain_dial_for(address, 5);
     for (int i = 0; i < 30; i++) {
         say(uploads[i % 3].head, uploads[i % 3].len);
         expect(uploads[i % 3].answer);
@@ -98,7 +86,7 @@ static int upload_and_ask(void *arg)
 static int pause_and_ask(void *arg)
 {
     (void)arg;
-    dial();
+    client = plain_dial_for(address, 5);
     for (int i = 0; i < 2; i++) {
         say("GET / HTTP/1.1\r\nHost: a\r\n\r\n", 0);
         expect("hello");
@@ -115,14 +103,12 @@ static coir_task_fn *client_fn;
 
 static void with_server(void)
 {
-    char text[64];
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route(router, "GET", "/", hello), 0);
     CHECK_EQ(coir_route(router, "POST", "/", swallow), 0);
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
-    coir_listener_local(listener, text, sizeof text);
-    port = atoi(strrchr(text, ':') + 1);
+    coir_listener_local(listener, address, sizeof address);
     {
         COIR_SERVING_SCOPE(servers);
         CHECK_EQ(coir_go(servers, serve, router), 0);

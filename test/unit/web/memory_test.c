@@ -1,5 +1,4 @@
 /* What clients can make a server hold, and what it gives back: resident memory, on every real driver. */
-#include <arpa/inet.h>
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -9,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "harness.h"
+#include "plain.h"
 
 enum { HALF_HEADS = 5000, KEEPERS = 4000, MIB = 1 << 20 };
 
 static coir_runtime *runtime;
-static struct sockaddr_in address;
+static char address[64];
 static int sockets[HALF_HEADS];
 static void (*client)(void);
 
@@ -47,14 +46,6 @@ static size_t resident(void)
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int dial(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    return fd;
-}
-
 static void say(int fd, const char *text)
 {
     CHECK_EQ(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
@@ -72,7 +63,7 @@ static void hear(int fd, char *text, size_t size)
 static int count(void)
 {
     char text[1000];
-    int fd = dial();
+    int fd = plain_dial(address);
     say(fd, "GET /live HTTP/1.1\r\nHost: a\r\n\r\n");
     hear(fd, text, sizeof text);
     close(fd);
@@ -98,7 +89,7 @@ static void send_half_heads(void)
     count();
     size_t before = resident();
     for (int i = 0; i < HALF_HEADS; i++) {
-        sockets[i] = dial();
+        sockets[i] = plain_dial(address);
         say(sockets[i], "GET / HTTP/1.1\r\nHost: a\r\nX-Long: abcdefgh");
     }
     wait_for_count(HALF_HEADS);
@@ -117,7 +108,7 @@ static void keep_asking(void)
     count();
     size_t before = resident();
     for (int i = 0; i < KEEPERS; i++)
-        sockets[i] = dial();
+        sockets[i] = plain_dial(address);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < KEEPERS; i++)
             say(sockets[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -144,18 +135,10 @@ static int serve(void *arg)
 {
     (void)arg;
     pthread_t thread;
-    char text[64];
-    int port = 0;
     coir_listener *listener;
     coir_router *router;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
-    CHECK(coir_listener_local(listener, text, sizeof text) > 0);
-    CHECK_EQ(sscanf(strrchr(text, ':'), ":%d", &port), 1);
-    address = (struct sockaddr_in){
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route(router, "GET", "/", hello), 0);
     CHECK_EQ(coir_route(router, "GET", "/live", live), 0);

@@ -2,12 +2,11 @@
  * A worker is shared: whatever handlers and clients do, other fibers of the worker run in between. */
 #include <coir/event.h>
 #include <coir/web.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "plain.h"
 
 static long done, wanted; /* operations of handlers */
 static long longest;      /* how many of them between two turns of the watchman, at most */
@@ -161,10 +160,7 @@ TEST_REAL(no_handler_and_no_client_keeps_a_worker_for_itself)
 
 static void read_gathered(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    address.sin_port = htons((uint16_t)atoi(strchr(server_address, ':') + 1));
-    watched = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK_EQ(connect(watched, (struct sockaddr *)&address, sizeof address), 0);
+    watched = plain_dial(server_address);
     CHECK_EQ(send(watched, GET("/gather"), sizeof GET("/gather") - 1, 0), sizeof GET("/gather") - 1);
     ssize_t n;
     while ((n = recv(watched, answer, 1000, MSG_DONTWAIT)) < 0)
