@@ -282,7 +282,7 @@ static coir_future *empty_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind empty_kind = {"nothing", empty_poll, NULL};
+static const coir_future_kind empty_kind = COIR_FUTURE_KIND("nothing", empty_poll, NULL);
 
 static double spawn_join_future(void)
 {
@@ -290,7 +290,7 @@ static double spawn_join_future(void)
     coir_time start = coir_now();
     COIR_SCOPE(scope);
     for (int i = 0; i < SPAWNS; i++) {
-        coir_go_future(scope, NULL, coir_future_init(&future, &empty_kind));
+        coir_go_future(scope, coir_future_init(&future, &empty_kind));
         coir_scope_wait(scope);
     }
     return per(start, SPAWNS);
@@ -318,7 +318,7 @@ static coir_future *deep_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind deep_kind = {"deep", deep_poll, NULL};
+static const coir_future_kind deep_kind = COIR_FUTURE_KIND("deep", deep_poll, NULL);
 
 static double resume_under(int depth)
 {
@@ -579,7 +579,7 @@ static int wait_for_bytes(coir_stream *stream, void *arg)
 
 static int serve(void *arg)
 {
-    return coir_serve(arg, wait_for_bytes, NULL);
+    return coir_serve_tcp_with(&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = arg}, wait_for_bytes, NULL);
 }
 
 static int start(void *arg)
@@ -588,7 +588,7 @@ static int start(void *arg)
     static coir_stream *idle[BYSTANDERS];
     coir_listener *listener;
     char address[64];
-    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    int rc = coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc < 0)
         return rc;
     coir_listener_local(listener, address, sizeof address);

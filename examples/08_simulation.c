@@ -51,7 +51,7 @@ static int scenario(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "client", talk_to_it, NULL);
 }
 
-static void print_line(void *context, const char *line)
+static void print_line(const char *line, void *context)
 {
     (void)context;
     puts(line);

@@ -5,8 +5,9 @@
 
 static int ends[2];
 
-static void on_readable(coir_loop *loop, coir_watch *watch, int events)
+static void on_readable(coir_loop *loop, coir_watch *watch, int events, void *arg)
 {
+    (void)arg;
     (void)events;
     char text[32];
     ssize_t n = read(ends[0], text, sizeof text);
@@ -14,9 +15,10 @@ static void on_readable(coir_loop *loop, coir_watch *watch, int events)
     coir_watch_stop(loop, watch); /* nothing is left: the loop returns */
 }
 
-static void on_timeout(coir_loop *loop, coir_timer *timer)
+static void on_timeout(coir_loop *loop, coir_timer *timer, void *arg)
 {
-    printf("%s\n", (const char *)coir_timer_arg(timer));
+    (void)timer;
+    printf("%s\n", (const char *)arg);
     if (write(ends[1], "a message", 9) < 0)
         coir_loop_stop(loop);
 }

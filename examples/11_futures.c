@@ -23,7 +23,7 @@ static coir_future *beat_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind beat_kind = {"beat", beat_poll, 0};
+static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, 0);
 
 static int straight_line(void *arg) /* a function that suspends is a future, too */
 {
@@ -40,7 +40,7 @@ static int start(void *arg)
         COIR_SCOPE(scope);
         for (int i = 0; i < 1000; i++) {
             all[i].number = i;
-            coir_go_future(scope, NULL, coir_future_init(&all[i].future, &beat_kind));
+            coir_go_future(scope, coir_future_init(&all[i].future, &beat_kind));
         }
         int rc = coir_scope_wait(scope);
         printf("%d beats, %s\n", beats, coir_strerror(rc));
@@ -49,7 +49,7 @@ static int start(void *arg)
     coir_sleep_op limit;
     coir_branch race[] = {COIR_BRANCH(coir_call_init(&call, straight_line, NULL)), COIR_BRANCH(coir_sleep_for_op(&limit, COIR_S))};
     int winner = coir_any(race, 2);
-    printf("number %d won with %d; the other: %s\n", winner, race[winner].future->result, coir_strerror(race[!winner].future->result));
+    printf("number %d won with %d; the other: %s\n", winner, (int)race[winner].future->result, coir_strerror(race[!winner].future->result));
     return 0;
 }
 

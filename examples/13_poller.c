@@ -22,7 +22,7 @@ int main(void)
     coir_poller *poller;
     coir_poller_event events[8];
     pthread_t thread;
-    if (pipe(ends) < 0 || coir_poller_new(NULL, &poller) < 0)
+    if (pipe(ends) < 0 || coir_poller_new(&poller) < 0)
         return 1;
     coir_poller_add(poller, ends[0], PIPE, COIR_READ | COIR_EDGE);
     coir_source_add(&result, poller, RESULT);

@@ -18,8 +18,9 @@ static int ship(void *arg)
     return 0;
 }
 
-static int order(coir_request *req, coir_response *res)
+static int order(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int number = atoi(coir_request_param(req, "number"));
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "ship an order";
@@ -35,8 +36,8 @@ static int start(void *arg)
     (void)arg;
     coir_router *router = NULL;
     int rc = coir_router_new(&router);
-    if (rc == 0 && (rc = coir_route(router, "POST", "/orders/{number}", order)) == 0)
-        rc = coir_serve_http("127.0.0.1:8082", router, NULL);
+    if (rc == 0 && (rc = coir_route(router, "POST", "/orders/{number}", order, NULL)) == 0)
+        rc = coir_serve_http("127.0.0.1:8082", router);
     coir_router_free(router);
     return rc;
 }

@@ -8,20 +8,23 @@
 
 #include "pages.h"
 
-static int index_page(coir_request *req, coir_response *res)
+static int index_page(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond(res, 200, "text/html; charset=utf-8", page_index, strlen(page_index));
 }
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond(res, 200, "text/plain", "Hello, World!", 13);
 }
 
-static int echo(coir_request *req, coir_response *res)
+static int echo(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[8192];
     ssize_t n;
     const char *type = coir_request_header(req, "content-type");
@@ -47,8 +50,9 @@ static int64_t number(const char *text, int64_t most)
     return *end || value > most ? -1 : value;
 }
 
-static int stream(coir_request *req, coir_response *res)
+static int stream(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static const char line[] = "The quick brown fox jumps over the lazy dog, again and again.\r\n\r";
     char buf[8192];
     int64_t left = number(coir_request_param(req, "bytes"), (int64_t)1 << 40);
@@ -65,8 +69,9 @@ static int stream(coir_request *req, coir_response *res)
     return rc;
 }
 
-static int sleep_page(coir_request *req, coir_response *res)
+static int sleep_page(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int64_t ms = number(coir_request_param(req, "ms"), 3600 * 1000);
     if (ms < 0)
         return coir_respond_text(res, 400, "how many milliseconds?\n");
@@ -77,15 +82,16 @@ static int sleep_page(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "slept %.3f ms\n", (double)(coir_now() - start) / (double)COIR_MS);
 }
 
-static int stats(coir_request *req, coir_response *res)
+static int stats(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
-    coir_counters c;
-    coir_http_counters h;
+    coir_counters c = COIR_COUNTERS;
+    coir_http_counters h = COIR_HTTP_COUNTERS;
     coir_counters_get(coir_runtime_current(), &c);
     coir_http_counters_get(&h);
     return coir_respond_text(res, 200,
-                             "workers %d\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
+                             "workers %zu\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
                              "tasks_started %llu\ntasks_live %llu\nstacks_live %llu\nstacks_cached %llu\nresumes %llu\n"
                              "driver_waits %llu\nwakeups_sent %llu\n",
                              coir_worker_count(coir_runtime_current()), (unsigned long long)h.connections,
@@ -98,9 +104,11 @@ static int stats(coir_request *req, coir_response *res)
 static int route_all(coir_router *router)
 {
     int rc;
-    if ((rc = coir_route(router, "GET", "/", index_page)) < 0 || (rc = coir_route(router, "GET", "/hello", hello)) < 0 ||
-        (rc = coir_route(router, "POST", "/echo", echo)) < 0 || (rc = coir_route(router, "GET", "/stream/{bytes}", stream)) < 0 ||
-        (rc = coir_route(router, "GET", "/sleep/{ms}", sleep_page)) < 0 || (rc = coir_route(router, "GET", "/stats", stats)) < 0)
+    if ((rc = coir_route(router, "GET", "/", index_page, NULL)) < 0 || (rc = coir_route(router, "GET", "/hello", hello, NULL)) < 0 ||
+        (rc = coir_route(router, "POST", "/echo", echo, NULL)) < 0 ||
+        (rc = coir_route(router, "GET", "/stream/{bytes}", stream, NULL)) < 0 ||
+        (rc = coir_route(router, "GET", "/sleep/{ms}", sleep_page, NULL)) < 0 ||
+        (rc = coir_route(router, "GET", "/stats", stats, NULL)) < 0)
         return rc;
     return 0;
 }
@@ -127,13 +135,14 @@ static int start(void *arg)
         return rc;
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     rc = route_all(router);
-    if (rc == 0 && (rc = coir_tcp_listen(address, NULL, &listener)) == -EADDRINUSE)
+    if (rc == 0 && (rc = coir_tcp_listen(address, &listener)) == -EADDRINUSE)
         fprintf(stderr, "coir-showcase: %s is in use; choose another by PORT=, such as make run PORT=8081\n", address);
     if (rc == 0) {
         coir_listener_local(listener, actual, sizeof actual);
-        printf("coir: serving on http://%s (%d workers)\n", actual, coir_worker_count(coir_runtime_current()));
+        printf("coir: serving on http://%s (%zu workers)\n", actual, coir_worker_count(coir_runtime_current()));
         fflush(stdout);
-        rc = coir_serve_http_on(listener, router, &options);
+        options.listener = listener;
+        rc = coir_serve_http_with(&options, router);
         coir_listener_close(listener);
     }
     coir_router_free(router);

@@ -61,7 +61,7 @@ bool test_one_seed(uint64_t *ret_seed)
     return seed != NULL;
 }
 
-static void print_line(void *context, const char *line)
+static void print_line(const char *line, void *context)
 {
     (void)context;
     puts(line);
@@ -82,7 +82,7 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
 {
     coir_sim_options options = test_sim_options(seed, workers);
     struct sim_body arg = {body};
-    coir_sim_result result = {.left = ""};
+    coir_sim_result result = COIR_SIM_RESULT;
     int rc = coir_sim_run(&options, one_host, &arg, &result);
     if (rc < 0)
         test_fail(__FILE__, __LINE__, "the simulation ended with: %s %s", coir_strerror(rc), result.left);

@@ -30,6 +30,11 @@ bool test_one_seed(uint64_t *ret_seed);
 /* Options for a run of this seed: prints the trace when it was asked for alone. */
 coir_sim_options test_sim_options(uint64_t seed, unsigned workers);
 
+/* Options that say on what, in one expression. */
+#define TCP_ON(its_listener) (&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = (its_listener)})
+#define HTTP_ON(its_listener) (&(coir_serve_http_options){.size = sizeof(coir_serve_http_options), .listener = (its_listener)})
+#define POLLER_ON(its_driver) (&(coir_poller_options){.size = sizeof(coir_poller_options), .driver = (its_driver)})
+
 /* Called before a failed check ends the test. */
 extern void (*test_on_fail)(void);
 

@@ -49,6 +49,15 @@ typedef int64_t coir_time;
 #define COIR_S ((coir_time)1000000000)
 #define COIR_NEVER ((coir_time)INT64_MAX)
 
+/* A limit that is none, of a count or of bytes. */
+#define COIR_UNLIMITED SIZE_MAX
+
+/* Shapes. Structs that grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
+ * coir_go_options. A program may have been compiled against an older coir, or a newer one: a shorter
+ * struct of options is filled up with defaults, and a longer one is accepted if what this version does
+ * not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the default, which its
+ * comment names in brackets; "none" is COIR_NEVER for times, COIR_UNLIMITED for counts and bytes. */
+
 /* The time now, freshly read; on a simulated worker, the virtual time.
  * Suspends: no.  Threads: any. */
 COIR_API coir_time coir_now(void);
@@ -67,24 +76,32 @@ enum coir_error {
     COIR_EFORKED,     /* called in a child after fork() of a process that had a runtime, loop or poller: it may only exec or exit */
     COIR_EENDED,      /* the run has ended: nothing more can be started in it */
     COIR_ELEFT,       /* a simulated host has ended and left something open */
+    COIR_EUNSIZED,    /* a struct that begins with its size has none: it was not set to its initialiser */
+    COIR_ENEWER,      /* a struct of options sets something that this version of coir does not know */
     COIR_ERROR_END
 };
 
 /* A short English text for a negative error (or its absolute value). Never NULL; static.
  * Suspends: no.  Threads: any. */
-COIR_API const char *coir_strerror(int error);
+COIR_API const char *coir_strerror(int64_t error);
 
-/* Where memory comes from. `alloc` gives `size` bytes aligned to 64, or NULL; `free` gets the size that was asked for. Both may be
+/* Where memory comes from. `alloc` gives `bytes` aligned to 64, or NULL; `free` gets the number that was asked for. Both may be
  * called from any worker of the runtime that they were given to. */
 typedef struct coir_allocator {
-    void *(*alloc)(void *context, size_t size);
-    void (*free)(void *context, void *memory, size_t size);
-    void *context;
+    size_t size; /* sizeof(coir_allocator) */
+    void *(*alloc)(size_t bytes, void *arg);
+    void (*free)(void *memory, size_t bytes, void *arg);
+    void *arg;
 } coir_allocator;
+
+#define COIR_ALLOCATOR(alloc, free, arg)         \
+    {                                            \
+        sizeof(coir_allocator), alloc, free, arg \
+    }
 
 /* What happens to a log line. Never suspends; may be called from any worker. */
 enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_DEBUG };
-typedef void coir_log_fn(void *context, enum coir_log_level level, const char *line);
+typedef void coir_log_fn(enum coir_log_level level, const char *line, void *arg);
 
 /* Interests and events on a descriptor. */
 enum coir_events {

@@ -19,20 +19,18 @@ enum coir_overflow {
     COIR_OVERFLOW_CLOSE        /* the channel is closed: its receivers get what is in it, then -EPIPE */
 };
 
-/* Capacity of a channel that grows as it must. */
-#define COIR_UNLIMITED SIZE_MAX
-
 typedef struct coir_channel_options {
-    size_t size;                 /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
-    size_t item_size;            /* bytes of an item */
-    size_t capacity;             /* items; 0: a send waits until somebody receives; or COIR_UNLIMITED */
-    enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] */
-    void (*release)(void *item); /* [none] called for items that nobody will receive; must not suspend */
+    size_t size;                          /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
+    size_t item_size;                     /* bytes of an item */
+    size_t capacity;                      /* [0: a send waits until somebody receives] items; COIR_UNLIMITED: it grows as it must */
+    enum coir_overflow overflow;          /* [COIR_OVERFLOW_WAIT] */
+    void (*unref)(void *item, void *arg); /* [none] called for items that nobody will receive; must not suspend */
+    void *arg;
 } coir_channel_options;
 
-#define COIR_CHANNEL_OPTIONS                                      \
-    {                                                             \
-        sizeof(coir_channel_options), 0, 0, COIR_OVERFLOW_WAIT, 0 \
+#define COIR_CHANNEL_OPTIONS                                         \
+    {                                                                \
+        sizeof(coir_channel_options), 0, 0, COIR_OVERFLOW_WAIT, 0, 0 \
     }
 
 /* Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
@@ -58,11 +56,11 @@ COIR_SUSPENDS int coir_channel_recv(coir_channel *channel, void *item);
 COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item);
 COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
 
-/* Receives between 1 and `most` items, as many as there are: the count. Where `most` is 0, that is 0, at once.
+/* Receives between 1 and `items_max` items, as many as there are: the count. Where `items_max` is 0, that is 0, at once.
  * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
  * Cancel safety: an error means that nothing was taken. */
-COIR_SUSPENDS int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most);
-COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, unsigned most);
+COIR_SUSPENDS ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max);
+COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, size_t items_max);
 
 /* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait; those of send and receive. */
 COIR_API int coir_channel_try_send(coir_channel *channel, const void *item);
@@ -75,7 +73,7 @@ COIR_API void coir_channel_close(coir_channel *channel);
 /* How many items are in it; whether it is closed.
  * Suspends: no.  Threads: any. */
 COIR_API size_t coir_channel_count(const coir_channel *channel);
-COIR_API int coir_channel_is_closed(const coir_channel *channel);
+COIR_API bool coir_channel_is_closed(const coir_channel *channel);
 
 #ifdef __cplusplus
 }

@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 typedef struct coir_block {
-    uint64_t opaque[12];
+    uint64_t opaque[16];
 } coir_block;
 
 #define COIR_DEADLINE(when) COIR_DEADLINE_IN_(COIR_CONCAT(coir_deadline_, __LINE__), when)
@@ -57,10 +57,10 @@ COIR_API void coir_block_leave(coir_block *block);
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_deadline_move(coir_block *block, coir_time when);
 
-/* Whether the block's own deadline has passed, as far as the block's calls were told: 1 or 0. Also after the block was left, if its storage
- * is still there; 0 for a shield.
+/* Whether the block's own deadline has passed, as far as the block's calls were told. Also after the block was left, if its storage
+ * is still there; false for a shield.
  * Suspends: no.  Threads: owner. */
-COIR_API int coir_deadline_passed(const coir_block *block);
+COIR_API bool coir_deadline_passed(const coir_block *block);
 
 /* The nearest deadline that the calling task is under in its own blocks, or COIR_NEVER. */
 COIR_API coir_time coir_task_deadline(void);

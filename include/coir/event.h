@@ -12,14 +12,14 @@ extern "C" {
 /* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that never suspend; it stays where it is once it
  * is used. */
 typedef struct coir_event {
-    uint64_t opaque[3];
+    uint64_t opaque[8];
 } coir_event;
 
-#define COIR_EVENT_INIT \
-    {                   \
-        {               \
-            0, 0, 0     \
-        }               \
+#define COIR_EVENT_INIT            \
+    {                              \
+        {                          \
+            0, 0, 0, 0, 0, 0, 0, 0 \
+        }                          \
     }
 
 /* Waits until it is set.
@@ -32,7 +32,7 @@ COIR_API coir_case coir_case_event(coir_event *event);
  * Suspends: no.  Threads: any. */
 COIR_API void coir_event_set(coir_event *event);
 COIR_API void coir_event_reset(coir_event *event);
-COIR_API int coir_event_is_set(const coir_event *event);
+COIR_API bool coir_event_is_set(const coir_event *event);
 
 #ifdef __cplusplus
 }

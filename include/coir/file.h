@@ -42,7 +42,7 @@ COIR_API void coir_file_close(coir_file *file);
  * Suspends: no.  Threads: worker. */
 typedef struct coir_file_op {
     coir_future future;
-    uint64_t opaque[24];
+    uint64_t opaque[36];
 } coir_file_op;
 COIR_API coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, size_t len, int64_t offset);
 COIR_API coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *data, size_t len, int64_t offset);

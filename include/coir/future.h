@@ -13,7 +13,7 @@
  *           COIR_AWAIT(future, coir_sleep_for_op(&self->pause, 100 * COIR_MS));
  *       COIR_END(future);
  *   }
- *   static const coir_future_kind beat_kind = {"beat", beat_poll, 0};
+ *   static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, 0);
  *
  * A frame's locals are its fields: C's own locals are lost at each await. A future must stay where it is from its first poll until it has
  * completed; then it may be made anew. */
@@ -32,15 +32,21 @@ typedef struct coir_future coir_future;
  * coir/waker.h). `cancel` is for futures that suspend themselves: it withdraws the wait, sets `result` to `reason` and returns 1, or
  * returns 0 when the wait will complete all the same. Frames have none: they see -ECANCELED from what they await. */
 typedef struct coir_future_kind {
+    size_t size;      /* sizeof(coir_future_kind) */
     const char *name; /* what a waiting task is said to wait for */
     coir_future *(*poll)(coir_future *future);
     int (*cancel)(coir_future *future, int reason);
 } coir_future_kind;
 
+#define COIR_FUTURE_KIND(name, poll, cancel)         \
+    {                                                \
+        sizeof(coir_future_kind), name, poll, cancel \
+    }
+
 struct coir_future {
     const coir_future_kind *kind;
     coir_future *caller; /* who goes on when this one is complete */
-    int32_t result;      /* 0 or a count, or a negative error */
+    int64_t result;      /* 0 or a count, or a negative error */
     uint32_t state;      /* the kind's own; 0 before the first poll */
 };
 
@@ -106,7 +112,7 @@ static inline coir_future *coir_called_by_(coir_future *caller, coir_future *chi
 #define COIR_END(future) COIR_RETURN(future, 0)
 
 /* Whether a frame that was awaited has ended; otherwise it has yielded. */
-static inline int coir_frame_has_ended(const coir_future *future)
+static inline bool coir_frame_has_ended(const coir_future *future)
 {
     return future->state == 0;
 }
@@ -117,12 +123,13 @@ static inline int coir_frame_has_ended(const coir_future *future)
  * Suspends: yes.  Threads: worker.  Owns: the future is borrowed until the call returns.
  * Errors: the future's own; a future that was not begun yet is left so by -ECANCELED and -ETIME.
  * Cancel safety: that of the future. */
-COIR_SUSPENDS int coir_await(coir_future *future);
+COIR_SUSPENDS int64_t coir_await(coir_future *future);
 
-/* Starts a future as a task without a stack: scoped, named, joined, cancelled and placed like a fiber. `options` may be NULL; its
- * copy_size must be 0. The future is borrowed until the task ends.
+/* Starts a future as a task without a stack: scoped, named, joined, cancelled and placed like a fiber. The copy_size of its options must be
+ * 0. The future is borrowed until the task ends. The scope gets what the future's result is as an int.
  * Suspends: no.  Threads: worker.  Errors: those of coir_go_with. */
-COIR_API int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_future *future);
+COIR_API int coir_go_future(coir_scope *scope, coir_future *future);
+COIR_API int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future);
 
 /* The same for programs in callback style: `fn` is called on the worker when the future has completed, with its result. The
  * completion is free when `fn` is called, which may release it together with the future. An error is the scope's as well, but for a NULL
@@ -130,17 +137,17 @@ COIR_API int coir_go_future(coir_scope *scope, const coir_go_options *options, c
  * Suspends: no.  Threads: worker.  Owns: both are borrowed until `fn` is called.  Errors: those of coir_go_with. */
 typedef struct coir_completion {
     coir_future future;
-    uint64_t opaque[3];
+    uint64_t opaque[8];
 } coir_completion;
-COIR_API int coir_completion_start(coir_scope *scope, coir_completion *completion, coir_future *future, void (*fn)(void *arg, int result),
-                                   void *arg);
+COIR_API int coir_completion_start(coir_scope *scope, coir_completion *completion, coir_future *future,
+                                   void (*fn)(int64_t result, void *arg), void *arg);
 
 /* Straight-line code as a future: `fn(arg)` gets a fiber's stack when it is first polled. So a frame calls a function that suspends, and
  * coir_any races two of them.
  * Suspends: no.  Threads: worker.  Errors of the future: what `fn` returned; -ENOMEM no stack. */
 typedef struct coir_call {
     coir_future future;
-    uint64_t opaque[2];
+    uint64_t opaque[8];
 } coir_call;
 COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg);
 
@@ -149,7 +156,7 @@ COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *ar
  * Suspends: no (it blocks).  Threads: plain ones.
  * With a runtime whose run has not begun it waits for that. Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime
  * stopped before the future began; -COIR_EENDED its run had ended before. */
-COIR_API int coir_block_on(coir_runtime *runtime, coir_future *future);
+COIR_API int64_t coir_block_on(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
  * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM.
@@ -161,23 +168,23 @@ COIR_SUSPENDS int coir_call_on(int index, coir_task_fn *fn, void *arg);
 /* A member of a group: its future, and the place for a strand of execution of its own. Only a member that was woken is polled. */
 typedef struct coir_branch {
     coir_future *future;
-    uint64_t opaque[11];
+    uint64_t opaque[16];
 } coir_branch;
 
-#define COIR_BRANCH(future)                 \
-    {                                       \
-        future,                             \
-        {                                   \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
-        }                                   \
+#define COIR_BRANCH(future)                                \
+    {                                                      \
+        future,                                            \
+        {                                                  \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                                  \
     }
 
 /* Whether the member's future has completed, rather than never been begun or been withdrawn; its result is in it. */
-COIR_API int coir_branch_is_complete(const coir_branch *branch);
+COIR_API bool coir_branch_is_complete(const coir_branch *branch);
 
 typedef struct coir_group {
     coir_future future;
-    uint64_t opaque[6];
+    uint64_t opaque[12];
 } coir_group;
 
 /* Each waits until no member is running. Members are borrowed until then.
@@ -188,14 +195,14 @@ typedef struct coir_group {
  *   coir_any_in_order  the same; where several are ready, the first in the array wins. coir_any begins at a different one each time.
  * A cancelled caller's members are cancelled and waited for; the result is then -ECANCELED or -ETIME (of coir_any: if there is no winner).
  * Suspends: yes.  Threads: worker.  Errors: -EINVAL for a coir_any of nothing.  Cancel safety: that of the members. */
-COIR_SUSPENDS int coir_join_all(coir_branch *branches, int count, int window);
-COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, int count, int window);
-COIR_SUSPENDS int coir_any(coir_branch *branches, int count);
-COIR_SUSPENDS int coir_any_in_order(coir_branch *branches, int count);
-COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, int count, int window);
-COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, int count, int window);
-COIR_API coir_future *coir_any_op(coir_group *group, coir_branch *branches, int count);
-COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, int count);
+COIR_SUSPENDS int coir_join_all(coir_branch *branches, size_t count, size_t window);
+COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window);
+COIR_SUSPENDS int coir_any(coir_branch *branches, size_t count);
+COIR_SUSPENDS int coir_any_in_order(coir_branch *branches, size_t count);
+COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count, size_t window);
+COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count, size_t window);
+COIR_API coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count);
+COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size_t count);
 
 /* A set of members that grows while it is awaited. One task uses it, from any of its branches.
  *   coir_set_add   begins a member (it runs when the task suspends).
@@ -206,7 +213,7 @@ COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branc
  * Cancel safety: a member that has completed stays in the set. */
 typedef struct coir_set {
     coir_future future;
-    uint64_t opaque[8];
+    uint64_t opaque[14];
 } coir_set;
 COIR_API void coir_set_init(coir_set *set);
 COIR_API int coir_set_add(coir_set *set, coir_branch *branch);
@@ -219,7 +226,7 @@ COIR_API size_t coir_set_live(const coir_set *set);
 /* The future of any wait on a lock, a channel, an event and the like. */
 typedef struct coir_wait_op {
     coir_future future;
-    uint64_t opaque[8];
+    uint64_t opaque[14];
 } coir_wait_op;
 
 /* ---- the futures of the calls in coir/fiber.h and coir/scope.h; of calls that are made of several, such as serving, see coir_call_init
@@ -228,7 +235,7 @@ typedef struct coir_wait_op {
 
 typedef struct coir_sleep_op {
     coir_future future;
-    uint64_t opaque[8];
+    uint64_t opaque[14];
 } coir_sleep_op;
 
 /* Suspends: no (they make futures).  Threads: worker.  Errors of the futures: those of the calls. */

@@ -13,20 +13,20 @@ extern "C" {
 /* A mutex. A task that is running may take it before one that waits is back; one that lost so is served before all others. A fair mutex
  * goes to whoever has waited longest instead: even, and slower under contention. A task that locks it twice waits for ever. */
 typedef struct coir_mutex {
-    uint64_t opaque[4];
+    uint64_t opaque[8];
 } coir_mutex;
 
-#define COIR_MUTEX_INIT \
-    {                   \
-        {               \
-            0, 0, 0, 0  \
-        }               \
+#define COIR_MUTEX_INIT            \
+    {                              \
+        {                          \
+            0, 0, 0, 0, 0, 0, 0, 0 \
+        }                          \
     }
-#define COIR_FAIR_MUTEX_INIT \
-    {                        \
-        {                    \
-            0, 0, 0, 1       \
-        }                    \
+#define COIR_FAIR_MUTEX_INIT       \
+    {                              \
+        {                          \
+            0, 0, 0, 1, 0, 0, 0, 0 \
+        }                          \
     }
 
 /* Takes the mutex.
@@ -43,14 +43,14 @@ COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
 /* A mutex that many may share for reading. First come, first served: a writer that waits is not passed by later readers. */
 typedef struct coir_shared_mutex {
-    uint64_t opaque[4];
+    uint64_t opaque[8];
 } coir_shared_mutex;
 
-#define COIR_SHARED_MUTEX_INIT \
-    {                          \
-        {                      \
-            0, 0, 0, 0         \
-        }                      \
+#define COIR_SHARED_MUTEX_INIT     \
+    {                              \
+        {                          \
+            0, 0, 0, 0, 0, 0, 0, 0 \
+        }                          \
     }
 
 /* Takes it alone, or together with others that share it.
@@ -70,19 +70,19 @@ COIR_API void coir_shared_mutex_unlock(coir_shared_mutex *mutex);
 
 /* A condition that tasks wait for while a mutex guards what it is about. */
 typedef struct coir_condition {
-    uint64_t opaque[3];
+    uint64_t opaque[8];
 } coir_condition;
 
-#define COIR_CONDITION_INIT \
-    {                       \
-        {                   \
-            0, 0, 0         \
-        }                   \
+#define COIR_CONDITION_INIT        \
+    {                              \
+        {                          \
+            0, 0, 0, 0, 0, 0, 0, 0 \
+        }                          \
     }
 
 typedef struct coir_condition_op {
     coir_future future;
-    uint64_t opaque[15];
+    uint64_t opaque[24];
 } coir_condition_op;
 
 /* Gives the mutex back and waits for a signal, then takes the mutex again: also when the result is an error. What is waited for must be

@@ -18,7 +18,7 @@ COIR_SUSPENDS int coir_offload(coir_task_fn *fn, void *arg);
 
 typedef struct coir_offload_job {
     coir_future future;
-    uint64_t opaque[12];
+    uint64_t opaque[18];
 } coir_offload_job;
 COIR_API coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg);
 

@@ -27,10 +27,22 @@ typedef struct coir_poller_event {
     int events; /* enum coir_events */
 } coir_poller_event;
 
-/* Makes a poller over "epoll", "io_uring" or "poll"; NULL is the first.
+typedef struct coir_poller_options {
+    size_t size;                     /* sizeof(coir_poller_options), set by COIR_POLLER_OPTIONS */
+    const char *driver;              /* [epoll] "epoll", "io_uring" or "poll" */
+    const coir_allocator *allocator; /* [malloc] copied */
+} coir_poller_options;
+
+#define COIR_POLLER_OPTIONS               \
+    {                                     \
+        sizeof(coir_poller_options), 0, 0 \
+    }
+
+/* Makes a poller.
  * Suspends: no.  Threads: any.  Owns: *ret_poller is the caller's to free, after its sources.
  * Errors: -EINVAL unknown driver; -ENOMEM; -EMFILE; what keeps the one that was named from working. */
-COIR_API int coir_poller_new(const char *driver, coir_poller **ret_poller);
+COIR_API int coir_poller_new(coir_poller **ret_poller);
+COIR_API int coir_poller_new_with(const coir_poller_options *options, coir_poller **ret_poller);
 COIR_API void coir_poller_free(coir_poller *poller);
 
 /* Registers a descriptor, changes its token or interest, takes it out. It stays the caller's.
@@ -42,12 +54,12 @@ COIR_API int coir_poller_remove(coir_poller *poller, coir_fd fd);
 
 /* Waits until something is ready, or until `deadline`: how many of `events` were filled. COIR_HANGUP and COIR_EVENT_ERROR are reported
  * always. Suspends: no (it blocks).  Threads: owner.  Errors: -EINVAL; what the system says when it refuses to wait. */
-COIR_API int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline);
+COIR_API int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t events_max, coir_time deadline);
 
 /* Readiness of the program's own making: a source that any thread sets, reported once for each time that it was set since. All sources
  * of a poller share one wake-up, which is sent only while the poller waits. */
 typedef struct coir_source {
-    uint64_t opaque[6];
+    uint64_t opaque[12];
 } coir_source;
 
 /* Ties a source to a poller; unties it, which takes a report that was not given back.

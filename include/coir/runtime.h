@@ -19,35 +19,42 @@ typedef int coir_task_fn(void *arg);
  * waits for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
 enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_END };
 
+/* The environment fills in what a configuration leaves open: COIR_WORKERS=N and COIR_DRIVER=NAME. What the program has set comes first, but
+ * for the variables that it puts into coir_config.environment: those come before it. */
+enum coir_environment { COIR_ENVIRONMENT_WORKERS = 1, COIR_ENVIRONMENT_DRIVER = 2 };
+
 /* Every field but `size` may be left 0: then the value in brackets is used. */
 typedef struct coir_config {
     size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
-    unsigned workers;                /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
+    size_t workers;                  /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
     const char *driver;              /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
-    int pin_workers;                 /* [0] tie worker i to the i-th available CPU */
+    bool pin_workers;                /* [false] tie worker i to the i-th available CPU */
     size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack; at most 1 GiB */
-    size_t tasks_max;                /* [0: no limit] live tasks per worker; a spawn past it gets -EAGAIN */
-    unsigned budget;                 /* [128] operations a fiber may finish without parking before it yields by itself */
-    coir_time defer_timeout;         /* [5 s; COIR_NEVER: no limit] for the deferred callbacks of a cancelled fiber */
+    size_t tasks_max;                /* [COIR_UNLIMITED] live tasks per worker; a spawn past it gets -EAGAIN */
+    size_t budget;                   /* [128; COIR_UNLIMITED: any number] operations a fiber may finish without parking before it
+                                        yields by itself */
+    coir_time defer_timeout;         /* [5 s; COIR_NEVER: none] for the deferred callbacks of a cancelled fiber */
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
     coir_log_fn *log;                /* [none] */
-    void *log_context;
-    int report_overflow;          /* [0] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
-                                     than a page are only caught for certain in code compiled with -fstack-clash-protection */
-    int stop_signals;             /* [0] SIGINT and SIGTERM cancel the tasks of every runtime that asks for this and runs; a second
-                                     signal ends the program */
-    unsigned offload_threads_max; /* [32] threads for coir_offload; started as they are needed, gone when idle; at most 65,536 */
-    size_t offload_queue_max;     /* [0: no limit] calls of coir_offload that may wait for a thread */
-    int deadlock;                 /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
-    coir_time drain_timeout;      /* [10 s] how long background tasks may go on after a stop; COIR_NEVER: until they end */
+    void *log_arg;
+    bool report_overflow;        /* [false] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
+                                    than a page are only caught for certain in code compiled with -fstack-clash-protection */
+    bool stop_signals;           /* [false] SIGINT and SIGTERM cancel the tasks of every runtime that asks for this and runs; a second
+                                    signal ends the program */
+    size_t offload_threads_max;  /* [32; COIR_UNLIMITED: 65,536, the most] threads for coir_offload; started as they are needed,
+                                    gone when idle */
+    size_t offload_queue_max;    /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread */
+    enum coir_deadlock deadlock; /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
+    coir_time drain_timeout;     /* [10 s; COIR_NEVER: until they end] how long background tasks may go on after a stop */
+    unsigned environment;        /* [0] enum coir_environment, added up: which variables come before what is set here */
 } coir_config;
 
-#define COIR_CONFIG                                                         \
-    {                                                                       \
-        sizeof(coir_config), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_CONFIG                                                                                           \
+    {                                                                                                         \
+        sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, COIR_DEADLOCK_IGNORE, 0, 0 \
     }
 
-/* Makes a runtime; starts nothing. COIR_WORKERS=N and COIR_DRIVER=NAME in the environment override the configuration.
+/* Makes a runtime; starts nothing. `config` may be NULL: all defaults.
  * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
  * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers have the same, and the log says why.
  * Errors: -EINVAL a number out of its bounds, bad configuration or unknown driver: the log says which; -ENOMEM; -EMFILE; what kept a driver
@@ -93,7 +100,7 @@ COIR_API void coir_runtime_free(coir_runtime *runtime);
 COIR_API coir_runtime *coir_runtime_current(void);
 
 /* How many workers the runtime has; which one the caller is (-ESRCH: none). */
-COIR_API int coir_worker_count(const coir_runtime *runtime);
+COIR_API size_t coir_worker_count(const coir_runtime *runtime);
 COIR_API int coir_worker_index(void);
 
 /* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot suspend. Order is kept per sender.
@@ -103,12 +110,14 @@ COIR_API int coir_worker_index(void);
 COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
 /* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error: runs
- * `start(arg)`. Returns an exit status: 0, or 1 after logging the error (being cancelled by a stop signal is no error). Suspends: no (it
- * blocks).  Threads: main. */
+ * `start(arg)`. In the environment, COIR_WORKERS=N and COIR_DRIVER=NAME choose workers and driver, and COIR_LOG=LEVEL the least important
+ * lines that are logged: none, error, warning, info [the default] or debug. Returns an exit status: 0, or 1 after logging the error (being
+ * cancelled by a stop signal is no error). Suspends: no (it blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
 /* Counters since the runtime was made, summed over the workers; approximate while they run. */
 typedef struct coir_counters {
+    size_t size; /* sizeof(coir_counters), set by COIR_COUNTERS: so much is filled in */
     uint64_t tasks_started, tasks_live;
     uint64_t stacks_live, stacks_cached;
     uint64_t resumes;      /* times a task was given the CPU */
@@ -117,7 +126,13 @@ typedef struct coir_counters {
     uint64_t task_errors;  /* tasks of serving scopes that ended with an error */
 } coir_counters;
 
-COIR_API void coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters);
+#define COIR_COUNTERS                                 \
+    {                                                 \
+        sizeof(coir_counters), 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
+
+/* Suspends: no.  Threads: any.  Errors: -COIR_EUNSIZED. */
+COIR_API int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters);
 
 #ifdef __cplusplus
 }

@@ -26,11 +26,11 @@ extern "C" {
 #endif
 
 typedef struct coir_scope {
-    uint64_t opaque[16];
+    uint64_t opaque[24];
 } coir_scope;
 
 typedef struct coir_handle {
-    uint64_t opaque[8];
+    uint64_t opaque[12];
 } coir_handle;
 
 /* Declares `name`, a coir_scope pointer whose scope is cancelled and waited for when the block is left. */
@@ -86,14 +86,16 @@ COIR_API int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg);
 /* The same, on worker `index` of the runtime. Errors also: -EINVAL no such worker. */
 COIR_API int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg);
 
-enum coir_placement { COIR_HERE = -1, COIR_ANYWHERE = -2 };
+/* Where a task runs. */
+enum coir_placement { COIR_HERE = 0, COIR_ANYWHERE = -1 };
+#define COIR_ON_WORKER(index) ((index) + 1)
 
 typedef struct coir_go_options {
     size_t size;         /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */
-    int worker;          /* COIR_HERE, COIR_ANYWHERE or a worker's index */
-    const char *name;    /* borrowed until the task ends; for reports */
-    coir_handle *handle; /* where the result goes; see coir_join */
-    size_t copy_size;    /* > 0: `arg` points at so many bytes, which are copied at spawn (at most COIR_COPY_MAX) */
+    int place;           /* [COIR_HERE] COIR_ANYWHERE: an idle worker may take it; or COIR_ON_WORKER(index) */
+    const char *name;    /* [none] borrowed until the task ends; for reports */
+    coir_handle *handle; /* [none] where the result goes; see coir_join */
+    size_t copy_size;    /* [0: `arg` is borrowed] `arg` points at so many bytes, which are copied at spawn (at most COIR_COPY_MAX) */
 } coir_go_options;
 
 #define COIR_COPY_MAX ((size_t)128)
@@ -107,8 +109,8 @@ typedef struct coir_go_options {
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
 
 /* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */
-#define COIR_HANDLE(name)                                                                   \
-    coir_handle name##_storage COIR_CLEANUP(coir_handle_done) = {{0, 0, 0, 0, 0, 0, 0, 0}}; \
+#define COIR_HANDLE(name)                                                                               \
+    coir_handle name##_storage COIR_CLEANUP(coir_handle_done) = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}; \
     coir_handle *name = &name##_storage
 
 /* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).
@@ -122,7 +124,7 @@ COIR_SUSPENDS int coir_join(coir_handle *handle);
 COIR_API void coir_cancel(coir_handle *handle);
 
 /* Whether the task has ended. */
-COIR_API int coir_handle_has_ended(const coir_handle *handle);
+COIR_API bool coir_handle_has_ended(const coir_handle *handle);
 
 /* The task will no longer write to the handle. Takes NULL and unused handles. */
 COIR_API void coir_handle_done(coir_handle *handle);

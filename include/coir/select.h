@@ -23,7 +23,8 @@ typedef struct coir_case {
     void *object;
     void *data;
     int64_t number;
-    int result; /* of the case that happened */
+    int64_t result; /* of the case that happened */
+    uint64_t opaque[4];
 } coir_case;
 
 /* Waits until one of the cases can happen, and lets that one happen: its index. Where several can, coir_select begins at a different one
@@ -31,8 +32,8 @@ typedef struct coir_case {
  * coir_any_op over the same operations. More than 8 cases cost an allocation.
  * Suspends: yes.  Threads: worker.  Errors: -EINVAL no cases; -ENOMEM.
  * Cancel safety: an error means that no case happened. */
-COIR_SUSPENDS int coir_select(coir_case *cases, int count);
-COIR_SUSPENDS int coir_select_in_order(coir_case *cases, int count);
+COIR_SUSPENDS int coir_select(coir_case *cases, size_t count);
+COIR_SUSPENDS int coir_select_in_order(coir_case *cases, size_t count);
 
 /* Time as a case: a duration from the select on, or a point in time.
  * Suspends: no.  Threads: any. */

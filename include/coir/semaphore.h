@@ -11,14 +11,14 @@ extern "C" {
 /* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the forms that never suspend; it stays where it
  * is once it is used. */
 typedef struct coir_semaphore {
-    uint64_t opaque[4];
+    uint64_t opaque[8];
 } coir_semaphore;
 
-#define COIR_SEMAPHORE_INIT(units) \
-    {                              \
-        {                          \
-            0, (units), 0, 0       \
-        }                          \
+#define COIR_SEMAPHORE_INIT(units)       \
+    {                                    \
+        {                                \
+            0, (units), 0, 0, 0, 0, 0, 0 \
+        }                                \
     }
 
 /* Takes `amount` units, all at once. First come, first served: a large request is not passed by small ones.
@@ -35,7 +35,7 @@ COIR_API void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
 
 /* How many units there are now.
  * Suspends: no.  Threads: any. */
-COIR_API uint64_t coir_semaphore_units(coir_semaphore *semaphore);
+COIR_API uint64_t coir_semaphore_units(const coir_semaphore *semaphore);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,7 @@ typedef struct coir_signals coir_signals;
  * before it was waited for is one.
  * Suspends: no.  Threads: worker.  Owns: *ret_signals is the caller's to close.
  * Errors: -EINVAL a number that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open; -ENOTSUP in the simulator. */
-COIR_API int coir_signals_open(const int *numbers, int count, coir_signals **ret_signals);
+COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals);
 
 /* Nobody may wait for them any more. Takes NULL.
  * Suspends: no.  Threads: owner. */
@@ -30,7 +30,7 @@ COIR_SUSPENDS int coir_signals_wait(coir_signals *signals);
  * Suspends: no.  Threads: worker. */
 typedef struct coir_signals_op {
     coir_future future;
-    uint64_t opaque[14];
+    uint64_t opaque[20];
 } coir_signals_op;
 COIR_API coir_future *coir_signals_wait_op(coir_signals_op *op, coir_signals *signals);
 COIR_API coir_case coir_case_signal(coir_signals *signals);

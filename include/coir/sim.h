@@ -25,20 +25,22 @@ typedef int coir_scenario_fn(coir_sim *sim, void *arg);
 
 /* What goes from one host to another suffers. All zero: a perfect network. */
 typedef struct coir_link {
+    size_t size;        /* set by coir_sim_link */
     coir_time latency;  /* one way; COIR_NEVER: nothing arrives */
     coir_time jitter;   /* added to it: anything from 0 to this; datagrams overtake each other so */
-    uint64_t bandwidth; /* bytes a second, in each direction; 0: no limit */
+    uint64_t bandwidth; /* [COIR_UNLIMITED] bytes a second, in each direction */
     double loss;        /* probability that a datagram is lost, or a segment comes 200 ms late, as after a retransmission */
     double duplicate;   /* probability that a datagram comes twice */
     double reset;       /* probability, for each segment sent, that the connection is reset */
     double short_io;    /* probability that a read or a write moves less than it could */
     double no_answer;   /* probability that a connection's first segment is dropped, as by a listener whose backlog is full */
-    int cut;            /* nothing arrives: the streams' bytes wait for another link, and after some 40 s for an -ETIMEDOUT */
-    int one_way;        /* this is from `a` to `b` alone */
+    bool cut;           /* nothing arrives: the streams' bytes wait for another link, and after some 40 s for an -ETIMEDOUT */
+    bool one_way;       /* this is from `a` to `b` alone */
 } coir_link;
 
 /* What else can go wrong on a host: probabilities, each for one call or one operation. */
 typedef struct coir_faults {
+    size_t size;          /* set by coir_sim_faults */
     double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */
     double no_buffers;    /* a write or a send fails with -ENOBUFS */
     double no_memory;     /* an allocation fails; so does an operation, with -ENOMEM */
@@ -50,26 +52,27 @@ typedef struct coir_faults {
 } coir_faults;
 
 typedef struct coir_sim_options {
-    size_t size; /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
-    uint64_t seed;
-    unsigned workers;                               /* [1] workers of each host; at most 256 */
-    coir_time time_max;                             /* [1 hour; COIR_NEVER: none] virtual time at which to give up */
-    void (*trace)(void *context, const char *line); /* [none] what happens, a line each */
-    void *trace_context;
+    size_t size;                                /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
+    uint64_t seed;                              /* [0] */
+    size_t workers;                             /* [1] workers of each host; at most 256 */
+    coir_time time_max;                         /* [1 hour; COIR_NEVER: none] virtual time at which to give up */
+    void (*trace)(const char *line, void *arg); /* [none] what happens, a line each */
+    void *trace_arg;
 
     /* [all that the seed draws] the faults that happen, by number in ascending order: of the occasions for a fault, those. */
     const uint32_t *faults;
     size_t fault_count;
-    int choose_faults; /* faults[] counts, also when it is empty */
+    bool choose_faults; /* [false] faults[] counts, also when it is empty */
 } coir_sim_options;
 
-#define COIR_SIM_OPTIONS                                 \
-    {                                                    \
-        sizeof(coir_sim_options), 1, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_SIM_OPTIONS                                     \
+    {                                                        \
+        sizeof(coir_sim_options), 0, 0, 0, 0, 0, 0, 0, false \
     }
 
 enum { COIR_SIM_FAULTS_KEPT = 4096, COIR_SIM_LEFT_MAX = 256 };
 typedef struct coir_sim_result {
+    size_t size;         /* sizeof(coir_sim_result), set by COIR_SIM_RESULT: so much is filled in */
     uint64_t trace_hash; /* equal for equal runs */
     uint64_t steps;
     coir_time time;                        /* virtual time at the end */
@@ -78,10 +81,15 @@ typedef struct coir_sim_result {
     char left[COIR_SIM_LEFT_MAX];          /* what was left open at the end, host by host, as far as there is room; else "" */
 } coir_sim_result;
 
+#define COIR_SIM_RESULT                              \
+    {                                                \
+        sizeof(coir_sim_result), 0, 0, 0, 0, {0}, "" \
+    }
+
 /* Runs a scenario to its end; the hosts that are still up are stopped then. A host that did not crash must have closed its sockets and
  * files and stopped its timers by then. `ret_result` may be NULL.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options; -ENOMEM. */
+ * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options; -COIR_EUNSIZED; -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. NULL when memory is out.
@@ -96,11 +104,21 @@ COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *f
 /* Sets what goes between `a` and `b` from now on; NULL stands for every host. The last link that was set counts. A scenario does this, or
  * a task of one of its hosts.
  * Suspends: no.  Threads: the simulation's. */
-COIR_API void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link);
+COIR_API void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b, const coir_link *link);
+static inline void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link)
+{
+    link.size = sizeof link;
+    coir_sim_set_link(sim, a, b, &link);
+}
 
 /* Sets what else goes wrong on `host` from now on; NULL: on every host.
  * Suspends: no.  Threads: the simulation's. */
-COIR_API void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults);
+COIR_API void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults *faults);
+static inline void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults)
+{
+    faults.size = sizeof faults;
+    coir_sim_set_faults(sim, host, &faults);
+}
 
 /* The host loses its power: nothing that it does is seen by anybody from now on, its peers are not told, and of what its files were
  * written since their last sync each sector may be old or new. Its tasks are cancelled. A host that is started later under the same name
@@ -110,7 +128,7 @@ COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 
 /* Whether the host's run has ended: no task of it is left.
  * Suspends: no.  Threads: the simulation's. */
-COIR_API int coir_host_is_down(const coir_host *host);
+COIR_API bool coir_host_is_down(const coir_host *host);
 
 /* A number from the seed, for scenarios.
  * Suspends: no.  Threads: the simulation's. */

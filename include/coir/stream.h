@@ -54,11 +54,11 @@ COIR_SUSPENDS int coir_stream_wait(coir_stream *stream, int events);
 /* The futures of these calls: the same arguments, errors and ownership. */
 typedef struct coir_io_op {
     coir_future future;
-    uint64_t opaque[8];
+    uint64_t opaque[14];
 } coir_io_op;
 typedef struct coir_io_all_op {
     coir_future future;
-    uint64_t opaque[16];
+    uint64_t opaque[22];
 } coir_io_all_op;
 
 /* Suspends: no (they make futures).  Threads: worker. */
@@ -90,8 +90,8 @@ COIR_API void coir_close(coir_stream *stream);
 
 /* Writes the peer's or the local address as text ("127.0.0.1:80", "[::1]:80") with a NUL, cut at `size`; returns its length.
  * Suspends: no.  Threads: owner.  Errors: -ENOTCONN; -EOPNOTSUPP for a stream without addresses. */
-COIR_API int coir_stream_peer(coir_stream *stream, char *text, size_t size);
-COIR_API int coir_stream_local(coir_stream *stream, char *text, size_t size);
+COIR_API int coir_stream_peer(const coir_stream *stream, char *text, size_t size);
+COIR_API int coir_stream_local(const coir_stream *stream, char *text, size_t size);
 
 /* Two ends of an in-memory connection on the calling worker; each direction holds at most `capacity` bytes (0: 64 KiB).
  * Suspends: no.  Threads: worker.  Owns: both are the caller's to close.  Errors: -ENOMEM; -ESRCH. */

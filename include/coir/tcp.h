@@ -12,10 +12,10 @@ extern "C" {
 typedef struct coir_listener coir_listener;
 
 typedef struct coir_listen_options {
-    size_t size;    /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
-    int backlog;    /* [4096] */
-    int reuse_port; /* [0] SO_REUSEPORT: several listeners share the port */
-    int ipv6_only;  /* [0] */
+    size_t size;     /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
+    size_t backlog;  /* [4096; COIR_UNLIMITED: as many as the system allows] connections that nobody accepted yet */
+    bool reuse_port; /* [false] SO_REUSEPORT: several listeners share the port */
+    bool ipv6_only;  /* [false] */
 } coir_listen_options;
 
 #define COIR_LISTEN_OPTIONS                  \
@@ -23,12 +23,13 @@ typedef struct coir_listen_options {
         sizeof(coir_listen_options), 0, 0, 0 \
     }
 
-/* Starts listening; `options` may be NULL. Any worker of the runtime may accept from it, all at the same time. An address that is in use
+/* Starts listening. Any worker of the runtime may accept from it, all at the same time. An address that is in use
  * is tried again for a second: a server on io_uring that was killed keeps its own for a moment.
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the caller's to close.
  * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2); -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
-COIR_SUSPENDS int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
+COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
+COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
 
 /* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
@@ -41,13 +42,13 @@ COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream)
  * Suspends: no.  Threads: worker. */
 typedef struct coir_open_op {
     coir_future future;
-    uint64_t opaque[34];
+    uint64_t opaque[40];
 } coir_open_op;
 COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener, coir_stream **ret_stream);
 COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream);
 
 /* The address it listens on, as text: the length. */
-COIR_API int coir_listener_local(coir_listener *listener, char *text, size_t size);
+COIR_API int coir_listener_local(const coir_listener *listener, char *text, size_t size);
 
 /* Closes and frees. The accepts of other workers must have ended. Takes NULL.
  * Suspends: no.  Threads: worker. */
@@ -80,13 +81,10 @@ typedef int coir_connection_fn(coir_stream *connection, void *arg);
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
-/* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
-COIR_SUSPENDS int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg);
-
 typedef struct coir_serve_tcp_options {
     size_t size;             /* sizeof(coir_serve_tcp_options), set by COIR_SERVE_TCP_OPTIONS */
     const char *address;     /* where to listen; or */
-    coir_listener *listener; /* what to accept from: as coir_serve */
+    coir_listener *listener; /* what to accept from: it listens no more afterwards, and is the caller's to close */
     coir_time drain_timeout; /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they end */
 } coir_serve_tcp_options;
 

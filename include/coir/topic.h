@@ -12,15 +12,16 @@ extern "C" {
 typedef struct coir_topic coir_topic;
 
 typedef struct coir_topic_options {
-    size_t size;                 /* sizeof(coir_topic_options), set by COIR_TOPIC_OPTIONS */
-    size_t item_size;            /* bytes of an item */
-    void (*retain)(void *item);  /* [none] called for each copy that is queued: an item may be a pointer to something counted */
-    void (*release)(void *item); /* [none] called for each copy that nobody will receive. Neither may suspend, or use the topic. */
+    size_t size;                          /* sizeof(coir_topic_options), set by COIR_TOPIC_OPTIONS */
+    size_t item_size;                     /* bytes of an item */
+    void (*ref)(void *item, void *arg);   /* [none] called for each copy that is queued: an item may be a pointer to something counted */
+    void (*unref)(void *item, void *arg); /* [none] called for each copy that nobody will receive. Neither may suspend, or use the topic. */
+    void *arg;
 } coir_topic_options;
 
-#define COIR_TOPIC_OPTIONS                  \
-    {                                       \
-        sizeof(coir_topic_options), 0, 0, 0 \
+#define COIR_TOPIC_OPTIONS                     \
+    {                                          \
+        sizeof(coir_topic_options), 0, 0, 0, 0 \
     }
 
 /* Suspends: no.  Threads: any.  Owns: *ret_topic is the caller's to free, after its subscriptions.  Errors: -ENOMEM; -EINVAL. */
@@ -43,7 +44,7 @@ COIR_API int coir_try_publish(coir_topic *topic, const void *item);
 
 /* How many subscriptions there are.
  * Suspends: no.  Threads: any. */
-COIR_API size_t coir_topic_subscribers(coir_topic *topic);
+COIR_API size_t coir_topic_subscribers(const coir_topic *topic);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ typedef struct coir_udp coir_udp;
 
 /* An address in the system's form: a sockaddr_storage. */
 typedef struct coir_address {
-    uint64_t opaque[16];
+    uint64_t opaque[20];
 } coir_address;
 
 /* Opens a socket bound to `address` ("*:0": any). With a `peer` (NULL: none) it is connected: a send that names no other address goes to
@@ -42,17 +42,18 @@ COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_a
  * Suspends: no.  Threads: worker. */
 typedef struct coir_udp_op {
     coir_future future;
-    uint64_t opaque[18];
+    uint64_t opaque[24];
 } coir_udp_op;
 COIR_API coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len);
 COIR_API coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len, const coir_address *to);
 COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len, coir_address *from);
 
-/* Makes an address of text; writes one, or the socket's own, as text: the length.
- * Suspends: no.  Threads: worker.  Errors: -COIR_EADDRESS, -COIR_ENAME. */
+/* Makes an address of text; writes one, or the socket's own, as text: the length. Text may name "localhost", and a simulated host where a
+ * task of the simulation asks.
+ * Suspends: no.  Threads: any; local: owner.  Errors: -COIR_EADDRESS, -COIR_ENAME. */
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);
-COIR_API int coir_udp_local(coir_udp *udp, char *text, size_t size);
+COIR_API int coir_udp_local(const coir_udp *udp, char *text, size_t size);
 
 #ifdef __cplusplus
 }

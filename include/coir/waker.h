@@ -15,6 +15,7 @@ extern "C" {
  * `wake_by_ref` does not; every clone is woken or dropped once. All may be called from any thread, and suspend nowhere. */
 typedef struct coir_waker coir_waker;
 typedef struct coir_waker_vtable {
+    size_t size; /* sizeof(coir_waker_vtable) */
     coir_waker (*clone)(void *data);
     void (*wake)(void *data);
     void (*wake_by_ref)(void *data);
@@ -46,14 +47,14 @@ static inline void coir_waker_drop(coir_waker waker)
 }
 
 /* Whether both wake the same. */
-static inline int coir_waker_will_wake(const coir_waker *a, const coir_waker *b)
+static inline bool coir_waker_will_wake(const coir_waker *a, const coir_waker *b)
 {
     return a->vtable == b->vtable && a->data == b->data;
 }
 
 typedef struct coir_parker {
     coir_future future;
-    uint64_t opaque[2];
+    uint64_t opaque[6];
 } coir_parker;
 
 /* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it.

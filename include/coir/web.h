@@ -1,11 +1,11 @@
 /* HTTP/1.1 servers (RFC 9110, RFC 9112). A handler reads like a script: it runs in a fiber of its own, may suspend anywhere, and is
  * cancelled when its client resets or hangs up; a half-close alone does not cancel it, except where asked (end_cancels).
  *
- *   static int hello(coir_request *req, coir_response *res)
+ *   static int hello(coir_request *req, coir_response *res, void *arg)
  *   {
  *       return coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
  *   }
- *   coir_route(router, "GET", "/hello/{name}", hello);
+ *   coir_route(router, "GET", "/hello/{name}", hello, NULL);
  */
 #ifndef COIR_WEB_H
 #define COIR_WEB_H
@@ -21,16 +21,27 @@ typedef struct coir_response coir_response;
 typedef struct coir_router coir_router;
 
 /* 0, or a negative error: then the client gets 500, if nothing was answered yet, or a connection that ends too early. */
-typedef int coir_handler_fn(coir_request *req, coir_response *res);
+typedef int coir_handler_fn(coir_request *req, coir_response *res, void *arg);
 
 /* ---- routes ---- */
+
+typedef struct coir_router_options {
+    size_t size;                     /* sizeof(coir_router_options), set by COIR_ROUTER_OPTIONS */
+    const coir_allocator *allocator; /* [malloc] copied */
+} coir_router_options;
+
+#define COIR_ROUTER_OPTIONS            \
+    {                                  \
+        sizeof(coir_router_options), 0 \
+    }
 
 /* Makes and frees a table of routes.
  * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers that use it.  Errors: -ENOMEM. */
 COIR_API int coir_router_new(coir_router **ret_router);
+COIR_API int coir_router_new_with(const coir_router_options *options, coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
 
-/* Answers `method` on paths that match `pattern`: "/", "/a/b", or "/a/{name}", where {name} matches
+/* Has `handler` called with `arg` for `method` on paths that match `pattern`: "/", "/a/b", or "/a/{name}", where {name} matches
  * any one segment. Path and pattern are percent-decoded before they are compared: "/caf%C3%A9"
  * matches "/café". "%2F" does not separate segments. There are no wildcards: '*', '?' and '#' are
  * refused (write a literal star as "%2A"). The first route that matches wins. A HEAD request is
@@ -39,86 +50,80 @@ COIR_API void coir_router_free(coir_router *router);
  * Suspends: no.  Threads: any.
  * Errors: -EINVAL bad pattern, or two of its parameters have one name; -EEXIST an earlier route of
  * the same method matches every path that this one matches; -ENOMEM. */
-COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler);
-
-/* What handlers get from coir_request_context.
- * Suspends: no.  Threads: any. */
-COIR_API void coir_router_set_context(coir_router *router, void *context);
+COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler, void *arg);
 
 /* ---- serving ---- */
 
 typedef struct coir_serve_http_options {
     size_t size;              /* sizeof(coir_serve_http_options), set by COIR_SERVE_HTTP_OPTIONS */
+    const char *address;      /* where to listen; or */
+    coir_listener *listener;  /* what to accept from: it listens no more afterwards, and is the caller's to close */
+    void *context;            /* [NULL] the server's: what coir_request_context gives its handlers */
     coir_time header_timeout; /* [10 s; COIR_NEVER: none] from the first byte of a request to the end of its head: then 408 */
     coir_time idle_timeout;   /* [60 s; COIR_NEVER: none] between requests: then the connection is closed */
     coir_time body_timeout;   /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
     coir_time write_timeout;  /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped */
     coir_time drain_timeout;  /* [10 s; COIR_NEVER: none] for requests in progress when the server is asked to stop */
-    size_t line_max;          /* [8000] bytes of a request line: past it 414 */
-    size_t head_max;          /* [8192, at most 12288] bytes of a head: past it 431 */
-    uint64_t body_max;        /* [1 GiB] bytes of a body: past it 413 */
-    size_t connections_max;   /* [0: no limit] per worker; past it, connections wait in the backlog */
-    size_t arena_max;         /* [1 MiB] memory that one request may take from its arena */
+    size_t line_max;          /* [8000; COIR_UNLIMITED: as head_max] bytes of a request line: past it 414 */
+    size_t head_max;          /* [8192; COIR_UNLIMITED: 12288, the most] bytes of a head: past it 431 */
+    uint64_t body_max;        /* [1 GiB; COIR_UNLIMITED: any] bytes of a body: past it 413 */
+    size_t connections_max;   /* [COIR_UNLIMITED] per worker; past it, connections wait in the backlog */
+    size_t arena_max;         /* [1 MiB; COIR_UNLIMITED: any] memory that one request may take from its arena */
 
     /* Limits for clients that are slow but never silent. Only time spent waiting for the client
      * counts. The head of a request has header_timeout in total. */
-    coir_time body_total_timeout; /* [1 h] for a whole body: then 408 */
-    size_t rate_min;              /* [100] bytes a second of a body that is sent, or of an answer that is read. A
-                                   * client that falls behind by body_timeout gets 408; by write_timeout, it is
-                                   * dropped. */
+    coir_time body_total_timeout; /* [1 h; COIR_NEVER: none] for a whole body: then 408 */
+    size_t rate_min; /* [100; COIR_UNLIMITED: no rate is asked for] bytes a second of a body that is sent, or of an answer that is read. A
+                      * client that falls behind by body_timeout gets 408; by write_timeout, it is
+                      * dropped. */
 
     /* When the server ends a connection by its own decision, it goes on reading and discarding: the
      * rest of the request, and requests behind it. Without that, they would reset the connection, and
      * the client could lose the answer. It stops after 2 s of silence. */
-    coir_time linger_timeout; /* [30 s] at most */
-    size_t linger_max;        /* [64 MiB] bytes at most */
+    coir_time linger_timeout; /* [30 s; COIR_NEVER: none] at most */
+    size_t linger_max;        /* [64 MiB; COIR_UNLIMITED: any] bytes at most */
 
     bool end_cancels; /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
 } coir_serve_http_options;
 
-/* For rate_min: no minimum rate. body_timeout and write_timeout still limit each silence. */
-#define COIR_UNLIMITED SIZE_MAX
-
-#define COIR_SERVE_HTTP_OPTIONS                                                      \
-    {                                                                                \
-        sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+#define COIR_SERVE_HTTP_OPTIONS                                                                   \
+    {                                                                                             \
+        sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false \
     }
 
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog holds and closes the listener's
- * descriptor, closes idle connections, lets requests in progress finish until drain_timeout, and cancels what is left. `options` may be
- * NULL.
+ * descriptor, closes idle connections, lets requests in progress finish until drain_timeout, and cancels what is left.
  * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL bad options, of which a log line names a negative time; -ECANCELED.
+ * Errors: those of coir_tcp_listen; -EINVAL bad options (both of address and listener, or neither), of which a log line names a
+ * negative time; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
-COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router, const coir_serve_http_options *options);
-
-/* The same on a listener of the caller's, which listens no more afterwards, and is the caller's to close. */
-COIR_SUSPENDS int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_serve_http_options *options);
+COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
+COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
 /* ---- requests: all strings live as long as the request ---- */
 
 /* What a request says.
  * Suspends: no.  Threads: owner. */
-COIR_API const char *coir_request_method(coir_request *req);
-COIR_API const char *coir_request_path(coir_request *req);  /* as sent, without the query */
-COIR_API const char *coir_request_query(coir_request *req); /* as sent; "" without one */
-COIR_API const char *coir_request_host(coir_request *req);  /* "" without one */
-COIR_API void *coir_request_context(coir_request *req);
+COIR_API const char *coir_request_method(const coir_request *req);
+COIR_API const char *coir_request_path(const coir_request *req);  /* as sent, without the query */
+COIR_API const char *coir_request_query(const coir_request *req); /* as sent; "" without one */
+COIR_API const char *coir_request_host(const coir_request *req);  /* "" without one */
+COIR_API void *coir_request_context(const coir_request *req);
 
 /* A header field's value (the first, if there are more), or NULL. */
-COIR_API const char *coir_request_header(coir_request *req, const char *name);
+COIR_API const char *coir_request_header(const coir_request *req, const char *name);
 
 /* What stood in the place of {name} in the route's pattern, decoded; or NULL. */
-COIR_API const char *coir_request_param(coir_request *req, const char *name);
+COIR_API const char *coir_request_param(const coir_request *req, const char *name);
 
 /* A parameter of the query, decoded; or NULL. */
-COIR_API const char *coir_request_query_value(coir_request *req, const char *name);
+COIR_API const char *coir_request_query_value(const coir_request *req, const char *name);
 
 /* Memory that goes when the request ends, or NULL at arena_max. */
 COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 
 /* The body's declared length, or -1 when it comes in chunks. */
-COIR_API int64_t coir_request_length(coir_request *req);
+COIR_API int64_t coir_request_length(const coir_request *req);
 
 /* Whether a client that closes its direction (a FIN) cancels this handler. Without this call the
  * server's end_cancels says so. The default is no: a client may send its request, close its direction
@@ -183,12 +188,18 @@ COIR_SUSPENDS int coir_response_flush(coir_response *res);
 /* ---- counters of the servers of the calling worker's runtime, summed over its workers ---- */
 
 typedef struct coir_http_counters {
+    size_t size; /* sizeof(coir_http_counters), set by COIR_HTTP_COUNTERS: so much is filled in */
     uint64_t connections, connections_live, requests, errors_sent;
 } coir_http_counters;
 
+#define COIR_HTTP_COUNTERS                     \
+    {                                          \
+        sizeof(coir_http_counters), 0, 0, 0, 0 \
+    }
+
 /* Reads them; approximate while the workers run.
- * Suspends: no.  Threads: worker. */
-COIR_API void coir_http_counters_get(coir_http_counters *ret_counters);
+ * Suspends: no.  Threads: worker.  Errors: -COIR_EUNSIZED. */
+COIR_API int coir_http_counters_get(coir_http_counters *ret_counters);
 
 #ifdef __cplusplus
 }

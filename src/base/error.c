@@ -16,6 +16,8 @@ static const char *own_error(int error)
     case COIR_EFORKED: return "not allowed in a child after fork(), which may only exec or exit";
     case COIR_EENDED: return "the run has ended: nothing more can be started in it";
     case COIR_ELEFT: return "a simulated host ended and left something open";
+    case COIR_EUNSIZED: return "a struct has no size: set it to its initialiser first, as coir_go_options to COIR_GO_OPTIONS";
+    case COIR_ENEWER: return "an option is set that this version of coir does not know: link a newer one, or leave it 0";
     default: return NULL;
     }
 }
@@ -62,12 +64,13 @@ static const char *meaning_of_system_error(int error)
     }
 }
 
-const char *coir_strerror(int error)
+const char *coir_strerror(int64_t given)
 {
-    if (error < 0 && error != INT32_MIN)
-        error = -error;
-    if (error == 0)
+    if (given == 0)
         return "no error";
+    int error = given > INT32_MIN && given <= INT32_MAX ? (int)given : INT32_MAX;
+    if (error < 0)
+        error = -error;
     const char *text = own_error(error);
     if (!text)
         text = meaning_of_task_error(error);

@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *system_alloc(void *context, size_t size)
+static void *system_alloc(size_t size, void *arg)
 {
-    (void)context;
+    (void)arg;
     void *memory = NULL;
     return posix_memalign(&memory, 64, size) == 0 ? memory : NULL;
 }
 
-static void system_free(void *context, void *memory, size_t size)
+static void system_free(void *memory, size_t size, void *arg)
 {
-    (void)context;
     (void)size;
+    (void)arg;
     free(memory);
 }
 
-const coir_allocator ci_system_allocator = {system_alloc, system_free, NULL};
+const coir_allocator ci_system_allocator = COIR_ALLOCATOR(system_alloc, system_free, NULL);
 
 void *ci_alloc_zero(const coir_allocator *allocator, size_t size)
 {

@@ -9,14 +9,14 @@ extern const coir_allocator ci_system_allocator;
 
 static inline void *ci_alloc(const coir_allocator *allocator, size_t size)
 {
-    return allocator->alloc(allocator->context, size);
+    return allocator->alloc(size, allocator->arg);
 }
 
 /* Takes NULL. `size` is what was asked for. */
 static inline void ci_free(const coir_allocator *allocator, void *memory, size_t size)
 {
     if (memory)
-        allocator->free(allocator->context, memory, size);
+        allocator->free(memory, size, allocator->arg);
 }
 
 void *ci_alloc_zero(const coir_allocator *allocator, size_t size);

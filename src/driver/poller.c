@@ -9,9 +9,11 @@
 #include "coir/poller.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/options.h"
 #include "base/time.h"
 #include "driver/kernel.h"
 #include "driver/open.h"
@@ -29,6 +31,7 @@ struct registration {
 };
 
 struct coir_poller {
+    coir_allocator allocator;
     struct ci_selector *selector;
     struct registration *registrations; /* by descriptor */
     size_t room;
@@ -44,20 +47,33 @@ struct source {
     struct ci_list link; /* of those that were set */
     int events;
 };
-_Static_assert(sizeof(struct source) <= sizeof(coir_source), "coir_source is too small");
+CI_LEAVES_SPARE_WORDS(struct source, coir_source);
 
 /* ---- descriptors ---- */
 
-int coir_poller_new(const char *driver, coir_poller **ret_poller)
+int coir_poller_new(coir_poller **ret_poller)
+{
+    return coir_poller_new_with(NULL, ret_poller);
+}
+
+int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_poller)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    coir_poller *poller = ci_alloc_zero(&ci_system_allocator, sizeof *poller);
+    coir_poller_options options = COIR_POLLER_OPTIONS;
+    coir_allocator allocator;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc == 0)
+        rc = ci_allocator_read(&allocator, options.allocator);
+    if (rc < 0)
+        return rc;
+    coir_poller *poller = ci_alloc_zero(&allocator, sizeof *poller);
     if (!poller)
         return -ENOMEM;
-    int rc = ci_selector_open(driver ? driver : ci_driver_selector, &ci_system_allocator, &poller->selector);
+    poller->allocator = allocator;
+    rc = ci_selector_open(options.driver ? options.driver : ci_driver_selector, &poller->allocator, &poller->selector);
     if (rc < 0) {
-        ci_free(&ci_system_allocator, poller, sizeof *poller);
+        ci_free(&allocator, poller, sizeof *poller);
         return rc;
     }
     ci_list_init(&poller->set);
@@ -71,9 +87,10 @@ void coir_poller_free(coir_poller *poller)
     if (!poller || ci_forked())
         return;
     ci_check(ci_list_empty(&poller->set));
+    coir_allocator allocator = poller->allocator;
     poller->selector->kind->free(poller->selector);
-    ci_free(&ci_system_allocator, poller->registrations, poller->room * sizeof *poller->registrations);
-    ci_free(&ci_system_allocator, poller, sizeof *poller);
+    ci_free(&allocator, poller->registrations, poller->room * sizeof *poller->registrations);
+    ci_free(&allocator, poller, sizeof *poller);
     ci_fork_allow();
 }
 
@@ -101,7 +118,7 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
         return -EBADF;
     if (!events_of(interest))
         return -EINVAL;
-    int rc = ci_kernel_reserve(&ci_system_allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, fd);
+    int rc = ci_kernel_reserve(&poller->allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, fd);
     if (rc < 0)
         return rc;
     struct registration *registration = &poller->registrations[fd];
@@ -229,12 +246,13 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
     return count;
 }
 
-int coir_poller_wait(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline)
+int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t room, coir_time deadline)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (events_max <= 0)
+    if (!room)
         return -EINVAL;
+    int events_max = room < INT_MAX ? (int)room : INT_MAX;
     for (;;) {
         bool sources_first = !poller->descriptors_first;
         poller->descriptors_first = sources_first;

@@ -28,7 +28,7 @@ int coir_fd_wait(coir_fd fd, int events)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_await(ci_worker_current, coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
+    return (int)ci_await(ci_worker_current, coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
 /* What a call in a fiber that did not have to wait does last, and what tells that it must. */

@@ -27,7 +27,7 @@ struct file_op {
         coir_offload_job job;
     };
 };
-_Static_assert(sizeof(struct file_op) <= sizeof(coir_file_op), "coir_file_op is too small");
+CI_LEAVES_SPARE_WORDS(struct file_op, coir_file_op);
 
 static void leave(coir_file *file)
 {
@@ -65,7 +65,7 @@ static coir_future *file_poll(coir_future *future)
     COIR_RETURN(future, native ? self->native.future.result : self->job.future.result);
 }
 
-static const coir_future_kind file_kind = {"a file", file_poll, NULL};
+static const coir_future_kind file_kind = COIR_FUTURE_KIND("a file", file_poll, NULL);
 
 static coir_future *init(coir_file_op *words, coir_file *file, const struct ci_op *what)
 {
@@ -111,7 +111,7 @@ ssize_t coir_file_write(coir_file *file, const void *data, size_t len, int64_t o
 int coir_file_sync(coir_file *file)
 {
     coir_file_op op;
-    return ci_await_in_fiber(coir_file_sync_op(&op, file));
+    return (int)ci_await_in_fiber(coir_file_sync_op(&op, file));
 }
 
 /* ---- opening and closing ---- */

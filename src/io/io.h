@@ -17,7 +17,7 @@ struct ci_io_op {
     struct ci_op io;
 };
 CI_FIBER_OP_FITS(struct ci_io_op);
-_Static_assert(sizeof(struct ci_io_op) <= sizeof(coir_io_op), "coir_io_op is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_io_op, coir_io_op);
 
 struct coir_stream {
     const struct ci_stream_kind *kind;
@@ -33,7 +33,7 @@ struct ci_stream_kind {
     bool (*start)(coir_stream *stream, struct ci_op *op); /* as ci_driver_start */
     bool (*cancel)(coir_stream *stream, struct ci_op *op);
     int (*shutdown_write)(coir_stream *stream);
-    int (*address)(coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*address)(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
     int (*detach)(coir_stream *stream); /* NULL: it can only be closed */
     int (*adopt)(coir_stream *stream, struct ci_worker *worker);
     void (*close)(coir_stream *stream);

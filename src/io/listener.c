@@ -2,6 +2,7 @@
 #include "io/listener.h"
 
 #include <errno.h>
+#include <limits.h>
 
 #include "base/check.h"
 
@@ -109,25 +110,29 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
     return rc;
 }
 
-int coir_tcp_listen(const char *address, const coir_listen_options *options, coir_listener **ret_listener)
+int coir_tcp_listen(const char *address, coir_listener **ret_listener)
+{
+    return coir_tcp_listen_with(address, NULL, ret_listener);
+}
+
+int coir_tcp_listen_with(const char *address, const coir_listen_options *given, coir_listener **ret_listener)
 {
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    coir_listen_options chosen = COIR_LISTEN_OPTIONS;
-    if (options) {
-        if (options->size != sizeof *options)
-            return -EINVAL;
-        chosen = *options;
-    }
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    if ((rc = ci_options_read(&options, sizeof options, given)) < 0)
+        return rc;
     struct ci_driver *driver = worker->loop.driver;
     struct sockaddr_storage where;
     struct ci_listen listen = {
         .address = (struct sockaddr *)&where,
-        .backlog = chosen.backlog ? chosen.backlog : BACKLOG,
-        .reuse_port = chosen.reuse_port,
-        .ipv6_only = chosen.ipv6_only,
+        .backlog = options.backlog > INT_MAX ? INT_MAX
+                   : options.backlog         ? (int)options.backlog
+                                             : BACKLOG,
+        .reuse_port = options.reuse_port,
+        .ipv6_only = options.ipv6_only,
     };
     if ((rc = ci_address_parse(driver, address, &where, &listen.address_len)) < 0)
         return cannot_listen(worker->runtime, address, rc);
@@ -149,14 +154,14 @@ struct accept_op {
     coir_future future;
     union {
         struct ci_io_op io;
-        coir_sleep_op pause;
+        struct ci_sleep_op pause;
     };
     coir_listener *listener;
     coir_stream **ret_stream;
     struct accept_op *next; /* of the seat's */
     coir_fd fd;
 };
-_Static_assert(sizeof(struct accept_op) <= sizeof(coir_open_op), "coir_open_op is too small");
+CI_LEAVES_SPARE_WORDS(struct accept_op, coir_open_op);
 _Static_assert(sizeof(struct accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), "an accept is a case");
 
 /* accept_op.fd while it waits: it was asked to look at the spares. */
@@ -397,7 +402,7 @@ static coir_future *accept_poll(coir_future *future)
     if (seat->worker != worker) /* of another runtime */
         COIR_RETURN(future, -EXDEV);
     if (runs_ahead(seat)) {
-        COIR_AWAIT(future, coir_sleep_for_op(&self->pause, catch_up_time));
+        COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, catch_up_time));
         if (self->pause.future.result < 0)
             COIR_RETURN(future, self->pause.future.result);
     }
@@ -409,14 +414,14 @@ static coir_future *accept_poll(coir_future *future)
         end_wait(seat, self);
         seat->streak = self->io.strand ? 0 : seat->streak + 1;
         again = self->fd == looks_again && self->io.future.result == -ECANCELED;
-        self->fd = self->io.future.result;
+        self->fd = (coir_fd)self->io.future.result;
         if (self->fd >= 0 ? !hand_over(seat, self->fd) : !again)
             break;
     }
     COIR_RETURN(future, finish(seat, self));
 }
 
-static const coir_future_kind accept_kind = {"a connection", accept_poll, NULL};
+static const coir_future_kind accept_kind = COIR_FUTURE_KIND("a connection", accept_poll, NULL);
 
 coir_future *coir_accept_op(coir_open_op *words, coir_listener *listener, coir_stream **ret_stream)
 {
@@ -429,7 +434,7 @@ coir_future *coir_accept_op(coir_open_op *words, coir_listener *listener, coir_s
 int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 {
     coir_open_op op;
-    return ci_await_in_fiber(coir_accept_op(&op, listener, ret_stream));
+    return (int)ci_await_in_fiber(coir_accept_op(&op, listener, ret_stream));
 }
 
 static coir_future *make_accept(const coir_case *self, void *place)
@@ -442,7 +447,7 @@ coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream)
     return (coir_case){.make = make_accept, .object = listener, .data = ret_stream};
 }
 
-int coir_listener_local(coir_listener *listener, char *text, size_t size)
+int coir_listener_local(const coir_listener *listener, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;

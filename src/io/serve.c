@@ -114,7 +114,7 @@ static void report(struct ci_serving *serving, size_t in_progress)
 
 void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout, const char *unit)
 {
-    int workers = coir_worker_count(coir_runtime_current());
+    int workers = ci_worker_current->runtime->worker_count;
     *serving = (struct ci_serving){
         .listener = listener,
         .drain_timeout = drain_timeout,
@@ -224,11 +224,6 @@ static int serve(coir_listener *listener, coir_time drain_timeout, coir_connecti
     return coir_scope_wait(workers);
 }
 
-int coir_serve(coir_listener *listener, coir_connection_fn *fn, void *arg)
-{
-    return serve(listener, 0, fn, arg);
-}
-
 int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
 {
     coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
@@ -236,16 +231,19 @@ int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
     return coir_serve_tcp_with(&options, fn, arg);
 }
 
-int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg)
+int coir_serve_tcp_with(const coir_serve_tcp_options *given, coir_connection_fn *fn, void *arg)
 {
-    if (options->size != sizeof *options || !options->address == !options->listener || options->drain_timeout < 0)
-        return -EINVAL;
-    coir_listener *listener = options->listener;
-    int rc = listener ? 0 : coir_tcp_listen(options->address, NULL, &listener);
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc == 0 && (!options.address == !options.listener || options.drain_timeout < 0))
+        rc = -EINVAL;
     if (rc < 0)
         return rc;
-    rc = serve(listener, options->drain_timeout, fn, arg);
-    if (!options->listener)
+    coir_listener *listener = options.listener;
+    if (!listener && (rc = coir_tcp_listen(options.address, &listener)) < 0)
+        return rc;
+    rc = serve(listener, options.drain_timeout, fn, arg);
+    if (!options.listener)
         coir_listener_close(listener);
     return rc;
 }

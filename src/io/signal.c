@@ -21,9 +21,9 @@ struct signals_op {
     coir_signals *signals;
 };
 CI_FIBER_OP_FITS(struct signals_op); /* as a case */
-_Static_assert(sizeof(struct signals_op) <= sizeof(coir_signals_op), "coir_signals_op is too small");
+CI_LEAVES_SPARE_WORDS(struct signals_op, coir_signals_op);
 
-int coir_signals_open(const int *numbers, int count, coir_signals **ret_signals)
+int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
@@ -31,7 +31,7 @@ int coir_signals_open(const int *numbers, int count, coir_signals **ret_signals)
     if (worker->runtime->simulated)
         return -ENOTSUP;
     uint64_t wanted = 0;
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (numbers[i] < 1 || numbers[i] > 63)
             return -EINVAL;
         wanted |= (uint64_t)1 << numbers[i];
@@ -91,7 +91,7 @@ static coir_future *signals_poll(coir_future *future)
     COIR_RETURN(future, number);
 }
 
-static const coir_future_kind signals_kind = {"a signal", signals_poll, NULL};
+static const coir_future_kind signals_kind = COIR_FUTURE_KIND("a signal", signals_poll, NULL);
 
 coir_future *coir_signals_wait_op(coir_signals_op *words, coir_signals *signals)
 {
@@ -103,7 +103,7 @@ coir_future *coir_signals_wait_op(coir_signals_op *words, coir_signals *signals)
 int coir_signals_wait(coir_signals *signals)
 {
     coir_signals_op op;
-    return ci_await_in_fiber(coir_signals_wait_op(&op, signals));
+    return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

@@ -98,7 +98,7 @@ static coir_future *io_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind io_kind = {"a descriptor", io_poll, io_cancel};
+static const coir_future_kind io_kind = COIR_FUTURE_KIND("a descriptor", io_poll, io_cancel);
 
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io)
 {
@@ -221,7 +221,7 @@ struct io_all_op {
     size_t done;
     size_t *ret_done;
 };
-_Static_assert(sizeof(struct io_all_op) <= sizeof(coir_io_all_op), "coir_io_all_op is too small");
+CI_LEAVES_SPARE_WORDS(struct io_all_op, coir_io_all_op);
 
 static coir_future *read_full_poll(coir_future *future)
 {
@@ -238,7 +238,7 @@ static coir_future *read_full_poll(coir_future *future)
         *self->ret_done = self->done;
     if (self->len == 0)
         COIR_RETURN(future, ci_worker_current->strand->interrupt);
-    int result = self->done == self->len ? (int)self->done : self->io.future.result == 0 ? -COIR_EEND : self->io.future.result;
+    int64_t result = self->done == self->len ? (int64_t)self->done : self->io.future.result == 0 ? -COIR_EEND : self->io.future.result;
     COIR_RETURN(future, result);
 }
 
@@ -291,9 +291,9 @@ static coir_future *writev_all_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind read_full_kind = {"a full read", read_full_poll, NULL};
-static const coir_future_kind write_all_kind = {"a full write", write_all_poll, NULL};
-static const coir_future_kind writev_all_kind = {"a full write", writev_all_poll, NULL};
+static const coir_future_kind read_full_kind = COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
+static const coir_future_kind write_all_kind = COIR_FUTURE_KIND("a full write", write_all_poll, NULL);
+static const coir_future_kind writev_all_kind = COIR_FUTURE_KIND("a full write", writev_all_poll, NULL);
 
 static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind *kind, coir_stream *stream, size_t len)
 {
@@ -428,7 +428,7 @@ void coir_close(coir_stream *stream)
         stream->kind->close(stream);
 }
 
-static int address_text(coir_stream *stream, bool peer, char *text, size_t size)
+static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)
 {
     struct sockaddr_storage address;
     socklen_t len;
@@ -436,14 +436,14 @@ static int address_text(coir_stream *stream, bool peer, char *text, size_t size)
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
-int coir_stream_peer(coir_stream *stream, char *text, size_t size)
+int coir_stream_peer(const coir_stream *stream, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     return address_text(stream, true, text, size);
 }
 
-int coir_stream_local(coir_stream *stream, char *text, size_t size)
+int coir_stream_local(const coir_stream *stream, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -472,7 +472,7 @@ static int socket_shutdown_write(coir_stream *stream)
     return driver_of(stream)->kind->shutdown_write(driver_of(stream), stream->fd);
 }
 
-static int socket_address(coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int socket_address(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address, ret_len);
 }

@@ -11,7 +11,7 @@ struct connect_op {
     coir_fd fd;
     struct sockaddr_storage address;
 };
-_Static_assert(sizeof(struct connect_op) <= sizeof(coir_open_op), "coir_open_op is too small");
+CI_LEAVES_SPARE_WORDS(struct connect_op, coir_open_op);
 
 /* ---- connecting ---- */
 
@@ -40,7 +40,7 @@ static coir_future *connect_poll(coir_future *future)
     COIR_RETURN(future, rc);
 }
 
-static const coir_future_kind connect_kind = {"a connection to be made", connect_poll, NULL};
+static const coir_future_kind connect_kind = COIR_FUTURE_KIND("a connection to be made", connect_poll, NULL);
 
 coir_future *coir_tcp_connect_op(coir_open_op *words, const char *address, coir_stream **ret_stream)
 {
@@ -53,5 +53,5 @@ coir_future *coir_tcp_connect_op(coir_open_op *words, const char *address, coir_
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
 {
     coir_open_op op;
-    return ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
+    return (int)ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
 }

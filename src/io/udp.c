@@ -10,7 +10,7 @@
 struct address {
     struct sockaddr_storage storage; /* its family says how long it is; AF_UNSPEC: none */
 };
-_Static_assert(sizeof(struct address) <= sizeof(coir_address), "coir_address is too small");
+CI_LEAVES_SPARE_WORDS(struct address, coir_address);
 
 struct coir_udp {
     struct ci_worker *worker;
@@ -22,7 +22,7 @@ struct udp_op {
     struct msghdr message;
     struct iovec data;
 };
-_Static_assert(sizeof(struct udp_op) <= sizeof(coir_udp_op), "coir_udp_op is too small");
+CI_LEAVES_SPARE_WORDS(struct udp_op, coir_udp_op);
 
 static struct address *address_of(const coir_address *address)
 {
@@ -102,7 +102,7 @@ void coir_udp_close(coir_udp *udp)
     ci_free(&udp->worker->runtime->allocator, udp, sizeof *udp);
 }
 
-int coir_udp_local(coir_udp *udp, char *text, size_t size)
+int coir_udp_local(const coir_udp *udp, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;

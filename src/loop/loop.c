@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/options.h"
 #include "base/time.h"
 #include "sys/clock.h"
 #include "sys/fork.h"
@@ -187,7 +188,7 @@ struct hook {
     coir_hook_fn *fn;
     void *arg;
 };
-_Static_assert(sizeof(struct hook) <= sizeof(coir_hook), "coir_hook is too small");
+CI_LEAVES_SPARE_WORDS(struct hook, coir_hook);
 
 static struct hook *hook_of(coir_hook *hook)
 {
@@ -202,7 +203,7 @@ static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
         ci_list_remove(node);
         ci_list_push(&loop->hooks[when], node);
         struct hook *hook = ci_container_of(node, struct hook, link);
-        hook->fn(loop, (coir_hook *)(void *)hook);
+        hook->fn(loop, (coir_hook *)(void *)hook, hook->arg);
     }
 }
 
@@ -214,14 +215,10 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
     ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
 }
 
-void coir_hook_stop(coir_hook *hook)
+void coir_hook_stop(coir_loop *loop, coir_hook *hook)
 {
+    (void)loop;
     if (ci_forked())
         return;
     ci_list_remove(&hook_of(hook)->link);
-}
-
-void *coir_hook_arg(const coir_hook *hook)
-{
-    return ((const struct hook *)(const void *)hook)->arg;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "base/time.h"
 #include "loop/loop.h"
 #include "sys/fork.h"
@@ -12,7 +13,7 @@ struct watch {
     coir_watch_fn *fn;
     void *arg;
 };
-_Static_assert(sizeof(struct watch) <= sizeof(coir_watch), "coir_watch is too small");
+CI_LEAVES_SPARE_WORDS(struct watch, coir_watch);
 
 struct timer {
     struct ci_timer timer;
@@ -20,7 +21,7 @@ struct timer {
     coir_timer_fn *fn;
     void *arg;
 };
-_Static_assert(sizeof(struct timer) <= sizeof(coir_timer), "coir_timer is too small");
+CI_LEAVES_SPARE_WORDS(struct timer, coir_timer);
 
 static struct watch *watch_of(coir_watch *watch)
 {
@@ -32,23 +33,41 @@ static struct timer *timer_of(coir_timer *timer)
     return (struct timer *)(void *)timer;
 }
 
+/* A loop that a program made. The first member is what it is given. */
+struct standalone {
+    struct coir_loop loop;
+    coir_allocator allocator;
+};
+
 int coir_loop_new(coir_loop **ret_loop)
+{
+    return coir_loop_new_with(NULL, ret_loop);
+}
+
+int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    const coir_allocator *allocator = &ci_system_allocator;
-    coir_loop *loop = ci_alloc_zero(allocator, sizeof *loop);
-    if (!loop)
+    coir_loop_options options = COIR_LOOP_OPTIONS;
+    coir_allocator allocator;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc == 0)
+        rc = ci_allocator_read(&allocator, options.allocator);
+    if (rc < 0)
+        return rc;
+    struct standalone *made = ci_alloc_zero(&allocator, sizeof *made);
+    if (!made)
         return -ENOMEM;
+    made->allocator = allocator;
     struct ci_driver *driver;
-    int rc = ci_driver_open(ci_driver_selector, allocator, &driver);
+    rc = ci_driver_open(options.driver ? options.driver : ci_driver_selector, &made->allocator, &driver);
     if (rc < 0) {
-        ci_free(allocator, loop, sizeof *loop);
+        ci_free(&allocator, made, sizeof *made);
         return rc;
     }
-    ci_loop_init(loop, driver, allocator);
+    ci_loop_init(&made->loop, driver, &made->allocator);
     ci_fork_forbid();
-    *ret_loop = loop;
+    *ret_loop = &made->loop;
     return 0;
 }
 
@@ -56,9 +75,10 @@ void coir_loop_free(coir_loop *loop)
 {
     if (!loop || ci_forked())
         return;
-    const coir_allocator *allocator = loop->allocator;
+    struct standalone *made = ci_container_of(loop, struct standalone, loop);
+    coir_allocator allocator = made->allocator;
     ci_loop_done(loop);
-    ci_free(allocator, loop, sizeof *loop);
+    ci_free(&allocator, made, sizeof *made);
     ci_fork_allow();
 }
 
@@ -102,7 +122,7 @@ int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
 static void on_events(struct ci_op *op)
 {
     struct watch *watch = ci_container_of(op, struct watch, op);
-    watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result);
+    watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result, watch->arg);
 }
 
 int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events, coir_watch_fn *fn, void *arg)
@@ -136,15 +156,10 @@ void coir_watch_stop(coir_loop *loop, coir_watch *watch_words)
     loop->live_watches--;
 }
 
-void *coir_watch_arg(const coir_watch *watch)
-{
-    return ((const struct watch *)(const void *)watch)->arg;
-}
-
 static void on_timeout(struct ci_timer *fired)
 {
     struct timer *timer = ci_container_of(fired, struct timer, timer);
-    timer->fn(timer->loop, (coir_timer *)(void *)timer);
+    timer->fn(timer->loop, (coir_timer *)(void *)timer, timer->arg);
 }
 
 void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn, void *arg)
@@ -168,9 +183,4 @@ void coir_timer_stop(coir_loop *loop, coir_timer *timer)
         return;
     if (timer_of(timer)->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer_of(timer)->timer);
-}
-
-void *coir_timer_arg(const coir_timer *timer)
-{
-    return ((const struct timer *)(const void *)timer)->arg;
 }

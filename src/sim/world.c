@@ -47,17 +47,17 @@ void ci_world_done(struct ci_world *world)
 }
 
 /* Memory that a fault may refuse. */
-static void *allocate(void *context, size_t size)
+static void *allocate(size_t size, void *arg)
 {
-    struct ci_place *place = context;
+    struct ci_place *place = arg;
     if (ci_world_fault(place->world, place, place->faults.no_memory, "no memory"))
         return NULL;
     return ci_alloc(&ci_system_allocator, size);
 }
 
-static void release(void *context, void *memory, size_t size)
+static void release(void *memory, size_t size, void *arg)
 {
-    (void)context;
+    (void)arg;
     ci_free(&ci_system_allocator, memory, size);
 }
 
@@ -67,7 +67,7 @@ struct ci_place *ci_world_add_place(struct ci_world *world, const char *name)
     if (!place)
         return NULL;
     place->world = world;
-    place->allocator = (coir_allocator){allocate, release, place};
+    place->allocator = (coir_allocator)COIR_ALLOCATOR(allocate, release, place);
     snprintf(place->name, sizeof place->name, "%s", name);
     for (struct ci_place *before = world->places; before; before = before->next)
         if (before->dead && before->number && strcmp(before->name, place->name) == 0) {
@@ -241,7 +241,7 @@ void ci_world_trace(struct ci_world *world, const struct ci_place *place, const 
     for (const char *c = line; *c; c++)
         world->trace_hash = (world->trace_hash ^ (unsigned char)*c) * 0x100000001b3u;
     if (world->trace)
-        world->trace(world->trace_context, line);
+        world->trace(line, world->trace_arg);
 }
 
 void ci_world_leave(struct ci_world *world, const struct ci_place *place, const char *format, ...)

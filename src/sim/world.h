@@ -40,8 +40,8 @@ struct ci_world {
     uint16_t next_port;
     uint64_t trace_hash;
     uint64_t steps;
-    void (*trace)(void *context, const char *line);
-    void *trace_context;
+    void (*trace)(const char *line, void *arg);
+    void *trace_arg;
     unsigned left_count; /* of what ci_world_leave was told */
     char left[COIR_SIM_LEFT_MAX];
 };

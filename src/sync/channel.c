@@ -75,8 +75,8 @@ CI_INLINE void advance(coir_channel *channel)
 
 static void drop_oldest(coir_channel *channel)
 {
-    if (channel->release)
-        channel->release(slot(channel, channel->head));
+    if (channel->unref)
+        channel->unref(slot(channel, channel->head), channel->arg);
     advance(channel);
 }
 
@@ -85,7 +85,7 @@ static void drop_oldest(coir_channel *channel)
 CI_INLINE void hand_over(const coir_channel *channel, struct ci_wait *receiver, const void *item)
 {
     copy(receiver->item, item, channel->item_size);
-    receiver->future.result = receiver->most ? 1 : 0;
+    receiver->future.result = receiver->items_max ? 1 : 0;
 }
 
 static void close_locked(coir_channel *channel, struct ci_list *granted);
@@ -144,7 +144,7 @@ static struct ci_wait *met(struct ci_list *granted)
     return ci_container_of(granted->prev, struct ci_wait, link);
 }
 
-static enum outcome try_send(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, const void *item, int *ret_result,
+static enum outcome try_send(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, const void *item, int64_t *ret_result,
                              struct ci_list *granted)
 {
     *ret_result = -EPIPE;
@@ -163,8 +163,8 @@ static enum outcome try_send(coir_channel *channel, struct ci_strand *strand, st
     if (wait && !ci_claim(strand, &wait->future))
         return REFUSED;
     int rc = ci_channel_push(channel, item, granted);
-    if (rc == 0 && channel->release)
-        channel->release((void *)(uintptr_t)item);
+    if (rc == 0 && channel->unref)
+        channel->unref((void *)(uintptr_t)item, channel->arg);
     *ret_result = rc < 0 ? rc : 0;
     return DONE;
 }
@@ -183,10 +183,10 @@ static void refill(coir_channel *channel, struct ci_list *granted)
         ci_topic_room(channel->topic, granted);
 }
 
-static enum outcome try_receive(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, void *item, unsigned most,
-                                int *ret_result, struct ci_list *granted)
+static enum outcome try_receive(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, void *item, size_t items_max,
+                                int64_t *ret_result, struct ci_list *granted)
 {
-    unsigned got = 0, wanted = most ? most : 1;
+    size_t got = 0, wanted = items_max ? items_max : 1;
     if (channel->count) {
         if (wait && !ci_claim(strand, &wait->future))
             return REFUSED;
@@ -206,7 +206,7 @@ static enum outcome try_receive(coir_channel *channel, struct ci_strand *strand,
     } else if (!channel->closed) {
         return WOULD_WAIT;
     }
-    *ret_result = !got ? -EPIPE : most ? (int)got : 0;
+    *ret_result = !got ? -EPIPE : items_max ? (int64_t)got : 0;
     return DONE;
 }
 
@@ -240,7 +240,7 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
-    enum outcome outcome = try_receive(channel, worker->strand, wait, wait->item, wait->most, &wait->future.result, &granted);
+    enum outcome outcome = try_receive(channel, worker->strand, wait, wait->item, wait->items_max, &wait->future.result, &granted);
     return finish(worker, wait, outcome, &channel->receivers, &granted, channel);
 }
 
@@ -254,13 +254,13 @@ static coir_future *receive_poll(coir_future *future)
     return ci_wait_poll(future, start_receive);
 }
 
-static const coir_future_kind send_kind = {"room in a channel", send_poll, ci_wait_cancel};
-static const coir_future_kind receive_kind = {"an item of a channel", receive_poll, ci_wait_cancel};
+static const coir_future_kind send_kind = COIR_FUTURE_KIND("room in a channel", send_poll, ci_wait_cancel);
+static const coir_future_kind receive_kind = COIR_FUTURE_KIND("an item of a channel", receive_poll, ci_wait_cancel);
 
-CI_INLINE struct ci_wait *init(struct ci_wait *wait, const coir_future_kind *kind, coir_channel *channel, void *item, unsigned most)
+CI_INLINE struct ci_wait *init(struct ci_wait *wait, const coir_future_kind *kind, coir_channel *channel, void *item, size_t items_max)
 {
     wait->item = item;
-    wait->most = most;
+    wait->items_max = items_max;
     return ci_wait_init(wait, kind, channel->lock, channel);
 }
 
@@ -282,11 +282,11 @@ static coir_future *nothing_poll(coir_future *future)
     return ci_leaf_complete(ci_worker_current, future);
 }
 
-static const coir_future_kind nothing_kind = {"nothing", nothing_poll, NULL};
+static const coir_future_kind nothing_kind = COIR_FUTURE_KIND("nothing", nothing_poll, NULL);
 
-coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, unsigned most)
+coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, size_t items_max)
 {
-    return &init(ci_wait_of(op), most ? &receive_kind : &nothing_kind, channel, items, most)->future;
+    return &init(ci_wait_of(op), items_max ? &receive_kind : &nothing_kind, channel, items, items_max)->future;
 }
 
 /* ---- the straight-line calls: what is common under the lock once, everything else as the futures do it ---- */
@@ -329,10 +329,10 @@ int coir_channel_send(coir_channel *channel, const void *item)
         return 0;
     }
     struct ci_wait *wait = init(CI_FIBER_OP(fiber, struct ci_wait), &send_kind, channel, (void *)(uintptr_t)item, 0);
-    return ci_wait_here(worker, wait, start_send);
+    return (int)ci_wait_here(worker, wait, start_send);
 }
 
-CI_INLINE int receive(coir_channel *channel, void *items, unsigned most)
+CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
@@ -341,9 +341,9 @@ CI_INLINE int receive(coir_channel *channel, void *items, unsigned most)
     struct ci_worker *worker = ci_worker_current;
     struct ci_wait *wait = CI_FIBER_OP(fiber, struct ci_wait);
     ci_lock_take(channel->lock);
-    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->topic || channel->closed || most)) {
+    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->topic || channel->closed || items_max)) {
         ci_lock_give(channel->lock);
-        return ci_wait_here(worker, init(wait, &receive_kind, channel, items, most), start_receive);
+        return ci_wait_here(worker, init(wait, &receive_kind, channel, items, items_max), start_receive);
     }
     if (channel->count) {
         copy(items, slot(channel, channel->head), channel->item_size);
@@ -361,16 +361,16 @@ CI_INLINE int receive(coir_channel *channel, void *items, unsigned most)
 
 int coir_channel_recv(coir_channel *channel, void *item)
 {
-    return receive(channel, item, 0);
+    return (int)receive(channel, item, 0);
 }
 
-int coir_channel_recv_many(coir_channel *channel, void *items, unsigned most)
+ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)
 {
-    if (ci_unlikely(most == 0)) {
+    if (ci_unlikely(items_max == 0)) {
         coir_wait_op op;
-        return (int)ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, most));
+        return ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, items_max));
     }
-    return receive(channel, items, most);
+    return receive(channel, items, items_max);
 }
 
 static coir_future *make_send(const coir_case *self, void *place)
@@ -400,13 +400,13 @@ int coir_channel_try_send(coir_channel *channel, const void *item)
     if (ci_forked())
         return -COIR_EFORKED;
     struct ci_list granted;
-    int result;
+    int64_t result;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
     enum outcome outcome = try_send(channel, NULL, NULL, item, &result, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
-    return outcome == DONE ? result : -EAGAIN;
+    return outcome == DONE ? (int)result : -EAGAIN;
 }
 
 int coir_channel_try_recv(coir_channel *channel, void *item)
@@ -414,13 +414,13 @@ int coir_channel_try_recv(coir_channel *channel, void *item)
     if (ci_forked())
         return -COIR_EFORKED;
     struct ci_list granted;
-    int result;
+    int64_t result;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
     enum outcome outcome = try_receive(channel, NULL, NULL, item, 0, &result, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
-    return outcome == DONE ? result : -EAGAIN;
+    return outcome == DONE ? (int)result : -EAGAIN;
 }
 
 static void close_locked(coir_channel *channel, struct ci_list *granted)
@@ -453,7 +453,7 @@ size_t coir_channel_count(const coir_channel *channel)
     return count;
 }
 
-int coir_channel_is_closed(const coir_channel *channel)
+bool coir_channel_is_closed(const coir_channel *channel)
 {
     ci_lock_take(channel->lock);
     bool closed = channel->closed;
@@ -463,12 +463,16 @@ int coir_channel_is_closed(const coir_channel *channel)
 
 /* ---- making and freeing ---- */
 
-int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel)
+int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_channel)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (options->size != sizeof *options || !options->item_size || (unsigned)options->overflow > COIR_OVERFLOW_CLOSE ||
-        (!options->capacity && options->overflow != COIR_OVERFLOW_WAIT))
+    coir_channel_options options = COIR_CHANNEL_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc < 0)
+        return rc;
+    if (!options.item_size || (unsigned)options.overflow > COIR_OVERFLOW_CLOSE ||
+        (!options.capacity && options.overflow != COIR_OVERFLOW_WAIT))
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
     coir_channel *channel = ci_alloc_zero(allocator, sizeof *channel);
@@ -476,20 +480,21 @@ int coir_channel_new_with(const coir_channel_options *options, coir_channel **re
         return -ENOMEM;
     channel->allocator = *allocator;
     channel->lock = &channel->own_lock;
-    channel->item_size = options->item_size;
-    channel->capacity = options->capacity;
-    channel->overflow = (uint8_t)options->overflow;
-    channel->release = options->release;
+    channel->item_size = options.item_size;
+    channel->capacity = options.capacity;
+    channel->overflow = (uint8_t)options.overflow;
+    channel->unref = options.unref;
+    channel->arg = options.arg;
     ci_list_init(&channel->receivers);
     ci_list_init(&channel->senders);
     ci_list_init(&channel->member);
-    if (options->capacity != COIR_UNLIMITED && options->capacity) {
+    if (options.capacity != COIR_UNLIMITED && options.capacity) {
         size_t size;
-        if (__builtin_mul_overflow(options->capacity, options->item_size, &size) || !(channel->items = ci_alloc(allocator, size))) {
+        if (__builtin_mul_overflow(options.capacity, options.item_size, &size) || !(channel->items = ci_alloc(allocator, size))) {
             ci_free(allocator, channel, sizeof *channel);
             return -ENOMEM;
         }
-        channel->slots = options->capacity;
+        channel->slots = options.capacity;
     }
     *ret_channel = channel;
     return 0;

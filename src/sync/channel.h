@@ -14,7 +14,8 @@ struct coir_channel {
     uint8_t overflow;
     bool closed;
     struct ci_lock own_lock;
-    void (*release)(void *item);
+    void (*unref)(void *item, void *arg);
+    void *arg;
     struct coir_topic *topic;
     struct ci_list member; /* of the topic */
     coir_allocator allocator;

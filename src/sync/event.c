@@ -8,7 +8,7 @@ struct event {
     uint32_t set;
     struct ci_list waiters;
 };
-_Static_assert(sizeof(struct event) <= sizeof(coir_event), "coir_event is too small");
+CI_LEAVES_SPARE_WORDS(struct event, coir_event);
 
 static struct event *event_of(coir_event *event)
 {
@@ -33,7 +33,7 @@ static coir_future *event_poll(coir_future *future)
     return ci_wait_poll(future, start);
 }
 
-static const coir_future_kind event_kind = {"an event", event_poll, ci_wait_cancel};
+static const coir_future_kind event_kind = COIR_FUTURE_KIND("an event", event_poll, ci_wait_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_event *event)
 {
@@ -51,7 +51,7 @@ int coir_event_wait(coir_event *event)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event), start);
+    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event), start);
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)
@@ -89,7 +89,7 @@ void coir_event_reset(coir_event *words)
     ci_lock_give(&event->lock);
 }
 
-int coir_event_is_set(const coir_event *event)
+bool coir_event_is_set(const coir_event *event)
 {
     const struct event *self = (const struct event *)(const void *)event;
     uint32_t set = ci_load_acquire(&self->set);

@@ -21,7 +21,7 @@ struct mutex {
     struct ci_list waiters; /* zero while it was never used */
     bool fair;
 };
-_Static_assert(sizeof(struct mutex) <= sizeof(coir_mutex), "coir_mutex is too small");
+CI_LEAVES_SPARE_WORDS(struct mutex, coir_mutex);
 _Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24, "see COIR_FAIR_MUTEX_INIT");
 
 static struct mutex *mutex_of(coir_mutex *mutex)
@@ -140,7 +140,7 @@ static coir_future *mutex_poll(coir_future *future)
     return ci_wait_poll(future, start);
 }
 
-static const coir_future_kind mutex_kind = {"a mutex", mutex_poll, ci_wait_cancel};
+static const coir_future_kind mutex_kind = COIR_FUTURE_KIND("a mutex", mutex_poll, ci_wait_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, struct mutex *mutex)
 {
@@ -164,7 +164,7 @@ int coir_mutex_lock(coir_mutex *words)
         ci_spend(worker);
         return 0;
     }
-    return ci_wait_here(worker, init(CI_FIBER_OP(fiber, struct ci_wait), mutex), start);
+    return (int)ci_wait_here(worker, init(CI_FIBER_OP(fiber, struct ci_wait), mutex), start);
 }
 
 /* ---- conditions ---- */
@@ -173,7 +173,7 @@ struct condition {
     struct ci_lock lock;
     struct ci_list waiters;
 };
-_Static_assert(sizeof(struct condition) <= sizeof(coir_condition), "coir_condition is too small");
+CI_LEAVES_SPARE_WORDS(struct condition, coir_condition);
 
 struct condition_op {
     coir_future future;
@@ -182,7 +182,7 @@ struct condition_op {
     coir_mutex *mutex;
     int32_t result;
 };
-_Static_assert(sizeof(struct condition_op) <= sizeof(coir_condition_op), "coir_condition_op is too small");
+CI_LEAVES_SPARE_WORDS(struct condition_op, coir_condition_op);
 
 static void lock_condition(struct condition *condition)
 {
@@ -201,7 +201,7 @@ static coir_future *signal_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind signal_kind = {"a condition", signal_poll, ci_wait_cancel};
+static const coir_future_kind signal_kind = COIR_FUTURE_KIND("a condition", signal_poll, ci_wait_cancel);
 
 static coir_future *condition_poll(coir_future *future)
 {
@@ -211,13 +211,13 @@ static coir_future *condition_poll(coir_future *future)
         COIR_RETURN(future, ci_worker_current->strand->interrupt);
     ci_wait_init(&self->wait, &signal_kind, &self->condition->lock, self->condition);
     COIR_AWAIT(future, &self->wait.future);
-    self->result = self->wait.future.result;
+    self->result = (int32_t)self->wait.future.result;
     init(&self->wait, mutex_of(self->mutex))->stubborn = true;
     COIR_AWAIT(future, &self->wait.future);
     COIR_RETURN(future, self->result);
 }
 
-static const coir_future_kind condition_kind = {"a condition", condition_poll, NULL};
+static const coir_future_kind condition_kind = COIR_FUTURE_KIND("a condition", condition_poll, NULL);
 
 coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition, coir_mutex *mutex)
 {
@@ -230,7 +230,7 @@ coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *co
 int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
 {
     coir_condition_op op;
-    return ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
+    return (int)ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
 }
 
 void coir_condition_signal(coir_condition *words)

@@ -10,7 +10,7 @@ struct semaphore {
     uint64_t units;
     struct ci_list waiters;
 };
-_Static_assert(sizeof(struct semaphore) <= sizeof(coir_semaphore), "coir_semaphore is too small");
+CI_LEAVES_SPARE_WORDS(struct semaphore, coir_semaphore);
 _Static_assert(offsetof(struct semaphore, units) == 8, "see COIR_SEMAPHORE_INIT");
 
 static struct semaphore *semaphore_of(coir_semaphore *semaphore)
@@ -85,7 +85,7 @@ static int semaphore_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind semaphore_kind = {"a semaphore", semaphore_poll, semaphore_cancel};
+static const coir_future_kind semaphore_kind = COIR_FUTURE_KIND("a semaphore", semaphore_poll, semaphore_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_semaphore *semaphore, uint64_t amount)
 {
@@ -104,7 +104,7 @@ int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
+    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
@@ -127,9 +127,9 @@ void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
     add_and_serve(semaphore_of(semaphore), amount);
 }
 
-uint64_t coir_semaphore_units(coir_semaphore *words)
+uint64_t coir_semaphore_units(const coir_semaphore *words)
 {
-    struct semaphore *semaphore = semaphore_of(words);
+    struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)words);
     lock(semaphore);
     uint64_t units = semaphore->units;
     ci_lock_give(&semaphore->lock);

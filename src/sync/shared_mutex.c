@@ -12,7 +12,7 @@ struct shared_mutex {
     int32_t holders; /* readers, or WRITER */
     struct ci_list waiters;
 };
-_Static_assert(sizeof(struct shared_mutex) <= sizeof(coir_shared_mutex), "coir_shared_mutex is too small");
+CI_LEAVES_SPARE_WORDS(struct shared_mutex, coir_shared_mutex);
 
 static struct shared_mutex *shared_of(coir_shared_mutex *mutex)
 {
@@ -86,7 +86,7 @@ static int shared_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind shared_kind = {"a shared mutex", shared_poll, shared_cancel};
+static const coir_future_kind shared_kind = COIR_FUTURE_KIND("a shared mutex", shared_poll, shared_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_shared_mutex *mutex, bool writer)
 {
@@ -110,7 +110,7 @@ static int take(coir_shared_mutex *mutex, bool writer)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
+    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
 }
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)

@@ -13,8 +13,9 @@ struct coir_topic {
     size_t item_size, subscribers;
     struct ci_list members, publishers;
     bool delivering; /* one item after the other, also when a subscriber is closed by one */
-    void (*retain)(void *item);
-    void (*release)(void *item);
+    void (*ref)(void *item, void *arg);
+    void (*unref)(void *item, void *arg);
+    void *arg;
     coir_allocator allocator;
 };
 
@@ -36,12 +37,12 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
     int count = 0;
     topic->delivering = true;
     ci_list_for_each (node, &topic->members) {
-        if (topic->retain)
-            topic->retain(item);
+        if (topic->ref)
+            topic->ref(item, topic->arg);
         if (ci_channel_push(member_of(node), item, granted) > 0)
             count++;
-        else if (topic->release)
-            topic->release(item);
+        else if (topic->unref)
+            topic->unref(item, topic->arg);
     }
     topic->delivering = false;
     return count;
@@ -93,7 +94,7 @@ static coir_future *publish_poll(coir_future *future)
     return ci_wait_poll(future, start);
 }
 
-static const coir_future_kind publish_kind = {"room at the subscribers of a topic", publish_poll, ci_wait_cancel};
+static const coir_future_kind publish_kind = COIR_FUTURE_KIND("room at the subscribers of a topic", publish_poll, ci_wait_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_topic *topic, const void *item)
 {
@@ -112,7 +113,7 @@ int coir_publish(coir_topic *topic, const void *item)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
+    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
 }
 
 int coir_try_publish(coir_topic *topic, const void *item)
@@ -132,20 +133,25 @@ int coir_try_publish(coir_topic *topic, const void *item)
 
 /* ---- making, subscribing ---- */
 
-int coir_topic_new_with(const coir_topic_options *options, coir_topic **ret_topic)
+int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (options->size != sizeof *options || !options->item_size)
+    coir_topic_options options = COIR_TOPIC_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc < 0)
+        return rc;
+    if (!options.item_size)
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
     coir_topic *topic = ci_alloc_zero(allocator, sizeof *topic);
     if (!topic)
         return -ENOMEM;
     topic->allocator = *allocator;
-    topic->item_size = options->item_size;
-    topic->retain = options->retain;
-    topic->release = options->release;
+    topic->item_size = options.item_size;
+    topic->ref = options.ref;
+    topic->unref = options.unref;
+    topic->arg = options.arg;
     ci_list_init(&topic->members);
     ci_list_init(&topic->publishers);
     *ret_topic = topic;
@@ -176,7 +182,8 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     options.item_size = topic->item_size;
     options.capacity = capacity;
     options.overflow = overflow;
-    options.release = topic->release;
+    options.unref = topic->unref;
+    options.arg = topic->arg;
     coir_channel *channel;
     int rc = capacity ? coir_channel_new_with(&options, &channel) : -EINVAL;
     if (rc < 0)
@@ -191,10 +198,11 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     return 0;
 }
 
-size_t coir_topic_subscribers(coir_topic *topic)
+size_t coir_topic_subscribers(const coir_topic *topic)
 {
-    ci_lock_take(&topic->lock);
+    struct ci_lock *lock = (struct ci_lock *)(uintptr_t)&topic->lock;
+    ci_lock_take(lock);
     size_t count = topic->subscribers;
-    ci_lock_give(&topic->lock);
+    ci_lock_give(lock);
     return count;
 }

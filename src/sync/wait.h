@@ -33,13 +33,13 @@ struct ci_wait {
         void *item;
         uint64_t amount;
     };
-    uint32_t most; /* items, of a batch */
+    size_t items_max; /* of a batch */
     uint8_t state;
     bool lost_once; /* it was woken to retry, and somebody else was quicker */
     bool stubborn;  /* it cannot be cancelled */
 };
 CI_FIBER_OP_FITS(struct ci_wait);
-_Static_assert(sizeof(struct ci_wait) <= sizeof(coir_wait_op), "coir_wait_op is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_wait, coir_wait_op);
 
 /* Tries to have it at once, or queues. True: complete, with the result set. */
 typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
@@ -119,11 +119,11 @@ CI_INLINE coir_future *ci_wait_poll(coir_future *future, ci_wait_start *start)
 }
 
 /* A straight-line call, in a fiber that has entered: the fast path first, then the same record waits. */
-CI_INLINE int ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, ci_wait_start *start)
+CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, ci_wait_start *start)
 {
     wait->future.caller = &worker->fiber->back;
     if (start(worker, wait)) {
-        int result = wait->future.result;
+        int64_t result = wait->future.result;
         ci_spend(worker); /* the record is another call's from here on */
         return result;
     }

@@ -48,9 +48,9 @@ struct campaign {
 
 /* ---- one run ---- */
 
-static void print_line(void *context, const char *line)
+static void print_line(const char *line, void *arg)
 {
-    (void)context;
+    (void)arg;
     puts(line);
 }
 
@@ -63,6 +63,7 @@ static int run(const struct campaign *campaign, struct job *job, const uint32_t 
     options.fault_count = fault_count;
     options.choose_faults = choose;
     options.trace = trace ? print_line : NULL;
+    job->result = (coir_sim_result)COIR_SIM_RESULT;
     alarm(RUN_SECONDS);
     job->error = coir_sim_run(&options, campaign->scenario, campaign->arg, &job->result);
     alarm(0);

@@ -41,7 +41,7 @@ void ci_exit_child(int rc)
 
 static coir_future *fiber_poll(coir_future *back);
 
-const coir_future_kind ci_fiber_kind = {"running", fiber_poll, NULL};
+const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, NULL);
 
 /* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to. */
 static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
@@ -75,7 +75,7 @@ static coir_future *call_poll(coir_future *future)
     return NULL;
 }
 
-const coir_future_kind ci_call_kind = {"not started", call_poll, NULL};
+const coir_future_kind ci_call_kind = COIR_FUTURE_KIND("not started", call_poll, NULL);
 
 static void fiber_main(void);
 
@@ -124,7 +124,7 @@ void ci_park(struct ci_worker *worker)
     ci_park_here(worker);
 }
 
-int ci_await(struct ci_worker *worker, coir_future *future)
+int64_t ci_await(struct ci_worker *worker, coir_future *future)
 {
     coir_future *back = &worker->fiber->back, *next = future;
     future->caller = back;
@@ -136,13 +136,13 @@ int ci_await(struct ci_worker *worker, coir_future *future)
     return future->result;
 }
 
-int ci_await_in_fiber(coir_future *future)
+int64_t ci_await_in_fiber(coir_future *future)
 {
     int rc = 0;
     return ci_fiber_enter(&rc) ? ci_await(ci_worker_current, future) : rc;
 }
 
-int coir_await(coir_future *future)
+int64_t coir_await(coir_future *future)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
@@ -171,7 +171,7 @@ static coir_future *yield_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind yield_kind = {"its turn", yield_poll, NULL};
+static const coir_future_kind yield_kind = COIR_FUTURE_KIND("its turn", yield_poll, NULL);
 
 coir_future *coir_yield_op(coir_future *op)
 {

@@ -28,8 +28,9 @@ struct branch {
     coir_future end;
     void *group;         /* struct group or struct set */
     struct ci_list link; /* of a set's member */
+    uint64_t spare[CI_SPARE_WORDS];
 };
-_Static_assert(sizeof(struct branch) <= sizeof(coir_branch), "coir_branch is too small");
+_Static_assert(sizeof(struct branch) == sizeof(coir_branch), "they lie in the program's arrays");
 
 struct group {
     coir_future future;
@@ -42,7 +43,7 @@ struct group {
     uint8_t mode;
     bool closing;
 };
-_Static_assert(sizeof(struct group) <= sizeof(coir_group), "coir_group is too small");
+CI_LEAVES_SPARE_WORDS(struct group, coir_group);
 
 struct set {
     coir_future future; /* of the one who waits for the next member */
@@ -51,10 +52,10 @@ struct set {
     coir_branch **ret_branch;
     size_t live;
 };
-_Static_assert(sizeof(struct set) <= sizeof(coir_set), "coir_set is too small");
+CI_LEAVES_SPARE_WORDS(struct set, coir_set);
 
 static coir_future *end_poll(coir_future *end);
-static const coir_future_kind branch_end_kind = {"the rest of its group", end_poll, NULL};
+static const coir_future_kind branch_end_kind = COIR_FUTURE_KIND("the rest of its group", end_poll, NULL);
 
 /* ---- branches ---- */
 
@@ -82,7 +83,7 @@ static bool cancel_branch(struct branch *branch, int reason)
     return true;
 }
 
-int coir_branch_is_complete(const coir_branch *branch)
+bool coir_branch_is_complete(const coir_branch *branch)
 {
     return ((const struct branch *)(const void *)branch)->end.state == DONE;
 }
@@ -160,7 +161,7 @@ static void member_ended(struct group *group, struct branch *branch)
 {
     branch->end.state = DONE;
     group->live--;
-    int result = branch->future->result;
+    int result = (int)branch->future->result;
     int32_t index = (int32_t)(branch - group->branches);
     if (group->mode == ANY) {
         if (ci_load_relaxed(&group->winner) == index || win(group, index))
@@ -239,7 +240,7 @@ static int group_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind group_kind = {"several futures", group_poll, group_cancel};
+static const coir_future_kind group_kind = COIR_FUTURE_KIND("several futures", group_poll, group_cancel);
 
 static coir_future *set_member_ended(struct set *set, struct branch *branch);
 
@@ -258,69 +259,69 @@ static coir_future *end_poll(coir_future *end)
     return finish(group);
 }
 
-static coir_future *init(coir_group *words, coir_branch *branches, int count, enum mode mode, int window, bool rotates)
+static coir_future *init(coir_group *words, coir_branch *branches, size_t count, enum mode mode, size_t window, bool rotates)
 {
     struct group *group = (struct group *)(void *)words;
     *group = (struct group){
         .future = {&group_kind, NULL, 0, 0},
         .branches = (struct branch *)(void *)branches,
-        .count = count,
-        .window = window > 0 ? window : INT32_MAX,
+        .count = (int32_t)count,
+        .window = window && window < INT32_MAX ? (int32_t)window : INT32_MAX,
         .winner = NOBODY,
         .reason = mode == ANY && count == 0 ? -EINVAL : 0,
         .mode = (uint8_t)mode,
     };
     if (rotates && count > 1 && ci_worker_current)
         group->first = (int32_t)(ci_worker_current->rotation++ % (uint32_t)count);
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         group->branches[i].end.state = IDLE;
         group->branches[i].link.next = NULL;
     }
     return &group->future;
 }
 
-coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, int count, int window)
+coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count, size_t window)
 {
     return init(group, branches, count, JOIN, window, false);
 }
 
-coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, int count, int window)
+coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count, size_t window)
 {
     return init(group, branches, count, TRY_JOIN, window, false);
 }
 
-coir_future *coir_any_op(coir_group *group, coir_branch *branches, int count)
+coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count)
 {
     return init(group, branches, count, ANY, 0, true);
 }
 
-coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, int count)
+coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size_t count)
 {
     return init(group, branches, count, ANY, 0, false);
 }
 
-int coir_join_all(coir_branch *branches, int count, int window)
+int coir_join_all(coir_branch *branches, size_t count, size_t window)
 {
     coir_group group;
-    return coir_await(coir_join_all_op(&group, branches, count, window));
+    return (int)coir_await(coir_join_all_op(&group, branches, count, window));
 }
 
-int coir_join_or_cancel(coir_branch *branches, int count, int window)
+int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window)
 {
     coir_group group;
-    return coir_await(coir_join_or_cancel_op(&group, branches, count, window));
+    return (int)coir_await(coir_join_or_cancel_op(&group, branches, count, window));
 }
 
-int coir_any(coir_branch *branches, int count)
+int coir_any(coir_branch *branches, size_t count)
 {
     coir_group group;
-    return coir_await(coir_any_op(&group, branches, count));
+    return (int)coir_await(coir_any_op(&group, branches, count));
 }
 
-int coir_any_in_order(coir_branch *branches, int count)
+int coir_any_in_order(coir_branch *branches, size_t count)
 {
     coir_group group;
-    return coir_await(coir_any_in_order_op(&group, branches, count));
+    return (int)coir_await(coir_any_in_order_op(&group, branches, count));
 }
 
 /* ---- what a strand waits for ---- */
@@ -431,7 +432,7 @@ static int set_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind set_kind = {"the next of a set of futures", set_poll, set_cancel};
+static const coir_future_kind set_kind = COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
 
 coir_future *coir_set_next_op(coir_set *words, coir_branch **ret_branch)
 {
@@ -445,7 +446,7 @@ int coir_set_next(coir_set *words, coir_branch **ret_branch)
 {
     if (set_of(words)->waiter)
         return -EBUSY;
-    return coir_await(coir_set_next_op(words, ret_branch));
+    return (int)coir_await(coir_set_next_op(words, ret_branch));
 }
 
 void coir_set_cancel(coir_set *words)
@@ -471,29 +472,30 @@ void coir_set_done(coir_set *words)
 struct completion {
     coir_future future;
     coir_future *child;
-    void (*fn)(void *arg, int result);
+    void (*fn)(int64_t result, void *arg);
     void *arg;
 };
-_Static_assert(sizeof(struct completion) <= sizeof(coir_completion), "coir_completion is too small");
+CI_LEAVES_SPARE_WORDS(struct completion, coir_completion);
 
 static coir_future *completion_poll(coir_future *future);
 
-static const coir_future_kind completion_kind = {"a completion", completion_poll, NULL};
-static const coir_future_kind background_kind = {"a completion", completion_poll, NULL}; /* without a scope: the result is fn's alone */
+static const coir_future_kind completion_kind = COIR_FUTURE_KIND("a completion", completion_poll, NULL);
+static const coir_future_kind background_kind =
+    COIR_FUTURE_KIND("a completion", completion_poll, NULL); /* without a scope: the result is fn's alone */
 
 static coir_future *completion_poll(coir_future *future)
 {
     struct completion *completion = ci_container_of(future, struct completion, future);
     COIR_BEGIN(future);
     COIR_AWAIT(future, completion->child);
-    int result = completion->child->result;
+    int64_t result = completion->child->result;
     coir_future *caller = future->caller;
     caller->result = future->kind == &background_kind ? 0 : result; /* else the scope's, too */
-    completion->fn(completion->arg, result);                        /* may free everything but the caller */
+    completion->fn(result, completion->arg);                        /* may free everything but the caller */
     return caller;
 }
 
-int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(void *arg, int result), void *arg)
+int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(int64_t result, void *arg), void *arg)
 {
     struct completion *completion = (struct completion *)(void *)words;
     *completion = (struct completion){{scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};

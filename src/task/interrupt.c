@@ -153,7 +153,7 @@ void coir_block_leave(coir_block *words)
     ci_block_leave(block);
 }
 
-int coir_deadline_passed(const coir_block *words)
+bool coir_deadline_passed(const coir_block *words)
 {
     return ((const struct ci_deadline *)(const void *)words)->block.expired;
 }

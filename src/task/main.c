@@ -1,23 +1,42 @@
 /* coir_main: what most programs call, and the only place where coir prints or installs anything by itself. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "task/task.h"
 
-static void log_to_stderr(void *context, enum coir_log_level level, const char *line)
+static const char *const level_names[] = {"error", "warning", "info", "debug"};
+
+/* `arg`: the number of levels that are logged. */
+static void log_to_stderr(enum coir_log_level level, const char *line, void *arg)
 {
-    (void)context;
-    static const char *const names[] = {"error", "warning", "info", "debug"};
-    if (level < COIR_LOG_DEBUG)
-        fprintf(stderr, "coir: %s: %s\n", names[level], line);
+    if ((int)level < *(const int *)arg)
+        fprintf(stderr, "coir: %s: %s\n", level_names[level], line);
+}
+
+static int levels_to_log(void)
+{
+    const char *wanted = getenv("COIR_LOG");
+    if (!wanted || !*wanted)
+        return COIR_LOG_INFO + 1;
+    for (int level = COIR_LOG_ERROR; level <= COIR_LOG_DEBUG; level++)
+        if (strcmp(wanted, level_names[level]) == 0)
+            return level + 1;
+    if (strcmp(wanted, "none") != 0)
+        fprintf(stderr, "coir: warning: COIR_LOG is \"%s\"; it may be none, error, warning, info or debug: nothing is left out\n", wanted);
+    return strcmp(wanted, "none") == 0 ? 0 : COIR_LOG_DEBUG + 1;
 }
 
 int coir_main(coir_task_fn *start, void *arg)
 {
     coir_config config = COIR_CONFIG;
+    int levels = levels_to_log();
     config.log = log_to_stderr;
-    config.report_overflow = 1;
-    config.stop_signals = 1;
+    config.log_arg = &levels;
+    config.report_overflow = true;
+    config.stop_signals = true;
+    config.environment = COIR_ENVIRONMENT_WORKERS | COIR_ENVIRONMENT_DRIVER;
     config.deadlock = COIR_DEADLOCK_END;
     coir_runtime *runtime;
     int rc = coir_runtime_new(&config, &runtime);

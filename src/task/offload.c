@@ -35,7 +35,7 @@ struct offload_op {
     bool queued;
 };
 CI_FIBER_OP_FITS(struct offload_op);
-_Static_assert(sizeof(struct offload_op) <= sizeof(coir_offload_job), "coir_offload_job is too small");
+CI_LEAVES_SPARE_WORDS(struct offload_op, coir_offload_job);
 
 /* Makes the call, with its caller's task-locals. */
 static int make_call(const struct offload_op *op)
@@ -198,7 +198,7 @@ static int offload_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-static const coir_future_kind offload_kind = {"offloaded work", offload_poll, offload_cancel};
+static const coir_future_kind offload_kind = COIR_FUTURE_KIND("offloaded work", offload_poll, offload_cancel);
 
 coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
 {
@@ -214,7 +214,7 @@ int coir_offload(coir_task_fn *fn, void *arg)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_await(ci_worker_current, coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
+    return (int)ci_await(ci_worker_current, coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
 }
 
 /* ---- the pool ---- */

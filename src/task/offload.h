@@ -19,7 +19,8 @@ struct ci_offload {
     pthread_cond_t work;
     struct ci_list jobs; /* waiting for a thread, oldest first */
     struct ci_offload_thread *threads;
-    unsigned threads_max, running, idle;
+    size_t threads_max;
+    unsigned running, idle;
     size_t queued, queue_max;
     bool stopping;
 };

@@ -10,10 +10,10 @@ struct blocked {
     coir_completion completion;
     coir_future *future;
     struct ci_gate ended;
-    int result;
+    int64_t result;
 };
 
-static void end(void *arg, int result)
+static void end(int64_t result, void *arg)
 {
     struct blocked *blocked = arg;
     blocked->result = result;
@@ -25,15 +25,15 @@ static void begin(struct ci_message *message)
     struct blocked *blocked = ci_container_of(message, struct blocked, message);
     int rc = ci_worker_current ? coir_completion_start(NULL, &blocked->completion, blocked->future, end, blocked) : -COIR_EENDED;
     if (rc < 0)
-        end(blocked, rc);
+        end(rc, blocked);
 }
 
 static int await_in_fiber(void *arg)
 {
-    return coir_await(arg);
+    return (int)coir_await(arg);
 }
 
-static int block_alone(coir_future *future)
+static int64_t block_alone(coir_future *future)
 {
     coir_config config = COIR_CONFIG;
     config.workers = 1;
@@ -46,7 +46,7 @@ static int block_alone(coir_future *future)
     return rc < 0 ? rc : future->result;
 }
 
-int coir_block_on(coir_runtime *runtime, coir_future *future)
+int64_t coir_block_on(coir_runtime *runtime, coir_future *future)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -56,7 +56,7 @@ int coir_block_on(coir_runtime *runtime, coir_future *future)
         return block_alone(future);
     struct blocked blocked = {.message.deliver = begin, .future = future};
     ci_gate_init(&blocked.ended);
-    int rc = ci_run_send(&runtime->workers[0], &blocked.message);
+    int64_t rc = ci_run_send(&runtime->workers[0], &blocked.message);
     if (rc == 0) {
         ci_gate_wait(&blocked.ended);
         rc = blocked.result;
@@ -79,7 +79,7 @@ int coir_call_on(int index, coir_task_fn *fn, void *arg)
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "call";
     options.handle = handle;
-    options.worker = index;
+    options.place = COIR_ON_WORKER(index);
     rc = coir_go_with(scope, &options, fn, arg);
     if (rc == 0 && (rc = coir_scope_wait(scope)) == 0)
         rc = coir_join(handle);

@@ -27,7 +27,7 @@ static void log_args(const coir_config *config, enum coir_log_level level, const
     if (!config->log)
         return;
     vsnprintf(line, sizeof line, format, args);
-    config->log(config->log_context, level, line);
+    config->log(level, line, config->log_arg);
 }
 
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
@@ -80,37 +80,10 @@ static int check_numbers(const coir_config *config)
         return refuse_number(config, "budget", config->budget, INT32_MAX);
     if (config->offload_threads_max > OFFLOAD_THREADS_MOST)
         return refuse_number(config, "offload_threads_max", config->offload_threads_max, OFFLOAD_THREADS_MOST);
-    if (config->deadlock < COIR_DEADLOCK_IGNORE || config->deadlock > COIR_DEADLOCK_END)
-        return refuse_choice(config, "deadlock", config->deadlock, COIR_DEADLOCK_END);
+    if ((unsigned)config->deadlock > COIR_DEADLOCK_END)
+        return refuse_choice(config, "deadlock", (int)config->deadlock, COIR_DEADLOCK_END);
     return check_time(config, "defer_timeout", config->defer_timeout) < 0 ? -EINVAL
                                                                           : check_time(config, "drain_timeout", config->drain_timeout);
-}
-
-static int fill_in(coir_config *config, const coir_config *given)
-{
-    *config = (coir_config)COIR_CONFIG;
-    if (given) {
-        if (given->size < sizeof config->size || given->size > sizeof *config)
-            return -EINVAL;
-        memcpy(config, given, given->size);
-    }
-    if (!config->workers) {
-        unsigned cpus = ci_cpu_available();
-        config->workers = cpus < WORKERS_MOST ? cpus : WORKERS_MOST;
-    }
-    if (!config->stack_size)
-        config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE; /* they make frames larger */
-    if (!config->budget)
-        config->budget = BUDGET;
-    if (!config->offload_threads_max)
-        config->offload_threads_max = OFFLOAD_THREADS;
-    if (!config->defer_timeout)
-        config->defer_timeout = 5 * COIR_S;
-    if (!config->drain_timeout)
-        config->drain_timeout = 10 * COIR_S;
-    if (!config->allocator)
-        config->allocator = &ci_system_allocator;
-    return config->allocator->alloc && config->allocator->free ? check_numbers(config) : -EINVAL;
 }
 
 static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value, const char *wanted)
@@ -119,19 +92,53 @@ static CI_COLD int refuse_setting(const coir_config *config, const char *name, c
     return -EINVAL;
 }
 
-static int override_from_environment(coir_config *config)
+/* Fills in what the program left open; what it set only where it asks for that. */
+static int read_environment(coir_config *config)
 {
     const char *workers = getenv("COIR_WORKERS"), *driver = getenv("COIR_DRIVER");
-    if (workers && *workers) {
+    if (workers && *workers && (!config->workers || config->environment & COIR_ENVIRONMENT_WORKERS)) {
         char *end;
         unsigned long count = strtoul(workers, &end, 10);
         if (*end || count < 1 || count > WORKERS_MOST)
             return refuse_setting(config, "COIR_WORKERS", workers, "a number from 1 to 1024");
-        config->workers = (unsigned)count;
+        config->workers = count;
     }
-    if (driver && *driver)
+    if (driver && *driver && (!config->driver || config->environment & COIR_ENVIRONMENT_DRIVER))
         config->driver = driver;
     return 0;
+}
+
+static int fill_in(coir_config *config, const coir_config *given)
+{
+    *config = (coir_config)COIR_CONFIG;
+    int rc = ci_options_read(config, sizeof *config, given);
+    if (rc == 0)
+        rc = read_environment(config);
+    if (rc < 0)
+        return rc;
+    if (!config->workers) {
+        unsigned cpus = ci_cpu_available();
+        config->workers = cpus < WORKERS_MOST ? cpus : WORKERS_MOST;
+    }
+    if (!config->stack_size)
+        config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE; /* they make frames larger */
+    if (!config->budget)
+        config->budget = BUDGET;
+    if (config->budget == COIR_UNLIMITED)
+        config->budget = INT32_MAX;
+    if (!config->offload_threads_max)
+        config->offload_threads_max = OFFLOAD_THREADS;
+    if (config->offload_threads_max == COIR_UNLIMITED)
+        config->offload_threads_max = OFFLOAD_THREADS_MOST;
+    if (config->offload_queue_max == COIR_UNLIMITED)
+        config->offload_queue_max = 0;
+    if (config->tasks_max == COIR_UNLIMITED)
+        config->tasks_max = 0;
+    if (!config->defer_timeout)
+        config->defer_timeout = 5 * COIR_S;
+    if (!config->drain_timeout)
+        config->drain_timeout = 10 * COIR_S;
+    return check_numbers(config);
 }
 
 /* ---- making and freeing ---- */
@@ -221,9 +228,11 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     if (ci_forked())
         return -COIR_EFORKED;
     coir_config config;
+    coir_allocator allocator;
     int rc = fill_in(&config, given);
     if (rc == 0)
-        rc = override_from_environment(&config);
+        rc = ci_allocator_read(&allocator, config.allocator);
+    config.allocator = &allocator;
     if (rc == 0 && config.driver && !ci_driver_known(config.driver))
         rc = refuse_setting(&config, "the driver", config.driver, ci_driver_names);
     if (rc < 0)
@@ -236,12 +245,13 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     return rc;
 }
 
-int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+int ci_runtime_new_on(size_t workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {
     coir_config given = COIR_CONFIG, config;
     given.workers = workers;
-    given.allocator = allocator;
+    given.driver = "given";
     int rc = fill_in(&config, &given);
+    config.allocator = allocator ? allocator : &ci_system_allocator;
     return rc < 0 ? rc : make_runtime(&config, open, arg, ret_runtime);
 }
 
@@ -258,9 +268,9 @@ coir_runtime *coir_runtime_current(void)
     return ci_worker_current ? ci_worker_current->runtime : NULL;
 }
 
-int coir_worker_count(const coir_runtime *runtime)
+size_t coir_worker_count(const coir_runtime *runtime)
 {
-    return runtime->worker_count;
+    return (size_t)runtime->worker_count;
 }
 
 int coir_worker_index(void)
@@ -268,9 +278,9 @@ int coir_worker_index(void)
     return ci_worker_current ? ci_worker_current->index : -ESRCH;
 }
 
-void coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
+int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
 {
-    coir_counters sum = {0};
+    coir_counters sum = COIR_COUNTERS;
     for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_worker *worker = &runtime->workers[i];
         sum.tasks_started += ci_load_relaxed(&worker->tasks_started);
@@ -282,5 +292,5 @@ void coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
         sum.wakeups_sent += ci_load_relaxed(&worker->loop.wakeups);
         sum.task_errors += ci_load_relaxed(&worker->task_errors);
     }
-    *ret_counters = sum;
+    return ci_result_write(ret_counters, &sum, sizeof sum);
 }

@@ -8,6 +8,7 @@
  *    SPAWNED -- first run --> RUNNING -- function returns --> ENDED -- scope took the result --> (freed)
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -45,7 +46,8 @@ static CI_COLD void report_dropped(const struct ci_task *task)
         return;
     worker->told_dropped = true;
     ci_log(worker->runtime, COIR_LOG_WARNING,
-           "the result %d of the task \"%s\" is dropped: a task returns 0 or a negative error; anything else is for its handle alone",
+           "the result %" PRId64
+           " of the task \"%s\" is dropped: a task returns 0 or a negative error; anything else is for its handle alone",
            task->end.result, task->name ? task->name : "without a name");
 }
 
@@ -58,7 +60,7 @@ void ci_task_give_result(struct ci_task *task)
         return;
     task->handle = NULL;
     handle->task = NULL;
-    handle->result = task->end.result;
+    handle->result = task->end.result < INT32_MAX ? (int32_t)task->end.result : INT32_MAX;
     if (handle->waiter) {
         struct ci_strand *waiter = handle->waiter;
         handle->waiter = NULL;
@@ -118,7 +120,7 @@ CI_INLINE void take_off(struct ci_scope *scope, struct ci_task *task)
     ci_list_unlink(&task->sibling);
     scope->live--;
     if (ci_unlikely(task->end.result < 0))
-        take_error(scope, task, task->end.result);
+        take_error(scope, task, (int)task->end.result);
 }
 
 void ci_scope_remove(struct ci_scope *scope, struct ci_task *task)
@@ -159,7 +161,7 @@ static coir_future *end_poll(coir_future *future)
 
 enum { LEAVES_RESULT = 1 }; /* root.future.state: with its caller, and it may be gone then */
 
-static const coir_future_kind end_kind = {"ended", end_poll, NULL};
+static const coir_future_kind end_kind = COIR_FUTURE_KIND("ended", end_poll, NULL);
 
 /* ---- spawn ---- */
 
@@ -267,7 +269,7 @@ static coir_future *start_poll(coir_future *future)
     return root;
 }
 
-static const coir_future_kind start_kind = {"not started", start_poll, NULL};
+static const coir_future_kind start_kind = COIR_FUTURE_KIND("not started", start_poll, NULL);
 
 static CI_NOINLINE void set_future_root(struct ci_task *task, coir_future *root)
 {
@@ -287,12 +289,10 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 
 static int check_options(const struct ci_worker *worker, const coir_go_options *options, const void *arg)
 {
-    if (options->size != sizeof *options || options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
+    if (options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
         return -EINVAL;
-    if (options->worker != COIR_HERE && options->worker != COIR_ANYWHERE &&
-        (options->worker < 0 || options->worker >= worker->runtime->worker_count))
-        return -EINVAL;
-    return 0;
+    bool valid_place = options->place >= COIR_ANYWHERE && options->place <= COIR_ON_WORKER(worker->runtime->worker_count - 1);
+    return valid_place ? 0 : -EINVAL;
 }
 
 /* A task that is not in its scope yet, nor placed. */
@@ -346,7 +346,7 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
         rc = check_options(worker, options, arg);
     if (rc < 0)
         return rc;
-    bool remote = scope->home != worker || (options->worker != COIR_HERE && options->worker != worker->index);
+    bool remote = scope->home != worker || (options->place != COIR_HERE && options->place != COIR_ON_WORKER(worker->index));
     struct ci_task *task = NULL;
     if ((rc = make_task(worker, remote, options, &arg, &task)) < 0)
         return rc;
@@ -359,7 +359,7 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
         *ret_task = task;
     }
     if (remote) {
-        ci_remote_task_start(task, options->worker);
+        ci_remote_task_start(task, options->place);
         return 0;
     }
     add(scope, task);
@@ -406,29 +406,43 @@ int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct 
     return spawn(scope, &options, NULL, root, ret_task);
 }
 
-int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
+/* Options of this version's size are used where they are. */
+static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task_fn *fn, void *arg)
 {
-    return spawn(scope, options, fn, arg, NULL);
+    if (ci_likely(given && given->size == sizeof *given))
+        return spawn(scope, given, fn, arg, NULL);
+    coir_go_options options = COIR_GO_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    return rc < 0 ? rc : spawn(scope, &options, fn, arg, NULL);
 }
 
-int coir_go_future(coir_scope *scope, const coir_go_options *options, coir_future *future)
+int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
 {
-    if (!options)
-        return spawn_here(scope, NULL, future);
-    return options->copy_size ? -EINVAL : spawn(scope, options, NULL, future, NULL);
+    return spawn_with(scope, options, fn, arg);
+}
+
+int coir_go_future(coir_scope *scope, coir_future *future)
+{
+    return spawn_here(scope, NULL, future);
+}
+
+int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
+{
+    bool copies = options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
+    return copies ? -EINVAL : spawn_with(scope, options, NULL, future);
 }
 
 int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = COIR_ANYWHERE;
+    options.place = COIR_ANYWHERE;
     return coir_go_with(scope, &options, fn, arg);
 }
 
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = index < 0 ? INT32_MIN : index; /* no worker, and neither COIR_HERE nor COIR_ANYWHERE */
+    options.place = index < 0 || index == INT32_MAX ? INT32_MIN : COIR_ON_WORKER(index);
     return coir_go_with(scope, &options, fn, arg);
 }
 
@@ -436,9 +450,11 @@ int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn,
 {
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = name;
-    int count = coir_worker_count(coir_runtime_current()), rc = 0;
-    for (options.worker = 0; rc == 0 && options.worker < count; options.worker++)
+    int count = ci_worker_current->runtime->worker_count, rc = 0;
+    for (int i = 0; rc == 0 && i < count; i++) {
+        options.place = COIR_ON_WORKER(i);
         rc = coir_go_with(scope, &options, fn, arg);
+    }
     return rc;
 }
 
@@ -529,7 +545,7 @@ static int scope_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind scope_kind = {"the tasks of a scope", NULL, scope_cancel};
+static const coir_future_kind scope_kind = COIR_FUTURE_KIND("the tasks of a scope", NULL, scope_cancel);
 
 CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
@@ -538,7 +554,7 @@ CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
     scope->waiter = &op->future;
     op->strand->inner = &op->future;
     ci_park_here(worker);
-    return op->future.result;
+    return (int)op->future.result;
 }
 
 int coir_scope_wait(coir_scope *words)
@@ -610,7 +626,7 @@ static coir_future *join_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind join_kind = {"a task", join_poll, join_cancel};
+static const coir_future_kind join_kind = COIR_FUTURE_KIND("a task", join_poll, join_cancel);
 
 coir_future *coir_join_op(coir_handle *words)
 {
@@ -631,10 +647,10 @@ int coir_join(coir_handle *words)
         return handle->result;
     if (handle->waiter)
         return -EBUSY;
-    return ci_await(ci_worker_current, coir_join_op(words));
+    return (int)ci_await(ci_worker_current, coir_join_op(words));
 }
 
-int coir_handle_has_ended(const coir_handle *words)
+bool coir_handle_has_ended(const coir_handle *words)
 {
     const struct ci_handle *handle = (const struct ci_handle *)(const void *)words;
     return handle->used && !handle->task;

@@ -153,17 +153,24 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
 
 /* ---- scenarios ---- */
 
-void coir_sim_link(coir_sim *sim, const coir_host *a, const coir_host *b, coir_link link)
+/* The inline functions of coir/sim.h set the size: these tables are never without one. */
+void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b, const coir_link *given)
 {
     if (ci_forked())
         return;
+    coir_link link = {0};
+    int rc = ci_options_read(&link, sizeof link, given);
+    ci_check(rc == 0);
     ci_world_link(&sim->world, a ? a->place : NULL, b ? b->place : NULL, &link);
 }
 
-void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_faults faults)
+void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults *given)
 {
     if (ci_forked())
         return;
+    coir_faults faults = {0};
+    int rc = ci_options_read(&faults, sizeof faults, given);
+    ci_check(rc == 0);
     if (host) {
         host->place->faults = faults;
         return;
@@ -181,7 +188,7 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     ci_run_cancel(host->runtime);
 }
 
-int coir_host_is_down(const coir_host *host)
+bool coir_host_is_down(const coir_host *host)
 {
     return down(host);
 }
@@ -234,34 +241,40 @@ static int audit(struct coir_sim *sim)
     return world->left_count ? -COIR_ELEFT : 0;
 }
 
-int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
+int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (options->size != sizeof *options || options->workers > RUNNABLE_MOST || options->time_max < 0)
-        return -EINVAL;
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc == 0 && (options.workers > RUNNABLE_MOST || options.time_max < 0))
+        rc = -EINVAL;
+    if (rc == 0 && ret_result && ret_result->size < offsetof(coir_sim_result, left))
+        rc = -COIR_EUNSIZED;
+    if (rc < 0)
+        return rc;
     struct coir_sim *sim = calloc(1, sizeof *sim);
     if (!sim)
         return -ENOMEM;
-    sim->options = *options;
+    sim->options = options;
     if (!sim->options.workers)
         sim->options.workers = 1;
     if (!sim->options.time_max)
         sim->options.time_max = 3600 * COIR_S;
     sim->hosts_tail = &sim->hosts;
-    ci_world_init(&sim->world, options->seed);
-    sim->world.trace = options->trace;
-    sim->world.trace_context = options->trace_context;
-    sim->world.faults.chosen = options->faults;
-    sim->world.faults.chosen_count = options->fault_count;
-    sim->world.faults.choose = options->choose_faults;
+    ci_world_init(&sim->world, options.seed);
+    sim->world.trace = options.trace;
+    sim->world.trace_arg = options.trace_arg;
+    sim->world.faults.chosen = options.faults;
+    sim->world.faults.chosen_count = options.fault_count;
+    sim->world.faults.choose = options.choose_faults;
     if (ret_result) {
         ret_result->fault_count = 0;
-        ret_result->left[0] = '\0';
         sim->world.faults.taken = ret_result->faults;
         sim->world.faults.count = &ret_result->fault_count;
     }
-    int rc = scenario(sim, arg), stopped = stop_all(sim);
+    rc = scenario(sim, arg);
+    int stopped = stop_all(sim);
     int left = stopped < 0 ? stopped : audit(sim);
     if (rc >= 0 && left < 0)
         rc = left;
@@ -269,7 +282,8 @@ int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, vo
         ret_result->trace_hash = sim->world.trace_hash;
         ret_result->steps = sim->world.steps;
         ret_result->time = sim->world.now;
-        memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
+        if (ret_result->size >= offsetof(coir_sim_result, left) + sizeof ret_result->left)
+            memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
     }
     while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
         coir_host *host = sim->hosts;

@@ -5,27 +5,22 @@
 #include "sys/clock.h"
 #include "task/task.h"
 
-struct sleep_op {
-    coir_future future;
-    struct ci_strand *strand;
-    struct ci_timer timer;
-};
-CI_FIBER_OP_FITS(struct sleep_op);
-_Static_assert(sizeof(struct sleep_op) <= sizeof(coir_sleep_op), "coir_sleep_op is too small");
+CI_FIBER_OP_FITS(struct ci_sleep_op);
+CI_LEAVES_SPARE_WORDS(struct ci_sleep_op, coir_sleep_op);
 
 /* What the timer's `when` says, in the future's state. */
 enum meaning { UNTIL, FROM_NOW };
 
 static void on_time(struct ci_timer *timer)
 {
-    struct sleep_op *op = ci_container_of(timer, struct sleep_op, timer);
+    struct ci_sleep_op *op = ci_container_of(timer, struct ci_sleep_op, timer);
     op->future.result = 0;
     ci_wake(ci_worker_current, op->strand, &op->future);
 }
 
 static int sleep_cancel(coir_future *future, int reason)
 {
-    struct sleep_op *op = ci_container_of(future, struct sleep_op, future);
+    struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
     ci_wheel_cancel(&ci_worker_current->loop.wheel, &op->timer);
     future->result = reason;
     return true;
@@ -33,7 +28,7 @@ static int sleep_cancel(coir_future *future, int reason)
 
 static coir_future *sleep_poll(coir_future *future)
 {
-    struct sleep_op *op = ci_container_of(future, struct sleep_op, future);
+    struct ci_sleep_op *op = ci_container_of(future, struct ci_sleep_op, future);
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
@@ -45,9 +40,9 @@ static coir_future *sleep_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind sleep_kind = {"time", sleep_poll, sleep_cancel};
+static const coir_future_kind sleep_kind = COIR_FUTURE_KIND("time", sleep_poll, sleep_cancel);
 
-static coir_future *init(struct sleep_op *op, enum meaning meaning, coir_time when)
+static coir_future *init(struct ci_sleep_op *op, enum meaning meaning, coir_time when)
 {
     op->future = (coir_future){&sleep_kind, NULL, 0, meaning};
     ci_timer_init(&op->timer, on_time);
@@ -57,12 +52,12 @@ static coir_future *init(struct sleep_op *op, enum meaning meaning, coir_time wh
 
 coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when)
 {
-    return init((struct sleep_op *)(void *)op, UNTIL, when);
+    return init((struct ci_sleep_op *)(void *)op, UNTIL, when);
 }
 
 coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
 {
-    return init((struct sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
+    return init((struct ci_sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
 }
 
 static int run(enum meaning meaning, coir_time when)
@@ -71,7 +66,7 @@ static int run(enum meaning meaning, coir_time when)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return ci_await(ci_worker_current, init(CI_FIBER_OP(fiber, struct sleep_op), meaning, when));
+    return (int)ci_await(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_sleep_op), meaning, when));
 }
 
 int coir_sleep_until(coir_time when)

@@ -12,6 +12,7 @@
 #include <signal.h>
 
 #include "base/list.h"
+#include "base/options.h"
 #include "base/pool.h"
 #include "coir/deadline.h"
 #include "coir/fiber.h"
@@ -43,7 +44,7 @@ struct ci_deadline {
     struct ci_block block;
     struct ci_timer timer;
 };
-_Static_assert(sizeof(struct ci_deadline) <= sizeof(uint64_t) * 12, "coir_block is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_deadline, coir_block);
 
 /* ---- stackful calls: a future that runs a function on a stack of its own ---- */
 
@@ -52,7 +53,7 @@ struct ci_call {
     coir_task_fn *fn; /* the root of a task without a stack: NULL, and `arg` is the task's outermost future */
     void *arg;
 };
-_Static_assert(sizeof(struct ci_call) <= sizeof(coir_call), "coir_call is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_call, coir_call);
 
 extern const coir_future_kind ci_call_kind;
 
@@ -112,7 +113,7 @@ struct ci_handle {
     int32_t result;
     bool used;
 };
-_Static_assert(sizeof(struct ci_handle) <= sizeof(coir_handle), "coir_handle is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_handle, coir_handle);
 _Static_assert(offsetof(struct ci_task, strand) == 0, "see ci_strand_is_branch");
 
 struct ci_local {
@@ -131,7 +132,7 @@ struct ci_deferred {
     void *arg;
 };
 
-enum { CI_FIBER_OP_WORDS = 18 };
+enum { CI_FIBER_OP_WORDS = 20 };
 
 struct ci_fiber {
     struct ci_stack_free free; /* the stack cache's */
@@ -153,6 +154,13 @@ extern const coir_future_kind ci_fiber_kind;
 #define CI_FIBER_OP(fiber, type) ((type *)(void *)(fiber)->op)
 #define CI_FIBER_OP_FITS(type) _Static_assert(sizeof(type) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), #type " does not fit")
 
+/* A sleep, for those that embed one. */
+struct ci_sleep_op {
+    coir_future future;
+    struct ci_strand *strand;
+    struct ci_timer timer;
+};
+
 static inline struct ci_fiber *ci_fiber_of(coir_future *back)
 {
     return ci_container_of(back, struct ci_fiber, back);
@@ -172,7 +180,7 @@ struct ci_scope {
     bool serving, cancelled, root;
     coir_future *waiter;
 };
-_Static_assert(sizeof(struct ci_scope) <= sizeof(coir_scope), "coir_scope is too small");
+CI_LEAVES_SPARE_WORDS(struct ci_scope, coir_scope);
 
 static inline struct ci_scope *ci_scope_of(coir_scope *scope)
 {
@@ -367,7 +375,7 @@ struct coir_runtime {
 
 /* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked. No allocator: malloc. */
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
-int ci_runtime_new_on(unsigned workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
+int ci_runtime_new_on(size_t workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
 
 /* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), whether it is not to wait for
  * the background, and how many root scopes have tasks. */
@@ -478,10 +486,10 @@ static inline void ci_wake(struct ci_worker *worker, struct ci_strand *strand, c
 void ci_park(struct ci_worker *worker);
 
 /* In a fiber: polls `future`, parks until it is complete, and gives its result. */
-int ci_await(struct ci_worker *worker, coir_future *future);
+int64_t ci_await(struct ci_worker *worker, coir_future *future);
 
 /* A whole suspending call: the same, after it has been seen that the caller is a fiber and may wait. */
-int ci_await_in_fiber(coir_future *future);
+int64_t ci_await_in_fiber(coir_future *future);
 
 /* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
 static inline struct ci_fiber *ci_fiber_enter(int *ret_error)

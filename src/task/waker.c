@@ -32,7 +32,7 @@ struct parker {
     struct cell *cell;
     struct ci_strand *strand;
 };
-_Static_assert(sizeof(struct parker) <= sizeof(coir_parker), "coir_parker is too small");
+CI_LEAVES_SPARE_WORDS(struct parker, coir_parker);
 
 /* ---- cells ---- */
 
@@ -170,7 +170,7 @@ static void drop(void *data)
     release(cell);
 }
 
-static const coir_waker_vtable vtable = {clone_waker, wake, wake_by_ref, drop};
+static const coir_waker_vtable vtable = {sizeof(coir_waker_vtable), clone_waker, wake, wake_by_ref, drop};
 
 static coir_waker clone_waker(void *data)
 {
@@ -247,7 +247,7 @@ static int park_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-static const coir_future_kind park_kind = {"its waker", park_poll, park_cancel};
+static const coir_future_kind park_kind = COIR_FUTURE_KIND("its waker", park_poll, park_cancel);
 
 coir_future *coir_parker_wait_op(coir_parker *parker)
 {
@@ -256,7 +256,7 @@ coir_future *coir_parker_wait_op(coir_parker *parker)
 
 int coir_parker_wait(coir_parker *parker)
 {
-    return ci_await_in_fiber(coir_parker_wait_op(parker));
+    return (int)ci_await_in_fiber(coir_parker_wait_op(parker));
 }
 
 static coir_future *make_park(const coir_case *self, void *place)

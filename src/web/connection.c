@@ -22,7 +22,7 @@ enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
 
 static coir_future *connection_poll(coir_future *future);
 
-static const coir_future_kind connection_kind = {"http connection", connection_poll, NULL};
+static const coir_future_kind connection_kind = COIR_FUTURE_KIND("http connection", connection_poll, NULL);
 
 static struct coir_loop *loop_of(const struct ci_http_connection *connection)
 {
@@ -183,7 +183,7 @@ static coir_future *connection_poll(coir_future *future)
             return send_rest(connection);
         }
         break;
-    case SENDING: return sent(connection, connection->io.future.result);
+    case SENDING: return sent(connection, (int32_t)connection->io.future.result);
     case LINGERING: return discard(connection);
     }
     return wait_for_request(connection);

@@ -168,7 +168,7 @@ static void watch_client(struct ci_exchange *exchange)
     fiber->before_park_arg = exchange;
 }
 
-static const coir_future_kind unwatched_kind = {"the end of a watch", NULL, NULL};
+static const coir_future_kind unwatched_kind = COIR_FUTURE_KIND("the end of a watch", NULL, NULL);
 
 static void unwatch_client(struct ci_exchange *exchange)
 {
@@ -243,7 +243,8 @@ static bool answer(struct ci_exchange *exchange)
     ci_arena_init(&exchange->arena, &exchange->server->http->blocks, exchange->server->options->arena_max);
     exchange->end_cancels = exchange->server->options->end_cancels;
     watch_client(exchange);
-    int rc = exchange->match.route ? exchange->match.route->handler(&request, &response) : answer_without_route(exchange, &response);
+    int rc = exchange->match.route ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
+                                   : answer_without_route(exchange, &response);
     if (ci_forked())
         ci_exit_child(rc);
     unwatch_client(exchange);

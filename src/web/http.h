@@ -31,12 +31,13 @@ struct ci_route {
     size_t method_len, pattern_len;
     bool has_params, has_escapes;
     coir_handler_fn *handler;
+    void *arg;
 };
 
 struct coir_router {
     struct ci_route *routes;
     size_t count, capacity;
-    void *context;
+    coir_allocator allocator;
 };
 
 struct ci_param {

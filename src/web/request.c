@@ -12,50 +12,50 @@ static const char *bytes_of(const struct ci_exchange *exchange)
 }
 
 /* A span of the head as a string of its own. */
-static const char *text(coir_request *req, struct ci_span span)
+static const char *text(const coir_request *req, struct ci_span span)
 {
     const char *copy = ci_arena_copy(&req->exchange->arena, bytes_of(req->exchange) + span.at, span.len);
     return copy ? copy : "";
 }
 
-const char *coir_request_method(coir_request *req)
+const char *coir_request_method(const coir_request *req)
 {
     return text(req, req->exchange->head.method);
 }
 
-const char *coir_request_path(coir_request *req)
+const char *coir_request_path(const coir_request *req)
 {
     return text(req, req->exchange->head.path);
 }
 
-const char *coir_request_query(coir_request *req)
+const char *coir_request_query(const coir_request *req)
 {
     return text(req, req->exchange->head.query);
 }
 
-const char *coir_request_host(coir_request *req)
+const char *coir_request_host(const coir_request *req)
 {
     return text(req, req->exchange->head.host);
 }
 
-void *coir_request_context(coir_request *req)
+void *coir_request_context(const coir_request *req)
 {
-    return req->exchange->server->router->context;
+    return req->exchange->server->options->context;
 }
 
-const char *coir_request_header(coir_request *req, const char *name)
+const char *coir_request_header(const coir_request *req, const char *name)
 {
     const struct ci_http1_field *field = ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
     return field ? text(req, field->value) : NULL;
 }
 
-static const char *decoded(coir_request *req, const char *from, size_t len, bool plus)
+static const char *decoded(const coir_request *req, const char *from, size_t len, bool plus)
 {
     char *value = ci_arena_alloc(&req->exchange->arena, len + 1);
     return value && ci_url_decode(value, from, len, plus) ? value : NULL;
 }
 
-const char *coir_request_param(coir_request *req, const char *name)
+const char *coir_request_param(const coir_request *req, const char *name)
 {
     const struct ci_match *match = &req->exchange->match;
     size_t len = strlen(name);
@@ -68,7 +68,7 @@ const char *coir_request_param(coir_request *req, const char *name)
     return NULL;
 }
 
-const char *coir_request_query_value(coir_request *req, const char *name)
+const char *coir_request_query_value(const coir_request *req, const char *name)
 {
     const char *at = bytes_of(req->exchange) + req->exchange->head.query.at, *end = at + req->exchange->head.query.len;
     size_t len = strlen(name);
@@ -89,7 +89,7 @@ void *coir_request_alloc(coir_request *req, size_t size)
     return ci_arena_alloc(&req->exchange->arena, size);
 }
 
-int64_t coir_request_length(coir_request *req)
+int64_t coir_request_length(const coir_request *req)
 {
     const struct ci_http1_head *head = &req->exchange->head;
     return head->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;

@@ -5,13 +5,32 @@
 
 #include "web/http.h"
 
+/* Of a route's method and pattern, which lie together. */
+static size_t text_size(const struct ci_route *route)
+{
+    return route->method_len + route->pattern_len + 2;
+}
+
 int coir_router_new(coir_router **ret_router)
+{
+    return coir_router_new_with(NULL, ret_router);
+}
+
+int coir_router_new_with(const coir_router_options *given, coir_router **ret_router)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    coir_router *router = ci_alloc_zero(&ci_system_allocator, sizeof *router);
+    coir_router_options options = COIR_ROUTER_OPTIONS;
+    coir_allocator allocator;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc == 0)
+        rc = ci_allocator_read(&allocator, options.allocator);
+    if (rc < 0)
+        return rc;
+    coir_router *router = ci_alloc_zero(&allocator, sizeof *router);
     if (!router)
         return -ENOMEM;
+    router->allocator = allocator;
     *ret_router = router;
     return 0;
 }
@@ -20,15 +39,11 @@ void coir_router_free(coir_router *router)
 {
     if (!router || ci_forked())
         return;
+    coir_allocator allocator = router->allocator;
     for (size_t i = 0; i < router->count; i++)
-        ci_free(&ci_system_allocator, (void *)(uintptr_t)router->routes[i].method, 0);
-    ci_free(&ci_system_allocator, router->routes, router->capacity * sizeof *router->routes);
-    ci_free(&ci_system_allocator, router, sizeof *router);
-}
-
-void coir_router_set_context(coir_router *router, void *context)
-{
-    router->context = context;
+        ci_free(&allocator, (void *)(uintptr_t)router->routes[i].method, text_size(&router->routes[i]));
+    ci_free(&allocator, router->routes, router->capacity * sizeof *router->routes);
+    ci_free(&allocator, router, sizeof *router);
 }
 
 static int hex(char c)
@@ -139,7 +154,7 @@ static bool covers(const struct ci_route *first, const struct ci_route *second)
     }
 }
 
-int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler)
+int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler, void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -153,13 +168,14 @@ int coir_route(coir_router *router, const char *method, const char *pattern, coi
                              .pattern_len = pattern_len,
                              .has_params = params > 0,
                              .has_escapes = strchr(pattern, '%') != NULL,
-                             .handler = handler};
+                             .handler = handler,
+                             .arg = arg};
     for (size_t i = 0; i < router->count; i++)
         if (is_method(&router->routes[i], method, method_len) && covers(&router->routes[i], &route))
             return -EEXIST;
-    if (ci_grow(&ci_system_allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
+    if (ci_grow(&router->allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
         return -ENOMEM;
-    char *text = ci_alloc(&ci_system_allocator, method_len + pattern_len + 2);
+    char *text = ci_alloc(&router->allocator, text_size(&route));
     if (!text)
         return -ENOMEM;
     route.method = memcpy(text, method, method_len + 1);

@@ -68,9 +68,9 @@ const char *ci_http_date(struct ci_http_worker *http)
     return http->date;
 }
 
-void coir_http_counters_get(coir_http_counters *ret_counters)
+int coir_http_counters_get(coir_http_counters *ret_counters)
 {
-    coir_http_counters sum = {0};
+    coir_http_counters sum = COIR_HTTP_COUNTERS;
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
         struct ci_worker_extension *found =
@@ -85,7 +85,7 @@ void coir_http_counters_get(coir_http_counters *ret_counters)
         sum.requests += ci_load_relaxed(&http->requests);
         sum.errors_sent += ci_load_relaxed(&http->errors_sent);
     }
-    *ret_counters = sum;
+    return ci_result_write(ret_counters, &sum, sizeof sum);
 }
 
 /* ---- one worker ---- */
@@ -161,13 +161,13 @@ static int check_times(const coir_serve_http_options *options)
 static int fill_in(coir_serve_http_options *options, const coir_serve_http_options *given)
 {
     *options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
-    if (given) {
-        if (given->size != sizeof *given)
-            return -EINVAL;
-        *options = *given;
-    }
-    if (check_times(options) < 0)
-        return -EINVAL;
+    int rc = ci_options_read(options, sizeof *options, given);
+    if (rc == 0)
+        rc = check_times(options);
+    if (rc == 0 && !options->address == !options->listener)
+        rc = -EINVAL;
+    if (rc < 0)
+        return rc;
 #define DEFAULT(field, value) options->field = options->field ? options->field : (value)
     DEFAULT(header_timeout, 10 * COIR_S);
     DEFAULT(idle_timeout, 60 * COIR_S);
@@ -182,12 +182,38 @@ static int fill_in(coir_serve_http_options *options, const coir_serve_http_optio
     DEFAULT(rate_min, 100);
     DEFAULT(linger_timeout, 30 * COIR_S);
     DEFAULT(linger_max, 64 << 20);
+    DEFAULT(connections_max, COIR_UNLIMITED);
 #undef DEFAULT
+    if (options->head_max == COIR_UNLIMITED)
+        options->head_max = CI_HTTP_HEAD_MOST;
+    if (options->line_max > options->head_max)
+        options->line_max = options->head_max;
     bool valid_rate = options->rate_min <= CI_HTTP_RATE_MOST || options->rate_min == COIR_UNLIMITED;
     return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;
 }
 
-int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_serve_http_options *given)
+static int serve(coir_listener *listener, coir_router *router, const coir_serve_http_options *options)
+{
+    struct ci_serving serving;
+    ci_serving_init(&serving, listener, options->drain_timeout, "request");
+    struct ci_http_server server = {
+        .here = {.serving = &serving, .wait_for_room = wait_for_room, .start = start_connection, .drain = drain},
+        .router = router,
+        .options = options,
+    };
+    COIR_SCOPE(workers);
+    int rc = ci_go_on_every_worker(workers, "http server", serve_here, &server);
+    return rc < 0 ? rc : coir_scope_wait(workers);
+}
+
+int coir_serve_http(const char *address, coir_router *router)
+{
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+    options.address = address;
+    return coir_serve_http_with(&options, router);
+}
+
+int coir_serve_http_with(const coir_serve_http_options *given, coir_router *router)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->fiber)
@@ -196,26 +222,11 @@ int coir_serve_http_on(coir_listener *listener, coir_router *router, const coir_
     int rc = fill_in(&options, given);
     if (rc < 0)
         return rc;
-    struct ci_serving serving;
-    ci_serving_init(&serving, listener, options.drain_timeout, "request");
-    struct ci_http_server server = {
-        .here = {.serving = &serving, .wait_for_room = wait_for_room, .start = start_connection, .drain = drain},
-        .router = router,
-        .options = &options,
-    };
-    COIR_SCOPE(workers);
-    if ((rc = ci_go_on_every_worker(workers, "http server", serve_here, &server)) < 0)
+    coir_listener *listener = options.listener;
+    if (!listener && (rc = coir_tcp_listen(options.address, &listener)) < 0)
         return rc;
-    return coir_scope_wait(workers);
-}
-
-int coir_serve_http(const char *address, coir_router *router, const coir_serve_http_options *options)
-{
-    coir_listener *listener;
-    int rc = coir_tcp_listen(address, NULL, &listener);
-    if (rc < 0)
-        return rc;
-    rc = coir_serve_http_on(listener, router, options);
-    coir_listener_close(listener);
+    rc = serve(listener, router, &options);
+    if (!options.listener)
+        coir_listener_close(listener);
     return rc;
 }

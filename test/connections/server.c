@@ -21,7 +21,7 @@ static struct start {
 
 static long bytes_live;
 
-static void *count_alloc(void *context, size_t size)
+static void *count_alloc(size_t size, void *context)
 {
     (void)context;
     void *memory = aligned_alloc(64, (size + 63) & ~(size_t)63);
@@ -30,7 +30,7 @@ static void *count_alloc(void *context, size_t size)
     return memory;
 }
 
-static void count_free(void *context, void *memory, size_t size)
+static void count_free(void *memory, size_t size, void *context)
 {
     (void)context;
     ci_fetch_add(&bytes_live, -(long)size);
@@ -45,15 +45,17 @@ static unsigned number(coir_request *req, const char *name)
     return text ? (unsigned)strtoul(text, NULL, 10) : 0;
 }
 
-static int say_number(coir_request *req, coir_response *res)
+static int say_number(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     return coir_respond_text(res, 200, "%u", number(req, "n"));
 }
 
-static int say_late(coir_request *req, coir_response *res)
+static int say_late(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int rc = coir_sleep_for((coir_time)number(req, "n") * COIR_MS);
-    return rc < 0 ? rc : say_number(req, res);
+    return rc < 0 ? rc : say_number(req, res, arg);
 }
 
 static int write_pattern(coir_response *res, unsigned seed, size_t len, size_t piece)
@@ -76,24 +78,27 @@ static size_t piece_of(unsigned seed)
     return pieces[seed % 5];
 }
 
-static int send_known(coir_request *req, coir_response *res)
+static int send_known(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned seed = number(req, "seed");
     size_t len = number(req, "n");
     int rc = coir_response_begin(res, 200, "text/plain", (int64_t)len);
     return rc < 0 ? rc : write_pattern(res, seed, len, piece_of(seed));
 }
 
-static int send_unknown(coir_request *req, coir_response *res)
+static int send_unknown(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned seed = number(req, "seed");
     int rc = coir_response_begin(res, 200, "text/plain", -1);
     return rc < 0 ? rc : write_pattern(res, seed, number(req, "n"), piece_of(seed));
 }
 
 /* Half of what was announced. */
-static int send_half(coir_request *req, coir_response *res)
+static int send_half(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned seed = number(req, "seed");
     size_t len = number(req, "n");
     int rc = coir_response_begin(res, 200, "text/plain", (int64_t)len);
@@ -101,21 +106,24 @@ static int send_half(coir_request *req, coir_response *res)
     return rc < 0 ? rc : -EIO;
 }
 
-static int send_nothing(coir_request *req, coir_response *res)
+static int send_nothing(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_response_begin(res, 204, NULL, 0);
 }
 
-static int give_up(coir_request *req, coir_response *res)
+static int give_up(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     (void)res;
     return -EIO;
 }
 
-static int take_body(coir_request *req, coir_response *res)
+static int take_body(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char bytes[5000];
     uint64_t hash = HASH_BEGIN;
     size_t len = 0;
@@ -129,8 +137,9 @@ static int take_body(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "%zu %016llx", len, (unsigned long long)hash);
 }
 
-static int echo(coir_request *req, coir_response *res)
+static int echo(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char bytes[8192];
     ssize_t n = coir_request_read(req, bytes, sizeof bytes);
     int rc = n < 0 ? (int)n : coir_response_begin(res, 200, "text/plain", coir_request_length(req));
@@ -142,11 +151,12 @@ static int echo(coir_request *req, coir_response *res)
     return rc;
 }
 
-static int stats(coir_request *req, coir_response *res)
+static int stats(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
-    coir_counters now;
-    coir_http_counters http;
+    coir_counters now = COIR_COUNTERS;
+    coir_http_counters http = COIR_HTTP_COUNTERS;
     coir_counters_get(coir_runtime_current(), &now);
     coir_http_counters_get(&http);
     return coir_respond_text(res, 200, "%ld %ld %ld %ld %ld\n", (long)now.tasks_live,
@@ -174,7 +184,7 @@ static int route_all(coir_router *router)
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof routes / sizeof *routes; i++)
-        rc = coir_route(router, routes[i].method, routes[i].pattern, routes[i].handler);
+        rc = coir_route(router, routes[i].method, routes[i].pattern, routes[i].handler, NULL);
     return rc;
 }
 
@@ -192,7 +202,7 @@ static int serve(void *arg)
     char address[80];
     int rc = coir_router_new(&router);
     rc = rc < 0 ? rc : route_all(router);
-    rc = rc < 0 ? rc : coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    rc = rc < 0 ? rc : coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc < 0)
         return rc;
     coir_fd fd = listener->fd; /* the sockets that it accepts inherit its options */
@@ -204,13 +214,14 @@ static int serve(void *arg)
     if (len < 0 || write(start.ready, address, (size_t)len) != len)
         return -EIO;
     close(start.ready);
-    rc = coir_serve_http_on(listener, router, &options);
+    options.listener = listener;
+    rc = coir_serve_http_with(&options, router);
     coir_listener_close(listener);
     coir_router_free(router);
     return rc;
 }
 
-static void log_line(void *context, enum coir_log_level level, const char *line)
+static void log_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     (void)level;
@@ -220,7 +231,7 @@ static void log_line(void *context, enum coir_log_level level, const char *line)
 void server_main(const char *driver, unsigned workers, int send_buffer, int ready)
 {
     start = (struct start){ready, send_buffer};
-    coir_allocator allocator = {count_alloc, count_free, NULL};
+    coir_allocator allocator = COIR_ALLOCATOR(count_alloc, count_free, NULL);
     coir_config config = COIR_CONFIG;
     config.driver = driver;
     config.workers = workers;

@@ -14,16 +14,16 @@
 
 static size_t largest;
 
-static void *note_size(void *context, size_t size)
+static void *note_size(size_t size, void *context)
 {
     (void)context;
     largest = size > largest ? size : largest;
-    return size > (64 << 20) ? NULL : ci_system_allocator.alloc(NULL, size);
+    return size > (64 << 20) ? NULL : ci_system_allocator.alloc(size, NULL);
 }
 
-static void give_back(void *context, void *memory, size_t size)
+static void give_back(void *memory, size_t size, void *context)
 {
-    ci_system_allocator.free(context, memory, size);
+    ci_system_allocator.free(memory, size, context);
 }
 
 /* They are told from descriptors before any table grows for them. */
@@ -31,7 +31,7 @@ static void no_descriptor_body(void)
 {
     static const coir_fd numbers[] = {1000000, 50000000, INT32_MAX - 1, INT32_MAX};
     static const enum ci_op_kind kinds[] = {CI_OP_READ, CI_OP_WRITE, CI_OP_POLL, CI_OP_FOREIGN};
-    const coir_allocator noting = {note_size, give_back, NULL};
+    const coir_allocator noting = COIR_ALLOCATOR(note_size, give_back, NULL);
     struct ci_driver *driver;
     char byte = 0;
     CHECK_EQ(open_real(&noting, &driver), 0);

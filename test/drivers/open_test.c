@@ -6,13 +6,13 @@
 
 static int left; /* how many more allocations succeed */
 
-static void *alloc(void *context, size_t size)
+static void *alloc(size_t size, void *context)
 {
     (void)context;
     return left-- > 0 ? malloc(size) : NULL;
 }
 
-static void release(void *context, void *memory, size_t size)
+static void release(void *memory, size_t size, void *context)
 {
     (void)context;
     (void)size;
@@ -29,7 +29,7 @@ static bool can_be_woken(struct ci_driver *driver)
 
 static void every_allocation_body(void)
 {
-    static const coir_allocator failing = {alloc, release, NULL};
+    static const coir_allocator failing = COIR_ALLOCATOR(alloc, release, NULL);
     struct ci_driver *driver;
     int rc = -ENOMEM;
     for (int i = 0; rc < 0; i++) {

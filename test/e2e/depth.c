@@ -22,7 +22,7 @@ static coir_future *frame_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind frame_kind = {"frame", frame_poll, NULL};
+static const coir_future_kind frame_kind = COIR_FUTURE_KIND("frame", frame_poll, NULL);
 
 int main(int argc, char **argv)
 {
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
         frames[i].callee = i + 1 < depth ? &frames[i + 1] : NULL;
     }
     frames[depth - 1].left = atoi(argv[2]);
-    int rc = coir_block_on(NULL, &frames[0].future);
+    int rc = (int)coir_block_on(NULL, &frames[0].future);
     free(frames);
     return rc < 0;
 }

@@ -22,7 +22,7 @@ static coir_future *beat_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind beat_kind = {"beat", beat_poll, 0};
+static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, 0);
 
 int run_beat(struct beat *beat);
 int run_beat(struct beat *beat)

@@ -234,13 +234,13 @@ static struct block {
 } freed[BLOCKS_MOST];
 static int freed_count;
 
-static void *take_memory(void *context, size_t size)
+static void *take_memory(size_t size, void *context)
 {
     (void)context;
     return aligned_alloc(64, (size + 63) & ~(size_t)63);
 }
 
-static void keep_memory(void *context, void *memory, size_t size)
+static void keep_memory(void *memory, size_t size, void *context)
 {
     (void)context;
     if (!memory)
@@ -251,7 +251,7 @@ static void keep_memory(void *context, void *memory, size_t size)
     freed[freed_count++] = (struct block){memory, size};
 }
 
-static const coir_allocator keeping = {take_memory, keep_memory, NULL};
+static const coir_allocator keeping = COIR_ALLOCATOR(take_memory, keep_memory, NULL);
 
 static void check_freed(void)
 {

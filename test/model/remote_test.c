@@ -22,7 +22,7 @@ static void reset(void)
 
 static void check_all_ran(void)
 {
-    coir_counters counters;
+    coir_counters counters = COIR_COUNTERS;
     coir_counters_get(runtime, &counters);
     CHECK_EQ(ran, spawned);
     CHECK_EQ(counters.tasks_live, 0); /* every record went home, once */
@@ -38,7 +38,7 @@ static int yield_once(void *arg)
 static int spawn(int placement, coir_handle *of)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = placement;
+    options.place = placement;
     options.handle = of;
     int rc = coir_go_with(shared_scope, &options, yield_once, NULL);
     CHECK(rc == 0 || rc == -ECANCELED);
@@ -55,7 +55,7 @@ static int spawn_here(void *arg)
 static int spawn_at_home(void *arg)
 {
     (void)arg;
-    return spawn(0, NULL);
+    return spawn(COIR_ON_WORKER(0), NULL);
 }
 
 static int spawn_and_join(void *arg)
@@ -204,7 +204,7 @@ TEST(remote_spawn_against_cancel)
 static int spawn_on_2(void *arg)
 {
     (void)arg;
-    return spawn(2, NULL);
+    return spawn(COIR_ON_WORKER(2), NULL);
 }
 
 static int end_on_three(void *arg)

@@ -71,7 +71,7 @@ TEST(stop_against_the_end)
 static void block_on_it(void)
 {
     coir_call call;
-    results[0] = coir_block_on(model_runtime, coir_call_init(&call, add_one, NULL));
+    results[0] = (int)coir_block_on(model_runtime, coir_call_init(&call, add_one, NULL));
 }
 
 /* It was started, or it was refused; it never waits for ever. */
@@ -183,7 +183,7 @@ TEST(freeing_under_a_visitor)
 /* Where both others sleep already, one task wakes one of them, and not the other. */
 static int share_one(void *arg)
 {
-    coir_counters before, after;
+    coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
     COIR_SCOPE(scope);
     coir_counters_get(arg, &before);
     CHECK_EQ(coir_go_anywhere(scope, add_one, NULL), 0);

@@ -68,7 +68,7 @@ static int join_far(void *arg)
     (void)arg;
     COIR_SERVING_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = 1;
+    options.place = COIR_ON_WORKER(1);
     options.handle = &handle;
     CHECK_EQ(coir_go_with(scope, &options, yield_once, NULL), 0);
     CHECK_EQ(coir_join(&handle), 0);
@@ -80,7 +80,7 @@ static int cancel_far(void *arg)
     (void)arg;
     COIR_SERVING_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = 1;
+    options.place = COIR_ON_WORKER(1);
     options.handle = &handle;
     CHECK_EQ(coir_go_with(scope, &options, yield_once, NULL), 0);
     coir_yield();
@@ -204,9 +204,9 @@ static int channel_against_cancel(size_t capacity)
     CHECK_EQ(coir_channel_new(sizeof(uint64_t), capacity, &channel), 0);
     COIR_SERVING_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = 1;
+    options.place = COIR_ON_WORKER(1);
     CHECK_EQ(coir_go_with(scope, &options, send_42, NULL), 0);
-    options.worker = COIR_HERE;
+    options.place = COIR_HERE;
     options.handle = &handle;
     CHECK_EQ(coir_go_with(scope, &options, receive_one, NULL), 0);
     coir_yield();

@@ -70,14 +70,14 @@ static const struct act_kind *draw_kind(struct ci_random *random)
 static int draw_worker(struct ci_random *random, unsigned workers)
 {
     unsigned which = draw(random, workers + 2);
-    return which < workers ? (int)which : which == workers ? COIR_HERE : COIR_ANYWHERE;
+    return which < workers ? COIR_ON_WORKER((int)which) : which == workers ? COIR_HERE : COIR_ANYWHERE;
 }
 
 static void draw_actor(struct act *act, int number, struct ci_random *random, unsigned workers)
 {
     struct actor *actor = &act->actors[number];
     *actor = (struct actor){.act = act, .number = number};
-    actor->worker = draw_worker(random, workers);
+    actor->place = draw_worker(random, workers);
     actor->thread = draw(random, 4) == 0;
     script_draw(&actor->script, random);
     actor->random.state = ci_random_next(random);
@@ -93,7 +93,7 @@ static int draw_act(struct program *program, int number, struct ci_random *of_pr
     act->hurry = draw(&random, 3) ? HURRY_NOT : (enum hurry)draw(&random, HURRY_HANDLE + 1);
     act->hurry_us = draw(&random, 1u << draw(&random, 14));
     act->serving = draw(&random, 2);
-    act->worker = draw_worker(&random, program->workers);
+    act->place = draw_worker(&random, program->workers);
     act->any_thread = !program->simulated;
     act->actor_count = (int)draw_from(&random, act->kind->actors_least, act->kind->actors_most);
     for (int i = 0; i < act->actor_count; i++)
@@ -161,20 +161,20 @@ void program_free(struct program *program)
     free(program);
 }
 
-static void print_worker(int worker, FILE *file)
+static void print_worker(int place, FILE *file)
 {
-    if (worker == COIR_HERE)
+    if (place == COIR_HERE)
         fprintf(file, "here");
-    else if (worker == COIR_ANYWHERE)
+    else if (place == COIR_ANYWHERE)
         fprintf(file, "anywhere");
     else
-        fprintf(file, "on %d", worker);
+        fprintf(file, "on %d", place - COIR_ON_WORKER(0));
 }
 
 static void print_act(const struct act *act, FILE *file)
 {
     fprintf(file, "act %d: %s%s, ", act->number, act->left_out ? "(left out) " : "", act->kind->name);
-    print_worker(act->worker, file);
+    print_worker(act->place, file);
     if (act->run->program->run_count > 1)
         fprintf(file, ", run %d", act->run->number);
     if (act->serving)
@@ -186,7 +186,7 @@ static void print_act(const struct act *act, FILE *file)
     for (int i = 0; i < act->actor_count && !act->left_out; i++) {
         const struct actor *actor = &act->actors[i];
         fprintf(file, "  actor %d %s", i, actor->thread ? "(a thread, where it may be) " : "");
-        print_worker(actor->worker, file);
+        print_worker(actor->place, file);
         fprintf(file, ": ");
         script_print(&actor->script, file);
         fprintf(file, "\n");

@@ -7,7 +7,7 @@ static int64_t live;
 static unsigned fail_in;
 static bool failed;
 
-static void *take(void *context, size_t size)
+static void *take(size_t size, void *context)
 {
     (void)context;
     unsigned left = __atomic_load_n(&fail_in, __ATOMIC_RELAXED);
@@ -21,7 +21,7 @@ static void *take(void *context, size_t size)
     return memory;
 }
 
-static void give(void *context, void *memory, size_t size)
+static void give(void *memory, size_t size, void *context)
 {
     (void)context;
     if (memory)
@@ -29,7 +29,7 @@ static void give(void *context, void *memory, size_t size)
     free(memory);
 }
 
-const coir_allocator memory_allocator = {take, give, NULL};
+const coir_allocator memory_allocator = COIR_ALLOCATOR(take, give, NULL);
 
 void memory_fail_at(unsigned number)
 {

@@ -105,7 +105,7 @@ static int start_actor(coir_scope *scope, struct actor *actor)
     if (!(actor->thread && act->kind->threads && act->any_thread)) {
         actor->thread = false;
         coir_go_options options = COIR_GO_OPTIONS;
-        options.worker = actor->worker;
+        options.place = actor->place;
         options.name = act->kind->name;
         return coir_go_with(scope, &options, play_actor, actor);
     }
@@ -167,7 +167,7 @@ static int play_and_cancel(struct act *act)
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
     options.handle = handle;
-    options.worker = act->worker;
+    options.place = act->place;
     options.name = "act";
     int rc = coir_go_with(scope, &options, play_act, act);
     if (rc < 0)
@@ -213,7 +213,7 @@ static void spawn_all(struct run *run, coir_scope *scope)
     struct program *program = run->program;
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "decoys";
-    options.worker = (int)(program->seed % program->workers);
+    options.place = COIR_ON_WORKER((int)(program->seed % program->workers));
     int rc = coir_go_with(scope, &options, decoys_tick, run);
     run->acts_left = 1;
     for (int i = 0; i < program->act_count; i++) {
@@ -222,7 +222,7 @@ static void spawn_all(struct run *run, coir_scope *scope)
             continue;
         __atomic_add_fetch(&run->acts_left, 1, __ATOMIC_RELAXED);
         options.name = act->kind->name;
-        options.worker = act->worker;
+        options.place = act->place;
         rc = coir_go_with(scope, &options, run_act, act);
         if (rc < 0) {
             act_over(run);
@@ -264,7 +264,7 @@ static int first_task(void *arg)
 
 /* ---- the lives of a runtime ---- */
 
-static void log_line(void *context, enum coir_log_level level, const char *line)
+static void log_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     if (level == COIR_LOG_ERROR && !memory_failed())
@@ -308,7 +308,7 @@ static void check_result(struct run *run, coir_runtime *runtime)
 {
     const struct program *program = run->program;
     const struct act *act = &program->acts[0];
-    coir_counters counters;
+    coir_counters counters = COIR_COUNTERS;
     if (run->result < 0 && !(run->result == -ECANCELED && program->stops) && !(run->result == -ENOMEM && memory_failed()))
         program_fail(act, "the run ended with: %s", coir_strerror(run->result));
     coir_counters_get(runtime, &counters);
@@ -325,7 +325,7 @@ static int sleep_little(void *arg)
 static void call_late(const struct program *program, coir_runtime *runtime)
 {
     coir_call call;
-    int rc = coir_block_on(runtime, coir_call_init(&call, sleep_little, NULL));
+    int rc = (int)coir_block_on(runtime, coir_call_init(&call, sleep_little, NULL));
     if (rc >= 0)
         program_fail(&program->acts[0], "coir_block_on ran something in a runtime that had ended");
 }
@@ -450,7 +450,7 @@ static int scenario(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "host", first_task, run);
 }
 
-static void print_line(void *context, const char *line)
+static void print_line(const char *line, void *context)
 {
     (void)context;
     puts(line);

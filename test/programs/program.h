@@ -74,7 +74,7 @@ void script_print(const struct script *script, FILE *file);
 struct actor {
     struct act *act;
     int number;
-    int worker;  /* a worker, COIR_HERE or COIR_ANYWHERE */
+    int place;   /* COIR_HERE, COIR_ANYWHERE or COIR_ON_WORKER(i) */
     bool thread; /* a plain thread, where the kind has those and the world too */
     int at;      /* in the script */
     int lost;    /* waits, one after the other */
@@ -111,7 +111,7 @@ struct act {
     int actor_count;
     enum hurry hurry;
     uint32_t hurry_us;
-    int worker;
+    int place;
     bool serving, any_thread;
     bool began, played;
     _Atomic bool hurried; /* something was cancelled, on any worker, or failed: what was to be done need not be */

@@ -95,13 +95,13 @@ static int by_select(struct actor *actor, const struct step *step, struct wait *
     int count = choose(step, decoys, true), own = step->place % (count + 1), at = 0;
     for (int i = 0; i <= count; i++)
         cases[i] = i == own ? wait->as_case(wait) : make_case(decoys_of(actor), &decoys[at++], step);
-    int rc = step->way == WAY_SELECT ? coir_select(cases, count + 1) : coir_select_in_order(cases, count + 1);
+    int rc = step->way == WAY_SELECT ? coir_select(cases, (size_t)count + 1) : coir_select_in_order(cases, (size_t)count + 1);
     if (rc == own)
-        return cases[own].result;
+        return (int)cases[own].result;
     if (rc < 0)
         return rc;
     ACT_CHECK(actor->act, rc <= count);
-    won(actor, &decoys[rc - (rc > own)], cases[rc].result);
+    won(actor, &decoys[rc - (rc > own)], (int)cases[rc].result);
     return LOST;
 }
 
@@ -134,7 +134,7 @@ static int by_any(struct actor *actor, const struct step *step, struct wait *wai
         coir_branch branch = COIR_BRANCH(i == own ? wait->op(wait, &place) : make_op(decoys_of(actor), &decoys[at++], step));
         branches[i] = branch;
     }
-    int rc = step->way == WAY_ANY ? coir_any(branches, count + 1) : coir_any_in_order(branches, count + 1);
+    int rc = step->way == WAY_ANY ? coir_any(branches, (size_t)count + 1) : coir_any_in_order(branches, (size_t)count + 1);
     for (int i = 0; i <= count; i++) {
         const struct decoy_wait *decoy = i == own ? NULL : &decoys[i - (i > own)];
         if (i == rc)
@@ -144,10 +144,10 @@ static int by_any(struct actor *actor, const struct step *step, struct wait *wai
         else if (!decoy && !wait->keeps && coir_branch_is_complete(&branches[i]) && branches[i].future->result >= 0)
             program_fail(actor->act, "the wait took something in a coir_any that another won: %d", rc);
     }
-    int result = branches[own].future->result;
+    int result = (int)branches[own].future->result;
     bool done = coir_branch_is_complete(&branches[own]);
     if (rc >= 0 && rc != own)
-        won(actor, &decoys[rc - (rc > own)], branches[rc].future->result);
+        won(actor, &decoys[rc - (rc > own)], (int)branches[rc].future->result);
     return done && (rc == own || result >= 0) ? result : rc < 0 ? rc : LOST;
 }
 
@@ -168,7 +168,7 @@ static int by_call_any(struct actor *actor, const struct step *step, struct wait
                               COIR_BRANCH(coir_sleep_for_op(&sleep, step->us * COIR_US))};
     int rc = coir_any(branches, 2);
     bool done = coir_branch_is_complete(&branches[0]);
-    int result = call.future.result;
+    int result = (int)call.future.result;
     ACT_CHECK(actor->act, rc != 0 || done);
     if (done && (result >= 0 || rc == 0))
         return result;
@@ -184,7 +184,7 @@ static int by_task(struct actor *actor, const struct step *step, struct wait *wa
     options.handle = handle;
     options.name = "wait";
     bool stackless = step->way == WAY_STACKLESS && wait->op;
-    int rc = stackless ? coir_go_future(scope, &options, wait->op(wait, &place)) : coir_go_with(scope, &options, call_it, wait);
+    int rc = stackless ? coir_go_future_with(scope, &options, wait->op(wait, &place)) : coir_go_with(scope, &options, call_it, wait);
     if (rc < 0)
         return rc;
     if (step->way == WAY_TASK_CANCEL) {
@@ -250,7 +250,7 @@ static int wait_once(struct actor *actor, const struct step *step, struct wait *
     case WAY_SELECT_IN_ORDER: return wait->as_case ? by_select(actor, step, wait) : wait->op ? by_any(actor, step, wait) : wait->call(wait);
     case WAY_ANY:
     case WAY_ANY_IN_ORDER: return wait->op ? by_any(actor, step, wait) : wait->call(wait);
-    case WAY_AWAIT: return wait->op ? coir_await(wait->op(wait, &place)) : wait->call(wait);
+    case WAY_AWAIT: return wait->op ? (int)coir_await(wait->op(wait, &place)) : wait->call(wait);
     case WAY_CALL_ANY: return by_call_any(actor, step, wait);
     case WAY_TASK:
     case WAY_TASK_CANCEL:

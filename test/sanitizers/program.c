@@ -85,7 +85,7 @@ static int generates(void *arg)
 static int one_on(coir_scope *scope, int worker, coir_task_fn *fn, void *arg)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = worker;
+    options.place = COIR_ON_WORKER(worker);
     return coir_go_with(scope, &options, fn, arg);
 }
 

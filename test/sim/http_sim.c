@@ -31,21 +31,24 @@ static bool number_of(coir_request *req, coir_response *res, unsigned *ret_numbe
     return text != NULL;
 }
 
-static int say_number(coir_request *req, coir_response *res)
+static int say_number(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned number;
     return number_of(req, res, &number) ? coir_respond_text(res, 200, "%u", number) : 0;
 }
 
-static int be_slow(coir_request *req, coir_response *res)
+static int be_slow(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int rc = coir_sleep_for((coir_time)chaos_below(&chaos, COIR_S));
-    return rc < 0 ? rc : say_number(req, res);
+    return rc < 0 ? rc : say_number(req, res, arg);
 }
 
 /* As much as the path says, in pieces of any size. */
-static int send_much(coir_request *req, coir_response *res)
+static int send_much(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned number;
     if (!number_of(req, res, &number))
         return 0;
@@ -65,8 +68,9 @@ static int send_much(coir_request *req, coir_response *res)
 }
 
 /* The number, if the body is what it must be. */
-static int take_body(coir_request *req, coir_response *res)
+static int take_body(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     unsigned number;
     if (!number_of(req, res, &number))
         return 0;
@@ -95,8 +99,9 @@ static int read_file(coir_file *file, char *bytes)
     return 0;
 }
 
-static int send_file(coir_request *req, coir_response *res)
+static int send_file(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     coir_file *file;
     char *bytes = coir_request_alloc(req, FILE_SIZE);
     if (!bytes)
@@ -130,11 +135,11 @@ static int make_page(void)
 
 static int route_all(coir_router *router)
 {
-    int rc = coir_route(router, "GET", "/number/{number}", say_number);
-    rc = rc < 0 ? rc : coir_route(router, "GET", "/slow/{number}", be_slow);
-    rc = rc < 0 ? rc : coir_route(router, "GET", "/much/{number}", send_much);
-    rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file);
-    return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body);
+    int rc = coir_route(router, "GET", "/number/{number}", say_number, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/slow/{number}", be_slow, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/much/{number}", send_much, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file, NULL);
+    return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body, NULL);
 }
 
 static int serve_once(void)
@@ -144,7 +149,7 @@ static int serve_once(void)
     if (rc < 0 || (rc = coir_router_new(&router)) < 0)
         return rc;
     if ((rc = route_all(router)) == 0)
-        rc = coir_serve_http("0.0.0.0:80", router, NULL);
+        rc = coir_serve_http("0.0.0.0:80", router);
     coir_router_free(router);
     return rc;
 }

@@ -57,15 +57,16 @@ static int spawn(enum kind kind)
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "job";
     options.copy_size = sizeof kind;
-    options.worker = below(3) == 0 ? COIR_ANYWHERE : COIR_HERE;
+    options.place = below(3) == 0 ? COIR_ANYWHERE : COIR_HERE;
     int rc = coir_go_with(kind == SCOPED ? w.scope : NULL, &options, job, &kind);
     must(rc == 0 || rc == -ECANCELED);
     w.spawned[kind] += rc == 0;
     return rc;
 }
 
-static int order(coir_request *req, coir_response *res)
+static int order(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     enum kind kind = strcmp(coir_request_param(req, "kind"), "scoped") == 0 ? SCOPED : BACKGROUND;
     coir_sleep_for((coir_time)below(100 * COIR_MS));
     int rc = spawn(kind);
@@ -86,8 +87,8 @@ static int serve(void *arg)
         COIR_SERVING_SCOPE(scope);
         w.scope = scope;
         w.scope_open = true;
-        if ((rc = coir_route(router, "POST", "/{kind}", order)) == 0)
-            rc = coir_serve_http("0.0.0.0:80", router, NULL);
+        if ((rc = coir_route(router, "POST", "/{kind}", order, NULL)) == 0)
+            rc = coir_serve_http("0.0.0.0:80", router);
     }
     w.scope_open = false;
     must(w.ended[SCOPED] == w.spawned[SCOPED]);

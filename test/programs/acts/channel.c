@@ -29,8 +29,9 @@ static struct item item_in(const void *bytes)
     return item;
 }
 
-static void release_item(void *bytes)
+static void release_item(void *bytes, void *arg)
 {
+    (void)arg;
     struct pipeline *pipeline = releasing->own;
     struct item item = item_in(bytes);
     ledger_dropped(&pipeline->ledger, &item);
@@ -42,7 +43,7 @@ static int make_channel(struct pipeline *pipeline, int which)
     options.item_size = pipeline->item_size;
     options.capacity = pipeline->capacities[which];
     options.overflow = which == 0 ? pipeline->overflow : COIR_OVERFLOW_WAIT;
-    options.release = pipeline->releases ? release_item : NULL;
+    options.unref = pipeline->releases ? release_item : NULL;
     return coir_channel_new_with(&options, &pipeline->channels[which]);
 }
 
@@ -146,12 +147,12 @@ static int send_all(struct actor *actor)
 
 static int call_recv_many(struct wait *wait)
 {
-    return coir_channel_recv_many(wait->object, wait->data, (unsigned)wait->number);
+    return (int)coir_channel_recv_many(wait->object, wait->data, (size_t)wait->number);
 }
 
 static coir_future *recv_many_op(struct wait *wait, void *place)
 {
-    return coir_channel_recv_many_op(place, wait->object, wait->data, (unsigned)wait->number);
+    return coir_channel_recv_many_op(place, wait->object, wait->data, (size_t)wait->number);
 }
 
 static int recv_in_thread(struct actor *actor, coir_channel *channel, void *item)

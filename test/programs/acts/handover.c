@@ -75,7 +75,7 @@ static int begin_journey(struct act *act)
     struct journey *journey = act->own;
     char address[64];
     coir_listener *listener;
-    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    int rc = coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc < 0)
         return rc;
     coir_listener_local(listener, address, sizeof address);

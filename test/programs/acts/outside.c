@@ -81,7 +81,7 @@ static bool block_on(struct actor *actor, struct visit *visit)
     visit->made = 0;
     visit->number = 1 + (int)draw(&visit->random, 1000);
     act_count(actor->act);
-    int rc = coir_block_on(actor->act->run->runtime, coir_call_init(&call, posts ? await_number : be_useful, visit));
+    int rc = (int)coir_block_on(actor->act->run->runtime, coir_call_init(&call, posts ? await_number : be_useful, visit));
     ACT_CHECK(actor->act, visit->made <= 1);
     if (rc >= 0) {
         ACT_CHECK_EQ(actor->act, rc, visit->number);

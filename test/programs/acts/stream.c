@@ -93,7 +93,7 @@ static int draw_connections(struct act *act, struct ci_random *random)
         if (pair->piece >= 500) /* smaller ones and small buffers: the kernel drops segments, and is slow */
             pair->buffer = pair->waits_until_stuck || draw(random, 2) ? 16384 << draw(random, 3) : 0;
         if (pair->duplex)
-            act->actors[2 * i].worker = act->actors[2 * i + 1].worker = act->worker == COIR_ANYWHERE ? COIR_HERE : act->worker;
+            act->actors[2 * i].place = act->actors[2 * i + 1].place = act->place == COIR_ANYWHERE ? COIR_HERE : act->place;
         if (coir_channel_new(sizeof(coir_stream *), 1, &pair->way) < 0)
             return -ENOMEM;
     }
@@ -120,7 +120,7 @@ static int begin_connections(struct act *act)
         struct pair *pair = &all->pairs[i];
         if (pair->duplex)
             continue;
-        int rc = coir_tcp_listen("127.0.0.1:0", NULL, &pair->listener);
+        int rc = coir_tcp_listen("127.0.0.1:0", &pair->listener);
         if (rc < 0)
             return rc;
         coir_listener_local(pair->listener, pair->address, sizeof pair->address);

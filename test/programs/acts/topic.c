@@ -39,14 +39,16 @@ static unsigned index_of(const struct subject *subject, const struct item *item)
     return item->sender * subject->items.each + item->number;
 }
 
-static void retain_item(void *item)
+static void retain_item(void *item, void *arg)
 {
+    (void)arg;
     const struct subject *subject = counting->own;
     add(&subject->retained[index_of(subject, item)], 1);
 }
 
-static void release_item(void *item)
+static void release_item(void *item, void *arg)
 {
+    (void)arg;
     const struct subject *subject = counting->own;
     add(&subject->released[index_of(subject, item)], 1);
 }
@@ -89,8 +91,8 @@ static int draw_subject(struct act *act, struct ci_random *random)
     if (!counting && draw(random, 2)) {
         counting = act;
         subject->counts = true;
-        options.retain = retain_item;
-        options.release = release_item;
+        options.ref = retain_item;
+        options.unref = release_item;
     }
     int rc = ledger_init(&subject->items, act, (unsigned)subject->publishers, 1 + draw(random, 1u << draw_from(random, 1, 7)));
     if (rc == 0)

@@ -162,7 +162,7 @@ static int spawn(struct node *parent, struct bond *own, struct bond *into, coir_
     unsigned workers = act->run->program->workers, where = draw(&parent->random, workers + 2);
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = into ? "node" : "background";
-    options.worker = where < workers ? (int)where : where == workers ? COIR_HERE : COIR_ANYWHERE;
+    options.place = where < workers ? COIR_ON_WORKER((int)where) : where == workers ? COIR_HERE : COIR_ANYWHERE;
     options.handle = handle;
     unsigned *started = into ? &into->started : &node->tree->background_started;
     __atomic_add_fetch(started, 1, __ATOMIC_RELAXED);

@@ -43,13 +43,13 @@ TEST(pool_reuses_last_given_first_and_stops_at_its_limit)
 
 static size_t allocations, allocations_max;
 
-static void *counted_alloc(void *context, size_t size)
+static void *counted_alloc(size_t size, void *context)
 {
     (void)context;
     return allocations < allocations_max ? allocations++, malloc(size) : NULL;
 }
 
-static void counted_free(void *context, void *memory, size_t size)
+static void counted_free(void *memory, size_t size, void *context)
 {
     (void)context;
     (void)size;
@@ -58,7 +58,7 @@ static void counted_free(void *context, void *memory, size_t size)
 
 TEST(pool_survives_a_failed_allocation)
 {
-    const coir_allocator allocator = {counted_alloc, counted_free, NULL};
+    const coir_allocator allocator = COIR_ALLOCATOR(counted_alloc, counted_free, NULL);
     struct ci_pool pool;
     ci_pool_init(&pool, &allocator, 64, 0);
     CHECK(ci_pool_take(&pool) == NULL);
@@ -183,7 +183,7 @@ static struct block {
 } blocks[BLOCKS_MOST];
 static size_t block_count, bytes_live;
 
-static void *bounded_alloc(void *context, size_t size)
+static void *bounded_alloc(size_t size, void *context)
 {
     (void)context;
     void *memory = NULL;
@@ -195,7 +195,7 @@ static void *bounded_alloc(void *context, size_t size)
     return memory;
 }
 
-static void bounded_free(void *context, void *memory, size_t size)
+static void bounded_free(void *memory, size_t size, void *context)
 {
     (void)context;
     if (!memory)
@@ -210,7 +210,7 @@ static void bounded_free(void *context, void *memory, size_t size)
     free(memory);
 }
 
-static const coir_allocator bounded = {bounded_alloc, bounded_free, NULL};
+static const coir_allocator bounded = COIR_ALLOCATOR(bounded_alloc, bounded_free, NULL);
 
 static bool in_a_block(const char *object, size_t size)
 {
@@ -272,30 +272,30 @@ TEST(an_array_grows_and_keeps_its_items)
         }
     }
     CHECK_EQ(block_count, 1);
-    bounded_free(NULL, array, room * sizeof(uint64_t));
+    bounded_free(array, room * sizeof(uint64_t), NULL);
 }
 
 /* ---- what a pool gives back ---- */
 
 static size_t slabs_live;
 
-static void *count_alloc(void *context, size_t size)
+static void *count_alloc(size_t size, void *context)
 {
     slabs_live++;
-    return ci_system_allocator.alloc(context, size);
+    return ci_system_allocator.alloc(size, context);
 }
 
-static void count_free(void *context, void *memory, size_t size)
+static void count_free(void *memory, size_t size, void *context)
 {
     slabs_live--;
-    ci_system_allocator.free(context, memory, size);
+    ci_system_allocator.free(memory, size, context);
 }
 
 TEST(a_pool_gives_back_what_was_not_used_between_two_trims)
 {
     enum { OBJECTS = 2000, SIZE = 1000 };
     static char *objects[OBJECTS];
-    const coir_allocator counting = {count_alloc, count_free, NULL};
+    const coir_allocator counting = COIR_ALLOCATOR(count_alloc, count_free, NULL);
     struct ci_pool pool;
     bool grown = false;
     ci_pool_init(&pool, &counting, SIZE, 0);

@@ -15,7 +15,7 @@ static void on_each(void (*body)(const char *name))
 {
     static const char *const names[] = {"epoll", "poll", "io_uring"};
     for (int i = 0; i < 3; i++) {
-        int pair[2], rc = coir_poller_new(names[i], &poller);
+        int pair[2], rc = coir_poller_new_with(POLLER_ON(names[i]), &poller);
         if (rc < 0 && i == 2)
             break; /* it does not work here */
         CHECK_EQ(rc, 0);
@@ -191,8 +191,8 @@ TEST(sources_of_the_programs_own_making)
 
 TEST(an_unknown_driver_is_refused)
 {
-    CHECK_EQ(coir_poller_new("none", &poller), -EINVAL);
-    CHECK_EQ(coir_poller_new(NULL, &poller), 0);
+    CHECK_EQ(coir_poller_new_with(POLLER_ON("none"), &poller), -EINVAL);
+    CHECK_EQ(coir_poller_new(&poller), 0);
     coir_poller_free(poller);
     coir_poller_free(NULL);
 }

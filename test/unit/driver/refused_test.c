@@ -32,7 +32,7 @@ static void refuse_all_waits(void)
 
 static char logged[200];
 
-static void log_line(void *context, enum coir_log_level level, const char *line)
+static void log_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* more than one worker may log */
@@ -70,7 +70,7 @@ static int write_later(void *arg)
 /* Sleeps, and waits for a descriptor, without looking again and again. */
 static int sleep_and_wait(void *arg)
 {
-    coir_counters before, after;
+    coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
     (void)arg;
     coir_counters_get(coir_runtime_current(), &before);
     for (int i = 0; i < 10; i++) {
@@ -129,7 +129,7 @@ static coir_stream *near, *far;
 static void connect_pair(void)
 {
     char address[80];
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(coir_tcp_connect(address, &near), 0);
     CHECK_EQ(coir_accept(listener, &far), 0);
@@ -309,8 +309,9 @@ TEST(a_run_on_io_uring_closes_its_descriptors_all_the_same)
     ends_by_itself(close_and_refuse);
 }
 
-static void never_called(coir_loop *loop, coir_watch *watch, int events)
+static void never_called(coir_loop *loop, coir_watch *watch, int events, void *arg)
 {
+    (void)arg;
     (void)loop;
     (void)watch;
     CHECK_EQ(events, 0);
@@ -336,7 +337,7 @@ TEST(a_poller_says_that_every_wait_is_refused)
     coir_poller_event event;
     CHECK_EQ(pipe(ends), 0);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ(coir_poller_new(drivers[i], &pollers[i]), 0);
+        CHECK_EQ(coir_poller_new_with(POLLER_ON(drivers[i]), &pollers[i]), 0);
         CHECK_EQ(coir_poller_add(pollers[i], ends[0], 1, COIR_READ), 0);
     }
     refuse_all_waits();
@@ -357,7 +358,7 @@ static void ends_the_poller(unsigned error)
     coir_poller *poller;
     coir_poller_event event;
     CHECK_EQ(pipe(ends), 0);
-    int rc = coir_poller_new("io_uring", &poller);
+    int rc = coir_poller_new_with(POLLER_ON("io_uring"), &poller);
     if (rc < 0) {
         printf("no io_uring here: %s\n", coir_strerror(rc));
         return;

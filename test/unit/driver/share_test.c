@@ -14,7 +14,7 @@ static void share(const char *driver, int events_max)
     coir_poller *poller;
     coir_source sources[SOURCES] = {{{0}}};
     int ends[DESCRIPTORS][2], reported[SOURCES + DESCRIPTORS] = {0};
-    int rc = coir_poller_new(driver, &poller);
+    int rc = coir_poller_new_with(POLLER_ON(driver), &poller);
     if (rc < 0 && strcmp(driver, "io_uring") == 0)
         return; /* it does not work here */
     CHECK_EQ(rc, 0);
@@ -29,7 +29,7 @@ static void share(const char *driver, int events_max)
     }
     for (int i = 0; i < WAITS; i++) {
         coir_poller_event events[8];
-        int count = coir_poller_wait(poller, events, events_max, COIR_NEVER);
+        int count = coir_poller_wait(poller, events, (size_t)events_max, COIR_NEVER);
         CHECK(count > 0 && count <= events_max);
         for (int j = 0; j < count; j++) {
             reported[events[j].token]++;

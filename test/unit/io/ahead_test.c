@@ -33,7 +33,7 @@ static void crowd(int count)
     coir_listener *listener;
     coir_stream *client, *server;
     char byte;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     for (int i = 0; i < count; i++) {
         connect_pair(listener, &senders[i], &unread[i]);
         COIR_DEADLINE(coir_in(100 * COIR_US));
@@ -132,7 +132,7 @@ static void pass_on(void)
     coir_listener *listener;
     coir_stream *client;
     received = 0;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     connect_pair(listener, &client, &passed_on);
     {
         COIR_SCOPE(scope);
@@ -170,7 +170,7 @@ static coir_stream *kept_client, *kept_server;
 static int begin_talk(void *arg)
 {
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &kept_listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &kept_listener), 0);
     connect_pair(kept_listener, &kept_client, &kept_server);
     CHECK_EQ(coir_write_all(kept_client, "one", 3), 0);
     CHECK(coir_stream_wait(kept_server, COIR_READ) & COIR_READ);
@@ -209,7 +209,7 @@ static void detach_in_a_crowd(void)
     char buf[8];
     coir_listener *listener;
     coir_stream *client, *server;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     connect_pair(listener, &client, &server);
     CHECK_EQ(coir_write_all(client, "kept", 4), 0);
     CHECK(coir_stream_wait(server, COIR_READ) & COIR_READ);

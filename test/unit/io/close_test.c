@@ -9,7 +9,7 @@ TEST_REAL(a_peer_sees_the_end_while_the_fiber_that_closed_computes)
 {
     char address[64];
     coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     for (int i = 0; i < 4; i++) {
         char buf[8];

@@ -39,7 +39,7 @@ static int echo(coir_stream *stream, void *arg)
 
 static int serve(void *listener)
 {
-    return coir_serve(listener, echo, NULL);
+    return coir_serve_tcp_with(TCP_ON(listener), echo, NULL);
 }
 
 struct talk {
@@ -95,7 +95,7 @@ static int be_a_client(void *arg)
 static void use_sockets(void)
 {
     coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);
@@ -121,7 +121,7 @@ static void survive_failing_accepts(void)
     static const int errors[] = {-EMFILE, -ENFILE,   -ENOBUFS,     -ENOMEM,    -ENOSPC, -ECONNABORTED, -EPROTO,
                                  -EPERM,  -ENETDOWN, -ENOPROTOOPT, -EHOSTDOWN, -ENONET, -EHOSTUNREACH, -ENETUNREACH};
     coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);

@@ -44,7 +44,7 @@ static char address[64];
 static coir_listener *listen_here(void)
 {
     coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     return listener;
 }
@@ -79,7 +79,7 @@ TEST_REAL(a_connect_that_fails_or_is_cancelled_leaves_nothing)
     coir_listener *full;
     coir_listen_options options = COIR_LISTEN_OPTIONS;
     options.backlog = 1;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &options, &full), 0);
+    CHECK_EQ(coir_tcp_listen_with("127.0.0.1:0", &options, &full), 0);
     coir_listener_local(full, address, sizeof address);
     int waiting = 0;
     for (int i = 0; i < 8; i++) { /* once the backlog is full a connect waits */
@@ -235,7 +235,7 @@ static int make_everything(void *arg)
     CHECK_EQ(coir_signals_open(&(int){SIGUSR1}, 1, &signals), 0);
     CHECK_EQ(coir_offload(nothing, NULL), 0);
     for (int i = 0; i < 3; i++)
-        if (coir_poller_new(drivers[i], &pollers[i]) < 0)
+        if (coir_poller_new_with(POLLER_ON(drivers[i]), &pollers[i]) < 0)
             pollers[i] = NULL;
     each_descriptor(check_closed_on_exec);
     CHECK(made >= 10);

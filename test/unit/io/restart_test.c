@@ -32,16 +32,16 @@ TEST_SIM(an_address_in_use_is_tried_again_for_a_second)
     coir_listener *first, *second;
     COIR_SCOPE(scope);
     coir_go(scope, tick, NULL);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", NULL, &first), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", &first), 0);
     coir_time start = coir_now();
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", NULL, &second), -EADDRINUSE);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", &second), -EADDRINUSE);
     CHECK(coir_now() - start >= COIR_S);
     CHECK(ticks > 50); /* others ran meanwhile */
     CHECK_EQ(coir_go(scope, close_later, first), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", NULL, &second), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:80", &second), 0);
     {
         COIR_DEADLINE(coir_in(COIR_S / 10));
-        CHECK_EQ(coir_tcp_listen("127.0.0.1:80", NULL, &first), -ETIME);
+        CHECK_EQ(coir_tcp_listen("127.0.0.1:80", &first), -ETIME);
     }
     coir_listener_close(second);
 }
@@ -62,12 +62,12 @@ static int listen_and_tell(void *arg)
 {
     (void)arg;
     coir_listener *listener;
-    int rc = coir_tcp_listen(address, NULL, &listener);
+    int rc = coir_tcp_listen(address, &listener);
     if (rc < 0)
         _exit(-rc);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(write(ends[1], address, sizeof address), sizeof address);
-    return coir_serve(listener, wait_for_client, NULL);
+    return coir_serve_tcp_with(TCP_ON(listener), wait_for_client, NULL);
 }
 
 static pid_t start_server(void)

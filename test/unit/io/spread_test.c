@@ -36,7 +36,7 @@ static int say_worker(coir_stream *stream, void *arg)
 static int serve_tcp(void *arg)
 {
     (void)arg;
-    return coir_serve(listener, say_worker, NULL);
+    return coir_serve_tcp_with(TCP_ON(listener), say_worker, NULL);
 }
 
 static int run_stream(void *stream)
@@ -69,8 +69,9 @@ static int serve_plainly(void *arg)
     return coir_scope_wait(acceptors);
 }
 
-static int answer_worker(coir_request *req, coir_response *res)
+static int answer_worker(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "worker %d", coir_worker_index());
 }
@@ -80,8 +81,8 @@ static int serve_http(void *arg)
     (void)arg;
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/", answer_worker), 0);
-    int rc = coir_serve_http_on(listener, router, NULL);
+    CHECK_EQ(coir_route(router, "GET", "/", answer_worker, NULL), 0);
+    int rc = coir_serve_http_with(HTTP_ON(listener), router);
     coir_router_free(router);
     return rc;
 }
@@ -241,7 +242,7 @@ static int listen_and_serve(void *arg)
 {
     (void)arg;
     pthread_t thread;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(pthread_create(&thread, NULL, run_client, NULL), 0);
     CHECK_EQ(server(NULL), -ECANCELED);

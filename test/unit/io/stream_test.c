@@ -126,12 +126,12 @@ static int serve_echo(void *arg)
 {
     (void)arg;
     coir_listener *listener;
-    int rc = coir_tcp_listen(listen_on, NULL, &listener);
+    int rc = coir_tcp_listen(listen_on, &listener);
     if (rc < 0)
         return rc;
     if (!address[0])
         coir_listener_local(listener, address, sizeof address);
-    rc = coir_serve(listener, echo, NULL);
+    rc = coir_serve_tcp_with(TCP_ON(listener), echo, NULL);
     coir_listener_close(listener);
     return rc;
 }
@@ -210,7 +210,7 @@ TEST(echo_in_a_world_that_fails_a_thousand_seeds)
         last_seed = first_seed;
     for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
         coir_sim_options options = test_sim_options(seed, 1 + (unsigned)(seed % 3));
-        coir_sim_result first, second;
+        coir_sim_result first = COIR_SIM_RESULT, second = COIR_SIM_RESULT;
         int rc = coir_sim_run(&options, scenario, &link, &first);
         if (rc < 0)
             test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed, coir_strerror(rc));
@@ -294,7 +294,7 @@ TEST_REAL(a_read_after_a_timeout_gets_the_data)
     coir_listener *listener;
     coir_stream *client, *server;
     char buf[16], peer[64], local[64];
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     connect_pair(listener, &client, &server);
     coir_stream_peer(server, peer, sizeof peer);
     coir_stream_local(client, local, sizeof local);
@@ -321,7 +321,7 @@ TEST_REAL(a_hangup_wakes_a_waiting_reader_at_once)
     coir_listener *listener;
     coir_stream *client, *server;
     char byte;
-    CHECK_EQ(coir_tcp_listen("[::1]:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("[::1]:0", &listener), 0);
     COIR_DEADLINE(coir_in(30 * COIR_S));
     connect_pair(listener, &client, &server);
     COIR_HANDLE(handle);
@@ -344,11 +344,11 @@ TEST_REAL(addresses_are_understood_or_refused)
     static const char *const bad[] = {"",       ":",       "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
                                       "::1:80", "[::1:80", "[]:80",     "[zz]:80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_EQ(coir_tcp_listen(bad[i], NULL, &listener), -COIR_EADDRESS);
+        CHECK_EQ(coir_tcp_listen(bad[i], &listener), -COIR_EADDRESS);
     CHECK_EQ(coir_tcp_connect("no.such.name:80", &stream), -COIR_ENAME);
-    CHECK_EQ(coir_tcp_listen("localhost:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("localhost:0", &listener), 0);
     coir_listener_close(listener);
-    CHECK_EQ(coir_tcp_listen("*:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("*:0", &listener), 0);
     coir_listener_close(listener);
 }
 
@@ -378,7 +378,7 @@ TEST_REAL(emfile_backs_off_and_recovers)
     close(socket_for_client);
     CHECK_EQ(coir_tcp_connect(address, &client), 0); /* by the kernel; nobody can accept it */
     CHECK_EQ(coir_write_all(client, "x", 1), 0);
-    coir_counters before, after;
+    coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
     coir_counters_get(coir_runtime_current(), &before);
     {
         COIR_DEADLINE(coir_in(250 * COIR_MS));
@@ -407,7 +407,7 @@ static void try_elsewhere(void)
 {
     coir_listener *listener;
     coir_stream *client, *server;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     connect_pair(listener, &client, &server);
     from_elsewhere = server;
     COIR_SCOPE(scope);
@@ -439,9 +439,9 @@ static int failing_server(void *arg)
 {
     coir_listener *listener;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
-    int rc = coir_serve(listener, fail_for_a, NULL);
+    int rc = coir_serve_tcp_with(TCP_ON(listener), fail_for_a, NULL);
     coir_listener_close(listener);
     return rc;
 }
@@ -464,7 +464,7 @@ TEST_REAL(one_handlers_error_never_touches_the_others)
     CHECK_EQ(coir_write_all(good, "b", 1), 0);
     CHECK_EQ(coir_read(good, &byte, 1), 1);
     coir_close(good);
-    coir_counters counters;
+    coir_counters counters = COIR_COUNTERS;
     coir_yield();
     coir_counters_get(coir_runtime_current(), &counters);
     CHECK(counters.task_errors >= 20);
@@ -534,26 +534,26 @@ static coir_future *ask_for_nothing(coir_future *future)
     struct asks_for_nothing *self = (struct asks_for_nothing *)future;
     COIR_BEGIN(future);
     COIR_AWAIT(future, self->inner = coir_event_wait_op(&self->wait, &self->never));
-    self->results[0] = self->inner->result;
+    self->results[0] = (int)self->inner->result;
     COIR_AWAIT(future, self->inner = coir_read_full_op(&self->all, self->stream, NULL, 0, &self->done));
-    self->results[1] = self->inner->result;
+    self->results[1] = (int)self->inner->result;
     COIR_AWAIT(future, self->inner = coir_write_all_op(&self->all, self->stream, NULL, 0));
-    self->results[2] = self->inner->result;
+    self->results[2] = (int)self->inner->result;
     COIR_AWAIT(future, self->inner = coir_writev_all_op(&self->all, self->stream, &self->none, 0));
-    self->results[3] = self->inner->result;
+    self->results[3] = (int)self->inner->result;
     COIR_END(future);
 }
 
 TEST_SIM(a_frame_that_was_cancelled_is_refused_nothing_too)
 {
-    static const coir_future_kind kind = {"nothing", ask_for_nothing, NULL};
+    static const coir_future_kind kind = COIR_FUTURE_KIND("nothing", ask_for_nothing, NULL);
     for (int cancelled = 0; cancelled < 2; cancelled++) {
         struct asks_for_nothing frame = {.never = COIR_EVENT_INIT, .done = 9};
         coir_stream *peer;
         coir_future_init(&frame.future, &kind);
         CHECK_EQ(coir_duplex(100, &frame.stream, &peer), 0);
         COIR_SCOPE(scope);
-        CHECK_EQ(coir_go_future(scope, NULL, &frame.future), 0);
+        CHECK_EQ(coir_go_future(scope, &frame.future), 0);
         coir_yield();
         if (cancelled)
             coir_scope_cancel(scope);
@@ -577,7 +577,7 @@ static void ask_on_both_kinds(void)
     ask_for_all_kinds_of_counts(a, b);
     coir_close(a);
     coir_close(b);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, where, sizeof where);
     CHECK_EQ(coir_tcp_connect(where, &a), 0);
     CHECK_EQ(coir_accept(listener, &b), 0);

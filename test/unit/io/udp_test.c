@@ -100,7 +100,7 @@ static coir_future *counter_poll(coir_future *future)
     }
 }
 
-static const coir_future_kind counter_kind = {"datagrams", counter_poll, NULL};
+static const coir_future_kind counter_kind = COIR_FUTURE_KIND("datagrams", counter_poll, NULL);
 static struct counter counters[SOCKETS];
 
 static int receive_all(void *arg)
@@ -174,7 +174,7 @@ static coir_future *beat_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind beat_kind = {"beat", beat_poll, NULL};
+static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, NULL);
 static int heard;
 
 static int listen_for_beats(void *arg)
@@ -199,7 +199,7 @@ static int send_beats(void *arg)
     COIR_SCOPE(scope);
     for (int i = 0; i < 20; i++) {
         CHECK_EQ(coir_udp_open("*:0", "listener:7000", &beats[i].sock), 0);
-        CHECK_EQ(coir_go_future(scope, NULL, coir_future_init(&beats[i].future, &beat_kind)), 0);
+        CHECK_EQ(coir_go_future(scope, coir_future_init(&beats[i].future, &beat_kind)), 0);
     }
     CHECK_EQ(coir_scope_wait(scope), 0);
     for (int i = 0; i < 20; i++) {

@@ -35,8 +35,8 @@ static int write_it(void *arg)
     switch (job->way) {
     case 0: rc = coir_write_all(job->stream, sent, LEN); break;
     case 1: rc = coir_writev_all(job->stream, pieces, count); break;
-    case 2: rc = coir_await(coir_write_all_op(&op, job->stream, sent, LEN)); break;
-    default: rc = coir_await(coir_writev_all_op(&op, job->stream, pieces, count)); break;
+    case 2: rc = (int)coir_await(coir_write_all_op(&op, job->stream, sent, LEN)); break;
+    default: rc = (int)coir_await(coir_writev_all_op(&op, job->stream, pieces, count)); break;
     }
     coir_shutdown_write(job->stream);
     return rc;
@@ -102,7 +102,7 @@ static int serve_ways(coir_stream *stream, void *arg)
 
 static int serve(void *arg)
 {
-    return coir_serve(arg, serve_ways, NULL);
+    return coir_serve_tcp_with(TCP_ON(arg), serve_ways, NULL);
 }
 
 static int fetch_all(void *arg)
@@ -111,7 +111,7 @@ static int fetch_all(void *arg)
     coir_listener *listener;
     (void)arg;
     through_windows(); /* fills `sent` */
-    CHECK_EQ(coir_tcp_listen("10.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("10.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);

@@ -11,17 +11,19 @@ static int calls;
 static coir_time last_due;
 
 /* The argument is when it is due: whatever the delays of this machine were while they were started, they fire in that order. */
-static void check_order(coir_loop *loop, coir_timer *timer)
+static void check_order(coir_loop *loop, coir_timer *timer, void *arg)
 {
-    coir_time due = *(coir_time *)coir_timer_arg(timer);
+    (void)timer;
+    coir_time due = *(coir_time *)arg;
     CHECK(due >= last_due && coir_now() >= due);
     last_due = due;
     if (++calls == 3)
         coir_loop_stop(loop);
 }
 
-static void note_and_stop(coir_loop *loop, coir_timer *timer)
+static void note_and_stop(coir_loop *loop, coir_timer *timer, void *arg)
 {
+    (void)arg;
     (void)timer;
     if (++calls == 3)
         coir_loop_stop(loop);
@@ -60,8 +62,9 @@ TEST(a_loop_with_nothing_registered_returns)
 static int ends[2];
 static coir_watch watches[2];
 
-static void on_readable(coir_loop *loop, coir_watch *watch, int events)
+static void on_readable(coir_loop *loop, coir_watch *watch, int events, void *arg)
 {
+    (void)arg;
     char byte;
     CHECK(events & COIR_READ);
     if (++calls < 3)
@@ -92,11 +95,11 @@ static void start_again(coir_loop *loop, coir_watch *watch)
     CHECK_EQ(coir_watch_start(loop, watch, ends[0], COIR_READ, NULL, NULL), -EBUSY);
     CHECK_EQ(coir_watch_start(loop, watch, others[0], COIR_READ, NULL, NULL), -EBUSY);
     CHECK_EQ(coir_watch_start(loop, watch, -1, COIR_READ, NULL, NULL), -EBUSY);
-    CHECK(coir_watch_arg(watch) == &calls);
 }
 
-static void start_again_inside(coir_loop *loop, coir_watch *watch, int events)
+static void start_again_inside(coir_loop *loop, coir_watch *watch, int events, void *arg)
 {
+    CHECK(arg == &calls);
     char byte;
     CHECK_EQ(events, COIR_READ);
     start_again(loop, watch);
@@ -122,17 +125,19 @@ TEST(a_started_watch_cannot_be_started_again)
     coir_loop_free(loop);
 }
 
-static void before(coir_loop *loop, coir_hook *hook)
+static void before(coir_loop *loop, coir_hook *hook, void *arg)
 {
+    (void)arg;
     (void)loop;
     (void)hook;
     calls++;
 }
 
-static void add_another(coir_loop *loop, coir_hook *hook)
+static void add_another(coir_loop *loop, coir_hook *hook, void *arg)
 {
+    (void)arg;
     static coir_hook added;
-    coir_hook_stop(hook);
+    coir_hook_stop(loop, hook);
     coir_hook_start(loop, &added, COIR_HOOK_AFTER_TURN, before, NULL);
 }
 

@@ -102,7 +102,7 @@ static int serve(void *arg)
     coir_listener *listener;
     coir_stream *stream;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     CHECK_EQ(coir_accept(listener, &stream), 0);
     coir_listener_close(listener);
     (w.server_sends ? send_part : hear_part)(stream);
@@ -142,7 +142,7 @@ static int stream_scenario(coir_sim *sim, void *arg)
 
 static void run(coir_scenario_fn *scenario)
 {
-    coir_sim_result result;
+    coir_sim_result result = COIR_SIM_RESULT;
     coir_sim_options options = test_sim_options(1, 1);
     int rc = coir_sim_run(&options, scenario, NULL, &result);
     if (rc < 0)
@@ -191,7 +191,7 @@ static int accept_and_wait(void *arg)
     coir_listener *listener;
     coir_stream *stream;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     CHECK_EQ(coir_accept(listener, &stream), 0);
     CHECK_EQ(read_until(stream, at(200 * COIR_S)), -ETIME); /* it is never told */
     coir_listener_close(listener);
@@ -233,7 +233,7 @@ static int accept_late(void *arg)
     (void)arg;
     if (!w.listens)
         return 0;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     {
         COIR_DEADLINE(at(20 * COIR_S));
         CHECK_EQ(coir_accept(listener, &stream), -ETIME);

@@ -55,7 +55,7 @@ static void use_streams(void)
 {
     coir_listener *listener;
     coir_stream *client, *server;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     CHECK_EQ(coir_tcp_connect("127.0.0.1:7777", &client), 0);
     CHECK_EQ(coir_accept(listener, &server), 0);
     {

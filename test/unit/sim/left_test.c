@@ -22,7 +22,7 @@ static int leave_listener(void *arg)
 {
     coir_listener *listener = NULL;
     (void)arg;
-    int rc = coir_tcp_listen("0.0.0.0:7777", NULL, &listener);
+    int rc = coir_tcp_listen("0.0.0.0:7777", &listener);
     keep(listener);
     return rc;
 }
@@ -33,7 +33,7 @@ static int leave_streams(void *arg)
     coir_listener *listener;
     coir_stream *client, *server;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     CHECK_EQ(coir_tcp_connect("127.0.0.1:7777", &client), 0);
     CHECK_EQ(coir_accept(listener, &server), 0);
     keep(listener); /* as long as one of its streams is open */
@@ -82,7 +82,7 @@ static int leave_nothing(void *arg)
     coir_file *file;
     coir_udp *udp;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("0.0.0.0:7777", &listener), 0);
     CHECK_EQ(coir_tcp_connect("127.0.0.1:7777", &client), 0);
     CHECK_EQ(coir_accept(listener, &server), 0);
     CHECK_EQ(coir_udp_open("0.0.0.0:7000", NULL, &udp), 0);
@@ -136,7 +136,7 @@ static void must_leave(coir_task_fn *leave, const char *what)
         for (int way = 0; way < 3; way++) {
             struct ending ending = {.leave = leave, .crash = way == 1, .replace = way == 2};
             coir_sim_options options = test_sim_options(workers, workers);
-            coir_sim_result result;
+            coir_sim_result result = COIR_SIM_RESULT;
             CHECK_EQ(coir_sim_run(&options, scenario, &ending, &result), *what && way != 1 ? -COIR_ELEFT : 0);
             if (way == 1 || !*what)
                 CHECK_EQ(result.left[0], 0);

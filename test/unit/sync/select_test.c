@@ -132,7 +132,7 @@ static void accepts(void)
     enum { CLIENTS = 30 };
     coir_listener *listener;
     char address[64];
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);
@@ -213,7 +213,7 @@ static int select_once(struct world *world, struct pipe *pipe)
     }
     waits[count] = coir_case_after((coir_time)draw(world, 40) * COIR_US);
     waits[count + 1] = coir_case_stream(pipe->in, COIR_READ);
-    int which = coir_select(waits, count + 2);
+    int which = coir_select(waits, (size_t)count + 2);
     if (which < 0)
         return which;
     if (which == count)
@@ -280,7 +280,7 @@ static uint64_t current_seed;
 static void random_selects(void)
 {
     struct world world = {.random = current_seed * 7919};
-    int workers = coir_worker_count(coir_runtime_current());
+    int workers = (int)coir_worker_count(coir_runtime_current());
     for (int i = 0; i < CHANNELS; i++)
         CHECK_EQ(coir_channel_new(sizeof(int), draw(&world, 3), &world.channels[i]), 0);
     {
@@ -290,7 +290,7 @@ static void random_selects(void)
         for (int i = 0; i < TASKS; i++) {
             coir_go_options options = COIR_GO_OPTIONS;
             options.handle = &handles[i];
-            options.worker = i % workers;
+            options.place = COIR_ON_WORKER(i % workers);
             CHECK_EQ(coir_go_with(scope, &options, act, &world), 0);
         }
         for (int i = 0; i < 4; i++) {

@@ -34,7 +34,7 @@ static int receive_until_closed(void *arg)
         if (rc == -1) {
             coir_case waits[] = {coir_case_recv(channel, &item), coir_case_after(10 * COIR_US)};
             int which = coir_select(waits, 2);
-            rc = which == 0 ? waits[0].result : which < 0 ? which : -ETIME;
+            rc = which == 0 ? (int)waits[0].result : which < 0 ? which : -ETIME;
         }
         if (rc == -EPIPE)
             return 0;
@@ -165,7 +165,7 @@ static void far_tasks(void)
         COIR_HANDLE(handle);
         coir_go_options options = COIR_GO_OPTIONS;
         options.handle = handle;
-        options.worker = i % 4 == 3 ? COIR_ANYWHERE : 1;
+        options.place = i % 4 == 3 ? COIR_ANYWHERE : COIR_ON_WORKER(1);
         CHECK_EQ(coir_go_with(scope, &options, short_life, (void *)i), 0);
         if (i % 3 == 0)
             coir_cancel(handle);

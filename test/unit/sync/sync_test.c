@@ -26,7 +26,7 @@ static void everywhere(void (*body)(void))
 
 static int workers(void)
 {
-    return coir_worker_count(coir_runtime_current());
+    return (int)coir_worker_count(coir_runtime_current());
 }
 
 /* ---- mutexes ---- */
@@ -472,7 +472,7 @@ static int receive_some(void *arg)
     struct traffic *traffic = arg;
     uint64_t items[5];
     for (;;) {
-        int n = traffic->batch ? coir_channel_recv_many(traffic->channel, items, 5) : coir_channel_recv(traffic->channel, items);
+        int n = traffic->batch ? (int)coir_channel_recv_many(traffic->channel, items, 5) : coir_channel_recv(traffic->channel, items);
         if (n < 0)
             return n == -EPIPE ? 0 : n;
         for (int i = 0; i < (n ? n : 1); i++)
@@ -510,8 +510,9 @@ TEST(what_is_sent_is_received_once)
 
 static int released;
 
-static void count_release(void *item)
+static void count_release(void *item, void *arg)
 {
+    (void)arg;
     released += *(int *)item;
 }
 
@@ -520,7 +521,7 @@ TEST_SIM(a_full_channel_does_what_its_policy_says)
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = sizeof(int);
     options.capacity = 2;
-    options.release = count_release;
+    options.unref = count_release;
     int got;
     for (int policy = COIR_OVERFLOW_DROP_OLDEST; policy <= COIR_OVERFLOW_CLOSE; policy++) {
         coir_channel *channel;

@@ -22,7 +22,7 @@ static struct log lines = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static int stops_logged; /* lines about how long background tasks may go on */
 static char stop_line[200];
 
-static void log_line(void *context, enum coir_log_level level, const char *line)
+static void log_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     pthread_mutex_lock(&lines.lock);
@@ -74,7 +74,7 @@ static int start_failing_jobs(void *arg)
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "send the mail";
     CHECK_EQ(coir_go_with(NULL, &options, fail, (void *)-EBADMSG), 0);
-    options.worker = 1;
+    options.place = COIR_ON_WORKER(1);
     CHECK_EQ(coir_go_with(NULL, &options, fail, (void *)-EBADMSG), 0);
     CHECK_EQ(coir_event_wait(&failed), 0);
     CHECK_EQ(coir_yield(), 0);
@@ -240,7 +240,7 @@ static int return_counts(void *arg)
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "count";
-    options.worker = *(int *)arg;
+    options.place = COIR_ON_WORKER(*(int *)arg);
     options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, count_to, (void *)7), 0);
     CHECK_EQ(coir_join(handle), 7);

@@ -68,7 +68,7 @@ static ssize_t condition_wait(void)
     return rc;
 }
 
-static ssize_t group(coir_future *op(coir_group *group, coir_branch *branches, int count))
+static ssize_t group(coir_future *op(coir_group *group, coir_branch *branches, size_t count))
 {
     coir_group all;
     coir_wait_op waits[2];
@@ -180,10 +180,11 @@ static ssize_t connect_to_listener(void)
     return rc;
 }
 
-static ssize_t listen_somewhere(void)
+static ssize_t listen_somewhere(bool with)
 {
     coir_listener *listener = NULL;
-    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    int rc = with ? coir_tcp_listen_with("127.0.0.1:0", &options, &listener) : coir_tcp_listen("127.0.0.1:0", &listener);
     coir_listener_close(listener);
     return rc;
 }
@@ -192,7 +193,7 @@ static ssize_t listen_somewhere(void)
 static ssize_t serve_on(int (*serve)(coir_listener *listener))
 {
     coir_listener *listener = NULL;
-    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    int rc = coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc == 0)
         rc = serve(listener);
     coir_listener_close(listener);
@@ -201,7 +202,7 @@ static ssize_t serve_on(int (*serve)(coir_listener *listener))
 
 static int serve_raw(coir_listener *listener)
 {
-    return coir_serve(listener, serve_nobody, NULL);
+    return coir_serve_tcp_with(TCP_ON(listener), serve_nobody, NULL);
 }
 
 static int serve_with(coir_listener *listener)
@@ -216,7 +217,7 @@ static int serve_http(coir_listener *listener)
 {
     coir_router *router = NULL;
     CHECK_EQ(coir_router_new(&router), 0);
-    int rc = listener ? coir_serve_http_on(listener, router, NULL) : coir_serve_http("127.0.0.1:0", router, NULL);
+    int rc = listener ? coir_serve_http_with(HTTP_ON(listener), router) : coir_serve_http("127.0.0.1:0", router);
     coir_router_free(router);
     return rc;
 }
@@ -289,12 +290,13 @@ enum { WAITS, ENDS };
     X(coir_stream_wait, WAITS, coir_stream_wait(t.silent, COIR_READ))             \
     X(coir_accept, WAITS, coir_accept(t.listener, &accepted))                     \
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
-    X(coir_tcp_listen, ENDS, listen_somewhere())                                  \
-    X(coir_serve, WAITS, serve_on(serve_raw))                                     \
+    X(coir_tcp_listen, ENDS, listen_somewhere(false))                             \
+    X(coir_tcp_listen_with, ENDS, listen_somewhere(true))                         \
+    X(coir_serve_tcp_with_listener, WAITS, serve_on(serve_raw))                                     \
     X(coir_serve_tcp_with, WAITS, serve_on(serve_with))                               \
     X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
     X(coir_serve_http, WAITS, serve_http(NULL))                                   \
-    X(coir_serve_http_on, WAITS, serve_on(serve_http))                            \
+    X(coir_serve_http_with, WAITS, serve_on(serve_http))                            \
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
@@ -441,7 +443,7 @@ static void make_pair(void)
 {
     coir_listener *listener;
     COIR_SCOPE(scope);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, t.address, sizeof t.address) > 0);
     CHECK_EQ(coir_go(scope, connect_there, &t.full), 0);
     CHECK_EQ(coir_accept(listener, &t.peer), 0);
@@ -473,7 +475,7 @@ static void make_objects(void)
     CHECK_EQ(coir_signals_open(signals, 1, &t.signals), 0);
     make_pair();
     make_pipes();
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &t.listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &t.listener), 0);
     CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &t.udp), 0);
     CHECK_EQ(coir_file_open("/tmp", O_RDWR | O_TMPFILE, 0600, &t.file), 0);
@@ -514,8 +516,9 @@ static void ask_about_everything(void)
     free_objects();
 }
 
-static int ask_in_handler(coir_request *req, coir_response *res)
+static int ask_in_handler(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     t.request = req;
     t.response = res;
     ask_all(web_rows, sizeof web_rows / sizeof web_rows[0]);
@@ -526,8 +529,8 @@ static int serve_questions(void *arg)
 {
     coir_router *router = NULL;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "POST", "/", ask_in_handler), 0);
-    int rc = coir_serve_http_on(arg, router, NULL);
+    CHECK_EQ(coir_route(router, "POST", "/", ask_in_handler, NULL), 0);
+    int rc = coir_serve_http_with(HTTP_ON(arg), router);
     coir_router_free(router);
     return rc;
 }
@@ -540,7 +543,7 @@ static void ask_about_the_web(void)
     coir_stream *stream;
     COIR_SERVING_SCOPE(scope);
     t.scope = scope;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &t.listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &t.listener), 0);
     CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
     CHECK_EQ(coir_go(scope, serve_questions, t.listener), 0);
     CHECK_EQ(coir_tcp_connect(t.address, &stream), 0);

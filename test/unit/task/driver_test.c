@@ -13,7 +13,7 @@
 
 static char logged[1000];
 
-static void log_line(void *context, enum coir_log_level level, const char *line)
+static void log_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     (void)level;
@@ -36,7 +36,7 @@ static char address[64];
 static int serve(void *arg)
 {
     coir_listener *listener = arg;
-    return coir_serve(listener, echo, NULL);
+    return coir_serve_tcp_with(TCP_ON(listener), echo, NULL);
 }
 
 static int talk(void *arg)
@@ -45,9 +45,9 @@ static int talk(void *arg)
     coir_listener *listener;
     coir_stream *stream;
     char buf[5];
-    for (int i = 0; i < coir_worker_count(coir_runtime_current()); i++)
+    for (int i = 0; i < (int)coir_worker_count(coir_runtime_current()); i++)
         CHECK_EQ(strcmp(coir_runtime_current()->workers[i].loop.driver->kind->name, driver), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);

@@ -462,7 +462,7 @@ static int use_half(void *arg)
 
 TEST_REAL(stacks_are_reused)
 {
-    coir_counters counters;
+    coir_counters counters = COIR_COUNTERS;
     for (int i = 0; i < 1000; i++) {
         COIR_SCOPE(scope);
         coir_go(scope, use_half, NULL);

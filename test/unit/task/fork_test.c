@@ -69,7 +69,7 @@ static void call(void *arg)
     (void)arg;
 }
 
-static void complete(void *arg, int result)
+static void complete(int64_t result, void *arg)
 {
     (void)arg, (void)result;
 }
@@ -86,24 +86,28 @@ static int connection(coir_stream *stream, void *arg)
     return 0;
 }
 
-static int handler(coir_request *req, coir_response *res)
+static int handler(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req, (void)res;
     return 0;
 }
 
-static void on_watch(coir_loop *loop, coir_watch *watch, int events)
+static void on_watch(coir_loop *loop, coir_watch *watch, int events, void *arg)
 {
+    (void)arg;
     (void)loop, (void)watch, (void)events;
 }
 
-static void on_timer(coir_loop *loop, coir_timer *timer)
+static void on_timer(coir_loop *loop, coir_timer *timer, void *arg)
 {
+    (void)arg;
     (void)loop, (void)timer;
 }
 
-static void on_hook(coir_loop *loop, coir_hook *hook)
+static void on_hook(coir_loop *loop, coir_hook *hook, void *arg)
 {
+    (void)arg;
     (void)loop, (void)hook;
 }
 
@@ -114,7 +118,7 @@ static int scenario(coir_sim *sim, void *arg)
 }
 
 static coir_go_options go = COIR_GO_OPTIONS;
-static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1, COIR_OVERFLOW_WAIT, 0};
+static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1, COIR_OVERFLOW_WAIT, 0, 0};
 static coir_topic_options topic_options = COIR_TOPIC_OPTIONS;
 static coir_sim_options sim_options = COIR_SIM_OPTIONS;
 static coir_poller_event poller_event;
@@ -132,7 +136,8 @@ static void *ret;
     R(coir_go_on, coir_go_on(o.scope, 0, task, NULL))                                                                        \
     R(coir_go_on_no_worker, coir_go_on(o.scope, -1, task, NULL))                                                             \
     R(coir_go_with, coir_go_with(o.scope, &go, task, NULL))                                                                  \
-    R(coir_go_future, coir_go_future(o.scope, NULL, &o.future))                                                              \
+    R(coir_go_future_with, coir_go_future_with(o.scope, &go, &o.future))                                                     \
+    R(coir_go_future, coir_go_future(o.scope, &o.future))                                                                    \
     R(coir_completion_start, coir_completion_start(o.scope, &o.completion, &o.future, complete, NULL))                       \
     R(coir_scope_wait, coir_scope_wait(o.scope))                                                                             \
     V(coir_scope_cancel, coir_scope_cancel(o.scope))                                                                         \
@@ -273,13 +278,14 @@ static void *ret;
     R(coir_fd_read, coir_fd_read(o.pipe[0], buf, 1))                                                                         \
     R(coir_fd_write, coir_fd_write(o.pipe[1], buf, 1))                                                                       \
     R(coir_fd_wait, coir_fd_wait(o.pipe[0], COIR_READ))                                                                      \
-    R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", NULL, RET(coir_listener)))                                             \
+    R(coir_tcp_listen_with, coir_tcp_listen_with("127.0.0.1:0", NULL, RET(coir_listener)))                                   \
+    R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", RET(coir_listener)))                                                   \
     R(coir_tcp_connect, coir_tcp_connect("127.0.0.1:1", RET(coir_stream)))                                                   \
     R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                                                    \
     R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                                                \
     R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                                                 \
     V(coir_listener_close, coir_listener_close(o.listener))                                                                  \
-    R(coir_serve, coir_serve(o.listener, connection, NULL))                                                                  \
+    R(coir_serve_tcp_with_listener, coir_serve_tcp_with(TCP_ON(o.listener), connection, NULL))                               \
     R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                                                       \
     R(coir_serve_tcp_with,                                                                                                   \
       coir_serve_tcp_with(&(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0}, connection, NULL)) \
@@ -300,6 +306,7 @@ static void *ret;
     R(coir_signals_open, coir_signals_open(&usr1, 1, RET(coir_signals)))                                                     \
     R(coir_signals_wait, coir_signals_wait(o.signals))                                                                       \
     V(coir_signals_close, coir_signals_close(o.signals))                                                                     \
+    R(coir_loop_new_with, coir_loop_new_with(NULL, RET(coir_loop)))                                                          \
     R(coir_loop_new, coir_loop_new(RET(coir_loop)))                                                                          \
     R(coir_loop_run, coir_loop_run(o.loop))                                                                                  \
     R(coir_loop_run_once, coir_loop_run_once(o.loop, COIR_NEVER))                                                            \
@@ -309,14 +316,12 @@ static void *ret;
     V(coir_loop_free, coir_loop_free(o.loop))                                                                                \
     R(coir_watch_start, coir_watch_start(o.loop, &(coir_watch){{0}}, o.pipe[1], COIR_WRITE, on_watch, NULL))                 \
     V(coir_watch_stop, coir_watch_stop(o.loop, &o.watch))                                                                    \
-    P(coir_watch_arg, coir_watch_arg(&o.watch))                                                                              \
     V(coir_timer_start, coir_timer_start(o.loop, &o.timer, 1, on_timer, NULL))                                               \
     V(coir_timer_stop, coir_timer_stop(o.loop, &o.timer))                                                                    \
-    P(coir_timer_arg, coir_timer_arg(&o.timer))                                                                              \
     V(coir_hook_start, coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_HOOK_BEFORE_WAIT, on_hook, NULL))                     \
-    V(coir_hook_stop, coir_hook_stop(&o.hook))                                                                               \
-    P(coir_hook_arg, coir_hook_arg(&o.hook))                                                                                 \
-    R(coir_poller_new, coir_poller_new(NULL, RET(coir_poller)))                                                              \
+    V(coir_hook_stop, coir_hook_stop(o.loop, &o.hook))                                                                       \
+    R(coir_poller_new_with, coir_poller_new_with(NULL, RET(coir_poller)))                                                    \
+    R(coir_poller_new, coir_poller_new(RET(coir_poller)))                                                                    \
     R(coir_poller_add, coir_poller_add(o.poller, o.pipe[1], 1, COIR_WRITE))                                                  \
     R(coir_poller_modify, coir_poller_modify(o.poller, o.pipe[0], 1, COIR_READ))                                             \
     R(coir_poller_remove, coir_poller_remove(o.poller, o.pipe[0]))                                                           \
@@ -325,17 +330,19 @@ static void *ret;
     R(coir_source_add, coir_source_add(&(coir_source){{0}}, o.poller, 1))                                                    \
     R(coir_source_set, coir_source_set(&o.source, 1))                                                                        \
     V(coir_source_remove, coir_source_remove(&o.source))                                                                     \
+    R(coir_router_new_with, coir_router_new_with(NULL, RET(coir_router)))                                                    \
     R(coir_router_new, coir_router_new(RET(coir_router)))                                                                    \
-    R(coir_route, coir_route(o.router, "GET", "/a", handler))                                                                \
-    V(coir_router_set_context, coir_router_set_context(o.router, NULL))                                                      \
+    R(coir_route, coir_route(o.router, "GET", "/a", handler, NULL))                                                          \
     V(coir_router_free, coir_router_free(o.router))                                                                          \
-    R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router, NULL))                                                       \
-    R(coir_serve_http_on, coir_serve_http_on(o.listener, o.router, NULL))                                                    \
+    R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                                                             \
+    R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))                                             \
     V(coir_http_counters_get, coir_http_counters_get(&(coir_http_counters){0}))                                              \
     R(coir_sim_run, coir_sim_run(&sim_options, scenario, NULL, NULL))                                                        \
     ONE(coir_sim_main, coir_sim_main(1, sim_arguments, scenario, NULL))                                                      \
     Z(coir_sim_host, coir_sim_host(FREED, "host", task, NULL))                                                               \
     R(coir_sim_host_main, coir_sim_host_main(FREED, "host", task, NULL))                                                     \
+    V(coir_sim_set_link, coir_sim_set_link(FREED, FREED, FREED, &(coir_link){0}))                                            \
+    V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))                                             \
     V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                                                     \
     V(coir_sim_faults, coir_sim_faults(FREED, FREED, (coir_faults){0}))                                                      \
     V(coir_sim_crash, coir_sim_crash(FREED, FREED))
@@ -452,7 +459,7 @@ static void make_all(void)
     CHECK_EQ(coir_parker_init(&o.parker), 0);
     CHECK_EQ(coir_generator_new(generate, NULL, &o.generator), 0);
     CHECK_EQ(coir_generator_next(o.generator, 1, &item), 1);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &o.listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &o.listener), 0);
     CHECK(coir_listener_local(o.listener, where, sizeof where) > 0);
     CHECK_EQ(coir_tcp_connect(where, &o.a), 0);
     CHECK_EQ(coir_accept(o.listener, &o.b), 0);
@@ -464,7 +471,7 @@ static void make_all(void)
     CHECK_EQ(coir_watch_start(o.loop, &o.watch, o.pipe[0], COIR_READ, on_watch, NULL), 0);
     coir_timer_start(o.loop, &o.timer, COIR_S, on_timer, NULL);
     coir_hook_start(o.loop, &o.hook, COIR_HOOK_BEFORE_WAIT, on_hook, NULL);
-    CHECK_EQ(coir_poller_new(NULL, &o.poller), 0);
+    CHECK_EQ(coir_poller_new(&o.poller), 0);
     CHECK_EQ(coir_poller_add(o.poller, o.pipe[0], 1, COIR_READ), 0);
     CHECK_EQ(coir_source_add(&o.source, o.poller, 2), 0);
     CHECK_EQ(coir_router_new(&o.router), 0);
@@ -481,7 +488,7 @@ static void free_all(void)
     coir_poller_free(o.poller);
     coir_watch_stop(o.loop, &o.watch);
     coir_timer_stop(o.loop, &o.timer);
-    coir_hook_stop(&o.hook);
+    coir_hook_stop(o.loop, &o.hook);
     coir_loop_free(o.loop);
     coir_router_free(o.router);
     coir_signals_close(o.signals);
@@ -615,7 +622,7 @@ TEST(a_child_of_a_parent_without_a_runtime_may_have_one)
     CHECK_EQ(coir_loop_new(&loop), 0);
     CHECK_EQ(run_in_child(), 1);
     coir_loop_free(loop);
-    CHECK_EQ(coir_poller_new(NULL, &poller), 0);
+    CHECK_EQ(coir_poller_new(&poller), 0);
     CHECK_EQ(run_in_child(), 1);
     coir_poller_free(poller);
     CHECK_EQ(run_in_child(), 0);
@@ -641,8 +648,9 @@ TEST(a_child_that_returns_from_its_task_exits)
 
 /* ---- a handler of a server ---- */
 
-static int fork_in_handler(coir_request *req, coir_response *res)
+static int fork_in_handler(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     pid_t child = fork();
     if (child == 0) {
         alarm(5);
@@ -662,7 +670,7 @@ static int fork_in_handler(coir_request *req, coir_response *res)
 
 static int serve(void *arg)
 {
-    return coir_serve_http_on(o.listener, arg, NULL);
+    return coir_serve_http_with(HTTP_ON(o.listener), arg);
 }
 
 static void serve_and_fork(void)
@@ -672,8 +680,8 @@ static void serve_and_fork(void)
     size_t len = 0;
     coir_stream *stream;
     CHECK_EQ(coir_router_new(&o.router), 0);
-    CHECK_EQ(coir_route(o.router, "GET", "/a", fork_in_handler), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &o.listener), 0);
+    CHECK_EQ(coir_route(o.router, "GET", "/a", fork_in_handler, NULL), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &o.listener), 0);
     CHECK(coir_listener_local(o.listener, where, sizeof where) > 0);
     {
         COIR_SCOPE(scope);

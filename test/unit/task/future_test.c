@@ -34,7 +34,7 @@ static coir_future *beat_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind beat_kind = {"beat", beat_poll, NULL};
+static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, NULL);
 
 static struct beat *make_beat(struct beat *beat)
 {
@@ -55,7 +55,7 @@ TEST_SIM(a_fiber_awaits_a_frame)
 
 static int await_beat(void *arg)
 {
-    return coir_await(&make_beat(arg)->future);
+    return (int)coir_await(&make_beat(arg)->future);
 }
 
 TEST_SIM(a_cancelled_fiber_cancels_what_it_awaits)
@@ -89,16 +89,16 @@ TEST_SIM(a_frame_is_a_task_like_a_fiber)
     options.handle = handle;
     options.name = "first";
     for (int i = 0; i < 100; i++)
-        CHECK_EQ(coir_go_future(scope, i ? NULL : &options, &make_beat(&beats[i])->future), 0);
+        CHECK_EQ(coir_go_future_with(scope, i ? NULL : &options, &make_beat(&beats[i])->future), 0);
     CHECK_EQ(coir_scope_live(scope), 100);
     CHECK_EQ(coir_join(handle), 13);
     CHECK_EQ(coir_scope_wait(scope), 0);
     for (int i = 0; i < 100; i++)
         CHECK_EQ(beats[i].sent, 13);
     options.copy_size = 8;
-    CHECK_EQ(coir_go_future(scope, &options, &make_beat(&beats[0])->future), -EINVAL);
+    CHECK_EQ(coir_go_future_with(scope, &options, &make_beat(&beats[0])->future), -EINVAL);
     options.copy_size = 0;
-    CHECK_EQ(coir_go_future(scope, &options, &make_beat(&beats[0])->future), 0);
+    CHECK_EQ(coir_go_future_with(scope, &options, &make_beat(&beats[0])->future), 0);
     coir_cancel(handle); /* before it started */
     CHECK_EQ(coir_join(handle), -ECANCELED);
     CHECK_EQ(beats[0].sent, 1);
@@ -125,7 +125,7 @@ TEST_REAL(an_operation_that_never_began_is_not_withdrawn)
     coir_file *file;
     char byte = 'x', address[64];
     int runs = 0;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(coir_tcp_connect(address, &ends[0]), 0);
     CHECK_EQ(coir_accept(listener, &ends[1]), 0);
@@ -155,7 +155,7 @@ TEST_REAL(an_operation_that_never_began_is_not_withdrawn)
         COIR_HANDLE(handle);
         coir_go_options options = COIR_GO_OPTIONS;
         options.handle = handle;
-        CHECK_EQ(coir_go_future(scope, &options, ops[i]), 0);
+        CHECK_EQ(coir_go_future_with(scope, &options, ops[i]), 0);
         coir_scope_cancel(scope);
         CHECK_EQ(coir_join(handle), -ECANCELED);
     }
@@ -176,12 +176,12 @@ TEST_REAL(an_operation_that_never_began_is_not_withdrawn)
 static void far_frames(void)
 {
     struct beat beats[40];
-    int count = coir_worker_count(coir_runtime_current());
+    int count = (int)coir_worker_count(coir_runtime_current());
     COIR_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
     for (int i = 0; i < 40; i++) {
-        options.worker = i % 4 == 3 ? COIR_ANYWHERE : i % count;
-        CHECK_EQ(coir_go_future(scope, &options, &make_beat(&beats[i])->future), 0);
+        options.place = i % 4 == 3 ? COIR_ANYWHERE : COIR_ON_WORKER(i % count);
+        CHECK_EQ(coir_go_future_with(scope, &options, &make_beat(&beats[i])->future), 0);
     }
     CHECK_EQ(coir_scope_wait(scope), 0);
     for (int i = 0; i < 40; i++)
@@ -201,10 +201,10 @@ struct done {
     int *result;
 };
 
-static void on_done(void *arg, int result)
+static void on_done(int64_t result, void *arg)
 {
     struct done *done = arg;
-    *done->result = result;
+    *done->result = (int)result;
     free(done);
 }
 
@@ -237,7 +237,7 @@ static coir_future *deep_poll(coir_future *future)
     COIR_RETURN(future, self->callee ? self->callee->future.result + 1 : 0);
 }
 
-static const coir_future_kind deep_kind = {"deep", deep_poll, NULL};
+static const coir_future_kind deep_kind = COIR_FUTURE_KIND("deep", deep_poll, NULL);
 
 TEST_SIM(a_hundred_thousand_awaits_use_no_stack)
 {
@@ -272,7 +272,7 @@ static coir_future *count_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind count_kind = {"count", count_poll, NULL};
+static const coir_future_kind count_kind = COIR_FUTURE_KIND("count", count_poll, NULL);
 
 TEST_SIM(a_frame_yields_values_to_whoever_awaits_it)
 {
@@ -295,7 +295,7 @@ static coir_future *rude_poll(coir_future *future)
     COIR_RETURN(future, 7);
 }
 
-static const coir_future_kind rude_kind = {"rude", rude_poll, NULL};
+static const coir_future_kind rude_kind = COIR_FUTURE_KIND("rude", rude_poll, NULL);
 
 static int nothing(void *arg)
 {
@@ -311,7 +311,7 @@ TEST_SIM(only_fibers_call_suspending_functions)
     coir_go(scope, nothing, NULL);
     coir_branch one = COIR_BRANCH(&rude);
     CHECK_EQ(coir_any(&one, 1), 0);
-    CHECK_EQ(coir_go_future(scope, NULL, &rude), 0);
+    CHECK_EQ(coir_go_future(scope, &rude), 0);
 }
 
 /* ---- groups ---- */
@@ -538,8 +538,8 @@ static void random_groups(void)
         for (int k = 0; k < WIDTH; k++)
             inner[i][k] = (coir_branch)COIR_BRANCH(coir_call_init(&leaves[i][k].call, leaf_task, &leaves[i][k]));
         coir_future *group = rand() % 3 == 0   ? coir_any_op(&groups[i], inner[i], WIDTH)
-                             : rand() % 2 == 0 ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, rand() % 3)
-                                               : coir_join_all_op(&groups[i], inner[i], WIDTH, rand() % 3);
+                             : rand() % 2 == 0 ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3)
+                                               : coir_join_all_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3);
         outer[i] = (coir_branch)COIR_BRANCH(group);
     }
     COIR_DEADLINE(coir_in((rand() % 400) * COIR_US));

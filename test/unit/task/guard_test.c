@@ -67,7 +67,7 @@ static int start_many(void *arg)
 static void start_on_all(void)
 {
     COIR_SCOPE(scope);
-    int workers = coir_worker_count(coir_runtime_current());
+    int workers = (int)coir_worker_count(coir_runtime_current());
     for (int i = 0; i < workers; i++)
         CHECK_EQ(coir_go_on(scope, i, start_many, NULL), 0);
     while (__atomic_load_n(&started, __ATOMIC_RELAXED) < workers * fibers_each)

@@ -120,7 +120,7 @@ TEST_REAL(sleeps_never_end_early_in_real_time)
 /* The last millisecond of a sleep is slept, not polled: a sleep costs a handful of waits, whatever its length. */
 TEST_REAL(sleeps_do_not_spin_at_their_end)
 {
-    coir_counters before, after;
+    coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
     coir_counters_get(coir_runtime_current(), &before);
     for (int i = 0; i < 10; i++)
         CHECK_EQ(coir_sleep_for(1500 * COIR_US), 0);

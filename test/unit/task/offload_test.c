@@ -35,7 +35,7 @@ static void many(void)
     COIR_SCOPE(scope);
     for (int i = 0; i < 500; i++) {
         numbers[i] = i;
-        coir_go_on(scope, i % coir_worker_count(coir_runtime_current()), offload_square, &numbers[i]);
+        coir_go_on(scope, i % (int)coir_worker_count(coir_runtime_current()), offload_square, &numbers[i]);
     }
     CHECK_EQ(coir_scope_wait(scope), 0);
 }

@@ -185,7 +185,7 @@ static int own_index(void *arg)
 static void call_others(void)
 {
     int touched = 0;
-    for (int i = 0; i < coir_worker_count(coir_runtime_current()); i++) {
+    for (int i = 0; i < (int)coir_worker_count(coir_runtime_current()); i++) {
         touched = 0;
         CHECK_EQ(coir_call_on(i, own_index, &touched), i);
         CHECK_EQ(touched, 7);
@@ -262,7 +262,7 @@ TEST(a_foreign_loop_drives_a_worker)
 
 static char told[4096];
 
-static void note_line(void *context, enum coir_log_level level, const char *line)
+static void note_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -313,7 +313,7 @@ static int cross(void *arg)
     coir_task_set_name("main");
     COIR_SCOPE(scope);
     coir_go(scope, wait_for_b, arg);
-    coir_go_on(scope, coir_worker_count(coir_runtime_current()) - 1, wait_for_a, arg);
+    coir_go_on(scope, (int)coir_worker_count(coir_runtime_current()) - 1, wait_for_a, arg);
     return coir_scope_wait(scope);
 }
 
@@ -368,7 +368,7 @@ static coir_future *stuck_poll(coir_future *future)
     COIR_RETURN(future, op.future.result);
 }
 
-static const coir_future_kind stuck_kind = {"a stuck frame", stuck_poll, NULL};
+static const coir_future_kind stuck_kind = COIR_FUTURE_KIND("a stuck frame", stuck_poll, NULL);
 
 static int select_for_ever(void *arg)
 {
@@ -377,7 +377,7 @@ static int select_for_ever(void *arg)
     coir_future frame;
     coir_event event = COIR_EVENT_INIT;
     COIR_SCOPE(scope);
-    coir_go_future(scope, NULL, coir_future_init(&frame, &stuck_kind));
+    coir_go_future(scope, coir_future_init(&frame, &stuck_kind));
     coir_case waits[] = {coir_case_recv(crossed->a, &item), coir_case_event(&event)};
     return coir_select_in_order(waits, 2);
 }

@@ -50,7 +50,7 @@ static int grow(void *arg)
         struct node child = {self.depth - 1, i == 0 ? here : i == 1 ? (here + 1) % WORKERS : -1};
         coir_go_options options = COIR_GO_OPTIONS;
         options.copy_size = sizeof child;
-        options.worker = i == 0 ? COIR_HERE : i == 1 ? child.worker : COIR_ANYWHERE;
+        options.place = i == 0 ? COIR_HERE : i == 1 ? COIR_ON_WORKER(child.worker) : COIR_ANYWHERE;
         CHECK_EQ(coir_go_with(shared_scope, &options, grow, &child), 0);
     }
     bump(&ended);
@@ -65,7 +65,7 @@ static void grow_a_tree(void)
     shared_scope = scope;
     coir_go_options options = COIR_GO_OPTIONS;
     options.copy_size = sizeof root;
-    options.worker = 1;
+    options.place = COIR_ON_WORKER(1);
     CHECK_EQ(coir_go_with(scope, &options, grow, &root), 0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(look(&ended), TREE);
@@ -236,7 +236,7 @@ static int use_handles(void *arg)
     for (int i = 0; i < 2 * WORKERS; i++) {
         COIR_HANDLE(handle);
         coir_go_options options = COIR_GO_OPTIONS;
-        options.worker = i < WORKERS ? i : COIR_HERE;
+        options.place = i < WORKERS ? COIR_ON_WORKER(i) : COIR_HERE;
         options.handle = handle;
         CHECK_EQ(coir_go_with(shared_scope, &options, answer, (void *)(intptr_t)(40 + i)), 0);
         CHECK_EQ(coir_join(handle), 40 + i);
@@ -287,7 +287,7 @@ static int look_at_local(void *arg)
     return 0;
 }
 
-static void on_complete(void *arg, int result)
+static void on_complete(int64_t result, void *arg)
 {
     (void)arg;
     CHECK_EQ(result, -EBADMSG);
@@ -302,7 +302,7 @@ static int spawn_other_kinds(void *arg)
     static coir_completion completion;
     coir_local_set(&key, (void *)(uintptr_t)&key);
     CHECK_EQ(coir_go(shared_scope, look_at_local, NULL), 0);
-    CHECK_EQ(coir_go_future(shared_scope, NULL, coir_call_init(&calls[0], look_at_local, NULL)), 0);
+    CHECK_EQ(coir_go_future(shared_scope, coir_call_init(&calls[0], look_at_local, NULL)), 0);
     CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_init(&calls[1], fail, NULL), on_complete, NULL), 0);
     return 0;
 }

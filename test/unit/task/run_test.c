@@ -148,7 +148,7 @@ static void *block_early(void *arg)
 {
     struct early *early = arg;
     coir_call call;
-    early->result = coir_block_on(early->runtime, coir_call_init(&call, add_one, &early->count));
+    early->result = (int)coir_block_on(early->runtime, coir_call_init(&call, add_one, &early->count));
     return NULL;
 }
 
@@ -208,7 +208,7 @@ static int spawned, refused, called;
 
 static int call_the_last(void *arg)
 {
-    int last = coir_worker_count(coir_runtime_current()) - 1;
+    int last = (int)coir_worker_count(coir_runtime_current()) - 1;
     CHECK_EQ(coir_call_on(last, add_one, arg), 0);
     return 0;
 }

@@ -83,8 +83,9 @@ TEST(no_sleep_ends_early)
 static coir_time timer_start;
 static int fired;
 
-static void on_timer(coir_loop *loop, coir_timer *timer)
+static void on_timer(coir_loop *loop, coir_timer *timer, void *arg)
 {
+    (void)arg;
     CHECK(real_now() - timer_start >= duration);
     timer_start = compute();
     if (++fired < 3)
@@ -113,7 +114,7 @@ static int sleep_a_little(void *arg)
 
 static coir_counters counters(void)
 {
-    coir_counters now;
+    coir_counters now = COIR_COUNTERS;
     coir_counters_get(coir_runtime_current(), &now);
     return now;
 }

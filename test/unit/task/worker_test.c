@@ -17,7 +17,7 @@ static int where(void *arg)
 
 static void place(void)
 {
-    int count = coir_worker_count(coir_runtime_current()), seen[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    int count = (int)coir_worker_count(coir_runtime_current()), seen[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
     COIR_SCOPE(scope);
     for (int i = 0; i < count; i++)
         CHECK_EQ(coir_go_on(scope, i, where, &seen[i]), 0);
@@ -28,7 +28,7 @@ static void place(void)
     CHECK_EQ(coir_go_on(scope, -1, where, &seen[0]), -EINVAL);
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.worker = count - 1;
+    options.place = COIR_ON_WORKER(count - 1);
     options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, where, &seen[0]), 0);
     CHECK_EQ(coir_join(handle), 100 + count - 1);
@@ -80,7 +80,7 @@ static int wait_long(void *arg)
 /* Cancels far tasks at any moment of their lives: before they arrive, while they are shared, parked, or ending. */
 static void cancel_far(void)
 {
-    int count = coir_worker_count(coir_runtime_current());
+    int count = (int)coir_worker_count(coir_runtime_current());
     for (int round = 0; round < 30; round++) {
         COIR_SERVING_SCOPE(scope);
         for (int i = 0; i < 10; i++) {

@@ -9,7 +9,7 @@
 
 static long allocations, live, fail_at = -1;
 
-static void *counted_alloc(void *context, size_t size)
+static void *counted_alloc(size_t size, void *context)
 {
     (void)context;
     void *memory = NULL;
@@ -19,7 +19,7 @@ static void *counted_alloc(void *context, size_t size)
     return memory;
 }
 
-static void counted_free(void *context, void *memory, size_t size)
+static void counted_free(void *memory, size_t size, void *context)
 {
     (void)context;
     (void)size;
@@ -27,7 +27,7 @@ static void counted_free(void *context, void *memory, size_t size)
     free(memory);
 }
 
-static const coir_allocator counted = {counted_alloc, counted_free, NULL};
+static const coir_allocator counted = COIR_ALLOCATOR(counted_alloc, counted_free, NULL);
 
 static int run(coir_task_fn *fn)
 {
@@ -44,8 +44,9 @@ static int run(coir_task_fn *fn)
     return rc;
 }
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char body[2000];
     ssize_t n = coir_request_read(req, body, sizeof body);
     coir_request_alloc(req, 3000);
@@ -57,7 +58,7 @@ static coir_listener *listener;
 
 static int serve(void *arg)
 {
-    int rc = coir_serve_http_on(listener, arg, NULL);
+    int rc = coir_serve_http_with(HTTP_ON(listener), arg);
     coir_listener_close(listener); /* whoever waits in its backlog learns of it */
     return rc;
 }
@@ -86,7 +87,7 @@ static int serve_and_ask(void *arg)
 {
     char address[64];
     coir_router *router = arg;
-    int rc = coir_tcp_listen("127.0.0.1:0", NULL, &listener);
+    int rc = coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc < 0)
         return rc;
     coir_listener_local(listener, address, sizeof address);
@@ -118,7 +119,7 @@ static int start(void *arg)
 static void make_router(void)
 {
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "POST", "/hello/{name}", hello), 0);
+    CHECK_EQ(coir_route(router, "POST", "/hello/{name}", hello, NULL), 0);
 }
 
 TEST(the_steady_state_allocates_nothing)

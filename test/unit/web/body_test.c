@@ -8,8 +8,9 @@ enum { MAX = 5000, ARENA_MAX = 20000 };
 
 static size_t max = MAX;
 
-static int whole(coir_request *req, coir_response *res)
+static int whole(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *body = NULL;
     ssize_t n = coir_request_body(req, max, &body);
     if (n < 0) {
@@ -22,8 +23,9 @@ static int whole(coir_request *req, coir_response *res)
     return coir_respond(res, 200, NULL, body, (size_t)n);
 }
 
-static int rest(coir_request *req, coir_response *res)
+static int rest(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char first[10];
     const char *body;
     CHECK_EQ(coir_request_read(req, first, sizeof first), sizeof first);

@@ -29,16 +29,18 @@ static inline coir_router *make_router(const struct route *route)
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
     for (; route->method; route++)
-        CHECK_EQ(coir_route(router, route->method, route->pattern, route->handler), 0);
+        CHECK_EQ(coir_route(router, route->method, route->pattern, route->handler, NULL), 0);
     return router;
 }
 
 static inline int serve_router(coir_router *router, const coir_serve_http_options *options)
 {
     coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, server_address, sizeof server_address);
-    int rc = coir_serve_http_on(listener, router, options);
+    coir_serve_http_options with = options ? *options : (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    with.listener = listener;
+    int rc = coir_serve_http_with(&with, router);
     coir_listener_close(listener);
     return rc;
 }
@@ -52,8 +54,9 @@ static inline int serve_routes(const struct route *routes, const coir_serve_http
 }
 
 /* A handler that answers how many bytes the body has. */
-static inline int count_body(coir_request *req, coir_response *res)
+static inline int count_body(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[700];
     long total = 0;
     ssize_t n;

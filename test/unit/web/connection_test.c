@@ -12,14 +12,16 @@
 static coir_listener *listener;
 static coir_serve_http_options options;
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "hello");
 }
 
-static int swallow(coir_request *req, coir_response *res)
+static int swallow(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[5000];
     ssize_t n;
     size_t total = 0;
@@ -30,7 +32,9 @@ static int swallow(coir_request *req, coir_response *res)
 
 static int serve(void *arg)
 {
-    return coir_serve_http_on(listener, arg, &options);
+    coir_serve_http_options with = options;
+    with.listener = listener;
+    return coir_serve_http_with(&with, arg);
 }
 
 /* ---- the client: plain sockets on a plain thread ---- */
@@ -105,9 +109,9 @@ static void with_server(void)
 {
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/", hello), 0);
-    CHECK_EQ(coir_route(router, "POST", "/", swallow), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_route(router, "GET", "/", hello, NULL), 0);
+    CHECK_EQ(coir_route(router, "POST", "/", swallow, NULL), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SERVING_SCOPE(servers);

@@ -9,8 +9,9 @@ enum { BODY_MAX = 3000, ARENA_MAX = 16000, BUFFER = 16384 };
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
 /* A body of so many bytes, in one write. */
-static int bytes(coir_request *req, coir_response *res)
+static int bytes(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char body[3 * BUFFER];
     size_t len = (size_t)atol(coir_request_param(req, "bytes"));
     for (size_t i = 0; i < len; i++)
@@ -19,8 +20,9 @@ static int bytes(coir_request *req, coir_response *res)
 }
 
 /* The same, behind so many bytes that are gathered already, in chunks. */
-static int chunk(coir_request *req, coir_response *res)
+static int chunk(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char body[3 * BUFFER];
     size_t len = (size_t)atol(coir_request_param(req, "bytes"));
     memset(body, 'x', sizeof body);
@@ -30,27 +32,31 @@ static int chunk(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, "last", 4);
 }
 
-static int query(coir_request *req, coir_response *res)
+static int query(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *value = coir_request_query_value(req, "v");
     return coir_respond_text(res, 200, "%s", value ? value : "NULL");
 }
 
-static int arena(coir_request *req, coir_response *res)
+static int arena(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char *all = coir_request_alloc(req, ARENA_MAX), *more = coir_request_alloc(req, 1), *none = coir_request_alloc(req, SIZE_MAX);
     if (all)
         memset(all, 1, ARENA_MAX);
     return coir_respond_text(res, 200, "%d %d %d", all != NULL, more != NULL, none != NULL);
 }
 
-static int arena_at_once(coir_request *req, coir_response *res)
+static int arena_at_once(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     return coir_respond_text(res, 200, "%d", coir_request_alloc(req, ARENA_MAX + 1) != NULL);
 }
 
-static int linger_over(coir_request *req, coir_response *res)
+static int linger_over(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", 2);
     rc = rc < 0 ? rc : coir_sleep_for(COIR_S);
@@ -58,8 +64,9 @@ static int linger_over(coir_request *req, coir_response *res)
 }
 
 /* As many fields as there may be. */
-static int long_head(coir_request *req, coir_response *res)
+static int long_head(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char type[8193];
     memset(type, 'x', sizeof type - 1);
     type[sizeof type - 1] = '\0';
@@ -67,8 +74,9 @@ static int long_head(coir_request *req, coir_response *res)
     return coir_respond(res, 200, type, "it", 2);
 }
 
-static int params(coir_request *req, coir_response *res)
+static int params(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     return coir_respond_text(res, 200, "%s %s", coir_request_param(req, "a"), coir_request_param(req, "h"));
 }
 
@@ -191,14 +199,12 @@ TEST_SERVER(options_beyond_what_works_are_refused)
     coir_router *router;
     coir_serve_http_options bad = COIR_SERVE_HTTP_OPTIONS;
     CHECK_EQ(coir_router_new(&router), 0);
+    bad.address = "127.0.0.1:81";
     bad.head_max = 12289;
-    CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
-    bad = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    CHECK_EQ(coir_serve_http_with(&bad, router), -EINVAL);
+    bad.head_max = 0;
     bad.rate_min = (1 << 30) + 1;
-    CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
-    bad = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
-    bad.size--;
-    CHECK_EQ(coir_serve_http("127.0.0.1:81", router, &bad), -EINVAL);
+    CHECK_EQ(coir_serve_http_with(&bad, router), -EINVAL);
     coir_router_free(router);
 }
 

@@ -7,8 +7,9 @@
 
 /* ---- the server ---- */
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *name = coir_request_param(req, "name");
     return coir_respond_text(res, 200, "%s %s %s?%s from %s, %s", coir_request_method(req), name ? name : "nobody", coir_request_path(req),
                              coir_request_query(req), coir_request_host(req),
@@ -16,8 +17,9 @@ static int hello(coir_request *req, coir_response *res)
 }
 
 /* In one piece, however the body came. */
-static int echo(coir_request *req, coir_response *res)
+static int echo(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[300];
     size_t len = 0;
     ssize_t n;
@@ -27,8 +29,9 @@ static int echo(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, buf, len);
 }
 
-static int fails(coir_request *req, coir_response *res)
+static int fails(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     (void)res;
     return -EBADMSG;

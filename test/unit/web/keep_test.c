@@ -9,15 +9,17 @@ static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 static coir_scope *servers;
 static coir_event go_on;
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "hello");
 }
 
 /* Sends back what it reads, while it reads; in chunks where the length is unknown. */
-static int echo(coir_request *req, coir_response *res)
+static int echo(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[1000];
     ssize_t n = coir_request_read(req, buf, sizeof buf);
     int64_t length = coir_request_length(req);
@@ -31,8 +33,9 @@ static int echo(coir_request *req, coir_response *res)
 }
 
 /* Reads one byte, and answers piece by piece. */
-static int pieces(coir_request *req, coir_response *res)
+static int pieces(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char byte;
     ssize_t n = coir_request_read(req, &byte, 1);
     int rc = n < 0 ? (int)n : coir_response_begin(res, 200, "text/plain", 2);
@@ -40,21 +43,24 @@ static int pieces(coir_request *req, coir_response *res)
 }
 
 /* Reads one byte, and answers at once. */
-static int whole(coir_request *req, coir_response *res)
+static int whole(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char byte;
     ssize_t n = coir_request_read(req, &byte, 1);
     return n < 0 ? (int)n : coir_respond_text(res, 200, "ok");
 }
 
-static int patient(coir_request *req, coir_response *res)
+static int patient(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int rc = coir_event_wait(&go_on);
-    return rc < 0 ? rc : hello(req, res);
+    return rc < 0 ? rc : hello(req, res, arg);
 }
 
-static int fails(coir_request *req, coir_response *res)
+static int fails(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *body;
     ssize_t n = coir_request_body(req, 100, &body);
     (void)res;
@@ -62,26 +68,29 @@ static int fails(coir_request *req, coir_response *res)
 }
 
 /* Answers, and fails then. */
-static int fails_late(coir_request *req, coir_response *res)
+static int fails_late(coir_request *req, coir_response *res, void *arg)
 {
-    int rc = hello(req, res);
+    (void)arg;
+    int rc = hello(req, res, arg);
     return rc < 0 ? rc : -EBADMSG;
 }
 
 /* Answers before it reads. */
-static int eager(coir_request *req, coir_response *res)
+static int eager(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *body;
-    int rc = hello(req, res);
+    int rc = hello(req, res, arg);
     ssize_t n = rc < 0 ? rc : coir_request_body(req, SIZE_MAX, &body);
     return n < 0 ? (int)n : 0;
 }
 
-static int stops_the_server(coir_request *req, coir_response *res)
+static int stops_the_server(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     coir_scope_cancel(servers);
     int rc = coir_sleep_for(COIR_MS); /* the server drains now */
-    return rc < 0 ? rc : hello(req, res);
+    return rc < 0 ? rc : hello(req, res, arg);
 }
 
 static const struct route routes[] = {

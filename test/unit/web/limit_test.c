@@ -6,8 +6,9 @@
 
 #include "harness.h"
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "worker %d", coir_worker_index());
 }
@@ -18,7 +19,8 @@ static int serve(void *arg)
 {
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.connections_max = 1;
-    return coir_serve_http_on(listener, arg, &options);
+    options.listener = listener;
+    return coir_serve_http_with(&options, arg);
 }
 
 static coir_stream *dial(const char *address)
@@ -54,8 +56,8 @@ static void fill(void)
     char address[64];
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/", hello), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_route(router, "GET", "/", hello, NULL), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_DEADLINE(coir_in(30 * COIR_S));

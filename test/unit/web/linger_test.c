@@ -6,22 +6,25 @@
 
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "hello");
 }
 
-static int fails(coir_request *req, coir_response *res)
+static int fails(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     (void)res;
     return -EBADMSG;
 }
 
 /* Answers at once, and reads then. */
-static int eager(coir_request *req, coir_response *res)
+static int eager(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[1000];
     ssize_t n;
     int rc = coir_response_begin(res, 200, "text/plain", 2);
@@ -37,8 +40,9 @@ enum { LARGE = 4 * 1000 * 1000 };
 
 static bool begun;
 
-static int large(coir_request *req, coir_response *res)
+static int large(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static const char piece[10000];
     (void)req;
     begun = true;
@@ -185,7 +189,7 @@ TEST_REAL(a_stop_cuts_no_answer_of_a_client_that_pipelines)
 
 /* ---- its bounds ---- */
 
-static coir_http_counters counters;
+static coir_http_counters counters = COIR_HTTP_COUNTERS;
 
 static bool is_gone(void)
 {

@@ -7,7 +7,7 @@
 static char lines[200][512];
 static int line_count;
 
-static void keep_line(void *context, enum coir_log_level level, const char *line)
+static void keep_line(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     if (level <= COIR_LOG_WARNING && line_count < 200)
@@ -16,29 +16,33 @@ static void keep_line(void *context, enum coir_log_level level, const char *line
 
 /* ---- handlers ---- */
 
-static int returns(coir_request *req, coir_response *res)
+static int returns(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)res;
     coir_task_set_name("a name");
     return atoi(coir_request_param(req, "number"));
 }
 
-static int answers_and_returns(coir_request *req, coir_response *res)
+static int answers_and_returns(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int rc = coir_respond_text(res, 200, "ok");
     CHECK_EQ(rc, 0);
     return atoi(coir_request_param(req, "number"));
 }
 
-static int too_short(coir_request *req, coir_response *res)
+static int too_short(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     coir_response_begin(res, 200, "text/plain", 100);
     return coir_response_write(res, "short", 5);
 }
 
-static int reads(coir_request *req, coir_response *res)
+static int reads(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[100];
     ssize_t n;
     while ((n = coir_request_read(req, buf, sizeof buf)) > 0)
@@ -46,8 +50,9 @@ static int reads(coir_request *req, coir_response *res)
     return n < 0 ? (int)n : coir_respond_text(res, 200, "ok");
 }
 
-static int streams(coir_request *req, coir_response *res)
+static int streams(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char piece[10000];
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", -1);
@@ -127,8 +132,9 @@ static void fail_in_every_way(void)
     do {                                                                                         \
         coir_serve_http_options bad = COIR_SERVE_HTTP_OPTIONS;                                   \
         COIR_DEADLINE(coir_in(COIR_S)); /* one that is accepted would be served with for ever */ \
+        bad.address = "127.0.0.1:0";                                                             \
         bad.field = -1;                                                                          \
-        CHECK_EQ(coir_serve_http("127.0.0.1:0", router, &bad), -EINVAL);                         \
+        CHECK_EQ(coir_serve_http_with(&bad, router), -EINVAL);                                   \
         expect_line("coir_serve_http_options." #field " is negative: -1 ns", "");                \
     } while (0)
 
@@ -167,7 +173,7 @@ static void misbehave(void)
     ask("POST /reads HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     CHECK_EQ(status(ask("POST /reads HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n")), 400);
     for (int i = 0; i < 5; i++) {
-        coir_http_counters counters;
+        coir_http_counters counters = COIR_HTTP_COUNTERS;
         coir_stream *stream = dial();
         send_text(stream, GET("/streams"));
         CHECK(coir_read(stream, answer, 100) > 0);
@@ -228,9 +234,9 @@ static int serve_plainly(void *arg)
 {
     coir_listener *listener;
     (void)arg;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, server_address, sizeof server_address);
-    int rc = coir_serve(listener, quit, NULL);
+    int rc = coir_serve_tcp_with(TCP_ON(listener), quit, NULL);
     coir_listener_close(listener);
     return rc;
 }

@@ -21,16 +21,18 @@ static char address[64];
 static int sockets[HALF_HEADS];
 static void (*client)(void);
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "hello");
 }
 
-static int live(coir_request *req, coir_response *res)
+static int live(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
-    coir_http_counters counters;
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
     coir_http_counters_get(&counters);
     return coir_respond_text(res, 200, "live %d\n", (int)counters.connections_live);
 }
@@ -137,13 +139,13 @@ static int serve(void *arg)
     pthread_t thread;
     coir_listener *listener;
     coir_router *router;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/", hello), 0);
-    CHECK_EQ(coir_route(router, "GET", "/live", live), 0);
+    CHECK_EQ(coir_route(router, "GET", "/", hello, NULL), 0);
+    CHECK_EQ(coir_route(router, "GET", "/live", live, NULL), 0);
     CHECK_EQ(pthread_create(&thread, NULL, run_client, NULL), 0);
-    CHECK_EQ(coir_serve_http_on(listener, router, NULL), -ECANCELED);
+    CHECK_EQ(coir_serve_http_with(HTTP_ON(listener), router), -ECANCELED);
     pthread_join(thread, NULL);
     coir_listener_close(listener);
     coir_router_free(router);

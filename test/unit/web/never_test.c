@@ -7,8 +7,9 @@
 
 static coir_listener *listener;
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char body[8];
     ssize_t n = coir_request_read(req, body, sizeof body);
     return n < 0 ? (int)n : coir_respond_text(res, 200, "%d bytes", (int)n);
@@ -19,7 +20,8 @@ static int serve(void *router)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.header_timeout = options.idle_timeout = options.body_timeout = COIR_NEVER;
     options.write_timeout = options.drain_timeout = COIR_NEVER;
-    return coir_serve_http_on(listener, router, &options);
+    options.listener = listener;
+    return coir_serve_http_with(&options, router);
 }
 
 static void say(coir_stream *stream, const char *text)
@@ -35,8 +37,8 @@ TEST_SIM(a_server_without_time_limits_waits)
     coir_router *router;
     coir_stream *stream;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "POST", "/", hello), 0);
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_route(router, "POST", "/", hello, NULL), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);

@@ -6,20 +6,20 @@
 
 static size_t bytes_live;
 
-static void *count_alloc(void *context, size_t size)
+static void *count_alloc(size_t size, void *context)
 {
     bytes_live += size;
-    return ci_system_allocator.alloc(context, size);
+    return ci_system_allocator.alloc(size, context);
 }
 
-static void count_free(void *context, void *memory, size_t size)
+static void count_free(void *memory, size_t size, void *context)
 {
     bytes_live -= size;
-    ci_system_allocator.free(context, memory, size);
+    ci_system_allocator.free(memory, size, context);
 }
 
 static char in[CI_HTTP_BUFFER], text[CI_HTTP_HEAD_MOST];
-static coir_runtime runtime = {.allocator = {count_alloc, count_free, NULL}};
+static coir_runtime runtime = {.allocator = COIR_ALLOCATOR(count_alloc, count_free, NULL)};
 static struct ci_worker worker = {.runtime = &runtime};
 static struct ci_http_worker http = {.worker = &worker};
 static struct ci_http_server server = {.http = &http};

@@ -14,14 +14,16 @@
 
 static int handlers_cancelled, handlers_running;
 
-static int hello(coir_request *req, coir_response *res)
+static int hello(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     const char *name = coir_request_param(req, "name");
     return coir_respond_text(res, 200, "Hello, %s!", name ? name : "World");
 }
 
-static int echo(coir_request *req, coir_response *res)
+static int echo(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char buf[3000];
     ssize_t n = 1, len = 0;
     while (n > 0 && len < (ssize_t)sizeof buf) { /* a small body is there before the answer begins */
@@ -37,8 +39,9 @@ static int echo(coir_request *req, coir_response *res)
     return rc;
 }
 
-static int nap(coir_request *req, coir_response *res)
+static int nap(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     handlers_running++;
     int rc = coir_sleep_for(atoi(coir_request_param(req, "ms")) * COIR_MS);
     handlers_running--;
@@ -49,10 +52,11 @@ static int nap(coir_request *req, coir_response *res)
     return coir_respond_text(res, 200, "slept");
 }
 
-static int nap_if_there(coir_request *req, coir_response *res);
+static int nap_if_there(coir_request *req, coir_response *res, void *arg);
 
-static int big(coir_request *req, coir_response *res)
+static int big(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char piece[10000];
     int64_t left = atoll(coir_request_param(req, "bytes"));
     int rc = coir_response_begin(res, 200, "application/octet-stream", left);
@@ -65,29 +69,33 @@ static int big(coir_request *req, coir_response *res)
     return rc;
 }
 
-static int broken(coir_request *req, coir_response *res)
+static int broken(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     (void)res;
     return -EBADMSG;
 }
 
-static int says_nothing(coir_request *req, coir_response *res)
+static int says_nothing(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     (void)res;
     return 0;
 }
 
-static int too_short(coir_request *req, coir_response *res)
+static int too_short(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     coir_response_begin(res, 200, "text/plain", 100);
     return coir_response_write(res, "short", 5);
 }
 
-static int fields(coir_request *req, coir_response *res)
+static int fields(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     CHECK_EQ(coir_response_add_header(res, "X-Bad", "a\r\nSet-Cookie: b"), -EINVAL);
     CHECK_EQ(coir_response_add_header(res, "Bad Name", "a"), -EINVAL);
     CHECK_EQ(coir_response_add_header(res, "Content-Length", "5"), -EINVAL);
@@ -100,8 +108,9 @@ static int fields(coir_request *req, coir_response *res)
     return rc;
 }
 
-static int chunks(coir_request *req, coir_response *res)
+static int chunks(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", -1);
     if (rc == 0)
@@ -111,21 +120,24 @@ static int chunks(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_response_write(res, "two", 3);
 }
 
-static int slash(coir_request *req, coir_response *res)
+static int slash(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "slash");
 }
 
-static int star(coir_request *req, coir_response *res)
+static int star(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     return coir_respond_text(res, 200, "star");
 }
 
 /* A Content-Type of so many bytes, beside another field. */
-static int long_type(coir_request *req, coir_response *res)
+static int long_type(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char type[10000];
     int len = snprintf(type, sizeof type, "a/%0*d", atoi(coir_request_param(req, "bytes")) - 2, 0);
     CHECK_EQ(coir_response_add_header(res, "X", "y"), 0); /* 6 bytes */
@@ -148,7 +160,8 @@ static int serve(void *arg)
 {
     (void)arg;
     coir_router *router = make_router(routes);
-    int rc = coir_serve_http(server_address, router, &options);
+    options.address = server_address;
+    int rc = coir_serve_http_with(&options, router);
     coir_router_free(router);
     return rc;
 }
@@ -194,7 +207,7 @@ TEST(a_bad_route_is_refused)
     };
     coir_router *router = make_router(routes);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (coir_route(router, bad[i].method, bad[i].pattern, bad[i].handler) != -EINVAL)
+        if (coir_route(router, bad[i].method, bad[i].pattern, bad[i].handler, NULL) != -EINVAL)
             test_fail(__FILE__, __LINE__, "%s %s", bad[i].method, bad[i].pattern);
     coir_router_free(router);
 }
@@ -215,22 +228,22 @@ TEST(a_route_behind_its_like_is_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         coir_router *router;
         CHECK_EQ(coir_router_new(&router), 0);
-        CHECK_EQ(coir_route(router, "GET", cases[i].first, hello), 0);
-        CHECK_EQ(coir_route(router, "PUT", cases[i].second, hello), 0);
-        CHECK_EQ(coir_route(router, "HEAD", cases[i].second, hello), 0);
-        if (coir_route(router, "GET", cases[i].second, hello) != (cases[i].dead ? -EEXIST : 0))
+        CHECK_EQ(coir_route(router, "GET", cases[i].first, hello, NULL), 0);
+        CHECK_EQ(coir_route(router, "PUT", cases[i].second, hello, NULL), 0);
+        CHECK_EQ(coir_route(router, "HEAD", cases[i].second, hello, NULL), 0);
+        if (coir_route(router, "GET", cases[i].second, hello, NULL) != (cases[i].dead ? -EEXIST : 0))
             test_fail(__FILE__, __LINE__, "%s behind %s", cases[i].second, cases[i].first);
         coir_router_free(router);
     }
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/files/*", hello), -EINVAL); /* not what it looks like: a literal star is %2A */
-    CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello), -EINVAL);
-    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello), -EINVAL);
-    CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello), 0);
-    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello), -EINVAL); /* coir_request_param could give only one of them */
-    CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello), -EINVAL);
-    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello), 0);
+    CHECK_EQ(coir_route(router, "GET", "/files/*", hello, NULL), -EINVAL); /* not what it looks like: a literal star is %2A */
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello, NULL), 0);
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello, NULL), -EINVAL); /* coir_request_param could give only one of them */
+    CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello, NULL), 0);
     coir_router_free(router);
 }
 
@@ -475,8 +488,9 @@ TEST_SERVER(a_client_that_hangs_up_cancels_its_handler_and_a_half_close_does_not
     CHECK_EQ(handlers_cancelled, 1);
 }
 
-static int nap_if_there(coir_request *req, coir_response *res)
+static int nap_if_there(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     coir_request_set_end_cancels(req, coir_request_query_value(req, "late") == NULL);
     int rc = coir_sleep_for(COIR_S);
     coir_request_set_end_cancels(req, coir_request_query_value(req, "never") == NULL);
@@ -538,8 +552,8 @@ TEST_SERVER(a_slow_reader_gets_everything)
     stream = dial(); /* and one who stops for good is dropped */
     send_text(stream, GET("/big/3000000"));
     coir_sleep_for(100 * COIR_S);
-    coir_counters counters;
-    coir_http_counters http;
+    coir_counters counters = COIR_COUNTERS;
+    coir_http_counters http = COIR_HTTP_COUNTERS;
     coir_counters_get(coir_runtime_current(), &counters);
     coir_http_counters_get(&http);
     CHECK_EQ(http.connections_live, 0);
@@ -551,8 +565,8 @@ enum { IDLERS = 5000 };
 TEST_SERVER(five_thousand_idle_connections_hold_no_stack_and_end_by_their_timeout)
 {
     static coir_stream *idlers[IDLERS];
-    coir_counters counters;
-    coir_http_counters http;
+    coir_counters counters = COIR_COUNTERS;
+    coir_http_counters http = COIR_HTTP_COUNTERS;
     for (int i = 0; i < IDLERS; i++) {
         idlers[i] = dial();
         if (i % 2) {
@@ -680,7 +694,7 @@ TEST(clients_may_vanish_at_any_moment)
         last = first;
     for (uint64_t seed = first; seed <= last; seed++) {
         coir_sim_options sim_options = test_sim_options(seed, 1 + (unsigned)(seed % 2));
-        coir_sim_result result, again;
+        coir_sim_result result = COIR_SIM_RESULT, again = COIR_SIM_RESULT;
         int rc = coir_sim_run(&sim_options, rude_scenario, &seed, &result);
         if (rc < 0)
             test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed, coir_strerror(rc));

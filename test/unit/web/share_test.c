@@ -19,8 +19,9 @@ static void count(void)
 }
 
 /* HEAD of something large: nothing is sent. */
-static int large(coir_request *req, coir_response *res)
+static int large(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char piece[1000];
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", (int64_t)1000 * 20000);
@@ -30,8 +31,9 @@ static int large(coir_request *req, coir_response *res)
 }
 
 /* Many small pieces, which gather. */
-static int small(coir_request *req, coir_response *res)
+static int small(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", -1);
     for (int i = 0; rc == 0 && i < 20000; i++, count())
@@ -40,8 +42,9 @@ static int small(coir_request *req, coir_response *res)
 }
 
 /* Goes on whatever the calls say. */
-static int ignorant(coir_request *req, coir_response *res)
+static int ignorant(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char byte;
     for (int i = 0; i < 5000; i++, count())
         coir_response_write(res, "x", 1); /* not begun */
@@ -57,8 +60,9 @@ static coir_event over = COIR_EVENT_INIT;
 static int watched; /* a plain socket: what was sent is there at once */
 
 /* Its share is used up twice while small pieces gather: they are sent when it waits, and not before. */
-static int gather(coir_request *req, coir_response *res)
+static int gather(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     char byte;
     (void)req;
     int rc = coir_response_begin(res, 200, "text/plain", 300);
@@ -68,8 +72,9 @@ static int gather(coir_request *req, coir_response *res)
     return rc < 0 ? rc : coir_event_wait(&over);
 }
 
-static int quick(coir_request *req, coir_response *res)
+static int quick(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     count();
     return coir_respond_text(res, 200, "ok");

@@ -6,8 +6,9 @@
 
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
-static int stream(coir_request *req, coir_response *res)
+static int stream(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     static char piece[10000];
     int64_t left = atoll(coir_request_param(req, "bytes"));
     int rc = coir_response_begin(res, 200, "text/plain", left);
@@ -236,7 +237,7 @@ TEST_SIM(slowness_can_be_allowed)
 /* Takes so many bytes a second, at most for `most`; when the connection was gone. */
 static coir_time take_slowly(const char *text, size_t bytes, coir_time most)
 {
-    coir_http_counters counters;
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
     coir_stream *stream = dial();
     coir_time start = coir_now();
     send_text(stream, text);
@@ -266,7 +267,7 @@ TEST_SERVER(who_takes_nothing_is_dropped_wherever_the_answer_stops)
 {
     enum { CLIENTS = 200 };
     static coir_stream *clients[CLIENTS];
-    coir_http_counters counters;
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
     char request[100];
     for (int i = 0; i < CLIENTS; i++) {
         clients[i] = dial();

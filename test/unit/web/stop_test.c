@@ -19,14 +19,16 @@ static coir_event held, released; /* a request is in /hold; it may be answered *
 
 /* ---- servers ---- */
 
-static int nap(coir_request *req, coir_response *res)
+static int nap(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     int rc = coir_sleep_for(atoi(coir_request_param(req, "ms")) * COIR_MS);
     return rc < 0 ? rc : coir_respond_text(res, 200, "slept");
 }
 
-static int hold(coir_request *req, coir_response *res)
+static int hold(coir_request *req, coir_response *res, void *arg)
 {
+    (void)arg;
     (void)req;
     coir_event_set(&held);
     int rc = coir_event_wait(&released);
@@ -42,10 +44,11 @@ static int serve_http(void *arg)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.connections_max = connections_max;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/nap/{ms}", nap), 0);
-    CHECK_EQ(coir_route(router, "GET", "/hold", hold), 0);
+    CHECK_EQ(coir_route(router, "GET", "/nap/{ms}", nap, NULL), 0);
+    CHECK_EQ(coir_route(router, "GET", "/hold", hold, NULL), 0);
     serving = true;
-    CHECK_EQ(coir_serve_http_on(listener, router, &options), -ECANCELED);
+    options.listener = listener;
+    CHECK_EQ(coir_serve_http_with(&options, router), -ECANCELED);
     serving = false;
     coir_router_free(router);
     return 0;
@@ -115,7 +118,7 @@ static void listen_anywhere(void)
 {
     connected = answered = 0;
     connections_max = 0;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", NULL, &listener), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
 }
 
@@ -196,7 +199,7 @@ static void who_comes_late(void)
 static void (*asked)(void);
 static char log_text[1000];
 
-static void keep_log(void *context, enum coir_log_level level, const char *line)
+static void keep_log(enum coir_log_level level, const char *line, void *context)
 {
     (void)context;
     if (level == COIR_LOG_INFO)

@@ -1,0 +1,49 @@
+#include "base/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static bool is_zero(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+int ci_options_read(void *options, size_t size, const void *given)
+{
+    size_t given_size;
+    if (!given)
+        return 0;
+    memcpy(&given_size, given, sizeof given_size);
+    if (given_size < sizeof given_size)
+        return -COIR_EUNSIZED;
+    if (given_size > size && !is_zero((const char *)given + size, given_size - size))
+        return -COIR_ENEWER;
+    memcpy(options, given, given_size < size ? given_size : size);
+    memcpy(options, &size, sizeof size);
+    return 0;
+}
+
+int ci_result_write(void *ret_result, const void *result, size_t size)
+{
+    size_t wanted;
+    memcpy(&wanted, ret_result, sizeof wanted);
+    if (wanted < sizeof wanted)
+        return -COIR_EUNSIZED;
+    size_t common = wanted < size ? wanted : size;
+    memcpy((char *)ret_result + sizeof wanted, (const char *)result + sizeof wanted, common - sizeof wanted);
+    if (wanted > size)
+        memset((char *)ret_result + size, 0, wanted - size);
+    return 0;
+}
+
+int ci_allocator_read(coir_allocator *allocator, const coir_allocator *given)
+{
+    *allocator = ci_system_allocator;
+    int rc = ci_options_read(allocator, sizeof *allocator, given);
+    return rc == 0 && (!allocator->alloc || !allocator->free) ? -EINVAL : rc;
+}
