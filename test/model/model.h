@@ -21,7 +21,7 @@ struct model {
     void (*plain[2])(void); /* plain threads, or NULL */
     void (*check)(void);    /* after each run */
     int result;
-    int deadlock; /* enum coir_deadlock */
+    enum coir_deadlock deadlock;
 };
 
 enum { MODEL_ANY_RESULT = 12345 };

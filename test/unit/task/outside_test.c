@@ -274,7 +274,7 @@ static void note_line(enum coir_log_level level, const char *line, void *context
     pthread_mutex_unlock(&lock);
 }
 
-static int run_dead(coir_task_fn *fn, void *arg, unsigned workers, int deadlock)
+static int run_dead(coir_task_fn *fn, void *arg, unsigned workers, enum coir_deadlock deadlock)
 {
     coir_config config = COIR_CONFIG;
     config.workers = workers;
