@@ -61,7 +61,7 @@ typedef struct coir_sim_options {
 
     /* [all that the seed draws] the faults that happen, by number in ascending order: of the occasions for a fault, those. */
     const uint32_t *faults;
-    size_t fault_count;
+    size_t fault_count; /* [0] of faults[] */
     bool choose_faults; /* [false] faults[] counts, also when it is empty */
 } coir_sim_options;
 

@@ -22,6 +22,11 @@ typedef struct coir_waker_vtable {
     void (*drop)(void *data);
 } coir_waker_vtable;
 
+#define COIR_WAKER_VTABLE(clone, wake, wake_by_ref, drop)         \
+    {                                                             \
+        sizeof(coir_waker_vtable), clone, wake, wake_by_ref, drop \
+    }
+
 struct coir_waker {
     const coir_waker_vtable *vtable;
     void *data;

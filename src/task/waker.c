@@ -170,7 +170,7 @@ static void drop(void *data)
     release(cell);
 }
 
-static const coir_waker_vtable vtable = {sizeof(coir_waker_vtable), clone_waker, wake, wake_by_ref, drop};
+static const coir_waker_vtable vtable = COIR_WAKER_VTABLE(clone_waker, wake, wake_by_ref, drop);
 
 static coir_waker clone_waker(void *data)
 {
