@@ -30,17 +30,22 @@ COIR_API int coir_topic_new_with(const coir_topic_options *options, coir_topic *
 COIR_API void coir_topic_free(coir_topic *topic);
 
 /* Gets what is published from now on; received like from any channel. coir_channel_free ends the subscription.
- * Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.  Errors: -ENOMEM; -EINVAL a capacity of 0. */
+ * Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.  Errors: -ENOMEM; -EINVAL a capacity of 0; -EPIPE it is closed.
+ */
 COIR_API int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow, coir_channel **ret_channel);
 
 /* Sends a copy of the item to every subscriber, at once: all publishers' items come in the same order everywhere. Waits while a
  * subscriber with COIR_OVERFLOW_WAIT is full. Returns how many subscriptions it was queued for.
- * Suspends: yes.  Threads: worker.  Cancel safety: an error means that nobody got it. */
+ * Suspends: yes.  Threads: worker.  Errors: -EPIPE it is closed.  Cancel safety: an error means that nobody got it. */
 COIR_SUSPENDS int coir_publish(coir_topic *topic, const void *item);
 COIR_API coir_future *coir_publish_op(coir_wait_op *op, coir_topic *topic, const void *item);
 
-/* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait. */
+/* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait; -EPIPE it is closed. */
 COIR_API int coir_try_publish(coir_topic *topic, const void *item);
+
+/* There will be no more items: publishing fails from now on, also for publishers that wait, and subscribers get what is queued, then
+ * -EPIPE. Closing twice does nothing. Suspends: no.  Threads: any. */
+COIR_API void coir_topic_close(coir_topic *topic);
 
 /* How many subscriptions there are.
  * Suspends: no.  Threads: any. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "driver/kernel.h"
 #include "io/io.h"
 
 enum { HOST_MOST = 256 };
@@ -44,7 +45,7 @@ static int parse_host(struct ci_driver *driver, const char *host, bool bracketed
     *len = sizeof *v4;
     if (inet_pton(AF_INET, host, &v4->sin_addr) == 1)
         return 0;
-    return driver->kind->resolve(driver, host, address, len);
+    return driver ? driver->kind->resolve(driver, host, address, len) : ci_kernel_resolve(NULL, host, address, len);
 }
 
 int ci_address_parse(struct ci_driver *driver, const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_len)

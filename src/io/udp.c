@@ -44,7 +44,9 @@ static int parse(struct ci_worker *worker, const char *text, struct address *ret
 
 int coir_address_parse(const char *text, coir_address *ret_address)
 {
-    return ci_worker_current ? parse(ci_worker_current, text, address_of(ret_address)) : ci_no_fiber();
+    socklen_t len;
+    struct ci_driver *driver = ci_worker_current ? ci_worker_current->loop.driver : NULL;
+    return ci_address_parse(driver, text, &address_of(ret_address)->storage, &len);
 }
 
 int coir_address_format(const coir_address *address, char *text, size_t size)

@@ -88,8 +88,6 @@ CI_INLINE void hand_over(const coir_channel *channel, struct ci_wait *receiver, 
     receiver->future.result = receiver->items_max ? 1 : 0;
 }
 
-static void close_locked(coir_channel *channel, struct ci_list *granted);
-
 int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *granted)
 {
     if (channel->closed)
@@ -107,7 +105,7 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
         case COIR_OVERFLOW_WAIT: return -EAGAIN;
         case COIR_OVERFLOW_DROP_NEWEST: return 0;
         case COIR_OVERFLOW_DROP_OLDEST: drop_oldest(channel); break;
-        case COIR_OVERFLOW_CLOSE: close_locked(channel, granted); return -EPIPE;
+        case COIR_OVERFLOW_CLOSE: ci_channel_close(channel, granted); return -EPIPE;
         }
     }
     int rc = put(channel, item);
@@ -423,7 +421,7 @@ int coir_channel_try_recv(coir_channel *channel, void *item)
     return outcome == DONE ? (int)result : -EAGAIN;
 }
 
-static void close_locked(coir_channel *channel, struct ci_list *granted)
+void ci_channel_close(coir_channel *channel, struct ci_list *granted)
 {
     channel->closed = true;
     ci_wait_grant_all(&channel->receivers, -EPIPE, granted);
@@ -440,7 +438,7 @@ void coir_channel_close(coir_channel *channel)
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
     if (!channel->closed)
-        close_locked(channel, &granted);
+        ci_channel_close(channel, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
 }

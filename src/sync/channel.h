@@ -28,6 +28,9 @@ const coir_allocator *ci_allocator_here(void);
  * 1, 0 when the policy was to drop it, -EPIPE when the channel is closed or closes, -EAGAIN when it is full and the policy is to wait. */
 int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *granted);
 
+/* With the lock held: no more is sent to it; puts those who wait on `granted`. */
+void ci_channel_close(coir_channel *channel, struct ci_list *granted);
+
 /* Whether a push would not be -EAGAIN. */
 static inline bool ci_channel_has_room(const coir_channel *channel)
 {

@@ -12,6 +12,7 @@ struct coir_topic {
     struct ci_lock lock;
     size_t item_size, subscribers;
     struct ci_list members, publishers;
+    bool closed;
     bool delivering; /* one item after the other, also when a subscriber is closed by one */
     void (*ref)(void *item, void *arg);
     void (*unref)(void *item, void *arg);
@@ -67,6 +68,24 @@ void ci_topic_leave(coir_channel *channel, struct ci_list *granted)
     ci_topic_room(topic, granted);
 }
 
+void coir_topic_close(coir_topic *topic)
+{
+    if (ci_forked())
+        return;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(&topic->lock);
+    if (!topic->closed) {
+        topic->closed = true;
+        ci_wait_grant_all(&topic->publishers, -EPIPE, &granted);
+        ci_list_for_each (node, &topic->members)
+            if (!member_of(node)->closed)
+                ci_channel_close(member_of(node), &granted);
+    }
+    ci_lock_give(&topic->lock);
+    ci_wait_wake_all(&granted);
+}
+
 /* ---- publishing ---- */
 
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
@@ -76,11 +95,11 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     bool complete = true;
     ci_list_init(&granted);
     ci_lock_take(&topic->lock);
-    if (!ci_list_empty(&topic->publishers) || !all_have_room(topic)) {
+    if (!topic->closed && (!ci_list_empty(&topic->publishers) || !all_have_room(topic))) {
         ci_wait_queue(worker, wait, &topic->publishers);
         complete = false;
     } else if (ci_claim(worker->strand, &wait->future)) {
-        wait->future.result = deliver(topic, wait->item, &granted);
+        wait->future.result = topic->closed ? -EPIPE : deliver(topic, wait->item, &granted);
     } else {
         wait->future.result = -ECANCELED;
     }
@@ -124,7 +143,9 @@ int coir_try_publish(coir_topic *topic, const void *item)
     int result = -EAGAIN;
     ci_list_init(&granted);
     ci_lock_take(&topic->lock);
-    if (ci_list_empty(&topic->publishers) && all_have_room(topic))
+    if (topic->closed)
+        result = -EPIPE;
+    else if (ci_list_empty(&topic->publishers) && all_have_room(topic))
         result = deliver(topic, (void *)(uintptr_t)item, &granted);
     ci_lock_give(&topic->lock);
     ci_wait_wake_all(&granted);
@@ -191,9 +212,17 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     channel->lock = &topic->lock;
     channel->topic = topic;
     ci_lock_take(&topic->lock);
-    ci_list_push(&topic->members, &channel->member);
-    topic->subscribers++;
+    bool closed = topic->closed;
+    if (!closed) {
+        ci_list_push(&topic->members, &channel->member);
+        topic->subscribers++;
+    }
     ci_lock_give(&topic->lock);
+    if (closed) {
+        channel->topic = NULL;
+        coir_channel_free(channel);
+        return -EPIPE;
+    }
     *ret_channel = channel;
     return 0;
 }

@@ -229,3 +229,20 @@ TEST(beats_of_tasks_without_a_stack_in_a_world_that_loses_some)
     }
     CHECK(all > 20 * 60 / 2 && all < 20 * 60);
 }
+
+/* Text and addresses become each other without a runtime. */
+TEST(addresses_in_a_plain_thread)
+{
+    static const char *const same[] = {"127.0.0.1:80", "[::1]:65535", "0.0.0.0:0"};
+    coir_address address;
+    char text[64];
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        CHECK_EQ(coir_address_parse(same[i], &address), 0);
+        CHECK_EQ(coir_address_format(&address, text, sizeof text), strlen(same[i]));
+        CHECK(strcmp(text, same[i]) == 0);
+    }
+    CHECK_EQ(coir_address_parse("localhost:1", &address), 0);
+    CHECK(coir_address_format(&address, text, sizeof text) > 0 && strcmp(text, "127.0.0.1:1") == 0);
+    CHECK_EQ(coir_address_parse("no such host:1", &address), -COIR_ENAME);
+    CHECK_EQ(coir_address_parse("127.0.0.1", &address), -COIR_EADDRESS);
+}

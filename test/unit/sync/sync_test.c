@@ -743,3 +743,37 @@ TEST_SIM(receiving_no_items_is_complete_at_once)
     }
     coir_channel_free(channel);
 }
+
+static int publish_to_the_end(void *arg)
+{
+    int item = 7;
+    CHECK_EQ(coir_publish(arg, &item), 1);
+    CHECK_EQ(coir_publish(arg, &item), -EPIPE); /* it waited for room */
+    return 0;
+}
+
+TEST_REAL(a_closed_topic_ends_publishers_at_once_and_subscribers_behind_what_is_queued)
+{
+    coir_topic *topic;
+    coir_channel *full, *late;
+    int item = 0;
+    CHECK_EQ(coir_topic_new(sizeof(int), &topic), 0);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &full), 0);
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, publish_to_the_end, topic);
+        coir_yield();
+        coir_topic_close(topic);
+        coir_topic_close(topic);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_publish(topic, &item), -EPIPE);
+    CHECK_EQ(coir_try_publish(topic, &item), -EPIPE);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &late), -EPIPE);
+    CHECK_EQ(coir_topic_subscribers(topic), 1);
+    CHECK_EQ(coir_channel_recv(full, &item), 0);
+    CHECK_EQ(item, 7);
+    CHECK_EQ(coir_channel_recv(full, &item), -EPIPE);
+    coir_channel_free(full);
+    coir_topic_free(topic);
+}

@@ -226,6 +226,7 @@ static void *ret;
     P(coir_channel_is_closed, coir_channel_is_closed(o.channel))                                                             \
     R(coir_topic_new, coir_topic_new(8, RET(coir_topic)))                                                                    \
     R(coir_topic_new_with, coir_topic_new_with(&topic_options, RET(coir_topic)))                                             \
+    V(coir_topic_close, coir_topic_close(o.topic))                                                                           \
     V(coir_topic_free, coir_topic_free(o.topic))                                                                             \
     R(coir_subscribe, coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, RET(coir_channel)))                                     \
     R(coir_publish, coir_publish(o.topic, &item))                                                                            \
@@ -289,7 +290,7 @@ static void *ret;
     R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                                                       \
     R(coir_serve_tcp_with,                                                                                                   \
       coir_serve_tcp_with(&(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0}, connection, NULL)) \
-    R(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                                                       \
+    P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                                                       \
     P(coir_address_format, coir_address_format(&address, buf, sizeof buf))                                                   \
     R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                                                      \
     R(coir_udp_send, coir_udp_send(o.udp, buf, 1))                                                                           \
