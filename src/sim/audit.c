@@ -8,7 +8,7 @@ static const char *kind_of(const struct ci_socket *socket)
     switch (socket->state) {
     case LISTENING: return "listener";
     case DATAGRAM: return "datagram socket";
-    case IDLE:
+    case UNCONNECTED:
     case CONNECTING:
     case CONNECTED:
     case RESET: break;

@@ -576,7 +576,7 @@ static void answer_arrives(struct ci_world *world, struct ci_socket *socket, siz
     (void)data;
     if (!socket || socket->state != CONNECTING)
         return;
-    socket->state = refused ? IDLE : CONNECTED;
+    socket->state = refused ? UNCONNECTED : CONNECTED;
     socket->error = refused ? -(int)refused : 0;
     ci_socket_look_again(world, socket);
 }
@@ -636,7 +636,7 @@ static int begin_connect(struct ci_world *world, struct ci_socket *socket, const
 {
     if (address->sa_family != AF_INET)
         return -EAFNOSUPPORT;
-    if (socket->state != IDLE)
+    if (socket->state != UNCONNECTED)
         return -EISCONN;
     memcpy(&socket->remote, address, sizeof socket->remote);
     struct ci_socket *listener = find_listener(world, socket->place, &socket->remote);

@@ -6,7 +6,7 @@
 
 #include "sim/world.h"
 
-enum state { IDLE, LISTENING, CONNECTING, CONNECTED, RESET, DATAGRAM };
+enum state { UNCONNECTED, LISTENING, CONNECTING, CONNECTED, RESET, DATAGRAM };
 
 struct segment {
     struct segment *next;

@@ -9,6 +9,7 @@
 #include "base/inbox.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "coir/version.h"
 #include "harness.h"
 
 TEST(list_keeps_order_and_removes_twice)
@@ -343,4 +344,10 @@ TEST(a_pool_of_other_pools_objects_can_be_trimmed)
     CHECK_EQ(to.live, 0); /* it counts what it gave less what it took */
     ci_pool_done(&to);
     ci_pool_done(&from);
+}
+
+TEST(the_library_tells_the_version_of_its_headers)
+{
+    CHECK(coir_version() == COIR_VERSION);
+    CHECK(COIR_VERSION_MINOR < 1000 && COIR_VERSION_PATCH < 1000);
 }

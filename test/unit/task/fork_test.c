@@ -173,6 +173,7 @@ static void *ret;
     P(coir_now, coir_now())                                                                                                  \
     P(coir_in, coir_in(1))                                                                                                   \
     P(coir_strerror, coir_strerror(1))                                                                                       \
+    P(coir_version, coir_version())                                                                                          \
     R(coir_any, coir_any(&o.branch, 1))                                                                                      \
     R(coir_any_in_order, coir_any_in_order(&o.branch, 1))                                                                    \
     R(coir_join_all, coir_join_all(&o.branch, 1, 1))                                                                         \

@@ -1,0 +1,35 @@
+# What `cmake --install` puts where: both libraries, the headers, the man pages, a pkg-config file and a CMake package.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS coir coir_shared EXPORT coir-targets)
+install(DIRECTORY include/ TYPE INCLUDE)
+
+set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
+install(EXPORT coir-targets NAMESPACE coir:: DESTINATION ${COIR_PACKAGE_DIR})
+set(COIR_COMPATIBILITY SameMajorVersion)
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(COIR_COMPATIBILITY SameMinorVersion)
+endif()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/coir-config-version.cmake COMPATIBILITY ${COIR_COMPATIBILITY})
+install(FILES cmake/coir-config.cmake ${PROJECT_BINARY_DIR}/coir-config-version.cmake DESTINATION ${COIR_PACKAGE_DIR})
+
+# The paths in it begin where the file itself lies, so that the tree may be moved.
+file(RELATIVE_PATH COIR_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+file(RELATIVE_PATH COIR_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+file(RELATIVE_PATH COIR_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+configure_file(cmake/coir.pc.in coir.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/coir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+find_program(PERL perl)
+if(PERL)
+    file(GLOB COIR_HEADERS CONFIGURE_DEPENDS include/coir/*.h)
+    add_custom_command(OUTPUT man.stamp DEPENDS tools/make-man ${COIR_HEADERS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM
+        COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
+        COMMAND ${PERL} tools/make-man ${PROJECT_BINARY_DIR}/man
+        COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp)
+    add_custom_target(man ALL DEPENDS man.stamp)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ TYPE MAN)
+else()
+    message(STATUS "coir: there is no perl: no man pages will be installed")
+endif()
