@@ -1,5 +1,6 @@
 # A thin front for CMake. Each target installs what is missing (tools/setup), builds, and does what it says.
 PORT ?= 8080
+PREFIX ?= /usr/local
 
 run:        ## serve the showcase on http://127.0.0.1:$(PORT)
 	@tools/setup build
@@ -24,6 +25,23 @@ bench:      ## measure, beside bare loops and peers
 	@cmake --preset release >/dev/null && cmake --build build/release
 	@bench/run
 
+install:    ## install the libraries, headers, man pages, pkg-config file and CMake package under $(PREFIX), staged in $(DESTDIR)
+	@tools/setup build
+	@cmake -G Ninja -S . -B build/install -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCOIR_PROGRAMS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build build/install
+	@DESTDIR=$(DESTDIR) cmake --install build/install
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+uninstall:  ## remove what the last "make install" installed, from $(DESTDIR) too
+	@tools/uninstall build/install "$(DESTDIR)"
+
+amalgamation: ## write the library as one coir.c and one coir.h, to build/amalgamation
+	@tools/amalgamate build/amalgamation
+
+deb:        ## make the Debian packages of the library, in build/deb
+	@tools/setup build
+	@tools/make-deb build/deb
+
 man:        ## make the man pages, in build/man
 	@tools/make-man build/man
 
@@ -36,4 +54,4 @@ clean:
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/'
 
-.PHONY: run man build test check-all bench format clean help
+.PHONY: run man build test check-all bench install uninstall amalgamation deb format clean help
