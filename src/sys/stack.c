@@ -10,15 +10,7 @@
 
 #include "base/check.h"
 #include "base/sanitizer.h"
-
-#if defined(__has_include)
-#if __has_include(<valgrind/valgrind.h>)
-#include <valgrind/valgrind.h>
-#endif
-#endif
-#ifndef VALGRIND_STACK_REGISTER
-#define VALGRIND_STACK_REGISTER(start, end) ((void)(start), (void)(end))
-#endif
+#include "sys/valgrind.h"
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
@@ -271,7 +263,7 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
     stacks->fresh += stacks->size;
     stacks->mappings->used_end = stacks->fresh;
     char *record = record_of(stacks, bottom);
-    VALGRIND_STACK_REGISTER(bottom, record);
+    ci_valgrind_register_stack(bottom, record);
     if (stacks->on_fresh)
         stacks->on_fresh(record);
     ci_bump(&stacks->live);
