@@ -16,6 +16,7 @@ install(FILES cmake/coir-config.cmake ${PROJECT_BINARY_DIR}/coir-config-version.
 
 # The paths in it begin where the file itself lies, so that the tree may be moved.
 file(RELATIVE_PATH COIR_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" COIR_PREFIX_FROM_PC ${COIR_PREFIX_FROM_PC})
 file(RELATIVE_PATH COIR_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH COIR_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/coir.pc.in coir.pc @ONLY)
