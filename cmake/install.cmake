@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS coir coir_shared EXPORT coir-targets)
+install(TARGETS coir coir_shared EXPORT coir-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/ TYPE INCLUDE)
 
 set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
@@ -29,7 +29,7 @@ if(PERL)
         COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
         COMMAND ${PERL} tools/make-man ${PROJECT_BINARY_DIR}/man
         COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp)
-    add_custom_target(man ALL DEPENDS man.stamp)
+    add_custom_target(coir_man ALL DEPENDS man.stamp)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ TYPE MAN)
 else()
     message(STATUS "coir: there is no perl: no man pages will be installed")
