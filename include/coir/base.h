@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#ifndef COIR_API /* on everything that is exported; a program that embeds coir.c may say what else it is to be */
+#ifndef COIR_API /* marks what is exported; a program that embeds coir.c may define it otherwise */
 #define COIR_API __attribute__((visibility("default")))
 #endif
 #define COIR_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))

@@ -12,20 +12,22 @@ bool ci_under_valgrind(void)
     return preload && strstr(preload, "/vgpreload_core");
 }
 
-/* A client request ("Valgrind User Manual", 3.1): instructions that do nothing, in an order that no compiler makes, beside the address
- * of the request's words. */
+/* A client request (Valgrind User Manual, 3.1): a sequence of instructions that changes nothing and
+ * that no compiler emits, with the address of the request's words in a register. */
 static void request(const uintptr_t words[6])
 {
 #if defined(__x86_64__)
     uintptr_t answer = 0;
-    __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
+    __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi\n\t"
+                     "xchgq %%rbx, %%rbx"
                      : "+d"(answer)
                      : "a"(words)
                      : "cc", "memory");
 #elif defined(__aarch64__)
     register uintptr_t answer __asm__("x3") = 0;
     register const uintptr_t *at __asm__("x4") = words;
-    __asm__ volatile("ror x12, x12, #3; ror x12, x12, #13; ror x12, x12, #51; ror x12, x12, #61; orr x10, x10, x10"
+    __asm__ volatile("ror x12, x12, #3; ror x12, x12, #13; ror x12, x12, #51; ror x12, x12, #61\n\t"
+                     "orr x10, x10, x10"
                      : "+r"(answer)
                      : "r"(at)
                      : "cc", "memory");

@@ -1,5 +1,5 @@
-/* What valgrind has to be told, and where it has to be gone round. Its own header is not used, so that a library which was built
- * where valgrind is not installed serves programs that run under it. */
+/* Support for programs that run under valgrind. Its own header is not used, so that a library which
+ * was built where valgrind is not installed supports them as well. */
 #ifndef CI_SYS_VALGRIND_H
 #define CI_SYS_VALGRIND_H
 
@@ -8,7 +8,7 @@
 /* Whether the program runs under it: it knows some system calls too well and others not at all. */
 bool ci_under_valgrind(void);
 
-/* A switch to [start, end) is a switch of stacks, not a very large frame. */
+/* Tells valgrind that [start, end) is a stack: a switch to it is not a very large frame. */
 void ci_valgrind_register_stack(const void *start, const void *end);
 
 #endif

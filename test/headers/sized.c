@@ -1,5 +1,5 @@
-/* Every struct that begins with its size, as a program passes it. test/e2e/install runs this with libraries that are older and newer than
- * the headers it was compiled with: in those the structs have a field more or less. */
+/* Uses every struct that begins with its size. test/e2e/install runs this with libraries in which
+ * the structs have a field more or less than in the headers it was compiled with. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/web.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(call)                                                                                       \
-    do {                                                                                                \
-        int64_t error_ = (call);                                                                        \
-        if (error_ < 0) {                                                                               \
-            fprintf(stderr, "sized.c:%d: %s: %s\n", __LINE__, #call, coir_strerror((int64_t)(error_))); \
-            exit(1);                                                                                    \
-        }                                                                                               \
+#define TRY(call)                                                                            \
+    do {                                                                                     \
+        int64_t error_ = (call);                                                             \
+        if (error_ < 0) {                                                                    \
+            fprintf(stderr, "sized.c:%d: %s: %s\n", __LINE__, #call, coir_strerror(error_)); \
+            exit(1);                                                                         \
+        }                                                                                    \
     } while (0)
 
 static void *allocate(size_t bytes, void *arg)
