@@ -43,7 +43,7 @@ typedef struct coir_handle {
     coir_scope *name = coir_serving_scope_open(&name##_storage)
 
 /* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks. Outside of a fiber the scope is
- * dead: spawns into it get -ESRCH.
+ * dead, as after its end: spawns into it get -EBADF.
  * Suspends: no.  Threads: worker. */
 COIR_API coir_scope *coir_scope_open(coir_scope *scope);
 COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
@@ -76,7 +76,7 @@ COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
  * its first suspending call. A NULL scope is the background scope of the runtime.
  * Suspends: no.  Threads: worker.
  * Errors: -ECANCELED the caller or the scope was cancelled; -ETIME a deadline that either is under has passed; -EAGAIN at tasks_max;
- * -ENOMEM; -EXDEV the scope is another runtime's; -ESRCH no worker, or the scope is not open;
+ * -ENOMEM; -EXDEV the scope is another runtime's; -ESRCH no worker; -EBADF the scope is not open; -EINVAL no function;
  * -COIR_EENDED the run has ended (from a call that was posted before). */
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 

@@ -31,7 +31,7 @@ static const char *meaning_of_task_error(int error)
     case ETIME: return "the deadline has passed";
     case ECANCELED: return "it was cancelled";
     case EDEADLK: return "deadlock: nothing that could wake the waiting tasks is left";
-    case EBUSY: return "another task is using it";
+    case EBUSY: return "it is in use: started already, or another task waits for it";
     case EAGAIN: return "not possible right now: it would have to wait, or a limit is reached";
     case EALREADY: return "it was done already";
     case EPIPE: return "the other side is closed";

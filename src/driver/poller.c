@@ -21,6 +21,7 @@
 #include "sys/clock.h"
 #include "sys/fork.h"
 #include "sys/lock.h"
+#include "sys/misuse.h"
 
 enum { BATCH = 64 };
 
@@ -170,7 +171,7 @@ int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
         return -COIR_EFORKED;
     struct source *source = source_of(words);
     if (source->poller)
-        return -EBUSY;
+        return CI_MISUSE(-EBUSY);
     ci_list_init(&source->link);
     source->token = token;
     source->events = 0;

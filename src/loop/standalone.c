@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "loop/loop.h"
 #include "sys/fork.h"
+#include "sys/misuse.h"
 
 struct watch {
     struct ci_op op;
@@ -131,7 +132,7 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
         return -COIR_EFORKED;
     struct watch *watch = watch_of(watch_words);
     if (watch->loop)
-        return -EBUSY;
+        return CI_MISUSE(-EBUSY);
     *watch = (struct watch){
         .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
         .fn = fn,

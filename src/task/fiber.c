@@ -27,9 +27,9 @@ __attribute__((constructor)) static void watch_for_fork(void)
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
-int ci_no_fiber(void)
+int ci_no_fiber_in(const char *call, const void *place)
 {
-    return ci_forked() ? -COIR_EFORKED : -ESRCH;
+    return ci_forked() ? -COIR_EFORKED : CI_DEBUG ? ci_misused(-ESRCH, call, place) : -ESRCH;
 }
 
 void ci_exit_child(int rc)

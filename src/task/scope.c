@@ -183,7 +183,7 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_scope *scope)
 {
     if (!scope->home)
-        return -ESRCH;
+        return CI_DEBUG ? ci_misused(-EBADF, "coir_go", CI_PLACE) : -EBADF;
     if (scope->home->runtime != worker->runtime)
         return -EXDEV;
     if (worker->strand && worker->strand->interrupt)
@@ -396,6 +396,8 @@ CI_INLINE int spawn_here(coir_scope *scope_words, coir_task_fn *fn, void *arg)
 
 int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
     return spawn_here(scope, fn, arg);
 }
 
@@ -418,6 +420,8 @@ static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task
 
 int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
 {
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
     return spawn_with(scope, options, fn, arg);
 }
 
@@ -642,7 +646,7 @@ int coir_join(coir_handle *words)
     if (!ci_fiber_enter(&rc))
         return rc;
     if (!handle->used)
-        return -EINVAL;
+        return CI_MISUSE(-EINVAL);
     if (!handle->task)
         return handle->result;
     if (handle->waiter)

@@ -23,6 +23,7 @@
 #include "sys/fork.h"
 #include "sys/gate.h"
 #include "sys/lock.h"
+#include "sys/misuse.h"
 #include "sys/signal.h"
 #include "sys/stack.h"
 #include "task/offload.h"
@@ -328,7 +329,8 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
 struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
 
 /* Slow paths of the inline functions below. */
-CI_COLD int ci_no_fiber(void);
+CI_COLD int ci_no_fiber_in(const char *call, const void *place);
+#define ci_no_fiber() ci_no_fiber_in(CI_CALL, CI_PLACE)
 
 /* A function of the program's has returned in a child after fork(): everything around it is the parent's. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);
@@ -492,11 +494,11 @@ int64_t ci_await(struct ci_worker *worker, coir_future *future);
 int64_t ci_await_in_fiber(coir_future *future);
 
 /* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
-static inline struct ci_fiber *ci_fiber_enter(int *ret_error)
+static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker || !worker->fiber)) {
-        *ret_error = ci_no_fiber();
+        *ret_error = ci_no_fiber_in(call, CI_PLACE);
         return NULL;
     }
     if (ci_unlikely(worker->strand->interrupt)) {
@@ -505,6 +507,7 @@ static inline struct ci_fiber *ci_fiber_enter(int *ret_error)
     }
     return worker->fiber;
 }
+#define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL)
 
 /* What a leaf's poll does first: whether it is refused, with its result set. */
 static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)
