@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "harness.h"
 
 enum { GROWN = 24 }; /* bytes of a future version's fields */
@@ -225,6 +226,59 @@ TEST(what_is_not_given_has_its_default)
     given.size = offsetof(coir_config, budget);
     CHECK_EQ(ci_options_read(&config, sizeof config, &given), 0);
     CHECK(config.workers == 3 && config.budget == 7 && config.size == sizeof config);
+}
+
+/* ---- allocators of what has no runtime ---- */
+
+static size_t lives, made;
+
+static void *count_alloc(size_t size, void *arg)
+{
+    CHECK(arg == &lives);
+    void *memory = ci_system_allocator.alloc(size, NULL);
+    lives += memory ? size : 0;
+    made++;
+    return memory;
+}
+
+static void count_free(void *memory, size_t size, void *arg)
+{
+    CHECK(arg == &lives);
+    lives -= size;
+    ci_system_allocator.free(memory, size, NULL);
+}
+
+static int never_handle(coir_request *req, coir_response *res, void *arg)
+{
+    (void)req, (void)res, (void)arg;
+    return 0;
+}
+
+/* The allocator is copied; everything is from it, and goes back to it with its size. */
+TEST(an_allocator_of_ones_own)
+{
+    coir_allocator counting = COIR_ALLOCATOR(count_alloc, count_free, &lives);
+    coir_poller_options poller_options = {sizeof poller_options, NULL, &counting};
+    coir_loop_options loop_options = {sizeof loop_options, NULL, &counting};
+    coir_router_options router_options = {sizeof router_options, &counting};
+    coir_poller *poller;
+    coir_loop *loop;
+    coir_router *router;
+    int ends[2];
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(coir_poller_new_with(&poller_options, &poller), 0);
+    CHECK_EQ(coir_loop_new_with(&loop_options, &loop), 0);
+    CHECK_EQ(coir_router_new_with(&router_options, &router), 0);
+    counting = (coir_allocator){0};
+    size_t before = made;
+    CHECK_EQ(coir_poller_add(poller, ends[0], 1, COIR_READ), 0);
+    CHECK_EQ(coir_route(router, "GET", "/", never_handle, NULL), 0);
+    CHECK(before >= 3 && made >= before + 2);
+    coir_poller_remove(poller, ends[0]);
+    coir_poller_free(poller);
+    coir_loop_free(loop);
+    coir_router_free(router);
+    CHECK_EQ(lives, 0);
 }
 
 /* ---- structs that are filled in ---- */

@@ -154,3 +154,51 @@ TEST(of_channels_and_simulations)
     sim.time_max = -1;
     CHECK_EQ(coir_sim_run(&sim, no_scenario, NULL, NULL), -EINVAL);
 }
+
+/* "None" has a name in every count. */
+TEST(unlimited)
+{
+    coir_config config = make_config();
+    config.tasks_max = config.budget = config.offload_threads_max = config.offload_queue_max = COIR_UNLIMITED;
+    config.defer_timeout = config.drain_timeout = COIR_NEVER;
+    check_taken(&config);
+}
+
+/* ---- the environment fills in what the program left open, and comes first where the program says so ---- */
+
+static size_t workers_of(const coir_config *config)
+{
+    coir_runtime *runtime;
+    CHECK_EQ(coir_runtime_new(config, &runtime), 0);
+    size_t count = coir_worker_count(runtime);
+    coir_runtime_free(runtime);
+    return count;
+}
+
+TEST(environment_and_workers)
+{
+    coir_config config = make_config(), open = COIR_CONFIG;
+    setenv("COIR_WORKERS", "3", 1);
+    CHECK_EQ(workers_of(&config), 1);
+    CHECK_EQ(workers_of(&open), 3);
+    config.environment = COIR_ENVIRONMENT_DRIVER;
+    CHECK_EQ(workers_of(&config), 1);
+    config.environment = COIR_ENVIRONMENT_WORKERS;
+    CHECK_EQ(workers_of(&config), 3);
+    setenv("COIR_WORKERS", "many", 1);
+    config.environment = 0;
+    check_taken(&config);
+    config.environment = COIR_ENVIRONMENT_WORKERS;
+    check_refused(&config, "COIR_WORKERS", "many");
+}
+
+TEST(environment_and_driver)
+{
+    coir_config config = make_config();
+    setenv("COIR_DRIVER", "none such", 1);
+    check_refused(&config, "driver", "none such");
+    config.driver = "poll";
+    check_taken(&config);
+    config.environment = COIR_ENVIRONMENT_DRIVER;
+    check_refused(&config, "driver", "none such");
+}

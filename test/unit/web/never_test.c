@@ -1,4 +1,4 @@
-/* A server without time limits: COIR_NEVER in each option that is a time. */
+/* A server without limits: COIR_NEVER in each option that is a time, COIR_UNLIMITED in every other. */
 #include <coir.h>
 #include <coir/web.h>
 #include <string.h>
@@ -20,6 +20,10 @@ static int serve(void *router)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.header_timeout = options.idle_timeout = options.body_timeout = COIR_NEVER;
     options.write_timeout = options.drain_timeout = COIR_NEVER;
+    options.body_total_timeout = options.linger_timeout = COIR_NEVER;
+    options.line_max = options.head_max = options.arena_max = options.linger_max = COIR_UNLIMITED;
+    options.connections_max = options.rate_min = COIR_UNLIMITED;
+    options.body_max = COIR_UNLIMITED;
     options.listener = listener;
     return coir_serve_http_with(&options, router);
 }
@@ -30,7 +34,7 @@ static void say(coir_stream *stream, const char *text)
 }
 
 /* The client waits for nine minutes before each part of its requests. */
-TEST_SIM(a_server_without_time_limits_waits)
+TEST_SIM(a_server_without_limits_waits)
 {
     static const char *const parts[] = {"POST / HT", "TP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", "ab"};
     char address[64], buf[500];
