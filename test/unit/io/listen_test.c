@@ -101,6 +101,28 @@ TEST(coir_main_says_how_the_program_ended)
     CHECK(strstr(said, "\"nonsense\"") != NULL);
 }
 
+static int fail_in_the_background(void *arg)
+{
+    return coir_go(NULL, end_with, (void *)(intptr_t)-EIO) < 0 ? (int)(intptr_t)arg : 0;
+}
+
+TEST(coir_main_logs_what_the_environment_asks_for)
+{
+    setenv("COIR_WORKERS", "1", 1);
+    unsetenv("COIR_LOG");
+    CHECK_EQ(status_of(fail_in_the_background, -1), 0);
+    CHECK(strstr(said, "coir: warning: ") != NULL);
+    setenv("COIR_LOG", "warning", 1);
+    CHECK_EQ(status_of(fail_in_the_background, -1), 0);
+    CHECK(strstr(said, "coir: warning: ") != NULL);
+    setenv("COIR_LOG", "error", 1);
+    CHECK_EQ(status_of(fail_in_the_background, -1), 0);
+    CHECK(said[0] == 0);
+    setenv("COIR_LOG", "loud", 1);
+    CHECK_EQ(status_of(end_with, 0), 0);
+    CHECK(strstr(said, "COIR_LOG is \"loud\"; it may be none, error, warning, info or debug") != NULL);
+}
+
 /* ---- the end of serving ---- */
 
 /* Puts a connection aside for the seat of a worker that is busy: it has been told, and has not looked. */
