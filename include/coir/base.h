@@ -9,8 +9,9 @@
  *             the object belongs to).
  *   Owns      what the call takes over or hands out, where it does.
  *   Errors    beyond those of COIR_SUSPENDS.
- * Calls that cannot be right, whatever else happens (outside of a fiber, on what is not open, started twice, without a function), get an
- * error of their own; a debug build of coir (without NDEBUG, or with a sanitizer) says which call it was, and from where, and aborts.
+ * Calls that cannot be right, whatever else happens (suspending outside of a fiber, on what is not open, started twice, without a
+ * function), get an error of their own; a debug build of coir (without NDEBUG, or with a sanitizer) says which call it was, and from where,
+ * and aborts.
  */
 #ifndef COIR_BASE_H
 #define COIR_BASE_H

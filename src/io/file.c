@@ -134,7 +134,7 @@ int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_f
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     coir_file *file = ci_alloc(&worker->runtime->allocator, sizeof *file);
     if (!file)
         return -ENOMEM;
@@ -153,7 +153,7 @@ int coir_file_size(coir_file *file, int64_t *ret_size)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     return worker->loop.driver->kind->file_size(worker->loop.driver, file->fd, ret_size);
 }
 

@@ -453,7 +453,7 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
         return -COIR_EFORKED;
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     struct sockaddr_storage address;
     socklen_t len;
     int rc = worker->loop.driver->kind->address(worker->loop.driver, listener->fd, false, &address, &len);

@@ -27,7 +27,7 @@ int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signa
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     if (worker->runtime->simulated)
         return -ENOTSUP;
     uint64_t wanted = 0;

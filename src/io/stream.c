@@ -380,7 +380,7 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     int rc = may_begin(stream, worker, op);
     if (rc < 0)
         return rc;
@@ -409,7 +409,7 @@ int coir_shutdown_write(coir_stream *stream)
 int coir_stream_detach(coir_stream *stream)
 {
     if (!ci_worker_current)
-        return ci_no_fiber();
+        return ci_no_worker();
     if (stream->worker != ci_worker_current)
         return stream->worker ? -EXDEV : 0;
     if (!stream->kind->detach)

@@ -68,7 +68,7 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     struct ci_driver *driver = worker->loop.driver;
     struct address own, other = {0};
     coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);

@@ -27,6 +27,11 @@ __attribute__((constructor)) static void watch_for_fork(void)
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
+int ci_no_worker(void)
+{
+    return ci_forked() ? -COIR_EFORKED : -ESRCH;
+}
+
 int ci_no_fiber_in(const char *call, const void *place)
 {
     return ci_forked() ? -COIR_EFORKED : CI_DEBUG ? ci_misused(-ESRCH, call, place) : -ESRCH;

@@ -339,7 +339,7 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
-        return ci_no_fiber();
+        return ci_no_worker();
     struct ci_scope *scope = scope_or_root(worker, scope_words);
     int rc = is_ordinary(worker, scope) ? 0 : check_spawn(worker, scope);
     if (rc == 0)
@@ -378,7 +378,7 @@ CI_INLINE int spawn_here(coir_scope *scope_words, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker))
-        return ci_no_fiber();
+        return ci_no_worker();
     struct ci_scope *scope = scope_or_root(worker, scope_words);
     if (!is_ordinary(worker, scope))
         return spawn_remote(scope_words, fn, arg);

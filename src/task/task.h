@@ -328,9 +328,14 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
 /* The same for a strand whose innermost future is a call that has not begun. */
 struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
 
-/* Slow paths of the inline functions below. */
+/* Why a call is refused that needs a worker: no misuse for certain, for a posted call may be made when its run has ended, on no worker. */
+CI_COLD int ci_no_worker(void);
+
+/* One that needs a fiber. */
 CI_COLD int ci_no_fiber_in(const char *call, const void *place);
 #define ci_no_fiber() ci_no_fiber_in(CI_CALL, CI_PLACE)
+
+/* Slow paths of the inline functions below. */
 
 /* A function of the program's has returned in a child after fork(): everything around it is the parent's. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);
