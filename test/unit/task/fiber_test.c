@@ -204,9 +204,10 @@ TEST_REAL(the_driver_is_polled_though_the_run_queue_never_empties)
     COIR_SCOPE(scope);
     coir_go(scope, spin_on_yield, &counts[0]);
     coir_go(scope, spin_on_yield, &counts[1]);
-    CHECK_EQ(coir_sleep_for(5 * COIR_MS), 0); /* the timer fires between their yields */
+    do
+        CHECK_EQ(coir_sleep_for(5 * COIR_MS), 0); /* the timer fires between their yields */
+    while (counts[0] == 0 || counts[1] == 0);
     coir_scope_cancel(scope);
-    CHECK(counts[0] > 0 && counts[1] > 0);
 }
 
 static int read_for_ever(void *arg)
