@@ -4,12 +4,13 @@
 #ifndef CI_SYS_GATE_H
 #define CI_SYS_GATE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
+#include "sys/thread.h"
+
 struct ci_gate {
-    pthread_mutex_t lock;
-    pthread_cond_t opened;
+    struct ci_mutex lock;
+    struct ci_condition opened;
     bool open;
 };
 

@@ -1,10 +1,32 @@
-/* Helper threads. */
+/* Threads, and how they wait for each other. With sys/lock.h (ci_pause) this is all that the library
+ * asks of the system about threads. */
 #ifndef CI_SYS_THREAD_H
 #define CI_SYS_THREAD_H
 
-#include <pthread.h>
+#include "base/sanitizer.h"
+#include "coir/base.h"
+#include "sys/thread_types.h"
 
-/* Starts a thread that takes no signals: those are the business of the threads that the program made. 0 or -errno. */
-int ci_thread_start(pthread_t *thread, void *(*fn)(void *arg), void *arg);
+/* Starts a thread that takes no signals: those are the business of the threads that the program
+ * made. 0 or -errno. */
+int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg);
+void ci_thread_join(struct ci_thread *thread);
+
+/* What a sanitizer knows about the calling thread's own stack, on which the caller runs. */
+void ci_thread_adopt_stack(struct ci_stack_view *view);
+
+void ci_mutex_init(struct ci_mutex *mutex);
+void ci_mutex_done(struct ci_mutex *mutex);
+void ci_mutex_lock(struct ci_mutex *mutex);
+void ci_mutex_unlock(struct ci_mutex *mutex);
+
+void ci_condition_init(struct ci_condition *condition);
+void ci_condition_done(struct ci_condition *condition);
+void ci_condition_signal(struct ci_condition *condition);
+void ci_condition_broadcast(struct ci_condition *condition);
+
+/* Waits until `deadline` of CLOCK_MONOTONIC at most (COIR_NEVER: without end): 0, also for no reason,
+ * or -ETIMEDOUT. */
+int ci_condition_wait(struct ci_condition *condition, struct ci_mutex *mutex, coir_time deadline);
 
 #endif

@@ -9,6 +9,7 @@
  *                                                       `---- fiber_main's end --> stack given back
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -10,14 +10,13 @@
 #include "coir/offload.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/time.h"
-#include "sys/thread.h"
+#include "sys/clock.h"
 #include "task/park.h"
 
-enum { IDLE_SECONDS = 10 };
+static const coir_time idle_most = 10 * COIR_S;
 static const coir_time simulated_time_max = 100 * COIR_US;
 
 struct offload_op {
@@ -57,23 +56,21 @@ static void came_home(struct ci_message *message)
 
 static void run_job(struct ci_offload *pool, struct offload_op *op)
 {
-    pthread_mutex_unlock(&pool->lock);
+    ci_mutex_unlock(&pool->lock);
     op->result = make_call(op);
     op->done.deliver = came_home;
     ci_loop_send(&op->worker->loop, &op->done); /* from here on the job is its caller's */
-    pthread_mutex_lock(&pool->lock);
+    ci_mutex_lock(&pool->lock);
 }
 
 /* Waits for a job; false when none came for so long that the thread should leave. */
 static bool wait_for_job(struct ci_offload *pool)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += IDLE_SECONDS;
+    coir_time until = ci_time_after(ci_clock_now(), idle_most);
     int rc = 0;
     pool->idle++;
-    while (ci_list_empty(&pool->jobs) && !pool->stopping && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&pool->work, &pool->lock, &until);
+    while (ci_list_empty(&pool->jobs) && !pool->stopping && rc != -ETIMEDOUT)
+        rc = ci_condition_wait(&pool->work, &pool->lock, until);
     pool->idle--;
     return !ci_list_empty(&pool->jobs);
 }
@@ -82,7 +79,7 @@ static void *thread_main(void *arg)
 {
     struct ci_offload_thread *self = arg;
     struct ci_offload *pool = self->pool;
-    pthread_mutex_lock(&pool->lock);
+    ci_mutex_lock(&pool->lock);
     for (;;) {
         struct ci_list *node = ci_list_pop(&pool->jobs);
         if (node) {
@@ -96,7 +93,7 @@ static void *thread_main(void *arg)
     }
     self->state = CI_THREAD_LEFT;
     pool->running--;
-    pthread_mutex_unlock(&pool->lock);
+    ci_mutex_unlock(&pool->lock);
     return NULL;
 }
 
@@ -107,7 +104,7 @@ static int add_thread(struct ci_offload *pool)
     while (thread->state == CI_THREAD_RUNS)
         thread++;
     if (thread->state == CI_THREAD_LEFT)
-        pthread_join(thread->thread, NULL); /* it has nothing left to do but return */
+        ci_thread_join(&thread->thread); /* it has nothing left to do but return */
     thread->pool = pool;
     thread->state = CI_THREAD_RUNS;
     int rc = ci_thread_start(&thread->thread, thread_main, thread);
@@ -131,15 +128,15 @@ static int enqueue(struct ci_offload *pool, struct offload_op *op)
     op->queued = true;
     pool->queued++;
     if (pool->idle)
-        pthread_cond_signal(&pool->work);
+        ci_condition_signal(&pool->work);
     return 0;
 }
 
 static int enqueue_locked(struct ci_offload *pool, struct offload_op *op)
 {
-    pthread_mutex_lock(&pool->lock);
+    ci_mutex_lock(&pool->lock);
     int rc = enqueue(pool, op);
-    pthread_mutex_unlock(&pool->lock);
+    ci_mutex_unlock(&pool->lock);
     return rc;
 }
 
@@ -184,14 +181,14 @@ static int offload_cancel(coir_future *future, int reason)
     if (op->worker->runtime->simulated) {
         ci_wheel_cancel(&op->worker->loop.wheel, &op->simulated);
     } else {
-        pthread_mutex_lock(&pool->lock);
+        ci_mutex_lock(&pool->lock);
         withdrawn = op->queued;
         if (withdrawn) {
             op->queued = false;
             pool->queued--;
             ci_list_remove(&op->link);
         }
-        pthread_mutex_unlock(&pool->lock);
+        ci_mutex_unlock(&pool->lock);
     }
     if (withdrawn)
         future->result = reason;
@@ -226,12 +223,8 @@ int ci_offload_init(coir_runtime *runtime)
     pool->queue_max = runtime->config.offload_queue_max;
     if (!(pool->threads = ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
         return -ENOMEM;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ci_mutex_init(&pool->lock);
+    ci_condition_init(&pool->work);
     ci_list_init(&pool->jobs);
     return 0;
 }
@@ -239,9 +232,9 @@ int ci_offload_init(coir_runtime *runtime)
 bool ci_offload_busy(coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;
-    pthread_mutex_lock(&pool->lock);
+    ci_mutex_lock(&pool->lock);
     bool busy = pool->queued || pool->running > pool->idle;
-    pthread_mutex_unlock(&pool->lock);
+    ci_mutex_unlock(&pool->lock);
     return busy;
 }
 
@@ -251,18 +244,18 @@ void ci_offload_done(coir_runtime *runtime)
     if (!pool->threads)
         return;
     ci_check(ci_list_empty(&pool->jobs)); /* a caller waits for its job, and every caller has ended */
-    pthread_mutex_lock(&pool->lock);
+    ci_mutex_lock(&pool->lock);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->work);
+    ci_condition_broadcast(&pool->work);
     for (unsigned i = 0; i < pool->threads_max; i++) {
         bool used = pool->threads[i].state != CI_THREAD_NONE; /* it may be leaving right now */
-        pthread_mutex_unlock(&pool->lock);
+        ci_mutex_unlock(&pool->lock);
         if (used)
-            pthread_join(pool->threads[i].thread, NULL);
-        pthread_mutex_lock(&pool->lock);
+            ci_thread_join(&pool->threads[i].thread);
+        ci_mutex_lock(&pool->lock);
     }
-    pthread_mutex_unlock(&pool->lock);
-    pthread_cond_destroy(&pool->work);
-    pthread_mutex_destroy(&pool->lock);
+    ci_mutex_unlock(&pool->lock);
+    ci_condition_done(&pool->work);
+    ci_mutex_done(&pool->lock);
     ci_free(&runtime->allocator, pool->threads, pool->threads_max * sizeof *pool->threads);
 }

@@ -2,21 +2,20 @@
 #ifndef CI_TASK_OFFLOAD_H
 #define CI_TASK_OFFLOAD_H
 
-#include <pthread.h>
-
 #include "base/list.h"
+#include "sys/thread.h"
 
 struct coir_runtime;
 
 struct ci_offload_thread {
-    pthread_t thread;
+    struct ci_thread thread;
     struct ci_offload *pool;
     enum { CI_THREAD_NONE, CI_THREAD_RUNS, CI_THREAD_LEFT } state; /* LEFT: to be joined */
 };
 
 struct ci_offload {
-    pthread_mutex_t lock;
-    pthread_cond_t work;
+    struct ci_mutex lock;
+    struct ci_condition work;
     struct ci_list jobs; /* waiting for a thread, oldest first */
     struct ci_offload_thread *threads;
     size_t threads_max;

@@ -4,6 +4,7 @@
  * A frame that is larger than the guard can step over it, unless its function was compiled with -fstack-clash-protection. Such a fault
  * is told by the stack pointer, which lies outside of the task's stack; it is reported and passed on. */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -273,7 +273,7 @@ static void on_stop_signal(void *arg)
 static void finish(coir_runtime *runtime)
 {
     for (int i = 1; i < runtime->started; i++)
-        pthread_join(runtime->workers[i].thread, NULL);
+        ci_thread_join(&runtime->workers[i].thread);
     if (runtime->started)
         ci_gate_done(&runtime->start);
     runtime->started = 0;

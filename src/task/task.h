@@ -8,7 +8,6 @@
 #ifndef CI_TASK_TASK_H
 #define CI_TASK_TASK_H
 
-#include <pthread.h>
 #include <signal.h>
 
 #include "base/list.h"
@@ -287,7 +286,7 @@ struct ci_worker {
     uint64_t tasks_started, task_errors;
     struct coir_runtime *runtime;
     int index;
-    pthread_t thread;
+    struct ci_thread thread;
     void *signal_stack;                     /* of the report of overflows */
     stack_t signal_stack_before;            /* what the thread had under it */
     struct ci_worker *next_watched;         /* overflow.c's */

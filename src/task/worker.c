@@ -154,7 +154,7 @@ static void drop_fiber(void *record)
 
 void ci_worker_adopt_thread(struct ci_worker *worker)
 {
-    ci_stack_view_adopt_thread(&worker->view);
+    ci_thread_adopt_stack(&worker->view);
     worker->context.view = &worker->view;
 }
 
