@@ -1,23 +1,18 @@
-/* The selector over epoll(7). Timeouts are nanoseconds by epoll_pwait2 (Linux 5.11). Where the kernel does not know it, or a seccomp
- * filter that does not know it refuses it (EPERM, EACCES, EINVAL), they are milliseconds, rounded up. */
+/* The selector over epoll(7). */
 #include <errno.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "driver/selector.h"
 #include "sys/call.h"
-#include "sys/valgrind.h"
+#include "sys/eventpoll.h"
 
 enum { BATCH = 256 };
 static const uint64_t wake_key = UINT64_MAX;
 
 struct epoll_selector {
     struct ci_selector base;
-    coir_fd epoll, wakeup;
-    bool milliseconds; /* epoll_pwait2 does not work here: the kernel or a filter refuses it, or valgrind does not know it */
+    struct ci_eventpoll epoll;
+    coir_fd wakeup;
     const coir_allocator *allocator;
     struct epoll_event events[BATCH];
 };
@@ -41,7 +36,7 @@ static int control(struct ci_selector *selector, int what, coir_fd fd, uint32_t 
     case CI_ONE_SHOT: flags = (flags & ~(uint32_t)EPOLLRDHUP) | EPOLLONESHOT; break;
     }
     struct epoll_event event = {.events = flags, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
-    return epoll_ctl(self(selector)->epoll, what, fd, &event) < 0 ? -errno : 0;
+    return ci_eventpoll_control(&self(selector)->epoll, what, fd, &event);
 }
 
 static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
@@ -57,23 +52,6 @@ static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation,
 static void remove_fd(struct ci_selector *selector, coir_fd fd)
 {
     control(selector, EPOLL_CTL_DEL, fd, 0, 0, CI_LEVEL);
-}
-
-static int wait_kernel(struct epoll_selector *epoll, int max, coir_time timeout)
-{
-    if (!epoll->milliseconds && timeout > 0) {
-        struct {
-            int64_t seconds, nanoseconds;
-        } ts = {timeout / COIR_S, timeout % COIR_S};
-        long n = syscall(SYS_epoll_pwait2, epoll->epoll, epoll->events, max, &ts, NULL, 0);
-        if (n >= 0 || errno == EINTR)
-            return n < 0 ? -errno : (int)n;
-        epoll->milliseconds = true; /* an error of another kind is epoll_wait's too */
-    }
-    if (timeout > INT32_MAX * COIR_MS)
-        timeout = INT32_MAX * COIR_MS;
-    int n = epoll_wait(epoll->epoll, epoll->events, max, timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
-    return n < 0 ? -errno : n;
 }
 
 static uint32_t translate(uint32_t flags)
@@ -95,7 +73,7 @@ static uint32_t translate(uint32_t flags)
 static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)
 {
     struct epoll_selector *epoll = self(selector);
-    int n = wait_kernel(epoll, ready_max < BATCH ? ready_max : BATCH, timeout), count = 0;
+    int n = ci_eventpoll_wait(&epoll->epoll, epoll->events, ready_max < BATCH ? ready_max : BATCH, timeout), count = 0;
     for (int i = 0; i < n; i++) {
         uint64_t key = epoll->events[i].data.u64;
         if (key == wake_key)
@@ -112,7 +90,7 @@ static void wake(struct ci_selector *selector)
 
 static coir_fd descriptor(struct ci_selector *selector)
 {
-    return self(selector)->epoll;
+    return self(selector)->epoll.fd;
 }
 
 static void free_selector(struct ci_selector *selector)
@@ -120,8 +98,8 @@ static void free_selector(struct ci_selector *selector)
     struct epoll_selector *epoll = self(selector);
     if (epoll->wakeup >= 0)
         ci_sys_close(epoll->wakeup);
-    if (epoll->epoll >= 0)
-        ci_sys_close(epoll->epoll);
+    if (epoll->epoll.fd >= 0)
+        ci_sys_close(epoll->epoll.fd);
     ci_free(epoll->allocator, epoll, sizeof *epoll);
 }
 
@@ -143,15 +121,13 @@ int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_sele
         return -ENOMEM;
     epoll->base.kind = &epoll_kind;
     epoll->allocator = allocator;
-    epoll->wakeup = -1;
-    epoll->milliseconds = ci_under_valgrind();
-    epoll->epoll = epoll_create1(EPOLL_CLOEXEC);
-    int rc = epoll->epoll < 0 ? -errno : 0;
+    epoll->wakeup = epoll->epoll.fd = -1;
+    int rc = ci_eventpoll_open(&epoll->epoll);
     if (rc == 0 && (epoll->wakeup = ci_sys_eventfd()) < 0)
         rc = epoll->wakeup;
     if (rc == 0) {
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = wake_key};
-        rc = epoll_ctl(epoll->epoll, EPOLL_CTL_ADD, epoll->wakeup, &event) < 0 ? -errno : 0;
+        rc = ci_eventpoll_control(&epoll->epoll, EPOLL_CTL_ADD, epoll->wakeup, &event);
     }
     if (rc < 0) {
         free_selector(&epoll->base);

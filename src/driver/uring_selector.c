@@ -253,7 +253,7 @@ static coir_fd descriptor(struct ci_selector *selector)
 static void free_selector(struct ci_selector *selector)
 {
     struct uring_selector *uring = self(selector);
-    if (uring->ring.rings)
+    if (uring->ring.map.rings)
         ci_ring_close(&uring->ring);
     if (uring->wakeup >= 0)
         ci_sys_close(uring->wakeup);

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "sys/call.h"
 
@@ -16,40 +14,23 @@ static const uint32_t flags_always = IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_A
 static const uint32_t features_needed =
     IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
 
-static int register_with(const struct ci_ring *ring, unsigned what, void *arg, unsigned count)
-{
-    return syscall(SYS_io_uring_register, ring->fd, what, arg, count) < 0 ? -errno : 0;
-}
-
-static void *map(const struct ci_ring *ring, size_t size, off_t offset)
-{
-    return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring->fd, offset);
-}
-
 static uint32_t *at(const struct ci_ring *ring, uint32_t offset)
 {
-    return (uint32_t *)(void *)((char *)ring->rings + offset);
+    return (uint32_t *)(void *)((char *)ring->map.rings + offset);
 }
 
 static int map_rings(struct ci_ring *ring, const struct io_uring_params *params)
 {
-    size_t submission = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
-    size_t completion = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
-    ring->rings_size = submission > completion ? submission : completion;
-    ring->entries_size = params->sq_entries * sizeof(struct io_uring_sqe);
-    if ((ring->rings = map(ring, ring->rings_size, IORING_OFF_SQ_RING)) == MAP_FAILED)
-        return -errno;
-    if ((ring->entries = map(ring, ring->entries_size, IORING_OFF_SQES)) == MAP_FAILED) {
-        int rc = -errno;
-        munmap(ring->rings, ring->rings_size);
+    int rc = ci_ring_call_map(ring->fd, params, &ring->map);
+    if (rc < 0)
         return rc;
-    }
+    ring->entries = ring->map.entries;
     ring->entry_mask = params->sq_entries - 1;
     ring->kernel_head = at(ring, params->sq_off.head);
     ring->kernel_tail = at(ring, params->sq_off.tail);
     ring->kernel_flags = at(ring, params->sq_off.flags);
     ring->completion_mask = params->cq_entries - 1;
-    ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->rings + params->cq_off.cqes);
+    ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->map.rings + params->cq_off.cqes);
     ring->completion_head = at(ring, params->cq_off.head);
     ring->completion_tail = at(ring, params->cq_off.tail);
     uint32_t *order = at(ring, params->sq_off.array);
@@ -65,14 +46,14 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, b
     int fd = -1;
     do {
         params = (struct io_uring_params){.flags = (shared ? 0 : flags_wanted[step]) | flags_always, .cq_entries = completions};
-        fd = (int)syscall(SYS_io_uring_setup, entries, &params);
-    } while (fd < 0 && errno == EINVAL && !shared && ++step < ci_countof(flags_wanted));
+        fd = ci_ring_call_setup(entries, &params);
+    } while (fd == -EINVAL && !shared && ++step < ci_countof(flags_wanted));
     if (fd < 0)
-        return -errno;
+        return fd;
     *ring = (struct ci_ring){.fd = fd, .deferred = params.flags & IORING_SETUP_DEFER_TASKRUN};
     int rc = (params.features & features_needed) == features_needed ? 0 : -EINVAL;
-    if (rc == 0 && syscall(SYS_io_uring_enter, fd, 0, 0, 0, NULL, 0) < 0 && errno != EBADFD) /* as it says of one that has no owner yet */
-        rc = -errno;
+    if (rc == 0 && (rc = ci_ring_call_enter(fd, 0, 0, 0, NULL, 0)) == -EBADFD) /* as it says of one that has no owner yet */
+        rc = 0;
     if (rc == 0)
         rc = map_rings(ring, &params);
     if (rc < 0)
@@ -82,22 +63,22 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, b
 
 void ci_ring_close(struct ci_ring *ring)
 {
-    munmap(ring->entries, ring->entries_size);
-    munmap(ring->rings, ring->rings_size);
+    ci_ring_call_unmap(&ring->map);
     ci_sys_close(ring->fd);
 }
 
-static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, void *arg, size_t arg_size)
+static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, const void *arg, size_t arg_size)
 {
     if (ci_unlikely(!ring->enabled)) {
-        int rc = register_with(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+        int rc = ci_ring_call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
         if (rc < 0)
             return rc;
         ring->enabled = true;
     }
     ci_store_release(ring->kernel_tail, ring->tail); /* pairs with the kernel's acquire: the entries are filled in */
     unsigned count = ring->tail - ci_load_relaxed(ring->kernel_head);
-    return syscall(SYS_io_uring_enter, ring->fd, count, wanted, flags, arg, arg_size) < 0 ? -errno : 0;
+    int taken = ci_ring_call_enter(ring->fd, count, wanted, flags, arg, arg_size);
+    return taken < 0 ? taken : 0;
 }
 
 int ci_ring_submit(struct ci_ring *ring)
@@ -120,7 +101,7 @@ int ci_ring_take_back(const struct ci_ring *ring, uint64_t name)
     struct io_uring_sync_cancel_reg reg = {.addr = name, .fd = -1, .timeout = {-1, -1}};
     int rc;
     do
-        rc = register_with(ring, IORING_REGISTER_SYNC_CANCEL, &reg, 1);
+        rc = ci_ring_call_register(ring->fd, IORING_REGISTER_SYNC_CANCEL, &reg, 1);
     while (rc == -EINTR);
     return rc;
 }
@@ -140,7 +121,7 @@ int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffe
     struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buffers->ring, .ring_entries = buffers->count, .bgid = group};
     buffers->tail = 0;
     ci_store_relaxed(&buffers->ring->tail, 0);
-    return register_with(ring, IORING_REGISTER_PBUF_RING, &reg, 1);
+    return ci_ring_call_register(ring->fd, IORING_REGISTER_PBUF_RING, &reg, 1);
 }
 
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers)

@@ -7,10 +7,8 @@
 #ifndef CI_SYS_RING_H
 #define CI_SYS_RING_H
 
-#include <linux/io_uring.h>
-
 #include "base/atomic.h"
-#include "coir/base.h"
+#include "sys/ring_call.h"
 
 struct ci_ring {
     coir_fd fd;
@@ -25,8 +23,7 @@ struct ci_ring {
     uint32_t completion_mask, seen;
     uint32_t *completion_head, *completion_tail;
 
-    void *rings;
-    size_t rings_size, entries_size;
+    struct ci_ring_map map;
 };
 
 /* Both sizes are powers of two. Shared is dearer: the kernel has to interrupt the thread that asked. 0, or why there is none: -ENOSYS,

@@ -1,0 +1,40 @@
+#include "sys/eventpoll.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sys/valgrind.h"
+
+int ci_eventpoll_open(struct ci_eventpoll *eventpoll)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    *eventpoll = (struct ci_eventpoll){fd, ci_under_valgrind()}; /* valgrind does not know epoll_pwait2 */
+    return 0;
+}
+
+int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd, struct epoll_event *event)
+{
+    return epoll_ctl(eventpoll->fd, what, fd, event) < 0 ? -errno : 0;
+}
+
+/* A kernel that does not know epoll_pwait2 refuses it, or a seccomp filter that does not know it (EPERM,
+ * EACCES, EINVAL). */
+int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max, coir_time timeout)
+{
+    if (!eventpoll->milliseconds && timeout > 0) {
+        struct {
+            int64_t seconds, nanoseconds;
+        } ts = {timeout / COIR_S, timeout % COIR_S};
+        long n = syscall(SYS_epoll_pwait2, eventpoll->fd, events, max, &ts, NULL, 0);
+        if (n >= 0 || errno == EINTR)
+            return n < 0 ? -errno : (int)n;
+        eventpoll->milliseconds = true; /* an error of another kind is epoll_wait's too */
+    }
+    if (timeout > INT32_MAX * COIR_MS)
+        timeout = INT32_MAX * COIR_MS;
+    int n = epoll_wait(eventpoll->fd, events, max, timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
+    return n < 0 ? -errno : n;
+}
