@@ -1,12 +1,8 @@
 #include "driver/kernel.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <string.h>
-#include <sys/random.h>
-
 #include "sys/call.h"
 #include "sys/clock.h"
+#include <errno.h>
 
 coir_time ci_kernel_now(struct ci_driver *driver)
 {
@@ -23,9 +19,7 @@ coir_time ci_kernel_wall(struct ci_driver *driver)
 uint64_t ci_kernel_random(struct ci_driver *driver)
 {
     (void)driver;
-    uint64_t number = 0;
-    ssize_t ignored CI_UNUSED = getrandom(&number, sizeof number, 0);
-    return number;
+    return ci_sys_random();
 }
 
 int ci_kernel_socket(struct ci_driver *driver, int family)
@@ -80,16 +74,11 @@ int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct so
     return ci_sys_name(fd, peer, ret_address, ret_len);
 }
 
-/* Real names need a resolver that suspends; only the one name that every machine has is known here. */
+/* Real names need a resolver that suspends. */
 int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     (void)driver;
-    if (strcmp(host, "localhost") != 0)
-        return -COIR_ENAME;
-    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    memcpy(ret_address, &loopback, sizeof loopback);
-    *ret_len = sizeof loopback;
-    return 0;
+    return ci_sys_resolve(host, ret_address, ret_len);
 }
 
 int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode)

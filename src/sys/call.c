@@ -5,13 +5,17 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
+
+#include "base/compiler.h"
 
 /* What a call is clamped to, as Linux does by itself: counts travel as 32 bits. */
 static size_t clamp(size_t len)
@@ -270,6 +274,23 @@ ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset
 int ci_sys_sync(coir_fd fd)
 {
     return (int)answer(fsync(fd));
+}
+
+int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    if (strcmp(host, "localhost") != 0)
+        return -COIR_ENAME;
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(ret_address, &loopback, sizeof loopback);
+    *ret_len = sizeof loopback;
+    return 0;
+}
+
+uint64_t ci_sys_random(void)
+{
+    uint64_t number = 0;
+    ssize_t ignored CI_UNUSED = getrandom(&number, sizeof number, 0);
+    return number;
 }
 
 #if defined(__GLIBC__)

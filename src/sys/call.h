@@ -54,6 +54,12 @@ ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset);
 ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset);
 int ci_sys_sync(coir_fd fd);
 
+/* The address, without a port, of a name that the machine knows by itself: "localhost". 0 or -COIR_ENAME. */
+int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+/* A number from the system's generator. */
+uint64_t ci_sys_random(void);
+
 /* Has malloc give free pages back to the system, where it would keep them. */
 void ci_sys_trim_heap(void);
 
