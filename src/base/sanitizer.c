@@ -83,3 +83,19 @@ CI_UNTRACED void ci_stack_view_enter(const struct ci_stack_view *view)
     if (ci_sanitizer == CI_ADDRESS_SANITIZER)
         __sanitizer_finish_switch_fiber(view ? view->fake_stack : NULL, NULL, NULL);
 }
+
+CI_UNTRACED void ci_stack_view_leave_here(struct ci_stack_view *here, const struct ci_stack_view *to)
+{
+    if (ci_sanitizer == CI_THREAD_SANITIZER) {
+        here->tsan_fiber = __tsan_get_current_fiber();
+        __tsan_switch_to_fiber(to->tsan_fiber, 0);
+    } else {
+        __sanitizer_start_switch_fiber(&here->fake_stack, to->bottom, to->size);
+    }
+}
+
+CI_UNTRACED void ci_stack_view_enter_from(const struct ci_stack_view *here, struct ci_stack_view *left)
+{
+    if (ci_sanitizer == CI_ADDRESS_SANITIZER)
+        __sanitizer_finish_switch_fiber(here ? here->fake_stack : NULL, &left->bottom, &left->size);
+}

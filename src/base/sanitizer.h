@@ -49,4 +49,10 @@ void ci_stack_view_done(struct ci_stack_view *view);
 void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to, bool for_ever);
 void ci_stack_view_enter(const struct ci_stack_view *view);
 
+/* The same for whoever does not know the view of the stack that is left, because fibers are switched
+ * there: leave notes in `here` what is needed to come back to it, with the rest noted by the enter of
+ * whoever is switched to. */
+void ci_stack_view_leave_here(struct ci_stack_view *here, const struct ci_stack_view *to);
+void ci_stack_view_enter_from(const struct ci_stack_view *here, struct ci_stack_view *left);
+
 #endif

@@ -225,7 +225,10 @@ void ci_world_run_due(struct ci_world *world)
 {
     while (world->event_count && world->events[0].when <= world->now) {
         struct ci_event event = pop(world);
-        event.what(world, ci_socket_find(world, event.fd, event.serial), event.amount, event.data);
+        if (event.call)
+            event.call(event.arg, event.amount);
+        else
+            event.what(world, ci_socket_find(world, event.fd, event.serial), event.amount, event.data);
     }
 }
 

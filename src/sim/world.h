@@ -62,6 +62,7 @@ struct ci_place {
 
 /* Something that will happen. `what` is called once, at its time, also when the socket is gone by then (NULL); it owns `data`. */
 struct ci_socket;
+typedef void ci_call_fn(void *arg, size_t amount);
 typedef void ci_event_fn(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data);
 struct ci_event {
     coir_time when;
@@ -71,6 +72,8 @@ struct ci_event {
     coir_fd fd;
     size_t amount;
     void *data;
+    ci_call_fn *call; /* instead of `what`, with `arg`; NULL: `what` */
+    void *arg;
 };
 
 void ci_world_init(struct ci_world *world, uint64_t seed);

@@ -1,0 +1,115 @@
+/* Open files, tables of descriptors, and who waits for files. */
+#include <errno.h>
+
+#include "base/memory.h"
+#include "sim/kernel/kernel.h"
+
+static unsigned always(void)
+{
+    return POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
+}
+
+void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type)
+{
+    *file = (struct ci_kfile){.type = type, .refs = 1, .serial = ++ci_k.serial};
+    ci_list_init(&file->waiters);
+    ci_list_init(&file->items);
+}
+
+struct ci_kfile *ci_kfile_ref(struct ci_kfile *file)
+{
+    file->refs++;
+    return file;
+}
+
+void ci_kfile_unref(struct ci_kfile *file)
+{
+    ci_check(file->refs);
+    if (--file->refs)
+        return;
+    ci_kepoll_forget(file);
+    ci_check(ci_list_empty(&file->waiters));
+    file->type->release(file);
+}
+
+unsigned ci_kfile_poll(struct ci_kfile *file)
+{
+    return file->type->poll ? file->type->poll(file) : always();
+}
+
+/* ---- descriptors ---- */
+
+int ci_kfd_refused(void)
+{
+    struct ci_place *place = ci_k.process->place;
+    if (!ci_world_fault(ci_k.world, place, place->faults.no_descriptor, "no descriptor"))
+        return 0;
+    return ci_kone_in(2) ? -EMFILE : -ENFILE;
+}
+
+int ci_kfd_install(struct ci_kfile *file)
+{
+    struct ci_kprocess *process = ci_k.process;
+    size_t fd = 0;
+    while (fd < process->file_room && process->files[fd])
+        fd++;
+    if (ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room, sizeof *process->files, fd + 1) < 0)
+        return -ENOMEM;
+    process->files[fd] = file;
+    ci_ktrace("open", (int64_t)fd, (int64_t)file->serial);
+    return (int)fd;
+}
+
+struct ci_kfile *ci_kfd_find(coir_fd fd)
+{
+    const struct ci_kprocess *process = ci_k.process;
+    return fd >= 0 && (size_t)fd < process->file_room ? process->files[fd] : NULL;
+}
+
+int ci_kfd_close(coir_fd fd)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (!file)
+        return -EBADF;
+    ci_ktrace("close", fd, (int64_t)file->serial);
+    ci_k.process->files[fd] = NULL;
+    ci_kfile_unref(file);
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+void ci_kwaiter_add(struct ci_kwaiter *waiter, struct ci_kfile *file)
+{
+    waiter->file = file;
+    if (waiter->exclusive)
+        ci_list_insert_before(&file->waiters, &waiter->link);
+    else
+        ci_list_insert_before(file->waiters.next, &waiter->link);
+}
+
+void ci_kwaiter_remove(struct ci_kwaiter *waiter)
+{
+    if (waiter->file)
+        ci_list_remove(&waiter->link);
+    waiter->file = NULL;
+}
+
+/* A waiter that is woken may remove itself. */
+static void wake_up(struct ci_kfile *file, unsigned key)
+{
+    struct ci_list *node = file->waiters.next, *next;
+    for (; node != &file->waiters; node = next) {
+        next = node->next;
+        struct ci_kwaiter *waiter = ci_container_of(node, struct ci_kwaiter, link);
+        if (waiter->wake(waiter, key) && waiter->exclusive && key)
+            return;
+    }
+}
+
+void ci_kfile_wake(struct ci_kfile *file, unsigned key)
+{
+    wake_up(file, key);
+    if (ci_kone_in(ci_k.settings.spurious_one_in))
+        wake_up(file, ci_kone_in(2) ? POLLIN | POLLRDNORM : POLLOUT | POLLWRNORM);
+}

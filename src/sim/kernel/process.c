@@ -1,0 +1,100 @@
+/* Processes: a host's program, its descriptors, and what it can know about its machine. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "sim/kernel/kernel.h"
+#include "sys/call.h"
+#include "sys/cpu.h"
+
+struct ci_kprocess *ci_kprocess_start(struct ci_place *place, void *(*fn)(void *arg), void *arg)
+{
+    struct ci_kprocess *process = calloc(1, sizeof *process);
+    if (!process)
+        return NULL;
+    *process = (struct ci_kprocess){.next = ci_k.processes, .place = place, .cpus = 1 + (unsigned)ci_kbelow(4)};
+    ci_list_init(&process->sinks);
+    ci_k.processes = process;
+    process->first = ci_kthread_start(process, fn, arg);
+    return process;
+}
+
+bool ci_kprocess_ended(const struct ci_kprocess *process)
+{
+    return process->ended;
+}
+
+void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg)
+{
+    struct ci_kprocess *before = ci_k.process;
+    ci_k.process = process;
+    fn(arg);
+    ci_k.process = before;
+}
+
+void ci_kprocess_audit(const struct ci_kprocess *process)
+{
+    for (size_t fd = 0; fd < process->file_room; fd++)
+        if (process->files[fd])
+            ci_world_leave(ci_k.world, process->place, "%s fd=%zu", process->files[fd]->type->name, fd);
+    if (process->threads)
+        ci_world_leave(ci_k.world, process->place, "%d threads", process->threads);
+}
+
+void ci_kprocesses_free(void)
+{
+    while (ci_k.processes) {
+        struct ci_kprocess *process = ci_k.process = ci_k.processes;
+        for (size_t fd = 0; fd < process->file_room; fd++)
+            if (process->files[fd])
+                ci_kfd_close((coir_fd)fd);
+        ci_k.processes = process->next;
+        ci_free(&ci_system_allocator, process->files, process->file_room * sizeof *process->files);
+        free(process);
+    }
+    ci_k.process = NULL;
+}
+
+/* ---- sys/cpu.h ---- */
+
+unsigned ci_cpu_available(void)
+{
+    long real = ci_k.process ? 0 : sysconf(_SC_NPROCESSORS_ONLN);
+    return ci_k.process ? ci_k.process->cpus : real > 0 ? (unsigned)real : 1;
+}
+
+int ci_cpu_pin(unsigned index)
+{
+    (void)index;
+    return 0;
+}
+
+/* ---- what else the machine knows ---- */
+
+int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (strcmp(host, "localhost") != 0) {
+        const struct ci_place *place = ci_k.world->places;
+        while (place && (!place->number || strcmp(place->name, host) != 0))
+            place = place->next;
+        if (!place)
+            return -COIR_ENAME;
+        found.sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number);
+    }
+    memcpy(ret_address, &found, sizeof found);
+    *ret_len = sizeof found;
+    return 0;
+}
+
+uint64_t ci_sys_random(void)
+{
+    return ci_random_next(&ci_k.world->random);
+}
+
+void ci_sys_trim_heap(void)
+{
+}

@@ -1,0 +1,19 @@
+/* In place of base/point.h, over the simulated kernel: now and then another thread may run before an
+ * atomic operation. */
+#ifndef CI_BASE_POINT_H
+#define CI_BASE_POINT_H
+
+#include <stdint.h>
+
+extern uint32_t ci_kpoints_left;
+void ci_kpoint_reached(void);
+
+static inline void ci_kpoint(void)
+{
+    if (__builtin_expect(--ci_kpoints_left == 0, 0))
+        ci_kpoint_reached();
+}
+
+#define CI_POINT(writes, operation) (ci_kpoint(), operation)
+
+#endif

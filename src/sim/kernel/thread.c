@@ -1,0 +1,388 @@
+/* Simulated threads: how they switch, sleep, and wait for each other. kernel.h 1 and 3. */
+#include "sys/thread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "sim/kernel/kernel.h"
+#include "sys/lock.h"
+
+enum { STACK = 256 * 1024, GUARD = 4096, THREADS_MOST = 512 };
+static const coir_time spin_time = 1 * COIR_US;
+
+struct ci_kernel ci_k;
+uint32_t ci_kpoints_left = UINT32_MAX;
+
+static void **locals[CI_KTHREAD_LOCALS], *outside_locals[CI_KTHREAD_LOCALS];
+static int local_count;
+
+/* ---- stacks, kept from run to run ---- */
+
+struct spare {
+    struct spare *next;
+};
+static struct spare *spares; /* at their tops */
+
+static char *take_stack(void)
+{
+    if (spares) {
+        char *stack = (char *)(spares + 1) - STACK;
+        spares = spares->next;
+        return stack;
+    }
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ci_check(stack != MAP_FAILED);
+    mprotect(stack, GUARD, PROT_NONE);
+    return stack;
+}
+
+static void give_stack(char *stack)
+{
+    struct spare *spare = (struct spare *)(void *)(stack + STACK) - 1;
+    ci_note_unmap(stack + GUARD, STACK - GUARD);
+    spare->next = spares;
+    spares = spare;
+}
+
+/* ---- switching ---- */
+
+static struct ci_stack_view *came_from; /* the stack that was just left */
+
+/* Not traced by TSan, see base/sanitizer.c. */
+CI_UNTRACED static CI_NOINLINE void jump(struct ci_context *from, struct ci_stack_view *left, struct ci_context *to,
+                                         const struct ci_stack_view *there)
+{
+    if (ci_sanitizer) {
+        came_from = left;
+        ci_stack_view_leave_here(left, there);
+    }
+    ci_context_jump(from, to);
+    if (ci_sanitizer)
+        ci_stack_view_enter_from(left, came_from);
+}
+
+static void exchange_locals(void **save, void *const *load)
+{
+    for (int i = 0; i < local_count; i++) {
+        save[i] = *locals[i];
+        *locals[i] = load[i];
+    }
+}
+
+/* NULL: to the scenario. Comes back when somebody switches to the caller. */
+static void switch_to(struct ci_kthread *to)
+{
+    struct ci_kthread *from = ci_k.thread;
+    if (from == to)
+        return;
+    exchange_locals(from ? from->locals : outside_locals, to ? to->locals : outside_locals);
+    ci_k.thread = to;
+    ci_k.process = to ? to->process : NULL;
+    jump(from ? &from->context : &ci_k.outside, from ? &from->left : &ci_k.outside_left, to ? &to->context : &ci_k.outside,
+         to ? &to->left : &ci_k.outside_left);
+}
+
+/* ---- choosing ---- */
+
+static bool can_run(const struct ci_kthread *thread)
+{
+    return !thread->ended && (!thread->waits_for || thread->ready(thread->ready_arg) || thread->deadline <= ci_know());
+}
+
+static int find_runnable(struct ci_kthread *runnable[THREADS_MOST], bool *ret_spinning)
+{
+    int count = 0;
+    *ret_spinning = false;
+    ci_list_for_each (node, &ci_k.threads) {
+        struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
+        if (!can_run(thread))
+            continue;
+        *ret_spinning |= thread->spins;
+        if (!thread->spins && count < THREADS_MOST)
+            runnable[count++] = thread;
+    }
+    return count;
+}
+
+/* When the next thing happens. */
+static coir_time next_time(void)
+{
+    coir_time next = ci_world_next_event(ci_k.world);
+    ci_list_for_each (node, &ci_k.threads) {
+        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
+        if (!thread->ended && thread->waits_for && thread->deadline < next)
+            next = thread->deadline;
+    }
+    return next;
+}
+
+/* False: nothing ever happens again, or not in time; ci_k.outcome says which. */
+static bool let_time_pass(bool spinning)
+{
+    coir_time next = spinning ? ci_time_after(ci_know(), spin_time) : next_time();
+    if (spinning)
+        ci_list_for_each (node, &ci_k.threads)
+            ci_container_of(node, struct ci_kthread, link)->spins = false;
+    ci_k.outcome = next == COIR_NEVER ? -EDEADLK : next > ci_k.time_max ? -ETIME : 0;
+    if (ci_k.outcome == 0 && next > ci_k.world->now)
+        ci_k.world->now = next;
+    return ci_k.outcome == 0;
+}
+
+/* The thread that runs next, chosen by the seed among all that can. NULL: back to the scenario. */
+static struct ci_kthread *choose(void)
+{
+    struct ci_kthread *runnable[THREADS_MOST];
+    bool spinning;
+    int count;
+    ci_world_run_due(ci_k.world);
+    while ((count = find_runnable(runnable, &spinning)) == 0) {
+        if (!let_time_pass(spinning))
+            return NULL;
+        ci_world_run_due(ci_k.world);
+    }
+    ci_k.world->steps++;
+    return runnable[count > 1 ? ci_kbelow((uint64_t)count) : 0];
+}
+
+bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg, coir_time deadline)
+{
+    struct ci_kthread *self = ci_k.thread;
+    ci_check(self && "the scenario itself cannot sleep");
+    self->waits_for = what;
+    self->waits_fd = fd;
+    self->ready = ready;
+    self->ready_arg = arg;
+    self->deadline = deadline;
+    switch_to(choose());
+    self->waits_for = NULL;
+    return ready(arg);
+}
+
+void ci_kthread_may_yield(void)
+{
+    if (ci_k.thread && ci_kone_in(ci_k.settings.yield_one_in))
+        switch_to(choose());
+}
+
+/* ---- atomic operations ---- */
+
+static void set_next_point(void)
+{
+    ci_kpoints_left = ci_k.settings.point_one_in ? 1 + (uint32_t)ci_kbelow(2 * ci_k.settings.point_one_in) : UINT32_MAX;
+}
+
+void ci_kpoint_reached(void)
+{
+    if (!ci_k.world) {
+        ci_kpoints_left = UINT32_MAX;
+        return;
+    }
+    set_next_point();
+    if (ci_k.thread)
+        switch_to(choose());
+}
+
+/* In place of sys/pause.c. */
+void ci_pause(unsigned round)
+{
+    (void)round;
+    if (!ci_k.thread)
+        return;
+    ci_k.thread->spins = true;
+    switch_to(choose());
+    ci_k.thread->spins = false;
+}
+
+/* ---- life ---- */
+
+static void begin_thread(void)
+{
+    if (ci_sanitizer)
+        ci_stack_view_enter_from(NULL, came_from);
+    struct ci_kthread *self = ci_k.thread;
+    self->fn(self->arg);
+    self->ended = true;
+    self->process->threads--;
+    bool first = self->process->first == self;
+    if (first) {
+        self->process->ended = true;
+        ci_k.outcome = 0;
+    }
+    switch_to(first ? NULL : choose());
+    abort();
+}
+
+struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(void *arg), void *arg)
+{
+    struct ci_kthread *thread = calloc(1, sizeof *thread);
+    ci_check(thread);
+    thread->process = process;
+    thread->number = ++ci_k.thread_count;
+    thread->fn = fn;
+    thread->arg = arg;
+    thread->stack = take_stack();
+    ci_stack_view_init(&thread->own, thread->stack + GUARD, thread->stack + STACK - sizeof(struct spare));
+    thread->left = thread->own;
+    ci_context_init(&thread->context, begin_thread, thread->stack + STACK - sizeof(struct spare));
+    process->threads++;
+    ci_list_push(&ci_k.threads, &thread->link);
+    return thread;
+}
+
+static void free_thread(struct ci_kthread *thread)
+{
+    ci_list_unlink(&thread->link);
+    ci_stack_view_done(&thread->own);
+    give_stack(thread->stack);
+    free(thread);
+}
+
+void ci_kthreads_open(void **const *slots, int count)
+{
+    ci_check(count <= CI_KTHREAD_LOCALS);
+    local_count = count;
+    for (int i = 0; i < count; i++)
+        locals[i] = slots[i];
+    ci_list_init(&ci_k.threads);
+    ci_stack_view_adopt_thread(&ci_k.outside_own);
+    ci_k.outside_left = ci_k.outside_own;
+    set_next_point();
+}
+
+void ci_kthreads_close(void)
+{
+    while (!ci_list_empty(&ci_k.threads))
+        free_thread(ci_container_of(ci_k.threads.next, struct ci_kthread, link));
+    ci_kpoints_left = UINT32_MAX;
+}
+
+int ci_kthreads_run(void)
+{
+    ci_k.outcome = 0;
+    struct ci_kthread *next = choose();
+    if (next)
+        switch_to(next);
+    return ci_k.outcome;
+}
+
+void ci_kthreads_dump(void)
+{
+    ci_list_for_each (node, &ci_k.threads) {
+        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
+        if (!thread->ended)
+            ci_world_trace(ci_k.world, thread->process->place, "  thread %d waits for %s fd=%d", thread->number,
+                           thread->waits_for ? thread->waits_for : "nothing", thread->waits_fd);
+    }
+}
+
+/* ---- sys/thread.h ---- */
+
+int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg)
+{
+    ci_kcall();
+    thread->kthread = ci_kthread_start(ci_k.process, fn, arg);
+    return 0;
+}
+
+static bool has_ended(void *arg)
+{
+    return ((const struct ci_kthread *)arg)->ended;
+}
+
+void ci_thread_join(struct ci_thread *thread)
+{
+    if (!thread->kthread->ended)
+        ci_kthread_wait("the end of a thread", -1, has_ended, thread->kthread, COIR_NEVER);
+    free_thread(thread->kthread);
+    thread->kthread = NULL;
+}
+
+void ci_thread_adopt_stack(struct ci_stack_view *view)
+{
+    if (ci_k.thread)
+        *view = ci_k.thread->own;
+    else
+        ci_stack_view_adopt_thread(view);
+}
+
+void ci_mutex_init(struct ci_mutex *mutex)
+{
+    mutex->held = false;
+}
+
+void ci_mutex_done(struct ci_mutex *mutex)
+{
+    ci_check(!mutex->held);
+}
+
+static bool is_free(void *arg)
+{
+    return !((const struct ci_mutex *)arg)->held;
+}
+
+void ci_mutex_lock(struct ci_mutex *mutex)
+{
+    ci_kthread_may_yield();
+    if (mutex->held)
+        ci_kthread_wait("a mutex", -1, is_free, mutex, COIR_NEVER);
+    mutex->held = true;
+}
+
+void ci_mutex_unlock(struct ci_mutex *mutex)
+{
+    ci_check(mutex->held);
+    mutex->held = false;
+}
+
+struct condition_waiter {
+    struct ci_list link;
+    bool signalled;
+};
+
+static bool was_signalled(void *arg)
+{
+    return ((const struct condition_waiter *)arg)->signalled;
+}
+
+void ci_condition_init(struct ci_condition *condition)
+{
+    ci_list_init(&condition->waiters);
+}
+
+void ci_condition_done(struct ci_condition *condition)
+{
+    ci_check(ci_list_empty(&condition->waiters));
+}
+
+void ci_condition_broadcast(struct ci_condition *condition)
+{
+    struct ci_list *node;
+    while ((node = ci_list_pop(&condition->waiters)))
+        ci_container_of(node, struct condition_waiter, link)->signalled = true;
+}
+
+/* One, or as POSIX allows, more. */
+void ci_condition_signal(struct ci_condition *condition)
+{
+    if (ci_kone_in(64)) {
+        ci_condition_broadcast(condition);
+        return;
+    }
+    struct ci_list *node = ci_list_pop(&condition->waiters);
+    if (node)
+        ci_container_of(node, struct condition_waiter, link)->signalled = true;
+}
+
+int ci_condition_wait(struct ci_condition *condition, struct ci_mutex *mutex, coir_time deadline)
+{
+    struct condition_waiter waiter = {.signalled = false};
+    ci_list_init(&waiter.link);
+    ci_list_push(&condition->waiters, &waiter.link);
+    ci_mutex_unlock(mutex);
+    bool signalled = ci_kthread_wait("a condition", -1, was_signalled, &waiter, deadline);
+    ci_list_remove(&waiter.link);
+    ci_mutex_lock(mutex);
+    return signalled ? 0 : -ETIMEDOUT;
+}
