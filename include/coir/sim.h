@@ -63,11 +63,12 @@ typedef struct coir_sim_options {
     const uint32_t *faults;
     size_t fault_count; /* [0] of faults[] */
     bool choose_faults; /* [false] faults[] counts, also when it is empty */
+    const char *driver; /* ["sim"] what the programs of hosts run on: see coir_sim_run */
 } coir_sim_options;
 
-#define COIR_SIM_OPTIONS                                     \
-    {                                                        \
-        sizeof(coir_sim_options), 0, 0, 0, 0, 0, 0, 0, false \
+#define COIR_SIM_OPTIONS                                        \
+    {                                                           \
+        sizeof(coir_sim_options), 0, 0, 0, 0, 0, 0, 0, false, 0 \
     }
 
 enum { COIR_SIM_FAULTS_KEPT = 4096, COIR_SIM_LEFT_MAX = 256 };
@@ -88,8 +89,12 @@ typedef struct coir_sim_result {
 
 /* Runs a scenario to its end; the hosts that are still up are stopped then. A host that did not crash must have closed its sockets and
  * files and stopped its timers by then. `ret_result` may be NULL.
+ * On the driver "sim" the world steps the workers and completes their operations itself. On "epoll", "poll" or "io_uring" each host has a
+ * runtime on that driver, over a simulated kernel in which its workers are threads that sleep and are chosen by the seed; for that the
+ * program is linked with the library coir_simulated.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options; -COIR_EUNSIZED; -ENOMEM. */
+ * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options; -COIR_EUNSIZED; -ENOTSUP the library
+ * is not coir_simulated; -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. NULL when memory is out.
@@ -136,7 +141,7 @@ COIR_API uint64_t coir_sim_random(coir_sim *sim);
 
 /* A whole test program: runs the scenario with many seeds, in several processes, says which seeds failed (the scenario returned an error,
  * or the process died), drops the faults that a failure does not need, and prints the command that shows it again. Options:
- *   --seeds FROM-TO [1-1000]   --jobs N [one per CPU]   --workers N [1]   --keep-going (past the first failure)
+ *   --seeds FROM-TO [1-1000]   --jobs N [one per CPU]   --workers N [1]   --driver NAME [sim]   --keep-going (past the first failure)
  *   --seed N [--faults 3,7,...]   that one alone, with its trace
  * Returns an exit status: 0 when no seed failed. Suspends: no (it blocks).  Threads: main, alone: it forks. */
 COIR_API int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg);

@@ -74,13 +74,10 @@ bool ci_disk_is_file(const struct ci_world *world, coir_fd fd)
     return fd >= DESCRIPTORS;
 }
 
-int ci_disk_open(struct ci_place *place, const char *path, int flags)
+int ci_disk_find(struct ci_place *place, const char *path, int flags, struct ci_file **ret_file)
 {
-    struct ci_world *world = place->world;
     if (place->dead)
         return -EIO;
-    if (ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
-        return -EMFILE;
     struct ci_file *file = place->files;
     while (file && strcmp(file->path, path) != 0)
         file = file->next;
@@ -88,8 +85,6 @@ int ci_disk_open(struct ci_place *place, const char *path, int flags)
         return -EEXIST;
     if (!file && !(flags & O_CREAT))
         return -ENOENT;
-    struct ci_open_file *open = calloc(1, sizeof *open);
-    ci_check(open);
     if (!file) {
         file = calloc(1, sizeof *file);
         ci_check(file && (file->path = strdup(path)));
@@ -98,6 +93,21 @@ int ci_disk_open(struct ci_place *place, const char *path, int flags)
     } else if (flags & O_TRUNC) {
         resize(&file->seen, 0);
     }
+    *ret_file = file;
+    return 0;
+}
+
+int ci_disk_open(struct ci_place *place, const char *path, int flags)
+{
+    struct ci_world *world = place->world;
+    if (!place->dead && ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
+        return -EMFILE;
+    struct ci_file *file;
+    int rc = ci_disk_find(place, path, flags, &file);
+    if (rc < 0)
+        return rc;
+    struct ci_open_file *open = calloc(1, sizeof *open);
+    ci_check(open);
     *open = (struct ci_open_file){world->open_files, DESCRIPTORS, place, file, NULL, flags & O_ACCMODE};
     while (find(world, open->fd))
         open->fd++;
@@ -124,47 +134,70 @@ static size_t shortened(struct ci_world *world, const struct ci_place *place, si
     return len;
 }
 
-static int read_at(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+/* Why nothing can be done with a file now: 0, it can. */
+static int refused(struct ci_place *place)
 {
-    const struct contents *seen = &open->file->seen;
-    size_t at = (size_t)op->offset, len = (size_t)op->count;
-    if (at >= seen->len)
-        return 0;
-    len = shortened(world, open->place, len < seen->len - at ? len : seen->len - at);
-    memcpy(op->buf, seen->bytes + at, len);
+    if (place->dead)
+        return -EIO;
+    return ci_world_fault(place->world, place, place->faults.disk_error, "the disk fails") ? -EIO : 0;
+}
+
+int64_t ci_disk_length(const struct ci_file *file)
+{
+    return (int64_t)file->seen.len;
+}
+
+int ci_disk_read(struct ci_place *place, const struct ci_file *file, void *buf, size_t len, int64_t offset)
+{
+    const struct contents *seen = &file->seen;
+    size_t at = (size_t)offset;
+    int rc = refused(place);
+    if (rc < 0 || at >= seen->len)
+        return rc;
+    len = shortened(place->world, place, len < seen->len - at ? len : seen->len - at);
+    memcpy(buf, seen->bytes + at, len);
     return (int)len;
 }
 
-static int write_at(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+int ci_disk_write(struct ci_place *place, struct ci_file *file, const void *data, size_t len, int64_t offset)
 {
-    struct contents *seen = &open->file->seen;
-    size_t at = (size_t)op->offset;
-    if (ci_world_fault(world, open->place, open->place->faults.disk_full, "the disk is full"))
+    struct contents *seen = &file->seen;
+    size_t at = (size_t)offset;
+    int rc = refused(place);
+    if (rc < 0)
+        return rc;
+    if (ci_world_fault(place->world, place, place->faults.disk_full, "the disk is full"))
         return -ENOSPC;
-    if (op->offset > FILE_MAX - op->count)
+    if (offset > FILE_MAX - (int64_t)len)
         return -EFBIG;
-    size_t len = shortened(world, open->place, (size_t)op->count);
+    len = shortened(place->world, place, len);
     if (at + len > seen->len)
         resize(seen, at + len);
-    memcpy(seen->bytes + at, op->data, len);
+    memcpy(seen->bytes + at, data, len);
     return (int)len;
 }
 
-static int perform(struct ci_world *world, const struct ci_open_file *open, const struct ci_op *op)
+int ci_disk_sync(struct ci_place *place, struct ci_file *file)
+{
+    int rc = refused(place);
+    if (rc < 0)
+        return rc;
+    copy(&file->kept, &file->seen, 0, file->seen.len);
+    resize(&file->kept, file->seen.len);
+    return 0;
+}
+
+static int perform(const struct ci_open_file *open, const struct ci_op *op)
 {
     if (!open->file || open->place->dead)
         return -EIO;
     if ((op->kind == CI_OP_READ_AT && open->access == O_WRONLY) || (op->kind == CI_OP_WRITE_AT && open->access == O_RDONLY))
         return -EBADF;
-    if (ci_world_fault(world, open->place, open->place->faults.disk_error, "the disk fails"))
-        return -EIO;
     if (op->kind == CI_OP_READ_AT)
-        return read_at(world, open, op);
+        return ci_disk_read(open->place, open->file, op->buf, (size_t)op->count, op->offset);
     if (op->kind == CI_OP_WRITE_AT)
-        return write_at(world, open, op);
-    copy(&open->file->kept, &open->file->seen, 0, open->file->seen.len);
-    resize(&open->file->kept, open->file->seen.len);
-    return 0;
+        return ci_disk_write(open->place, open->file, op->data, (size_t)op->count, op->offset);
+    return ci_disk_sync(open->place, open->file);
 }
 
 static void finish(struct ci_world *world, struct ci_open_file *open, struct job **at, int result)
@@ -183,7 +216,7 @@ static void when_due(struct ci_world *world, struct ci_socket *socket, size_t nu
     for (struct ci_open_file *open = world->open_files; open; open = open->next)
         for (struct job **at = &open->jobs; *at; at = &(*at)->next)
             if ((*at)->number == number) {
-                finish(world, open, at, perform(world, open, (*at)->op));
+                finish(world, open, at, perform(open, (*at)->op));
                 return;
             }
 }

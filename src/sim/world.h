@@ -129,6 +129,14 @@ void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int 
 
 /* ---- files ---- */
 
+/* A file of a place's disk, as open(2) finds or makes it; and what is done with it at once. 0, a count, or a negative error. */
+int ci_disk_find(struct ci_place *place, const char *path, int flags, struct ci_file **ret_file);
+int64_t ci_disk_length(const struct ci_file *file);
+int ci_disk_read(struct ci_place *place, const struct ci_file *file, void *buf, size_t len, int64_t offset);
+int ci_disk_write(struct ci_place *place, struct ci_file *file, const void *data, size_t len, int64_t offset);
+int ci_disk_sync(struct ci_place *place, struct ci_file *file);
+
+/* The same as operations on descriptors. */
 int ci_disk_open(struct ci_place *place, const char *path, int flags);
 bool ci_disk_is_file(const struct ci_world *world, coir_fd fd);
 bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op);

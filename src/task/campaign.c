@@ -39,6 +39,7 @@ struct campaign {
     void *arg;
     uint64_t from, to, only;
     unsigned jobs, workers;
+    const char *driver;
     bool keep_going, replay, choose_faults;
     uint32_t *faults;
     size_t fault_count;
@@ -59,6 +60,7 @@ static int run(const struct campaign *campaign, struct job *job, const uint32_t 
     coir_sim_options options = COIR_SIM_OPTIONS;
     options.seed = job->seed;
     options.workers = campaign->workers;
+    options.driver = campaign->driver;
     options.faults = faults;
     options.fault_count = fault_count;
     options.choose_faults = choose;
@@ -150,7 +152,7 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         count = shrink(campaign, job->seed, faults, count);
         printf("  of its %zu faults it needs %zu\n", all, count);
     }
-    printf("  again: %s --workers %u --seed %llu", campaign->program, campaign->workers, seed);
+    printf("  again: %s --driver %s --workers %u --seed %llu", campaign->program, campaign->driver, campaign->workers, seed);
     if (known)
         printf(" --faults %s", count ? "" : "none");
     for (size_t i = 0; known && i < count; i++)
@@ -226,8 +228,8 @@ static int run_all(struct campaign *campaign)
 static int usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--seeds FROM-TO] [--jobs N] [--workers N] [--keep-going]\n"
-            "       %s --seed N [--workers N] [--faults NUMBER,...|none]\n",
+            "usage: %s [--seeds FROM-TO] [--jobs N] [--workers N] [--driver NAME] [--keep-going]\n"
+            "       %s --seed N [--workers N] [--driver NAME] [--faults NUMBER,...|none]\n",
             program, program);
     return 2;
 }
@@ -275,6 +277,8 @@ static bool parse(struct campaign *campaign, int argc, char **argv)
             ok = parse_range(campaign, value);
         else if (strcmp(option, "--seed") == 0)
             campaign->replay = ok = parse_number(value, UINT64_MAX, &campaign->only);
+        else if (strcmp(option, "--driver") == 0 && (ok = *value != '\0'))
+            campaign->driver = value;
         else if (strcmp(option, "--faults") == 0)
             ok = parse_faults(campaign, value);
         else if (strcmp(option, "--jobs") == 0 && (ok = parse_number(value, JOBS_MOST - 1, &number) && number))
@@ -294,7 +298,7 @@ int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
         fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-COIR_EFORKED));
         return 1;
     }
-    struct campaign campaign = {argv[0], scenario, arg, .from = 1, .to = 1000, .jobs = ci_cpu_available(), .workers = 1};
+    struct campaign campaign = {argv[0], scenario, arg, .from = 1, .to = 1000, .jobs = ci_cpu_available(), .workers = 1, .driver = "sim"};
     if (campaign.jobs >= JOBS_MOST)
         campaign.jobs = JOBS_MOST - 1;
     if (!parse(&campaign, argc, argv)) {

@@ -8,23 +8,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "coir/sim.h"
-#include "sim/world.h"
+#include "task/simulation.h"
 #include "task/task.h"
 
 enum { RUNNABLE_MOST = 256 };
-
-struct coir_host {
-    coir_host *next;
-    struct ci_place *place;
-    coir_runtime *runtime;
-};
-
-struct coir_sim {
-    struct ci_world world;
-    coir_sim_options options;
-    coir_host *hosts, **hosts_tail;
-};
 
 /* ---- hosts ---- */
 
@@ -43,7 +30,7 @@ static int open_driver(void *arg, int worker, const coir_allocator *allocator, s
 
 static bool down(const coir_host *host)
 {
-    return ci_run_ended(host->runtime);
+    return host->sim->on_kernel ? ci_kernel_host_ended(host) : ci_run_ended(host->runtime);
 }
 
 /* One whose run has ended leaves its name, its address and its disk to the next. */
@@ -52,6 +39,23 @@ static void replace(const struct coir_sim *sim, const char *name)
     for (const coir_host *host = sim->hosts; host; host = host->next)
         if (down(host) && strcmp(host->place->name, name) == 0)
             host->place->dead = true;
+}
+
+static int make_runtime(coir_host *host)
+{
+    struct opening opening = {&host->sim->world, host->place};
+    int rc = ci_runtime_new_on(host->sim->options.workers, &host->place->allocator, open_driver, &opening, &host->runtime);
+    for (int i = 0; rc == 0 && i < host->runtime->worker_count; i++)
+        ci_worker_adopt_thread(&host->runtime->workers[i]);
+    return rc;
+}
+
+static int begin(coir_host *host)
+{
+    int rc = ci_runtime_begin(host->runtime, host->fn, host->arg);
+    if (rc == 0)
+        host->place->faults = host->sim->world.everywhere;
+    return rc;
 }
 
 coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
@@ -65,21 +69,15 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
         free(host);
         return NULL;
     }
-    host->place = place;
-    struct opening opening = {&sim->world, place};
-    if (ci_runtime_new_on(sim->options.workers, &place->allocator, open_driver, &opening, &host->runtime) < 0) {
+    *host = (coir_host){.sim = sim, .place = place, .fn = fn, .arg = arg};
+    if ((sim->on_kernel ? ci_kernel_host_start(host) : make_runtime(host)) < 0) {
         free(host);
         return NULL;
     }
-    for (int i = 0; i < host->runtime->worker_count; i++)
-        ci_worker_adopt_thread(&host->runtime->workers[i]);
     *sim->hosts_tail = host;
     sim->hosts_tail = &host->next;
     ci_world_trace(&sim->world, place, "up");
-    if (ci_runtime_begin(host->runtime, fn, arg) < 0)
-        return NULL;
-    place->faults = sim->world.everywhere;
-    return host;
+    return sim->on_kernel || begin(host) == 0 ? host : NULL;
 }
 
 /* ---- steps ---- */
@@ -114,6 +112,8 @@ static coir_time next_time(const struct coir_sim *sim)
 
 static int step(struct coir_sim *sim)
 {
+    if (sim->on_kernel)
+        return ci_kernel_hosts_run();
     struct ci_worker *runnable[RUNNABLE_MOST];
     ci_world_run_due(&sim->world);
     int count = find_runnable(sim, runnable);
@@ -146,7 +146,7 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
         ci_world_trace(&sim->world, host->place, "gave up: %s", coir_strerror(rc));
         return rc;
     }
-    rc = ci_runtime_result(host->runtime);
+    rc = sim->on_kernel ? host->result : ci_runtime_result(host->runtime);
     ci_world_trace(&sim->world, host->place, "down result=%d", rc);
     return rc;
 }
@@ -185,7 +185,10 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     if (ci_forked())
         return;
     ci_world_kill(&sim->world, host->place);
-    ci_run_cancel(host->runtime);
+    if (sim->on_kernel)
+        ci_kernel_host_cancel(host);
+    else
+        ci_run_cancel(host->runtime);
 }
 
 bool coir_host_is_down(const coir_host *host)
@@ -203,25 +206,43 @@ static void trace_task(void *arg, int depth, const char *name, const char *waits
     ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for, cancelled ? " (cancelled)" : "");
 }
 
+static void dump(struct coir_sim *sim)
+{
+    if (sim->on_kernel)
+        ci_kernel_hosts_dump();
+    for (const coir_host *host = sim->hosts; host; host = host->next)
+        if (host->runtime)
+            ci_runtime_dump(host->runtime, trace_task, &sim->world);
+}
+
+static void stop(coir_host *host)
+{
+    if (host->sim->on_kernel)
+        ci_kernel_host_stop(host);
+    else
+        coir_runtime_stop(host->runtime);
+}
+
 /* Stops what is still up. A program that does not end when it is cancelled is given up. */
 static int stop_all(struct coir_sim *sim)
 {
     int rc = 0;
-    for (coir_host *host = sim->hosts; host; host = host->next) {
+    for (coir_host *host = sim->hosts; rc == 0 && host; host = host->next) {
         if (!down(host))
-            coir_runtime_stop(host->runtime);
+            stop(host);
         while (rc == 0 && !down(host))
             rc = step(sim);
         if (rc < 0)
-            ci_runtime_dump(host->runtime, trace_task, &sim->world);
+            dump(sim);
     }
     return rc;
 }
 
-/* How many timers of the worker itself are started: those may outlive a run. */
-static size_t own_timers(const struct ci_worker *worker)
+/* Timers of the worker itself may outlive a run. */
+size_t ci_worker_stray_timers(const struct ci_worker *worker)
 {
-    return (size_t)ci_timer_started(&worker->drain) + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
+    size_t own = (size_t)ci_timer_started(&worker->drain) + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
+    return worker->loop.wheel.count - own;
 }
 
 /* What hosts that did not crash have left open, now that all runs have ended. */
@@ -229,16 +250,24 @@ static int audit(struct coir_sim *sim)
 {
     struct ci_world *world = &sim->world;
     for (const coir_host *host = sim->hosts; host; host = host->next)
-        for (int i = 0; i < host->runtime->worker_count; i++) {
-            coir_loop *loop = &host->runtime->workers[i].loop;
-            size_t timers = loop->wheel.count - own_timers(&host->runtime->workers[i]);
+        for (int i = 0; !sim->on_kernel && i < host->runtime->worker_count; i++) {
+            size_t timers = ci_worker_stray_timers(&host->runtime->workers[i]);
             if (timers)
                 ci_world_leave(world, host->place, "timer of worker %d (%zu started)", i, timers);
-            ci_sim_driver_audit(loop->driver);
+            ci_sim_driver_audit(host->runtime->workers[i].loop.driver);
         }
+    for (const coir_host *host = sim->hosts; sim->on_kernel && host; host = host->next)
+        ci_kernel_host_audit(host);
     ci_socket_audit(world);
     ci_disk_audit(world);
     return world->left_count ? -COIR_ELEFT : 0;
+}
+
+static int open_kernel(struct coir_sim *sim)
+{
+    const char *driver = sim->options.driver;
+    sim->on_kernel = driver && strcmp(driver, "sim") != 0;
+    return sim->on_kernel ? ci_kernel_hosts_open(sim) : 0;
 }
 
 int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
@@ -273,6 +302,12 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         sim->world.faults.taken = ret_result->faults;
         sim->world.faults.count = &ret_result->fault_count;
     }
+    rc = open_kernel(sim);
+    if (rc < 0) {
+        ci_world_done(&sim->world);
+        free(sim);
+        return rc;
+    }
     rc = scenario(sim, arg);
     int stopped = stop_all(sim);
     int left = stopped < 0 ? stopped : audit(sim);
@@ -285,6 +320,8 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         if (ret_result->size >= offsetof(coir_sim_result, left) + sizeof ret_result->left)
             memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
     }
+    if (sim->on_kernel)
+        ci_kernel_hosts_close();
     while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
         coir_host *host = sim->hosts;
         sim->hosts = host->next;

@@ -59,6 +59,8 @@ void ci_kthread_may_yield(void);
 
 /* ---- processes ---- */
 
+enum { CI_KSINKS = 32 };
+
 /* A host's program: its threads and its table of descriptors. */
 struct ci_kprocess {
     struct ci_kprocess *next;
@@ -67,9 +69,10 @@ struct ci_kprocess {
     size_t file_room;
     unsigned cpus;
     struct ci_kthread *first;
-    int threads;          /* that have not ended */
-    bool ended;           /* its first thread has */
-    struct ci_list sinks; /* signal.c's */
+    int threads;                             /* that have not ended */
+    bool ended;                              /* its first thread has */
+    struct ci_signal_sink *sinks[CI_KSINKS]; /* signal.c's */
+    struct ci_signal_stop *stops;
 };
 
 /* ---- the kernel ---- */
@@ -210,6 +213,7 @@ void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *ar
 void ci_kprocess_audit(const struct ci_kprocess *process);
 void ci_kprocesses_free(void);
 
+void ci_ksignal_raise(struct ci_kprocess *process, int number);
 void ci_ksocket_free_all(void);
 void ci_kepoll_forget(struct ci_kfile *file); /* the registrations of a file that goes */
 

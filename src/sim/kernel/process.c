@@ -16,7 +16,6 @@ struct ci_kprocess *ci_kprocess_start(struct ci_place *place, void *(*fn)(void *
     if (!process)
         return NULL;
     *process = (struct ci_kprocess){.next = ci_k.processes, .place = place, .cpus = 1 + (unsigned)ci_kbelow(4)};
-    ci_list_init(&process->sinks);
     ci_k.processes = process;
     process->first = ci_kthread_start(process, fn, arg);
     return process;

@@ -1,0 +1,266 @@
+/* sys/call.h: the calls on descriptors. */
+#include "sys/call.h"
+
+#include <errno.h>
+
+#include "sim/kernel/socket.h"
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+/* ---- reading and writing ---- */
+
+static ssize_t read_vector(coir_fd fd, const struct iovec *iov, int count)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : file->type->read ? file->type->read(file, iov, count) : -EINVAL;
+}
+
+static ssize_t write_vector(coir_fd fd, const struct iovec *iov, int count)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : file->type->write ? file->type->write(file, iov, count) : -EINVAL;
+}
+
+ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : file->type->receive ? file->type->receive(file, message, 0) : -ENOTSOCK;
+}
+
+ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : file->type->send ? file->type->send(file, message, MSG_NOSIGNAL) : -ENOTSOCK;
+}
+
+ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
+{
+    struct iovec one = {buf, len};
+    return ci_sys_recvmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1});
+}
+
+ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
+{
+    struct iovec one = {(void *)(uintptr_t)buf, len};
+    return ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1});
+}
+
+ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return read_vector(fd, iov, iov_count);
+}
+
+ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iov_count});
+}
+
+ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len)
+{
+    return read_vector(fd, &(struct iovec){buf, len}, 1);
+}
+
+ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
+{
+    return write_vector(fd, &(struct iovec){(void *)(uintptr_t)buf, len}, 1);
+}
+
+/* ---- files ---- */
+
+/* The thread sleeps while the disk works, and holds the file meanwhile. */
+static struct ci_kfile *use_disk(coir_fd fd, bool sync)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (!file || !file->type->delay)
+        return NULL;
+    ci_kfile_ref(file);
+    ci_kthread_wait("the disk", fd, never, NULL, ci_time_after(ci_know(), file->type->delay(file, sync)));
+    return file;
+}
+
+ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset)
+{
+    struct ci_kfile *file = use_disk(fd, false);
+    if (!file)
+        return ci_kfd_find(fd) ? -ESPIPE : -EBADF;
+    ssize_t result = file->type->read_at(file, buf, len, offset);
+    ci_kfile_unref(file);
+    return result;
+}
+
+ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset)
+{
+    struct ci_kfile *file = use_disk(fd, false);
+    if (!file)
+        return ci_kfd_find(fd) ? -ESPIPE : -EBADF;
+    ssize_t result = file->type->write_at(file, data, len, offset);
+    ci_kfile_unref(file);
+    return result;
+}
+
+int ci_sys_sync(coir_fd fd)
+{
+    struct ci_kfile *file = use_disk(fd, true);
+    if (!file)
+        return ci_kfd_find(fd) ? -EINVAL : -EBADF;
+    int result = file->type->sync(file);
+    ci_kfile_unref(file);
+    return result;
+}
+
+/* ---- sockets ---- */
+
+static struct ci_ksocket *socket_at(coir_fd fd, int *ret_error)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    *ret_error = !file ? -EBADF : ci_ksocket_is(file) ? 0 : -ENOTSOCK;
+    return *ret_error ? NULL : ci_ksocket_of(file);
+}
+
+int ci_sys_socket(int family)
+{
+    ci_kcall();
+    if (family != AF_INET && family != AF_INET6)
+        return -EAFNOSUPPORT;
+    int rc = ci_kfd_refused();
+    return rc < 0 ? rc : ci_kfd_install(&ci_ksocket_new(ci_k.process->place, &ci_kstream_type)->file);
+}
+
+int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
+{
+    ci_kcall();
+    struct ci_kfile *file;
+    int rc = ci_kfd_refused();
+    if (rc < 0 || (rc = ci_kdatagram_make(address, len, &file)) < 0)
+        return rc;
+    return ci_kfd_install(file);
+}
+
+int ci_sys_accept(coir_fd fd)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd), *accepted;
+    if (!file || !file->type->accept)
+        return file ? -ENOTSOCK : -EBADF;
+    int rc = ci_kfd_refused(); /* before it is taken off the queue */
+    if (rc < 0 || (rc = file->type->accept(file, &accepted)) < 0)
+        return rc;
+    return ci_kfd_install(accepted);
+}
+
+int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    return socket ? socket->file.type->connect(&socket->file, address, len) : rc;
+}
+
+int ci_sys_refuse(coir_fd fd)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (socket)
+        socket->refuses = true;
+    return rc;
+}
+
+int ci_sys_shutdown_write(coir_fd fd)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    return socket ? socket->file.type->shutdown ? socket->file.type->shutdown(&socket->file, SHUT_WR) : -ENOTCONN : rc;
+}
+
+int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    int rc;
+    const struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (!socket)
+        return rc;
+    if (peer && (socket->state != CI_KCONNECTED && !(socket->state == CI_KDATAGRAM && socket->remote.sin_family)))
+        return -ENOTCONN;
+    *ret_address = (struct sockaddr_storage){0};
+    *(struct sockaddr_in *)(void *)ret_address = peer ? socket->remote : socket->local;
+    *ret_len = sizeof(struct sockaddr_in);
+    return 0;
+}
+
+int ci_sys_socket_error(coir_fd fd)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    return socket ? -ci_ksocket_take_error(socket) : rc;
+}
+
+int ci_sys_no_delay(coir_fd fd)
+{
+    int rc;
+    socket_at(fd, &rc);
+    return rc;
+}
+
+int ci_sys_reset_on_close(coir_fd fd)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (socket)
+        socket->resets = true;
+    return rc;
+}
+
+/* The kernel doubles what is asked for, within bounds: socket(7). */
+static size_t doubled(int value)
+{
+    size_t size = 2 * (size_t)value;
+    return size < 4608 ? 4608 : size > 425984 ? 425984 : size;
+}
+
+int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
+{
+    int rc;
+    struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RECEIVE_BUFFER)
+        return -EINVAL;
+    if (socket && option == COIR_TCP_SEND_BUFFER)
+        socket->out_most = doubled(value);
+    if (socket && option == COIR_TCP_RECEIVE_BUFFER)
+        socket->in_most = doubled(value);
+    return rc;
+}
+
+/* ---- any ---- */
+
+void ci_sys_close(coir_fd fd)
+{
+    ci_kcall();
+    ci_kfd_close(fd);
+}
+
+bool ci_sys_is_open(coir_fd fd)
+{
+    ci_kcall();
+    return ci_kfd_find(fd);
+}
+
+int ci_sys_poll_check(coir_fd fd)
+{
+    ci_kcall();
+    const struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : file->type->delay ? -EPERM : 0;
+}
+
+bool ci_sys_is_socket(coir_fd fd)
+{
+    ci_kcall();
+    return ci_ksocket_is(ci_kfd_find(fd));
+}

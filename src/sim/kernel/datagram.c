@@ -1,0 +1,250 @@
+/* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Datagrams are lost,
+ * doubled, delayed each by itself and so reordered, and dropped where the receiver's buffer is full. A
+ * connected socket hears that nobody takes what it sent.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+
+enum { DATAGRAM_MAX = 65507, OVERHEAD = 256 };
+
+static bool has_peer(const struct ci_ksocket *socket)
+{
+    return socket->remote.sin_family == AF_INET;
+}
+
+static bool is_at(const struct ci_ksocket *socket, const struct ci_place *place, in_port_t port)
+{
+    return socket->state == CI_KDATAGRAM && !socket->orphan && socket->place == place && socket->local.sin_port == port;
+}
+
+/* Whether a connected socket takes what comes from there. */
+static bool takes_from(const struct ci_ksocket *socket, const struct sockaddr_in *from)
+{
+    return !has_peer(socket) || (socket->remote.sin_port == from->sin_port &&
+                                 ci_ksocket_place_at(socket->place, &socket->remote) == ci_ksocket_place_at(socket->place, from));
+}
+
+static struct ci_ksocket *socket_for(const struct ci_ksegment *segment)
+{
+    struct ci_ksocket *socket = ci_k.sockets;
+    while (socket && !(is_at(socket, segment->to, segment->port) && takes_from(socket, &segment->from)))
+        socket = socket->next;
+    return socket;
+}
+
+static void refusal_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *socket = arg;
+    if (socket->orphan)
+        return;
+    socket->error = ECONNREFUSED;
+    ci_kfile_wake(&socket->file, POLLERR);
+}
+
+static void refuse(const struct ci_ksegment *segment)
+{
+    struct ci_ksocket *sender = segment->sender;
+    if (!has_peer(sender) || ci_world_is_cut(ci_k.world, segment->to, sender->place))
+        return;
+    const coir_link *link = ci_world_find_link(ci_k.world, segment->to, sender->place);
+    if (!ci_world_fault(ci_k.world, segment->to, link->loss, "a refusal is lost"))
+        ci_kschedule(ci_time_after(ci_know(), link->latency), refusal_arrives, sender, 0);
+}
+
+static bool can_send(const struct ci_ksocket *socket)
+{
+    return socket->out.bytes * 2 <= socket->out_most; /* sock_writeable */
+}
+
+/* It has left the sender's machine (sock_wfree). */
+static void datagram_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksegment *segment = arg;
+    struct ci_ksocket *socket = socket_for(segment);
+    if (socket && socket->in.bytes + socket->in.count * OVERHEAD + segment->len <= socket->in_most + DATAGRAM_MAX) {
+        ci_ktrace("datagram", (int64_t)socket->file.serial, (int64_t)segment->len);
+        ci_kqueue_push(&socket->in, segment);
+        ci_kfile_wake(&socket->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
+        return;
+    }
+    if (!socket)
+        refuse(segment);
+    free(segment);
+}
+
+static void has_left(void *arg, size_t len)
+{
+    struct ci_ksocket *socket = arg;
+    socket->out.bytes -= len;
+    if (socket->orphan || !socket->no_space || !can_send(socket))
+        return;
+    socket->no_space = false;
+    ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);
+}
+
+/* ---- calls ---- */
+
+static unsigned poll_datagram(struct ci_kfile *file)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    unsigned events = socket->error ? POLLERR : 0;
+    if (socket->in.first)
+        events |= POLLIN | POLLRDNORM;
+    if (can_send(socket))
+        events |= POLLOUT | POLLWRNORM;
+    else
+        socket->no_space = true;
+    return events;
+}
+
+static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL))
+        ci_kunknown("these flags of recvmsg on a datagram socket");
+    if (socket->error)
+        return -ci_ksocket_take_error(socket);
+    if (!socket->in.first)
+        return -EAGAIN;
+    struct ci_ksegment *segment = ci_kqueue_pop(&socket->in);
+    size_t copied = 0;
+    for (size_t i = 0; i < message->msg_iovlen && copied < segment->len; i++) {
+        size_t n = segment->len - copied < message->msg_iov[i].iov_len ? segment->len - copied : message->msg_iov[i].iov_len;
+        memcpy(message->msg_iov[i].iov_base, segment->data + copied, n);
+        copied += n;
+    }
+    if (message->msg_name) {
+        memcpy(message->msg_name, &segment->from, sizeof segment->from);
+        message->msg_namelen = sizeof segment->from;
+    }
+    message->msg_flags = copied < segment->len ? MSG_TRUNC : 0;
+    message->msg_controllen = 0;
+    ci_ktrace("recvmsg", (int64_t)file->serial, (int64_t)copied);
+    free(segment);
+    return (ssize_t)copied;
+}
+
+static coir_time when_it_arrives(const struct ci_ksocket *socket, const struct ci_place *to, size_t len)
+{
+    const coir_link *link = ci_world_find_link(ci_k.world, socket->place, to);
+    coir_time when = ci_time_after(ci_world_sent_at(ci_k.world, socket->place, to, len), link->latency);
+    return link->jitter > 0 ? ci_time_after(when, (coir_time)ci_kbelow((uint64_t)link->jitter)) : when;
+}
+
+static void send_one(struct ci_ksocket *socket, const struct ci_place *to, in_port_t port, const struct iovec *iov, size_t count,
+                     size_t len)
+{
+    struct ci_ksegment *segment = ci_ksegment_new(len);
+    size_t copied = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (iov[i].iov_len)
+            memcpy(segment->data + copied, iov[i].iov_base, iov[i].iov_len);
+        copied += iov[i].iov_len;
+    }
+    segment->from = socket->local;
+    segment->sender = socket;
+    segment->to = to;
+    segment->port = port;
+    ci_world_schedule(ci_k.world, &(struct ci_event){.when = when_it_arrives(socket, to, len),
+                                                     .call = datagram_arrives,
+                                                     .arg = segment,
+                                                     .data = segment, /* freed with the world */
+                                                     .fd = -1});
+}
+
+static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *address, const struct msghdr *message, size_t len)
+{
+    struct ci_world *world = ci_k.world;
+    const struct ci_place *to = ci_ksocket_place_at(socket->place, address);
+    socket->out.bytes += len;
+    ci_kschedule(ci_kafter(50 * COIR_US), has_left, socket, len);
+    if (!to || ci_world_is_cut(world, socket->place, to))
+        return;
+    const coir_link *link = ci_world_find_link(world, socket->place, to);
+    if (ci_world_fault(world, socket->place, link->loss, "a datagram is lost"))
+        return;
+    int times = ci_world_fault(world, socket->place, link->duplicate, "a datagram is doubled") ? 2 : 1;
+    while (times-- > 0)
+        send_one(socket, to, address->sin_port, message->msg_iov, message->msg_iovlen, len);
+}
+
+static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    const struct sockaddr_in *to = message->msg_name ? message->msg_name : has_peer(socket) ? &socket->remote : NULL;
+    size_t len = 0;
+    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || message->msg_controllen)
+        ci_kunknown("these flags of sendmsg on a datagram socket");
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        len += message->msg_iov[i].iov_len;
+    if (!to || to->sin_family != AF_INET)
+        return to ? -EAFNOSUPPORT : -EDESTADDRREQ;
+    if (len > DATAGRAM_MAX)
+        return -EMSGSIZE;
+    if (socket->error)
+        return -ci_ksocket_take_error(socket);
+    if (ci_world_fault(ci_k.world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+        return -ENOBUFS;
+    if (!can_send(socket)) {
+        socket->no_space = true;
+        return -EAGAIN;
+    }
+    ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
+    send_off(socket, to, message, len);
+    return (ssize_t)len;
+}
+
+static int connect_datagram(struct ci_kfile *file, const struct sockaddr *address, socklen_t len)
+{
+    (void)len;
+    if (address->sa_family != AF_INET)
+        return -EAFNOSUPPORT;
+    memcpy(&ci_ksocket_of(file)->remote, address, sizeof(struct sockaddr_in));
+    return 0;
+}
+
+static void release(struct ci_kfile *file)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    socket->orphan = true;
+    ci_kqueue_drop(&socket->in);
+}
+
+const struct ci_kfile_type ci_kdatagram_type = {
+    .name = "datagram socket",
+    .poll = poll_datagram,
+    .receive = receive,
+    .send = send_message,
+    .connect = connect_datagram,
+    .release = release,
+};
+
+static bool port_is_taken(in_port_t port)
+{
+    for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
+        if (is_at(socket, ci_k.process->place, port))
+            return true;
+    return false;
+}
+
+int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file)
+{
+    (void)len;
+    struct sockaddr_in local;
+    if (address->sa_family != AF_INET)
+        return -EAFNOSUPPORT;
+    memcpy(&local, address, sizeof local);
+    if (port_is_taken(local.sin_port))
+        return -EADDRINUSE;
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->place, &ci_kdatagram_type);
+    socket->state = CI_KDATAGRAM;
+    if (local.sin_port)
+        socket->local.sin_port = local.sin_port;
+    *ret_file = &socket->file;
+    return 0;
+}

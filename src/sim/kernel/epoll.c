@@ -1,0 +1,254 @@
+/* epoll(7): fs/eventpoll.c of Linux 6.1, in whose words the parts are named.
+ *
+ * 1. A change calls an item's waiter, which does no more than to put the item into the ready list, where
+ *    the change is one that the item asks for, or may be anything (key 0).
+ * 2. epoll_wait takes items from that list, asks each file what holds now, and reports all of that. An
+ *    item whose file has nothing is passed over; one that is level-triggered goes back into the list.
+ * 3. An item is of a descriptor number and an open file. It goes with the last reference to the file.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sim/kernel/kernel.h"
+#include "sys/eventpoll.h"
+
+static const uint32_t private_bits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
+static const uint32_t exclusive_ok = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+static const coir_time slack = 50 * COIR_US; /* of timers: prctl(2), PR_SET_TIMERSLACK */
+
+struct epoll {
+    struct ci_kfile file;
+    struct ci_list items, ready; /* ready: first come first */
+    int sleepers;
+};
+
+struct item {
+    struct ci_list in_epoll, in_file, ready;
+    struct epoll *epoll;
+    struct ci_kfile *file;
+    coir_fd fd;
+    struct epoll_event event;
+    struct ci_kwaiter waiter;
+};
+
+static struct epoll *epoll_of(struct ci_kfile *file)
+{
+    return ci_container_of(file, struct epoll, file);
+}
+
+static unsigned held_by(const struct item *item)
+{
+    return ci_kfile_poll(item->file) & item->event.events & ~private_bits;
+}
+
+static void make_ready(struct item *item)
+{
+    if (ci_list_empty(&item->ready))
+        ci_list_push(&item->epoll->ready, &item->ready);
+    ci_kfile_wake(&item->epoll->file, POLLIN);
+}
+
+/* ep_poll_callback */
+static bool on_change(struct ci_kwaiter *waiter, unsigned key)
+{
+    struct item *item = ci_container_of(waiter, struct item, waiter);
+    uint32_t events = item->event.events;
+    bool wakes = item->epoll->sleepers && ci_list_empty(&item->epoll->ready);
+    if (!(events & ~private_bits) || (key && !(key & events)))
+        return !waiter->exclusive;
+    make_ready(item);
+    if (!waiter->exclusive)
+        return true;
+    unsigned direction = key & (EPOLLIN | EPOLLOUT);
+    return wakes && (!direction || direction == (EPOLLIN | EPOLLOUT) || events & direction);
+}
+
+/* ---- registrations ---- */
+
+static struct item *find_item(const struct epoll *epoll, const struct ci_kfile *file, coir_fd fd)
+{
+    ci_list_for_each (node, &file->items) {
+        struct item *item = ci_container_of(node, struct item, in_file);
+        if (item->epoll == epoll && item->fd == fd)
+            return item;
+    }
+    return NULL;
+}
+
+static void free_item(struct item *item)
+{
+    ci_kwaiter_remove(&item->waiter);
+    ci_list_unlink(&item->in_epoll);
+    ci_list_unlink(&item->in_file);
+    ci_list_unlink(&item->ready);
+    free(item);
+}
+
+static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd, const struct epoll_event *event)
+{
+    struct ci_place *place = ci_k.process->place;
+    if (ci_world_fault(ci_k.world, place, place->faults.no_memory, "no memory for a registration"))
+        return ci_kone_in(2) ? -ENOMEM : -ENOSPC;
+    struct item *item = calloc(1, sizeof *item);
+    ci_check(item);
+    *item = (struct item){.epoll = epoll, .file = file, .fd = fd, .event = *event};
+    item->event.events |= EPOLLERR | EPOLLHUP;
+    item->waiter.wake = on_change;
+    item->waiter.exclusive = event->events & EPOLLEXCLUSIVE;
+    ci_list_init(&item->ready);
+    ci_list_push(&epoll->items, &item->in_epoll);
+    ci_list_push(&file->items, &item->in_file);
+    ci_kwaiter_add(&item->waiter, file);
+    if (held_by(item))
+        make_ready(item);
+    return 0;
+}
+
+static int modify(struct item *item, const struct epoll_event *event)
+{
+    if (item->event.events & EPOLLEXCLUSIVE)
+        return -EINVAL;
+    item->event = *event;
+    item->event.events |= EPOLLERR | EPOLLHUP;
+    if (held_by(item))
+        make_ready(item);
+    return 0;
+}
+
+static int control(struct epoll *epoll, int what, struct ci_kfile *file, coir_fd fd, const struct epoll_event *event)
+{
+    struct item *item = find_item(epoll, file, fd);
+    switch (what) {
+    case EPOLL_CTL_ADD: return item ? -EEXIST : insert(epoll, file, fd, event);
+    case EPOLL_CTL_MOD: return item ? modify(item, event) : -ENOENT;
+    default: break;
+    }
+    if (item)
+        free_item(item);
+    return item ? 0 : -ENOENT;
+}
+
+static const struct ci_kfile_type epoll_type;
+
+int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd, struct epoll_event *event)
+{
+    ci_kcall();
+    struct ci_kfile *self = ci_kfd_find(eventpoll->fd), *file = ci_kfd_find(fd);
+    if (!self || !file)
+        return -EBADF;
+    if (!file->type->poll)
+        return -EPERM;
+    if (self->type != &epoll_type || self == file)
+        return -EINVAL;
+    if (file->type == &epoll_type)
+        ci_kunknown("an epoll in an epoll");
+    uint32_t events = what == EPOLL_CTL_DEL ? 0 : event->events;
+    if (events & EPOLLEXCLUSIVE && (what == EPOLL_CTL_MOD || events & ~exclusive_ok))
+        return -EINVAL;
+    int rc = control(epoll_of(self), what, file, fd, event);
+    ci_ktrace("epoll_ctl", fd, (int64_t)what << 32 | rc);
+    return rc;
+}
+
+void ci_kepoll_forget(struct ci_kfile *file)
+{
+    while (!ci_list_empty(&file->items))
+        free_item(ci_container_of(file->items.next, struct item, in_file));
+}
+
+/* ---- waiting ---- */
+
+/* ep_send_events */
+static int report(struct epoll *epoll, struct epoll_event *events, int max)
+{
+    struct ci_list taken, *node;
+    int count = 0;
+    ci_list_take(&taken, &epoll->ready);
+    while (count < max && (node = ci_list_pop(&taken))) {
+        struct item *item = ci_container_of(node, struct item, ready);
+        unsigned held = held_by(item);
+        if (!held)
+            continue;
+        events[count].events = held;
+        events[count++].data = item->event.data;
+        ci_ktrace("event", item->fd, held);
+        if (item->event.events & EPOLLONESHOT)
+            item->event.events &= private_bits;
+        else if (!(item->event.events & EPOLLET))
+            ci_list_push(&epoll->ready, &item->ready);
+    }
+    while ((node = ci_list_pop(&taken))) /* no room: before those that came back */
+        ci_list_push(&epoll->ready, node);
+    return count;
+}
+
+static bool has_ready(void *arg)
+{
+    return !ci_list_empty(&((struct epoll *)arg)->ready);
+}
+
+int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max, coir_time timeout)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(eventpoll->fd);
+    if (!file)
+        return -EBADF;
+    if (max <= 0 || file->type != &epoll_type)
+        return -EINVAL;
+    struct epoll *epoll = epoll_of(file);
+    coir_time deadline = timeout < 0 ? COIR_NEVER : ci_time_after(ci_know(), timeout);
+    if (timeout > 0)
+        deadline = ci_time_after(deadline, (coir_time)ci_kbelow((uint64_t)slack));
+    for (;;) {
+        int count = report(epoll, events, max);
+        if (count || timeout == 0 || deadline <= ci_know())
+            return count;
+        ci_ktrace("epoll_wait", eventpoll->fd, timeout);
+        ci_kfile_ref(file);
+        epoll->sleepers++;
+        ci_kthread_wait("epoll", eventpoll->fd, has_ready, epoll, deadline);
+        epoll->sleepers--;
+        ci_kfile_unref(file);
+        if (ci_kone_in(ci_k.settings.interrupt_one_in))
+            return -EINTR;
+    }
+}
+
+/* ---- the file ---- */
+
+static unsigned poll_epoll(struct ci_kfile *file)
+{
+    ci_list_for_each (node, &epoll_of(file)->ready)
+        if (held_by(ci_container_of(node, struct item, ready)))
+            return POLLIN | POLLRDNORM;
+    return 0;
+}
+
+static void release(struct ci_kfile *file)
+{
+    struct epoll *epoll = epoll_of(file);
+    while (!ci_list_empty(&epoll->items))
+        free_item(ci_container_of(epoll->items.next, struct item, in_epoll));
+    free(epoll);
+}
+
+static const struct ci_kfile_type epoll_type = {.name = "epoll", .poll = poll_epoll, .release = release};
+
+int ci_eventpoll_open(struct ci_eventpoll *eventpoll)
+{
+    ci_kcall();
+    int rc = ci_kfd_refused();
+    if (rc < 0)
+        return rc;
+    struct epoll *epoll = calloc(1, sizeof *epoll);
+    ci_check(epoll);
+    ci_kfile_init(&epoll->file, &epoll_type);
+    ci_list_init(&epoll->items);
+    ci_list_init(&epoll->ready);
+    if ((rc = ci_kfd_install(&epoll->file)) < 0) {
+        free(epoll);
+        return rc;
+    }
+    *eventpoll = (struct ci_eventpoll){rc, false};
+    return 0;
+}

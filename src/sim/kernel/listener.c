@@ -1,0 +1,221 @@
+/* How a connection comes to be: net/ipv4/inet_connection_sock.c of Linux 6.1; listen(2), connect(2),
+ * accept(2).
+ *
+ *   connect -- SYN --> (listener found, room in its backlog: a child)
+ *           <- SYN, ACK -- connected
+ *           -- ACK --> the child is queued, accept takes it
+ *
+ * 1. A SYN that no listener wants is answered by a reset; one that finds the backlog full, the listener
+ *    refusing (SO_ATTACH_FILTER), or the link cut is dropped, and sent again; after SYN_TRIES: ETIMEDOUT.
+ * 2. A listener that closes resets what it has not accepted.
+ * 3. What goes wrong with a queued connection is told to who has accepted it, not by accept.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+#include "sys/call.h"
+
+enum { SYN_TRIES = 3 };
+static const coir_time syn_retry = 1 * COIR_S;
+
+static void syn_arrives(void *arg, size_t number);
+
+/* ---- listening ---- */
+
+static struct ci_ksocket *listener_at(const struct ci_place *place, in_port_t port)
+{
+    struct ci_ksocket *found = NULL;
+    uint64_t count = 0;
+    for (struct ci_ksocket *socket = ci_k.sockets; place && socket; socket = socket->next)
+        if (socket->state == CI_KLISTENING && socket->place == place && socket->local.sin_port == port && ci_kbelow(++count) == 0)
+            found = socket; /* any of those that share the port */
+    return found;
+}
+
+static int port_is_free(const struct ci_place *place, in_port_t port, bool shares)
+{
+    for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
+        if (socket->state == CI_KLISTENING && socket->place == place && socket->local.sin_port == port && !(shares && socket->shares_port))
+            return -EADDRINUSE;
+    return 0;
+}
+
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only)
+{
+    (void)len;
+    (void)ipv6_only;
+    ci_kcall();
+    struct sockaddr_in local = {.sin_family = AF_INET};
+    if (address->sa_family == AF_INET)
+        memcpy(&local, address, sizeof local);
+    else
+        local.sin_port = ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
+    int rc = ci_kfd_refused();
+    if (rc < 0 || (rc = port_is_free(ci_k.process->place, local.sin_port, reuse_port)) < 0)
+        return rc;
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->place, &ci_kstream_type);
+    if (!local.sin_port)
+        local.sin_port = socket->local.sin_port;
+    socket->local = local;
+    socket->state = CI_KLISTENING;
+    socket->backlog_most = backlog + 1; /* sk_acceptq_is_full: more than the backlog */
+    socket->shares_port = reuse_port;
+    return ci_kfd_install(&socket->file);
+}
+
+int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file)
+{
+    struct ci_ksocket *listener = ci_ksocket_of(file), *accepted = listener->backlog;
+    if (listener->state != CI_KLISTENING)
+        return -EINVAL;
+    if (!accepted)
+        return -EAGAIN;
+    listener->backlog = accepted->backlog_next;
+    listener->backlog_len--;
+    accepted->listener = NULL;
+    accepted->queued = false;
+    *ret_file = &accepted->file;
+    return 0;
+}
+
+void ci_klistener_close(struct ci_ksocket *listener)
+{
+    listener->state = CI_KCLOSED;
+    for (struct ci_ksocket *child = ci_k.sockets; child; child = child->next) {
+        if (child->listener != listener)
+            continue;
+        child->listener = NULL;
+        child->resets = true;
+        ci_kfile_unref(&child->file);
+    }
+    listener->backlog = NULL;
+}
+
+/* ---- connecting ---- */
+
+static void schedule_from(struct ci_ksocket *socket, coir_time delay, ci_call_fn *fn)
+{
+    coir_time when = ci_time_after(ci_know(), delay);
+    ci_kschedule(when, fn, socket, 0);
+}
+
+/* The third segment of the handshake: the child is there to be accepted. */
+static void ack_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *child = arg, *listener = child->listener;
+    if (!listener || child->queued)
+        return; /* the listener has closed */
+    if (ci_world_is_cut(ci_k.world, child->place, child->peer_place) || listener->backlog_len >= listener->backlog_most) {
+        schedule_from(child, syn_retry, ack_arrives);
+        return;
+    }
+    struct ci_ksocket **at = &listener->backlog;
+    while (*at)
+        at = &(*at)->backlog_next;
+    *at = child;
+    child->backlog_next = NULL;
+    child->queued = true;
+    listener->backlog_len++;
+    ci_ktrace("connection", (int64_t)listener->file.serial, (int64_t)child->file.serial);
+    ci_kfile_wake(&listener->file, POLLIN | POLLRDNORM);
+}
+
+static void reset_arrives(void *arg, size_t number)
+{
+    (void)number;
+    ci_knetwork_become_reset(arg, ((struct ci_ksocket *)arg)->state == CI_KCONNECTING ? ECONNREFUSED : ECONNRESET);
+}
+
+/* The answer to a SYN: the client is connected, and says so. One that is gone resets the child. */
+static void answer_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *client = arg, *child = client->peer;
+    if (client->orphan) {
+        ci_knetwork_send_reset(client);
+        return;
+    }
+    if (client->state != CI_KCONNECTING)
+        return;
+    client->state = CI_KCONNECTED;
+    ci_kschedule(ci_knetwork_arrival(client, 0), ack_arrives, child, 0);
+    ci_ktrace("connected", (int64_t)client->file.serial, 0);
+    ci_kfile_wake(&client->file, 0);
+}
+
+static void give_up(void *arg, size_t number)
+{
+    (void)number;
+    ci_knetwork_become_reset(arg, ETIMEDOUT);
+}
+
+static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
+{
+    struct ci_ksocket *child = ci_ksocket_new(listener->place, &ci_kstream_type);
+    child->state = CI_KCONNECTED;
+    child->listener = listener;
+    child->local.sin_port = listener->local.sin_port;
+    child->remote = client->local;
+    child->peer = client;
+    child->peer_place = client->place;
+    client->peer = child;
+    client->peer_place = child->place;
+    ci_kschedule(ci_knetwork_arrival(child, 0), answer_arrives, client, 0);
+}
+
+static void syn_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *client = arg;
+    if (client->state != CI_KCONNECTING)
+        return;
+    struct ci_world *world = ci_k.world;
+    const struct ci_place *there = ci_ksocket_place_at(client->place, &client->remote);
+    struct ci_ksocket *listener = listener_at(there, client->remote.sin_port);
+    bool lost = !there || ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
+    const coir_link *link = ci_world_find_link(world, client->place, there ? there : client->place);
+    if (!lost && !listener) {
+        schedule_from(client, link->latency, reset_arrives);
+    } else if (lost || listener->refuses || listener->backlog_len >= listener->backlog_most ||
+               ci_world_fault(world, there, link->no_answer, "no answer")) {
+        schedule_from(client, syn_retry, ++client->tries >= SYN_TRIES ? give_up : syn_arrives);
+    } else {
+        make_child(listener, client);
+    }
+}
+
+int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len)
+{
+    (void)len;
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    if (socket->state == CI_KCONNECTING)
+        return -EALREADY;
+    if (socket->state == CI_KCONNECTED) {
+        bool was_told = socket->was_told;
+        socket->was_told = true;
+        return was_told ? -EISCONN : 0;
+    }
+    if (socket->error)
+        return -ci_ksocket_take_error(socket);
+    if (address->sa_family != AF_INET)
+        return -EAFNOSUPPORT;
+    if (socket->state != CI_KCLOSED || socket->in_ended)
+        ci_kunknown("connecting a socket for the second time");
+    memcpy(&socket->remote, address, sizeof socket->remote);
+    const struct ci_place *there = ci_ksocket_place_at(socket->place, &socket->remote);
+    coir_time latency = ci_world_find_link(ci_k.world, socket->place, there ? there : socket->place)->latency;
+    socket->state = CI_KCONNECTING;
+    if (latency <= 10 * COIR_US && ci_kone_in(ci_k.settings.at_once_one_in))
+        syn_arrives(socket, 0);
+    else
+        schedule_from(socket, latency, syn_arrives);
+    return -EINPROGRESS;
+}
+
+/* What comes of it later meets an orphan: answer_arrives. */
+void ci_klistener_give_up(struct ci_ksocket *socket)
+{
+    socket->out_ended = true;
+}

@@ -1,0 +1,241 @@
+/* What goes between two ends of a connection: bytes, the end, resets. Sources: tcp(7); RFC 9293;
+ * net/ipv4/tcp_input.c and tcp.c of Linux 6.1.
+ *
+ * 1. What is sent waits in `out` until it has arrived, and counts against out_most. One event for each
+ *    direction (pump) moves what is due, in parts of any size, as far as the receiver has room; then the
+ *    end, with the last bytes or after them.
+ * 2. A reset purges what is in `out`; what was received stays readable. It is told once, as ECONNRESET,
+ *    or EPIPE after the peer's end, or ECONNREFUSED before there was a connection.
+ * 3. Over a link that is cut nothing arrives: the pump tries again later and later, then the sender gets
+ *    ETIMEDOUT, and the peer hears nothing. A reset is sent once.
+ * 4. Somebody who wanted room hears of it when a third of the buffer is free (sk_stream_write_space).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+
+enum { RETRIES = 8 };
+static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
+
+static void pump(void *arg, size_t number);
+
+const coir_link *ci_knetwork_link(const struct ci_ksocket *socket)
+{
+    return ci_world_find_link(ci_k.world, socket->place, socket->peer_place);
+}
+
+bool ci_knetwork_is_cut(const struct ci_ksocket *socket)
+{
+    return ci_world_is_cut(ci_k.world, socket->place, socket->peer_place);
+}
+
+/* When something that this end sends now arrives. */
+coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len)
+{
+    struct ci_world *world = ci_k.world;
+    const coir_link *link = ci_knetwork_link(socket);
+    coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, socket->peer_place, len), link->latency);
+    if (link->jitter > 0)
+        when = ci_time_after(when, (coir_time)ci_kbelow((uint64_t)link->jitter));
+    if (ci_world_fault(world, socket->place, link->loss, "a segment is lost"))
+        when = ci_time_after(when, retransmission);
+    if (when < socket->last_arrival)
+        when = socket->last_arrival;
+    return socket->last_arrival = when;
+}
+
+/* ---- resets ---- */
+
+void ci_knetwork_become_reset(struct ci_ksocket *socket, int error)
+{
+    if (socket->state != CI_KCONNECTED && socket->state != CI_KCONNECTING)
+        return;
+    ci_ktrace("reset", (int64_t)socket->file.serial, error);
+    ci_kqueue_drop(&socket->out);
+    socket->error = error;
+    socket->state = CI_KCLOSED;
+    socket->in_ended = socket->out_ended = true;
+    ci_kfile_wake(&socket->file, 0);
+    ci_kfile_wake(&socket->file, POLLERR);
+}
+
+static void reset_arrives(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *socket = arg;
+    bool finished = socket->in_ended && socket->out_ended && socket->end_arrived;
+    if (finished)
+        return; /* TIME_WAIT or closed: there is no connection */
+    ci_knetwork_become_reset(socket, socket->state == CI_KCONNECTING ? ECONNREFUSED : socket->in_ended ? EPIPE : ECONNRESET);
+}
+
+void ci_knetwork_send_reset(struct ci_ksocket *socket)
+{
+    if (socket->peer && !ci_knetwork_is_cut(socket)) /* else it is lost, and never sent again */
+        ci_kschedule(ci_knetwork_arrival(socket, 0), reset_arrives, socket->peer, 0);
+}
+
+/* ---- moving ---- */
+
+bool ci_knetwork_is_writable(const struct ci_ksocket *socket)
+{
+    return socket->out.bytes / 2 <= (socket->out_most > socket->out.bytes ? socket->out_most - socket->out.bytes : 0) &&
+           socket->out.bytes < socket->out_most;
+}
+
+static void tell_of_room(struct ci_ksocket *socket)
+{
+    if (!socket->no_space || !ci_knetwork_is_writable(socket))
+        return;
+    socket->no_space = false;
+    ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);
+}
+
+static void schedule_pump(struct ci_ksocket *socket, coir_time when)
+{
+    if (socket->pumps)
+        return;
+    socket->pumps = true;
+    ci_kschedule(when, pump, socket, 0);
+}
+
+/* Moves the first `len` bytes of `out` to the peer. */
+static void move(struct ci_ksocket *socket, size_t len)
+{
+    struct ci_ksegment *segment = socket->out.first, *part;
+    if (len == segment->len) {
+        part = ci_kqueue_pop(&socket->out);
+    } else {
+        part = ci_ksegment_new(len);
+        memcpy(part->data, segment->data + segment->start, len);
+        segment->start += len;
+        segment->len -= len;
+        socket->out.bytes -= len;
+    }
+    ci_kqueue_push(&socket->peer->in, part);
+}
+
+static void end_arrives(struct ci_ksocket *socket)
+{
+    struct ci_ksocket *peer = socket->peer;
+    free(ci_kqueue_pop(&socket->out));
+    socket->end_arrived = true;
+    ci_ktrace("end", (int64_t)peer->file.serial, 0);
+    if (peer->state != CI_KCONNECTED)
+        return;
+    peer->in_ended = peer->done = true;
+    ci_kfile_wake(&peer->file, 0);
+}
+
+static void tell_of_bytes(struct ci_ksocket *peer, size_t moved)
+{
+    if (!moved)
+        return;
+    ci_ktrace("deliver", (int64_t)peer->file.serial, (int64_t)moved);
+    ci_kfile_wake(&peer->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
+}
+
+/* Moves what is due. The end may share an event with bytes. */
+static void move_due(struct ci_ksocket *socket)
+{
+    struct ci_ksocket *peer = socket->peer;
+    const coir_link *link = ci_knetwork_link(socket);
+    size_t moved = 0;
+    socket->stalled = false;
+    for (struct ci_ksegment *segment; (segment = socket->out.first) && segment->arrives <= ci_know();) {
+        if (segment->end) {
+            if (moved && ci_kone_in(2))
+                break;
+            tell_of_bytes(peer, moved);
+            moved = 0;
+            end_arrives(socket);
+            continue;
+        }
+        size_t room = peer->in_most > peer->in.bytes ? peer->in_most - peer->in.bytes : 0, len = segment->len < room ? segment->len : room;
+        if ((socket->stalled = !room))
+            break;
+        bool parted = len > 1 && (ci_kone_in(8) || ci_world_fault(ci_k.world, socket->place, link->short_io, "moves less than it could"));
+        if (parted)
+            len = 1 + ci_kbelow(len - 1);
+        move(socket, len);
+        moved += len;
+        if (parted)
+            break;
+    }
+    tell_of_bytes(peer, moved);
+    tell_of_room(socket);
+}
+
+/* Bytes have met a socket that is gone. */
+static void meet_nobody(struct ci_ksocket *socket)
+{
+    bool only_end = socket->out.first->end;
+    while (socket->out.first && socket->out.first->arrives <= ci_know()) {
+        only_end &= socket->out.first->end;
+        socket->end_arrived |= socket->out.first->end;
+        free(ci_kqueue_pop(&socket->out));
+    }
+    tell_of_room(socket);
+    if (!only_end && !ci_world_is_cut(ci_k.world, socket->peer_place, socket->place))
+        ci_kschedule(ci_time_after(ci_know(), ci_knetwork_link(socket)->latency), reset_arrives, socket, 0);
+}
+
+static bool try_again(struct ci_ksocket *socket)
+{
+    coir_time wait = retransmission << socket->retries;
+    if (++socket->retries > RETRIES) {
+        ci_knetwork_become_reset(socket, ETIMEDOUT);
+        return false;
+    }
+    schedule_pump(socket, ci_time_after(ci_know(), wait < retransmission_most ? wait : retransmission_most));
+    return true;
+}
+
+static void pump(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *socket = arg;
+    socket->pumps = false;
+    if (!socket->out.first)
+        return;
+    if (socket->out.first->arrives > ci_know()) {
+        schedule_pump(socket, socket->out.first->arrives);
+        return;
+    }
+    if (ci_knetwork_is_cut(socket) || (socket->peer->listener && !socket->peer->queued)) { /* or a handshake that has not ended */
+        try_again(socket);
+        return;
+    }
+    socket->retries = 0;
+    if (socket->peer->orphan || socket->peer->state != CI_KCONNECTED)
+        meet_nobody(socket);
+    else
+        move_due(socket);
+    if (socket->out.first && !socket->stalled) {
+        coir_time soon = ci_kafter((uint64_t)pause_most), due = socket->out.first->arrives;
+        schedule_pump(socket, due > soon ? due : soon);
+    }
+}
+
+void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
+{
+    segment->arrives = ci_knetwork_arrival(socket, segment->len);
+    bool first = !socket->out.first;
+    ci_kqueue_push(&socket->out, segment);
+    if (first && !socket->pumps && ci_knetwork_link(socket)->latency <= 10 * COIR_US && ci_kone_in(ci_k.settings.at_once_one_in)) {
+        segment->arrives = ci_know();
+        pump(socket, 0);
+    } else if (!socket->stalled) {
+        schedule_pump(socket, segment->arrives);
+    }
+}
+
+/* The window opens: the sender hears of it a latency later. */
+void ci_knetwork_room(struct ci_ksocket *socket)
+{
+    struct ci_ksocket *peer = socket->peer;
+    if (peer && peer->stalled && peer->out.first && socket->in.bytes < socket->in_most)
+        schedule_pump(peer, ci_time_after(ci_know(), ci_knetwork_link(socket)->latency));
+}

@@ -1,0 +1,94 @@
+/* poll(2): fs/select.c of Linux 6.1. The files that it sleeps for are held until it returns, but what it
+ * asks after each wake-up is the file that has the number by then. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "sim/kernel/kernel.h"
+#include "sys/call.h"
+
+struct entry {
+    struct ci_kwaiter waiter;
+    struct ci_kfile *file;
+    unsigned key;
+    bool *triggered;
+};
+
+static const coir_time slack = 50 * COIR_US;
+
+static bool on_change(struct ci_kwaiter *waiter, unsigned key)
+{
+    struct entry *entry = ci_container_of(waiter, struct entry, waiter);
+    if (key && !(key & entry->key))
+        return false;
+    *entry->triggered = true;
+    return true;
+}
+
+static unsigned wanted(const struct pollfd *fd)
+{
+    return (unsigned short)fd->events | POLLERR | POLLHUP;
+}
+
+static int look(struct pollfd *fds, size_t count)
+{
+    int found = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct ci_kfile *file = ci_kfd_find(fds[i].fd);
+        fds[i].revents = fds[i].fd < 0 ? 0 : (short)(file ? ci_kfile_poll(file) & wanted(&fds[i]) : POLLNVAL);
+        found += fds[i].revents != 0;
+    }
+    return found;
+}
+
+static bool was_triggered(void *arg)
+{
+    return *(bool *)arg;
+}
+
+static int sleep_for(struct pollfd *fds, size_t count, struct entry *entries, coir_time deadline)
+{
+    bool triggered = false;
+    for (size_t i = 0; i < count; i++) {
+        struct ci_kfile *file = ci_kfd_find(fds[i].fd);
+        if (!file)
+            continue;
+        entries[i] = (struct entry){.file = ci_kfile_ref(file), .key = wanted(&fds[i]), .triggered = &triggered};
+        entries[i].waiter.wake = on_change;
+        ci_kwaiter_add(&entries[i].waiter, file);
+    }
+    int found = 0, rc = 0;
+    while (!found && rc == 0 && deadline > ci_know()) {
+        ci_kthread_wait("poll", -1, was_triggered, &triggered, deadline);
+        triggered = false;
+        if (!(found = look(fds, count)) && ci_kone_in(ci_k.settings.interrupt_one_in))
+            rc = -EINTR;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (entries[i].file) {
+            ci_kwaiter_remove(&entries[i].waiter);
+            ci_kfile_unref(entries[i].file);
+        }
+    return rc < 0 ? rc : found;
+}
+
+int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout)
+{
+    ci_kcall();
+    struct ci_place *place = ci_k.process->place;
+    if (timeout && ci_world_fault(ci_k.world, place, place->faults.no_memory, "no memory to poll"))
+        return -ENOMEM;
+    coir_time deadline = timeout < 0 ? COIR_NEVER : ci_time_after(ci_know(), timeout);
+    int found = look(fds, count);
+    if (!found && timeout) {
+        struct entry *entries = calloc(count ? count : 1, sizeof *entries);
+        ci_check(entries);
+        if (timeout > 0)
+            deadline = ci_time_after(deadline, (coir_time)ci_kbelow((uint64_t)slack));
+        found = sleep_for(fds, count, entries, deadline);
+        free(entries);
+    }
+    for (size_t i = 0; found > 0 && i < count; i++)
+        if (fds[i].revents)
+            ci_ktrace("polled", fds[i].fd, fds[i].revents);
+    return found;
+}

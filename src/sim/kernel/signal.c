@@ -1,0 +1,70 @@
+/* sys/signal.h: a process of the simulated world gets the signals that ci_ksignal_raise sends it; none
+ * come from outside. */
+#include "sys/signal.h"
+
+#include <errno.h>
+
+#include "sim/kernel/kernel.h"
+#include "sys/call.h"
+
+void ci_signal_watch(struct ci_signal_stop *stop)
+{
+    stop->next = ci_k.process->stops;
+    ci_k.process->stops = stop;
+}
+
+void ci_signal_unwatch(struct ci_signal_stop *stop)
+{
+    struct ci_signal_stop **at = &ci_k.process->stops;
+    while (*at && *at != stop)
+        at = &(*at)->next;
+    if (*at)
+        *at = stop->next;
+}
+
+int ci_signal_attach(struct ci_signal_sink *sink)
+{
+    struct ci_kprocess *process = ci_k.process;
+    if (sink->wanted & ((uint64_t)1 << SIGKILL | (uint64_t)1 << SIGSTOP))
+        return -EINVAL;
+    for (size_t i = 0; i < CI_KSINKS; i++)
+        if (!process->sinks[i]) {
+            process->sinks[i] = sink;
+            return 0;
+        }
+    return -ENOBUFS;
+}
+
+void ci_signal_detach(struct ci_signal_sink *sink)
+{
+    for (size_t i = 0; i < CI_KSINKS; i++)
+        if (ci_k.process->sinks[i] == sink)
+            ci_k.process->sinks[i] = NULL;
+}
+
+void ci_ksignal_raise(struct ci_kprocess *process, int number)
+{
+    struct ci_kprocess *before = ci_k.process;
+    uint64_t bit = (uint64_t)1 << number;
+    ci_k.process = process;
+    for (size_t i = 0; i < CI_KSINKS; i++) {
+        struct ci_signal_sink *sink = process->sinks[i];
+        if (sink && sink->wanted & bit && !(sink->pending & bit)) {
+            sink->pending |= bit;
+            ci_sys_eventfd_add(sink->eventfd);
+        }
+    }
+    for (const struct ci_signal_stop *stop = process->stops; stop && (number == SIGINT || number == SIGTERM); stop = stop->next)
+        stop->fn(stop->arg);
+    ci_k.process = before;
+}
+
+void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
+{
+    *ret_before = (struct ci_signal_mask){0};
+}
+
+void ci_signal_restore(const struct ci_signal_mask *saved)
+{
+    (void)saved;
+}

@@ -1,0 +1,111 @@
+/* What all sockets have in common: making, addresses, queues of segments, and how they go. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+
+/* ---- queues ---- */
+
+void ci_kqueue_init(struct ci_kqueue *queue)
+{
+    *queue = (struct ci_kqueue){0};
+    queue->last = &queue->first;
+}
+
+void ci_kqueue_push(struct ci_kqueue *queue, struct ci_ksegment *segment)
+{
+    segment->next = NULL;
+    *queue->last = segment;
+    queue->last = &segment->next;
+    queue->bytes += segment->len;
+    queue->count++;
+}
+
+struct ci_ksegment *ci_kqueue_pop(struct ci_kqueue *queue)
+{
+    struct ci_ksegment *segment = queue->first;
+    if (!(queue->first = segment->next))
+        queue->last = &queue->first;
+    queue->bytes -= segment->len;
+    queue->count--;
+    return segment;
+}
+
+void ci_kqueue_drop(struct ci_kqueue *queue)
+{
+    while (queue->first)
+        free(ci_kqueue_pop(queue));
+}
+
+struct ci_ksegment *ci_ksegment_new(size_t len)
+{
+    struct ci_ksegment *segment = malloc(sizeof *segment + len);
+    ci_check(segment);
+    *segment = (struct ci_ksegment){.len = len};
+    return segment;
+}
+
+/* ---- making ---- */
+
+/* From a segment or two to what a fast link wants. */
+static size_t buffer_size(void)
+{
+    return (size_t)2048 << ci_kbelow(7);
+}
+
+struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_type *type)
+{
+    struct ci_world *world = ci_k.world;
+    struct ci_ksocket *socket = calloc(1, sizeof *socket);
+    ci_check(socket);
+    ci_kfile_init(&socket->file, type);
+    socket->place = place;
+    socket->peer_place = place;
+    socket->in_most = buffer_size();
+    socket->out_most = buffer_size();
+    ci_kqueue_init(&socket->in);
+    ci_kqueue_init(&socket->out);
+    socket->local = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons(world->next_port),
+        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number),
+    };
+    world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
+    socket->next = ci_k.sockets;
+    ci_k.sockets = socket;
+    return socket;
+}
+
+void ci_ksocket_free_all(void)
+{
+    while (ci_k.sockets) {
+        struct ci_ksocket *socket = ci_k.sockets;
+        ci_k.sockets = socket->next;
+        ci_kqueue_drop(&socket->in);
+        ci_kqueue_drop(&socket->out);
+        free(socket);
+    }
+}
+
+bool ci_ksocket_is(const struct ci_kfile *file)
+{
+    return file && (file->type == &ci_kstream_type || file->type == &ci_kdatagram_type);
+}
+
+const struct ci_place *ci_ksocket_place_at(const struct ci_place *from, const struct sockaddr_in *address)
+{
+    uint32_t host = ntohl(address->sin_addr.s_addr);
+    int number = host >> 24 == 127 || host == 0 ? from->number : (int)(host & 0xffffff);
+    const struct ci_place *place = ci_k.world->places;
+    while (place && place->number != number)
+        place = place->next;
+    return place;
+}
+
+int ci_ksocket_take_error(struct ci_ksocket *socket)
+{
+    int error = socket->error;
+    socket->error = 0;
+    return error;
+}

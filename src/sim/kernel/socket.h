@@ -1,0 +1,104 @@
+/* What the simulated kernel's sockets are, for the files that make them: streams in stream.c (what calls
+ * see) and network.c (what goes between two of them), listener.c (how a connection comes to be),
+ * datagram.c, and socket.c, which they have in common.
+ *
+ * A socket is never freed before the kernel ends: what is under way to it may point at it.
+ */
+#ifndef CI_SIM_KERNEL_SOCKET_H
+#define CI_SIM_KERNEL_SOCKET_H
+
+#include <netinet/in.h>
+
+#include "sim/kernel/kernel.h"
+
+enum ci_ksocket_state { CI_KCLOSED, CI_KLISTENING, CI_KCONNECTING, CI_KCONNECTED, CI_KDATAGRAM };
+
+/* Bytes, or the end of the stream, on their way; or a datagram. */
+struct ci_ksegment {
+    struct ci_ksegment *next;
+    coir_time arrives;
+    bool end;
+    struct sockaddr_in from;   /* of a datagram */
+    struct ci_ksocket *sender; /* likewise */
+    const struct ci_place *to; /* likewise */
+    in_port_t port;            /* likewise, to which it goes */
+    size_t start, len;
+    char data[];
+};
+
+struct ci_kqueue {
+    struct ci_ksegment *first, **last;
+    size_t bytes, count;
+};
+
+struct ci_ksocket {
+    struct ci_kfile file;
+    struct ci_ksocket *next; /* of all */
+    struct ci_place *place;
+    enum ci_ksocket_state state;
+    bool orphan; /* no descriptor is left */
+    struct sockaddr_in local, remote;
+
+    int error;                /* sk_err: reported once */
+    bool in_ended, out_ended; /* RCV_SHUTDOWN, SEND_SHUTDOWN */
+    bool done;                /* SOCK_DONE: the end has come, as opposed to a reset */
+    bool no_space;            /* SOCK_NOSPACE: somebody wants to hear of room */
+    bool resets;              /* SO_LINGER of 0 */
+    bool end_arrived;         /* our end has reached the peer */
+    size_t in_most, out_most; /* buffer sizes */
+
+    struct ci_ksocket *peer;
+    const struct ci_place *peer_place;
+    struct ci_kqueue in, out;
+    coir_time last_arrival; /* of what this end has sent: nothing overtakes */
+    bool pumps;             /* an event is going to move what `out` has */
+    bool stalled;           /* it waits for room at the peer */
+    int retries;
+
+    struct ci_ksocket *listener;               /* that it comes from, until it is accepted */
+    struct ci_ksocket *backlog, *backlog_next; /* accepted in this order */
+    int backlog_len, backlog_most;
+    bool refuses, shares_port;
+    bool queued;   /* in a backlog */
+    int tries;     /* to reach a listener */
+    bool was_told; /* a connect has returned the success */
+};
+
+static inline struct ci_ksocket *ci_ksocket_of(struct ci_kfile *file)
+{
+    return ci_container_of(file, struct ci_ksocket, file);
+}
+
+/* socket.c */
+struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_type *type);
+const struct ci_place *ci_ksocket_place_at(const struct ci_place *from, const struct sockaddr_in *address);
+int ci_ksocket_take_error(struct ci_ksocket *socket);
+bool ci_ksocket_is(const struct ci_kfile *file);
+extern const struct ci_kfile_type ci_kstream_type, ci_kdatagram_type;
+
+void ci_kqueue_init(struct ci_kqueue *queue);
+void ci_kqueue_push(struct ci_kqueue *queue, struct ci_ksegment *segment);
+struct ci_ksegment *ci_kqueue_pop(struct ci_kqueue *queue);
+void ci_kqueue_drop(struct ci_kqueue *queue);
+struct ci_ksegment *ci_ksegment_new(size_t len);
+
+/* network.c */
+const coir_link *ci_knetwork_link(const struct ci_ksocket *socket);
+bool ci_knetwork_is_cut(const struct ci_ksocket *socket);
+coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len);
+void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
+void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
+void ci_knetwork_send_reset(struct ci_ksocket *socket);
+void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);
+bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
+
+/* listener.c */
+int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
+int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
+void ci_klistener_close(struct ci_ksocket *listener);
+void ci_klistener_give_up(struct ci_ksocket *socket); /* a connect whose socket is closed */
+
+/* datagram.c */
+int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file);
+
+#endif
