@@ -103,7 +103,7 @@ static bool is_chosen(const struct ci_fault_log *faults, uint32_t number)
 bool ci_world_fault(struct ci_world *world, const struct ci_place *place, double probability, const char *what)
 {
     struct ci_fault_log *faults = &world->faults;
-    if (probability <= 0)
+    if (probability <= 0 || (place && place->boots))
         return false;
     uint32_t number = ++faults->asked;
     bool happens = faults->choose ? is_chosen(faults, number) : ci_random_chance(&faults->random, probability);

@@ -53,6 +53,7 @@ struct ci_place {
     int number;   /* its address is 10.0.0.number; 0: another has it now */
     bool dead;    /* nothing reaches it any more: it has lost its power, or was replaced */
     bool crashed; /* it has lost its power: what it had open went with it */
+    bool boots;   /* no fault befalls it yet */
     coir_faults faults;
     coir_time wall_offset;
     struct ci_file *files; /* its disk */

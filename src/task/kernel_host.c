@@ -50,7 +50,7 @@ static void *run_host(void *arg)
     host->runtime = make_runtime(host, &host->result);
     if (!host->runtime)
         return NULL;
-    host->place->faults = host->sim->world.everywhere;
+    host->place->boots = false;
     if (host->stopped)
         coir_runtime_stop(host->runtime);
     host->result = coir_runtime_run(host->runtime, host->fn, host->arg);
@@ -63,6 +63,8 @@ static void *run_host(void *arg)
 
 int ci_kernel_host_start(coir_host *host)
 {
+    host->place->faults = host->sim->world.everywhere;
+    host->place->boots = true;
     host->process = ci_sim_kernel->start(host->place, run_host, host);
     return host->process ? 0 : -ENOMEM;
 }
