@@ -29,8 +29,13 @@ bool ci_kprocess_ended(const struct ci_kprocess *process)
 void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg)
 {
     struct ci_kprocess *before = ci_k.process;
+    struct ci_kthread *thread = ci_k.thread;
     ci_k.process = process;
+    if (thread)
+        thread->process = process; /* for when it goes on after another one */
     fn(arg);
+    if (thread)
+        thread->process = before;
     ci_k.process = before;
 }
 

@@ -42,11 +42,10 @@ void ci_signal_detach(struct ci_signal_sink *sink)
             ci_k.process->sinks[i] = NULL;
 }
 
+/* As the process: ci_kprocess_as. */
 void ci_ksignal_raise(struct ci_kprocess *process, int number)
 {
-    struct ci_kprocess *before = ci_k.process;
     uint64_t bit = (uint64_t)1 << number;
-    ci_k.process = process;
     for (size_t i = 0; i < CI_KSINKS; i++) {
         struct ci_signal_sink *sink = process->sinks[i];
         if (sink && sink->wanted & bit && !(sink->pending & bit)) {
@@ -56,7 +55,6 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number)
     }
     for (const struct ci_signal_stop *stop = process->stops; stop && (number == SIGINT || number == SIGTERM); stop = stop->next)
         stop->fn(stop->arg);
-    ci_k.process = before;
 }
 
 void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
