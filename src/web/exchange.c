@@ -399,7 +399,8 @@ int ci_serve_requests(void *arg)
     exchange.error = 0;
     exchange.taking.behind = 0;
     exchange.sent = 0;
-    exchange.hangup_started = exchange.unread = false;
+    exchange.hangup_started = exchange.unread = exchange.continue_due = exchange.body_begun = false;
+    exchange.body.state = CI_BODY_DONE; /* a head that is refused has none */
     exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);
     exchange.out = ci_pool_take(buffers);
