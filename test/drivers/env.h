@@ -60,14 +60,18 @@ void on_driver(const char *name, void (*body)(void));
         on_driver(#driver, body); \
     }
 
-#ifdef CONFORM_KQUEUE /* a program of its own: kqueue.c is not in the library here */
+#if defined(CONFORM_KQUEUE) /* a program of its own: kqueue.c is not in the library here */
 #define ON_REAL(name, body) ON(kqueue, name, body)
 #define ON_SELECTORS(name, body) static void (*const not_on_the_fake)(void) __attribute__((unused)) = body;
 #define ON_SIM(name, body)
 #else
 #define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body)
 #define ON_REAL(name, body) ON(io_uring, name, body) ON(epoll, name, body) ON(poll, name, body)
+#if defined(CONFORM_KERNEL) /* the real drivers, over the simulated kernel */
+#define ON_SIM(name, body)
+#else
 #define ON_SIM(name, body) ON(sim, name, body)
+#endif
 #endif
 
 #define CONFORM(name)              \

@@ -47,14 +47,18 @@ int ci_kfd_refused(void)
     return ci_kone_in(2) ? -EMFILE : -ENFILE;
 }
 
+static void make_room(struct ci_kprocess *process, size_t fd)
+{
+    ci_check(ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room, sizeof *process->files, fd + 1) == 0);
+}
+
 int ci_kfd_install(struct ci_kfile *file)
 {
     struct ci_kprocess *process = ci_k.process;
     size_t fd = 0;
     while (fd < process->file_room && process->files[fd])
         fd++;
-    if (ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room, sizeof *process->files, fd + 1) < 0)
-        return -ENOMEM;
+    make_room(process, fd);
     process->files[fd] = file;
     ci_ktrace("open", (int64_t)fd, (int64_t)file->serial);
     return (int)fd;
@@ -75,6 +79,20 @@ int ci_kfd_close(coir_fd fd)
     ci_k.process->files[fd] = NULL;
     ci_kfile_unref(file);
     return 0;
+}
+
+int ci_kfd_copy(coir_fd from, coir_fd to)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(from);
+    if (!file || to < 0)
+        return -EBADF;
+    if (from == to)
+        return to;
+    ci_kfd_close(to);
+    make_room(ci_k.process, (size_t)to);
+    ci_k.process->files[to] = ci_kfile_ref(file);
+    return to;
 }
 
 /* ---- waiting ---- */

@@ -100,20 +100,31 @@ void ci_clock_sleep(coir_time duration)
 
 /* ---- beginning and end ---- */
 
-static uint32_t choose_rate(const uint32_t *rates, size_t count)
+static uint32_t one_of(const uint32_t *rates, size_t count)
 {
     return rates[ci_kbelow(count)];
 }
 
 static void choose_settings(void)
 {
-    static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000}, interrupts[] = {0, 0, 30, 300},
-                          spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1};
+    static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000}, interrupts[] = {0, 0, 30, 300};
+    static const uint32_t spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1}, parts[] = {0, 2, 8, 50}, sizes[] = {1, 4, 7};
     ci_k.settings = (struct ci_ksettings){
-        choose_rate(yields, ci_countof(yields)),         choose_rate(points, ci_countof(points)),
-        choose_rate(interrupts, ci_countof(interrupts)), choose_rate(spurious, ci_countof(spurious)),
-        choose_rate(at_once, ci_countof(at_once)),
+        .yield_one_in = one_of(yields, ci_countof(yields)),
+        .point_one_in = one_of(points, ci_countof(points)),
+        .interrupt_one_in = one_of(interrupts, ci_countof(interrupts)),
+        .spurious_one_in = one_of(spurious, ci_countof(spurious)),
+        .at_once_one_in = one_of(at_once, ci_countof(at_once)),
+        .part_one_in = one_of(parts, ci_countof(parts)),
+        .buffer_sizes = one_of(sizes, ci_countof(sizes)),
     };
+}
+
+void ci_kcalm(void)
+{
+    struct ci_ksettings *settings = &ci_k.settings;
+    settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in = settings->buffer_sizes = 0;
+    settings->at_once_one_in = 1;
 }
 
 static void open_kernel(struct ci_world *world, coir_time time_max, void **const *locals, int local_count)

@@ -94,7 +94,9 @@ struct ci_kernel {
         uint32_t point_one_in;     /* atomic operations likewise; 0: none */
         uint32_t interrupt_one_in; /* sleeps in a system call that end with -EINTR */
         uint32_t spurious_one_in;  /* state changes after which waiters hear of what has not changed */
-        uint32_t at_once_one_in;   /* things sent that arrive within the call */
+        uint32_t at_once_one_in;   /* things sent over a fast link that arrive within the call */
+        uint32_t part_one_in;      /* deliveries of which only a part comes at first */
+        uint32_t buffer_sizes;     /* of sockets: 2 KiB doubled less than so many times; 0: 208 KiB */
     } settings;
     struct ci_ksocket *sockets; /* all there ever were in this run */
     uint64_t serial;
@@ -111,6 +113,9 @@ static inline bool ci_kone_in(uint64_t n)
 {
     return n && ci_random_below(&ci_k.world->random, n) == 0;
 }
+
+/* The settings of a loopback on a quiet machine, for tests that are not about delays. */
+void ci_kcalm(void);
 
 /* How each system call begins. */
 void ci_kcall(void);
@@ -163,6 +168,7 @@ unsigned ci_kfile_poll(struct ci_kfile *file);
 int ci_kfd_install(struct ci_kfile *file);
 struct ci_kfile *ci_kfd_find(coir_fd fd);
 int ci_kfd_close(coir_fd fd);
+int ci_kfd_copy(coir_fd from, coir_fd to); /* dup2(2) */
 
 /* -EMFILE or -ENFILE where a fault wants it; else 0. */
 int ci_kfd_refused(void);
@@ -213,6 +219,7 @@ void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *ar
 void ci_kprocess_audit(const struct ci_kprocess *process);
 void ci_kprocesses_free(void);
 
+int ci_kpipe(coir_fd ret_fds[2]);
 void ci_ksignal_raise(struct ci_kprocess *process, int number);
 void ci_ksocket_free_all(void);
 void ci_kepoll_forget(struct ci_kfile *file); /* the registrations of a file that goes */

@@ -140,9 +140,9 @@ static void answer_arrives(void *arg, size_t number)
     if (client->state != CI_KCONNECTING)
         return;
     client->state = CI_KCONNECTED;
-    ci_kschedule(ci_knetwork_arrival(client, 0), ack_arrives, child, 0);
     ci_ktrace("connected", (int64_t)client->file.serial, 0);
     ci_kfile_wake(&client->file, 0);
+    ci_knetwork_deliver(client, ack_arrives, child);
 }
 
 static void give_up(void *arg, size_t number)
@@ -162,7 +162,7 @@ static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
     child->peer_place = client->place;
     client->peer = child;
     client->peer_place = child->place;
-    ci_kschedule(ci_knetwork_arrival(child, 0), answer_arrives, client, 0);
+    ci_knetwork_deliver(child, answer_arrives, client);
 }
 
 static void syn_arrives(void *arg, size_t number)

@@ -18,6 +18,7 @@
 
 enum { RETRIES = 8 };
 static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
+static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
 
 static void pump(void *arg, size_t number);
 
@@ -44,6 +45,14 @@ coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len)
     if (when < socket->last_arrival)
         when = socket->last_arrival;
     return socket->last_arrival = when;
+}
+
+void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to)
+{
+    if (ci_knetwork_link(socket)->latency <= fast && ci_kone_in(ci_k.settings.at_once_one_in))
+        fn(to, 0);
+    else
+        ci_kschedule(ci_knetwork_arrival(socket, 0), fn, to, 0);
 }
 
 /* ---- resets ---- */
@@ -74,7 +83,7 @@ static void reset_arrives(void *arg, size_t number)
 void ci_knetwork_send_reset(struct ci_ksocket *socket)
 {
     if (socket->peer && !ci_knetwork_is_cut(socket)) /* else it is lost, and never sent again */
-        ci_kschedule(ci_knetwork_arrival(socket, 0), reset_arrives, socket->peer, 0);
+        ci_knetwork_deliver(socket, reset_arrives, socket->peer);
 }
 
 /* ---- moving ---- */
@@ -146,7 +155,7 @@ static void move_due(struct ci_ksocket *socket)
     socket->stalled = false;
     for (struct ci_ksegment *segment; (segment = socket->out.first) && segment->arrives <= ci_know();) {
         if (segment->end) {
-            if (moved && ci_kone_in(2))
+            if (moved && ci_k.settings.part_one_in && ci_kone_in(2))
                 break;
             tell_of_bytes(peer, moved);
             moved = 0;
@@ -156,7 +165,8 @@ static void move_due(struct ci_ksocket *socket)
         size_t room = peer->in_most > peer->in.bytes ? peer->in_most - peer->in.bytes : 0, len = segment->len < room ? segment->len : room;
         if ((socket->stalled = !room))
             break;
-        bool parted = len > 1 && (ci_kone_in(8) || ci_world_fault(ci_k.world, socket->place, link->short_io, "moves less than it could"));
+        bool parted = len > 1 && (ci_kone_in(ci_k.settings.part_one_in) ||
+                                  ci_world_fault(ci_k.world, socket->place, link->short_io, "moves less than it could"));
         if (parted)
             len = 1 + ci_kbelow(len - 1);
         move(socket, len);
@@ -179,7 +189,7 @@ static void meet_nobody(struct ci_ksocket *socket)
     }
     tell_of_room(socket);
     if (!only_end && !ci_world_is_cut(ci_k.world, socket->peer_place, socket->place))
-        ci_kschedule(ci_time_after(ci_know(), ci_knetwork_link(socket)->latency), reset_arrives, socket, 0);
+        ci_knetwork_deliver(socket, reset_arrives, socket);
 }
 
 static bool try_again(struct ci_ksocket *socket)
@@ -224,7 +234,7 @@ void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
     segment->arrives = ci_knetwork_arrival(socket, segment->len);
     bool first = !socket->out.first;
     ci_kqueue_push(&socket->out, segment);
-    if (first && !socket->pumps && ci_knetwork_link(socket)->latency <= 10 * COIR_US && ci_kone_in(ci_k.settings.at_once_one_in)) {
+    if (first && !socket->pumps && ci_knetwork_link(socket)->latency <= fast && ci_kone_in(ci_k.settings.at_once_one_in)) {
         segment->arrives = ci_know();
         pump(socket, 0);
     } else if (!socket->stalled) {

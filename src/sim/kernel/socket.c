@@ -51,7 +51,8 @@ struct ci_ksegment *ci_ksegment_new(size_t len)
 /* From a segment or two to what a fast link wants. */
 static size_t buffer_size(void)
 {
-    return (size_t)2048 << ci_kbelow(7);
+    uint32_t sizes = ci_k.settings.buffer_sizes;
+    return sizes ? (size_t)2048 << ci_kbelow(sizes) : 212992;
 }
 
 struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_type *type)

@@ -86,6 +86,7 @@ struct ci_ksegment *ci_ksegment_new(size_t len);
 const coir_link *ci_knetwork_link(const struct ci_ksocket *socket);
 bool ci_knetwork_is_cut(const struct ci_ksocket *socket);
 coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len);
+void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to); /* calls fn(to), from `socket` */
 void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
 void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
 void ci_knetwork_send_reset(struct ci_ksocket *socket);

@@ -1,0 +1,115 @@
+/* Pipes: pipe(7); fs/pipe.c of Linux 6.1. Writers are told of room only where there was none. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/kernel.h"
+
+enum { CAPACITY = 65536 };
+
+struct pipe {
+    char *bytes;
+    size_t start, len;
+    struct end *ends[2]; /* to read, to write; NULL: closed */
+};
+
+struct end {
+    struct ci_kfile file;
+    struct pipe *pipe;
+};
+
+static struct end *end_of(struct ci_kfile *file)
+{
+    return ci_container_of(file, struct end, file);
+}
+
+static void tell(const struct end *end, unsigned key)
+{
+    if (end)
+        ci_kfile_wake((struct ci_kfile *)(uintptr_t)&end->file, key);
+}
+
+static unsigned poll_reader(struct ci_kfile *file)
+{
+    const struct pipe *pipe = end_of(file)->pipe;
+    return (pipe->len ? POLLIN | POLLRDNORM : 0u) | (pipe->ends[1] ? 0u : POLLHUP);
+}
+
+static unsigned poll_writer(struct ci_kfile *file)
+{
+    const struct pipe *pipe = end_of(file)->pipe;
+    return (pipe->len < CAPACITY ? POLLOUT | POLLWRNORM : 0u) | (pipe->ends[0] ? 0u : POLLERR);
+}
+
+static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    struct pipe *pipe = end_of(file)->pipe;
+    bool was_full = pipe->len == CAPACITY;
+    size_t taken = 0;
+    if (!pipe->len)
+        return pipe->ends[1] ? -EAGAIN : 0;
+    for (int i = 0; i < count; i++) {
+        size_t n = iov[i].iov_len < pipe->len ? iov[i].iov_len : pipe->len;
+        for (size_t at = 0; at < n; at++)
+            ((char *)iov[i].iov_base)[at] = pipe->bytes[(pipe->start + at) % CAPACITY];
+        pipe->start = (pipe->start + n) % CAPACITY;
+        pipe->len -= n;
+        taken += n;
+    }
+    if (was_full)
+        tell(pipe->ends[1], POLLOUT | POLLWRNORM);
+    return (ssize_t)taken;
+}
+
+static ssize_t write_pipe(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    struct pipe *pipe = end_of(file)->pipe;
+    size_t wanted = 0, put = 0;
+    if (!pipe->ends[0])
+        return -EPIPE;
+    for (int i = 0; i < count; i++)
+        wanted += iov[i].iov_len;
+    if (pipe->len == CAPACITY || (wanted <= PIPE_BUF && wanted > CAPACITY - pipe->len))
+        return -EAGAIN;
+    for (int i = 0; i < count; i++)
+        for (size_t at = 0; at < iov[i].iov_len && pipe->len < CAPACITY; at++, put++)
+            pipe->bytes[(pipe->start + pipe->len++) % CAPACITY] = ((const char *)iov[i].iov_base)[at];
+    tell(pipe->ends[0], POLLIN | POLLRDNORM);
+    return (ssize_t)put;
+}
+
+static void release(struct ci_kfile *file)
+{
+    struct end *end = end_of(file);
+    struct pipe *pipe = end->pipe;
+    int mine = pipe->ends[1] == end;
+    pipe->ends[mine] = NULL;
+    tell(pipe->ends[!mine], POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLERR | POLLHUP);
+    if (!pipe->ends[!mine]) {
+        free(pipe->bytes);
+        free(pipe);
+    }
+    free(end);
+}
+
+static const struct ci_kfile_type types[2] = {
+    {.name = "pipe to read", .poll = poll_reader, .read = read_pipe, .release = release},
+    {.name = "pipe to write", .poll = poll_writer, .write = write_pipe, .release = release},
+};
+
+int ci_kpipe(coir_fd ret_fds[2])
+{
+    ci_kcall();
+    struct pipe *pipe = calloc(1, sizeof *pipe);
+    ci_check(pipe && (pipe->bytes = malloc(CAPACITY)));
+    for (int i = 0; i < 2; i++) {
+        struct end *end = pipe->ends[i] = calloc(1, sizeof *end);
+        ci_check(end);
+        ci_kfile_init(&end->file, &types[i]);
+        end->file.blocking = true;
+        end->pipe = pipe;
+        ret_fds[i] = ci_kfd_install(&end->file);
+    }
+    return 0;
+}

@@ -1,0 +1,182 @@
+/* posix.h: errno on top of sys/call.h and the kernel's files; descriptors that block do. */
+#define TEST_KERNEL_POSIX_C
+#include "kernel/posix.h"
+
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+#include "sys/call.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+static ssize_t answer(ssize_t rc)
+{
+    if (rc >= 0)
+        return rc;
+    errno = (int)-rc;
+    return -1;
+}
+
+struct awaited {
+    struct ci_kfile *file;
+    unsigned events;
+};
+
+static bool holds(void *arg)
+{
+    const struct awaited *awaited = arg;
+    return ci_kfile_poll(awaited->file) & (awaited->events | POLLERR | POLLHUP);
+}
+
+/* After -EAGAIN: whether to try again, when the events hold. */
+static bool block(int fd, ssize_t rc, unsigned events, int flags)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (rc != -EAGAIN || !file->blocking || flags & MSG_DONTWAIT)
+        return false;
+    struct awaited awaited = {ci_kfile_ref(file), events};
+    ci_kthread_wait("a file", fd, holds, &awaited, COIR_NEVER);
+    ci_kfile_unref(file);
+    return true;
+}
+
+int posix_socket(int family, int type, int protocol)
+{
+    (void)protocol;
+    if ((type & 0xf) != SOCK_STREAM || family != AF_INET)
+        ci_kunknown("sockets of this kind for tests");
+    int fd = ci_sys_socket(family);
+    if (fd >= 0)
+        ci_kfd_find(fd)->blocking = !(type & SOCK_NONBLOCK);
+    return (int)answer(fd);
+}
+
+int posix_connect(int fd, const struct sockaddr *address, socklen_t len)
+{
+    int rc = ci_sys_connect(fd, address, len);
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (rc == -EINPROGRESS && file->blocking) {
+        struct awaited awaited = {file, POLLOUT};
+        ci_kthread_wait("a connection", fd, holds, &awaited, COIR_NEVER);
+        rc = ci_sys_socket_error(fd);
+    }
+    return (int)answer(rc);
+}
+
+ssize_t posix_send(int fd, const void *data, size_t len, int flags)
+{
+    size_t done = 0;
+    ssize_t rc;
+    do {
+        rc = ci_sys_send(fd, (const char *)data + done, len - done);
+        done += rc > 0 ? (size_t)rc : 0;
+        bool more = rc >= 0 && done < len && ci_kfd_find(fd)->blocking && !(flags & MSG_DONTWAIT); /* a sender that blocks sends all */
+        if (more)
+            continue;
+        if (rc >= 0)
+            break;
+    } while (rc >= 0 || block(fd, rc, POLLOUT, flags));
+    return answer(done ? (ssize_t)done : rc);
+}
+
+ssize_t posix_recv(int fd, void *buf, size_t len, int flags)
+{
+    ssize_t rc;
+    do
+        rc = ci_sys_recv(fd, buf, len);
+    while (block(fd, rc, POLLIN, flags));
+    return answer(rc);
+}
+
+ssize_t posix_read(int fd, void *buf, size_t len)
+{
+    ssize_t rc;
+    do
+        rc = ci_sys_read(fd, buf, len);
+    while (block(fd, rc, POLLIN, 0));
+    return answer(rc);
+}
+
+ssize_t posix_write(int fd, const void *data, size_t len)
+{
+    ssize_t rc;
+    do
+        rc = ci_sys_write(fd, data, len);
+    while (block(fd, rc, POLLOUT, 0));
+    return answer(rc);
+}
+
+int posix_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+    int number = 0;
+    memcpy(&number, value, len < sizeof number ? len : sizeof number);
+    if (level != SOL_SOCKET)
+        return 0;
+    switch (option) {
+    case SO_SNDBUF: return (int)answer(ci_sys_tcp_option(fd, COIR_TCP_SEND_BUFFER, number));
+    case SO_RCVBUF: return (int)answer(ci_sys_tcp_option(fd, COIR_TCP_RECEIVE_BUFFER, number));
+    case SO_LINGER: return number ? (int)answer(ci_sys_reset_on_close(fd)) : 0;
+    case SO_REUSEADDR: return 0;
+    default: ci_kunknown("this option of setsockopt");
+    }
+}
+
+int posix_getsockname(int fd, struct sockaddr *address, socklen_t *len)
+{
+    struct sockaddr_storage storage;
+    socklen_t full;
+    int rc = ci_sys_name(fd, false, &storage, &full);
+    if (rc == 0) {
+        memcpy(address, &storage, *len < full ? *len : full);
+        *len = full;
+    }
+    return (int)answer(rc);
+}
+
+int posix_shutdown(int fd, int how)
+{
+    if (how != SHUT_WR)
+        ci_kunknown("a shutdown of another direction than SHUT_WR");
+    return (int)answer(ci_sys_shutdown_write(fd));
+}
+
+int posix_poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    return (int)answer(ci_sys_poll(fds, count, timeout < 0 ? -1 : timeout * COIR_MS));
+}
+
+int posix_pipe(int fds[2])
+{
+    return (int)answer(ci_kpipe(fds));
+}
+
+int posix_dup2(int from, int to)
+{
+    return (int)answer(ci_kfd_copy(from, to));
+}
+
+int posix_close(int fd)
+{
+    ci_kcall();
+    return (int)answer(ci_kfd_close(fd));
+}
+
+int posix_usleep(useconds_t duration)
+{
+    ci_clock_sleep(duration * COIR_US);
+    return 0;
+}
+
+int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg)
+{
+    struct ci_thread started;
+    int rc = ci_thread_start(&started, fn, arg);
+    *thread = (pthread_t)(uintptr_t)started.kthread;
+    return -rc;
+}
+
+int posix_thread_join(pthread_t thread)
+{
+    ci_thread_join(&(struct ci_thread){(struct ci_kthread *)(uintptr_t)thread});
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* The calls of POSIX that tests make beside the library, on the simulated kernel: included before
+ * everything else (-include), so that the same tests run over it. What is not in it is not modelled. */
+#ifndef TEST_KERNEL_POSIX_H
+#define TEST_KERNEL_POSIX_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+int posix_socket(int family, int type, int protocol);
+int posix_connect(int fd, const struct sockaddr *address, socklen_t len);
+int posix_bind(int fd, const struct sockaddr *address, socklen_t len);
+int posix_listen(int fd, int backlog);
+int posix_accept(int fd);
+ssize_t posix_send(int fd, const void *data, size_t len, int flags);
+ssize_t posix_recv(int fd, void *buf, size_t len, int flags);
+ssize_t posix_read(int fd, void *buf, size_t len);
+ssize_t posix_write(int fd, const void *data, size_t len);
+int posix_setsockopt(int fd, int level, int option, const void *value, socklen_t len);
+int posix_getsockname(int fd, struct sockaddr *address, socklen_t *len);
+int posix_shutdown(int fd, int how);
+int posix_poll(struct pollfd *fds, nfds_t count, int timeout);
+int posix_pipe(int fds[2]);
+int posix_dup2(int from, int to);
+int posix_close(int fd);
+int posix_usleep(useconds_t duration);
+int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
+int posix_thread_join(pthread_t thread);
+
+#ifndef TEST_KERNEL_POSIX_C /* where they are defined the names keep their meaning */
+#define socket posix_socket
+#define connect posix_connect
+#define bind posix_bind
+#define listen posix_listen
+#define accept(fd, address, len) posix_accept(fd)
+#define send posix_send
+#define recv posix_recv
+#define read posix_read
+#define write posix_write
+#define setsockopt posix_setsockopt
+#define getsockname posix_getsockname
+#define shutdown posix_shutdown
+#define poll posix_poll
+#define pipe posix_pipe
+#define dup2 posix_dup2
+#define close posix_close
+#define usleep posix_usleep
+#define pthread_create(thread, attributes, fn, arg) posix_thread_create(thread, fn, arg)
+#define pthread_join(thread, result) posix_thread_join(thread)
+#endif
+
+#endif

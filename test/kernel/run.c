@@ -1,0 +1,68 @@
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "sim/kernel.h"
+#include "sim/kernel/kernel.h"
+#include "task/task.h"
+
+enum { SEEDS = 20 };
+
+static uint64_t seed_now;
+
+static void say_seed(void)
+{
+    fprintf(stderr, "  over the simulated kernel: SEED=%llu\n", (unsigned long long)seed_now);
+}
+
+static void *call_body(void *arg)
+{
+    (*(void (**)(void))arg)();
+    return NULL;
+}
+
+static void print_line(const char *line, void *arg)
+{
+    (void)arg;
+    puts(line);
+}
+
+void kernel_run(uint64_t seed, void (*body)(void))
+{
+    struct ci_world world;
+    void **locals[] = {(void **)&ci_worker_current, (void **)&ci_carried_locals};
+    uint64_t asked;
+    seed_now = seed;
+    test_on_fail = say_seed;
+    ci_world_init(&world, seed);
+    if (test_one_seed(&asked))
+        world.trace = print_line;
+    ci_sim_kernel->open(&world, 3600 * COIR_S, locals, ci_countof(locals));
+    ci_kcalm();
+    struct ci_kprocess *process = ci_sim_kernel->start(ci_world_add_place(&world, "here"), call_body, &body);
+    int rc = ci_sim_kernel->run();
+    if (rc < 0) {
+        world.trace = print_line;
+        ci_sim_kernel->dump();
+        test_fail(__FILE__, __LINE__, "nothing ever happens again: %s", coir_strerror(rc));
+    }
+    ci_sim_kernel->audit(process);
+    if (world.left[0])
+        test_fail(__FILE__, __LINE__, "left open: %s", world.left);
+    ci_sim_kernel->close();
+    ci_world_done(&world);
+}
+
+void kernel_run_seeds(void (*body)(void))
+{
+    uint64_t seed;
+    if (test_one_seed(&seed)) {
+        kernel_run(seed, body);
+        return;
+    }
+    for (seed = 1; seed <= SEEDS; seed++)
+        kernel_run(seed, body);
+}
