@@ -465,6 +465,10 @@ static void closed_body(void)
     coir_time deadline = ci_driver_now(env.driver) + 20 * COIR_MS;
     env.driver->kind->wait(env.driver, deadline);
     CHECK(ci_driver_now(env.driver) >= deadline);
+    if (ends[0] != env.server)
+        close(env.server);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 /* Not io_uring, which closes after the call has returned: the number is not free yet. */

@@ -161,6 +161,28 @@ int posix_close(int fd)
     return (int)answer(ci_kfd_close(fd));
 }
 
+int posix_socketpair(int family, int type, int protocol, int fds[2])
+{
+    (void)family;
+    (void)type;
+    (void)protocol;
+    (void)fds;
+    ci_kunknown("socketpair");
+}
+
+ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+    (void)flags;
+    struct iovec one = {(void *)(uintptr_t)data, len};
+    return answer(
+        ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1, .msg_name = (void *)(uintptr_t)to, .msg_namelen = to_len}));
+}
+
+int posix_temporary(void)
+{
+    return (int)answer(ci_sys_open("temporary", O_RDWR | O_CREAT, 0600));
+}
+
 int posix_usleep(useconds_t duration)
 {
     ci_clock_sleep(duration * COIR_US);

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -31,6 +32,9 @@ int posix_shutdown(int fd, int how);
 int posix_poll(struct pollfd *fds, nfds_t count, int timeout);
 int posix_pipe(int fds[2]);
 int posix_dup2(int from, int to);
+int posix_socketpair(int family, int type, int protocol, int fds[2]); /* unknown */
+ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len);
+int posix_temporary(void); /* a regular file */
 int posix_close(int fd);
 int posix_usleep(useconds_t duration);
 int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
@@ -44,6 +48,10 @@ int posix_thread_join(pthread_t thread);
 #define accept(fd, address, len) posix_accept(fd)
 #define send posix_send
 #define recv posix_recv
+#define sendto posix_sendto
+#define socketpair posix_socketpair
+#define tmpfile() NULL
+#define fileno(file) posix_temporary()
 #define read posix_read
 #define write posix_write
 #define setsockopt posix_setsockopt

@@ -7,7 +7,7 @@
 /* From a seed; everything that the body opened must be closed by then. */
 void kernel_run(uint64_t seed, void (*body)(void));
 
-/* The same with SEEDS seeds, or the one that SEED=N in the environment names. */
+/* The same from a few seeds, or the one that SEED=N in the environment names. */
 void kernel_run_seeds(void (*body)(void));
 
 #endif
