@@ -132,6 +132,21 @@ static int step(struct coir_sim *sim)
     return 0;
 }
 
+static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+{
+    ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for, cancelled ? " (cancelled)" : "");
+}
+
+/* Who waits for what. */
+static void dump(struct coir_sim *sim)
+{
+    if (sim->on_kernel)
+        ci_kernel_hosts_dump();
+    for (const coir_host *host = sim->hosts; host; host = host->next)
+        if (host->runtime)
+            ci_runtime_dump(host->runtime, trace_task, &sim->world);
+}
+
 int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg)
 {
     if (ci_forked())
@@ -144,6 +159,7 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
         rc = step(sim);
     if (rc < 0) {
         ci_world_trace(&sim->world, host->place, "gave up: %s", coir_strerror(rc));
+        dump(sim);
         return rc;
     }
     rc = sim->on_kernel ? host->result : ci_runtime_result(host->runtime);
@@ -199,20 +215,6 @@ bool coir_host_is_down(const coir_host *host)
 uint64_t coir_sim_random(coir_sim *sim)
 {
     return ci_random_next(&sim->world.random);
-}
-
-static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
-{
-    ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for, cancelled ? " (cancelled)" : "");
-}
-
-static void dump(struct coir_sim *sim)
-{
-    if (sim->on_kernel)
-        ci_kernel_hosts_dump();
-    for (const coir_host *host = sim->hosts; host; host = host->next)
-        if (host->runtime)
-            ci_runtime_dump(host->runtime, trace_task, &sim->world);
 }
 
 static void stop(coir_host *host)

@@ -1,0 +1,163 @@
+/* Hosts on real drivers over the simulated kernel: the same seed is the same run, what can never end is told,
+ * and what is left open too. */
+#include <coir.h>
+#include <errno.h>
+#include <string.h>
+
+#include "harness.h"
+
+static const char *const drivers[] = {"epoll", "poll"};
+
+static int echo(coir_stream *stream, void *arg)
+{
+    char buf[100];
+    (void)arg;
+    ssize_t n;
+    while ((n = coir_read(stream, buf, sizeof buf)) > 0)
+        if ((n = coir_write_all(stream, buf, (size_t)n)) < 0)
+            break;
+    return (int)n;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", echo, NULL);
+}
+
+/* As soon as the server listens. */
+static int connect_to_server(coir_stream **ret_stream)
+{
+    int rc;
+    while ((rc = coir_tcp_connect("server:7", ret_stream)) == -ECONNREFUSED && coir_sleep_for(COIR_MS) == 0)
+        continue;
+    return rc;
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* Streams, a name, a timer, an offloaded call. */
+static int talk(void *arg)
+{
+    (void)arg;
+    coir_stream *stream;
+    char out[3000] = "word", in[sizeof out];
+    COIR_DEADLINE(coir_in(60 * COIR_S));
+    int rc = connect_to_server(&stream);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; rc == 0 && i < 5; i++) {
+        rc = coir_write_all(stream, out, 500);
+        if (rc == 0)
+            rc = coir_read_full(stream, in, 500, NULL) == 500 ? 0 : -EIO;
+        if (rc == 0)
+            rc = coir_offload(nothing, NULL);
+        if (rc == 0)
+            rc = coir_sleep_for(COIR_MS);
+    }
+    coir_close(stream);
+    return rc;
+}
+
+static int conversation(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_sim_host(sim, "server", serve, NULL);
+    return coir_sim_host_main(sim, "client", talk, NULL);
+}
+
+static uint64_t hash_of(const char *driver, unsigned workers, uint64_t seed)
+{
+    coir_sim_options options = test_sim_options(seed, workers);
+    coir_sim_result result = COIR_SIM_RESULT;
+    options.driver = driver;
+    CHECK_EQ(coir_sim_run(&options, conversation, NULL, &result), 0);
+    return result.trace_hash;
+}
+
+/* Whatever ran before it, in this process. */
+TEST(the_same_seed_is_the_same_run)
+{
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned workers = 1; workers <= 3; workers++)
+            for (uint64_t seed = 1; seed <= 20; seed++) {
+                uint64_t first = hash_of(drivers[i], workers, seed);
+                CHECK(hash_of(drivers[i], workers, seed + 1000) != first);
+                CHECK_EQ(hash_of(drivers[i], workers, seed), first);
+            }
+}
+
+/* ---- what can never end ---- */
+
+static int wait_for_nobody(void *arg)
+{
+    coir_channel *channel;
+    int item;
+    (void)arg;
+    int rc = coir_channel_new(sizeof item, 1, &channel);
+    if (rc == 0)
+        rc = coir_channel_recv(channel, &item);
+    coir_channel_free(channel);
+    return rc;
+}
+
+static int stuck(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    return coir_sim_host_main(sim, "host", wait_for_nobody, NULL);
+}
+
+static bool named_the_task;
+
+static void look_for_task(const char *line, void *arg)
+{
+    (void)arg;
+    named_the_task |= strstr(line, "main waits for an item of a channel") != NULL;
+}
+
+TEST(what_can_never_end_is_an_error_that_names_who_waits)
+{
+    coir_sim_options options = test_sim_options(1, 2);
+    options.driver = "epoll";
+    options.trace = look_for_task;
+    CHECK_EQ(coir_sim_run(&options, stuck, NULL, NULL), -EDEADLK);
+    CHECK(named_the_task);
+}
+
+/* ---- what is left ---- */
+
+static int leave_stream(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    return connect_to_server(&stream);
+}
+
+static int leaving(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_sim_host(sim, "server", serve, NULL);
+    return coir_sim_host_main(sim, "client", leave_stream, NULL);
+}
+
+TEST(a_stream_that_is_left_open_fails_the_run)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        coir_sim_options options = test_sim_options(1, 1);
+        coir_sim_result result = COIR_SIM_RESULT;
+        options.driver = drivers[i];
+        CHECK_EQ(coir_sim_run(&options, leaving, NULL, &result), -COIR_ELEFT);
+        CHECK(strstr(result.left, "client: stream fd="));
+    }
+}
+
+TEST(an_unknown_driver_is_refused)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    options.driver = "kqueue";
+    CHECK_EQ(coir_sim_run(&options, leaving, NULL, NULL), -EINVAL);
+}
