@@ -22,6 +22,7 @@ void test_register(struct test *test)
 }
 
 void (*test_on_fail)(void);
+void (*test_around)(void (*body)(void));
 
 void test_fail(const char *file, int line, const char *format, ...)
 {
@@ -130,7 +131,10 @@ static int run_apart(const struct test *test)
     if (child == 0) {
         signal(SIGPIPE, SIG_IGN);
         alarm(limit ? (unsigned)atoi(limit) : 120);
-        test->run();
+        if (test_around)
+            test_around(test->run);
+        else
+            test->run();
         exit(0); /* leak checks run here */
     }
     int status = 0;

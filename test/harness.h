@@ -35,6 +35,9 @@ coir_sim_options test_sim_options(uint64_t seed, unsigned workers);
 #define HTTP_ON(its_listener) (&(coir_serve_http_options){.size = sizeof(coir_serve_http_options), .listener = (its_listener)})
 #define POLLER_ON(its_driver) (&(coir_poller_options){.size = sizeof(coir_poller_options), .driver = (its_driver)})
 
+/* What runs a case; NULL: it is called. */
+extern void (*test_around)(void (*body)(void));
+
 /* Called before a failed check ends the test. */
 extern void (*test_on_fail)(void);
 

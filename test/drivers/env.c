@@ -8,9 +8,6 @@
 #include "driver/readiness.h"
 #include "env.h"
 #include "harness.h"
-#ifdef CONFORM_KERNEL
-#include "kernel/run.h"
-#endif
 
 struct env env;
 uint32_t serial;
@@ -228,7 +225,7 @@ void open_another(struct ci_driver **ret_driver)
     CHECK_EQ(open_real(&ci_system_allocator, ret_driver), 0);
 }
 
-static void run_body(const char *name, void (*body)(void))
+void on_driver(const char *name, void (*body)(void))
 {
     struct ci_world world;
     env = (struct env){.name = name};
@@ -247,25 +244,3 @@ static void run_body(const char *name, void (*body)(void))
     if (env.world)
         ci_world_done(&world);
 }
-
-#ifdef CONFORM_KERNEL
-static const char *driver_now;
-static void (*body_now)(void);
-
-static void run_now(void)
-{
-    run_body(driver_now, body_now);
-}
-
-void on_driver(const char *name, void (*body)(void))
-{
-    driver_now = name;
-    body_now = body;
-    kernel_run_seeds(run_now);
-}
-#else
-void on_driver(const char *name, void (*body)(void))
-{
-    run_body(name, body);
-}
-#endif

@@ -509,8 +509,4 @@ static void stale_number_body(void)
     close_fd(env.server);
 }
 
-#ifdef CONFORM_KERNEL /* which has no AF_UNIX */
-static void (*const left_out)(void) __attribute__((unused)) = stale_number_body;
-#else
 ON_REAL(a_socket_hears_nothing_of_the_foreign_wait_before_it, stale_number_body)
-#endif

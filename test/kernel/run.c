@@ -1,8 +1,11 @@
-#include "run.h"
+/* Runs each case inside a process of the simulated kernel, on a quiet machine, from a few seeds. SEED=N in
+ * the environment is that one alone, with its trace. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "sim/kernel.h"
@@ -30,7 +33,7 @@ static void print_line(const char *line, void *arg)
     puts(line);
 }
 
-void kernel_run(uint64_t seed, void (*body)(void))
+static void run_from(uint64_t seed, void (*body)(void))
 {
     struct ci_world world;
     void **locals[] = {(void **)&ci_worker_current, (void **)&ci_carried_locals};
@@ -56,13 +59,29 @@ void kernel_run(uint64_t seed, void (*body)(void))
     ci_world_done(&world);
 }
 
-void kernel_run_seeds(void (*body)(void))
+/* Each in a (real) process of its own, as every case is: tests keep things in static variables. */
+static void run_from_seeds(void (*body)(void))
 {
     uint64_t seed;
     if (test_one_seed(&seed)) {
-        kernel_run(seed, body);
+        run_from(seed, body);
         return;
     }
-    for (seed = 1; seed <= SEEDS; seed++)
-        kernel_run(seed, body);
+    for (seed = 1; seed <= SEEDS; seed++) {
+        int status = 0;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            run_from(seed, body);
+            exit(0);
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        if (status != 0)
+            test_fail(__FILE__, __LINE__, "SEED=%llu ended with status %x", (unsigned long long)seed, (unsigned)status);
+    }
+}
+
+__attribute__((constructor)) static void run_cases_here(void)
+{
+    test_around = run_from_seeds;
 }
