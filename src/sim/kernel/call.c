@@ -5,12 +5,6 @@
 
 #include "sim/kernel/socket.h"
 
-static bool never(void *arg)
-{
-    (void)arg;
-    return false;
-}
-
 /* ---- reading and writing ---- */
 
 static ssize_t read_vector(coir_fd fd, const struct iovec *iov, int count)
@@ -83,7 +77,7 @@ static struct ci_kfile *use_disk(coir_fd fd, bool sync)
     if (!file || !file->type->delay)
         return NULL;
     ci_kfile_ref(file);
-    ci_kthread_wait("the disk", fd, never, NULL, ci_time_after(ci_know(), file->type->delay(file, sync)));
+    ci_kthread_sleep("the disk", ci_time_after(ci_know(), file->type->delay(file, sync)));
     return file;
 }
 

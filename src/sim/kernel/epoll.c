@@ -14,7 +14,6 @@
 
 static const uint32_t private_bits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
 static const uint32_t exclusive_ok = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
-static const coir_time slack = 50 * COIR_US; /* of timers: prctl(2), PR_SET_TIMERSLACK */
 
 struct epoll {
     struct ci_kfile file;
@@ -196,9 +195,7 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
     if (max <= 0 || file->type != &epoll_type)
         return -EINVAL;
     struct epoll *epoll = epoll_of(file);
-    coir_time deadline = timeout < 0 ? COIR_NEVER : ci_time_after(ci_know(), timeout);
-    if (timeout > 0)
-        deadline = ci_time_after(deadline, (coir_time)ci_kbelow((uint64_t)slack));
+    coir_time deadline = ci_kdeadline(timeout);
     for (;;) {
         int count = report(epoll, events, max);
         if (count || timeout == 0 || deadline <= ci_know())
@@ -206,7 +203,8 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
         ci_ktrace("epoll_wait", eventpoll->fd, timeout);
         ci_kfile_ref(file);
         epoll->sleepers++;
-        ci_kthread_wait("epoll", eventpoll->fd, has_ready, epoll, deadline);
+        if (ci_kthread_wait("epoll", eventpoll->fd, has_ready, epoll, deadline))
+            ci_kthread_be_late();
         epoll->sleepers--;
         ci_kfile_unref(file);
         if (ci_kone_in(ci_k.settings.interrupt_one_in))

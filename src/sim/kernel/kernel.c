@@ -86,16 +86,10 @@ coir_time ci_clock_wall(void)
     return ci_time_after(ci_clock_now(), 1767225600 * COIR_S + place->wall_offset);
 }
 
-static bool never(void *arg)
-{
-    (void)arg;
-    return false;
-}
-
 void ci_clock_sleep(coir_time duration)
 {
     ci_kcall();
-    ci_kthread_wait("a while", -1, never, NULL, ci_time_after(ci_know(), duration));
+    ci_kthread_sleep("a while", ci_time_after(ci_know(), duration));
 }
 
 /* ---- beginning and end ---- */

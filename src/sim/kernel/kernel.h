@@ -54,6 +54,14 @@ struct ci_kthread {
 /* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for people. */
 bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg, coir_time deadline);
 
+void ci_kthread_sleep(const char *what, coir_time until);
+
+/* The deadline of a call that waits `timeout` (negative: without end): timers have slack. */
+coir_time ci_kdeadline(coir_time timeout);
+
+/* After a sleep in which something came: the thread may be told of it late (coir_faults.late). */
+void ci_kthread_be_late(void);
+
 /* Lets others run, if the seed says so. */
 void ci_kthread_may_yield(void);
 

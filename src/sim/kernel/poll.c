@@ -13,8 +13,6 @@ struct entry {
     bool *triggered;
 };
 
-static const coir_time slack = 50 * COIR_US;
-
 static bool on_change(struct ci_kwaiter *waiter, unsigned key)
 {
     struct entry *entry = ci_container_of(waiter, struct entry, waiter);
@@ -58,7 +56,8 @@ static int sleep_for(struct pollfd *fds, size_t count, struct entry *entries, co
     }
     int found = 0, rc = 0;
     while (!found && rc == 0 && deadline > ci_know()) {
-        ci_kthread_wait("poll", -1, was_triggered, &triggered, deadline);
+        if (ci_kthread_wait("poll", -1, was_triggered, &triggered, deadline))
+            ci_kthread_be_late();
         triggered = false;
         if (!(found = look(fds, count)) && ci_kone_in(ci_k.settings.interrupt_one_in))
             rc = -EINTR;
@@ -77,14 +76,11 @@ int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout)
     struct ci_place *place = ci_k.process->place;
     if (timeout && ci_world_fault(ci_k.world, place, place->faults.no_memory, "no memory to poll"))
         return -ENOMEM;
-    coir_time deadline = timeout < 0 ? COIR_NEVER : ci_time_after(ci_know(), timeout);
     int found = look(fds, count);
     if (!found && timeout) {
         struct entry *entries = calloc(count ? count : 1, sizeof *entries);
         ci_check(entries);
-        if (timeout > 0)
-            deadline = ci_time_after(deadline, (coir_time)ci_kbelow((uint64_t)slack));
-        found = sleep_for(fds, count, entries, deadline);
+        found = sleep_for(fds, count, entries, ci_kdeadline(timeout));
         free(entries);
     }
     for (size_t i = 0; found > 0 && i < count; i++)

@@ -160,6 +160,33 @@ bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), voi
     return ready(arg);
 }
 
+static const coir_time slack = 50 * COIR_US, late_most = 1 * COIR_MS; /* slack: prctl(2), PR_SET_TIMERSLACK */
+
+coir_time ci_kdeadline(coir_time timeout)
+{
+    if (timeout <= 0)
+        return timeout < 0 ? COIR_NEVER : ci_know();
+    return ci_time_after(ci_time_after(ci_know(), timeout), (coir_time)ci_kbelow((uint64_t)slack));
+}
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+void ci_kthread_sleep(const char *what, coir_time until)
+{
+    ci_kthread_wait(what, -1, never, NULL, until);
+}
+
+void ci_kthread_be_late(void)
+{
+    const struct ci_place *place = ci_k.process->place;
+    if (ci_world_fault(ci_k.world, place, place->faults.late, "late news"))
+        ci_kthread_sleep("the processor", ci_kafter((uint64_t)late_most));
+}
+
 void ci_kthread_may_yield(void)
 {
     if (ci_k.thread && ci_kone_in(ci_k.settings.yield_one_in))
