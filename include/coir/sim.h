@@ -131,6 +131,11 @@ static inline void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_fa
  * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 
+/* Asks the host's run to end: coir_runtime_stop, called inside of the host. What belongs to another
+ * host than the caller's is not to be called directly: its descriptors have a meaning there alone.
+ * Suspends: no.  Threads: the simulation's. */
+COIR_API void coir_sim_stop(coir_sim *sim, coir_host *host);
+
 /* Whether the host's run has ended: no task of it is left.
  * Suspends: no.  Threads: the simulation's. */
 COIR_API bool coir_host_is_down(const coir_host *host);

@@ -207,6 +207,23 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
         ci_run_cancel(host->runtime);
 }
 
+static void stop(coir_host *host)
+{
+    if (host->sim->on_kernel)
+        ci_kernel_host_stop(host);
+    else
+        coir_runtime_stop(host->runtime);
+}
+
+void coir_sim_stop(coir_sim *sim, coir_host *host)
+{
+    if (ci_forked())
+        return;
+    ci_world_trace(&sim->world, host->place, "stop");
+    if (!down(host))
+        stop(host);
+}
+
 bool coir_host_is_down(const coir_host *host)
 {
     return down(host);
@@ -215,14 +232,6 @@ bool coir_host_is_down(const coir_host *host)
 uint64_t coir_sim_random(coir_sim *sim)
 {
     return ci_random_next(&sim->world.random);
-}
-
-static void stop(coir_host *host)
-{
-    if (host->sim->on_kernel)
-        ci_kernel_host_stop(host);
-    else
-        coir_runtime_stop(host->runtime);
 }
 
 /* Stops what is still up. A program that does not end when it is cancelled is given up. */

@@ -16,7 +16,6 @@ enum kind { SCOPED, BACKGROUND, KINDS };
 static struct {
     coir_sim *sim;
     coir_host *server;
-    coir_runtime *runtime;
     coir_scope *scope;
     int accepted[KINDS], spawned[KINDS], ended[KINDS];
     bool scope_open;
@@ -79,7 +78,6 @@ static int serve(void *arg)
 {
     coir_router *router;
     (void)arg;
-    w.runtime = coir_runtime_current();
     int rc = coir_router_new(&router);
     if (rc < 0)
         return rc;
@@ -139,11 +137,10 @@ static int be_fate(void *arg)
         coir_go(clients, be_client, NULL);
     coir_sleep_for((coir_time)below(5 * COIR_S));
     w.stopped = coir_now();
-    coir_runtime_stop(w.runtime);
+    coir_sim_stop(w.sim, w.server);
     if (below(4) == 0) {
         coir_sleep_for((coir_time)below(2 * COIR_S));
-        if (!coir_host_is_down(w.server))
-            coir_runtime_stop(w.runtime);
+        coir_sim_stop(w.sim, w.server);
     }
     int rc = coir_scope_wait(clients);
     while (!coir_host_is_down(w.server))

@@ -347,7 +347,8 @@ static void *ret;
     V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))                                             \
     V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                                                     \
     V(coir_sim_faults, coir_sim_faults(FREED, FREED, (coir_faults){0}))                                                      \
-    V(coir_sim_crash, coir_sim_crash(FREED, FREED))
+    V(coir_sim_crash, coir_sim_crash(FREED, FREED))                                                                          \
+    V(coir_sim_stop, coir_sim_stop(FREED, FREED))
 
 /* What has no meaning without a request (see the handler below) or a simulation that runs. */
 static const char *const inside_only[] = {
