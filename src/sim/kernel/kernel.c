@@ -17,6 +17,7 @@ void ci_kcall(void)
         return;
     ci_k.world->now = ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
     ci_world_run_due(ci_k.world);
+    ci_kring_before_call();
     ci_kthread_may_yield();
 }
 
@@ -119,12 +120,14 @@ void ci_kcalm(void)
     struct ci_ksettings *settings = &ci_k.settings;
     settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in = settings->buffer_sizes = 0;
     settings->at_once_one_in = 1;
+    ci_krings_calm();
 }
 
 static void open_kernel(struct ci_world *world, coir_time time_max, void **const *locals, int local_count)
 {
     ci_k = (struct ci_kernel){.world = world, .time_max = time_max};
     choose_settings();
+    ci_krings_open();
     ci_kthreads_open(locals, local_count);
 }
 
@@ -132,6 +135,7 @@ static void close_kernel(void)
 {
     ci_kthreads_close();
     ci_kprocesses_free();
+    ci_krings_free();
     ci_ksocket_free_all();
     ci_k.world = NULL;
 }

@@ -232,4 +232,10 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number);
 void ci_ksocket_free_all(void);
 void ci_kepoll_forget(struct ci_kfile *file); /* the registrations of a file that goes */
 
+void ci_krings_open(void);
+void ci_krings_calm(void);
+void ci_krings_free(void);
+void ci_kring_before_call(void);        /* task work of the thread's rings, where it runs in any call */
+void ci_kring_thread_ended(int number); /* what a thread has asked rings for ends with it */
+
 #endif

@@ -230,6 +230,7 @@ static void begin_thread(void)
         ci_stack_view_enter_from(NULL, came_from);
     struct ci_kthread *self = ci_k.thread;
     self->fn(self->arg);
+    ci_kring_thread_ended(self->number);
     self->ended = true;
     self->process->threads--;
     bool first = self->process->first == self;

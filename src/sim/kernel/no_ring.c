@@ -1,0 +1,23 @@
+/* The simulated kernel where linux/io_uring.h is missing: it has no io_uring, and nothing asks for one. */
+#include "sim/kernel/kernel.h"
+
+void ci_krings_open(void)
+{
+}
+
+void ci_krings_calm(void)
+{
+}
+
+void ci_krings_free(void)
+{
+}
+
+void ci_kring_before_call(void)
+{
+}
+
+void ci_kring_thread_ended(int number)
+{
+    (void)number;
+}

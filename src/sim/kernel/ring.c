@@ -1,0 +1,344 @@
+/* A ring of the simulated kernel: its memory, its set-up, its end. io_uring_setup(2) and
+ * io_uring_register(2); io_uring.c and register.c of Linux 6.1 to 6.18. */
+#include "sim/kernel/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* struct io_rings: two rings' heads and tails on cache lines of their own, then this, then the entries. */
+enum { SQ_HEAD = 0, SQ_TAIL = 64, CQ_HEAD = 128, CQ_TAIL = 192, SQ_MASK = 256, CQ_MASK = 260, SQ_COUNT = 264, CQ_COUNT = 268 };
+enum { SQ_DROPPED = 272, SQ_FLAGS = 276, CQ_FLAGS = 280, CQ_OVERFLOW = 284, CQES = 320 };
+
+enum { ENTRIES_MOST = 32768, COMPLETIONS_MOST = 2 * ENTRIES_MOST };
+static const coir_time end_most = 200 * COIR_US;
+
+struct ci_kring_traits ci_kring_traits;
+static struct ci_list rings;
+
+/* The rates are such that each of them is off in a good part of the runs. */
+void ci_krings_open(void)
+{
+    static const uint32_t versions[] = {1, 6, 12, 18, 1, 12, 18, 0}, races[] = {0, 0, 3, 20}, refusals[] = {0, 0, 40, 400},
+                          sizes[] = {0, 0, 0, 2, 8}, withheld[] = {0, 0, 0, 60, 1022}, workers[] = {0, 0, 5}, cuts[] = {0, 0, 10, 100};
+    ci_list_init(&rings);
+    ci_kring_traits = (struct ci_kring_traits){
+        .version = versions[ci_kbelow(ci_countof(versions))],
+        .race_one_in = races[ci_kbelow(ci_countof(races))],
+        .refuse_one_in = refusals[ci_kbelow(ci_countof(refusals))],
+        .size_most = sizes[ci_kbelow(ci_countof(sizes))],
+        .withheld = withheld[ci_kbelow(ci_countof(withheld))],
+        .worker_one_in = workers[ci_kbelow(ci_countof(workers))],
+        .cut_one_in = cuts[ci_kbelow(ci_countof(cuts))],
+    };
+}
+
+void ci_krings_calm(void)
+{
+    ci_kring_traits.refuse_one_in = ci_kring_traits.worker_one_in = ci_kring_traits.race_one_in = 0;
+}
+
+/* ---- memory ---- */
+
+static uint32_t *word(const struct ci_kring *ring, uint32_t offset)
+{
+    return (uint32_t *)(void *)(ring->rings + offset);
+}
+
+void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on)
+{
+    if (on)
+        __atomic_fetch_or(word(ring, SQ_FLAGS), flag, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(word(ring, SQ_FLAGS), ~flag, __ATOMIC_RELAXED);
+}
+
+uint32_t ci_kring_entries_tail(const struct ci_kring *ring)
+{
+    return __atomic_load_n(word(ring, SQ_TAIL), __ATOMIC_ACQUIRE);
+}
+
+static size_t order_offset(uint32_t completions)
+{
+    return CQES + completions * sizeof(struct io_uring_cqe);
+}
+
+/* By way of the array of their order. */
+struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring)
+{
+    uint32_t mask = ring->entry_count - 1;
+    return &ring->entries[*word(ring, (uint32_t)order_offset(ring->completion_count) + 4 * (ring->head & mask)) & mask];
+}
+
+void ci_kring_entry_taken(struct ci_kring *ring)
+{
+    ring->head++;
+    __atomic_store_n(word(ring, SQ_HEAD), ring->head, __ATOMIC_RELEASE);
+}
+
+uint32_t ci_kring_completions_head(const struct ci_kring *ring)
+{
+    return __atomic_load_n(word(ring, CQ_HEAD), __ATOMIC_ACQUIRE);
+}
+
+struct io_uring_cqe *ci_kring_completion(const struct ci_kring *ring, uint32_t index)
+{
+    struct io_uring_cqe *cqes = (struct io_uring_cqe *)(void *)(ring->rings + CQES);
+    return &cqes[index & (ring->completion_count - 1)];
+}
+
+void ci_kring_write_completion(struct ci_kring *ring, const struct io_uring_cqe *completion)
+{
+    struct io_uring_cqe *at = ci_kring_completion(ring, ring->tail);
+    at->user_data = completion->user_data;
+    at->res = completion->res;
+    at->flags = completion->flags;
+    ring->tail++;
+    __atomic_store_n(word(ring, CQ_TAIL), ring->tail, __ATOMIC_RELEASE);
+}
+
+static void make_rings(struct ci_kring *ring, struct io_uring_params *params)
+{
+    size_t size = order_offset(params->cq_entries) + params->sq_entries * sizeof(uint32_t);
+    ring->rings = calloc(1, size);
+    ring->entries = calloc(params->sq_entries, sizeof *ring->entries);
+    ci_check(ring->rings && ring->entries);
+    ring->entry_count = params->sq_entries;
+    ring->completion_count = params->cq_entries;
+    *word(ring, SQ_MASK) = params->sq_entries - 1;
+    *word(ring, CQ_MASK) = params->cq_entries - 1;
+    *word(ring, SQ_COUNT) = params->sq_entries;
+    *word(ring, CQ_COUNT) = params->cq_entries;
+    params->sq_off = (struct io_sqring_offsets){
+        .head = SQ_HEAD,
+        .tail = SQ_TAIL,
+        .ring_mask = SQ_MASK,
+        .ring_entries = SQ_COUNT,
+        .flags = SQ_FLAGS,
+        .dropped = SQ_DROPPED,
+        .array = (uint32_t)order_offset(params->cq_entries),
+    };
+    params->cq_off = (struct io_cqring_offsets){
+        .head = CQ_HEAD,
+        .tail = CQ_TAIL,
+        .ring_mask = CQ_MASK,
+        .ring_entries = CQ_COUNT,
+        .overflow = CQ_OVERFLOW,
+        .cqes = CQES,
+        .flags = CQ_FLAGS,
+    };
+}
+
+int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci_ring_map *ret_map)
+{
+    struct ci_kring *ring;
+    ci_kcall();
+    int rc = ci_kring_find(fd, &ring);
+    if (rc < 0)
+        return rc;
+    *ret_map = (struct ci_ring_map){
+        ring->rings,
+        ring->entries,
+        order_offset(params->cq_entries) + params->sq_entries * sizeof(uint32_t),
+        params->sq_entries * sizeof *ring->entries,
+    };
+    return 0;
+}
+
+void ci_ring_call_unmap(const struct ci_ring_map *map) /* the memory stays for as long as the ring */
+{
+    (void)map;
+    ci_kcall();
+}
+
+/* ---- end ---- */
+
+static void free_memory(struct ci_kring *ring)
+{
+    for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
+        while (!ci_list_empty(&ring->table[i]))
+            ci_krequest_drop(ci_container_of(ring->table[i].next, struct ci_krequest, link));
+    ci_kring_drop_overflow(ring);
+    ci_kring_buffers_free(ring);
+    free(ring->rings);
+    free(ring->entries);
+    ring->rings = NULL;
+}
+
+/* io_ring_exit_work: a kernel thread ends what is under way, some time after the close. */
+static void end_ring(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_kring *ring = arg;
+    ci_ktrace("ring ends", (int64_t)ring->file.serial, 0);
+    free_memory(ring);
+}
+
+static void release(struct ci_kfile *file)
+{
+    struct ci_kring *ring = ci_kring_of(file);
+    ring->closed = true;
+    if (ci_k.thread && !ring->process->place->crashed)
+        ci_kring_buffers_audit(ring);
+    ci_kschedule(ci_kafter((uint64_t)end_most), end_ring, ring, 0);
+}
+
+void ci_krings_free(void)
+{
+    struct ci_list *node;
+    while ((node = ci_list_pop(&rings))) {
+        struct ci_kring *ring = ci_container_of(node, struct ci_kring, link);
+        if (ring->rings)
+            free_memory(ring);
+        free(ring);
+    }
+}
+
+void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number)
+{
+    ci_list_for_each (node, &rings) {
+        struct ci_kring *ring = ci_container_of(node, struct ci_kring, link);
+        if (!ring->closed)
+            fn(ring, number);
+    }
+}
+
+/* ---- set-up ---- */
+
+static unsigned poll_ring(struct ci_kfile *file)
+{
+    (void)file;
+    ci_kunknown("waiting for a ring's descriptor");
+}
+
+static const struct ci_kfile_type ring_type = {.name = "io_uring", .poll = poll_ring, .release = release};
+
+struct ci_kring *ci_kring_of(struct ci_kfile *file)
+{
+    return file->type == &ring_type ? ci_container_of(file, struct ci_kring, file) : NULL;
+}
+
+int ci_kring_find(coir_fd fd, struct ci_kring **ret_ring)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (!file)
+        return -EBADF;
+    *ret_ring = ci_kring_of(file);
+    return *ret_ring ? 0 : -EOPNOTSUPP;
+}
+
+static uint32_t round_up(uint32_t n)
+{
+    uint32_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+/* What a kernel of this age knows, and the rules among the flags. */
+static int check_setup(uint32_t setup)
+{
+    static const uint32_t known = IORING_SETUP_CQSIZE | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN |
+                                  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+    if (setup & ~known)
+        ci_kunknown("a flag of io_uring_setup");
+    if (setup & IORING_SETUP_DEFER_TASKRUN && (ci_kring_traits.version < 1 || !(setup & IORING_SETUP_SINGLE_ISSUER)))
+        return -EINVAL;
+    if (setup & IORING_SETUP_TASKRUN_FLAG && !(setup & (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN)))
+        return -EINVAL;
+    return 0;
+}
+
+/* Rings smaller than asked for are not Linux': they stand for a program with more under way. */
+static int set_sizes(uint32_t entries, struct io_uring_params *params)
+{
+    uint32_t most = ci_kring_traits.size_most ? ci_kring_traits.size_most : ENTRIES_MOST;
+    bool own = params->flags & IORING_SETUP_CQSIZE;
+    if (entries == 0 || entries > ENTRIES_MOST)
+        return -EINVAL;
+    if (own && (params->cq_entries == 0 || params->cq_entries > COMPLETIONS_MOST))
+        return -EINVAL;
+    params->sq_entries = round_up(entries);
+    params->cq_entries = own ? round_up(params->cq_entries) : 2 * params->sq_entries;
+    if (params->cq_entries < params->sq_entries)
+        return -EINVAL;
+    if (params->sq_entries > most)
+        params->sq_entries = most;
+    if (ci_kring_traits.size_most && params->cq_entries > 2 * most)
+        params->cq_entries = 2 * most;
+    return 0;
+}
+
+/* Features beyond IORING_FEAT_LINKED_FILE, which not every header has: of 6.3, 6.10 and 6.12. */
+static uint32_t features(void)
+{
+    uint32_t bits = 2 * IORING_FEAT_LINKED_FILE - 1;
+    if (ci_kring_traits.version >= 3)
+        bits |= 1u << 13;
+    if (ci_kring_traits.version >= 10)
+        bits |= 1u << 14;
+    return ci_kring_traits.version >= 12 ? bits | 1u << 15 : bits;
+}
+
+int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
+{
+    ci_kcall();
+    int rc = check_setup(params->flags);
+    if (rc == 0)
+        rc = set_sizes(entries, params);
+    if (rc == 0)
+        rc = ci_kfd_refused();
+    if (rc < 0)
+        return rc;
+    struct ci_kring *ring = calloc(1, sizeof *ring);
+    ci_check(ring);
+    ci_kfile_init(&ring->file, &ring_type);
+    ring->process = ci_k.process;
+    ring->setup = params->flags;
+    ring->disabled = params->flags & IORING_SETUP_R_DISABLED;
+    if (params->flags & IORING_SETUP_SINGLE_ISSUER && !ring->disabled)
+        ring->owner = ci_k.thread->number;
+    ci_list_init(&ring->overflow);
+    ci_list_init(&ring->work);
+    for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
+        ci_list_init(&ring->table[i]);
+    make_rings(ring, params);
+    params->features = features();
+    ci_list_push(&rings, &ring->link);
+    return ci_kfd_install(&ring->file);
+}
+
+/* ---- registering ---- */
+
+bool ci_kring_may_enter(const struct ci_kring *ring)
+{
+    return !ring->owner || (ci_k.thread && ring->owner == ci_k.thread->number);
+}
+
+static int enable(struct ci_kring *ring)
+{
+    if (!ring->disabled)
+        return -EBADFD;
+    if (ring->setup & IORING_SETUP_SINGLE_ISSUER)
+        ring->owner = ci_k.thread->number;
+    ring->disabled = false;
+    return 0;
+}
+
+int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count)
+{
+    struct ci_kring *ring;
+    ci_kcall();
+    int rc = ci_kring_find(fd, &ring);
+    if (rc < 0)
+        return rc;
+    ci_ktrace("register", fd, what);
+    if (!ci_kring_may_enter(ring))
+        return -EEXIST;
+    switch (what) {
+    case IORING_REGISTER_ENABLE_RINGS: return arg || count ? -EINVAL : enable(ring);
+    case IORING_REGISTER_PBUF_RING: return count != 1 ? -EINVAL : ci_kring_buffers_register(ring, arg);
+    case IORING_REGISTER_SYNC_CANCEL: return count != 1 ? -EINVAL : ci_kring_cancel_sync(ring, arg);
+    default: ci_kunknown("an operation of io_uring_register");
+    }
+}

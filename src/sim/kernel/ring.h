@@ -1,0 +1,187 @@
+/* The simulated kernel's io_uring: io_uring/ of Linux 6.0 to 6.18; io_uring_setup(2), _enter(2), _register(2).
+ * A function of the kernel is named beside what models it.
+ *
+ *   ring.c           a ring's memory, set-up and end; ring_call.h's functions but enter
+ *   ring_enter.c     io_uring_enter: submitting, waiting
+ *   ring_cqe.c       completions, and those that the ring has no room for
+ *   ring_request.c   a request's life, and task work
+ *   ring_op.c        what each operation does
+ *   ring_net.c       sends and receives
+ *   ring_buffers.c   buffers that are provided in a ring
+ *   ring_poll.c      waiting for a file to be ready
+ *   ring_worker.c    io-wq: threads of the kernel
+ *   ring_cancel.c    cancels
+ *
+ * 1. A request is in one state at a time:
+ *      TRYING -> ended          (done at once)
+ *      TRYING -> POLLING        (-EAGAIN; or a poll)
+ *      TRYING -> RETRYING       (-EAGAIN, but ready by now: to be tried again by task work)
+ *      TRYING -> QUEUED         (no poll, or too many: a kernel thread is to do it)
+ *      POLLING -> TRYING        (woken: by task work)
+ *      QUEUED -> WORKING -> ENDING -> ended
+ * 2. A request that is not TRYING is in its ring's table by name. It is freed with its last completion.
+ * 3. Whatever wakes a request only queues its task work. Task work runs in an enter of the owner that asks
+ *    for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon (neither).
+ * 4. What an entry points at is copied as the entry is taken, but for the bytes that are sent or received,
+ *    which are the kernel's until the completion.
+ */
+#ifndef CI_SIM_KERNEL_RING_H
+#define CI_SIM_KERNEL_RING_H
+
+#include <netinet/in.h>
+
+#include "sim/kernel/kernel.h"
+#include "sys/ring_call.h"
+
+enum { CI_KRING_BUCKETS = 64, CI_KREQUEST_IOVS = 8 };
+
+enum ci_krequest_state {
+    CI_KREQUEST_TRYING,
+    CI_KREQUEST_POLLING,
+    CI_KREQUEST_RETRYING,
+    CI_KREQUEST_QUEUED,
+    CI_KREQUEST_WORKING,
+    CI_KREQUEST_ENDING
+};
+
+/* From where an operation is tried. */
+enum ci_kring_from { CI_KRING_SUBMIT, CI_KRING_POLL, CI_KRING_WORKER };
+
+/* What a try came to. AGAIN: to be tried when the file is ready. WAITS: it is POLLING, and stays so. DONE:
+ * `result` is set. */
+enum ci_kring_try { CI_KRING_DONE, CI_KRING_AGAIN, CI_KRING_WAITS };
+
+struct ci_krequest {
+    struct ci_list link;      /* of its ring's table */
+    struct ci_list work_link; /* of its ring's task work; alone: it has none */
+    struct ci_kring *ring;
+    struct ci_kfile *file; /* held; NULL: none */
+    uint64_t serial, name; /* name: user_data */
+    int thread;            /* that submitted it */
+    uint8_t opcode, state;
+    bool skips;   /* CQE_SKIP_SUCCESS */
+    bool failed;  /* a completion is posted nevertheless */
+    bool nowait;  /* REQ_F_NOWAIT: -EAGAIN is final */
+    bool multi;   /* multishot */
+    bool selects; /* a buffer of `group` */
+    bool cancelled;
+    bool polled;      /* REQ_F_POLLED */
+    bool in_progress; /* a connect */
+    uint16_t group;
+    int32_t result;
+    uint32_t cqe_flags;
+
+    /* POLLING */
+    struct ci_kwaiter waiter;
+    unsigned events, mask, wakes; /* asked for; stashed; wake-ups since task work last looked */
+    int tries;                    /* polls in vain */
+
+    /* operands */
+    char *buf;
+    size_t len, done;
+    int64_t offset;
+    int flags; /* MSG_*, or of the accept */
+    struct msghdr message, *user_message;
+    struct iovec iovs[CI_KREQUEST_IOVS], *iov; /* iov: allocated where there are more */
+    struct sockaddr_storage address;
+};
+
+struct ci_kring {
+    struct ci_kfile file;
+    struct ci_list link; /* of all rings */
+    struct ci_kprocess *process;
+    uint32_t setup;        /* IORING_SETUP_* */
+    int owner;             /* the thread's number; 0: any may enter */
+    bool disabled, closed; /* not enabled yet; no descriptor is left */
+    bool will_run;         /* an event is going to run its task work */
+    char *rings;           /* both, as they are shared */
+    struct io_uring_sqe *entries;
+    uint32_t entry_count, completion_count;
+    uint32_t head;           /* of submissions: taken so far */
+    uint32_t tail;           /* of completions: posted so far */
+    struct ci_list overflow; /* completions that wait for room */
+    struct ci_list work;     /* task work, oldest first */
+    struct ci_list table[CI_KRING_BUCKETS];
+    struct ci_kring_buffers *groups;
+};
+
+/* Choices that are a kernel's, or a machine's, for the whole run. */
+struct ci_kring_traits {
+    uint32_t version;       /* of Linux, minor: 6.0 to 6.18 */
+    uint32_t race_one_in;   /* -EAGAINs after which the file is found ready at once */
+    uint32_t refuse_one_in; /* submissions that stop for want of memory */
+    uint32_t size_most;     /* of a submission ring, smaller than asked for; 0: as asked for */
+    uint32_t withheld;      /* buffers of each group that never come back, as if another file had them */
+    uint32_t worker_one_in; /* polls in vain after which a kernel thread goes on, beyond what the version says */
+    uint32_t cut_one_in;    /* multishots that end although more could follow */
+};
+extern struct ci_kring_traits ci_kring_traits;
+
+/* ring.c */
+struct ci_kring *ci_kring_of(struct ci_kfile *file); /* NULL: it is no ring */
+int ci_kring_find(coir_fd fd, struct ci_kring **ret_ring);
+void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number); /* that is open */
+bool ci_kring_may_enter(const struct ci_kring *ring);
+void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on); /* IORING_SQ_* */
+uint32_t ci_kring_entries_tail(const struct ci_kring *ring);
+struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring); /* the next one */
+void ci_kring_entry_taken(struct ci_kring *ring);
+uint32_t ci_kring_completions_head(const struct ci_kring *ring);
+struct io_uring_cqe *ci_kring_completion(const struct ci_kring *ring, uint32_t index);
+void ci_kring_write_completion(struct ci_kring *ring, const struct io_uring_cqe *completion);
+
+/* ring_cqe.c. post_more: false, there is no room: the multishot has to end. */
+void ci_kring_post(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
+bool ci_kring_post_more(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
+uint32_t ci_kring_completions(const struct ci_kring *ring); /* that the program has not seen */
+bool ci_kring_flush(struct ci_kring *ring);                 /* whether none waits for room any more */
+void ci_kring_drop_overflow(struct ci_kring *ring);
+uint32_t ci_kring_untold_buffers(const struct ci_kring *ring); /* of completions that the program has not seen */
+
+/* ring_request.c */
+struct ci_krequest *ci_krequest_new(struct ci_kring *ring);
+void ci_krequest_enter(struct ci_krequest *request, enum ci_krequest_state state); /* and into the table */
+void ci_krequest_end(struct ci_krequest *request);                                 /* posts `result`, frees */
+void ci_krequest_fail(struct ci_krequest *request, int error);
+void ci_krequest_drop(struct ci_krequest *request); /* without a completion */
+void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from);
+struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name); /* where requests of this name are, newest first */
+void ci_kring_queue_work(struct ci_krequest *request);
+void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
+
+/* ring_op.c. prepare: 0 or a negative errno. */
+int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe);
+enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_from from);
+unsigned ci_kring_poll_events(const struct ci_krequest *request); /* 0: the operation is not polled for */
+bool ci_kring_heeds_nonblock(const struct ci_krequest *request);  /* in a kernel thread, too */
+
+/* ring_net.c */
+int ci_kring_prepare_bytes(struct ci_krequest *request, const struct io_uring_sqe *sqe);
+int ci_kring_prepare_message(struct ci_krequest *request, const struct io_uring_sqe *sqe);
+enum ci_kring_try ci_kring_send(struct ci_krequest *request, enum ci_kring_from from);
+enum ci_kring_try ci_kring_receive(struct ci_krequest *request, enum ci_kring_from from);
+enum ci_kring_try ci_kring_set(struct ci_krequest *request, ssize_t result);
+
+/* ring_buffers.c */
+int ci_kring_buffers_register(struct ci_kring *ring, const struct io_uring_buf_reg *reg);
+bool ci_kring_buffer_choose(struct ci_kring *ring, uint16_t group, struct io_uring_buf *ret_buf);
+void ci_kring_buffer_use(struct ci_kring *ring, uint16_t group); /* the one that was chosen */
+void ci_kring_buffers_audit(struct ci_kring *ring);              /* as it is closed */
+void ci_kring_buffers_free(struct ci_kring *ring);
+
+/* ring_poll.c */
+void ci_kring_poll_disarm(struct ci_krequest *request);
+void ci_kring_poll_work(struct ci_krequest *request);
+enum ci_kring_try ci_kring_poll_add(struct ci_krequest *request);
+void ci_kring_wait_for_file(struct ci_krequest *request);
+
+/* ring_worker.c */
+void ci_kring_worker_queue(struct ci_krequest *request);
+int ci_kring_worker_cancel(struct ci_krequest *request);
+
+/* ring_cancel.c */
+int ci_kring_cancel(struct ci_kring *ring, uint64_t name);
+int ci_kring_poll_remove(struct ci_kring *ring, uint64_t name);
+int ci_kring_cancel_sync(struct ci_kring *ring, const struct io_uring_sync_cancel_reg *reg);
+
+#endif

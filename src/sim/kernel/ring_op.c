@@ -1,0 +1,209 @@
+/* What the operations of a simulated ring do: opdef.c, rw.c, sync.c, openclose.c and net.c of Linux 6.1 to
+ * 6.18; io_uring_enter(2). */
+#include <errno.h>
+#include <string.h>
+
+#include "sim/kernel/ring.h"
+
+/* ---- what an entry says ---- */
+
+static int prepare_poll(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->len & ~IORING_POLL_ADD_MULTI)
+        ci_kunknown("a flag of IORING_OP_POLL_ADD");
+    if (sqe->buf_index || sqe->off || sqe->addr || (sqe->len && request->skips))
+        return -EINVAL;
+    if (sqe->poll32_events > 0xffff)
+        ci_kunknown("an event of IORING_OP_POLL_ADD");
+    request->multi = sqe->len & IORING_POLL_ADD_MULTI;
+    request->flags = (int)sqe->poll32_events;
+    return 0;
+}
+
+static int prepare_accept(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->ioprio || sqe->addr || sqe->file_index)
+        ci_kunknown("a flag of IORING_OP_ACCEPT");
+    if (sqe->len || sqe->buf_index || sqe->accept_flags & ~(uint32_t)(SOCK_NONBLOCK | SOCK_CLOEXEC))
+        return -EINVAL;
+    request->flags = (int)sqe->accept_flags;
+    return 0;
+}
+
+static int prepare_connect(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->len || sqe->buf_index || sqe->rw_flags || sqe->splice_fd_in || sqe->off > sizeof request->address)
+        return -EINVAL;
+    request->len = sqe->off;
+    memcpy(&request->address, (const void *)(uintptr_t)sqe->addr, request->len);
+    return 0;
+}
+
+static int prepare_file(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->rw_flags || sqe->ioprio)
+        ci_kunknown("a flag of a read, write or sync");
+    request->buf = (char *)(uintptr_t)sqe->addr;
+    request->len = sqe->len;
+    request->offset = (int64_t)sqe->off;
+    return 0;
+}
+
+static int prepare_cancel(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->cancel_flags || (request->opcode == IORING_OP_POLL_REMOVE && sqe->len))
+        ci_kunknown("a flag of a cancel");
+    request->offset = (int64_t)sqe->addr;
+    return sqe->off ? -EINVAL : 0;
+}
+
+static int prepare_operands(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    switch ((enum io_uring_op)sqe->opcode) {
+    case IORING_OP_NOP: return 0;
+    case IORING_OP_POLL_ADD: return prepare_poll(request, sqe);
+    case IORING_OP_POLL_REMOVE:
+    case IORING_OP_ASYNC_CANCEL: return prepare_cancel(request, sqe);
+    case IORING_OP_SENDMSG:
+    case IORING_OP_RECVMSG: return ci_kring_prepare_message(request, sqe);
+    case IORING_OP_SEND:
+    case IORING_OP_RECV: return ci_kring_prepare_bytes(request, sqe);
+    case IORING_OP_ACCEPT: return prepare_accept(request, sqe);
+    case IORING_OP_CONNECT: return prepare_connect(request, sqe);
+    case IORING_OP_READ:
+    case IORING_OP_WRITE:
+    case IORING_OP_FSYNC: return prepare_file(request, sqe);
+    case IORING_OP_CLOSE: request->offset = sqe->fd; return 0;
+    default: ci_kunknown("an operation of io_uring");
+    }
+}
+
+static bool needs_file(uint8_t opcode)
+{
+    return opcode != IORING_OP_NOP && opcode != IORING_OP_POLL_REMOVE && opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE;
+}
+
+int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe)
+{
+    if (sqe->flags & ~(IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS))
+        ci_kunknown("a flag of an entry");
+    request->skips = sqe->flags & IOSQE_CQE_SKIP_SUCCESS;
+    request->selects = sqe->flags & IOSQE_BUFFER_SELECT;
+    request->group = sqe->buf_group;
+    if (request->selects && request->opcode != IORING_OP_RECV)
+        return -EOPNOTSUPP;
+    int rc = prepare_operands(request, sqe);
+    if (rc < 0 || !needs_file(request->opcode))
+        return rc;
+    struct ci_kfile *file = ci_kfd_find(sqe->fd);
+    if (!file)
+        return -EBADF;
+    request->file = ci_kfile_ref(file);
+    return 0;
+}
+
+/* ---- what it does ---- */
+
+static enum ci_kring_try try_accept(struct ci_krequest *request)
+{
+    const struct ci_kfile_type *type = request->file->type;
+    struct ci_kfile *accepted;
+    int rc = type->accept ? ci_kfd_refused() : -ENOTSOCK; /* the number comes first */
+    if (rc == 0)
+        rc = type->accept(request->file, &accepted);
+    if (rc == -EAGAIN)
+        return CI_KRING_AGAIN;
+    if (rc == 0) {
+        accepted->blocking = !(request->flags & SOCK_NONBLOCK);
+        rc = ci_kfd_install(accepted);
+    }
+    return ci_kring_set(request, rc);
+}
+
+/* A connect that is under way is asked about by connecting again. */
+static enum ci_kring_try try_connect(struct ci_krequest *request)
+{
+    const struct ci_kfile_type *type = request->file->type;
+    int rc = type->connect ? type->connect(request->file, (const struct sockaddr *)&request->address, (socklen_t)request->len) : -ENOTSOCK;
+    if (rc == -EINPROGRESS || rc == -EAGAIN || (rc == -EALREADY && request->in_progress)) {
+        request->in_progress = true;
+        return CI_KRING_AGAIN;
+    }
+    return ci_kring_set(request, rc == -EISCONN && request->in_progress ? 0 : rc);
+}
+
+/* A file on a disk: from the cache, or by a kernel thread. */
+static enum ci_kring_try read_or_write(struct ci_krequest *request, enum ci_kring_from from)
+{
+    const struct ci_kfile_type *type = request->file->type;
+    bool reads = request->opcode == IORING_OP_READ;
+    struct iovec iov = {request->buf, request->len};
+    ssize_t n;
+    if (reads ? type->read_at != NULL : type->write_at != NULL) {
+        if (from == CI_KRING_SUBMIT && ci_kone_in(2))
+            return CI_KRING_AGAIN;
+        n = reads ? type->read_at(request->file, request->buf, request->len, request->offset)
+                  : type->write_at(request->file, request->buf, request->len, request->offset);
+        return ci_kring_set(request, n);
+    }
+    if (reads)
+        n = type->read ? type->read(request->file, &iov, 1) : -EINVAL;
+    else
+        n = type->write ? type->write(request->file, &iov, 1) : -EINVAL;
+    return n == -EAGAIN ? CI_KRING_AGAIN : ci_kring_set(request, n);
+}
+
+static enum ci_kring_try try_sync(struct ci_krequest *request, enum ci_kring_from from)
+{
+    const struct ci_kfile_type *type = request->file->type;
+    if (from != CI_KRING_WORKER)
+        return CI_KRING_AGAIN; /* always by a kernel thread */
+    return ci_kring_set(request, type->sync ? type->sync(request->file) : -EINVAL);
+}
+
+static int close_fd(coir_fd fd)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return file && ci_kring_of(file) ? -EBADF : ci_kfd_close(fd);
+}
+
+enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_from from)
+{
+    switch ((enum io_uring_op)request->opcode) {
+    case IORING_OP_NOP: return ci_kring_set(request, 0);
+    case IORING_OP_POLL_ADD: return ci_kring_poll_add(request);
+    case IORING_OP_POLL_REMOVE: return ci_kring_set(request, ci_kring_poll_remove(request->ring, (uint64_t)request->offset));
+    case IORING_OP_ASYNC_CANCEL: return ci_kring_set(request, ci_kring_cancel(request->ring, (uint64_t)request->offset));
+    case IORING_OP_SENDMSG:
+    case IORING_OP_SEND: return ci_kring_send(request, from);
+    case IORING_OP_RECVMSG:
+    case IORING_OP_RECV: return ci_kring_receive(request, from);
+    case IORING_OP_ACCEPT: return try_accept(request);
+    case IORING_OP_CONNECT: return try_connect(request);
+    case IORING_OP_READ:
+    case IORING_OP_WRITE: return read_or_write(request, from);
+    case IORING_OP_FSYNC: return try_sync(request, from);
+    case IORING_OP_CLOSE: return ci_kring_set(request, close_fd((coir_fd)request->offset));
+    default: ci_kunknown("an operation of io_uring");
+    }
+}
+
+unsigned ci_kring_poll_events(const struct ci_krequest *request)
+{
+    switch ((enum io_uring_op)request->opcode) {
+    case IORING_OP_RECV:
+    case IORING_OP_RECVMSG:
+    case IORING_OP_ACCEPT:
+    case IORING_OP_READ: return POLLIN | POLLRDNORM;
+    case IORING_OP_SEND:
+    case IORING_OP_SENDMSG:
+    case IORING_OP_CONNECT:
+    case IORING_OP_WRITE: return POLLOUT | POLLWRNORM;
+    default: return 0;
+    }
+}
+
+bool ci_kring_heeds_nonblock(const struct ci_krequest *request)
+{
+    return request->opcode != IORING_OP_SEND && request->opcode != IORING_OP_RECV;
+}

@@ -1,0 +1,105 @@
+/* Threads of the simulated kernel that carry out what cannot be polled for, or was polled for in vain:
+ * io-wq.c and io_wq_submit_work of Linux 6.1.
+ *
+ * 1. There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg, recvmsg).
+ * 2. One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel answers
+ *    -EALREADY: it ends with -EINTR if it sleeps for a file to be ready; a disk is waited for.
+ * 3. Its end is told by task work.
+ */
+#include <errno.h>
+
+#include "sim/kernel/ring.h"
+
+static const coir_time begin_most = 30 * COIR_US, wake_most = 10 * COIR_US;
+
+static void carry_on(void *arg, size_t serial);
+
+static void finish(struct ci_krequest *request)
+{
+    ci_kring_poll_disarm(request);
+    request->state = CI_KREQUEST_ENDING;
+    ci_kring_queue_work(request);
+}
+
+static void finish_with(struct ci_krequest *request, int error)
+{
+    request->result = request->done ? (int32_t)request->done : error;
+    request->failed = true;
+    finish(request);
+}
+
+/* Wakes the thread that sleeps for a file. */
+static bool wake(struct ci_kwaiter *waiter, unsigned key)
+{
+    struct ci_krequest *request = ci_container_of(waiter, struct ci_krequest, waiter);
+    if (key && !(key & request->events))
+        return false;
+    ci_kwaiter_remove(waiter);
+    ci_kschedule(ci_kafter((uint64_t)wake_most), carry_on, request, request->serial);
+    return true;
+}
+
+static void sleep_for_file(struct ci_krequest *request)
+{
+    request->events = ci_kring_poll_events(request) | POLLERR | POLLHUP;
+    request->waiter = (struct ci_kwaiter){.wake = wake};
+    ci_kwaiter_add(&request->waiter, request->file);
+    if (ci_kfile_poll(request->file) & request->events)
+        wake(&request->waiter, 0);
+}
+
+static void try_it(struct ci_krequest *request)
+{
+    enum ci_kring_try outcome = ci_kring_perform(request, CI_KRING_WORKER);
+    if (outcome == CI_KRING_DONE)
+        finish(request);
+    else if (request->cancelled)
+        finish_with(request, -EINTR);
+    else if (!ci_kring_poll_events(request) || (ci_kring_heeds_nonblock(request) && !request->file->blocking))
+        finish_with(request, -EAGAIN);
+    else
+        sleep_for_file(request);
+}
+
+static void carry_on(void *arg, size_t serial)
+{
+    struct ci_krequest *request = arg;
+    if (request->serial != serial || request->state != CI_KREQUEST_WORKING || request->ring->closed)
+        return;
+    struct ci_kprocess *before = ci_k.process;
+    ci_k.process = request->ring->process;
+    try_it(request);
+    ci_k.process = before;
+}
+
+static void begin(void *arg, size_t serial)
+{
+    struct ci_krequest *request = arg;
+    if (request->serial != serial || request->state != CI_KREQUEST_QUEUED)
+        return;
+    request->state = CI_KREQUEST_WORKING;
+    const struct ci_kfile_type *type = request->file->type;
+    if (type->delay)
+        ci_kschedule(ci_time_after(ci_know(), type->delay(request->file, request->opcode == IORING_OP_FSYNC)), carry_on, request, serial);
+    else
+        carry_on(request, serial);
+}
+
+void ci_kring_worker_queue(struct ci_krequest *request)
+{
+    ci_krequest_enter(request, CI_KREQUEST_QUEUED);
+    ci_ktrace("kernel thread", request->opcode, (int64_t)request->name);
+    ci_kschedule(ci_kafter((uint64_t)begin_most), begin, request, request->serial);
+}
+
+int ci_kring_worker_cancel(struct ci_krequest *request)
+{
+    if (request->state == CI_KREQUEST_QUEUED) {
+        finish_with(request, -ECANCELED);
+        return 0;
+    }
+    request->cancelled = true;
+    if (request->waiter.file) /* it sleeps */
+        wake(&request->waiter, 0);
+    return -EALREADY;
+}
