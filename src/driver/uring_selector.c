@@ -80,7 +80,7 @@ static int disarm(struct uring_selector *uring, coir_fd fd)
     struct io_uring_sqe *sqe = entry(uring);
     if (!sqe)
         return -ENOMEM;
-    sqe->opcode = IORING_OP_POLL_REMOVE;
+    sqe->opcode = IORING_OP_ASYNC_CANCEL; /* IORING_OP_POLL_REMOVE leaves one that has just been woken */
     sqe->fd = -1;
     sqe->addr = name_of(uring, fd);
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
