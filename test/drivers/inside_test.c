@@ -178,11 +178,30 @@ CONFORM(inside_done_the_descriptor_is_forgotten)
     close_fd(env.server);
 }
 
+/* A descriptor has one reader, one writer and one poll for hang-ups at most, as a stream does. */
+static int role_of(const struct ci_op *op)
+{
+    switch (op->kind) {
+    case CI_OP_WRITE: return 1;
+    case CI_OP_POLL: return op->events & COIR_READ ? 0 : op->events & COIR_WRITE ? 1 : 2;
+    default: return 0;
+    }
+}
+
+static bool role_is_taken(const struct ci_op *op)
+{
+    for (int i = 0; i < ACTS; i++)
+        if (acts[i].live && acts[i].op.fd == op->fd && role_of(&acts[i].op) == role_of(op))
+            return true;
+    return false;
+}
+
 static int again;
 
 static void start_again(void)
 {
-    while (again++ < 20 && !begin_read(env.server, start_again))
+    struct ci_op reading = {.fd = env.server, .kind = CI_OP_READ};
+    while (again++ < 20 && !role_is_taken(&reading) && !begin_read(env.server, start_again))
         continue;
 }
 
@@ -261,24 +280,6 @@ static int depth;
 static uint64_t below(uint64_t limit)
 {
     return ci_random_below(&choice, limit);
-}
-
-/* A descriptor has one reader, one writer and one poll for hang-ups at most, as a stream does. */
-static int role_of(const struct ci_op *op)
-{
-    switch (op->kind) {
-    case CI_OP_WRITE: return 1;
-    case CI_OP_POLL: return op->events & COIR_READ ? 0 : op->events & COIR_WRITE ? 1 : 2;
-    default: return 0;
-    }
-}
-
-static bool role_is_taken(const struct ci_op *op)
-{
-    for (int i = 0; i < ACTS; i++)
-        if (acts[i].live && acts[i].op.fd == op->fd && role_of(&acts[i].op) == role_of(op))
-            return true;
-    return false;
 }
 
 static void act_at_random(void);
