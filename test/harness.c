@@ -106,7 +106,7 @@ static int new_runtime(unsigned workers, coir_runtime **ret_runtime)
     config.workers = workers;
     unsetenv("COIR_WORKERS");
     char *faults = getenv("FAULTS");
-    return faults ? ci_runtime_new_on(workers, NULL, open_faulty, faults, ret_runtime) : coir_runtime_new(&config, ret_runtime);
+    return faults ? ci_runtime_new_on(&config, NULL, open_faulty, faults, ret_runtime) : coir_runtime_new(&config, ret_runtime);
 }
 
 void test_in_runtime(void (*body)(void), unsigned workers)

@@ -88,7 +88,7 @@ typedef struct coir_sim_result {
     }
 
 /* Runs a scenario to its end; the hosts that are still up are stopped then. A host that did not crash must have closed its sockets and
- * files and stopped its timers by then. `ret_result` may be NULL.
+ * files and stopped its timers by then, and have no stack, stream, waker or memory of its runtime left. `ret_result` may be NULL.
  * On the driver "sim" the world steps the workers and completes their operations itself. On "epoll", "poll" or "io_uring" each host has a
  * runtime on that driver, over a simulated kernel in which its workers are threads that sleep and are chosen by the seed; for that the
  * program is linked with the library coir_simulated.
@@ -105,6 +105,11 @@ COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn 
  * Suspends: no (it blocks).  Threads: the scenario's.
  * Errors: -EDEADLK nothing can ever happen again; -ETIME time_max has passed; -ENOMEM. */
 COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
+
+/* Sets how the runtimes of hosts that are started from now on are configured, as coir_runtime_new would: sizes as small as they go make
+ * rare things common. Workers, driver and allocator are the simulation's. A scenario does this, or a task of one of its hosts.
+ * Suspends: no.  Threads: the simulation's.  Errors: -EINVAL what coir_runtime_new refuses. */
+COIR_API int coir_sim_configure(coir_sim *sim, const coir_config *config);
 
 /* Sets what goes between `a` and `b` from now on; NULL stands for every host. The last link that was set counts. A scenario does this, or
  * a task of one of its hosts.
@@ -148,6 +153,7 @@ COIR_API uint64_t coir_sim_random(coir_sim *sim);
  * or the process died), drops the faults that a failure does not need, and prints the command that shows it again. Options:
  *   --seeds FROM-TO [1-1000]   --jobs N [one per CPU]   --workers N [1]   --driver NAME [sim]   --keep-going (past the first failure)
  *   --seed N [--faults 3,7,...]   that one alone, with its trace
+ * One seed in a hundred is run twice, and fails when the second run differs from the first.
  * Returns an exit status: 0 when no seed failed. Suspends: no (it blocks).  Threads: main, alone: it forks. */
 COIR_API int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg);
 

@@ -558,6 +558,11 @@ static enum ci_trim trim_io(struct ci_worker_extension *extension)
     return ci_pool_trim(&ci_container_of(extension, struct ci_io, extension)->streams);
 }
 
+static size_t live_io(const struct ci_worker_extension *extension)
+{
+    return ci_container_of(extension, struct ci_io, extension)->streams.live;
+}
+
 struct ci_io *ci_io_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &io_key);
@@ -570,6 +575,8 @@ struct ci_io *ci_io_of(struct ci_worker *worker)
     io->extension.key = &io_key;
     io->extension.free = free_io;
     io->extension.trim = trim_io;
+    io->extension.live = live_io;
+    io->extension.what = "streams";
     ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
     io->streams.grown = &worker->grown;
     ci_worker_add_extension(worker, &io->extension);

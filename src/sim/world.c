@@ -52,12 +52,16 @@ static void *allocate(size_t size, void *arg)
     struct ci_place *place = arg;
     if (ci_world_fault(place->world, place, place->faults.no_memory, "no memory"))
         return NULL;
-    return ci_alloc(&ci_system_allocator, size);
+    void *memory = ci_alloc(&ci_system_allocator, size);
+    if (memory)
+        place->memory += size;
+    return memory;
 }
 
 static void release(void *memory, size_t size, void *arg)
 {
-    (void)arg;
+    struct ci_place *place = arg;
+    place->memory -= memory ? size : 0;
     ci_free(&ci_system_allocator, memory, size);
 }
 

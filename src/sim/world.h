@@ -58,6 +58,7 @@ struct ci_place {
     coir_time wall_offset;
     struct ci_file *files; /* its disk */
     coir_allocator allocator;
+    size_t memory; /* bytes that its runtime has */
     char name[64];
 };
 
@@ -156,6 +157,7 @@ int ci_socket_open(struct ci_world *world, struct ci_place *place);
 int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct ci_datagram *datagram);
 int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen);
 int ci_socket_refuse(struct ci_world *world, coir_fd fd);
+int ci_socket_reset_on_close(struct ci_world *world, coir_fd fd, bool on);
 int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd);
 int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op);

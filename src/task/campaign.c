@@ -1,7 +1,8 @@
 /* A scenario under many seeds: in several processes, because a failure may be the end of one.
  *
  * 1. What a run is doing (its seed, the faults that have happened so far) lies in memory that the parent shares, so that it survives.
- * 2. A failure is shrunk by leaving faults out, as long as the run without them still fails, in whatever way.
+ * 2. One seed in a hundred is run twice: a second run that differs fails it.
+ * 3. A failure is shrunk by leaving faults out, as long as the run without them still fails, in whatever way.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +19,8 @@
 #include "sys/cpu.h"
 #include "sys/fork.h"
 
-enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, FAILED = 3 };
+enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, TWICE_EVERY = 100 };
+enum { FAILED = 3, DIFFERED }; /* exit statuses of a run */
 
 struct job {
     pid_t pid;
@@ -55,7 +57,7 @@ static void print_line(const char *line, void *arg)
     puts(line);
 }
 
-static int run(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
+static int run_once(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;
     options.seed = job->seed;
@@ -72,13 +74,31 @@ static int run(const struct campaign *campaign, struct job *job, const uint32_t 
     return job->error < 0 ? FAILED : 0;
 }
 
+static int run(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
+{
+    int rc = run_once(campaign, job, faults, fault_count, choose, trace);
+    if (rc || job->seed % TWICE_EVERY)
+        return rc;
+    uint64_t trace_hash = job->result.trace_hash, steps = job->result.steps;
+    rc = run_once(campaign, job, faults, fault_count, choose, false);
+    return rc ? rc : trace_hash == job->result.trace_hash && steps == job->result.steps ? 0 : DIFFERED;
+}
+
+static const char *outcome(const struct job *job, int rc)
+{
+    return rc == FAILED     ? coir_strerror(job->error)
+           : rc == DIFFERED ? "a second run differed from the first"
+           : rc             ? "the process ended"
+                            : "passed";
+}
+
 static int replay(const struct campaign *campaign)
 {
     struct job *job = &campaign->shared->jobs[0];
     job->seed = campaign->only;
     int rc = run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
-    printf("seed %llu: %s, %u faults, %llu steps\n", (unsigned long long)job->seed, rc ? coir_strerror(job->error) : "passed",
-           job->result.fault_count, (unsigned long long)job->result.steps);
+    printf("seed %llu: %s, %u faults, %llu steps\n", (unsigned long long)job->seed, outcome(job, rc), job->result.fault_count,
+           (unsigned long long)job->result.steps);
     if (job->result.left[0])
         printf("  left open: %s\n", job->result.left);
     return rc;
@@ -138,7 +158,7 @@ static void report(struct campaign *campaign, const struct job *job, int status)
     else if (WIFSIGNALED(status))
         printf("seed %llu failed: signal %d\n", seed, WTERMSIG(status));
     else
-        printf("seed %llu failed: %s\n", seed, WEXITSTATUS(status) == FAILED ? coir_strerror(job->error) : "the process ended");
+        printf("seed %llu failed: %s\n", seed, outcome(job, WEXITSTATUS(status)));
     if (WIFEXITED(status) && job->result.left[0])
         printf("  left open: %s\n", job->result.left);
     fflush(stdout);

@@ -26,9 +26,9 @@ void ci_kernel_hosts_close(void)
 
 static coir_runtime *make_runtime(const coir_host *host, int *ret_error)
 {
-    coir_config config = COIR_CONFIG;
+    coir_config config = host->sim->config;
     coir_runtime *runtime = NULL;
-    config.workers = host->sim->options.workers;
+
     config.driver = host->sim->options.driver;
     config.allocator = &host->place->allocator;
     *ret_error = coir_runtime_new(&config, &runtime);

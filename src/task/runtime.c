@@ -245,10 +245,16 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     return rc;
 }
 
-int ci_runtime_new_on(size_t workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+int ci_config_check(const coir_config *given)
 {
-    coir_config given = COIR_CONFIG, config;
-    given.workers = workers;
+    coir_config config;
+    return fill_in(&config, given);
+}
+
+int ci_runtime_new_on(const coir_config *wanted, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg,
+                      coir_runtime **ret_runtime)
+{
+    coir_config given = *wanted, config;
     given.driver = "given";
     int rc = fill_in(&config, &given);
     config.allocator = allocator ? allocator : &ci_system_allocator;

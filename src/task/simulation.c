@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/options.h"
 #include "task/simulation.h"
 #include "task/task.h"
 
@@ -44,7 +45,7 @@ static void replace(const struct coir_sim *sim, const char *name)
 static int make_runtime(coir_host *host)
 {
     struct opening opening = {&host->sim->world, host->place};
-    int rc = ci_runtime_new_on(host->sim->options.workers, &host->place->allocator, open_driver, &opening, &host->runtime);
+    int rc = ci_runtime_new_on(&host->sim->config, &host->place->allocator, open_driver, &opening, &host->runtime);
     for (int i = 0; rc == 0 && i < host->runtime->worker_count; i++)
         ci_worker_adopt_thread(&host->runtime->workers[i]);
     return rc;
@@ -169,6 +170,19 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
 
 /* ---- scenarios ---- */
 
+int coir_sim_configure(coir_sim *sim, const coir_config *config)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    int rc = ci_config_check(config);
+    if (rc < 0)
+        return rc;
+    sim->config = (coir_config)COIR_CONFIG;
+    ci_options_read(&sim->config, sizeof sim->config, config);
+    sim->config.workers = sim->options.workers;
+    return 0;
+}
+
 /* The inline functions of coir/sim.h set the size: these tables are never without one. */
 void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b, const coir_link *given)
 {
@@ -256,22 +270,58 @@ size_t ci_worker_stray_timers(const struct ci_worker *worker)
     return worker->loop.wheel.count - own;
 }
 
+static void leave_some(void *arg, const char *what, size_t count)
+{
+    const struct ci_place *place = arg;
+    ci_world_leave(place->world, place, "%s (%zu)", what, count);
+}
+
 /* What hosts that did not crash have left open, now that all runs have ended. */
-static int audit(struct coir_sim *sim)
+static void audit(struct coir_sim *sim)
 {
     struct ci_world *world = &sim->world;
-    for (const coir_host *host = sim->hosts; host; host = host->next)
-        for (int i = 0; !sim->on_kernel && i < host->runtime->worker_count; i++) {
+    for (const coir_host *host = sim->hosts; host && !sim->on_kernel; host = host->next) {
+        ci_run_settle(host->runtime); /* records of remote tasks may be on their way home */
+        for (int i = 0; i < host->runtime->worker_count; i++) {
             size_t timers = ci_worker_stray_timers(&host->runtime->workers[i]);
             if (timers)
                 ci_world_leave(world, host->place, "timer of worker %d (%zu started)", i, timers);
             ci_sim_driver_audit(host->runtime->workers[i].loop.driver);
         }
+        ci_runtime_audit(host->runtime, leave_some, host->place);
+    }
     for (const coir_host *host = sim->hosts; sim->on_kernel && host; host = host->next)
         ci_kernel_host_audit(host);
     ci_socket_audit(world);
     ci_disk_audit(world);
-    return world->left_count ? -COIR_ELEFT : 0;
+}
+
+/* All that a runtime had is given back when it is freed. */
+static void free_host(coir_host *host)
+{
+    struct ci_place *place = host->place;
+    coir_runtime_free(host->runtime);
+    if (place->memory)
+        ci_world_leave(place->world, place, "memory (%zu bytes)", place->memory);
+    free(host);
+}
+
+/* Ends all hosts: 0, or an error if one does not end (then they have live stacks, and are left as they are) or has left something. */
+static int end_all(struct coir_sim *sim)
+{
+    int rc = stop_all(sim);
+    if (rc == 0)
+        audit(sim);
+    if (sim->on_kernel)
+        ci_kernel_hosts_close();
+    if (rc < 0)
+        return rc;
+    while (sim->hosts) {
+        coir_host *host = sim->hosts;
+        sim->hosts = host->next;
+        free_host(host);
+    }
+    return sim->world.left_count ? -COIR_ELEFT : 0;
 }
 
 static int open_kernel(struct coir_sim *sim)
@@ -301,6 +351,8 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         sim->options.workers = 1;
     if (!sim->options.time_max)
         sim->options.time_max = 3600 * COIR_S;
+    sim->config = (coir_config)COIR_CONFIG;
+    sim->config.workers = sim->options.workers;
     sim->hosts_tail = &sim->hosts;
     ci_world_init(&sim->world, options.seed);
     sim->world.trace = options.trace;
@@ -320,10 +372,9 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         return rc;
     }
     rc = scenario(sim, arg);
-    int stopped = stop_all(sim);
-    int left = stopped < 0 ? stopped : audit(sim);
-    if (rc >= 0 && left < 0)
-        rc = left;
+    int ended = end_all(sim);
+    if (rc >= 0 && ended < 0)
+        rc = ended;
     if (ret_result) {
         ret_result->trace_hash = sim->world.trace_hash;
         ret_result->steps = sim->world.steps;
@@ -331,15 +382,7 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         if (ret_result->size >= offsetof(coir_sim_result, left) + sizeof ret_result->left)
             memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
     }
-    if (sim->on_kernel)
-        ci_kernel_hosts_close();
-    while (stopped == 0 && sim->hosts) { /* stuck hosts have live stacks: they are left as they are */
-        coir_host *host = sim->hosts;
-        sim->hosts = host->next;
-        coir_runtime_free(host->runtime);
-        free(host);
-    }
-    if (stopped == 0) {
+    if (!sim->hosts) {
         ci_world_done(&sim->world);
         free(sim);
     }

@@ -12,6 +12,7 @@ struct ci_kprocess;
 struct coir_sim {
     struct ci_world world;
     coir_sim_options options;
+    coir_config config; /* of hosts to come */
     bool on_kernel;
     coir_host *hosts, **hosts_tail;
 };

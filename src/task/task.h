@@ -301,6 +301,8 @@ struct ci_worker_extension {
     const void *key;
     void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
     enum ci_trim (*trim)(struct ci_worker_extension *extension); /* gives back what a burst needed. NULL: nothing */
+    size_t (*live)(const struct ci_worker_extension *extension); /* objects of its pools that are in use, for the audit */
+    const char *what;                                            /* and what they are */
 };
 
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
@@ -381,7 +383,15 @@ struct coir_runtime {
 
 /* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked. No allocator: malloc. */
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
-int ci_runtime_new_on(size_t workers, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
+int ci_runtime_new_on(const coir_config *config, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg,
+                      coir_runtime **ret_runtime);
+
+/* Whether a configuration has the right size and only numbers within their bounds: 0 or -EINVAL. */
+int ci_config_check(const coir_config *config);
+
+/* Calls `leave` for each kind of object of which some are in use though no task is left: see task/audit.c. */
+typedef void ci_leave_fn(void *arg, const char *what, size_t count);
+void ci_runtime_audit(const coir_runtime *runtime, ci_leave_fn *leave, void *arg);
 
 /* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), whether it is not to wait for
  * the background, and how many root scopes have tasks. */

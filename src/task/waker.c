@@ -79,6 +79,11 @@ static void close_cell(struct cell *cell)
     ci_list_remove(&cell->link);
 }
 
+size_t ci_wakers_live(const struct ci_wakers *wakers)
+{
+    return wakers->live - 1;
+}
+
 void ci_wakers_abandon(struct ci_wakers *wakers)
 {
     if (!wakers)

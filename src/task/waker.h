@@ -20,6 +20,9 @@ struct ci_wakers *ci_wakers_new(void);
 /* The runtime ends: what is left of its wakers does nothing from now on. Takes NULL. */
 void ci_wakers_abandon(struct ci_wakers *wakers);
 
+/* How many cells somebody holds: by a parker that is open, or a waker. */
+size_t ci_wakers_live(const struct ci_wakers *wakers);
+
 /* Whether anybody has a waker of an open parker. */
 bool ci_wakers_exported(struct ci_wakers *wakers);
 

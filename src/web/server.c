@@ -30,6 +30,12 @@ static enum ci_trim trim_http(struct ci_worker_extension *extension)
     return ci_trim_most(most, ci_pool_trim(&http->blocks));
 }
 
+static size_t live_http(const struct ci_worker_extension *extension)
+{
+    const struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    return http->connections.live + http->buffers.live + http->blocks.live;
+}
+
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &http_key);
@@ -42,6 +48,8 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     http->extension.key = &http_key;
     http->extension.free = free_http;
     http->extension.trim = trim_http;
+    http->extension.live = live_http;
+    http->extension.what = "HTTP connections, buffers and arenas";
     http->worker = worker;
     http->date_second = -1;
     ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);

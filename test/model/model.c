@@ -334,7 +334,9 @@ static void add_thread(struct ci_worker *worker, void (*fn)(void))
 static coir_runtime *new_runtime(const struct model *model)
 {
     coir_runtime *runtime;
-    if (ci_runtime_new_on(model->workers, whole ? &keeping : NULL, open_driver, NULL, &runtime) < 0)
+    coir_config config = COIR_CONFIG;
+    config.workers = model->workers;
+    if (ci_runtime_new_on(&config, whole ? &keeping : NULL, open_driver, NULL, &runtime) < 0)
         fail("no runtime");
     runtime->config.deadlock = model->deadlock;
     for (unsigned i = 0; i < model->workers; i++)

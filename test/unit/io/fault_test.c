@@ -182,7 +182,9 @@ static int use_all(void *arg)
 static void on(const char *name)
 {
     coir_runtime *runtime;
-    int rc = ci_runtime_new_on(1, NULL, open_faulty, (void *)(uintptr_t)name, &runtime);
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    int rc = ci_runtime_new_on(&config, NULL, open_faulty, (void *)(uintptr_t)name, &runtime);
     if (rc < 0 && strcmp(name, "io_uring") == 0)
         return; /* it does not work here */
     CHECK_EQ(rc, 0);

@@ -75,6 +75,45 @@ static int leave_timer(void *arg)
     return 0;
 }
 
+static int leave_waker(void *arg)
+{
+    static coir_waker waker;
+    coir_parker parker;
+    (void)arg;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    waker = coir_parker_waker(&parker);
+    coir_parker_done(&parker);
+    keep(waker.data);
+    return 0;
+}
+
+static int yield_once(coir_generator *generator, uint64_t first, void *arg)
+{
+    (void)first;
+    (void)arg;
+    return coir_generator_yield(generator, 1, NULL);
+}
+
+static int leave_generator(void *arg)
+{
+    coir_generator *generator;
+    uint64_t value;
+    (void)arg;
+    CHECK_EQ(coir_generator_new(yield_once, NULL, &generator), 0);
+    CHECK_EQ(coir_generator_next(generator, 0, &value), 1);
+    keep(generator);
+    return 0;
+}
+
+static int leave_memory(void *arg)
+{
+    coir_channel *channel = NULL;
+    (void)arg;
+    int rc = coir_channel_new(8, 4, &channel);
+    keep(channel);
+    return rc;
+}
+
 static int leave_nothing(void *arg)
 {
     coir_listener *listener;
@@ -168,6 +207,21 @@ TEST(an_open_file_is_named)
 TEST(a_started_timer_is_named)
 {
     must_leave(leave_timer, "timer of worker ");
+}
+
+TEST(a_waker_is_named)
+{
+    must_leave(leave_waker, "wakers (1)");
+}
+
+TEST(a_stack_is_named)
+{
+    must_leave(leave_generator, "stacks (1)");
+}
+
+TEST(memory_of_the_runtime_is_named)
+{
+    must_leave(leave_memory, "memory (");
 }
 
 TEST(a_host_that_closes_what_it_opened_passes)

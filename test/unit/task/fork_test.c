@@ -343,6 +343,7 @@ static void *ret;
     ONE(coir_sim_main, coir_sim_main(1, sim_arguments, scenario, NULL))                                                      \
     Z(coir_sim_host, coir_sim_host(FREED, "host", task, NULL))                                                               \
     R(coir_sim_host_main, coir_sim_host_main(FREED, "host", task, NULL))                                                     \
+    R(coir_sim_configure, coir_sim_configure(FREED, &(coir_config)COIR_CONFIG))                                              \
     V(coir_sim_set_link, coir_sim_set_link(FREED, FREED, FREED, &(coir_link){0}))                                            \
     V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))                                             \
     V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                                                     \

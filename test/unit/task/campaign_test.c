@@ -1,0 +1,70 @@
+/* Campaigns: seeds that are run twice, and how hosts are configured. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <errno.h>
+
+#include "harness.h"
+
+/* What no seed decides: it survives from one run to the next. */
+static int runs;
+
+static int yield_some(void *arg)
+{
+    int count = *(int *)arg;
+    for (int i = 0; i < count; i++)
+        coir_sleep_for(COIR_MS);
+    return 0;
+}
+
+static int remember(coir_sim *sim, void *arg)
+{
+    int same = 3;
+    runs++;
+    return coir_sim_host_main(sim, "host", yield_some, arg ? &runs : &same);
+}
+
+static int campaign(char *seeds, void *arg)
+{
+    char *arguments[] = {"program", "--seeds", seeds, "--jobs", "1", NULL};
+    return coir_sim_main(5, arguments, remember, arg);
+}
+
+TEST(a_second_run_that_differs_fails_its_seed)
+{
+    CHECK_EQ(campaign("1-99", &runs), 0); /* not looked at */
+    CHECK_EQ(campaign("100-100", &runs), 1);
+    CHECK_EQ(campaign("100-100", NULL), 0);
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int spawn_two(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, nothing, NULL), 0);
+    CHECK_EQ(coir_go(scope, nothing, NULL), -EAGAIN);
+    return coir_scope_wait(scope);
+}
+
+static int with_few_tasks(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.deadlock = 99;
+    CHECK_EQ(coir_sim_configure(sim, &config), -EINVAL);
+    config.deadlock = 0;
+    config.tasks_max = 2;
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    return coir_sim_host_main(sim, "host", spawn_two, NULL);
+}
+
+TEST(hosts_are_configured)
+{
+    coir_sim_options options = test_sim_options(1, 2);
+    CHECK_EQ(coir_sim_run(&options, with_few_tasks, NULL, NULL), 0);
+}
