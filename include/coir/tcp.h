@@ -65,7 +65,9 @@ enum coir_tcp_option {
     COIR_TCP_NODELAY = 1, /* 0 or 1: send small pieces at once */
     COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
     COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
-    COIR_TCP_RECEIVE_BUFFER
+    COIR_TCP_RECEIVE_BUFFER,
+    COIR_TCP_RESET_ON_CLOSE /* 0 or 1: coir_close resets the connection, and what was not sent yet is lost; the peer's calls fail with
+                               -ECONNRESET (SO_LINGER with a time of 0) */
 };
 
 /* Suspends: no.  Threads: owner.  Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */

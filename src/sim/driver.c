@@ -182,12 +182,12 @@ static int shutdown_write(struct ci_driver *driver, coir_fd fd)
     return ci_socket_shutdown_write(self(driver)->world, fd);
 }
 
-/* The simulated network has none of what they change. */
+/* Of most, the simulated network has nothing that they change. */
 static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
 {
-    (void)driver;
-    (void)fd;
-    return value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RECEIVE_BUFFER ? -EINVAL : 0;
+    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
+        return -EINVAL;
+    return option == COIR_TCP_RESET_ON_CLOSE ? ci_socket_reset_on_close(self(driver)->world, fd, value != 0) : 0;
 }
 
 static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)

@@ -726,6 +726,15 @@ int ci_socket_refuse(struct ci_world *world, coir_fd fd)
     return 0;
 }
 
+int ci_socket_reset_on_close(struct ci_world *world, coir_fd fd, bool on)
+{
+    struct ci_socket *socket = socket_of(world, fd);
+    if (!socket)
+        return -EBADF;
+    socket->resets = on;
+    return 0;
+}
+
 int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)
 {
     struct ci_socket *socket = socket_of(world, fd);
@@ -765,7 +774,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     if (socket->peer) {
         if (socket->state == CONNECTING)
             abandon_peer(world, socket);
-        else if (socket->in)
+        else if (socket->in || socket->resets)
             send_reset(world, socket);
         else
             ci_socket_shutdown_write(world, fd);

@@ -42,6 +42,7 @@ struct ci_socket {
     struct ci_socket *peer; /* NULL: closed */
     struct segment *in, **in_tail;
     bool in_ended, out_ended;
+    bool resets;   /* when it is closed */
     bool has_peer; /* a datagram socket that is connected to `remote` */
     size_t unread_by_peer;
     const struct ci_place *peer_place; /* also when the peer is closed */

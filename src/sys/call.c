@@ -172,10 +172,15 @@ int ci_sys_no_delay(coir_fd fd)
     return set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
 }
 
+static int set_reset_on_close(coir_fd fd, int on)
+{
+    struct linger linger = {.l_onoff = on, .l_linger = 0};
+    return (int)answer(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+}
+
 int ci_sys_reset_on_close(coir_fd fd)
 {
-    struct linger linger = {.l_onoff = 1, .l_linger = 0};
-    return (int)answer(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+    return set_reset_on_close(fd, 1);
 }
 
 static int set_value(coir_fd fd, int level, int option, int value)
@@ -194,6 +199,7 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
         rc = set_value(fd, SOL_SOCKET, SO_KEEPALIVE, value != 0);
         return rc < 0 || value == 0 ? rc : set_value(fd, IPPROTO_TCP, TCP_KEEPIDLE, value);
     case COIR_TCP_SEND_BUFFER: return set_value(fd, SOL_SOCKET, SO_SNDBUF, value);
+    case COIR_TCP_RESET_ON_CLOSE: return set_reset_on_close(fd, value);
     case COIR_TCP_RECEIVE_BUFFER: return set_value(fd, SOL_SOCKET, SO_RCVBUF, value);
     }
     return -EINVAL;

@@ -316,6 +316,33 @@ TEST_REAL(a_read_after_a_timeout_gets_the_data)
     coir_listener_close(listener);
 }
 
+static void close_with_and_without_a_reset(void)
+{
+    coir_listener *listener;
+    coir_stream *client, *server;
+    char byte;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    for (int on = 0; on <= 2; on++) { /* 2: taken back */
+        connect_pair(listener, &client, &server);
+        CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_RESET_ON_CLOSE, on != 0), 0);
+        CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_RESET_ON_CLOSE, on == 1), 0);
+        coir_close(client);
+        CHECK_EQ(coir_read(server, &byte, 1), on == 1 ? -ECONNRESET : 0);
+        coir_close(server);
+    }
+    coir_listener_close(listener);
+}
+
+TEST_REAL(a_close_resets_where_it_is_to)
+{
+    close_with_and_without_a_reset();
+}
+
+TEST_SIM(a_close_resets_where_it_is_to_simulated)
+{
+    close_with_and_without_a_reset();
+}
+
 TEST_REAL(a_hangup_wakes_a_waiting_reader_at_once)
 {
     coir_listener *listener;
