@@ -148,6 +148,8 @@ static int find_data(coir_request *req, size_t *ret_data)
             return (int)n; /* the caller's matter: the body is unharmed */
         if (n == -ETIME)
             return fail(req, 408, -ETIME);
+        if (n == -ENOMEM || n == -ENOBUFS)
+            return (int)n; /* this machine's matter, not the client's: nothing was read */
         if (n <= 0)
             return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);
     }

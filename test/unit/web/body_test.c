@@ -121,3 +121,77 @@ TEST_SIM(a_whole_body_is_read_or_refused)
 {
     CHECK_EQ(with_server(serve, expect_whole_bodies), 0);
 }
+
+/* ---- a read that this machine fails ---- */
+
+static coir_sim *world;
+
+/* Memory is out while the handler waits for the rest of the body. `again`: it tries once more. */
+static int starve(coir_request *req, bool again)
+{
+    char body[10];
+    CHECK_EQ(coir_request_read(req, body, sizeof body), 1);
+    coir_sim_faults(world, NULL, (coir_faults){.no_memory = 1});
+    ssize_t n = coir_request_read(req, body, sizeof body);
+    coir_sim_faults(world, NULL, (coir_faults){0});
+    CHECK_EQ(n, -ENOMEM);
+    return again ? (int)coir_request_read(req, body, sizeof body) : (int)n;
+}
+
+static int starve_once(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    CHECK_EQ(starve(req, true), 1);
+    return coir_respond_text(res, 200, "%s", "whole");
+}
+
+static int starve_and_fail(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    (void)res;
+    return starve(req, false);
+}
+
+static int serve_starving(void *arg)
+{
+    coir_router *router;
+    (void)arg;
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "POST", "/once", starve_once, NULL), 0);
+    CHECK_EQ(coir_route(router, "POST", "/fail", starve_and_fail, NULL), 0);
+    int rc = coir_serve_http("0.0.0.0:80", router);
+    coir_router_free(router);
+    return rc;
+}
+
+static int ask_starving(void *arg)
+{
+    static const char *const requests[] = {"POST /once", "POST /fail"};
+    static const char *const answers[] = {"HTTP/1.1 200 ", "HTTP/1.1 500 "};
+    (void)arg;
+    strcpy(server_address, "server:80");
+    for (int i = 0; i < 2; i++) {
+        coir_stream *stream = dial();
+        send_text(stream, requests[i]);
+        send_text(stream, " HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n1");
+        coir_sleep_for(COIR_MS);
+        send_text(stream, "2");
+        CHECK(strncmp(receive_all(stream), answers[i], 13) == 0);
+        coir_close(stream);
+    }
+    return 0;
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    world = sim;
+    CHECK(coir_sim_host(sim, "server", serve_starving, NULL) != NULL);
+    return coir_sim_host_main(sim, "client", ask_starving, NULL);
+}
+
+TEST(a_read_without_memory_is_not_the_clients_fault)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, scenario, NULL, NULL), 0);
+}
