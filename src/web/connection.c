@@ -101,7 +101,7 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
     if (draining && connection->called && !connection->partial) /* more requests may be behind the last one */
-        return connection->served ? begin_lingering(connection) : finish(connection);
+        return connection->served || connection->served_lately ? begin_lingering(connection) : finish(connection);
     if (connection->partial)
         set_timer_at(connection, ci_http_partial_deadline(connection));
     else if (connection->served)
@@ -217,6 +217,7 @@ void ci_http_connection_drain(struct ci_http_connection *connection)
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);
     if (connection->partial)
         return;
+    connection->served_lately = connection->called && now < ci_time_after(begun, linger_silence);
     if (!connection->called && left > 0)
         set_timer(connection, left);
     else
@@ -232,7 +233,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->future = (coir_future){&connection_kind, NULL, 0, STARTING};
     connection->stream = stream;
     connection->server = server;
-    connection->called = false;
+    connection->called = connection->served_lately = false;
     connection->served = true; /* a new connection has its time as one that was served has */
     connection->partial = NULL;
     ci_timer_init(&connection->timer, on_idle);

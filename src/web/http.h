@@ -98,6 +98,7 @@ struct ci_http_connection {
     enum ci_http_verdict verdict;    /* what serve_requests decided */
     bool served;                     /* whether it had a request */
     bool called;                     /* it has sent something */
+    bool served_lately;              /* it had an answer shortly before the drain, and may be reading it still */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */

@@ -187,6 +187,23 @@ TEST_REAL(a_stop_cuts_no_answer_of_a_client_that_pipelines)
     coir_scope_wait(server);
 }
 
+/* A client that has not read its answer yet sends its next request as the server is stopped. */
+TEST_SIM(a_stop_cuts_no_answer_of_a_client_that_goes_on)
+{
+    COIR_SCOPE(server);
+    coir_go(server, serve, NULL);
+    coir_stream *stream = dial();
+    send_text(stream, GET("/hello"));
+    coir_sleep_for(COIR_S);
+    coir_scope_cancel(server);
+    coir_sleep_for(10 * COIR_MS);
+    send_text(stream, GET("/hello"));
+    coir_sleep_for(10 * COIR_MS);
+    CHECK(strstr(receive_all(stream), "hello"));
+    coir_close(stream);
+    coir_scope_wait(server);
+}
+
 /* ---- its bounds ---- */
 
 static coir_http_counters counters = COIR_HTTP_COUNTERS;
