@@ -216,7 +216,9 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     if (!exchange->match.path_known && !every)
         return coir_respond_text(response, 404, "404 Not Found\n");
     ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
-    coir_response_add_header(response, "Allow", allow);
+    int rc = coir_response_add_header(response, "Allow", allow); /* RFC 9110, 15.5.6: it must be there */
+    if (rc < 0)
+        return rc;
     if (method_len == 7 && memcmp(method, "OPTIONS", 7) == 0)
         return ci_response_start(response, 204, NULL, 0);
     return coir_respond_text(response, 405, "405 Method Not Allowed\n");
