@@ -1,4 +1,5 @@
-/* An echo server under every fault: what comes back is what was sent, in order, and when the faults are over everybody is served. */
+/* An echo server under every fault: what comes back is what was sent, in order, and when the faults
+ * are over everybody is served. */
 #include <errno.h>
 #include <string.h>
 

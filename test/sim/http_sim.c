@@ -1,5 +1,5 @@
-/* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its place, and when the faults are over
- * everybody is answered. */
+/* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its
+ * place, and when the faults are over everybody is answered. */
 #include <coir/web.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -206,8 +206,9 @@ static int ask(void *arg)
         unsigned number = visit->numbers[i];
         bool has_body = visit->kinds[i] == BODY;
         size_t len = has_body ? number % BODY_MOST : 0;
-        int n = snprintf(head, sizeof head, "%s /%s/%u HTTP/1.1\r\nHost: server\r\nContent-Length: %zu\r\n\r\n", has_body ? "POST" : "GET",
-                         names[visit->kinds[i]], number, len);
+        int n = snprintf(head, sizeof head,
+                         "%s /%s/%u HTTP/1.1\r\nHost: server\r\nContent-Length: %zu\r\n\r\n",
+                         has_body ? "POST" : "GET", names[visit->kinds[i]], number, len);
         if ((rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
             continue;
         char *body = malloc(len + 1);
@@ -266,14 +267,18 @@ static int hear_answer(struct reader *reader, enum kind kind, unsigned number)
     int rc = read_head(reader, &status, &len), digits = snprintf(text, sizeof text, "%u", number);
     if (rc < 0)
         return rc;
-    size_t expected = kind == MUCH ? number % BODY_MOST : kind == FILE_ ? FILE_SIZE : (size_t)digits;
+    size_t expected = kind == MUCH    ? number % BODY_MOST
+                      : kind == FILE_ ? FILE_SIZE
+                                      : (size_t)digits;
     if (status == 200 && len != expected)
         __builtin_trap();
     for (size_t i = 0; i < len; i++) {
         int c = read_byte(reader);
         if (c < 0)
             return c;
-        unsigned char right = kind == MUCH ? byte_at(number, i) : kind == FILE_ ? byte_at(0, i) : (unsigned char)text[i % sizeof text];
+        unsigned char right = kind == MUCH    ? byte_at(number, i)
+                              : kind == FILE_ ? byte_at(0, i)
+                                              : (unsigned char)text[i % sizeof text];
         if (status == 200 && c != right)
             __builtin_trap();
     }

@@ -1,6 +1,7 @@
-/* Jobs that outlive their requests: handlers, on whichever worker, spawn into a scope that was opened in the first task, and into the
- * background; the server is stopped while they do. Every order that was accepted has a job, every job ends, and none after what it is in;
- * one that fails ends nothing else. Worth running with --workers 3. */
+/* Jobs that outlive their requests: handlers, on whichever worker, spawn into a scope that was
+ * opened in the first task, and into the background; the server is stopped while they do. Every
+ * order that was accepted has a job, every job ends, and none after what it is in; one that fails
+ * ends nothing else. Worth running with --workers 3. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/web.h>
@@ -90,7 +91,8 @@ static int serve(void *arg)
     }
     w.scope_open = false;
     must(w.ended[SCOPED] == w.spawned[SCOPED]);
-    must(coir_now() - w.stopped < 2 * COIR_S); /* requests are short, and the scope cancels its jobs */
+    must(coir_now() - w.stopped <
+         2 * COIR_S); /* requests are short, and the scope cancels its jobs */
     coir_router_free(router);
     return rc;
 }
@@ -100,8 +102,9 @@ static int serve(void *arg)
 static int place_order(coir_stream *stream, enum kind kind)
 {
     char line[200], answer[1000] = "";
-    int len =
-        snprintf(line, sizeof line, "POST /%s HTTP/1.1\r\nHost: server\r\nContent-Length: 0\r\n\r\n", kind == SCOPED ? "scoped" : "other");
+    int len = snprintf(line, sizeof line,
+                       "POST /%s HTTP/1.1\r\nHost: server\r\nContent-Length: 0\r\n\r\n",
+                       kind == SCOPED ? "scoped" : "other");
     int rc = coir_write_all(stream, line, (size_t)len);
     for (size_t at = 0; rc == 0 && !strstr(answer, "accepted");) {
         ssize_t n = coir_read(stream, answer + at, sizeof answer - 1 - at);
