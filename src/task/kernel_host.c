@@ -28,7 +28,6 @@ static coir_runtime *make_runtime(const coir_host *host, int *ret_error)
 {
     coir_config config = host->sim->config;
     coir_runtime *runtime = NULL;
-
     config.driver = host->sim->options.driver;
     config.allocator = &host->place->allocator;
     *ret_error = coir_runtime_new(&config, &runtime);

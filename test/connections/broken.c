@@ -101,12 +101,12 @@ static int make_long(struct batch *batch, struct ci_random *random)
     switch (below(random, 4)) {
     case 0:
         batch_text(batch, "GET /");
-        fill(batch, LINE_MAX_ + below(random, 100));
+        fill(batch, limits.line_max + below(random, 100));
         batch_text(batch, " HTTP/1.1\r\nHost: a\r\n\r\n");
         return 414;
     case 1:
         batch_text(batch, GET "A: ");
-        fill(batch, HEAD_MAX + below(random, 20000));
+        fill(batch, limits.head_max + below(random, 20000));
         batch_text(batch, "\r\n\r\n");
         return 431;
     case 2:
@@ -116,7 +116,8 @@ static int make_long(struct batch *batch, struct ci_random *random)
         batch_text(batch, "\r\n");
         return 431;
     default:
-        batch_text(batch, POST "Content-Length: %zu\r\n\r\n", BODY_MAX + 1 + below(random, 100000));
+        batch_text(batch, POST "Content-Length: %zu\r\n\r\n",
+                   limits.body_max + 1 + below(random, 100000));
         fill(batch, below(random, 30000));
         return 413;
     }

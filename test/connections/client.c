@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,14 +29,10 @@ static void note(struct client *client, char kind, long number, const char *byte
         memcpy(event->bytes, bytes, event->len);
 }
 
-void client_fail(struct client *client, const char *format, ...)
+static void on_note(struct dialog *dialog, char kind, long number)
 {
-    if (*client->failure)
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(client->failure, sizeof client->failure, format, args);
-    va_end(args);
+    struct client *client = (struct client *)((char *)dialog - offsetof(struct client, dialog));
+    note(client, kind, number, NULL, 0);
 }
 
 static void print_bytes(const char *bytes, size_t len)
@@ -84,20 +80,21 @@ static void print_event(const struct event *event, int64_t start)
 void client_print(const struct client *client)
 {
     size_t count = client->event_count, from = count > EVENTS_KEPT ? count - EVENTS_KEPT : 0;
-    printf(" client %d: %s\n", client->index, *client->failure ? client->failure : "no failure");
+    printf(" client %d: %s\n", client->index,
+           *client->dialog.failure ? client->dialog.failure : "no failure");
     for (size_t i = from; i < count; i++)
         print_event(&client->events[i % EVENTS_KEPT], client->events[from % EVENTS_KEPT].time);
-    if (!client->active)
+    if (!client->dialog.active)
         return;
-    printf("  sent %zu of %zu bytes, received %zu; the batch:\n", client->sent, client->batch.len,
-           client->received);
-    for (int i = 0; i < client->batch.count; i++) {
-        const struct request *request = &client->batch.requests[i];
+    printf("  sent %zu of %zu bytes, received %zu; the batch:\n", client->dialog.sent,
+           client->dialog.batch.len, client->dialog.received);
+    for (int i = 0; i < client->dialog.batch.count; i++) {
+        const struct request *request = &client->dialog.batch.requests[i];
         size_t shown = request->head_end - request->from;
         printf("  %d%s (bytes %zu, %zu, %zu; to be answered %d): ", i,
-               i < client->answering ? ", answered" : "", request->from, request->head_end,
+               i < client->dialog.answering ? ", answered" : "", request->from, request->head_end,
                request->to, request->expect.status);
-        print_bytes(client->batch.bytes + request->from, shown < 300 ? shown : 300);
+        print_bytes(client->dialog.batch.bytes + request->from, shown < 300 ? shown : 300);
         printf("\n");
     }
 }
@@ -109,6 +106,8 @@ void client_init(struct client *client, int index, int port, uint64_t seed)
     *client = (struct client){.index = index, .port = port, .fd = -1};
     struct ci_random of_all = {seed};
     client->random.state = ci_random_next(&of_all) + (uint64_t)index * 0x100000001;
+    client->dialog.random = &client->random;
+    client->dialog.on = on_note;
     client->events = calloc(EVENTS_KEPT, sizeof *client->events);
     if (!client->events)
         abort();
@@ -118,7 +117,7 @@ void client_free(struct client *client)
 {
     if (client->fd >= 0)
         close(client->fd);
-    free(client->batch.bytes);
+    free(client->dialog.batch.bytes);
     free(client->events);
 }
 
@@ -163,9 +162,9 @@ static void connect_it(struct client *client)
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     choose_reading(client);
     set(client->fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    client->may_end = client->half_closed = false;
+    dialog_connected(&client->dialog);
     if (connect(client->fd, (struct sockaddr *)&address, len) < 0)
-        client_fail(client, "cannot connect: %s", strerror(errno));
+        dialog_fail(&client->dialog, "cannot connect: %s", strerror(errno));
     getsockname(client->fd, (struct sockaddr *)&address, &len);
     client->connections++;
     note(client, '+', ntohs(address.sin_port), NULL, 0);
@@ -175,14 +174,14 @@ static void disconnect(struct client *client)
 {
     close(client->fd);
     client->fd = -1;
-    client->active = false;
+    client->dialog.active = false;
 }
 
 static void reset(struct client *client)
 {
     struct linger linger = {1, 0};
     setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    note(client, 'X', (long)client->sent, NULL, 0);
+    note(client, 'X', (long)client->dialog.sent, NULL, 0);
     disconnect(client);
 }
 
@@ -202,60 +201,14 @@ void client_begin(struct client *client)
 {
     if (client->fd < 0)
         connect_it(client);
-    batch_make(&client->batch, &client->random);
-    note(client, 'B', (long)client->batch.len, NULL, 0);
-    client->active = true;
-    client->sent = client->received = 0;
-    client->action = client->answering = 0;
+    dialog_begin(&client->dialog);
     client->send_time = client->read_time = 0;
-    client->waiting = -1;
-    client->send_over = client->end_due = false;
-    client->answer = (struct answer){0};
     client->progress = time_now();
     if (one_in(&client->random, 4)) {
         long late = (long)(1 + below(&client->random, 30));
         client->read_time = client->progress + late * MILLISECOND;
         note(client, 'L', late, NULL, 0);
     }
-}
-
-static bool all_sent(const struct client *client)
-{
-    return client->send_over ||
-           (client->sent == client->batch.len && client->action == client->batch.action_count);
-}
-
-static bool can_send(const struct client *client)
-{
-    return client->active && client->waiting < 0 && !all_sent(client);
-}
-
-/* All answers have come: is that all? */
-static void look_for_end(struct client *client)
-{
-    if (!client->active || client->answering < client->batch.count)
-        return;
-    if (client->batch.closed)
-        client->end_due = true;
-    if (!client->end_due && all_sent(client))
-        client->active = false;
-}
-
-const char *client_due(const struct client *client)
-{
-    if (!client->active)
-        return NULL;
-    if (client->end_due)
-        return "the end of the connection is due";
-    if (client->waiting >= 0)
-        return "100 Continue, or an answer, is due";
-    if (client->answering < client->batch.count &&
-        (client->half_closed || client->sent >= client->batch.requests[client->answering].to))
-        return "an answer is due";
-    if (can_send(client))
-        return "the server does not take what is sent";
-    return client->send_over ? "the rest of what was refused is due"
-                             : "nothing is due (a defect of the fuzzer)";
 }
 
 short client_wants(const struct client *client, int64_t now)
@@ -265,7 +218,7 @@ short client_wants(const struct client *client, int64_t now)
         return 0;
     if (client->read_time <= now)
         events |= POLLIN;
-    if (can_send(client) && client->send_time <= now)
+    if (dialog_can_send(&client->dialog) && client->send_time <= now)
         events |= POLLOUT;
     return events;
 }
@@ -273,7 +226,7 @@ short client_wants(const struct client *client, int64_t now)
 int64_t client_next(const struct client *client, int64_t now)
 {
     int64_t next = INT64_MAX;
-    if (can_send(client) && client->send_time > now)
+    if (dialog_can_send(&client->dialog) && client->send_time > now)
         next = client->send_time;
     if (client->read_time > now && client->read_time < next)
         next = client->read_time;
@@ -284,25 +237,18 @@ int64_t client_next(const struct client *client, int64_t now)
 
 static void act(struct client *client, const struct action *action, int64_t now)
 {
-    client->action++;
     switch (action->kind) {
     case PAUSE:
         note(client, 'P', action->ms, NULL, 0);
         client->send_time = now + (int64_t)action->ms * MILLISECOND;
         return;
-    case WAIT_CONTINUE:
-        if (client->answering > action->request || client->answer.said_continue)
-            return;
-        note(client, 'W', action->request, NULL, 0);
-        client->waiting = action->request;
-        return;
+    case WAIT_CONTINUE: return;
     case HALF_CLOSE:
-        note(client, 'H', (long)client->sent, NULL, 0);
+        note(client, 'H', (long)client->dialog.sent, NULL, 0);
         shutdown(client->fd, SHUT_WR);
-        client->send_over = client->half_closed = true;
         return;
     case CLOSE:
-        note(client, 'C', (long)client->sent, NULL, 0);
+        note(client, 'C', (long)client->dialog.sent, NULL, 0);
         disconnect(client);
         return;
     case RESET: reset(client); return;
@@ -311,114 +257,35 @@ static void act(struct client *client, const struct action *action, int64_t now)
 
 static void send_some(struct client *client, int64_t now)
 {
-    const struct batch *batch = &client->batch;
+    struct dialog *dialog = &client->dialog;
+    const char *bytes;
+    size_t len;
     client->send_time = 0;
-    const struct action *action =
-        client->action < batch->action_count ? &batch->actions[client->action] : NULL;
     client->progress = now;
-    if (action && action->at <= client->sent) {
+    const struct action *action = dialog_next(dialog, &bytes, &len);
+    if (action) {
         act(client, action, now);
-        look_for_end(client);
         return;
     }
-    size_t len = (action ? action->at : batch->len) - client->sent;
-    if (len > batch->piece_max)
-        len = batch->piece_max;
-    ssize_t n = send(client->fd, batch->bytes + client->sent, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = send(client->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN)
         return;
-    if (n < 0) { /* what the server has said before that is still to be read */
+    if (n < 0) {
         note(client, 'e', errno, NULL, 0);
-        client->send_over = true;
-        client->waiting = -1;
+        dialog_cannot_send(dialog);
         return;
     }
-    note(client, '>', n, batch->bytes + client->sent, (size_t)n);
-    client->sent += (size_t)n;
-    look_for_end(client);
+    note(client, '>', n, bytes, (size_t)n);
+    dialog_sent(dialog, (size_t)n);
 }
 
 /* ---- receiving ---- */
-
-/* The final answer came instead of the 100: the body is not sent. */
-static void give_up_body(struct client *client)
-{
-    client->waiting = -1;
-    client->send_over = true;
-    client->batch.count = client->answering;
-    if (!client->answer.close)
-        shutdown(client->fd, SHUT_WR);
-    client->end_due = true;
-}
-
-static void answered(struct client *client)
-{
-    const struct expect *expect = &client->batch.requests[client->answering].expect;
-    note(client, 'A', client->answering, NULL, 0);
-    client->answered++;
-    client->answering++;
-    client->may_end |= expect->may_end;
-    if (client->waiting == client->answering - 1)
-        give_up_body(client);
-    if (client->answer.close) {
-        client->batch.count = client->answering;
-        client->end_due = true;
-        client->send_over |= one_in(&client->random, 2);
-    }
-    client->answer = (struct answer){0};
-    look_for_end(client);
-}
-
-static void take(struct client *client, const char *bytes, size_t len)
-{
-    while (len && !*client->failure) {
-        size_t used;
-        const char *error;
-        if (!client->active || client->answering >= client->batch.count) {
-            client_fail(client, "%zu bytes that were not asked for", len);
-            return;
-        }
-        const struct expect *expect = &client->batch.requests[client->answering].expect;
-        enum took took = answer_take(&client->answer, expect, bytes, len, &used, &error);
-        bytes += used;
-        len -= used;
-        if (took == TOOK_WRONG) {
-            client_fail(client,
-                        "the answer to request %d (status %d, not %d?) is wrong at byte %zu of its "
-                        "body: %s",
-                        client->answering, client->answer.status, expect->status,
-                        client->answer.body_len, error);
-        } else if (took == TOOK_CONTINUE) {
-            note(client, '1', client->answering, NULL, 0);
-            if (client->waiting == client->answering)
-                client->waiting = -1;
-        } else if (took == TOOK_ALL) {
-            answered(client);
-        }
-    }
-}
 
 /* The connection has ended. */
 static void end(struct client *client, int error)
 {
     note(client, 'E', error, NULL, 0);
-    bool between = !client->answer.state && !client->answer.head_len;
-    bool due = client->active ? client->end_due : false;
-    if (client->active && !due && client->answering < client->batch.count) {
-        const struct expect *expect = &client->batch.requests[client->answering].expect;
-        const char *wrong = answer_end(&client->answer, expect);
-        if (wrong && !(between && client->may_end))
-            client_fail(client, "%s, request %d", wrong, client->answering);
-        else if (error && !expect->loose)
-            client_fail(client, "reset instead of the end, in the answer to request %d",
-                        client->answering);
-        else if (!wrong && !expect->loose)
-            client->answered++;
-    } else if (!due && !client->may_end) {
-        client_fail(client, "the connection ended without a reason");
-    } else if (error) {
-        client_fail(client, "reset instead of the end");
-    }
+    dialog_end(&client->dialog, error != 0);
     disconnect(client);
 }
 
@@ -435,14 +302,16 @@ static void receive_some(struct client *client, int64_t now)
         return;
     }
     note(client, '<', n, bytes, (size_t)n);
-    client->received += (size_t)n;
-    take(client, bytes, (size_t)n);
+    dialog_take(&client->dialog, bytes, (size_t)n);
+    if (client->dialog.half_close_due)
+        shutdown(client->fd, SHUT_WR);
+    client->dialog.half_close_due = false;
     if (client->reads_slowly && client->fd >= 0) {
         client->reads_slowly--;
         client->read_time = now + client->read_pause;
     }
-    size_t limit = client->batch.reset_after;
-    if (limit && client->active && client->received >= limit)
+    size_t limit = client->dialog.batch.reset_after;
+    if (limit && client->dialog.active && client->dialog.received >= limit)
         reset(client);
 }
 
@@ -450,6 +319,7 @@ void client_ready(struct client *client, short events, int64_t now)
 {
     if (events & (POLLIN | POLLHUP | POLLERR) && client->read_time <= now)
         receive_some(client, now);
-    if (client->fd >= 0 && events & POLLOUT && can_send(client) && client->send_time <= now)
+    if (client->fd >= 0 && events & POLLOUT && dialog_can_send(&client->dialog) &&
+        client->send_time <= now)
         send_some(client, now);
 }

@@ -26,7 +26,6 @@
 #include "base/random.h"
 
 enum { PIPELINE_MOST = 8, ACTIONS_MOST = 24, EVENTS_KEPT = 256, EVENT_BYTES = 48 };
-enum { HEAD_MAX = 8192, LINE_MAX_ = 8000, BODY_MAX = 600 * 1000 }; /* the server's limits */
 enum { MILLISECOND = 1000 * 1000 };
 #define SECOND ((int64_t)1000 * MILLISECOND)
 
@@ -105,6 +104,14 @@ const char *answer_end(const struct answer *answer, const struct expect *expect)
 
 /* ---- what is sent ---- */
 
+/* The server's limits, each of which requests reach and pass by one. line_max is 100 or more, and
+ * head_max 1,000 more than that. */
+struct limits {
+    size_t line_max, head_max, body_max;
+    size_t download_max; /* of what is asked for */
+};
+extern struct limits limits;
+
 struct request {
     size_t from, head_end, to; /* in the batch's bytes */
     bool waits;                /* for a 100 before the body */
@@ -138,8 +145,16 @@ void batch_make(struct batch *batch, struct ci_random *random);
 void batch_put(struct batch *batch, const char *bytes, size_t len);
 void batch_text(struct batch *batch, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Appends a request at one of the limits, or one beside it. */
+void edge_make(struct batch *batch, struct request *request, struct ci_random *random);
+
 /* Appends a request that is to be refused, with what is to be said. */
 void broken_make(struct batch *batch, struct request *request, struct ci_random *random);
+
+/* ---- what the server does (handlers.c) ---- */
+
+struct coir_router;
+int handlers_route(struct coir_router *router);
 
 /* ---- the server's process ---- */
 
@@ -173,6 +188,54 @@ int server_stop(struct server *server);
 void server_kill(struct server *server);
 void server_print_log(const struct server *server);
 
+/* ---- a dialog: what one connection sends, and what it has to get ---- */
+
+/* Independent of where the bytes go: the fuzzer has sockets (client.c), the simulation has streams
+ * (test/sim/requests_sim.c). The owner sends what dialog_next says, hands over what comes, and ends
+ * the connection when `active` is false though a close is due. */
+struct dialog {
+    struct ci_random *random;
+    struct batch batch;
+    bool active; /* a batch is in progress */
+
+    /* sending */
+    size_t sent;
+    int action;
+    int waiting; /* the request whose 100 is waited for, or -1 */
+    bool send_over, half_closed, half_close_due;
+
+    /* receiving */
+    struct answer answer;
+    int answering;
+    size_t received;
+    bool end_due, may_end;
+    bool draining; /* the server was asked to stop: any answer may be the last, and the end may come
+                      between answers */
+
+    long answered;
+    char failure[200];
+    void (*on)(struct dialog *dialog, char kind,
+               long number); /* [none] what happened: see client.c */
+};
+
+void dialog_connected(struct dialog *dialog);
+void dialog_begin(struct dialog *dialog); /* a batch */
+
+/* What to do next: an action, which has been taken off (a WAIT_CONTINUE is done then); or (NULL) to
+ * send *ret_len bytes. */
+const struct action *dialog_next(struct dialog *dialog, const char **ret_bytes, size_t *ret_len);
+bool dialog_can_send(const struct dialog *dialog);
+void dialog_sent(struct dialog *dialog, size_t len);
+void dialog_cannot_send(struct dialog *dialog);
+
+void dialog_take(struct dialog *dialog, const char *bytes, size_t len);
+void dialog_end(struct dialog *dialog, bool reset);
+
+/* What the server owes, or NULL. */
+const char *dialog_due(const struct dialog *dialog);
+void dialog_fail(struct dialog *dialog, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* ---- a client ---- */
 
 struct event {
@@ -187,27 +250,14 @@ struct client {
     int index, port;
     struct ci_random random;
     int fd; /* -1: not connected */
-    struct batch batch;
-    bool active; /* a batch is in progress */
-
-    /* sending */
-    size_t sent;
-    int action;
+    struct dialog dialog;
     int64_t send_time; /* not before */
-    int waiting;       /* the request whose 100 is waited for, or -1 */
-    bool send_over, half_closed;
-
-    /* receiving */
-    struct answer answer;
-    int answering;
-    size_t received, read_max;
+    size_t read_max;
     int64_t read_time, read_pause;
-    int reads_slowly;             /* how many reads more */
-    bool end_due, may_end, small; /* small buffers */
-
+    int reads_slowly; /* how many reads more */
+    bool small;       /* buffers */
     int64_t progress; /* when anything last moved */
-    long answered, connections;
-    char failure[200];
+    long connections;
     struct event *events;
     size_t event_count;
 };
@@ -221,10 +271,6 @@ int64_t client_next(const struct client *client,
 void client_ready(struct client *client, short events, int64_t now);
 void client_leave(struct client *client); /* in one of the ways to */
 
-/* What the server owes it, or NULL. */
-const char *client_due(const struct client *client);
-void client_fail(struct client *client, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 void client_print(const struct client *client);
 
 /* ---- a run ---- */

@@ -5,6 +5,9 @@
 
 #include "connections/fuzz.h"
 
+struct limits limits = {
+    .line_max = 8000, .head_max = 8192, .body_max = 600 * 1000, .download_max = 3000 * 1000};
+
 /* A request, before it is written. */
 struct shape {
     const char *method;
@@ -53,12 +56,12 @@ static void put_pattern(struct batch *batch, unsigned seed, size_t from, size_t 
 }
 
 /* Lengths around the sizes of the server's and the drivers' buffers. */
-static size_t any_length(struct ci_random *random)
+static size_t any_edge(struct ci_random *random, size_t max)
 {
     static const size_t edges[] = {1, 512, 4096, 8000, 8192, 12288, 16384, 24576, 32768, 65536};
     size_t edge = edges[below(random, sizeof edges / sizeof *edges)];
     if (one_in(random, 30))
-        return below(random, BODY_MAX);
+        return below(random, max + 1);
     switch (below(random, 5)) {
     case 0: return edge;
     case 1: return edge - 1 + below(random, 3);
@@ -66,6 +69,12 @@ static size_t any_length(struct ci_random *random)
     case 3: return below(random, 20000);
     default: return below(random, 200);
     }
+}
+
+static size_t any_length(struct ci_random *random, size_t max)
+{
+    size_t len = any_edge(random, max);
+    return len < max ? len : max;
 }
 
 /* ---- writing a request ---- */
@@ -77,7 +86,8 @@ static const char *spelled(struct ci_random *random, const char *const spellings
 
 static void put_padding(struct batch *batch, struct ci_random *random)
 {
-    size_t count = one_in(random, 10) ? below(random, 5000) : below(random, 60);
+    size_t room = limits.head_max - 900, most = room < 5000 ? room : 5000;
+    size_t count = one_in(random, 10) ? below(random, most) : below(random, 60);
     batch_text(batch, "X-Padding: ");
     put_pattern(batch, 0, 0, count);
     batch_text(batch, "\r\n");
@@ -170,7 +180,9 @@ static void choose_download(struct shape *shape, struct expect *expect, struct c
     bool unknown = one_in(random, 3), half = one_in(random, 20), large = one_in(random, 24);
     expect->body = BODY_PATTERN;
     expect->seed = (unsigned)below(random, 1000);
-    expect->len = large ? 2700000 + 997 * below(random, 300) : any_length(random);
+    size_t max = limits.download_max;
+    expect->len = large && max > 3000000 - 997 ? 2700000 + 997 * below(random, 300)
+                                               : any_length(random, max < 600000 ? max : 600000);
     if (half)
         expect->len += 2;
     expect->framing = half || !unknown ? BY_LENGTH : shape->old ? BY_CLOSE : BY_CHUNKS;
@@ -188,7 +200,7 @@ static void choose_upload(struct shape *shape, struct expect *expect, struct ci_
     shape->has_body = !one_in(random, 12);
     shape->chunked = shape->has_body && !shape->old && one_in(random, 3);
     shape->seed = (unsigned)below(random, 1000);
-    shape->len = shape->has_body ? any_length(random) : 0;
+    shape->len = shape->has_body ? any_length(random, limits.body_max) : 0;
     shape->expects = shape->has_body && shape->len && one_in(random, 8);
     expect->continue_may = shape->expects && !shape->old;
 }
@@ -400,13 +412,15 @@ void batch_make(struct batch *batch, struct ci_random *random)
         request->broken = last && one_in(random, 8);
         if (request->broken)
             broken_make(batch, request, random);
+        else if (last && one_in(random, 16))
+            edge_make(batch, request, random);
         else
             make_valid(batch, random, last, request);
         request->to = batch->len;
         if (request->head_end == 0)
             request->head_end = batch->len;
         batch->closed = request->expect.says_close || request->expect.cut;
-        if (batch->len > BODY_MAX)
+        if (batch->len > limits.body_max)
             break;
     }
     const struct request *end = &batch->requests[batch->count - 1];

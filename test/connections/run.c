@@ -59,15 +59,15 @@ static void look_for_silence(struct run *run, int64_t now)
     run->asleep = server_asleep(&run->server) ? run->asleep + 1 : 0;
     for (int i = 0; i < run->count && !failed(run); i++) {
         struct client *client = &run->clients[i];
-        const char *due = client_due(client);
+        const char *due = dialog_due(&client->dialog);
         if (!due)
             continue;
         bool asleep = run->asleep >= (client->small ? SAMPLES_SMALL : SAMPLES);
         if (!asleep && now - client->progress < patience)
             continue;
-        client_fail(client, "silent: %s, and the server %s", due,
+        dialog_fail(&client->dialog, "silent: %s, and the server %s", due,
                     asleep ? "is asleep" : "takes too long");
-        fail(run, client, client->failure);
+        fail(run, client, client->dialog.failure);
     }
 }
 
@@ -99,8 +99,8 @@ static void turn(struct run *run)
         struct client *client = &run->clients[i];
         if (polled[i].revents)
             client_ready(client, polled[i].revents, now);
-        if (*client->failure)
-            fail(run, client, client->failure);
+        if (*client->dialog.failure)
+            fail(run, client, client->dialog.failure);
     }
     if (ready == 0 || failed(run))
         look_at_server(run);
@@ -112,7 +112,7 @@ static void turn(struct run *run)
 static void act_alone(struct run *run, struct client *client)
 {
     client_begin(client);
-    while (client->active && !failed(run))
+    while (client->dialog.active && !failed(run))
         turn(run);
 }
 
@@ -134,11 +134,11 @@ static void act_together(struct run *run)
     for (bool busy = true; busy && !failed(run);) {
         busy = false;
         for (int i = 0; i < run->count; i++) {
-            if (!run->clients[i].active && left[i]) {
+            if (!run->clients[i].dialog.active && left[i]) {
                 left[i]--;
                 client_begin(&run->clients[i]);
             }
-            busy |= run->clients[i].active;
+            busy |= run->clients[i].dialog.active;
         }
         if (busy)
             turn(run);
@@ -241,7 +241,7 @@ static void finish(struct run *run, struct totals *totals)
         if (run->settings->verbose)
             client_print(client);
         totals->connections += (uint64_t)client->connections;
-        totals->answers += (uint64_t)client->answered;
+        totals->answers += (uint64_t)client->dialog.answered;
         client_free(client);
     }
     server_kill(&run->server);

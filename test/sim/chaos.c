@@ -117,6 +117,16 @@ static int befall(void *arg)
     return 0;
 }
 
+int chaos_configure(coir_sim *sim)
+{
+    static const unsigned budgets[] = {0, 0, 1, 2, 17};
+    coir_config config = COIR_CONFIG;
+    config.stack_size = coir_sim_random(sim) % 2 ? SMALL_STACK : 0;
+    config.budget = budgets[coir_sim_random(sim) % 5];
+    config.offload_threads_max = (unsigned)(coir_sim_random(sim) % 3);
+    return coir_sim_configure(sim, &config);
+}
+
 static int begin(struct chaos *chaos)
 {
     chaos->over = false;

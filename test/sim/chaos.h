@@ -10,15 +10,19 @@ struct chaos {
     coir_sim *sim;
     coir_host *server, *fate;                   /* where chaos_task runs, which nothing befalls */
     coir_host *(*restart)(struct chaos *chaos); /* starts the server again */
-    bool over;                                  /* the world is well again, and has been for a while */
+    bool over; /* the world is well again, and has been for a while */
 };
 
-/* The whole scenario: the server, fate, and so many clients, tasks of one host. Each visits again and again while things go wrong, and once
- * more when they have been well for a while: that visit must succeed. */
+/* The whole scenario: the server, fate, and so many clients, tasks of one host. Each visits again
+ * and again while things go wrong, and once more when they have been well for a while: that visit
+ * must succeed. */
 int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int clients);
 
 /* Runs both as tasks of one scope: the first error. */
 int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg);
+
+/* Draws how hosts are configured: the smallest sizes often. */
+int chaos_configure(coir_sim *sim);
 
 /* Dies of an error that no fault explains: of the library's own making. Returns it. */
 int chaos_explains(int rc);
