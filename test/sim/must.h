@@ -1,0 +1,29 @@
+/* What must hold in a scenario, whatever goes wrong: else it says so and dies, which fails its
+ * seed. */
+#ifndef TEST_SIM_MUST_H
+#define TEST_SIM_MUST_H
+
+#include <coir.h>
+#include <stdio.h>
+
+#define MUST(condition) ((condition) ? (void)0 : must_have_held(__FILE__, __LINE__, #condition, 0))
+#define MUST_BE(got, want) must_be(__FILE__, __LINE__, #got, (long long)(got), (long long)(want))
+
+__attribute__((cold, noreturn)) static inline void must_have_held(const char *file, int line,
+                                                                  const char *what, long long got)
+{
+    fflush(NULL); /* the trace */
+    fprintf(stderr, "%s:%d: %s", file, line, what);
+    fprintf(stderr, got ? " is %lld%s%s\n" : " does not hold\n", got, got < 0 ? ": " : "",
+            got < 0 ? coir_strerror((int)got) : "");
+    __builtin_trap();
+}
+
+static inline void must_be(const char *file, int line, const char *what, long long got,
+                           long long want)
+{
+    if (got != want)
+        must_have_held(file, line, what, got);
+}
+
+#endif
