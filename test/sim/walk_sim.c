@@ -1,0 +1,200 @@
+/* A random walk of deadlines, shields, scopes and cancels, beside a reference model that knows to
+ * the nanosecond what each call must say, and when. Worth running with --workers 3.
+ *
+ * What must hold: a sleep ends at its time with 0; or when the first thing that is seen from where
+ * it stands interrupts it, with -ECANCELED or -ETIME; no earlier, and at most `slack` later. A
+ * deadline is seen inside of its block, up to the innermost shield; so is the cancel of the task.
+ * A spawned task sees what its opener sees around the scope, and no outer scope's end comes before
+ * its tasks' ends. coir_deadline_passed says so for the blocks whose time it was. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <string.h>
+
+#include "sim/chaos.h"
+#include "sim/must.h"
+
+enum { DEPTH_MOST = 6, STEPS_MOST = 6, TASKS_MOST = 60 };
+static const coir_time slack = 50 * COIR_US;
+
+enum what { DEADLINE, SHIELD, CANCEL };
+
+/* What surrounds a call, innermost first: a chain over tasks. */
+struct node {
+    const struct node *outer;
+    enum what what;
+    coir_time when; /* of a deadline; of a cancel, once it has been made; else COIR_NEVER */
+};
+
+struct task {
+    struct node node;
+    int depth;
+    coir_handle handle;
+    bool ended;
+};
+
+static struct {
+    coir_sim *sim;
+    struct task tasks[TASKS_MOST];
+    int spawned, interrupted;
+} w;
+
+static uint64_t below(uint64_t bound)
+{
+    return coir_sim_random(w.sim) % bound;
+}
+
+static coir_time some_time(void)
+{
+    return (coir_time)below(1 + ((uint64_t)(20 * COIR_MS) >> below(8)));
+}
+
+/* ---- the model ---- */
+
+static coir_time first_cause(const struct node *node)
+{
+    coir_time first = COIR_NEVER;
+    for (; node && node->what != SHIELD; node = node->outer)
+        first = node->when < first ? node->when : first;
+    return first;
+}
+
+/* Whether something that is seen says `rc` by now. */
+static bool has_cause(const struct node *node, int rc, coir_time now)
+{
+    for (; node && node->what != SHIELD; node = node->outer)
+        if (node->when <= now && (node->what == DEADLINE ? -ETIME : -ECANCELED) == rc)
+            return true;
+    return false;
+}
+
+static void check_call(const struct node *node, coir_time begin, coir_time until, int rc)
+{
+    coir_time first = first_cause(node), now = coir_now();
+    coir_time due = first > begin ? first : begin;
+    w.interrupted += rc < 0;
+    MUST(rc == 0 || has_cause(node, rc, now));
+    MUST(rc < 0 || now >= until);
+    if (due < until - slack)
+        MUST(rc < 0 && now <= due + slack);
+    else
+        MUST(now <= (until > begin ? until : begin) + slack);
+    MUST(first >= now || coir_task_interrupted() < 0); /* a remote cancel takes a message */
+}
+
+/* ---- the walk ---- */
+
+static void walk(const struct node *node, int depth);
+
+static int be_a_task(void *arg)
+{
+    struct task *task = arg;
+    walk(&task->node, task->depth);
+    task->ended = true;
+    return 0;
+}
+
+static void sleep_a_while(const struct node *node)
+{
+    coir_time begin = coir_now(), until = begin + (below(4) ? some_time() : 0);
+    check_call(node, begin, until, until > begin ? coir_sleep_until(until) : coir_yield());
+}
+
+static void walk_under_deadline(const struct node *outer, int depth)
+{
+    struct node node = {outer, DEADLINE, coir_in(some_time())};
+    COIR_DEADLINE_AS(block, node.when);
+    walk(&node, depth);
+    MUST(!coir_deadline_passed(block) || node.when <= coir_now());
+}
+
+static void walk_shielded(const struct node *outer, int depth)
+{
+    const struct node node = {outer, SHIELD, COIR_NEVER};
+    COIR_SHIELD;
+    MUST_BE(coir_task_interrupted(), 0);
+    walk(&node, depth);
+}
+
+static struct task *spawn(coir_scope *scope, const struct node *outer, const struct node *caller,
+                          int depth)
+{
+    if (w.spawned == TASKS_MOST)
+        return NULL;
+    struct task *task = &w.tasks[w.spawned];
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = &task->handle;
+    options.place = COIR_ON_WORKER((int)below((uint64_t)coir_worker_count(coir_runtime_current())));
+    task->node = (struct node){outer, CANCEL, COIR_NEVER};
+    task->depth = depth;
+    int rc = coir_go_with(scope, &options, be_a_task, task);
+    if (rc < 0) {
+        MUST(has_cause(caller, rc, coir_now()));
+        return NULL;
+    }
+    w.spawned++;
+    return task;
+}
+
+static void walk_in_scope(const struct node *outer, int depth)
+{
+    struct node node = {outer, CANCEL, COIR_NEVER}; /* what its tasks see: when it is cancelled */
+    struct task *tasks[3];
+    int count = (int)below(3) + 1;
+    COIR_SERVING_SCOPE(scope);
+    for (int i = 0; i < count; i++)
+        tasks[i] = spawn(scope, &node, outer, depth);
+    walk(outer, depth);
+    for (int i = 0; i < count; i++)
+        if (tasks[i] && below(2)) {
+            tasks[i]->node.when = coir_now();
+            coir_cancel(&tasks[i]->handle);
+        }
+    if (below(2))
+        walk(outer, depth);
+    if (below(2) == 0)
+        node.when = coir_now();
+    if (node.when != COIR_NEVER)
+        coir_scope_cancel(scope);
+    int rc = coir_scope_wait(scope); /* no deadline is inside: it waits for all, whatever it says */
+    MUST(rc == 0 || has_cause(outer, rc, coir_now()));
+    for (int i = 0; i < count; i++)
+        if (tasks[i]) {
+            MUST(tasks[i]->ended);
+            coir_handle_done(&tasks[i]->handle);
+        }
+}
+
+static void walk(const struct node *node, int depth)
+{
+    for (uint64_t steps = below(STEPS_MOST); steps; steps--) {
+        switch (depth < DEPTH_MOST ? below(7) : 0) {
+        case 1: walk_under_deadline(node, depth + 1); break;
+        case 2: walk_shielded(node, depth + 1); break;
+        case 3: walk_in_scope(node, depth + 1); break;
+        default: sleep_a_while(node);
+        }
+    }
+}
+
+static int begin(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 5; i++)
+        walk(NULL, 0);
+    return 0;
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    memset(&w, 0, sizeof w);
+    w.sim = sim;
+    MUST_BE(chaos_configure(sim), 0);
+    return coir_sim_host_main(sim, "host", begin, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return coir_sim_main(argc, argv, scenario, NULL);
+}
