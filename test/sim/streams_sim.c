@@ -1,6 +1,7 @@
-/* Streams under everything that a program may do with them: reads and writes that are given up and tried
- * again, pieces, waits for both directions, pauses, streams that are handed to another worker with bytes
- * unread. Nothing fails here but the deadlines: every byte comes once, in its place, and everybody ends. */
+/* Streams under everything that a program may do with them: reads and writes that are given up and
+ * tried again, pieces, waits for both directions, pauses, streams that are handed to another worker
+ * with bytes unread. Nothing fails here but the deadlines: every byte comes once, in its place, and
+ * everybody ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -27,7 +28,8 @@ static coir_time soon(void)
     return coir_in((coir_time)below(below(4) ? 2 * COIR_MS : 20 * COIR_US));
 }
 
-/* Runs after runs of one byte: cheap to make and to check, and no two places 256 apart are alike. */
+/* Runs after runs of one byte: cheap to make and to check, and no two places 256 apart are alike.
+ */
 static unsigned char byte_at(size_t at)
 {
     return (unsigned char)(at ^ at >> 8);
@@ -48,7 +50,8 @@ static bool again(ssize_t rc)
 
 static ssize_t write_some(struct talk *talk, char *data, size_t len)
 {
-    struct iovec pieces[PIECES] = {{data, len / 3}, {data + len / 3, len / 2 - len / 3}, {data + len / 2, len - len / 2}};
+    struct iovec pieces[PIECES] = {
+        {data, len / 3}, {data + len / 3, len / 2 - len / 3}, {data + len / 2, len - len / 2}};
     switch (below(4)) {
     case 0: {
         COIR_DEADLINE(soon());
