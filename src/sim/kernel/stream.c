@@ -159,17 +159,26 @@ static void send_end(struct ci_ksocket *socket)
     ci_knetwork_send(socket, end);
 }
 
+/* Both ends have arrived: TCP_CLOSE, the rest is TIME_WAIT's. */
+static bool has_finished(const struct ci_ksocket *socket)
+{
+    return socket->in_ended && socket->out_ended && socket->end_arrived;
+}
+
+/* inet_shutdown */
 static int shut_down(struct ci_kfile *file, int how)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
     if (how != SHUT_WR)
         ci_kunknown("a shutdown of another direction than SHUT_WR");
-    if (socket->state != CI_KCONNECTED)
+    if (socket->state == CI_KCONNECTING)
         return -ENOTCONN;
-    if (!socket->out_ended)
+    bool connected = socket->state == CI_KCONNECTED && !has_finished(socket);
+    if (connected && !socket->out_ended)
         send_end(socket);
-    ci_kfile_wake(file, 0);
-    return 0;
+    socket->out_ended = true;
+    ci_kfile_wake(file, 0); /* also after the end of the connection */
+    return connected ? 0 : -ENOTCONN;
 }
 
 /* tcp_close */
@@ -182,8 +191,7 @@ static void release(struct ci_kfile *file)
     if (socket->state == CI_KCONNECTING)
         ci_klistener_give_up(socket);
     if (socket->state == CI_KCONNECTED) {
-        bool finished = socket->in_ended && socket->out_ended && socket->end_arrived;
-        if ((socket->in.bytes || socket->resets) && !finished) {
+        if ((socket->in.bytes || socket->resets) && !has_finished(socket)) {
             ci_kqueue_drop(&socket->out);
             ci_knetwork_send_reset(socket);
             socket->state = CI_KCLOSED;
