@@ -176,8 +176,11 @@ static int report(struct epoll *epoll, struct epoll_event *events, int max)
         else if (!(item->event.events & EPOLLET))
             ci_list_push(&epoll->ready, &item->ready);
     }
-    while ((node = ci_list_pop(&taken))) /* no room: before those that came back */
-        ci_list_push(&epoll->ready, node);
+    while (!ci_list_empty(&taken)) { /* no room: before those that came back */
+        node = taken.prev;
+        ci_list_remove(node);
+        ci_list_insert_before(epoll->ready.next, node);
+    }
     return count;
 }
 
@@ -214,10 +217,12 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
 
 /* ---- the file ---- */
 
+/* Drops what was queued and is not ready, up to the first that is (__ep_eventpoll_poll). */
 static unsigned poll_epoll(struct ci_kfile *file)
 {
-    ci_list_for_each (node, &epoll_of(file)->ready)
-        if (held_by(ci_container_of(node, struct item, ready)))
+    struct ci_list *ready = &epoll_of(file)->ready;
+    for (; !ci_list_empty(ready); ci_list_remove(ready->next))
+        if (held_by(ci_container_of(ready->next, struct item, ready)))
             return POLLIN | POLLRDNORM;
     return 0;
 }
