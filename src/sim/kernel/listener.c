@@ -94,6 +94,11 @@ void ci_klistener_close(struct ci_ksocket *listener)
 
 /* ---- connecting ---- */
 
+static bool is_at_once(coir_time latency)
+{
+    return latency <= 10 * COIR_US && ci_kone_in(ci_k.settings.at_once_one_in);
+}
+
 static void schedule_from(struct ci_ksocket *socket, coir_time delay, ci_call_fn *fn)
 {
     coir_time when = ci_time_after(ci_know(), delay);
@@ -176,7 +181,9 @@ static void syn_arrives(void *arg, size_t number)
     struct ci_ksocket *listener = listener_at(there, client->remote.sin_port);
     bool lost = !there || ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
     const coir_link *link = ci_world_find_link(world, client->place, there ? there : client->place);
-    if (!lost && !listener) {
+    if (!lost && !listener && is_at_once(link->latency)) {
+        reset_arrives(client, 0);
+    } else if (!lost && !listener) {
         schedule_from(client, link->latency, reset_arrives);
     } else if (lost || listener->refuses || listener->backlog_len >= listener->backlog_most ||
                ci_world_fault(world, there, link->no_answer, "no answer")) {
@@ -207,7 +214,7 @@ int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, 
     const struct ci_place *there = ci_ksocket_place_at(socket->place, &socket->remote);
     coir_time latency = ci_world_find_link(ci_k.world, socket->place, there ? there : socket->place)->latency;
     socket->state = CI_KCONNECTING;
-    if (latency <= 10 * COIR_US && ci_kone_in(ci_k.settings.at_once_one_in))
+    if (is_at_once(latency))
         syn_arrives(socket, 0);
     else
         schedule_from(socket, latency, syn_arrives);
