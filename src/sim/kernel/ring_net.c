@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "sim/kernel/ring.h"
+#include "sim/kernel/socket.h"
 
 enum { ROUNDS = 32, PIECES_MOST = 1024 }; /* MULTISHOT_MAX_RETRY, UIO_MAXIOV */
 
@@ -116,6 +117,13 @@ static void write_back(const struct ci_krequest *request, const struct msghdr *m
     user->msg_controllen = message->msg_controllen;
 }
 
+/* A stream says how much is left (msg_inq); its end counts (tcp_inq_hint). */
+static uint32_t nonempty(const struct ci_krequest *request)
+{
+    const struct ci_ksocket *socket = ci_ksocket_of(request->file);
+    return socket->in.bytes || socket->done ? IORING_CQE_F_SOCK_NONEMPTY : 0;
+}
+
 static enum ci_kring_try receive_once(struct ci_krequest *request)
 {
     struct iovec iov;
@@ -123,6 +131,7 @@ static enum ci_kring_try receive_once(struct ci_krequest *request)
     ssize_t n = request->file->type->receive(request->file, &message, request->flags | MSG_DONTWAIT);
     if (n >= 0 && request->user_message)
         write_back(request, &message);
+    request->cqe_flags = n >= 0 ? nonempty(request) : 0;
     return judge(request, n, request->flags & MSG_WAITALL);
 }
 
@@ -144,12 +153,12 @@ static ssize_t receive_selected(struct ci_krequest *request)
     if (!ci_kring_buffer_choose(request->ring, request->group, &buf))
         return -ENOBUFS;
     ssize_t n = receive_into(request, &buf);
+    if (n == 0)
+        request->cqe_flags = nonempty(request);
     if (n <= 0)
         return n;
     ci_kring_buffer_use(request->ring, request->group);
-    request->cqe_flags = IORING_CQE_F_BUFFER | (uint32_t)buf.bid << IORING_CQE_BUFFER_SHIFT;
-    if (ci_kfile_poll(request->file) & POLLIN)
-        request->cqe_flags |= IORING_CQE_F_SOCK_NONEMPTY;
+    request->cqe_flags = IORING_CQE_F_BUFFER | (uint32_t)buf.bid << IORING_CQE_BUFFER_SHIFT | nonempty(request);
     return n;
 }
 

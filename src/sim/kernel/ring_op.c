@@ -116,6 +116,8 @@ static enum ci_kring_try try_accept(struct ci_krequest *request)
     if (rc == 0) {
         accepted->blocking = !(request->flags & SOCK_NONBLOCK);
         rc = ci_kfd_install(accepted);
+        bool more = ci_kring_traits.version >= 10 && ci_kfile_poll(request->file) & POLLIN;
+        request->cqe_flags = more ? IORING_CQE_F_SOCK_NONEMPTY : 0;
     }
     return ci_kring_set(request, rc);
 }
