@@ -1,0 +1,376 @@
+/* Calls on sockets, epoll, poll and eventfd: check.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+
+#include "check.h"
+
+const char *const mode_names[MODE_COUNT] = {"epoll", "poll", "io_uring"};
+
+const char *const op_names[OP_COUNT] = {
+    "listen",        "connect",     "accept",      "send",         "receive",     "fill",        "drain",      "shutdown",     "linger",
+    "error",         "close",       "copy",        "datagram",     "associate",   "send to",     "receive from", "eventfd",    "add",
+    "clear",         "poll",        "epoll",       "control",      "wait",        "ring receive", "ring send", "ring recvmsg", "ring sendmsg",
+    "ring receive all", "ring receive chosen", "ring poll", "ring poll remove", "ring cancel", "ring take back", "ring accept",
+    "ring connect",  "ring read",   "ring write",  "ring nop",     "ring give",   "ring submit", "ring enter", "end",
+};
+
+/* ---- what the calls share ---- */
+
+void say(struct answer *answer, int64_t word)
+{
+    if (answer->count < WORDS_MAX)
+        answer->words[answer->count++] = word;
+}
+
+int64_t hash_bytes(const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return (int64_t)(hash >> 8);
+}
+
+/* Data differs from step to step. Where the arena ends it begins anew. */
+char *arena_take(struct game *game, size_t len, bool with_data)
+{
+    if (game->used + len > ARENA)
+        game->used = 0;
+    char *at = game->arena + game->used;
+    game->used += (len + 15) & ~(size_t)15;
+    struct ci_random random = {game->seed << 20 | game->number};
+    uint64_t word = 0;
+    for (size_t i = 0; with_data && i < len; i++, word >>= 8) {
+        if (i % 8 == 0)
+            word = ci_random_next(&random);
+        at[i] = (char)word;
+    }
+    return at;
+}
+
+void open_slot(struct game *game, uint8_t at, enum kind kind, coir_fd fd)
+{
+    game->slots[at] = (struct slot){.kind = fd < 0 ? NONE : kind, .fd = fd};
+}
+
+void close_slot(struct slot *slot)
+{
+    if (slot->kind != NONE && slot->kind != RESERVED)
+        ci_sys_close(slot->fd);
+    slot->kind = NONE;
+}
+
+/* Addresses differ from program to program, so that no connection meets what another has left. */
+static struct sockaddr_in own_address(const struct game *game)
+{
+    uint32_t host = 127u << 24 | (uint32_t)(1 + game->seed % 0xfffff0);
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+}
+
+static void learn_address(struct slot *slot)
+{
+    struct sockaddr_storage storage;
+    socklen_t len;
+    if (ci_sys_name(slot->fd, false, &storage, &len) == 0)
+        memcpy(&slot->address, &storage, sizeof slot->address);
+}
+
+static const struct sockaddr *address_of(const struct slot *slot)
+{
+    return (const struct sockaddr *)(const void *)&slot->address;
+}
+
+/* ---- connections ---- */
+
+static int64_t act_listen(struct game *game, const struct step *step)
+{
+    struct sockaddr_in address = own_address(game);
+    int fd = ci_sys_listen((const struct sockaddr *)(const void *)&address, sizeof address, (int)step->x, false, false);
+    open_slot(game, step->a, LISTENER, fd);
+    if (fd >= 0)
+        learn_address(&game->slots[step->a]);
+    return fd < 0 ? fd : 0;
+}
+
+/* Buffers of a given size do not grow. */
+static void set_buffers(struct slot *slot, uint32_t which)
+{
+    static const int sizes[] = {0, 16384, 65536};
+    int size = sizes[which % ci_countof(sizes)];
+    ci_sys_no_delay(slot->fd);
+    if (!size)
+        return;
+    slot->sized = true;
+    ci_sys_tcp_option(slot->fd, COIR_TCP_SEND_BUFFER, size);
+    ci_sys_tcp_option(slot->fd, COIR_TCP_RECEIVE_BUFFER, size);
+}
+
+static int64_t act_connect(struct game *game, const struct step *step)
+{
+    struct slot *slot = &game->slots[step->a];
+    if (slot->kind == NONE) {
+        open_slot(game, step->a, STREAM, ci_sys_socket(AF_INET));
+        if (slot->fd < 0)
+            return slot->fd;
+        set_buffers(slot, step->x);
+    }
+    return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
+}
+
+static int64_t act_accept(struct game *game, const struct step *step)
+{
+    int fd = ci_sys_accept(game->slots[step->b].fd);
+    open_slot(game, step->a, STREAM, fd);
+    if (fd < 0)
+        return fd;
+    set_buffers(&game->slots[step->a], step->x);
+    return 0;
+}
+
+/* ---- bytes ---- */
+
+static ssize_t send_by(unsigned which, coir_fd fd, char *data, size_t len)
+{
+    struct iovec iov[2] = {{data, len / 3}, {data + len / 3, len - len / 3}};
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
+    switch (which % 4) {
+    case 0: return ci_sys_send(fd, data, len);
+    case 1: return ci_sys_sendv(fd, iov, 2);
+    case 2: return ci_sys_sendmsg(fd, &message);
+    default: return ci_sys_write(fd, data, len);
+    }
+}
+
+static ssize_t receive_by(unsigned which, coir_fd fd, char *data, size_t len)
+{
+    struct iovec iov[2] = {{data, len / 3}, {data + len / 3, len - len / 3}};
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
+    switch (which % 4) {
+    case 0: return ci_sys_recv(fd, data, len);
+    case 1: return ci_sys_recvv(fd, iov, 2);
+    case 2: return ci_sys_recvmsg(fd, &message);
+    default: return ci_sys_read(fd, data, len);
+    }
+}
+
+static void act_receive(struct game *game, const struct step *step, struct answer *answer)
+{
+    char *data = arena_take(game, step->x, false);
+    ssize_t n = receive_by(step->y, game->slots[step->a].fd, data, step->x);
+    say(answer, n);
+    if (n > 0)
+        say(answer, hash_bytes(data, (size_t)n));
+}
+
+/* Until nothing is taken even after everything has arrived that can. How much that is the real kernel
+ * says; the model is told. */
+static void act_fill(struct game *game, const struct step *step, struct answer *answer)
+{
+    static char data[65536];
+    const struct slot *slot = &game->slots[step->a];
+    uint32_t sent = 0;
+    kernel_prepare_fill(slot->fd);
+    for (int refused = 0; refused < 2;) {
+        ssize_t n = ci_sys_send(slot->fd, data, sizeof data);
+        if (n < 0 && n != -EAGAIN)
+            break;
+        sent += n > 0 ? (uint32_t)n : 0;
+        refused = n < 0 ? refused + 1 : 0;
+        kernel_settle(game);
+    }
+    say(answer, sent);
+    game->slots[step->b].filled = sent;
+}
+
+static void act_drain(struct game *game, const struct step *step, struct answer *answer)
+{
+    static char data[65536];
+    struct slot *slot = &game->slots[step->a];
+    uint32_t got = 0, waits = 0;
+    ssize_t n;
+    say(answer, 0);
+    while ((n = ci_sys_recv(slot->fd, data, sizeof data)) > 0 || (n == -EAGAIN && got < slot->filled && waits++ < 20)) {
+        got += n > 0 ? (uint32_t)n : 0;
+        for (ssize_t i = 0; i < n; i++)
+            answer->words[0] = answer->words[0] * 31 + data[i];
+        kernel_settle(game);
+        if (n < 0)
+            kernel_await(game, slot->fd);
+    }
+    say(answer, got);
+    say(answer, n);
+    slot->filled = 0;
+    if (step->b < SLOTS)
+        kernel_end_fill(game->slots[step->b].fd);
+}
+
+/* ---- datagrams ---- */
+
+static int64_t act_datagram(struct game *game, const struct step *step)
+{
+    struct sockaddr_in address = own_address(game);
+    int fd = ci_sys_datagram((const struct sockaddr *)(const void *)&address, sizeof address);
+    open_slot(game, step->a, DATAGRAM, fd);
+    if (fd >= 0)
+        learn_address(&game->slots[step->a]);
+    return fd < 0 ? fd : 0;
+}
+
+static int64_t act_send_to(struct game *game, const struct step *step)
+{
+    struct iovec iov = {arena_take(game, step->x, true), step->x};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (step->b < SLOTS) {
+        message.msg_name = &game->slots[step->b].address;
+        message.msg_namelen = sizeof game->slots[step->b].address;
+    }
+    return ci_sys_sendmsg(game->slots[step->a].fd, &message);
+}
+
+static uint8_t slot_at(const struct game *game, const struct sockaddr_in *address)
+{
+    uint8_t at = 0;
+    while (at < SLOTS && game->slots[at].address.sin_port != address->sin_port)
+        at++;
+    return at;
+}
+
+static void act_receive_from(struct game *game, const struct step *step, struct answer *answer)
+{
+    struct sockaddr_in from = {0};
+    struct iovec iov = {arena_take(game, step->x, false), step->x};
+    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = sizeof from};
+    ssize_t n = ci_sys_recvmsg(game->slots[step->a].fd, &message);
+    say(answer, n);
+    if (n < 0)
+        return;
+    say(answer, message.msg_flags);
+    say(answer, slot_at(game, &from));
+    say(answer, hash_bytes(iov.iov_base, (size_t)n));
+}
+
+/* ---- waiting ---- */
+
+static void act_poll(struct game *game, const struct step *step, struct answer *answer)
+{
+    struct pollfd fds[SLOTS];
+    for (int i = 0; i < SLOTS; i++) {
+        const struct slot *slot = &game->slots[i];
+        fds[i] = (struct pollfd){.fd = slot->kind == NONE || slot->kind == RESERVED ? -1 : slot->fd, .events = (short)step->x};
+    }
+    say(answer, ci_sys_poll(fds, SLOTS, 0));
+    for (int i = 0; i < SLOTS; i++)
+        say(answer, fds[i].revents);
+}
+
+static int64_t act_epoll(struct game *game, const struct step *step)
+{
+    struct ci_eventpoll eventpoll;
+    int rc = ci_eventpoll_open(&eventpoll);
+    open_slot(game, step->a, EPOLL, rc < 0 ? rc : eventpoll.fd);
+    game->slots[step->a].eventpoll = eventpoll;
+    return rc;
+}
+
+static int64_t act_control(struct game *game, const struct step *step)
+{
+    static const int whats[] = {EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL};
+    struct epoll_event event = {.events = step->x, .data.u64 = (uint64_t)game->number << 8 | step->b};
+    return ci_eventpoll_control(&game->slots[step->a].eventpoll, whats[step->c], game->slots[step->b].fd, &event);
+}
+
+static void act_wait(struct game *game, const struct step *step, struct answer *answer)
+{
+    struct epoll_event events[SLOTS];
+    int n = ci_eventpoll_wait(&game->slots[step->a].eventpoll, events, (int)step->x, 0);
+    say(answer, n);
+    for (int i = 0; i < n; i++) {
+        say(answer, (int64_t)events[i].data.u64);
+        say(answer, events[i].events);
+    }
+}
+
+/* ---- all of them ---- */
+
+static int64_t act_copy(struct game *game, const struct step *step)
+{
+    const struct slot *from = &game->slots[step->b];
+    struct slot *to = &game->slots[step->a];
+    coir_fd fd = kernel_copy(from->fd);
+    *to = *from;
+    to->fd = fd;
+    to->copied = game->slots[step->b].copied = true;
+    return fd < 0;
+}
+
+static int64_t act_on_socket(struct game *game, const struct step *step)
+{
+    struct slot *slot = &game->slots[step->a];
+    switch ((enum op)step->op) {
+    case OP_LISTEN: return act_listen(game, step);
+    case OP_CONNECT: return act_connect(game, step);
+    case OP_ACCEPT: return act_accept(game, step);
+    case OP_SEND: return send_by(step->y, slot->fd, arena_take(game, step->x, true), step->x);
+    case OP_SHUTDOWN: return ci_sys_shutdown_write(slot->fd);
+    case OP_LINGER: return ci_sys_reset_on_close(slot->fd);
+    case OP_ERROR: return ci_sys_socket_error(slot->fd);
+    case OP_CLOSE: close_slot(slot); return 0;
+    case OP_COPY: return act_copy(game, step);
+    case OP_DATAGRAM: return act_datagram(game, step);
+    case OP_ASSOCIATE: return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
+    case OP_SEND_TO: return act_send_to(game, step);
+    case OP_EVENTFD: open_slot(game, step->a, EVENTFD, ci_sys_eventfd()); return 0;
+    case OP_ADD: return kernel_add(slot->fd, step->x);
+    case OP_CLEAR: ci_sys_eventfd_drain(slot->fd); return 0;
+    case OP_EPOLL: return act_epoll(game, step);
+    case OP_CONTROL: return act_control(game, step);
+    default: return 0;
+    }
+}
+
+void act(struct game *game, const struct step *step, struct answer *answer)
+{
+    game->number++;
+    answer->count = 0;
+    switch ((enum op)step->op) {
+    case OP_RECEIVE: act_receive(game, step, answer); break;
+    case OP_RECEIVE_FROM: act_receive_from(game, step, answer); break;
+    case OP_FILL: act_fill(game, step, answer); break;
+    case OP_DRAIN: act_drain(game, step, answer); break;
+    case OP_POLL: act_poll(game, step, answer); break;
+    case OP_WAIT: act_wait(game, step, answer); break;
+    default:
+        if (step->op >= OP_RING_RECEIVE && step->op <= OP_RING_ENTER)
+            act_ring(game, step, answer);
+        else
+            say(answer, act_on_socket(game, step));
+    }
+    kernel_settle(game);
+}
+
+void game_open(struct game *game, uint64_t seed, enum mode mode, char *arena)
+{
+    *game = (struct game){.seed = seed, .arena = arena};
+    if (mode != MODE_RING)
+        return;
+    game->has_ring = ci_ring_open(&game->ring, 8, 16, false) == 0 && ci_ring_buffers_make(&game->buffers, BUFFERS, BUFFER_SIZE) == 0;
+    ci_check(game->has_ring && ci_ring_submit(&game->ring) == 0); /* which enables it */
+    ci_check(ci_ring_buffers_register(&game->ring, &game->buffers, 0) == 0);
+    for (uint16_t i = 0; i < BUFFERS; i++)
+        ci_ring_buffer_give(&game->buffers, i);
+}
+
+void game_close(struct game *game)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        if (game->slots[i].kind == STREAM)
+            ci_sys_reset_on_close(game->slots[i].fd);
+        close_slot(&game->slots[i]);
+    }
+    if (!game->has_ring)
+        return;
+    ci_ring_close(&game->ring);
+    ci_ring_buffers_free(&game->buffers);
+}

@@ -1,0 +1,342 @@
+/* Draws the next call of a program: check.h. What would make an answer hang on how the real kernel cuts
+ * or times segments is left out; each such rule says so. */
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+
+#include "check.h"
+
+enum { STEPS_MAX = 45, SENT_MAX = 8000, SEND_MAX = 1200 };
+
+static const uint16_t poll_events[] = {
+    POLLIN, POLLOUT, POLLIN | POLLOUT, POLLIN | POLLRDHUP, POLLRDHUP, POLLIN | POLLOUT | POLLRDHUP, POLLIN | POLLRDNORM, 0, POLLPRI,
+};
+
+static uint32_t below(struct ci_random *random, uint32_t bound)
+{
+    return (uint32_t)ci_random_below(random, bound);
+}
+
+static uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
+{
+    uint8_t found = SLOTS;
+    uint32_t count = 0;
+    for (uint8_t i = 0; i < SLOTS; i++)
+        if (game->slots[i].kind == kind && below(random, ++count) == 0)
+            found = i;
+    return found;
+}
+
+static uint8_t pick_open(const struct game *game, struct ci_random *random)
+{
+    uint8_t found = SLOTS;
+    uint32_t count = 0;
+    for (uint8_t i = 0; i < SLOTS; i++)
+        if (game->slots[i].kind != NONE && game->slots[i].kind != RESERVED && below(random, ++count) == 0)
+            found = i;
+    return found;
+}
+
+/* Listeners and datagram sockets, also closed ones. */
+static uint8_t pick_address(const struct game *game, struct ci_random *random)
+{
+    uint8_t found = SLOTS;
+    uint32_t count = 0;
+    for (uint8_t i = 0; i < SLOTS; i++)
+        if (game->slots[i].address.sin_port && below(random, ++count) == 0)
+            found = i;
+    return found;
+}
+
+static in_port_t port_of(const struct game *game, uint8_t at, bool peer)
+{
+    struct sockaddr_storage storage;
+    socklen_t len;
+    if (ci_sys_name(game->slots[at].fd, peer, &storage, &len) < 0)
+        return 0;
+    return ((struct sockaddr_in *)(void *)&storage)->sin_port;
+}
+
+static uint8_t find_peer(const struct game *game, uint8_t at)
+{
+    in_port_t own = port_of(game, at, false), theirs = port_of(game, at, true);
+    for (uint8_t i = 0; theirs && i < SLOTS; i++)
+        if (game->slots[i].kind == STREAM && port_of(game, i, false) == theirs && port_of(game, i, true) == own)
+            return i;
+    return SLOTS;
+}
+
+static int state_of(const struct slot *slot)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    return getsockopt(slot->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_state : TCP_CLOSE;
+}
+
+/* Who else takes the socket's error has the ring connect it for a second time. */
+static bool is_connected_by_ring(const struct game *game, uint8_t at)
+{
+    for (int i = 0; i < REQUESTS_MAX; i++)
+        if (game->requests[i].name && game->requests[i].op == OP_RING_CONNECT && game->requests[i].slot == at)
+            return true;
+    return false;
+}
+
+/* ---- what may be called now ---- */
+
+/* Few bytes, so that they find room whatever the buffers are. And none from an end that has not taken what
+ * fills the way to it: they would carry an acknowledgement, which frees a part of the peer's buffer. */
+static bool may_send(struct game *game, struct step *step)
+{
+    struct slot *slot = &game->slots[step->a];
+    if (slot->filled || slot->sent + step->x > SENT_MAX)
+        return false;
+    slot->sent += step->x;
+    return true;
+}
+
+static bool may_fill(struct game *game, struct step *step)
+{
+    const struct slot *slot = &game->slots[step->a];
+    step->b = find_peer(game, step->a);
+    if (step->b == SLOTS)
+        return false;
+    const struct slot *peer = &game->slots[step->b];
+    int state = state_of(slot);
+    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled && !slot->copied && !peer->copied && !peer->filled && !peer->pending &&
+           !slot->pending;
+}
+
+/* How much of what fills the way to the peer has arrived is not to be known: neither a reset nor the end
+ * may follow. */
+static bool may_close(struct game *game, const struct step *step)
+{
+    const struct slot *slot = &game->slots[step->a];
+    if (slot->kind != STREAM)
+        return slot->kind != LISTENER || !slot->copied;
+    uint8_t peer = find_peer(game, step->a);
+    return peer == SLOTS || !game->slots[peer].filled;
+}
+
+static bool draw_on_stream(struct game *game, struct ci_random *random, struct step *step)
+{
+    static const uint16_t lengths[] = {0, 1, 2, 10, 100, 256, 257, 600, SEND_MAX};
+    step->a = pick(game, random, STREAM);
+    step->x = lengths[below(random, ci_countof(lengths))];
+    step->y = below(random, 4);
+    if (step->a == SLOTS || is_connected_by_ring(game, step->a))
+        return false;
+    struct slot *slot = &game->slots[step->a];
+    switch ((enum op)step->op) {
+    case OP_RING_SEND: step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0); __attribute__((fallthrough));
+    case OP_SEND:
+    case OP_RING_SEND_MESSAGE: return may_send(game, step);
+    case OP_RING_RECEIVE: step->y = below(random, 3) ? 0 : MSG_WAITALL; __attribute__((fallthrough));
+    case OP_RECEIVE:
+    case OP_RING_RECEIVE_MESSAGE: return !slot->filled && step->x;
+    case OP_RING_RECEIVE_ALL:
+    case OP_RING_RECEIVE_CHOSEN: return !slot->filled && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_SHUTDOWN: return !slot->filled && may_close(game, step) && state_of(slot) != TCP_SYN_SENT; /* then it disconnects */
+    case OP_FILL: return may_fill(game, step);
+    case OP_DRAIN: {
+        step->b = find_peer(game, step->a);
+        if (step->b < SLOTS)
+            game->slots[step->b].sent = 0;
+        return !slot->pending || !slot->filled;
+    }
+    case OP_LINGER: slot->linger = true; return true;
+    default: return true;
+    }
+}
+
+/* Only a socket that has just begun to connect is asked a second time. */
+static bool draw_connect(struct game *game, struct ci_random *random, struct step *step)
+{
+    step->a = pick(game, random, NONE);
+    step->b = pick_address(game, random);
+    step->x = below(random, 3);
+    return step->a < SLOTS && step->b < SLOTS && game->slots[step->a].address.sin_port == 0;
+}
+
+static bool draw_opening(struct game *game, struct ci_random *random, struct step *step)
+{
+    step->a = pick(game, random, NONE);
+    step->b = pick(game, random, LISTENER);
+    step->x = below(random, 4);
+    switch ((enum op)step->op) {
+    case OP_CONNECT:
+    case OP_RING_CONNECT: return draw_connect(game, random, step);
+    case OP_ACCEPT:
+    case OP_RING_ACCEPT: return step->a < SLOTS && step->b < SLOTS;
+    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL &&
+                                                            !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
+    default: return step->a < SLOTS;
+    }
+}
+
+static bool draw_on_datagram(struct game *game, struct ci_random *random, struct step *step)
+{
+    step->a = pick(game, random, DATAGRAM);
+    step->x = below(random, 300);
+    step->b = step->op == OP_SEND_TO && below(random, 4) == 0 ? SLOTS : pick(game, random, DATAGRAM);
+    if (step->a == SLOTS || (step->op == OP_ASSOCIATE && step->b == SLOTS))
+        return false;
+    return step->op != OP_SEND_TO || game->slots[step->a].sent++ < 10;
+}
+
+static uint32_t epoll_events(struct ci_random *random, bool adds)
+{
+    uint32_t events = poll_events[below(random, ci_countof(poll_events))];
+    switch (below(random, adds ? 8 : 6)) {
+    case 0:
+    case 1: return events | EPOLLET;
+    case 2: return events | EPOLLONESHOT;
+    case 3: return events | EPOLLET | EPOLLONESHOT;
+    case 6: return (events & (EPOLLIN | EPOLLOUT)) | EPOLLEXCLUSIVE;
+    case 7: return (events & (EPOLLIN | EPOLLOUT)) | EPOLLEXCLUSIVE | EPOLLET;
+    default: return events;
+    }
+}
+
+static bool draw_waiting(struct game *game, struct ci_random *random, struct step *step)
+{
+    switch ((enum op)step->op) {
+    case OP_POLL: step->x = poll_events[below(random, ci_countof(poll_events))]; return true;
+    case OP_EPOLL: step->a = pick(game, random, NONE); return step->a < SLOTS;
+    case OP_CONTROL:
+        step->a = pick(game, random, EPOLL);
+        step->b = pick_open(game, random);
+        step->c = (uint8_t)(below(random, 10) < 5 ? 0 : 1 + below(random, 4) / 3);
+        step->x = epoll_events(random, step->c == 0);
+        return step->a < SLOTS && game->slots[step->b].kind != EPOLL;
+    default: step->a = pick(game, random, EPOLL); step->x = 1 + below(random, below(random, 3) ? SLOTS : 3); return step->a < SLOTS;
+    }
+}
+
+static bool draw_on_eventfd(struct game *game, struct ci_random *random, struct step *step)
+{
+    step->a = pick(game, random, EVENTFD);
+    step->x = below(random, 3);
+    return step->a < SLOTS;
+}
+
+static bool draw_named(struct game *game, struct ci_random *random, struct step *step)
+{
+    const struct request *request = &game->requests[below(random, 8)];
+    step->x = request->name && below(random, 8) ? (uint32_t)request->name : 1 + below(random, game->number + 1);
+    return true;
+}
+
+static bool draw_on_ring(struct game *game, struct ci_random *random, struct step *step)
+{
+    switch ((enum op)step->op) {
+    case OP_RING_POLL:
+        step->a = pick_open(game, random);
+        step->x = poll_events[below(random, ci_countof(poll_events))];
+        step->y = below(random, 2);
+        return step->a < SLOTS;
+    case OP_RING_POLL_REMOVE:
+    case OP_RING_CANCEL:
+    case OP_RING_TAKE_BACK: return draw_named(game, random, step);
+    case OP_RING_READ:
+    case OP_RING_WRITE: return draw_on_eventfd(game, random, step);
+    case OP_RING_GIVE: step->x = 1 + below(random, BUFFERS); return game->held_count > 0;
+    default: step->x = below(random, 3); return true;
+    }
+}
+
+/* ---- which ---- */
+
+struct weight {
+    uint8_t op;
+    uint8_t in[MODE_COUNT];
+};
+
+static const struct weight weights[] = {
+    {OP_LISTEN, {1, 1, 1}},       {OP_CONNECT, {3, 3, 2}},      {OP_ACCEPT, {4, 4, 1}},      {OP_SEND, {9, 9, 8}},
+    {OP_RECEIVE, {6, 8, 2}},      {OP_FILL, {1, 1, 1}},         {OP_DRAIN, {3, 3, 2}},       {OP_SHUTDOWN, {2, 2, 2}},
+    {OP_LINGER, {1, 1, 1}},       {OP_ERROR, {1, 2, 1}},        {OP_CLOSE, {3, 4, 3}},       {OP_COPY, {1, 1, 1}},
+    {OP_DATAGRAM, {1, 1, 1}},     {OP_ASSOCIATE, {1, 1, 1}},    {OP_SEND_TO, {2, 3, 2}},     {OP_RECEIVE_FROM, {1, 3, 1}},
+    {OP_EVENTFD, {1, 1, 1}},      {OP_ADD, {2, 2, 2}},          {OP_CLEAR, {1, 2, 1}},       {OP_POLL, {2, 14, 1}},
+    {OP_EPOLL, {2, 0, 0}},        {OP_CONTROL, {14, 0, 0}},     {OP_WAIT, {18, 0, 0}},       {OP_RING_RECEIVE, {0, 0, 5}},
+    {OP_RING_SEND, {0, 0, 4}},    {OP_RING_RECEIVE_MESSAGE, {0, 0, 2}}, {OP_RING_SEND_MESSAGE, {0, 0, 2}}, {OP_RING_RECEIVE_ALL, {0, 0, 4}},
+    {OP_RING_RECEIVE_CHOSEN, {0, 0, 2}}, {OP_RING_POLL, {0, 0, 5}}, {OP_RING_POLL_REMOVE, {0, 0, 2}}, {OP_RING_CANCEL, {0, 0, 3}},
+    {OP_RING_TAKE_BACK, {0, 0, 1}}, {OP_RING_ACCEPT, {0, 0, 3}}, {OP_RING_CONNECT, {0, 0, 2}}, {OP_RING_READ, {0, 0, 1}},
+    {OP_RING_WRITE, {0, 0, 1}},   {OP_RING_NOP, {0, 0, 1}},     {OP_RING_GIVE, {0, 0, 3}},   {OP_RING_SUBMIT, {0, 0, 4}},
+    {OP_RING_ENTER, {0, 0, 16}},
+};
+
+static uint8_t draw_op(struct ci_random *random, enum mode mode)
+{
+    uint32_t all = 0, chosen;
+    for (size_t i = 0; i < ci_countof(weights); i++)
+        all += weights[i].in[mode];
+    chosen = below(random, all);
+    size_t i = 0;
+    for (; chosen >= weights[i].in[mode]; i++)
+        chosen -= weights[i].in[mode];
+    return weights[i].op;
+}
+
+static bool draw_operands(struct game *game, struct ci_random *random, struct step *step)
+{
+    switch ((enum op)step->op) {
+    case OP_LISTEN:
+    case OP_CONNECT:
+    case OP_ACCEPT:
+    case OP_COPY:
+    case OP_DATAGRAM:
+    case OP_EVENTFD:
+    case OP_RING_ACCEPT:
+    case OP_RING_CONNECT: return draw_opening(game, random, step);
+    case OP_CLOSE: step->a = pick_open(game, random); return step->a < SLOTS && !game->unsubmitted && may_close(game, step);
+    case OP_ASSOCIATE:
+    case OP_SEND_TO:
+    case OP_RECEIVE_FROM: return draw_on_datagram(game, random, step);
+    case OP_ADD:
+    case OP_CLEAR: return draw_on_eventfd(game, random, step);
+    case OP_POLL:
+    case OP_EPOLL:
+    case OP_CONTROL:
+    case OP_WAIT: return draw_waiting(game, random, step);
+    case OP_RING_POLL:
+    case OP_RING_POLL_REMOVE:
+    case OP_RING_CANCEL:
+    case OP_RING_TAKE_BACK:
+    case OP_RING_READ:
+    case OP_RING_WRITE:
+    case OP_RING_NOP:
+    case OP_RING_GIVE:
+    case OP_RING_SUBMIT:
+    case OP_RING_ENTER: return draw_on_ring(game, random, step);
+    default: return draw_on_stream(game, random, step);
+    }
+}
+
+/* Most programs begin with a connection. */
+static bool draw_beginning(const struct game *game, enum mode mode, struct step *ret_step)
+{
+    static const struct step beginning[] = {
+        {.op = OP_LISTEN, .a = 0, .x = 2},
+        {.op = OP_CONNECT, .a = 1, .b = 0, .x = 1},
+        {.op = OP_ACCEPT, .a = 2, .b = 0, .x = 2},
+        {.op = OP_EPOLL, .a = 3},
+    };
+    uint32_t count = mode == MODE_EPOLL ? 4 : 3;
+    if (game->seed % 8 == 0 || game->number >= count)
+        return false;
+    *ret_step = beginning[game->number];
+    return true;
+}
+
+bool draw_step(struct game *game, struct ci_random *random, enum mode mode, struct step *ret_step)
+{
+    if (draw_beginning(game, mode, ret_step))
+        return true;
+    if (game->number >= 15 + game->seed % (STEPS_MAX - 15))
+        return false;
+    do
+        *ret_step = (struct step){.op = draw_op(random, mode)};
+    while (!draw_operands(game, random, ret_step));
+    return true;
+}

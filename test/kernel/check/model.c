@@ -1,0 +1,309 @@
+/* check_model [--trace] MODE FROM-TO: runs check_real, makes the same calls on the simulated kernel, and
+ * compares the answers: check.h 2. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "sim/kernel.h"
+#include "sim/kernel/ring.h"
+#include "sim/kernel/socket.h"
+#include "sys/clock.h"
+
+enum { TRIES = 64, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 3 };
+
+struct record {
+    struct step step;
+    struct answer answer;
+};
+
+/* A program, as the real kernel has answered it. */
+struct program {
+    uint64_t seed;
+    enum mode mode;
+    uint32_t count;
+    struct record records[STEPS_MAX];
+};
+
+static struct {
+    const struct program *program;
+    uint32_t step;        /* that is being made */
+    uint32_t same;        /* steps, until the first difference */
+    struct answer answer; /* of the model, there */
+} now;
+
+/* ---- what only the simulated kernel needs ---- */
+
+void kernel_settle(struct game *game)
+{
+    (void)game;
+    ci_clock_sleep(COIR_MS);
+}
+
+void kernel_await(struct game *game, coir_fd fd)
+{
+    (void)fd;
+    kernel_settle(game);
+}
+
+coir_fd kernel_copy(coir_fd fd)
+{
+    return ci_kfd_install(ci_kfile_ref(ci_kfd_find(fd)));
+}
+
+int kernel_add(coir_fd fd, uint64_t number)
+{
+    ssize_t n = ci_sys_write(fd, &number, sizeof number);
+    return n < 0 ? (int)n : 0;
+}
+
+static struct ci_ksocket *connected_at(coir_fd fd)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    struct ci_ksocket *socket = file && ci_ksocket_is(file) ? ci_ksocket_of(file) : NULL;
+    return socket && socket->peer ? socket : NULL;
+}
+
+/* As much as the real kernel took: half of it arrives. */
+void kernel_prepare_fill(coir_fd fd)
+{
+    const struct answer *answer = &now.program->records[now.step].answer;
+    struct ci_ksocket *socket = connected_at(fd);
+    if (!socket)
+        return;
+    size_t arrives = (size_t)answer->words[0] / 2;
+    socket->peer->in_most = socket->peer->in.bytes + arrives;
+    socket->out_most = (size_t)answer->words[0] - arrives;
+}
+
+void kernel_end_fill(coir_fd fd)
+{
+    struct ci_ksocket *socket = connected_at(fd);
+    if (socket)
+        socket->out_most = socket->peer->in_most = 425984;
+}
+
+/* ---- one try ---- */
+
+static bool is_same(const struct answer *a, const struct answer *b)
+{
+    return a->count == b->count && memcmp(a->words, b->words, a->count * sizeof a->words[0]) == 0;
+}
+
+static void *play(void *arg)
+{
+    static char arena[ARENA];
+    static struct game game;
+    (void)arg;
+    game_open(&game, now.program->seed, now.program->mode, arena);
+    for (now.step = now.same = 0; now.step < now.program->count; now.step++) {
+        const struct record *record = &now.program->records[now.step];
+        act(&game, &record->step, &now.answer);
+        if (!is_same(&now.answer, &record->answer))
+            break;
+        now.same++;
+    }
+    game_close(&game);
+    return NULL;
+}
+
+static void print_line(void *context, const char *line)
+{
+    (void)context;
+    puts(line);
+}
+
+/* The machine's kernel is a new one. What ends a call early for reasons that the program cannot see is
+ * not drawn. */
+static void choose(int try)
+{
+    if (try == 0)
+        ci_kcalm();
+    ci_k.settings.interrupt_one_in = ci_k.settings.buffer_sizes = ci_k.settings.point_one_in = 0;
+    struct ci_kring_traits *traits = &ci_kring_traits;
+    uint32_t cut = traits->cut_one_in;
+    traits->version = 18;
+    traits->refuse_one_in = traits->size_most = traits->withheld = 0;
+    traits->cut_one_in = try == 0 ? 0 : cut;
+}
+
+/* Whether the model gives the same answers. */
+static bool attempt(const struct program *program, int try, bool trace)
+{
+    struct ci_world world;
+    now.program = program;
+    ci_world_init(&world, program->seed + (uint64_t)try * 0x10000000000u);
+    world.trace = trace ? print_line : NULL;
+    ci_sim_kernel->open(&world, 3600 * COIR_S, NULL, 0);
+    choose(try);
+    ci_sim_kernel->start(ci_world_add_place(&world, "here"), play, NULL);
+    int rc = ci_sim_kernel->run();
+    if (rc < 0)
+        printf("seed %" PRIu64 ": %s\n", program->seed, coir_strerror(rc));
+    ci_check(rc == 0);
+    ci_sim_kernel->close();
+    ci_world_done(&world);
+    return now.same == program->count;
+}
+
+/* ---- programs ---- */
+
+static bool read_program(FILE *file, struct program *program)
+{
+    for (program->count = 0;; program->count++) {
+        ci_check(program->count < STEPS_MAX);
+        struct record *record = &program->records[program->count];
+        if (fread(&record->step, sizeof record->step, 1, file) != 1 ||
+            fread(&record->answer.count, sizeof record->answer.count, 1, file) != 1 ||
+            fread(record->answer.words, sizeof record->answer.words[0], record->answer.count, file) != record->answer.count)
+            return false;
+        if (record->step.op == OP_END)
+            return true;
+    }
+}
+
+/* The program beside this one, with its output to be read. */
+static FILE *start_real(const char *self, enum mode mode, uint64_t from, uint64_t to, pid_t *ret_pid)
+{
+    char path[4096], range[64];
+    const char *slash = strrchr(self, '/');
+    int fds[2];
+    snprintf(path, sizeof path, "%.*scheck_real", slash ? (int)(slash - self + 1) : 0, self);
+    snprintf(range, sizeof range, "%" PRIu64 "-%" PRIu64, from, to);
+    if (pipe(fds) < 0 || (*ret_pid = fork()) < 0)
+        return NULL;
+    if (*ret_pid == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        close(fds[0]);
+        close(fds[1]);
+        execl(path, path, mode_names[mode], range, (char *)NULL);
+        perror(path);
+        _exit(127);
+    }
+    close(fds[1]);
+    return fdopen(fds[0], "r");
+}
+
+/* The first try that gives the same answers; -1: none. *ret_best: of all, the one that came furthest. */
+static int find_try(const struct program *program, int *ret_best)
+{
+    uint32_t furthest = 0;
+    *ret_best = 0;
+    for (int try = 0; try < TRIES; try++) {
+        if (attempt(program, try, false))
+            return try;
+        if (now.same > furthest) {
+            furthest = now.same;
+            *ret_best = try;
+        }
+    }
+    return -1;
+}
+
+static void print_words(const char *who, const struct answer *answer)
+{
+    printf("    %s:", who);
+    for (uint32_t i = 0; i < answer->count; i++)
+        printf(" %" PRId64, answer->words[i]);
+    puts("");
+}
+
+static void print_difference(const struct program *program, int try)
+{
+    attempt(program, try, false);
+    printf("seed %" PRIu64 ", step %u of %u:\n", program->seed, now.same + 1, program->count);
+    for (uint32_t i = 0; i <= now.same; i++) {
+        const struct record *record = &program->records[i];
+        const struct step *step = &record->step;
+        printf("  %u %s a=%u b=%u c=%u x=%#x y=%#x\n", i + 1, op_names[step->op], step->a, step->b, step->c, step->x, step->y);
+        print_words(i < now.same ? "both" : "real", &record->answer);
+    }
+    print_words("model", &now.answer);
+}
+
+/* Whether the real kernel gives the forbidden answer each time. One that it gives once hangs on something
+ * beside the program, such as an interrupt at the wrong time. */
+static bool is_repeated(const char *self, const struct program *program)
+{
+    static struct program again;
+    int best;
+    for (int i = 0; i < REPEATS; i++) {
+        pid_t pid;
+        FILE *file = start_real(self, program->mode, program->seed, program->seed, &pid);
+        again = (struct program){.seed = program->seed, .mode = program->mode};
+        bool ok = file && read_program(file, &again);
+        if (file)
+            fclose(file);
+        waitpid(pid, NULL, 0);
+        if (ok && find_try(&again, &best) >= 0)
+            return false;
+    }
+    return true;
+}
+
+struct counts {
+    uint64_t programs, steps, calm, chosen, once, forbidden;
+};
+
+static void check(const char *self, const struct program *program, struct counts *counts)
+{
+    int best, found = find_try(program, &best);
+    counts->programs++;
+    counts->steps += program->count;
+    counts->calm += found == 0;
+    counts->chosen += found > 0;
+    if (found >= 0)
+        return;
+    bool repeated = is_repeated(self, program);
+    counts->once += !repeated;
+    counts->forbidden += repeated;
+    if (counts->forbidden + counts->once <= DIFFERENCES_MAX) {
+        printf("%s: ", repeated ? "forbidden" : "forbidden, but not repeated");
+        print_difference(program, best);
+    }
+}
+
+static int check_all(const char *self, enum mode mode, uint64_t from, uint64_t to, bool trace)
+{
+    static struct program program;
+    struct counts counts = {0};
+    pid_t pid;
+    FILE *file = start_real(self, mode, from, to, &pid);
+    for (uint64_t seed = from; file && seed <= to; seed++) {
+        program.seed = seed;
+        program.mode = mode;
+        if (!read_program(file, &program))
+            break;
+        if (trace)
+            attempt(&program, 0, true);
+        check(self, &program, &counts);
+    }
+    int status = 1;
+    if (file)
+        fclose(file);
+    waitpid(pid, &status, 0);
+    printf("%s: %" PRIu64 " programs, %" PRIu64 " calls: %" PRIu64 " as the model without chance, %" PRIu64
+           " as one of its choices, %" PRIu64 " forbidden, %" PRIu64 " forbidden once and not repeated\n",
+           mode_names[mode], counts.programs, counts.steps, counts.calm, counts.chosen, counts.forbidden, counts.once);
+    return counts.forbidden || counts.programs != to - from + 1 || status != 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long long from, to;
+    int at = 1, mode = 0;
+    bool trace = argc > 1 && strcmp(argv[1], "--trace") == 0;
+    at += trace;
+    while (argc == at + 2 && mode < MODE_COUNT && strcmp(argv[at], mode_names[mode]) != 0)
+        mode++;
+    if (argc != at + 2 || mode == MODE_COUNT || sscanf(argv[at + 1], "%llu-%llu", &from, &to) != 2) {
+        fprintf(stderr, "usage: check_model [--trace] epoll|poll|io_uring FROM-TO\n");
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    return check_all(argv[0], (enum mode)mode, from, to, trace);
+}
