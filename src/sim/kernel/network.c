@@ -18,6 +18,7 @@
 
 enum { RETRIES = 8 };
 static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
+static const coir_time acknowledgement_most = 40 * COIR_MS; /* TCP_DELACK_MIN */
 static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
 
 static void pump(void *arg, size_t number);
@@ -126,11 +127,24 @@ static void move(struct ci_ksocket *socket, size_t len)
     ci_kqueue_push(&socket->peer->in, part);
 }
 
+/* The state changes (FIN_WAIT2, TIME_WAIT or CLOSE), which is told. */
+static void end_is_acknowledged(void *arg, size_t number)
+{
+    (void)number;
+    struct ci_ksocket *socket = arg;
+    if (!socket->orphan)
+        ci_kfile_wake(&socket->file, 0);
+}
+
 static void end_arrives(struct ci_ksocket *socket)
 {
     struct ci_ksocket *peer = socket->peer;
     free(ci_kqueue_pop(&socket->out));
     socket->end_arrived = true;
+    if (ci_kone_in(ci_k.settings.at_once_one_in))
+        end_is_acknowledged(socket, 0);
+    else
+        ci_kschedule(ci_kafter((uint64_t)acknowledgement_most), end_is_acknowledged, socket, 0);
     ci_ktrace("end", (int64_t)peer->file.serial, 0);
     if (peer->state != CI_KCONNECTED)
         return;
