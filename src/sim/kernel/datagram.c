@@ -45,10 +45,14 @@ static void refusal_arrives(void *arg, size_t number)
     ci_kfile_wake(&socket->file, POLLERR);
 }
 
+/* Heard by a socket that is connected to where the datagram went. */
 static void refuse(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
-    if (!has_peer(sender) || ci_world_is_cut(ci_k.world, segment->to, sender->place))
+    if (!has_peer(sender) || sender->remote.sin_port != segment->port ||
+        ci_ksocket_place_at(sender->place, &sender->remote) != segment->to)
+        return;
+    if (ci_world_is_cut(ci_k.world, segment->to, sender->place))
         return;
     const coir_link *link = ci_world_find_link(ci_k.world, segment->to, sender->place);
     if (!ci_world_fault(ci_k.world, segment->to, link->loss, "a refusal is lost"))
