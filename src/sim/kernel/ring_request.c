@@ -72,23 +72,23 @@ void ci_krequest_end(struct ci_krequest *request)
     ci_krequest_drop(request);
 }
 
+/* What a send or receive has done before is told instead of the error, since 6.1 (io_sendrecv_fail). */
 void ci_krequest_fail(struct ci_krequest *request, int error)
 {
-    request->result = error;
+    request->failed = true;
+    request->result = request->done && ci_kring_traits.version >= 1 ? (int)request->done : error;
     request->cqe_flags = 0;
     ci_krequest_end(request);
 }
 
-/* io_queue_async; a request that must not wait and was cut short says how much was done since 6.1
- * (io_sendrecv_fail). */
+/* io_queue_async */
 static void on_again(struct ci_krequest *request)
 {
     if (!request->nowait) {
         ci_kring_wait_for_file(request);
         return;
     }
-    request->failed = true;
-    ci_krequest_fail(request, request->done && ci_kring_traits.version >= 1 ? (int)request->done : -EAGAIN);
+    ci_krequest_fail(request, -EAGAIN);
 }
 
 void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from)
