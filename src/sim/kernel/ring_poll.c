@@ -122,6 +122,14 @@ static bool tell(struct ci_krequest *request)
     return outcome == CI_KRING_WAITS;
 }
 
+/* IOU_POLL_REISSUE: tried again for nothing, it then waits as the newest. */
+static void reissue(struct ci_krequest *request)
+{
+    ci_kring_poll_disarm(request);
+    request->state = CI_KREQUEST_TRYING;
+    ci_krequest_try(request, CI_KRING_SUBMIT);
+}
+
 static void end_poll(struct ci_krequest *request)
 {
     ci_kring_poll_disarm(request);
@@ -129,8 +137,7 @@ static void end_poll(struct ci_krequest *request)
         request->result = (int32_t)request->mask;
         ci_krequest_end(request);
     } else {
-        request->state = CI_KREQUEST_TRYING;
-        ci_krequest_try(request, CI_KRING_SUBMIT);
+        reissue(request);
     }
 }
 
@@ -147,6 +154,10 @@ void ci_kring_poll_work(struct ci_krequest *request)
         if (wakes != 1 || !request->mask)
             request->mask = ci_kfile_poll(request->file);
         request->mask &= request->events;
+        if (!request->mask && !request->multi && ci_kring_traits.version >= 3) {
+            reissue(request);
+            return;
+        }
         if (request->mask && !request->multi) {
             end_poll(request);
             return;
