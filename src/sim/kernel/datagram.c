@@ -64,7 +64,6 @@ static bool can_send(const struct ci_ksocket *socket)
     return socket->out.bytes * 2 <= socket->out_most; /* sock_writeable */
 }
 
-/* It has left the sender's machine (sock_wfree). */
 static void datagram_arrives(void *arg, size_t number)
 {
     (void)number;
@@ -81,13 +80,14 @@ static void datagram_arrives(void *arg, size_t number)
     free(segment);
 }
 
+/* It has left the sender's machine. Each one tells of room, whether there was some before or not
+ * (sock_def_write_space). */
 static void has_left(void *arg, size_t len)
 {
     struct ci_ksocket *socket = arg;
     socket->out.bytes -= len;
-    if (socket->orphan || !socket->no_space || !can_send(socket))
+    if (socket->orphan || !can_send(socket))
         return;
-    socket->no_space = false;
     ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);
 }
 
@@ -101,8 +101,6 @@ static unsigned poll_datagram(struct ci_kfile *file)
         events |= POLLIN | POLLRDNORM;
     if (can_send(socket))
         events |= POLLOUT | POLLWRNORM;
-    else
-        socket->no_space = true;
     return events;
 }
 
@@ -194,10 +192,8 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
         return -ci_ksocket_take_error(socket);
     if (ci_world_fault(ci_k.world, socket->place, socket->place->faults.no_buffers, "no buffers"))
         return -ENOBUFS;
-    if (!can_send(socket)) {
-        socket->no_space = true;
+    if (!can_send(socket))
         return -EAGAIN;
-    }
     ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
     send_off(socket, to, message, len);
     return (ssize_t)len;

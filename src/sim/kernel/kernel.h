@@ -103,6 +103,7 @@ struct ci_kernel {
         uint32_t interrupt_one_in; /* sleeps in a system call that end with -EINTR */
         uint32_t spurious_one_in;  /* state changes after which waiters hear of what has not changed */
         uint32_t at_once_one_in;   /* things sent over a fast link that arrive within the call */
+        uint32_t late_one_in;      /* acknowledgements that are delayed */
         uint32_t part_one_in;      /* deliveries of which only a part comes at first */
         uint32_t buffer_sizes;     /* of sockets: 2 KiB doubled less than so many times; 0: 208 KiB */
     } settings;

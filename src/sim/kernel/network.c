@@ -141,7 +141,7 @@ static void end_arrives(struct ci_ksocket *socket)
     struct ci_ksocket *peer = socket->peer;
     free(ci_kqueue_pop(&socket->out));
     socket->end_arrived = true;
-    if (ci_kone_in(ci_k.settings.at_once_one_in))
+    if (!ci_kone_in(ci_k.settings.late_one_in))
         end_is_acknowledged(socket, 0);
     else
         ci_kschedule(ci_kafter((uint64_t)acknowledgement_most), end_is_acknowledged, socket, 0);

@@ -168,7 +168,7 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
     case OP_RING_CONNECT: return draw_connect(game, random, step);
     case OP_ACCEPT:
     case OP_RING_ACCEPT: return step->a < SLOTS && step->b < SLOTS;
-    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL &&
+    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !is_connected_by_ring(game, step->b) &&
                                                             !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
     default: return step->a < SLOTS;
     }

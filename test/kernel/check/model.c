@@ -14,7 +14,7 @@
 #include "sim/kernel/socket.h"
 #include "sys/clock.h"
 
-enum { TRIES = 64, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 3 };
+enum { TRIES = 200, LATE_TRIES = 100, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 3 };
 
 struct record {
     struct step step;
@@ -121,14 +121,15 @@ static void print_line(void *context, const char *line)
  * not drawn. */
 static void choose(int try)
 {
-    if (try == 0)
+    if (try <= LATE_TRIES)
         ci_kcalm();
+    ci_k.settings.late_one_in = try == 0 ? 0 : 2;
     ci_k.settings.interrupt_one_in = ci_k.settings.buffer_sizes = ci_k.settings.point_one_in = 0;
     struct ci_kring_traits *traits = &ci_kring_traits;
     uint32_t cut = traits->cut_one_in;
     traits->version = 18;
     traits->refuse_one_in = traits->size_most = traits->withheld = 0;
-    traits->cut_one_in = try == 0 ? 0 : cut;
+    traits->cut_one_in = try <= LATE_TRIES ? 0 : cut;
 }
 
 /* Whether the model gives the same answers. */
@@ -215,7 +216,7 @@ static void print_words(const char *who, const struct answer *answer)
 static void print_difference(const struct program *program, int try)
 {
     attempt(program, try, false);
-    printf("seed %" PRIu64 ", step %u of %u:\n", program->seed, now.same + 1, program->count);
+    printf("seed %" PRIu64 ", step %u of %u, try %d:\n", program->seed, now.same + 1, program->count, try);
     for (uint32_t i = 0; i <= now.same; i++) {
         const struct record *record = &program->records[i];
         const struct step *step = &record->step;
