@@ -18,7 +18,7 @@
 
 enum { RETRIES = 8 };
 static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
-static const coir_time acknowledgement_most = 40 * COIR_MS; /* TCP_DELACK_MIN */
+enum { DELAYS = 6 }; /* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
 static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
 
 static void pump(void *arg, size_t number);
@@ -144,7 +144,7 @@ static void end_arrives(struct ci_ksocket *socket)
     if (!ci_kone_in(ci_k.settings.late_one_in))
         end_is_acknowledged(socket, 0);
     else
-        ci_kschedule(ci_kafter((uint64_t)acknowledgement_most), end_is_acknowledged, socket, 0);
+        ci_kschedule(ci_kafter((uint64_t)COIR_MS << ci_kbelow(DELAYS)), end_is_acknowledged, socket, 0);
     ci_ktrace("end", (int64_t)peer->file.serial, 0);
     if (peer->state != CI_KCONNECTED)
         return;

@@ -130,6 +130,8 @@ static int enter(struct ci_kring *ring, coir_fd fd, unsigned count, unsigned wan
         taken = submit(ring, count);
         if (taken != (int)count)
             return taken;
+        if (flags & IORING_ENTER_GETEVENTS && ring->setup & IORING_SETUP_DEFER_TASKRUN)
+            ci_kring_run_work(ring, wanted); /* before the wait runs what came of it */
     }
     if (!(flags & IORING_ENTER_GETEVENTS))
         return taken;

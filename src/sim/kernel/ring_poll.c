@@ -162,6 +162,9 @@ void ci_kring_poll_work(struct ci_krequest *request)
             end_poll(request);
             return;
         }
+        bool looks_again = wakes != 1 && request->mask & (POLLHUP | POLLRDHUP) && request->opcode != IORING_OP_POLL_ADD;
+        if (looks_again && ci_kring_traits.version >= 18)
+            wakes--; /* the end may have come with bytes */
         if (request->mask && !tell(request))
             return;
         request->mask = 0;

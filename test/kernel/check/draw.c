@@ -112,10 +112,20 @@ static bool may_fill(struct game *game, struct step *step)
 static bool may_close(struct game *game, const struct step *step)
 {
     const struct slot *slot = &game->slots[step->a];
+    if (slot->filled && slot->pending)
+        return false; /* a request keeps it open */
     if (slot->kind != STREAM)
         return slot->kind != LISTENER || !slot->copied;
     uint8_t peer = find_peer(game, step->a);
     return peer == SLOTS || !game->slots[peer].filled;
+}
+
+/* A ring's send that finds no room after the peer's end is told at once that the socket is ready, again and
+ * again, until a kernel thread answers -EAGAIN at a time of its own. */
+static bool may_never_wait(const struct game *game, const struct step *step)
+{
+    uint8_t peer = find_peer(game, step->a);
+    return peer < SLOTS && game->slots[peer].filled && state_of(&game->slots[step->a]) != TCP_ESTABLISHED;
 }
 
 static bool draw_on_stream(struct game *game, struct ci_random *random, struct step *step)
@@ -128,9 +138,14 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
         return false;
     struct slot *slot = &game->slots[step->a];
     switch ((enum op)step->op) {
-    case OP_RING_SEND: step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0); __attribute__((fallthrough));
-    case OP_SEND:
-    case OP_RING_SEND_MESSAGE: return may_send(game, step);
+    case OP_RING_SEND:
+        step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
+        __attribute__((fallthrough));
+    case OP_RING_SEND_MESSAGE:
+        if (may_never_wait(game, step))
+            return false;
+        __attribute__((fallthrough));
+    case OP_SEND: return may_send(game, step);
     case OP_RING_RECEIVE: step->y = below(random, 3) ? 0 : MSG_WAITALL; __attribute__((fallthrough));
     case OP_RECEIVE:
     case OP_RING_RECEIVE_MESSAGE: return !slot->filled && step->x;
