@@ -158,6 +158,8 @@ static void free_memory(struct ci_kring *ring)
     for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
         while (!ci_list_empty(&ring->table[i]))
             ci_krequest_drop(ci_container_of(ring->table[i].next, struct ci_krequest, link));
+    ring->entered = false;
+    ci_kring_put_files(ring);
     ci_kring_drop_overflow(ring);
     ci_kring_buffers_free(ring);
     free(ring->rings);
@@ -300,6 +302,7 @@ int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
         ring->owner = ci_k.thread->number;
     ci_list_init(&ring->overflow);
     ci_list_init(&ring->work);
+    ci_list_init(&ring->puts);
     for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
         ci_list_init(&ring->table[i]);
     make_rings(ring, params);

@@ -94,6 +94,8 @@ struct ci_kring {
     int owner;             /* the thread's number; 0: any may enter */
     bool disabled, closed; /* not enabled yet; no descriptor is left */
     bool will_run;         /* an event is going to run its task work */
+    bool entered;          /* by a thread that is in the kernel */
+    struct ci_list puts;   /* requests that have ended meanwhile, whose files are to be given back */
     char *rings;           /* both, as they are shared */
     struct io_uring_sqe *entries;
     uint32_t entry_count, completion_count;
@@ -147,6 +149,7 @@ void ci_krequest_drop(struct ci_krequest *request); /* without a completion */
 void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from);
 struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name); /* where requests of this name are, newest first */
 void ci_kring_queue_work(struct ci_krequest *request);
+void ci_kring_put_files(struct ci_kring *ring);
 void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
 
 /* ring_op.c. prepare: 0 or a negative errno. */

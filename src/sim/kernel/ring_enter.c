@@ -74,6 +74,7 @@ static int sleep_for_completions(struct waiting *waiting, coir_fd fd, coir_time 
     struct ci_kring *ring = waiting->ring;
     coir_time interrupt = choose_interrupt(deadline);
     for (;;) {
+        ci_kring_put_files(ring);
         bool woken = ci_kthread_wait("completions", fd, has_work, waiting, interrupt < deadline ? interrupt : deadline);
         if (woken)
             ci_kthread_be_late();
@@ -154,7 +155,10 @@ int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned fla
     if (ring->disabled)
         return -EBADFD;
     ci_kfile_ref(&ring->file);
+    ring->entered = true;
     rc = enter(ring, fd, count, wanted, flags, arg, arg_size);
+    ring->entered = false;
+    ci_kring_put_files(ring);
     ci_ktrace("enter", (int64_t)count << 16 | wanted, rc);
     ci_kfile_unref(&ring->file);
     return rc;

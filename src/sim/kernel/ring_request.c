@@ -39,11 +39,25 @@ void ci_krequest_drop(struct ci_krequest *request)
     ci_list_remove(&request->link);
     if (request->iov != request->iovs)
         free(request->iov);
-    struct ci_kfile *file = request->file;
     request->serial = 0;
+    if (request->file && request->ring->entered) {
+        ci_list_push(&request->ring->puts, &request->link);
+        return;
+    }
     ci_list_insert_before(spares.next, &request->link);
-    if (file)
-        ci_kfile_unref(file); /* which may be the last reference */
+    if (request->file)
+        ci_kfile_unref(request->file); /* which may be the last reference */
+}
+
+/* The task that enters the ring gives files back as it leaves the kernel, or is about to sleep (fput). */
+void ci_kring_put_files(struct ci_kring *ring)
+{
+    struct ci_list *node;
+    while ((node = ci_list_pop(&ring->puts))) {
+        struct ci_krequest *request = ci_container_of(node, struct ci_krequest, link);
+        ci_list_insert_before(spares.next, &request->link);
+        ci_kfile_unref(request->file);
+    }
 }
 
 static struct ci_list *bucket(struct ci_kring *ring, uint64_t name)
