@@ -132,7 +132,9 @@ static void end_is_acknowledged(void *arg, size_t number)
 {
     (void)number;
     struct ci_ksocket *socket = arg;
-    if (!socket->orphan)
+    bool was_late = socket->end_is_late;
+    socket->end_is_late = false;
+    if (was_late && !socket->orphan)
         ci_kfile_wake(&socket->file, 0);
 }
 
@@ -141,6 +143,7 @@ static void end_arrives(struct ci_ksocket *socket)
     struct ci_ksocket *peer = socket->peer;
     free(ci_kqueue_pop(&socket->out));
     socket->end_arrived = true;
+    socket->end_is_late = true;
     if (!ci_kone_in(ci_k.settings.late_one_in))
         end_is_acknowledged(socket, 0);
     else
@@ -256,10 +259,13 @@ void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
     }
 }
 
-/* The window opens: the sender hears of it a latency later. */
+/* The window opens: the sender hears of it a latency later. An acknowledgement that was delayed may go
+ * with it (tcp_cleanup_rbuf). */
 void ci_knetwork_room(struct ci_ksocket *socket)
 {
     struct ci_ksocket *peer = socket->peer;
+    if (peer && peer->end_is_late && ci_kone_in(2))
+        end_is_acknowledged(peer, 0);
     if (peer && peer->stalled && peer->out.first && socket->in.bytes < socket->in_most)
         schedule_pump(peer, ci_time_after(ci_know(), ci_knetwork_link(socket)->latency));
 }

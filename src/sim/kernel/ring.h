@@ -151,6 +151,7 @@ struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name); /* where r
 void ci_kring_queue_work(struct ci_krequest *request);
 void ci_kring_put_files(struct ci_kring *ring);
 void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
+void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most);
 
 /* ring_op.c. prepare: 0 or a negative errno. */
 int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe);

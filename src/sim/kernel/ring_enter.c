@@ -78,7 +78,8 @@ static int sleep_for_completions(struct waiting *waiting, coir_fd fd, coir_time 
         bool woken = ci_kthread_wait("completions", fd, has_work, waiting, interrupt < deadline ? interrupt : deadline);
         if (woken)
             ci_kthread_be_late();
-        ci_kring_run_work(ring, waiting->wanted);
+        uint32_t there = ci_kring_completions(ring), missing = waiting->wanted > there ? waiting->wanted - there : 0;
+        ci_kring_run_some_work(ring, missing, missing);
         ci_kring_flush(ring);
         if (ci_kring_completions(ring) >= waiting->wanted)
             return 0;

@@ -178,9 +178,17 @@ static void run_one(struct ci_krequest *request)
 /* What is there as it begins; what comes meanwhile only while fewer than `wanted` have run. */
 void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted)
 {
+    ci_kring_run_some_work(ring, wanted, wanted > WORK_MOST ? wanted : WORK_MOST);
+}
+
+/* No more than `most`, since 6.14. */
+void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most)
+{
     if (ci_list_empty(&ring->work))
         return;
-    uint32_t run = 0, most = ci_kring_traits.version < 14 || !is_deferred(ring) ? UINT32_MAX : wanted > WORK_MOST ? wanted : WORK_MOST;
+    uint32_t run = 0;
+    if (ci_kring_traits.version < 14 || !is_deferred(ring))
+        most = UINT32_MAX;
     struct ci_list *node, batch;
     if (ring->setup & IORING_SETUP_TASKRUN_FLAG)
         ci_kring_set_flag(ring, IORING_SQ_TASKRUN, false);

@@ -45,6 +45,7 @@ struct ci_ksocket {
     bool no_space;            /* SOCK_NOSPACE: somebody wants to hear of room */
     bool resets;              /* SO_LINGER of 0 */
     bool end_arrived;         /* our end has reached the peer */
+    bool end_is_late;         /* its acknowledgement has not reached us */
     size_t in_most, out_most; /* buffer sizes */
 
     struct ci_ksocket *peer;

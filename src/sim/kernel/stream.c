@@ -73,7 +73,7 @@ static ssize_t read_stream(struct ci_kfile *file, const struct iovec *iov, int c
     for (int i = 0; i < count; i++)
         taken += take(socket, iov[i].iov_base, iov[i].iov_len);
     ssize_t result = taken ? (ssize_t)taken : read_nothing(socket);
-    if (taken)
+    if (result >= 0)
         ci_knetwork_room(socket);
     ci_ktrace("recv", (int64_t)file->serial, result);
     return result;

@@ -82,6 +82,21 @@ static bool is_connected_by_ring(const struct game *game, uint8_t at)
     return false;
 }
 
+/* Which of several receives gets the bytes hangs on when each was woken last, for whatever reason. A driver
+ * has one at a time. */
+static bool may_receive(const struct game *game, uint8_t at)
+{
+    if (game->slots[at].copied || game->slots[at].filled)
+        return false;
+    for (int i = 0; i < REQUESTS_MAX; i++) {
+        uint8_t op = game->requests[i].op;
+        bool receives = op == OP_RING_RECEIVE || (op >= OP_RING_RECEIVE_MESSAGE && op <= OP_RING_RECEIVE_CHOSEN && op != OP_RING_SEND_MESSAGE);
+        if (game->requests[i].name && game->requests[i].slot == at && receives)
+            return false;
+    }
+    return true;
+}
+
 /* ---- what may be called now ---- */
 
 /* Few bytes, so that they find room whatever the buffers are. And none from an end that has not taken what
@@ -146,11 +161,13 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
             return false;
         __attribute__((fallthrough));
     case OP_SEND: return may_send(game, step);
-    case OP_RING_RECEIVE: step->y = below(random, 3) ? 0 : MSG_WAITALL; __attribute__((fallthrough));
-    case OP_RECEIVE:
-    case OP_RING_RECEIVE_MESSAGE: return !slot->filled && step->x;
+    case OP_RING_RECEIVE:
+        step->y = below(random, 3) ? 0 : MSG_WAITALL;
+        __attribute__((fallthrough));
+    case OP_RING_RECEIVE_MESSAGE: return may_receive(game, step->a) && step->x;
     case OP_RING_RECEIVE_ALL:
-    case OP_RING_RECEIVE_CHOSEN: return !slot->filled && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_RING_RECEIVE_CHOSEN: return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_RECEIVE: return !slot->filled && step->x;
     case OP_SHUTDOWN: return !slot->filled && may_close(game, step) && state_of(slot) != TCP_SYN_SENT; /* then it disconnects */
     case OP_FILL: return may_fill(game, step);
     case OP_DRAIN: {
@@ -183,7 +200,7 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
     case OP_RING_CONNECT: return draw_connect(game, random, step);
     case OP_ACCEPT:
     case OP_RING_ACCEPT: return step->a < SLOTS && step->b < SLOTS;
-    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !is_connected_by_ring(game, step->b) &&
+    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !game->slots[step->b].pending &&
                                                             !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
     default: return step->a < SLOTS;
     }
