@@ -173,7 +173,7 @@ static void act_fill(struct game *game, const struct step *step, struct answer *
     uint32_t sent = 0;
     kernel_prepare_fill(slot->fd);
     for (int refused = 0; refused < 2;) {
-        ssize_t n = ci_sys_send(slot->fd, data, sizeof data);
+        ssize_t n = ci_sys_send(slot->fd, data, kernel_fill_size(slot->fd, sent, sizeof data));
         if (n < 0 && n != -EAGAIN)
             break;
         sent += n > 0 ? (uint32_t)n : 0;

@@ -148,6 +148,7 @@ int kernel_add(coir_fd fd, uint64_t number);
 
 /* How much OP_FILL is to come to the real kernel finds out, and the model is told. */
 void kernel_prepare_fill(coir_fd fd);
+size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len); /* of the next send, of `len` at most */
 void kernel_end_fill(coir_fd fd);
 
 #endif

@@ -33,6 +33,7 @@ static struct {
     const struct program *program;
     uint32_t step;        /* that is being made */
     uint32_t same;        /* steps, until the first difference */
+    bool fills_receiver;  /* OP_FILL */
     struct answer answer; /* of the model, there */
 } now;
 
@@ -68,23 +69,40 @@ static struct ci_ksocket *connected_at(coir_fd fd)
     return socket && socket->peer ? socket : NULL;
 }
 
-/* As much as the real kernel took: half of it arrives. */
+/* As much as the real kernel took. Half of it arrives, or in every other try all of it, of which the sender
+ * does not know before it has been read. */
 void kernel_prepare_fill(coir_fd fd)
 {
     const struct answer *answer = &now.program->records[now.step].answer;
     struct ci_ksocket *socket = connected_at(fd);
     if (!socket)
         return;
-    size_t arrives = (size_t)answer->words[0] / 2;
+    size_t arrives = (size_t)answer->words[0] / (now.fills_receiver ? 1 : 2);
     socket->peer->in_most = socket->peer->in.bytes + arrives;
-    socket->out_most = (size_t)answer->words[0] - arrives;
+    socket->out_most = (size_t)answer->words[0] - (now.fills_receiver ? 0 : arrives);
+}
+
+size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len)
+{
+    size_t all = (size_t)now.program->records[now.step].answer.words[0];
+    struct ci_ksocket *socket = connected_at(fd);
+    if (!now.fills_receiver || !socket)
+        return len;
+    if (sent == all)
+        socket->out_most = 0;
+    return sent == all || all - sent > len ? len : all - sent;
 }
 
 void kernel_end_fill(coir_fd fd)
 {
     struct ci_ksocket *socket = connected_at(fd);
-    if (socket)
-        socket->out_most = socket->peer->in_most = 425984;
+    if (!socket)
+        return;
+    socket->out_most = socket->peer->in_most = 425984;
+    if (now.fills_receiver && socket->no_space && ci_knetwork_is_writable(socket)) {
+        socket->no_space = false;
+        ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);
+    }
 }
 
 /* ---- one try ---- */
@@ -137,6 +155,7 @@ static bool attempt(const struct program *program, int try, bool trace)
 {
     struct ci_world world;
     now.program = program;
+    now.fills_receiver = try % 2;
     ci_world_init(&world, program->seed + (uint64_t)try * 0x10000000000u);
     world.trace = trace ? print_line : NULL;
     ci_sim_kernel->open(&world, 3600 * COIR_S, NULL, 0);
