@@ -49,8 +49,7 @@ static void refusal_arrives(void *arg, size_t number)
 static void refuse(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
-    if (!has_peer(sender) || sender->remote.sin_port != segment->port ||
-        ci_ksocket_place_at(sender->place, &sender->remote) != segment->to)
+    if (!has_peer(sender) || sender->remote.sin_port != segment->port || ci_ksocket_place_at(sender->place, &sender->remote) != segment->to)
         return;
     if (ci_world_is_cut(ci_k.world, segment->to, sender->place))
         return;

@@ -18,7 +18,7 @@
 
 enum { RETRIES = 8 };
 static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
-enum { DELAYS = 6 }; /* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
+enum { DELAYS = 6 };                        /* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
 static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
 
 static void pump(void *arg, size_t number);

@@ -28,7 +28,7 @@
 enum { SLOTS = 12, WORDS_MAX = 240, HELD_MAX = 64, REQUESTS_MAX = 64, BUFFERS = 4, BUFFER_SIZE = 256, ARENA = 1 << 18 };
 
 enum op {
-    OP_LISTEN, /* a: slot; x: backlog */
+    OP_LISTEN,  /* a: slot; x: backlog */
     OP_CONNECT, /* a: slot, b: listener; x: buffer sizes */
     OP_ACCEPT,  /* a: slot, b: listener */
     OP_SEND,    /* a; x: bytes; y: which call */
@@ -39,18 +39,18 @@ enum op {
     OP_LINGER,
     OP_ERROR,
     OP_CLOSE,
-    OP_COPY,     /* a: slot, b: of what */
-    OP_DATAGRAM, /* a: slot */
-    OP_ASSOCIATE, /* a: datagram socket, b: its peer's slot */
-    OP_SEND_TO,  /* a, b; x: bytes */
+    OP_COPY,         /* a: slot, b: of what */
+    OP_DATAGRAM,     /* a: slot */
+    OP_ASSOCIATE,    /* a: datagram socket, b: its peer's slot */
+    OP_SEND_TO,      /* a, b; x: bytes */
     OP_RECEIVE_FROM, /* a; x: bytes */
     OP_EVENTFD,
-    OP_ADD,   /* a: eventfd; x: number */
-    OP_CLEAR, /* a: eventfd */
-    OP_POLL,  /* x: events */
-    OP_EPOLL, /* a: slot */
-    OP_CONTROL, /* a: epoll, b: slot; c: what; x: events */
-    OP_WAIT,    /* a: epoll; x: events at most */
+    OP_ADD,          /* a: eventfd; x: number */
+    OP_CLEAR,        /* a: eventfd */
+    OP_POLL,         /* x: events */
+    OP_EPOLL,        /* a: slot */
+    OP_CONTROL,      /* a: epoll, b: slot; c: what; x: events */
+    OP_WAIT,         /* a: epoll; x: events at most */
     OP_RING_RECEIVE, /* a; x: bytes; y: flags */
     OP_RING_SEND,    /* likewise */
     OP_RING_RECEIVE_MESSAGE,

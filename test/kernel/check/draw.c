@@ -90,7 +90,8 @@ static bool may_receive(const struct game *game, uint8_t at)
         return false;
     for (int i = 0; i < REQUESTS_MAX; i++) {
         uint8_t op = game->requests[i].op;
-        bool receives = op == OP_RING_RECEIVE || (op >= OP_RING_RECEIVE_MESSAGE && op <= OP_RING_RECEIVE_CHOSEN && op != OP_RING_SEND_MESSAGE);
+        bool receives =
+            op == OP_RING_RECEIVE || (op >= OP_RING_RECEIVE_MESSAGE && op <= OP_RING_RECEIVE_CHOSEN && op != OP_RING_SEND_MESSAGE);
         if (game->requests[i].name && game->requests[i].slot == at && receives)
             return false;
     }
@@ -118,8 +119,8 @@ static bool may_fill(struct game *game, struct step *step)
         return false;
     const struct slot *peer = &game->slots[step->b];
     int state = state_of(slot);
-    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled && !slot->copied && !peer->copied && !peer->filled && !peer->pending &&
-           !slot->pending;
+    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled && !slot->copied && !peer->copied &&
+           !peer->filled && !peer->pending && !slot->pending;
 }
 
 /* How much of what fills the way to the peer has arrived is not to be known: neither a reset nor the end
@@ -153,17 +154,13 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
         return false;
     struct slot *slot = &game->slots[step->a];
     switch ((enum op)step->op) {
-    case OP_RING_SEND:
-        step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
-        __attribute__((fallthrough));
+    case OP_RING_SEND: step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0); __attribute__((fallthrough));
     case OP_RING_SEND_MESSAGE:
         if (may_never_wait(game, step))
             return false;
         __attribute__((fallthrough));
     case OP_SEND: return may_send(game, step);
-    case OP_RING_RECEIVE:
-        step->y = below(random, 3) ? 0 : MSG_WAITALL;
-        __attribute__((fallthrough));
+    case OP_RING_RECEIVE: step->y = below(random, 3) ? 0 : MSG_WAITALL; __attribute__((fallthrough));
     case OP_RING_RECEIVE_MESSAGE: return may_receive(game, step->a) && step->x;
     case OP_RING_RECEIVE_ALL:
     case OP_RING_RECEIVE_CHOSEN: return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
@@ -200,8 +197,10 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
     case OP_RING_CONNECT: return draw_connect(game, random, step);
     case OP_ACCEPT:
     case OP_RING_ACCEPT: return step->a < SLOTS && step->b < SLOTS;
-    case OP_COPY: step->b = pick_open(game, random); return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !game->slots[step->b].pending &&
-                                                            !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
+    case OP_COPY:
+        step->b = pick_open(game, random);
+        return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !game->slots[step->b].pending &&
+               !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
     default: return step->a < SLOTS;
     }
 }
@@ -241,7 +240,10 @@ static bool draw_waiting(struct game *game, struct ci_random *random, struct ste
         step->c = (uint8_t)(below(random, 10) < 5 ? 0 : 1 + below(random, 4) / 3);
         step->x = epoll_events(random, step->c == 0);
         return step->a < SLOTS && game->slots[step->b].kind != EPOLL;
-    default: step->a = pick(game, random, EPOLL); step->x = 1 + below(random, below(random, 3) ? SLOTS : 3); return step->a < SLOTS;
+    default:
+        step->a = pick(game, random, EPOLL);
+        step->x = 1 + below(random, below(random, 3) ? SLOTS : 3);
+        return step->a < SLOTS;
     }
 }
 
@@ -285,16 +287,46 @@ struct weight {
 };
 
 static const struct weight weights[] = {
-    {OP_LISTEN, {1, 1, 1}},       {OP_CONNECT, {3, 3, 2}},      {OP_ACCEPT, {4, 4, 1}},      {OP_SEND, {9, 9, 8}},
-    {OP_RECEIVE, {6, 8, 2}},      {OP_FILL, {1, 1, 1}},         {OP_DRAIN, {3, 3, 2}},       {OP_SHUTDOWN, {2, 2, 2}},
-    {OP_LINGER, {1, 1, 1}},       {OP_ERROR, {1, 2, 1}},        {OP_CLOSE, {3, 4, 3}},       {OP_COPY, {1, 1, 1}},
-    {OP_DATAGRAM, {1, 1, 1}},     {OP_ASSOCIATE, {1, 1, 1}},    {OP_SEND_TO, {2, 3, 2}},     {OP_RECEIVE_FROM, {1, 3, 1}},
-    {OP_EVENTFD, {1, 1, 1}},      {OP_ADD, {2, 2, 2}},          {OP_CLEAR, {1, 2, 1}},       {OP_POLL, {2, 14, 1}},
-    {OP_EPOLL, {2, 0, 0}},        {OP_CONTROL, {14, 0, 0}},     {OP_WAIT, {18, 0, 0}},       {OP_RING_RECEIVE, {0, 0, 5}},
-    {OP_RING_SEND, {0, 0, 4}},    {OP_RING_RECEIVE_MESSAGE, {0, 0, 2}}, {OP_RING_SEND_MESSAGE, {0, 0, 2}}, {OP_RING_RECEIVE_ALL, {0, 0, 4}},
-    {OP_RING_RECEIVE_CHOSEN, {0, 0, 2}}, {OP_RING_POLL, {0, 0, 5}}, {OP_RING_POLL_REMOVE, {0, 0, 2}}, {OP_RING_CANCEL, {0, 0, 3}},
-    {OP_RING_TAKE_BACK, {0, 0, 1}}, {OP_RING_ACCEPT, {0, 0, 3}}, {OP_RING_CONNECT, {0, 0, 2}}, {OP_RING_READ, {0, 0, 1}},
-    {OP_RING_WRITE, {0, 0, 1}},   {OP_RING_NOP, {0, 0, 1}},     {OP_RING_GIVE, {0, 0, 3}},   {OP_RING_SUBMIT, {0, 0, 4}},
+    {OP_LISTEN, {1, 1, 1}},
+    {OP_CONNECT, {3, 3, 2}},
+    {OP_ACCEPT, {4, 4, 1}},
+    {OP_SEND, {9, 9, 8}},
+    {OP_RECEIVE, {6, 8, 2}},
+    {OP_FILL, {1, 1, 1}},
+    {OP_DRAIN, {3, 3, 2}},
+    {OP_SHUTDOWN, {2, 2, 2}},
+    {OP_LINGER, {1, 1, 1}},
+    {OP_ERROR, {1, 2, 1}},
+    {OP_CLOSE, {3, 4, 3}},
+    {OP_COPY, {1, 1, 1}},
+    {OP_DATAGRAM, {1, 1, 1}},
+    {OP_ASSOCIATE, {1, 1, 1}},
+    {OP_SEND_TO, {2, 3, 2}},
+    {OP_RECEIVE_FROM, {1, 3, 1}},
+    {OP_EVENTFD, {1, 1, 1}},
+    {OP_ADD, {2, 2, 2}},
+    {OP_CLEAR, {1, 2, 1}},
+    {OP_POLL, {2, 14, 1}},
+    {OP_EPOLL, {2, 0, 0}},
+    {OP_CONTROL, {14, 0, 0}},
+    {OP_WAIT, {18, 0, 0}},
+    {OP_RING_RECEIVE, {0, 0, 5}},
+    {OP_RING_SEND, {0, 0, 4}},
+    {OP_RING_RECEIVE_MESSAGE, {0, 0, 2}},
+    {OP_RING_SEND_MESSAGE, {0, 0, 2}},
+    {OP_RING_RECEIVE_ALL, {0, 0, 4}},
+    {OP_RING_RECEIVE_CHOSEN, {0, 0, 2}},
+    {OP_RING_POLL, {0, 0, 5}},
+    {OP_RING_POLL_REMOVE, {0, 0, 2}},
+    {OP_RING_CANCEL, {0, 0, 3}},
+    {OP_RING_TAKE_BACK, {0, 0, 1}},
+    {OP_RING_ACCEPT, {0, 0, 3}},
+    {OP_RING_CONNECT, {0, 0, 2}},
+    {OP_RING_READ, {0, 0, 1}},
+    {OP_RING_WRITE, {0, 0, 1}},
+    {OP_RING_NOP, {0, 0, 1}},
+    {OP_RING_GIVE, {0, 0, 3}},
+    {OP_RING_SUBMIT, {0, 0, 4}},
     {OP_RING_ENTER, {0, 0, 16}},
 };
 
