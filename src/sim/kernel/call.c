@@ -205,11 +205,7 @@ int ci_sys_no_delay(coir_fd fd)
 
 int ci_sys_reset_on_close(coir_fd fd)
 {
-    int rc;
-    struct ci_ksocket *socket = socket_at(fd, &rc);
-    if (socket)
-        socket->resets = true;
-    return rc;
+    return ci_sys_tcp_option(fd, COIR_TCP_RESET_ON_CLOSE, 1);
 }
 
 /* The kernel doubles what is asked for, within bounds: socket(7). */
@@ -223,12 +219,14 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
 {
     int rc;
     struct ci_ksocket *socket = socket_at(fd, &rc);
-    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RECEIVE_BUFFER)
+    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
         return -EINVAL;
     if (socket && option == COIR_TCP_SEND_BUFFER)
         socket->out_most = doubled(value);
     if (socket && option == COIR_TCP_RECEIVE_BUFFER)
         socket->in_most = doubled(value);
+    if (socket && option == COIR_TCP_RESET_ON_CLOSE)
+        socket->resets = value != 0;
     return rc;
 }
 

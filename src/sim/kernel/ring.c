@@ -33,8 +33,11 @@ void ci_krings_open(void)
     };
 }
 
+/* With DEFER_TASKRUN, which 6.0 does not have: elsewhere what a ring waits for is taken in any system call. */
 void ci_krings_calm(void)
 {
+    if (ci_kring_traits.version < 1)
+        ci_kring_traits.version = 1;
     ci_kring_traits.refuse_one_in = ci_kring_traits.worker_one_in = ci_kring_traits.race_one_in = 0;
 }
 

@@ -129,9 +129,9 @@ static void *play(void *arg)
     return NULL;
 }
 
-static void print_line(void *context, const char *line)
+static void print_line(const char *line, void *arg)
 {
-    (void)context;
+    (void)arg;
     puts(line);
 }
 
