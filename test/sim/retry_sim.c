@@ -24,7 +24,7 @@ struct message {
 
 static struct {
     coir_sim *sim;
-    coir_runtime *server;
+    coir_host *server;
     int64_t sums[CLIENTS];
     uint32_t last[CLIENTS]; /* carried out */
     int carried_out[CLIENTS][REQUESTS + 1];
@@ -82,7 +82,6 @@ static int serve(void *arg)
 {
     (void)arg;
     coir_udp *udp;
-    w.server = coir_runtime_current();
     while (passing(coir_udp_open("0.0.0.0:7000", NULL, &udp)) < 0)
         if (coir_sleep_for(COIR_MS) < 0)
             return 0;
@@ -198,7 +197,7 @@ static int be_everybody(void *arg)
     befall();
     COIR_DEADLINE(coir_in(20 * COIR_S));
     MUST_BE(coir_scope_wait(scope), 0);
-    coir_runtime_stop(w.server);
+    coir_sim_stop(w.sim, w.server);
     return 0;
 }
 
@@ -208,7 +207,8 @@ static int scenario(coir_sim *sim, void *arg)
     memset(&w, 0, sizeof w);
     w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
-    if (!coir_sim_host(sim, "server", serve, NULL))
+    w.server = coir_sim_host(sim, "server", serve, NULL);
+    if (!w.server)
         return -ENOMEM;
     return coir_sim_host_main(sim, "clients", be_everybody, NULL);
 }
