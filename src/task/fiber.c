@@ -249,6 +249,7 @@ CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
         return false;
     ci_pop_ready(worker);
     worker->strand = strand;
+    worker->budget = worker->budget_max;
     prepare(worker, fiber, ci_container_of(strand->inner, struct ci_call, future));
     ci_fiber_switch_entered(worker, fiber);
     return true;

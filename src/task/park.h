@@ -14,12 +14,12 @@ CI_INLINE struct ci_strand *ci_pop_ready(struct ci_worker *worker)
     return strand;
 }
 
-/* What has to be set before the switch to a fiber. */
+/* What has to be set before the switch to a fiber, besides the budget: that begins anew with each
+ * turn of a strand, not when a fiber goes on with what was complete at once. */
 CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     worker->strand = fiber->strand;
     worker->fiber = fiber;
-    worker->budget = worker->budget_max;
     ci_bump(&worker->resumes);
 }
 
@@ -36,6 +36,7 @@ CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
     else if (inner->kind != &ci_call_kind || !(fiber = ci_fiber_for(worker, strand)))
         return NULL;
     ci_pop_ready(worker);
+    worker->budget = worker->budget_max;
     ci_fiber_switch_entered(worker, fiber);
     return fiber;
 }

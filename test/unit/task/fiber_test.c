@@ -236,6 +236,29 @@ TEST_REAL(a_fiber_that_is_always_ready_yields_after_its_budget)
     coir_close(b);
 }
 
+static int set_flag(void *arg)
+{
+    *(bool *)arg = true;
+    return 0;
+}
+
+TEST_REAL(a_fiber_that_awaits_what_is_complete_yields_after_its_budget)
+{
+    coir_event event = COIR_EVENT_INIT;
+    coir_event_set(&event);
+    bool flag = false;
+    COIR_SCOPE(scope);
+    coir_go(scope, set_flag, &flag);
+    int rounds = 0;
+    while (!flag && rounds < 10000) {
+        coir_wait_op wait;
+        coir_branch branch = COIR_BRANCH(coir_event_wait_op(&wait, &event));
+        CHECK_EQ(coir_any(&branch, 1), 0);
+        rounds++;
+    }
+    CHECK(rounds > 1 && rounds < 10000);
+}
+
 /* ---- stacks ---- */
 
 static CI_NOINLINE int recurse(int depth)
