@@ -6,6 +6,7 @@
 
 #include "sim/kernel.h"
 #include "sys/clock.h"
+#include "sys/stack.h"
 
 /* ---- system calls ---- */
 
@@ -125,9 +126,18 @@ void ci_kcalm(void)
     ci_krings_calm();
 }
 
+/* What is found out once a process takes atomic operations, which are counted: a second run of the
+ * seed would have fewer. */
+static void ask_once(void)
+{
+    struct ci_stacks stacks;
+    ci_stacks_init(&stacks, &ci_system_allocator, 1, 1);
+}
+
 static void open_kernel(struct ci_world *world, coir_time time_max, void **const *locals, int local_count)
 {
     ci_k = (struct ci_kernel){.world = world, .time_max = time_max};
+    ask_once();
     choose_settings();
     ci_krings_open();
     ci_kthreads_open(locals, local_count);
