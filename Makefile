@@ -28,13 +28,13 @@ bench:      ## measure, beside bare loops and peers
 
 install:    ## install the libraries, headers, man pages, pkg-config file and CMake package under $(PREFIX), staged in $(DESTDIR)
 	@tools/setup build
-	@cmake -G Ninja -S . -B $(INSTALL_BUILD) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCOIR_PROGRAMS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)
-	@cmake --build $(INSTALL_BUILD)
-	@DESTDIR=$(DESTDIR) cmake --install $(INSTALL_BUILD)
+	@cmake -G Ninja -S . -B "$(INSTALL_BUILD)" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCOIR_PROGRAMS=OFF -DCMAKE_INSTALL_PREFIX="$(PREFIX)"
+	@cmake --build "$(INSTALL_BUILD)"
+	@DESTDIR="$(DESTDIR)" cmake --install "$(INSTALL_BUILD)"
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 uninstall:  ## remove what the last "make install" installed, from $(DESTDIR) too
-	@tools/uninstall $(INSTALL_BUILD) "$(DESTDIR)"
+	@tools/uninstall "$(INSTALL_BUILD)" "$(DESTDIR)"
 
 amalgamation: ## write the library as one coir.c and one coir.h, to build/amalgamation
 	@tools/amalgamate build/amalgamation

@@ -2,10 +2,14 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
+install(CODE "set(COIR_BUILD [[${CMAKE_BINARY_DIR}]])
+    set(COIR_FOLDERS [[${COIR_PACKAGE_DIR};${CMAKE_INSTALL_LIBDIR}/pkgconfig;${CMAKE_INSTALL_INCLUDEDIR}/coir;${CMAKE_INSTALL_MANDIR}/man3]])")
+install(SCRIPT cmake/record.cmake)
+
 install(TARGETS coir coir_shared EXPORT coir-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/ TYPE INCLUDE)
 
-set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
 install(EXPORT coir-targets NAMESPACE coir:: DESTINATION ${COIR_PACKAGE_DIR})
 set(COIR_COMPATIBILITY SameMajorVersion)
 if(PROJECT_VERSION_MAJOR EQUAL 0)
