@@ -16,7 +16,8 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
     set(COIR_COMPATIBILITY SameMinorVersion)
 endif()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/coir-config-version.cmake COMPATIBILITY ${COIR_COMPATIBILITY})
-install(FILES cmake/coir-config.cmake ${PROJECT_BINARY_DIR}/coir-config-version.cmake DESTINATION ${COIR_PACKAGE_DIR})
+configure_package_config_file(cmake/coir-config.cmake.in coir-config.cmake INSTALL_DESTINATION ${COIR_PACKAGE_DIR})
+install(FILES ${PROJECT_BINARY_DIR}/coir-config.cmake ${PROJECT_BINARY_DIR}/coir-config-version.cmake DESTINATION ${COIR_PACKAGE_DIR})
 
 # The paths in it begin where the file itself lies, so that the tree may be moved.
 file(RELATIVE_PATH COIR_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
