@@ -1,6 +1,6 @@
 /* Waiting for a descriptor that somebody else reads and writes: here a child's output. */
+#define _POSIX_C_SOURCE 200809L /* for popen */
 #include <coir.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
