@@ -406,6 +406,13 @@ static void *stop_it(void *arg)
     return NULL;
 }
 
+static void check_acts(struct program *program)
+{
+    for (int i = 0; i < program->act_count; i++)
+        if (program->acts[i].kind->check && !program->acts[i].left_out)
+            program->acts[i].kind->check(&program->acts[i]);
+}
+
 /* Like live, and another thread stops it: before the run begins, meanwhile. */
 static void live_and_be_stopped(struct program *program)
 {
@@ -422,9 +429,7 @@ static void live_and_be_stopped(struct program *program)
         for (int j = 0; j < program->acts[i].actor_count; j++)
             if (program->acts[i].actors[j].started)
                 pthread_join(program->acts[i].actors[j].handle, NULL);
-    for (int i = 0; i < program->act_count; i++)
-        if (program->acts[i].kind->check && !program->acts[i].left_out)
-            program->acts[i].kind->check(&program->acts[i]);
+    check_acts(program);
     coir_runtime_free(stopper.runtime);
 }
 
@@ -447,7 +452,10 @@ static int scenario(coir_sim *sim, void *arg)
     struct run *run = arg;
     coir_sim_link(sim, NULL, NULL, run->program->link);
     coir_sim_faults(sim, NULL, (coir_faults){.late = run->program->late});
-    return coir_sim_host_main(sim, "host", first_task, run);
+    int rc = coir_sim_host_main(sim, "host", first_task, run);
+    if (rc >= 0)
+        check_acts(run->program); /* what is freed there is of the host's memory */
+    return rc;
 }
 
 static void print_line(const char *line, void *context)
@@ -462,12 +470,10 @@ static void live_in_sim(struct program *program)
     options.seed = program->seed;
     options.workers = program->workers;
     options.trace = program->traced ? print_line : NULL;
-    int rc = coir_sim_run(&options, scenario, &program->runs[0], NULL);
+    coir_sim_result result = COIR_SIM_RESULT;
+    int rc = coir_sim_run(&options, scenario, &program->runs[0], &result);
     if (rc < 0)
-        program_fail(&program->acts[0], "the simulation ended with: %s", coir_strerror(rc));
-    for (int i = 0; i < program->act_count; i++)
-        if (program->acts[i].kind->check && !program->acts[i].left_out)
-            program->acts[i].kind->check(&program->acts[i]);
+        program_fail(&program->acts[0], "the simulation ended with: %s: %s", coir_strerror(rc), result.left);
 }
 
 /* ---- the whole ---- */
