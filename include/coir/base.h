@@ -81,7 +81,7 @@ enum coir_error {
     COIR_EFORKED,     /* called in a child after fork() of a process that had a runtime, loop or poller: it may only exec or exit */
     COIR_EENDED,      /* the run has ended: nothing more can be started in it */
     COIR_ELEFT,       /* a simulated host has ended and left something open */
-    COIR_EUNSIZED,    /* a struct that begins with its size has none: it was not set to its initialiser */
+    COIR_EUNSIZED,    /* a struct that begins with its size has none, or none that can be: set it to its initialiser */
     COIR_ENEWER,      /* a struct of options sets something that this version of coir does not know */
     COIR_ERROR_END
 };

@@ -16,7 +16,7 @@ static const char *own_error(int error)
     case COIR_EFORKED: return "not allowed in a child after fork(), which may only exec or exit";
     case COIR_EENDED: return "the run has ended: nothing more can be started in it";
     case COIR_ELEFT: return "a simulated host ended and left something open";
-    case COIR_EUNSIZED: return "a struct has no size: set it to its initialiser first, as coir_go_options to COIR_GO_OPTIONS";
+    case COIR_EUNSIZED: return "a struct has no valid size: set it to its initialiser first, as coir_go_options to COIR_GO_OPTIONS";
     case COIR_ENEWER: return "an option is set that this version of coir does not know: link a newer one, or leave it 0";
     default: return NULL;
     }

@@ -13,14 +13,26 @@ static bool is_zero(const char *bytes, size_t len)
     return true;
 }
 
+/* What is given as a size where the initialiser was left out. No version's struct grows so much; each ends where a word does. */
+enum { GROWTH_MAX = 1024 };
+
+int ci_size_check(const void *given, size_t size)
+{
+    size_t given_size;
+    memcpy(&given_size, given, sizeof given_size);
+    bool is_size = given_size >= sizeof given_size && given_size <= size + GROWTH_MAX && given_size % sizeof given_size == 0;
+    return is_size ? 0 : -COIR_EUNSIZED;
+}
+
 int ci_options_read(void *options, size_t size, const void *given)
 {
     size_t given_size;
     if (!given)
         return 0;
+    int rc = ci_size_check(given, size);
+    if (rc < 0)
+        return rc;
     memcpy(&given_size, given, sizeof given_size);
-    if (given_size < sizeof given_size)
-        return -COIR_EUNSIZED;
     if (given_size > size && !is_zero((const char *)given + size, given_size - size))
         return -COIR_ENEWER;
     memcpy(options, given, given_size < size ? given_size : size);
@@ -31,9 +43,10 @@ int ci_options_read(void *options, size_t size, const void *given)
 int ci_result_write(void *ret_result, const void *result, size_t size)
 {
     size_t wanted;
+    int rc = ci_size_check(ret_result, size);
+    if (rc < 0)
+        return rc;
     memcpy(&wanted, ret_result, sizeof wanted);
-    if (wanted < sizeof wanted)
-        return -COIR_EUNSIZED;
     size_t common = wanted < size ? wanted : size;
     memcpy((char *)ret_result + sizeof wanted, (const char *)result + sizeof wanted, common - sizeof wanted);
     if (wanted > size)

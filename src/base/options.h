@@ -9,8 +9,11 @@
 #include "base/compiler.h"
 #include "coir/base.h"
 
+/* Whether the size in `given` may be that of some version of a struct which has `size` bytes in this one. -COIR_EUNSIZED. */
+int ci_size_check(const void *given, size_t size);
+
 /* Takes what a program gives, of any version's size, into `options`, a struct of `size` bytes that is set to its initialiser.
- * 0; -COIR_EUNSIZED its size was not set; -COIR_ENEWER what lies behind `size` bytes is not zero. NULL: nothing is given. */
+ * 0; -COIR_EUNSIZED as ci_size_check; -COIR_ENEWER what lies behind `size` bytes is not zero. NULL: nothing is given. */
 int ci_options_read(void *options, size_t size, const void *given);
 
 /* Gives a struct of `size` bytes that is filled in, as much as the program's has room for. -COIR_EUNSIZED. */

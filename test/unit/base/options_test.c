@@ -35,6 +35,15 @@ static void *at_the_end(const void *bytes, size_t len, size_t size)
     return at;
 }
 
+/* An older struct ended where a word does. */
+static size_t size_before(size_t field)
+{
+    return field / sizeof(size_t) * sizeof(size_t);
+}
+
+/* Of structs that were not set to their initialiser; or which end inside of a field. */
+static const size_t never_sizes[] = {0, 1, 7, sizeof(size_t) + 1, 8 << 20, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
+
 /* Every function that takes options: what it answers to options of this version. */
 typedef int call_fn(const void *options);
 
@@ -42,16 +51,16 @@ static void take_each_size(call_fn *call, const void *initial, size_t size, size
 {
     int answer = call(at_the_end(initial, size, size));
     CHECK(answer != -COIR_EUNSIZED && answer != -COIR_ENEWER && answer != -EINVAL);
-    CHECK_EQ(call(at_the_end(initial, size, last_field)), answer); /* an older program's */
+    CHECK_EQ(call(at_the_end(initial, size, size_before(last_field))), answer); /* an older program's */
     CHECK_EQ(call(at_the_end(initial, size, size + GROWN)), answer);
     for (size_t at = size; at < size + GROWN; at++) {
         char *newer = at_the_end(initial, size, size + GROWN);
         newer[at] = 1;
         CHECK_EQ(call(newer), -COIR_ENEWER);
     }
-    for (size_t unset = 0; unset < sizeof(size_t); unset++) {
+    for (size_t i = 0; i < sizeof never_sizes / sizeof *never_sizes; i++) {
         char *bare = at_the_end(initial, size, size);
-        memcpy(bare, &unset, sizeof unset);
+        memcpy(bare, &never_sizes[i], sizeof never_sizes[i]);
         CHECK_EQ(call(bare), -COIR_EUNSIZED);
     }
 }
@@ -301,8 +310,10 @@ static void fill_in_each_size(int (*call)(coir_runtime *, void *), coir_runtime 
     size_t same;
     memcpy(&same, shorter, sizeof same);
     CHECK_EQ(same, last_field);
-    memset(shorter, 0, sizeof(size_t));
-    CHECK_EQ(call(runtime, shorter), -COIR_EUNSIZED);
+    for (size_t i = 0; i < sizeof never_sizes / sizeof *never_sizes; i++) {
+        memcpy(shorter, &never_sizes[i], sizeof never_sizes[i]);
+        CHECK_EQ(call(runtime, shorter), -COIR_EUNSIZED);
+    }
 }
 
 static int call_http_counters(coir_runtime *runtime, void *counters)
