@@ -159,7 +159,7 @@ COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *ar
 COIR_API int64_t coir_block_on(coir_runtime *runtime, coir_future *future);
 
 /* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
- * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no such worker; -ENOMEM.
+ * Suspends: yes.  Threads: worker.  Errors: what `fn` returned; -EINVAL no function, or no such worker; -ENOMEM.
  * Cancel safety: the call is cancelled, and waited for. */
 COIR_SUSPENDS int coir_call_on(int index, coir_task_fn *fn, void *arg);
 

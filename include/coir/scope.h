@@ -53,7 +53,7 @@ COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
  * that was set inside of the scope ends the wait with -ETIME, and the tasks go on; and so does anything where the scope is another
  * fiber's.
  * Suspends: yes.  Threads: owner.
- * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -ESRCH.
+ * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -EBADF the scope is not open; -ESRCH.
  * Cancel safety: the tasks are waited for all the same, or go on. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 

@@ -79,7 +79,7 @@ typedef int coir_connection_fn(coir_stream *connection, void *arg);
 /* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of `fn` are counted and logged; they
  * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it takes what the backlog holds and closes the
  * listener's descriptor, lets the connections go on for a second, cancels what is left, and waits for it.
- * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -ECANCELED.
+ * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL no function; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 

@@ -94,9 +94,8 @@ typedef struct coir_serve_http_options {
 /* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog holds and closes the listener's
  * descriptor, closes idle connections, lets requests in progress finish until drain_timeout, and cancels what is left.
  * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL bad options (both of address and listener, or neither), of which a log line names a
- * negative time; -ECANCELED.
- * Cancel safety: that is how it is stopped. */
+ * Errors: those of coir_tcp_listen; -EINVAL no router, or bad options (both of address and listener, or neither), of which a log line names
+ * a negative time; -ECANCELED. Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 

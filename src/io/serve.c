@@ -212,9 +212,6 @@ static int serve_here(void *arg)
 
 static int serve(coir_listener *listener, coir_time drain_timeout, coir_connection_fn *fn, void *arg)
 {
-    struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->fiber)
-        return ci_no_fiber();
     struct service service = {.fn = fn, .arg = arg};
     ci_serving_init(&service.serving, listener, drain_timeout ? drain_timeout : drain_default, "connection");
     COIR_SCOPE(workers);
@@ -224,14 +221,7 @@ static int serve(coir_listener *listener, coir_time drain_timeout, coir_connecti
     return coir_scope_wait(workers);
 }
 
-int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
-{
-    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
-    options.address = address;
-    return coir_serve_tcp_with(&options, fn, arg);
-}
-
-int coir_serve_tcp_with(const coir_serve_tcp_options *given, coir_connection_fn *fn, void *arg)
+static int serve_with(const coir_serve_tcp_options *given, coir_connection_fn *fn, void *arg)
 {
     coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
@@ -246,4 +236,27 @@ int coir_serve_tcp_with(const coir_serve_tcp_options *given, coir_connection_fn 
     if (!options.listener)
         coir_listener_close(listener);
     return rc;
+}
+
+static bool in_fiber(void)
+{
+    return ci_worker_current && ci_worker_current->fiber;
+}
+
+int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
+{
+    if (!in_fiber())
+        return ci_no_fiber();
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    options.address = address;
+    return serve_with(&options, fn, arg);
+}
+
+int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg)
+{
+    if (!in_fiber())
+        return ci_no_fiber();
+    return fn ? serve_with(options, fn, arg) : CI_MISUSE(-EINVAL);
 }

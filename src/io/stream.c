@@ -328,10 +328,10 @@ coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, stru
 }
 
 /* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are its too. */
-static CI_COLD int do_nothing(void)
+static CI_COLD int do_nothing(const char *call, const void *place)
 {
     int rc = 0;
-    ci_fiber_enter(&rc);
+    ci_fiber_enter_in(&rc, call, place);
     return rc;
 }
 
@@ -339,7 +339,7 @@ static CI_COLD int do_nothing(void)
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
     size_t done = 0;
-    ssize_t n = len ? 1 : do_nothing();
+    ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
     while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
         done += (size_t)n;
     if (ret_done)
@@ -351,7 +351,7 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
     size_t done = 0;
     if (ci_unlikely(len == 0))
-        return do_nothing();
+        return do_nothing(CI_CALL, CI_PLACE);
     while (done < len) {
         ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
         if (n < 0)
@@ -364,7 +364,7 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
 {
     if (ci_unlikely(iov_count == 0))
-        return do_nothing();
+        return do_nothing(CI_CALL, CI_PLACE);
     while (iov_count != 0) {
         ssize_t n = coir_writev(stream, iov, iov_count);
         if (n < 0)

@@ -153,10 +153,10 @@ coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t 
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
 }
 
-static ssize_t await(coir_udp *udp, struct udp_op *op)
+static ssize_t await(coir_udp *udp, struct udp_op *op, const char *call, const void *place)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
     if (udp->worker != ci_worker_current)
         return -EXDEV;
@@ -167,19 +167,19 @@ ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len)
 {
     coir_udp_op op;
     coir_udp_send_op(&op, udp, data, len);
-    return await(udp, op_of(&op));
+    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir_address *to)
 {
     coir_udp_op op;
     coir_udp_send_to_op(&op, udp, data, len, to);
-    return await(udp, op_of(&op));
+    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
 {
     coir_udp_op op;
     coir_udp_recv_op(&op, udp, buf, len, from);
-    return await(udp, op_of(&op));
+    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
 }

@@ -104,10 +104,10 @@ coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mut
     return &init(ci_wait_of(op), mutex, false)->future;
 }
 
-static int take(coir_shared_mutex *mutex, bool writer)
+static int take(coir_shared_mutex *mutex, bool writer, const char *call, const void *place)
 {
     int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (!fiber)
         return rc;
     return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
@@ -115,12 +115,12 @@ static int take(coir_shared_mutex *mutex, bool writer)
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)
 {
-    return take(mutex, true);
+    return take(mutex, true, CI_CALL, CI_PLACE);
 }
 
 int coir_shared_mutex_share(coir_shared_mutex *mutex)
 {
-    return take(mutex, false);
+    return take(mutex, false, CI_CALL, CI_PLACE);
 }
 
 static int try_take(coir_shared_mutex *words, bool writer)

@@ -14,9 +14,17 @@ extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors 
 /* Returns `error`, if at all. `place` is inside of the program's function that made the call. */
 CI_COLD int ci_misused(int error, const char *call, const void *place);
 
-/* Where it is used: in a public function, or in what is inlined into one. Other builds do not pay for it. */
+/* For public functions alone: elsewhere they would name a function of coir's and a place in it. What is behind a public function gets them
+ * as parameters `call` and `place`; ci_fiber_enter and the like pass them on. Other builds do not pay for them. */
 #define CI_CALL (CI_DEBUG ? __func__ : NULL)
 #define CI_PLACE (CI_DEBUG ? __builtin_return_address(0) : NULL)
 #define CI_MISUSE(error) (CI_DEBUG ? ci_misused(error, CI_CALL, CI_PLACE) : (error))
+
+/* For a public function that hands on what another one says: of its errors, `error` is a misuse. */
+static inline int ci_misuse_if(int error, int rc, const char *call, const void *place)
+{
+    return CI_DEBUG && rc == error ? ci_misused(error, call, place) : rc;
+}
+#define CI_MISUSE_IF(error, rc) ci_misuse_if(error, rc, CI_CALL, CI_PLACE)
 
 #endif

@@ -142,12 +142,6 @@ int64_t ci_await(struct ci_worker *worker, coir_future *future)
     return future->result;
 }
 
-int64_t ci_await_in_fiber(coir_future *future)
-{
-    int rc = 0;
-    return ci_fiber_enter(&rc) ? ci_await(ci_worker_current, future) : rc;
-}
-
 int64_t coir_await(coir_future *future)
 {
     int rc = 0;

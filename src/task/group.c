@@ -500,5 +500,5 @@ int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future
     struct completion *completion = (struct completion *)(void *)words;
     *completion = (struct completion){{scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
     struct ci_task *task;
-    return ci_go_future(scope, NULL, &completion->future, &task);
+    return CI_MISUSE_IF(-EBADF, ci_go_future(scope, NULL, &completion->future, &task));
 }

@@ -72,6 +72,8 @@ int coir_call_on(int index, coir_task_fn *fn, void *arg)
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
     if (index < 0)
         return -EINVAL;
     COIR_SERVING_SCOPE(scope);

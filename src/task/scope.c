@@ -183,7 +183,7 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_scope *scope)
 {
     if (!scope->home)
-        return CI_DEBUG ? ci_misused(-EBADF, "coir_go", CI_PLACE) : -EBADF;
+        return -EBADF; /* a misuse, which the public functions name */
     if (scope->home->runtime != worker->runtime)
         return -EXDEV;
     if (worker->strand && worker->strand->interrupt)
@@ -398,7 +398,7 @@ int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL);
-    return spawn_here(scope, fn, arg);
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, fn, arg));
 }
 
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
@@ -422,32 +422,36 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL);
-    return spawn_with(scope, options, fn, arg);
+    return CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg));
 }
 
 int coir_go_future(coir_scope *scope, coir_future *future)
 {
-    return spawn_here(scope, NULL, future);
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, NULL, future));
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
     bool copies = options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
-    return copies ? -EINVAL : spawn_with(scope, options, NULL, future);
+    return copies ? -EINVAL : CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future));
 }
 
 int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = COIR_ANYWHERE;
-    return coir_go_with(scope, &options, fn, arg);
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
 }
 
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
 {
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = index < 0 || index == INT32_MAX ? INT32_MIN : COIR_ON_WORKER(index);
-    return coir_go_with(scope, &options, fn, arg);
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
 }
 
 int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)
@@ -565,8 +569,10 @@ int coir_scope_wait(coir_scope *words)
 {
     struct ci_scope *scope = ci_scope_of(words);
     struct ci_worker *worker = ci_worker_current;
-    if (!scope->home || !worker || !worker->fiber)
+    if (!worker || !worker->fiber)
         return ci_no_fiber();
+    if (!scope->home)
+        return CI_MISUSE(-EBADF);
     if (scope->home != worker)
         return -EXDEV;
     if (scope->waiter)

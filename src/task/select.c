@@ -43,10 +43,10 @@ static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_ord
     return which;
 }
 
-static int start(coir_case *cases, size_t count, bool in_order)
+static int start(coir_case *cases, size_t count, bool in_order, const char *call, const void *place)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
     if (!count)
         return -EINVAL;
@@ -55,12 +55,12 @@ static int start(coir_case *cases, size_t count, bool in_order)
 
 int coir_select(coir_case *cases, size_t count)
 {
-    return start(cases, count, false);
+    return start(cases, count, false, CI_CALL, CI_PLACE);
 }
 
 int coir_select_in_order(coir_case *cases, size_t count)
 {
-    return start(cases, count, true);
+    return start(cases, count, true, CI_CALL, CI_PLACE);
 }
 
 /* ---- cases of this layer ---- */

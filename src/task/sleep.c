@@ -60,10 +60,10 @@ coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
     return init((struct ci_sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
 }
 
-static int run(enum meaning meaning, coir_time when)
+static int run(enum meaning meaning, coir_time when, const char *call, const void *place)
 {
     int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (!fiber)
         return rc;
     return (int)ci_await(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_sleep_op), meaning, when));
@@ -71,12 +71,12 @@ static int run(enum meaning meaning, coir_time when)
 
 int coir_sleep_until(coir_time when)
 {
-    return run(UNTIL, when);
+    return run(UNTIL, when, CI_CALL, CI_PLACE);
 }
 
 int coir_sleep_for(coir_time duration)
 {
-    return run(FROM_NOW, duration > 0 ? duration : 0);
+    return run(FROM_NOW, duration > 0 ? duration : 0, CI_CALL, CI_PLACE);
 }
 
 coir_time coir_now(void)

@@ -504,15 +504,12 @@ void ci_park(struct ci_worker *worker);
 /* In a fiber: polls `future`, parks until it is complete, and gives its result. */
 int64_t ci_await(struct ci_worker *worker, coir_future *future);
 
-/* A whole suspending call: the same, after it has been seen that the caller is a fiber and may wait. */
-int64_t ci_await_in_fiber(coir_future *future);
-
 /* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
-static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call)
+static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker || !worker->fiber)) {
-        *ret_error = ci_no_fiber_in(call, CI_PLACE);
+        *ret_error = ci_no_fiber_in(call, place);
         return NULL;
     }
     if (ci_unlikely(worker->strand->interrupt)) {
@@ -521,7 +518,15 @@ static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *cal
     }
     return worker->fiber;
 }
-#define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL)
+#define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL, CI_PLACE)
+
+/* A whole suspending call: ci_await, after it has been seen that the caller is a fiber and may wait. */
+static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call, const void *place)
+{
+    int rc = 0;
+    return ci_fiber_enter_in(&rc, call, place) ? ci_await(ci_worker_current, future) : rc;
+}
+#define ci_await_in_fiber(future) ci_await_in_fiber_in(future, CI_CALL, CI_PLACE)
 
 /* What a leaf's poll does first: whether it is refused, with its result set. */
 static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)

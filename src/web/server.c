@@ -214,18 +214,8 @@ static int serve(coir_listener *listener, coir_router *router, const coir_serve_
     return rc < 0 ? rc : coir_scope_wait(workers);
 }
 
-int coir_serve_http(const char *address, coir_router *router)
+static int serve_with(const coir_serve_http_options *given, coir_router *router)
 {
-    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
-    options.address = address;
-    return coir_serve_http_with(&options, router);
-}
-
-int coir_serve_http_with(const coir_serve_http_options *given, coir_router *router)
-{
-    struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->fiber)
-        return ci_no_fiber();
     coir_serve_http_options options;
     int rc = fill_in(&options, given);
     if (rc < 0)
@@ -237,4 +227,27 @@ int coir_serve_http_with(const coir_serve_http_options *given, coir_router *rout
     if (!options.listener)
         coir_listener_close(listener);
     return rc;
+}
+
+static bool in_fiber(void)
+{
+    return ci_worker_current && ci_worker_current->fiber;
+}
+
+int coir_serve_http(const char *address, coir_router *router)
+{
+    if (!in_fiber())
+        return ci_no_fiber();
+    if (!router)
+        return CI_MISUSE(-EINVAL);
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+    options.address = address;
+    return serve_with(&options, router);
+}
+
+int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router)
+{
+    if (!in_fiber())
+        return ci_no_fiber();
+    return router ? serve_with(options, router) : CI_MISUSE(-EINVAL);
 }
