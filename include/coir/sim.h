@@ -77,7 +77,7 @@ typedef struct coir_sim_result {
     uint64_t trace_hash; /* equal for equal runs */
     uint64_t steps;
     coir_time time;                        /* virtual time at the end */
-    uint32_t fault_count;                  /* how many faults happened, of which the first are in faults[] */
+    size_t fault_count;                    /* how many faults happened, of which the first are in faults[] */
     uint32_t faults[COIR_SIM_FAULTS_KEPT]; /* their numbers */
     char left[COIR_SIM_LEFT_MAX];          /* what was left open at the end, host by host, as far as there is room; else "" */
 } coir_sim_result;

@@ -113,8 +113,8 @@ bool ci_world_fault(struct ci_world *world, const struct ci_place *place, double
     bool happens = faults->choose ? is_chosen(faults, number) : ci_random_chance(&faults->random, probability);
     if (!happens)
         return false;
-    if (faults->taken) {
-        if (*faults->count < COIR_SIM_FAULTS_KEPT)
+    if (faults->count) {
+        if (*faults->count < faults->room)
             faults->taken[*faults->count] = number;
         ++*faults->count;
     }

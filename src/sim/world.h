@@ -15,8 +15,10 @@
 /* Each occasion for a fault has a number; those that were taken are the run's fault schedule, and can be replayed without some. */
 struct ci_fault_log {
     struct ci_random random; /* their own: what is left out changes nothing else that is drawn */
-    uint32_t asked, *count;
-    uint32_t *taken;        /* COIR_SIM_FAULTS_KEPT; the caller's, who sees them also when the run does not come to its end */
+    uint32_t asked;
+    size_t *count;   /* the caller's, as taken[], who sees them also when the run does not come to its end; or NULL */
+    uint32_t *taken; /* the first `room` of them */
+    size_t room;
     const uint32_t *chosen; /* instead of drawing */
     size_t chosen_count;
     bool choose;

@@ -97,7 +97,7 @@ static int replay(const struct campaign *campaign)
     struct job *job = &campaign->shared->jobs[0];
     job->seed = campaign->only;
     int rc = run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
-    printf("seed %llu: %s, %u faults, %llu steps\n", (unsigned long long)job->seed, outcome(job, rc), job->result.fault_count,
+    printf("seed %llu: %s, %zu faults, %llu steps\n", (unsigned long long)job->seed, outcome(job, rc), job->result.fault_count,
            (unsigned long long)job->result.steps);
     if (job->result.left[0])
         printf("  left open: %s\n", job->result.left);

@@ -331,6 +331,34 @@ static int open_kernel(struct coir_sim *sim)
     return sim->on_kernel ? ci_kernel_hosts_open(sim) : 0;
 }
 
+/* Of the result's fields an older program has the first ones. */
+#define HAS(result, field) ((result)->size >= offsetof(coir_sim_result, field) + sizeof(result)->field)
+
+static void begin_result(coir_sim_result *result, struct ci_fault_log *log)
+{
+    if (!HAS(result, fault_count))
+        return;
+    size_t room = (result->size - offsetof(coir_sim_result, faults)) / sizeof *result->faults;
+    result->fault_count = 0;
+    log->count = &result->fault_count;
+    log->taken = result->faults;
+    log->room = room < COIR_SIM_FAULTS_KEPT ? room : COIR_SIM_FAULTS_KEPT;
+}
+
+static void end_result(coir_sim_result *result, const struct ci_world *world)
+{
+    if (HAS(result, trace_hash))
+        result->trace_hash = world->trace_hash;
+    if (HAS(result, steps))
+        result->steps = world->steps;
+    if (HAS(result, time))
+        result->time = world->now;
+    if (HAS(result, left))
+        memcpy(result->left, world->left, sizeof result->left);
+    if (result->size > sizeof *result)
+        memset(result + 1, 0, result->size - sizeof *result);
+}
+
 int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
 {
     if (ci_forked())
@@ -339,8 +367,8 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc == 0 && (options.workers > RUNNABLE_MOST || options.time_max < 0))
         rc = -EINVAL;
-    if (rc == 0 && ret_result && ret_result->size < offsetof(coir_sim_result, left))
-        rc = -COIR_EUNSIZED;
+    if (rc == 0 && ret_result)
+        rc = ci_size_check(ret_result, sizeof *ret_result);
     if (rc < 0)
         return rc;
     struct coir_sim *sim = calloc(1, sizeof *sim);
@@ -360,11 +388,8 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
     sim->world.faults.chosen = options.faults;
     sim->world.faults.chosen_count = options.fault_count;
     sim->world.faults.choose = options.choose_faults;
-    if (ret_result) {
-        ret_result->fault_count = 0;
-        sim->world.faults.taken = ret_result->faults;
-        sim->world.faults.count = &ret_result->fault_count;
-    }
+    if (ret_result)
+        begin_result(ret_result, &sim->world.faults);
     rc = open_kernel(sim);
     if (rc < 0) {
         ci_world_done(&sim->world);
@@ -375,13 +400,8 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
     int ended = end_all(sim);
     if (rc >= 0 && ended < 0)
         rc = ended;
-    if (ret_result) {
-        ret_result->trace_hash = sim->world.trace_hash;
-        ret_result->steps = sim->world.steps;
-        ret_result->time = sim->world.now;
-        if (ret_result->size >= offsetof(coir_sim_result, left) + sizeof ret_result->left)
-            memcpy(ret_result->left, sim->world.left, sizeof ret_result->left);
-    }
+    if (ret_result)
+        end_result(ret_result, &sim->world);
     if (!sim->hosts) {
         ci_world_done(&sim->world);
         free(sim);

@@ -30,7 +30,8 @@ static void *at_the_end(const void *bytes, size_t len, size_t size)
     CHECK(size <= page_size);
     char *at = page + page_size - size;
     memset(at, 0, size);
-    memcpy(at, bytes, len < size ? len : size);
+    if (len)
+        memcpy(at, bytes, len < size ? len : size);
     memcpy(at, &size, sizeof size < len ? sizeof size : len);
     return at;
 }
@@ -332,6 +333,41 @@ TEST_REAL(results_of_any_size)
     CHECK_EQ(counters.tasks_live, 1);
 }
 
+enum { FAULTS = 20 };
+
+static int fail_to_open(void *arg)
+{
+    (void)arg;
+    coir_udp *udp;
+    for (int i = 0; i < FAULTS; i++)
+        CHECK(coir_udp_open("127.0.0.1:0", NULL, &udp) < 0);
+    return 0;
+}
+
+static int faulty_scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_sim_faults(sim, NULL, (coir_faults){.no_descriptor = 1});
+    return coir_sim_host_main(sim, "host", fail_to_open, NULL);
+}
+
+/* An older program's result holds the first fields, and so many of the faults as it has room for. */
+TEST(a_shorter_result_of_a_simulation)
+{
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    static coir_sim_result whole = COIR_SIM_RESULT;
+    CHECK_EQ(coir_sim_run(&options, faulty_scenario, NULL, &whole), 0);
+    CHECK_EQ(whole.fault_count, FAULTS);
+    CHECK(whole.steps && whole.trace_hash && whole.faults[FAULTS - 1]);
+    for (size_t size = sizeof(size_t); size < offsetof(coir_sim_result, faults[FAULTS]); size += sizeof(size_t)) {
+        char *shorter = at_the_end(NULL, 0, size);
+        memcpy(shorter, &size, sizeof size);
+        CHECK_EQ(coir_sim_run(&options, faulty_scenario, NULL, (coir_sim_result *)(void *)shorter), 0);
+        size_t at = sizeof size;
+        CHECK(memcmp(shorter + at, (const char *)&whole + at, size - at) == 0);
+    }
+}
+
 TEST(the_result_of_a_simulation)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;
@@ -339,13 +375,17 @@ TEST(the_result_of_a_simulation)
         coir_sim_result result;
         char bytes[sizeof(coir_sim_result) + GROWN];
     } given;
-    given.result.size = 0;
-    CHECK_EQ(coir_sim_run(&options, no_scenario, NULL, &given.result), -COIR_EUNSIZED);
+    for (size_t i = 0; i < sizeof never_sizes / sizeof *never_sizes; i++) {
+        given.result.size = never_sizes[i];
+        CHECK_EQ(coir_sim_run(&options, no_scenario, NULL, &given.result), -COIR_EUNSIZED);
+    }
     given.result.size = offsetof(coir_sim_result, left);
     given.result.left[0] = 'x';
     CHECK_EQ(coir_sim_run(&options, no_scenario, NULL, &given.result), 0);
     CHECK_EQ(given.result.left[0], 'x');
     given.result.size = sizeof given.bytes;
+    given.bytes[sizeof given.bytes - 1] = 'x';
     CHECK_EQ(coir_sim_run(&options, no_scenario, NULL, &given.result), 0);
     CHECK_EQ(given.result.left[0], '\0');
+    CHECK_EQ(given.bytes[sizeof given.bytes - 1], '\0'); /* a later version's field */
 }
