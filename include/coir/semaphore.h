@@ -30,8 +30,8 @@ COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore
 COIR_API int coir_semaphore_try_acquire(coir_semaphore *semaphore, uint64_t amount);
 
 /* Adds units: those that were taken, or new ones.
- * Suspends: no.  Threads: any. */
-COIR_API void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount);
+ * Suspends: no.  Threads: any.  Errors: -EOVERFLOW they would be more than UINT64_MAX: none is added. */
+COIR_API int coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount);
 
 /* How many units there are now.
  * Suspends: no.  Threads: any. */

@@ -38,6 +38,7 @@ static const char *meaning_of_task_error(int error)
     case EINVAL: return "an argument or an option is not valid";
     case EBADF: return "it is not open";
     case ENOTSUP: return "not supported here"; /* on Linux also EOPNOTSUPP */
+    case EOVERFLOW: return "the number is too large to be counted";
     case ESPIPE: return "it has no offsets: it is not a regular file or a disk";
     case ENOMEM: return "out of memory";
     default: return NULL;

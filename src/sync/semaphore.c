@@ -59,15 +59,20 @@ static void serve(struct semaphore *semaphore, struct ci_list *granted)
     }
 }
 
-static void add_and_serve(struct semaphore *semaphore, uint64_t amount)
+/* False, and nothing is added: they would be more than can be counted. */
+static bool add_and_serve(struct semaphore *semaphore, uint64_t amount)
 {
     struct ci_list granted;
     ci_list_init(&granted);
     lock(semaphore);
-    semaphore->units += amount;
-    serve(semaphore, &granted);
+    bool fits = amount <= UINT64_MAX - semaphore->units;
+    if (fits) {
+        semaphore->units += amount;
+        serve(semaphore, &granted);
+    }
     ci_lock_give(&semaphore->lock);
     ci_wait_wake_all(&granted);
+    return fits;
 }
 
 static coir_future *semaphore_poll(coir_future *future)
@@ -120,11 +125,11 @@ int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
     return taken ? 0 : -EAGAIN;
 }
 
-void coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
+int coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
 {
     if (ci_forked())
-        return;
-    add_and_serve(semaphore_of(semaphore), amount);
+        return -COIR_EFORKED;
+    return add_and_serve(semaphore_of(semaphore), amount) ? 0 : CI_MISUSE(-EOVERFLOW);
 }
 
 uint64_t coir_semaphore_units(const coir_semaphore *words)

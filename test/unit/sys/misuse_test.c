@@ -76,6 +76,7 @@ static void expect_abort(int (*misuse)(void), int error, const char *call)
 }
 
 static coir_mutex mutex = COIR_MUTEX_INIT;
+static coir_semaphore full = COIR_SEMAPHORE_INIT(UINT64_MAX - 1);
 static coir_shared_mutex shared = COIR_SHARED_MUTEX_INIT;
 
 MISUSE(yield_outside, coir_yield())
@@ -87,6 +88,7 @@ MISUSE(offload_outside, coir_offload(NULL, NULL))
 MISUSE(connect_outside, coir_tcp_connect("127.0.0.1:1", NULL))
 MISUSE(serve_outside, coir_serve_tcp("127.0.0.1:0", NULL, NULL))
 MISUSE(serve_http_outside, coir_serve_http("127.0.0.1:0", NULL))
+MISUSE(release_too_many, coir_semaphore_release(&full, 2))
 MISUSE(spawn_nothing, coir_go(NULL, NULL, NULL))
 MISUSE(spawn_nothing_with, coir_go_with(NULL, NULL, NULL, NULL))
 MISUSE(spawn_nothing_on, coir_go_on(NULL, 0, NULL, NULL))
@@ -128,6 +130,8 @@ TEST(misuse_is_named)
     expect_abort(connect_outside, -ESRCH, "coir_tcp_connect");
     expect_abort(serve_outside, -ESRCH, "coir_serve_tcp");
     expect_abort(serve_http_outside, -ESRCH, "coir_serve_http");
+    expect_abort(release_too_many, -EOVERFLOW, "coir_semaphore_release");
+    CHECK_EQ(coir_semaphore_units(&full), UINT64_MAX - 1);
     expect_abort(spawn_nothing, -EINVAL, "coir_go");
     expect_abort(spawn_nothing_with, -EINVAL, "coir_go_with");
     expect_abort(spawn_nothing_on, -EINVAL, "coir_go_on");

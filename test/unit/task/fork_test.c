@@ -256,7 +256,7 @@ static void *ret;
     P(coir_event_is_set, coir_event_is_set(&o.event))                                                                        \
     R(coir_semaphore_acquire, coir_semaphore_acquire(&o.semaphore, 1))                                                       \
     R(coir_semaphore_try_acquire, coir_semaphore_try_acquire(&o.semaphore, 1))                                               \
-    V(coir_semaphore_release, coir_semaphore_release(&o.semaphore, 1))                                                       \
+    R(coir_semaphore_release, coir_semaphore_release(&o.semaphore, 1))                                                       \
     P(coir_semaphore_units, coir_semaphore_units(&o.semaphore))                                                              \
     R(coir_duplex, coir_duplex(64, RET(coir_stream), RET(coir_stream)))                                                      \
     R(coir_read, coir_read(o.b, buf, 1))                                                                                     \
