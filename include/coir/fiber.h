@@ -33,7 +33,7 @@ COIR_API int coir_task_set_name(const char *name);
  * is shielded from cancellation, under the configuration's defer_timeout.
  * Suspends: no.  Threads: worker.
  * Owns: `arg` is borrowed until then or until disarmed. The fiber's function has returned by then: `arg` must not point into its frames.
- * Errors: -ESRCH not in a fiber; -ENOMEM, nothing is registered. */
+ * Errors: -ESRCH not in a fiber; -EINVAL no function; -ENOMEM, nothing is registered. */
 COIR_API int coir_defer(void (*fn)(void *arg), void *arg);
 
 /* Takes back the calling fiber's newest registration of `fn(arg)`. False: there is none.

@@ -15,7 +15,7 @@ typedef struct coir_generator coir_generator;
 typedef int coir_generator_fn(coir_generator *generator, uint64_t first, void *arg);
 
 /* Suspends: no.  Threads: worker, in a fiber.  Owns: *ret_generator is the caller's, of this worker.
- * Errors: -ENOMEM; -ESRCH not in a fiber. */
+ * Errors: -ENOMEM; -EINVAL no function; -ESRCH not in a fiber. */
 COIR_API int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_generator);
 
 /* Runs the generator until it yields (1, *ret_value is what it yielded) or ends (0, or its error; from then on always that).

@@ -12,7 +12,7 @@ extern "C" {
  * calls run at a time; the others wait for their turn, in order. A call that waits is withdrawn when its task is cancelled or a deadline
  * passes; one that runs is waited for, because it uses the caller's memory. In the simulator it runs at once, at a time from the seed.
  * `fn` must not call anything that suspends; the caller's task-locals are there for it.
- * Suspends: yes.  Threads: worker.  Errors: what `fn` returns; -EAGAIN no thread could be made, or
+ * Suspends: yes.  Threads: worker.  Errors: what `fn` returns; -EINVAL no function; -EAGAIN no thread could be made, or
  * offload_queue_max calls wait already.  Cancel safety: an error of coir's own means that `fn` was not called. */
 COIR_SUSPENDS int coir_offload(coir_task_fn *fn, void *arg);
 

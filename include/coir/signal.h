@@ -14,7 +14,7 @@ typedef struct coir_signals coir_signals;
 /* Opens some signals (1 to 63, not SIGKILL and the like). Several may be open for the same signal: each gets it. The same signal twice
  * before it was waited for is one.
  * Suspends: no.  Threads: worker.  Owns: *ret_signals is the caller's to close.
- * Errors: -EINVAL a number that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open; -ENOTSUP in the simulator. */
+ * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open; -ENOTSUP in the simulator. */
 COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals);
 
 /* Nobody may wait for them any more. Takes NULL.

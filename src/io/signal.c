@@ -28,6 +28,8 @@ int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signa
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!numbers || !count)
+        return CI_MISUSE(-EINVAL);
     if (worker->runtime->simulated)
         return -ENOTSUP;
     uint64_t wanted = 0;

@@ -305,6 +305,8 @@ int coir_defer(void (*fn)(void *arg), void *arg)
     struct ci_fiber *fiber = running();
     if (!fiber)
         return ci_no_fiber();
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
     struct ci_deferred *deferred = ci_pool_take(&ci_worker_current->deferred);
     if (!deferred)
         return -ENOMEM;

@@ -43,6 +43,8 @@ int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_ge
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->fiber)
         return ci_no_fiber();
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
     coir_generator *generator = ci_stacks_take(&worker->stacks);
     if (!generator)
         return -ENOMEM;

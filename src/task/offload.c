@@ -211,6 +211,8 @@ int coir_offload(coir_task_fn *fn, void *arg)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await(ci_worker_current, coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
 }
 

@@ -149,6 +149,8 @@ static int return_0(void *arg)
 
 static coir_scope zero;
 static coir_handle unused;
+static coir_generator *generator;
+static coir_signals *signals;
 static coir_sleep_op sleep_op;
 static coir_completion completion;
 
@@ -160,6 +162,10 @@ MISUSE(go_future_closed, coir_go_future(&zero, coir_sleep_for_op(&sleep_op, 0)))
 MISUSE(complete_closed, coir_completion_start(&zero, &completion, coir_sleep_for_op(&sleep_op, 0), NULL, NULL))
 MISUSE(wait_closed, coir_scope_wait(&zero))
 MISUSE(call_nothing, coir_call_on(0, NULL, NULL))
+MISUSE(offload_nothing, coir_offload(NULL, NULL))
+MISUSE(defer_nothing, coir_defer(NULL, NULL))
+MISUSE(generate_nothing, coir_generator_new(NULL, NULL, &generator))
+MISUSE(no_signals, coir_signals_open(NULL, 0, &signals))
 MISUSE(join_unused, coir_join(&unused))
 MISUSE(serve_nothing, coir_serve_tcp("127.0.0.1:0", NULL, NULL))
 MISUSE(serve_nothing_with, coir_serve_tcp_with(NULL, NULL, NULL))
@@ -179,6 +185,10 @@ static const struct {
     {complete_closed, -EBADF, "coir_completion_start"},
     {wait_closed, -EBADF, "coir_scope_wait"},
     {call_nothing, -EINVAL, "coir_call_on"},
+    {offload_nothing, -EINVAL, "coir_offload"},
+    {defer_nothing, -EINVAL, "coir_defer"},
+    {generate_nothing, -EINVAL, "coir_generator_new"},
+    {no_signals, -EINVAL, "coir_signals_open"},
     {join_unused, -EINVAL, "coir_join"},
     {serve_nothing, -EINVAL, "coir_serve_tcp"},
     {serve_nothing_with, -EINVAL, "coir_serve_tcp_with"},
