@@ -86,9 +86,9 @@ COIR_API int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg);
 /* The same, on worker `index` of the runtime. Errors also: -EINVAL no such worker. */
 COIR_API int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg);
 
-/* Where a task runs. */
-enum coir_placement { COIR_HERE = 0, COIR_ANYWHERE = -1 };
-#define COIR_ON_WORKER(index) ((index) + 1)
+/* Where a task runs. An index below 0 is none of them: it is refused. */
+enum coir_placement { COIR_HERE = 0, COIR_ANYWHERE = -1, COIR_FIRST_WORKER = 1 << 20 };
+#define COIR_ON_WORKER(index) ((index) + COIR_FIRST_WORKER)
 
 typedef struct coir_go_options {
     size_t size;         /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */

@@ -74,14 +74,12 @@ int coir_call_on(int index, coir_task_fn *fn, void *arg)
         return rc;
     if (!fn)
         return CI_MISUSE(-EINVAL);
-    if (index < 0)
-        return -EINVAL;
     COIR_SERVING_SCOPE(scope);
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = "call";
     options.handle = handle;
-    options.place = COIR_ON_WORKER(index);
+    options.place = ci_place_of(index);
     rc = coir_go_with(scope, &options, fn, arg);
     if (rc == 0 && (rc = coir_scope_wait(scope)) == 0)
         rc = coir_join(handle);

@@ -282,7 +282,7 @@ void ci_remote_task_start(struct ci_task *task, int placement)
         share(origin->runtime, origin, task);
         return;
     }
-    task->worker = placement == COIR_HERE ? origin : &origin->runtime->workers[placement - COIR_ON_WORKER(0)];
+    task->worker = placement == COIR_HERE ? origin : &origin->runtime->workers[placement - COIR_FIRST_WORKER];
     if (task->worker == origin)
         ci_ready(origin, &task->strand);
     else

@@ -291,8 +291,9 @@ static int check_options(const struct ci_worker *worker, const coir_go_options *
 {
     if (options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
         return -EINVAL;
-    bool valid_place = options->place >= COIR_ANYWHERE && options->place <= COIR_ON_WORKER(worker->runtime->worker_count - 1);
-    return valid_place ? 0 : -EINVAL;
+    int place = options->place;
+    bool on_worker = place >= COIR_FIRST_WORKER && place < COIR_ON_WORKER(worker->runtime->worker_count);
+    return on_worker || place == COIR_HERE || place == COIR_ANYWHERE ? 0 : -EINVAL;
 }
 
 /* A task that is not in its scope yet, nor placed. */
@@ -450,7 +451,7 @@ int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.place = index < 0 || index == INT32_MAX ? INT32_MIN : COIR_ON_WORKER(index);
+    options.place = ci_place_of(index);
     return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
 }
 

@@ -329,6 +329,12 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
 /* The same for a strand whose innermost future is a call that has not begun. */
 struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
 
+/* COIR_ON_WORKER of any number: of one that no worker can have, a place that is refused. */
+static inline int ci_place_of(int index)
+{
+    return index >= 0 && index < COIR_FIRST_WORKER ? COIR_ON_WORKER(index) : INT32_MIN;
+}
+
 /* Why a call is refused that needs a worker: no misuse for certain, for a posted call may be made when its run has ended, on no worker. */
 CI_COLD int ci_no_worker(void);
 

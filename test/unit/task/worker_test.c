@@ -31,6 +31,12 @@ static void place(void)
     options.place = COIR_ON_WORKER(count - 1);
     options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, where, &seen[0]), 0);
+    for (int i = -3; i < 0; i++) {
+        coir_go_options nowhere = COIR_GO_OPTIONS;
+        nowhere.place = COIR_ON_WORKER(i);
+        CHECK_EQ(coir_go_with(scope, &nowhere, where, &seen[0]), -EINVAL);
+        CHECK_EQ(coir_call_on(i, where, &seen[0]), -EINVAL);
+    }
     CHECK_EQ(coir_join(handle), 100 + count - 1);
 }
 
