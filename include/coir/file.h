@@ -32,7 +32,7 @@ COIR_SUSPENDS int coir_file_sync(coir_file *file);
 
 /* The length of the file now.
  * Suspends: no.  Threads: worker.  Errors: those of fstat(2). */
-COIR_API int coir_file_size(coir_file *file, int64_t *ret_size);
+COIR_API int coir_file_size(const coir_file *file, int64_t *ret_size);
 
 /* Closes and frees, after the last operation that is under way. Takes NULL.
  * Suspends: no.  Threads: worker. */

@@ -26,7 +26,7 @@ COIR_API void coir_latest_set(coir_latest *latest, const void *value);
 
 /* Copies the value out, and returns its version.
  * Suspends: no.  Threads: any. */
-COIR_API uint64_t coir_latest_get(coir_latest *latest, void *value);
+COIR_API uint64_t coir_latest_get(const coir_latest *latest, void *value);
 
 /* Waits until the version is another than `version`.
  * Suspends: yes.  Threads: worker.  Errors: -EPIPE it is closed, and the version is the last.  Cancel safety: nothing is lost. */

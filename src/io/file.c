@@ -149,7 +149,7 @@ int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_f
     return 0;
 }
 
-int coir_file_size(coir_file *file, int64_t *ret_size)
+int coir_file_size(const coir_file *file, int64_t *ret_size)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)

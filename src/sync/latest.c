@@ -83,8 +83,9 @@ void coir_latest_set(coir_latest *latest, const void *value)
     ci_wait_wake_all(&granted);
 }
 
-uint64_t coir_latest_get(coir_latest *latest, void *value)
+uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 {
+    coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* but for its lock */
     ci_lock_take(&latest->lock);
     memcpy(value, latest->value, latest->size);
     uint64_t version = latest->version;
