@@ -91,7 +91,8 @@ enum coir_error {
 COIR_API const char *coir_strerror(int64_t error);
 
 /* Where memory comes from. `alloc` gives `bytes` aligned to 64, or NULL; `free` gets the number that was asked for. Both may be
- * called from any worker of the runtime that they were given to. */
+ * called from any worker of the runtime that they were given to. Wakers, which may
+ * outlive a runtime, are from malloc. */
 typedef struct coir_allocator {
     size_t size; /* sizeof(coir_allocator) */
     void *(*alloc)(size_t bytes, void *arg);

@@ -1,7 +1,9 @@
 /* Futures: operations as values, and tasks without a stack.
  *
- * A future is a small struct made in place; every suspending call f() has its future as f_op(). A fiber awaits one with coir_await; a
- * stackless task embeds it in its frame and awaits it with COIR_AWAIT; coir_any and coir_join_all await several at once.
+ * A future is a small struct made in place. Where the call f() has a future of its own, that is made by f_op(): sleeps, joins, locks,
+ * channels, streams, datagrams, reads and writes of files, offloaded work. Any other suspending call is one inside of a coir_call_init.
+ * A fiber awaits a future with coir_await; a stackless task embeds it in its frame and awaits it with COIR_AWAIT; coir_any and
+ * coir_join_all await several at once.
  *
  *   struct beat { coir_future future; coir_sleep_op pause; int count; };
  *

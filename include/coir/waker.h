@@ -62,7 +62,8 @@ typedef struct coir_parker {
     uint64_t opaque[6];
 } coir_parker;
 
-/* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it.
+/* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it. What its wakers refer to comes from malloc,
+ * not from the runtime's allocator: wakers may outlive the runtime.
  * Suspends: no.  Threads: worker; close: owner.  Errors: -ENOMEM; -ESRCH. */
 COIR_API int coir_parker_init(coir_parker *parker);
 COIR_API void coir_parker_done(coir_parker *parker);
