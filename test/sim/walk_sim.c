@@ -121,7 +121,7 @@ static struct task *spawn(coir_scope *scope, const struct node *outer, const str
 {
     if (w.spawned == TASKS_MOST)
         return NULL;
-    struct task *task = &w.tasks[w.spawned];
+    struct task *task = &w.tasks[w.spawned++]; /* at once: others spawn meanwhile */
     coir_go_options options = COIR_GO_OPTIONS;
     options.handle = &task->handle;
     options.place = COIR_ON_WORKER((int)below((uint64_t)coir_worker_count(coir_runtime_current())));
@@ -132,7 +132,6 @@ static struct task *spawn(coir_scope *scope, const struct node *outer, const str
         MUST(has_cause(caller, rc, coir_now()));
         return NULL;
     }
-    w.spawned++;
     return task;
 }
 
