@@ -15,7 +15,11 @@
 #include "sim/must.h"
 
 enum { DEPTH_MOST = 6, STEPS_MOST = 6, TASKS_MOST = 60 };
-static const coir_time slack = COIR_MS; /* over a simulated kernel calls take time */
+
+/* None where virtual time stands still. Over a simulated kernel calls take time, and a worker that
+ * io_uring refuses for want of memory pauses for a millisecond: more than twice is rare. */
+static const coir_time slack_most = 3 * COIR_MS;
+static coir_time slack;
 
 enum what { DEADLINE, SHIELD, CANCEL };
 
@@ -79,7 +83,7 @@ static void check_call(const struct node *node, coir_time begin, coir_time until
         MUST(rc < 0 && now <= due + slack);
     else
         MUST(now <= (until > begin ? until : begin) + slack);
-    MUST(first > now - slack || coir_task_interrupted() < 0); /* a remote cancel takes a message */
+    MUST(first >= now - slack || coir_task_interrupted() < 0); /* a remote cancel takes a message */
 }
 
 /* ---- the walk ---- */
@@ -179,6 +183,8 @@ static void walk(const struct node *node, int depth)
 static int begin(void *arg)
 {
     (void)arg;
+    coir_time now = coir_now();
+    slack = coir_now() == now ? 0 : slack_most;
     for (int i = 0; i < 5; i++)
         walk(NULL, 0);
     return 0;
