@@ -197,18 +197,7 @@ static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct socka
 
 static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
-    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (strcmp(host, "localhost") != 0) {
-        const struct ci_place *place = self(driver)->world->places;
-        while (place && (!place->number || strcmp(place->name, host) != 0))
-            place = place->next;
-        if (!place)
-            return -COIR_ENAME;
-        found.sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number);
-    }
-    memcpy(ret_address, &found, sizeof found);
-    *ret_len = sizeof found;
-    return 0;
+    return ci_world_resolve(self(driver)->world, host, ret_address, ret_len);
 }
 
 static void forget(struct ci_driver *driver, coir_fd fd)

@@ -1,6 +1,7 @@
 #include "sim/world.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,6 +250,22 @@ void ci_world_trace(struct ci_world *world, const struct ci_place *place, const 
         world->trace_hash = (world->trace_hash ^ (unsigned char)*c) * 0x100000001b3u;
     if (world->trace)
         world->trace(line, world->trace_arg);
+}
+
+int ci_world_resolve(const struct ci_world *world, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (strcmp(host, "localhost") != 0) {
+        const struct ci_place *place = world->places;
+        while (place && (!place->number || strcmp(place->name, host) != 0))
+            place = place->next;
+        if (!place)
+            return -COIR_ENAME;
+        found.sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number);
+    }
+    memcpy(ret_address, &found, sizeof found);
+    *ret_len = sizeof found;
+    return 0;
 }
 
 void ci_world_leave(struct ci_world *world, const struct ci_place *place, const char *format, ...)

@@ -106,6 +106,9 @@ void ci_world_run_due(struct ci_world *world);
 
 void ci_world_trace(struct ci_world *world, const struct ci_place *place, const char *format, ...) COIR_PRINTF(3, 4);
 
+/* The address of a host by its name, or of "localhost". -COIR_ENAME: there is none. */
+int ci_world_resolve(const struct ci_world *world, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
 /* At the end of the world: something that a host which did not crash has left open. Traces it, and adds it to `left`. */
 void ci_world_leave(struct ci_world *world, const struct ci_place *place, const char *format, ...) COIR_PRINTF(3, 4);
 

@@ -40,7 +40,7 @@ struct task {
 static struct {
     coir_sim *sim;
     struct task tasks[TASKS_MOST];
-    int spawned, interrupted;
+    int spawned;
 } w;
 
 static uint64_t below(uint64_t bound)
@@ -76,7 +76,6 @@ static void check_call(const struct node *node, coir_time begin, coir_time until
 {
     coir_time first = first_cause(node), now = coir_now();
     coir_time due = first > begin ? first : begin;
-    w.interrupted += rc < 0;
     MUST(rc == 0 || has_cause(node, rc, now));
     MUST(rc < 0 || now >= until);
     if (due < until - slack)

@@ -80,18 +80,7 @@ int ci_cpu_pin(unsigned index)
 
 int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
-    struct sockaddr_in found = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (strcmp(host, "localhost") != 0) {
-        const struct ci_place *place = ci_k.world->places;
-        while (place && (!place->number || strcmp(place->name, host) != 0))
-            place = place->next;
-        if (!place)
-            return -COIR_ENAME;
-        found.sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number);
-    }
-    memcpy(ret_address, &found, sizeof found);
-    *ret_len = sizeof found;
-    return 0;
+    return ci_world_resolve(ci_k.world, host, ret_address, ret_len);
 }
 
 uint64_t ci_sys_random(void)
