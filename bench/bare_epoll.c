@@ -1,5 +1,6 @@
-/* The limit for a readiness loop, to compare with: one recv and one send a request, level-triggered epoll, no parsing; every "\r\n\r\n" is
- * answered with a fixed page. Usage: bench_bare_epoll PORT */
+/* The limit for a readiness loop, to compare with: one recv and one send a request, level-triggered
+ * epoll, no parsing; every "\r\n\r\n" is answered with a fixed page. Usage: bench_bare_epoll PORT
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -10,13 +11,16 @@
 #include <unistd.h>
 
 enum { EVENTS = 512, INPUT = 16384 };
-static const char page[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static const char page[] =
+    "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char pages[(INPUT / 4 + 1) * (sizeof page - 1)];
 
 static int listen_on(int port)
 {
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 4096) ? -1 : fd;
@@ -32,7 +36,8 @@ static void serve_one(int fd)
         return;
     }
     size_t answers = 0;
-    for (char *at = in, *end = in + n; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4)); at += 4)
+    for (char *at = in, *end = in + n; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4));
+         at += 4)
         answers++;
     if (answers)
         send(fd, pages, answers * (sizeof page - 1), MSG_NOSIGNAL);
@@ -47,7 +52,8 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof pages / (sizeof page - 1); i++)
         memcpy(pages + i * (sizeof page - 1), page, sizeof page - 1);
-    epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &(struct epoll_event){.events = EPOLLIN, .data.fd = listener});
+    epoll_ctl(epoll, EPOLL_CTL_ADD, listener,
+              &(struct epoll_event){.events = EPOLLIN, .data.fd = listener});
     for (;;) {
         static struct epoll_event events[EVENTS];
         int count = epoll_wait(epoll, events, EVENTS, -1), fd;
@@ -56,7 +62,8 @@ int main(int argc, char **argv)
                 serve_one(events[i].data.fd);
             else
                 while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK)) >= 0)
-                    epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN, .data.fd = fd});
+                    epoll_ctl(epoll, EPOLL_CTL_ADD, fd,
+                              &(struct epoll_event){.events = EPOLLIN, .data.fd = fd});
         }
     }
 }

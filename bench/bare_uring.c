@@ -1,5 +1,6 @@
-/* The limit for a completion loop, to compare with: multishot accept and receive into a ring of buffers, sends whose success says
- * nothing, one enter a turn, no parsing; every "\r\n\r\n" is answered with a fixed page. Usage: bench_bare_uring PORT */
+/* The limit for a completion loop, to compare with: multishot accept and receive into a ring of
+ * buffers, sends whose success says nothing, one enter a turn, no parsing; every "\r\n\r\n" is
+ * answered with a fixed page. Usage: bench_bare_uring PORT */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -10,10 +11,17 @@
 
 #include "sys/ring.h"
 
-enum { ENTRIES = 4096, COMPLETIONS = 8192, BUFFERS = 1024, BUFFER = 4096, ANSWERS_MOST = BUFFER / 4 + 1 };
+enum {
+    ENTRIES = 4096,
+    COMPLETIONS = 8192,
+    BUFFERS = 1024,
+    BUFFER = 4096,
+    ANSWERS_MOST = BUFFER / 4 + 1
+};
 enum { ACCEPT = 1, RECEIVE, SEND };
 
-static const char page[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static const char page[] =
+    "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char pages[ANSWERS_MOST * (sizeof page - 1)];
 static struct ci_ring ring;
 static struct ci_ring_buffers buffers;
@@ -44,7 +52,8 @@ static void receive_from(int fd)
 static void answer(int fd, const char *in, size_t len)
 {
     size_t answers = 0;
-    for (const char *at = in, *end = in + len; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4)); at += 4)
+    for (const char *at = in, *end = in + len; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4));
+         at += 4)
         answers++;
     if (!answers)
         return;
@@ -73,7 +82,9 @@ static void received(int fd, int result, uint32_t flags)
 static int listen_on(int port)
 {
     int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 4096) ? -1 : fd;
@@ -82,7 +93,8 @@ static int listen_on(int port)
 int main(int argc, char **argv)
 {
     int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9002);
-    if (listener < 0 || ci_ring_open(&ring, ENTRIES, COMPLETIONS, false) < 0 || ci_ring_buffers_make(&buffers, BUFFERS, BUFFER) < 0 ||
+    if (listener < 0 || ci_ring_open(&ring, ENTRIES, COMPLETIONS, false) < 0 ||
+        ci_ring_buffers_make(&buffers, BUFFERS, BUFFER) < 0 ||
         ci_ring_buffers_register(&ring, &buffers, 0) < 0) {
         perror("bench_bare_uring");
         return 1;

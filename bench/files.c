@@ -1,4 +1,5 @@
-/* 4 KiB random reads of one file: operations per second of CPU time, at a depth. Usage: bench_files PATH DEPTH SECONDS [direct] */
+/* 4 KiB random reads of one file: operations per second of CPU time, at a depth. Usage: bench_files
+ * PATH DEPTH SECONDS [direct] */
 #include <coir.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,13 +32,15 @@ static double cpu_seconds(void)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
 static int start(void *arg)
 {
     char **argv = arg;
-    int depth = atoi(argv[2]), rc = coir_file_open(argv[1], O_RDONLY | (argv[4] ? O_DIRECT : 0), 0, &file);
+    int depth = atoi(argv[2]),
+        rc = coir_file_open(argv[1], O_RDONLY | (argv[4] ? O_DIRECT : 0), 0, &file);
     int64_t size;
     if (rc < 0 || (rc = coir_file_size(file, &size)) < 0)
         return rc;
@@ -52,8 +55,8 @@ static int start(void *arg)
         rc = coir_scope_wait(scope);
     }
     double seconds = (double)(coir_now() - began) / 1e9, cpu = cpu_seconds() - before;
-    printf("%.0f reads/s, %.0f reads per CPU second, %llu errors\n", (double)reads / seconds, (double)reads / cpu,
-           (unsigned long long)errors);
+    printf("%.0f reads/s, %.0f reads per CPU second, %llu errors\n", (double)reads / seconds,
+           (double)reads / cpu, (unsigned long long)errors);
     coir_file_close(file);
     return rc;
 }

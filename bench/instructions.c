@@ -1,4 +1,5 @@
-/* One operation, again and again, for bench/instructions to count. Usage: bench_instructions OPERATION TIMES */
+/* One operation, again and again, for bench/instructions to count. Usage: bench_instructions
+ * OPERATION TIMES */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,8 @@ static int start(void *arg)
         const char *name;
         int (*run)(void);
     } operations[] = {
-        {"yield", run_yield}, {"spawn", run_spawn}, {"channel", run_channel}, {"select", run_select}, {"mutex", run_mutex},
+        {"yield", run_yield},   {"spawn", run_spawn}, {"channel", run_channel},
+        {"select", run_select}, {"mutex", run_mutex},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;

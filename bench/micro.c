@@ -1,5 +1,6 @@
-/* What the scheduler's operations cost on one worker, with 1,000 sleepers and 1,000 idle sockets alive, and between two workers. Prints the
- * median of several rounds, in nanoseconds, with the least and the most. Usage: bench_micro [ROUNDS] */
+/* What the scheduler's operations cost on one worker, with 1,000 sleepers and 1,000 idle sockets
+ * alive, and between two workers. Prints the median of several rounds, in nanoseconds, with the
+ * least and the most. Usage: bench_micro [ROUNDS] */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ static void measure(const char *name, double (*round)(void), double goal)
     for (int i = 0; i < rounds; i++)
         results[i] = round();
     qsort(results, (size_t)rounds, sizeof *results, compare);
-    printf("%-46s %8.1f   (%.1f to %.1f)", name, results[rounds / 2], results[0], results[rounds - 1]);
+    printf("%-46s %8.1f   (%.1f to %.1f)", name, results[rounds / 2], results[0],
+           results[rounds - 1]);
     if (goal > 0)
         printf("   goal %.1f", goal);
     printf("\n");
@@ -364,7 +366,8 @@ static int echo_items(void *arg)
     return 0;
 }
 
-/* Sends to `echo`, which runs on a worker, and receives what it sends back: by a plain receive or by a select with a timeout. */
+/* Sends to `echo`, which runs on a worker, and receives what it sends back: by a plain receive or
+ * by a select with a timeout. */
 CI_INLINE double round_trips(coir_task_fn *echo, int worker, int trips, bool by_select)
 {
     struct pair pair;
@@ -381,7 +384,8 @@ CI_INLINE double round_trips(coir_task_fn *echo, int worker, int trips, bool by_
         for (int i = 0; i < trips; i++) {
             coir_channel_send(pair.there, &item);
             if (by_select) {
-                coir_case waits[] = {coir_case_recv(pair.back, &item), coir_case_after(30 * COIR_S)};
+                coir_case waits[] = {coir_case_recv(pair.back, &item),
+                                     coir_case_after(30 * COIR_S)};
                 coir_select(waits, 2);
             } else {
                 coir_channel_recv(pair.back, &item);
@@ -579,7 +583,9 @@ static int wait_for_bytes(coir_stream *stream, void *arg)
 
 static int serve(void *arg)
 {
-    return coir_serve_tcp_with(&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = arg}, wait_for_bytes, NULL);
+    return coir_serve_tcp_with(
+        &(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = arg},
+        wait_for_bytes, NULL);
 }
 
 static int start(void *arg)
@@ -637,8 +643,9 @@ int main(int argc, char **argv)
         rounds = atoi(argv[1]);
     setrlimit(RLIMIT_NOFILE, &files);
     setenv("COIR_WORKERS", "1", 1);
-    printf("nanoseconds an operation: median of %d rounds (least to most), %d sleepers and %d idle sockets alive\n", rounds, BYSTANDERS,
-           BYSTANDERS);
+    printf("nanoseconds an operation: median of %d rounds (least to most), %d sleepers and %d idle "
+           "sockets alive\n",
+           rounds, BYSTANDERS, BYSTANDERS);
     if (coir_main(start, NULL))
         return 1;
     unsetenv("COIR_WORKERS");

@@ -1,4 +1,5 @@
-/* A scope: nothing outlives it; the first error cancels the rest; leaving the block early cancels and waits. */
+/* A scope: nothing outlives it; the first error cancels the rest; leaving the block early cancels
+ * and waits. */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,8 @@ static int fetch_both(struct page *left, struct page *right)
 static int start(void *arg)
 {
     (void)arg;
-    struct page quick = {"quick", 10 * COIR_MS, 0}, slow = {"slow", 20 * COIR_MS, 0}, broken = {"broken", 10 * COIR_MS, 1};
+    struct page quick = {"quick", 10 * COIR_MS, 0}, slow = {"slow", 20 * COIR_MS, 0},
+                broken = {"broken", 10 * COIR_MS, 1};
     printf("both: %s\n", coir_strerror(fetch_both(&quick, &slow)));
     printf("both: %s\n", coir_strerror(fetch_both(&broken, &slow)));
     return 0;

@@ -1,4 +1,5 @@
-/* The echo server of 02_echo.c in a world that fails: no ports, no waiting, any failure replayed by its seed. Usage: 08_simulation [SEED]
+/* The echo server of 02_echo.c in a world that fails: no ports, no waiting, any failure replayed by
+ * its seed. Usage: 08_simulation [SEED]
  */
 #include <coir.h>
 #include <coir/sim.h>
@@ -47,7 +48,9 @@ static int scenario(coir_sim *sim, void *arg)
 {
     (void)arg;
     coir_host *server = coir_sim_host(sim, "server", start, NULL);
-    coir_sim_link(sim, server, NULL, (coir_link){.latency = 2 * COIR_MS, .jitter = COIR_MS, .loss = 0.05, .short_io = 0.5});
+    coir_sim_link(
+        sim, server, NULL,
+        (coir_link){.latency = 2 * COIR_MS, .jitter = COIR_MS, .loss = 0.05, .short_io = 0.5});
     return coir_sim_host_main(sim, "client", talk_to_it, NULL);
 }
 

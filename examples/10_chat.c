@@ -1,4 +1,5 @@
-/* A chat: every line goes to everybody else. One task a client waits for its socket, the room and the time at once: nc 127.0.0.1 7778 */
+/* A chat: every line goes to everybody else. One task a client waits for its socket, the room and
+ * the time at once: nc 127.0.0.1 7778 */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -24,15 +25,19 @@ static int chat(coir_stream *client, void *arg)
     (void)arg;
     coir_channel *news;
     struct line said, heard;
-    int rc = coir_subscribe(room, 64, COIR_OVERFLOW_DROP_OLDEST, &news); /* who is too slow misses the oldest lines */
+    /* who is too slow misses the oldest lines */
+    int rc = coir_subscribe(room, 64, COIR_OVERFLOW_DROP_OLDEST, &news);
     if (rc < 0)
         return rc;
     rc = coir_write_all(client, "welcome\n", 8);
     while (rc >= 0) {
-        coir_case waits[] = {coir_case_stream(client, COIR_READ), coir_case_recv(news, &heard), coir_case_after(60 * COIR_S)};
+        coir_case waits[] = {coir_case_stream(client, COIR_READ), coir_case_recv(news, &heard),
+                             coir_case_after(60 * COIR_S)};
         switch (coir_select(waits, 3)) {
         case 0: rc = hear(client, &said); break;
-        case 1: rc = heard.from == client ? 0 : coir_write_all(client, heard.text, (size_t)heard.len); break;
+        case 1:
+            rc = heard.from == client ? 0 : coir_write_all(client, heard.text, (size_t)heard.len);
+            break;
         case 2: rc = coir_write_all(client, "(silence)\n", 10); break;
         default: rc = -ECANCELED;
         }

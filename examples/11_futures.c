@@ -1,4 +1,5 @@
-/* Tasks without a stack: a future is a struct, its locals are its fields. Here a thousand of them sleep, and one waits for them all. */
+/* Tasks without a stack: a future is a struct, its locals are its fields. Here a thousand of them
+ * sleep, and one waits for them all. */
 #include <coir.h>
 #include <stdio.h>
 
@@ -47,9 +48,11 @@ static int start(void *arg)
     }
     coir_call call;
     coir_sleep_op limit;
-    coir_branch race[] = {COIR_BRANCH(coir_call_init(&call, straight_line, NULL)), COIR_BRANCH(coir_sleep_for_op(&limit, COIR_S))};
+    coir_branch race[] = {COIR_BRANCH(coir_call_init(&call, straight_line, NULL)),
+                          COIR_BRANCH(coir_sleep_for_op(&limit, COIR_S))};
     int winner = coir_any(race, 2);
-    printf("number %d won with %d; the other: %s\n", winner, (int)race[winner].future->result, coir_strerror(race[!winner].future->result));
+    printf("number %d won with %d; the other: %s\n", winner, (int)race[winner].future->result,
+           coir_strerror(race[!winner].future->result));
     return 0;
 }
 

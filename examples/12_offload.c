@@ -1,4 +1,5 @@
-/* Work that blocks or computes leaves the loop; the fiber comes back on its own worker. Meanwhile others run. */
+/* Work that blocks or computes leaves the loop; the fiber comes back on its own worker. Meanwhile
+ * others run. */
 #include <coir.h>
 #include <stdio.h>
 

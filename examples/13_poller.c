@@ -1,4 +1,5 @@
-/* Only the poller: which of several descriptors are ready, and something of the program's own that another thread makes ready. */
+/* Only the poller: which of several descriptors are ready, and something of the program's own that
+ * another thread makes ready. */
 #include <coir.h>
 #include <pthread.h>
 #include <stdio.h>

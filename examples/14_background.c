@@ -1,5 +1,6 @@
-/* Jobs that outlive their request: answered at once, done later, in the background scope. One that fails is logged, and nothing else
- * ends; when the server is stopped (Ctrl-C), those under way are finished first. Try: curl -X POST http://127.0.0.1:8082/orders/7 */
+/* Jobs that outlive their request: answered at once, done later, in the background scope. One that
+ * fails is logged, and nothing else ends; when the server is stopped (Ctrl-C), those under way are
+ * finished first. Try: curl -X POST http://127.0.0.1:8082/orders/7 */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* coir: coroutines, I/O, runtime. Everything but the web layer, which is coir/web.h, and the simulator, coir/sim.h. */
+/* coir: coroutines, I/O, runtime. Everything but the web layer, which is coir/web.h, and the
+ * simulator, coir/sim.h. */
 #ifndef COIR_H
 #define COIR_H
 

@@ -31,7 +31,8 @@ static int echo(coir_request *req, coir_response *res, void *arg)
     int rc = 0;
     if ((n = coir_request_read(req, buf, sizeof buf)) < 0)
         return (int)n;
-    rc = coir_response_begin(res, 200, type ? type : "application/octet-stream", coir_request_length(req));
+    rc = coir_response_begin(res, 200, type ? type : "application/octet-stream",
+                             coir_request_length(req));
     while (rc == 0 && n > 0) {
         rc = coir_response_write(res, buf, (size_t)n);
         if (rc == 0 && (n = coir_request_read(req, buf, sizeof buf)) < 0)
@@ -53,7 +54,8 @@ static int64_t number(const char *text, int64_t most)
 static int stream(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
-    static const char line[] = "The quick brown fox jumps over the lazy dog, again and again.\r\n\r";
+    static const char line[] =
+        "The quick brown fox jumps over the lazy dog, again and again.\r\n\r";
     char buf[8192];
     int64_t left = number(coir_request_param(req, "bytes"), (int64_t)1 << 40);
     if (left < 0)
@@ -79,7 +81,8 @@ static int sleep_page(coir_request *req, coir_response *res, void *arg)
     int rc = coir_sleep_for(ms * COIR_MS);
     if (rc < 0)
         return rc;
-    return coir_respond_text(res, 200, "slept %.3f ms\n", (double)(coir_now() - start) / (double)COIR_MS);
+    return coir_respond_text(res, 200, "slept %.3f ms\n",
+                             (double)(coir_now() - start) / (double)COIR_MS);
 }
 
 static int stats(coir_request *req, coir_response *res, void *arg)
@@ -90,21 +93,24 @@ static int stats(coir_request *req, coir_response *res, void *arg)
     coir_http_counters h = COIR_HTTP_COUNTERS;
     coir_counters_get(coir_runtime_current(), &c);
     coir_http_counters_get(&h);
-    return coir_respond_text(res, 200,
-                             "workers %zu\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
-                             "tasks_started %llu\ntasks_live %llu\nstacks_live %llu\nstacks_cached %llu\nresumes %llu\n"
-                             "driver_waits %llu\nwakeups_sent %llu\n",
-                             coir_worker_count(coir_runtime_current()), (unsigned long long)h.connections,
-                             (unsigned long long)h.connections_live, (unsigned long long)h.requests, (unsigned long long)h.errors_sent,
-                             (unsigned long long)c.tasks_started, (unsigned long long)c.tasks_live, (unsigned long long)c.stacks_live,
-                             (unsigned long long)c.stacks_cached, (unsigned long long)c.resumes, (unsigned long long)c.driver_waits,
-                             (unsigned long long)c.wakeups_sent);
+    return coir_respond_text(
+        res, 200,
+        "workers %zu\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
+        "tasks_started %llu\ntasks_live %llu\nstacks_live %llu\nstacks_cached %llu\nresumes %llu\n"
+        "driver_waits %llu\nwakeups_sent %llu\n",
+        coir_worker_count(coir_runtime_current()), (unsigned long long)h.connections,
+        (unsigned long long)h.connections_live, (unsigned long long)h.requests,
+        (unsigned long long)h.errors_sent, (unsigned long long)c.tasks_started,
+        (unsigned long long)c.tasks_live, (unsigned long long)c.stacks_live,
+        (unsigned long long)c.stacks_cached, (unsigned long long)c.resumes,
+        (unsigned long long)c.driver_waits, (unsigned long long)c.wakeups_sent);
 }
 
 static int route_all(coir_router *router)
 {
     int rc;
-    if ((rc = coir_route(router, "GET", "/", index_page, NULL)) < 0 || (rc = coir_route(router, "GET", "/hello", hello, NULL)) < 0 ||
+    if ((rc = coir_route(router, "GET", "/", index_page, NULL)) < 0 ||
+        (rc = coir_route(router, "GET", "/hello", hello, NULL)) < 0 ||
         (rc = coir_route(router, "POST", "/echo", echo, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/stream/{bytes}", stream, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/sleep/{ms}", sleep_page, NULL)) < 0 ||
@@ -136,10 +142,14 @@ static int start(void *arg)
     snprintf(address, sizeof address, "127.0.0.1:%s", port);
     rc = route_all(router);
     if (rc == 0 && (rc = coir_tcp_listen(address, &listener)) == -EADDRINUSE)
-        fprintf(stderr, "coir-showcase: %s is in use; choose another by PORT=, such as make run PORT=8081\n", address);
+        fprintf(
+            stderr,
+            "coir-showcase: %s is in use; choose another by PORT=, such as make run PORT=8081\n",
+            address);
     if (rc == 0) {
         coir_listener_local(listener, actual, sizeof actual);
-        printf("coir: serving on http://%s (%zu workers)\n", actual, coir_worker_count(coir_runtime_current()));
+        printf("coir: serving on http://%s (%zu workers)\n", actual,
+               coir_worker_count(coir_runtime_current()));
         fflush(stdout);
         options.listener = listener;
         rc = coir_serve_http_with(&options, router);

@@ -1,6 +1,7 @@
-/* Matches text against grammars as RFCs write them (RFC 5234), slowly and obviously: a set of places where the text may have got to goes
- * through the rule's text from left to right. What is there of ABNF: rules, sequences, alternatives, groups, options, n*m, strings in
- * either case, %xNN and %xNN-NN. Rules may not be recursive. */
+/* Matches text against grammars as RFCs write them (RFC 5234), slowly and obviously: a set of
+ * places where the text may have got to goes through the rule's text from left to right. What is
+ * there of ABNF: rules, sequences, alternatives, groups, options, n*m, strings in either case, %xNN
+ * and %xNN-NN. Rules may not be recursive. */
 #ifndef TEST_ABNF_H
 #define TEST_ABNF_H
 
@@ -60,8 +61,8 @@ static inline bool abnf_add_all(struct abnf_places *places, const struct abnf_pl
     return fresh;
 }
 
-static inline const char *abnf_alternatives(const struct abnf *abnf, const char *rule, const struct abnf_places *from,
-                                            struct abnf_places *to);
+static inline const char *abnf_alternatives(const struct abnf *abnf, const char *rule,
+                                            const struct abnf_places *from, struct abnf_places *to);
 
 static inline const char *abnf_skip(const char *rule)
 {
@@ -70,8 +71,8 @@ static inline const char *abnf_skip(const char *rule)
     return rule;
 }
 
-static inline void abnf_follow(const struct abnf *abnf, const char *name, size_t name_len, const struct abnf_places *from,
-                               struct abnf_places *to)
+static inline void abnf_follow(const struct abnf *abnf, const char *name, size_t name_len,
+                               const struct abnf_places *from, struct abnf_places *to)
 {
     for (const struct abnf_rule *rule = abnf->rules; rule->name; rule++)
         if (strlen(rule->name) == name_len && strncasecmp(rule->name, name, name_len) == 0) {
@@ -81,28 +82,35 @@ static inline void abnf_follow(const struct abnf *abnf, const char *name, size_t
     abort(); /* no such rule */
 }
 
-static inline const char *abnf_string(const struct abnf *abnf, const char *rule, const struct abnf_places *from, struct abnf_places *to)
+static inline const char *abnf_string(const struct abnf *abnf, const char *rule,
+                                      const struct abnf_places *from, struct abnf_places *to)
 {
     const char *end = strchr(rule, '"');
     size_t len = (size_t)(end - rule);
     for (size_t at = from->from; at <= from->to; at++)
-        if (abnf_has(from, at) && abnf->len - at >= len && strncasecmp(abnf->text + at, rule, len) == 0)
+        if (abnf_has(from, at) && abnf->len - at >= len &&
+            strncasecmp(abnf->text + at, rule, len) == 0)
             abnf_add(to, at + len);
     return end + 1;
 }
 
-static inline const char *abnf_byte(const struct abnf *abnf, const char *rule, const struct abnf_places *from, struct abnf_places *to)
+static inline const char *abnf_byte(const struct abnf *abnf, const char *rule,
+                                    const struct abnf_places *from, struct abnf_places *to)
 {
     char *end;
-    unsigned long low = strtoul(rule, &end, 16), high = *end == '-' ? strtoul(end + 1, &end, 16) : low;
+    unsigned long low = strtoul(rule, &end, 16),
+                  high = *end == '-' ? strtoul(end + 1, &end, 16) : low;
     for (size_t at = from->from; at <= from->to; at++)
-        if (abnf_has(from, at) && at < abnf->len && (unsigned char)abnf->text[at] >= low && (unsigned char)abnf->text[at] <= high)
+        if (abnf_has(from, at) && at < abnf->len && (unsigned char)abnf->text[at] >= low &&
+            (unsigned char)abnf->text[at] <= high)
             abnf_add(to, at + 1);
     return end;
 }
 
-/* One element without its count: where it leads from each place of `from`. Returns what follows it in the rule. */
-static inline const char *abnf_element(const struct abnf *abnf, const char *rule, const struct abnf_places *from, struct abnf_places *to)
+/* One element without its count: where it leads from each place of `from`. Returns what follows it
+ * in the rule. */
+static inline const char *abnf_element(const struct abnf *abnf, const char *rule,
+                                       const struct abnf_places *from, struct abnf_places *to)
 {
     abnf_none(to);
     if (*rule == '(' || *rule == '[') {
@@ -122,7 +130,8 @@ static inline const char *abnf_element(const struct abnf *abnf, const char *rule
     return end;
 }
 
-static inline const char *abnf_repeated(const struct abnf *abnf, const char *rule, const struct abnf_places *from, struct abnf_places *to)
+static inline const char *abnf_repeated(const struct abnf *abnf, const char *rule,
+                                        const struct abnf_places *from, struct abnf_places *to)
 {
     char *after;
     unsigned long least = strtoul(rule, &after, 10), most = least;
@@ -148,19 +157,21 @@ static inline const char *abnf_repeated(const struct abnf *abnf, const char *rul
     return end;
 }
 
-static inline const char *abnf_sequence(const struct abnf *abnf, const char *rule, const struct abnf_places *from, struct abnf_places *to)
+static inline const char *abnf_sequence(const struct abnf *abnf, const char *rule,
+                                        const struct abnf_places *from, struct abnf_places *to)
 {
     struct abnf_places next;
     *to = *from;
-    for (rule = abnf_skip(rule); *rule && *rule != '/' && *rule != ')' && *rule != ']'; rule = abnf_skip(rule)) {
+    for (rule = abnf_skip(rule); *rule && *rule != '/' && *rule != ')' && *rule != ']';
+         rule = abnf_skip(rule)) {
         rule = abnf_repeated(abnf, rule, to, &next);
         *to = next;
     }
     return rule;
 }
 
-static inline const char *abnf_alternatives(const struct abnf *abnf, const char *rule, const struct abnf_places *from,
-                                            struct abnf_places *to)
+static inline const char *abnf_alternatives(const struct abnf *abnf, const char *rule,
+                                            const struct abnf_places *from, struct abnf_places *to)
 {
     struct abnf_places one;
     abnf_none(to);
@@ -175,7 +186,8 @@ static inline const char *abnf_alternatives(const struct abnf *abnf, const char 
 }
 
 /* Whether all of the text is what the rule says. */
-static inline bool abnf_matches(const struct abnf_rule *rules, const char *rule, const char *text, size_t len)
+static inline bool abnf_matches(const struct abnf_rule *rules, const char *rule, const char *text,
+                                size_t len)
 {
     if (len > ABNF_TEXT_MAX)
         abort();

@@ -1,4 +1,5 @@
-/* Decodes a chunked body the way a server does, from input that comes `step` bytes at a time: for the parser's tests and its fuzzer. */
+/* Decodes a chunked body the way a server does, from input that comes `step` bytes at a time: for
+ * the parser's tests and its fuzzer. */
 #ifndef TEST_CHUNKED_H
 #define TEST_CHUNKED_H
 
@@ -7,8 +8,10 @@
 
 #include "proto/http1.h"
 
-/* The decoded length, with the content in `out` where that is given; minus the status; -1 when the body is not complete. */
-static inline int64_t decode_chunked(const char *text, size_t len, size_t step, char *out, size_t *ret_used)
+/* The decoded length, with the content in `out` where that is given; minus the status; -1 when the
+ * body is not complete. */
+static inline int64_t decode_chunked(const char *text, size_t len, size_t step, char *out,
+                                     size_t *ret_used)
 {
     struct ci_http1_head request = {.chunked = true};
     struct ci_http1_body body;

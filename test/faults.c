@@ -6,7 +6,8 @@
 #include "base/compiler.h"
 #include "base/random.h"
 
-/* 1. An operation is the real driver's, or in one of the two lists: `held` begins, `ended` completes at the next wait.
+/* 1. An operation is the real driver's, or in one of the two lists: `held` begins, `ended`
+ * completes at the next wait.
  * 2. What lies in the lists completes when its descriptor is closed or forgotten. */
 struct faulty {
     struct ci_driver base;
@@ -75,9 +76,11 @@ static void shorten(struct faulty *faulty, struct ci_op *op)
 {
     if ((op->kind == CI_OP_READ || op->kind == CI_OP_WRITE) && op->len > 1 && roll(faulty))
         op->len = 1 + (size_t)ci_random_below(&faulty->random, op->len - 1);
-    else if ((op->kind == CI_OP_READ_AT || op->kind == CI_OP_WRITE_AT) && op->count > 1 && faulty->fail_one_in)
+    else if ((op->kind == CI_OP_READ_AT || op->kind == CI_OP_WRITE_AT) && op->count > 1 &&
+             faulty->fail_one_in)
         op->count = 1 + (int32_t)ci_random_below(&faulty->random, (uint64_t)op->count - 1);
-    else if ((op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV) && op->count > 1 && op->iov[0].iov_len && roll(faulty))
+    else if ((op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV) && op->count > 1 &&
+             op->iov[0].iov_len && roll(faulty))
         op->count = 1;
 }
 
@@ -267,12 +270,14 @@ static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option opt
     return THROUGH(option, fd, option, value);
 }
 
-static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int address(struct ci_driver *driver, coir_fd fd, bool peer,
+                   struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     return THROUGH(address, fd, peer, ret_address, ret_len);
 }
 
-static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len)
 {
     return THROUGH(resolve, host, ret_address, ret_len);
 }

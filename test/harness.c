@@ -86,27 +86,32 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed)
     coir_sim_result result = COIR_SIM_RESULT;
     int rc = coir_sim_run(&options, one_host, &arg, &result);
     if (rc < 0)
-        test_fail(__FILE__, __LINE__, "the simulation ended with: %s %s", coir_strerror(rc), result.left);
+        test_fail(__FILE__, __LINE__, "the simulation ended with: %s %s", coir_strerror(rc),
+                  result.left);
 }
 
-static int open_faulty(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+static int open_faulty(void *arg, int worker, const coir_allocator *allocator,
+                       struct ci_driver **ret_driver)
 {
     struct ci_driver *real;
     const char *name = getenv("COIR_DRIVER");
     int rc = ci_driver_open(name ? name : "epoll", allocator, &real);
     if (rc == 0)
-        *ret_driver = faults_around(real, (uint64_t)strtoull(arg, NULL, 0) + (uint64_t)(unsigned)worker);
+        *ret_driver =
+            faults_around(real, (uint64_t)strtoull(arg, NULL, 0) + (uint64_t)(unsigned)worker);
     return rc;
 }
 
-/* FAULTS=N in the environment: drivers that are late, as the seed N says; around epoll, or what COIR_DRIVER names. */
+/* FAULTS=N in the environment: drivers that are late, as the seed N says; around epoll, or what
+ * COIR_DRIVER names. */
 static int new_runtime(unsigned workers, coir_runtime **ret_runtime)
 {
     coir_config config = COIR_CONFIG;
     config.workers = workers;
     unsetenv("COIR_WORKERS");
     char *faults = getenv("FAULTS");
-    return faults ? ci_runtime_new_on(&config, NULL, open_faulty, faults, ret_runtime) : coir_runtime_new(&config, ret_runtime);
+    return faults ? ci_runtime_new_on(&config, NULL, open_faulty, faults, ret_runtime)
+                  : coir_runtime_new(&config, ret_runtime);
 }
 
 void test_in_runtime(void (*body)(void), unsigned workers)
@@ -141,7 +146,8 @@ static int run_apart(const struct test *test)
     if (child < 0 || waitpid(child, &status, 0) < 0)
         return 1;
     if (WIFSIGNALED(status))
-        fprintf(stderr, "  ended by signal %d%s\n", WTERMSIG(status), WTERMSIG(status) == SIGALRM ? " (took too long)" : "");
+        fprintf(stderr, "  ended by signal %d%s\n", WTERMSIG(status),
+                WTERMSIG(status) == SIGALRM ? " (took too long)" : "");
     return status != 0;
 }
 

@@ -1,8 +1,10 @@
-/* Tests: each case runs in a process of its own, under a time limit; a failed check ends it. A failure prints the command that repeats it.
+/* Tests: each case runs in a process of its own, under a time limit; a failed check ends it. A
+ * failure prints the command that repeats it.
  *
  *   TEST(name) { ... }          in plain code
- *   TEST_SIM(name) { ... }      in the main fiber of a host of the simulated world; returns when the fiber does
- *   TEST_REAL(name) { ... }     in the main fiber of a runtime of one worker on the real driver
+ *   TEST_SIM(name) { ... }      in the main fiber of a host of the simulated world; returns when
+ * the fiber does TEST_REAL(name) { ... }     in the main fiber of a runtime of one worker on the
+ * real driver
  */
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
@@ -19,10 +21,12 @@ struct test {
 
 void test_register(struct test *test);
 
-/* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers; the test fails unless the run ends well.
+/* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers;
+ * the test fails unless the run ends well.
  */
 void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
-void test_in_runtime(void (*body)(void), unsigned workers); /* FAULTS=N in the environment: on drivers that are late (faults.h) */
+/* FAULTS=N in the environment: on drivers that are late (faults.h) */
+void test_in_runtime(void (*body)(void), unsigned workers);
 
 /* SEED=N in the environment asks for one seed alone, with its trace: true, and *ret_seed is it. */
 bool test_one_seed(uint64_t *ret_seed);
@@ -31,9 +35,13 @@ bool test_one_seed(uint64_t *ret_seed);
 coir_sim_options test_sim_options(uint64_t seed, unsigned workers);
 
 /* Options that say on what, in one expression. */
-#define TCP_ON(its_listener) (&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = (its_listener)})
-#define HTTP_ON(its_listener) (&(coir_serve_http_options){.size = sizeof(coir_serve_http_options), .listener = (its_listener)})
-#define POLLER_ON(its_driver) (&(coir_poller_options){.size = sizeof(coir_poller_options), .driver = (its_driver)})
+#define TCP_ON(its_listener) \
+    (&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options), .listener = (its_listener)})
+#define HTTP_ON(its_listener)                                            \
+    (&(coir_serve_http_options){.size = sizeof(coir_serve_http_options), \
+                                .listener = (its_listener)})
+#define POLLER_ON(its_driver) \
+    (&(coir_poller_options){.size = sizeof(coir_poller_options), .driver = (its_driver)})
 
 /* What runs a case; NULL: it is called. */
 extern void (*test_around)(void (*body)(void));
@@ -41,7 +49,8 @@ extern void (*test_around)(void (*body)(void));
 /* Called before a failed check ends the test. */
 extern void (*test_on_fail)(void);
 
-void test_fail(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
+void test_fail(const char *file, int line, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
 
 #define CHECK(cond)                                     \
     do {                                                \

@@ -1,5 +1,6 @@
-/* A second parser of requests, for the first one to be compared with. It is slow, looks at whole messages only, and is written from the
- * grammars of RFC 9110, RFC 9112 and RFC 3986, which stand in it as they stand there. Where coir deviates, the rule says so. */
+/* A second parser of requests, for the first one to be compared with. It is slow, looks at whole
+ * messages only, and is written from the grammars of RFC 9110, RFC 9112 and RFC 3986, which stand
+ * in it as they stand there. Where coir deviates, the rule says so. */
 #ifndef TEST_HTTP1_ORACLE_H
 #define TEST_HTTP1_ORACLE_H
 
@@ -17,7 +18,8 @@ static const struct abnf_rule http1_rules[] = {
     {"VCHAR", "%x21-7E"},
     /* RFC 3986 */
     {"unreserved", "ALPHA / DIGIT / \"-\" / \".\" / \"_\" / \"~\""},
-    {"sub-delims", "\"!\" / \"$\" / \"&\" / \"'\" / \"(\" / \")\" / \"*\" / \"+\" / \",\" / \";\" / \"=\""},
+    {"sub-delims",
+     "\"!\" / \"$\" / \"&\" / \"'\" / \"(\" / \")\" / \"*\" / \"+\" / \",\" / \";\" / \"=\""},
     {"pct-encoded", "\"%\" HEXDIG HEXDIG"},
     {"pchar", "unreserved / sub-delims / \":\" / \"@\""}, /* and pct-encoded: see below */
     {"dec-octet", "DIGIT / %x31-39 DIGIT / \"1\" 2DIGIT / \"2\" %x30-34 DIGIT / \"25\" %x30-35"},
@@ -42,7 +44,8 @@ static const struct abnf_rule http1_rules[] = {
     {"OWS", "*( SP / HTAB )"},
     {"BWS", "OWS"},
     {"obs-text", "%x80-FF"},
-    {"tchar", "\"!\" / \"#\" / \"$\" / \"%\" / \"&\" / \"'\" / \"*\" / \"+\" / \"-\" / \".\" / \"^\" / \"_\" / \"`\" / \"|\" / \"~\" / "
+    {"tchar", "\"!\" / \"#\" / \"$\" / \"%\" / \"&\" / \"'\" / \"*\" / \"+\" / \"-\" / \".\" / "
+              "\"^\" / \"_\" / \"`\" / \"|\" / \"~\" / "
               "DIGIT / ALPHA"},
     {"token", "1*tchar"},
     {"qdtext", "HTAB / SP / %x21 / %x23-5B / %x5D-7E / obs-text"},
@@ -61,7 +64,8 @@ static const struct abnf_rule http1_rules[] = {
     {"chunk-size", "1*16HEXDIG"}, /* coir's limit */
     {"chunk-ext", "*( BWS \";\" BWS token [ BWS \"=\" BWS ( token / quoted-string ) ] )"},
     {"chunk-line", "chunk-size [ chunk-ext ]"},
-    /* coir: what browsers do not escape is let pass; a path's escapes can be decoded to a string, a query's are its reader's business */
+    /* coir: what browsers do not escape is let pass; a path's escapes can be decoded to a string, a
+       query's are its reader's business */
     {"tolerated", "\"[\" / \"]\" / \"{\" / \"|\" / \"}\""},
     {"escape", "\"%\" ( \"0\" ( %x31-39 / \"A\" / \"B\" / \"C\" / \"D\" / \"E\" / \"F\" )"
                " / ( %x31-39 / \"A\" / \"B\" / \"C\" / \"D\" / \"E\" / \"F\" ) HEXDIG )"},
@@ -92,7 +96,8 @@ static inline bool says(const char *text, size_t len, const char *word)
     return strlen(word) == len && strncasecmp(text, word, len) == 0;
 }
 
-/* uri-host [ ":" port ], where the host may be empty in Host alone, and then has no port (RFC 9110, 4.2.1). */
+/* uri-host [ ":" port ], where the host may be empty in Host alone, and then has no port (RFC
+ * 9110, 4.2.1). */
 static inline bool oracle_authority(const char *text, size_t len, bool port_needed)
 {
     if (len == 0 || *text == ':' || !is_rule("Host-value", text, len))
@@ -119,7 +124,8 @@ static inline bool oracle_path(struct oracle *oracle, const char *text, size_t l
     oracle->head.path = oracle_span(oracle, text, path);
     if (question)
         oracle->head.query = oracle_span(oracle, question + 1, len - path - 1);
-    return is_rule("path-abempty", text, path) && (!question || is_rule("query", question + 1, len - path - 1));
+    return is_rule("path-abempty", text, path) &&
+           (!question || is_rule("query", question + 1, len - path - 1));
 }
 
 static inline bool oracle_target(struct oracle *oracle, const char *text, size_t len)
@@ -140,7 +146,9 @@ static inline bool oracle_target(struct oracle *oracle, const char *text, size_t
         oracle->head.form = CI_TARGET_ASTERISK;
         return method_len == 7 && memcmp(method, "OPTIONS", 7) == 0;
     }
-    size_t scheme = len > 7 && strncasecmp(text, "http://", 7) == 0 ? 7 : len > 8 && strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
+    size_t scheme = len > 7 && strncasecmp(text, "http://", 7) == 0    ? 7
+                    : len > 8 && strncasecmp(text, "https://", 8) == 0 ? 8
+                                                                       : 0;
     if (!scheme)
         return false;
     size_t host = 0;
@@ -148,7 +156,8 @@ static inline bool oracle_target(struct oracle *oracle, const char *text, size_t
         host++;
     oracle->head.form = CI_TARGET_ABSOLUTE;
     oracle->head.host = oracle_span(oracle, text + scheme, host);
-    return oracle_authority(text + scheme, host, false) && oracle_path(oracle, text + scheme + host, len - scheme - host);
+    return oracle_authority(text + scheme, host, false) &&
+           oracle_path(oracle, text + scheme + host, len - scheme - host);
 }
 
 static inline bool oracle_request_line(struct oracle *oracle, const char *line, size_t len)
@@ -194,8 +203,8 @@ static inline bool oracle_field(struct oracle *oracle, const char *line, size_t 
     while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
     size_t value_len = (size_t)(end - value);
-    oracle->head.fields[oracle->head.field_count++] =
-        (struct ci_http1_field){oracle_span(oracle, line, name), oracle_span(oracle, value, value_len)};
+    oracle->head.fields[oracle->head.field_count++] = (struct ci_http1_field){
+        oracle_span(oracle, line, name), oracle_span(oracle, value, value_len)};
     if (says(line, name, "host")) {
         oracle->hosts++;
         if (oracle->head.form != CI_TARGET_ABSOLUTE)
@@ -227,7 +236,8 @@ static inline bool oracle_finish(struct oracle *oracle)
 {
     struct ci_http1_head *head = &oracle->head;
     bool old = head->minor_version == 0;
-    if (oracle->hosts > 1 || (oracle->hosts == 0 && !old) || oracle->lengths > 1 || oracle->encodings > 1)
+    if (oracle->hosts > 1 || (oracle->hosts == 0 && !old) || oracle->lengths > 1 ||
+        oracle->encodings > 1)
         return false;
     if (oracle->encodings && (oracle->lengths || old))
         return false;
@@ -237,7 +247,8 @@ static inline bool oracle_finish(struct oracle *oracle)
 }
 
 /* The head at the beginning of the text: its length when it is whole and valid, otherwise 0. */
-static inline size_t oracle_parse(struct oracle *oracle, const struct ci_http1_limits *limits, const char *text, size_t len)
+static inline size_t oracle_parse(struct oracle *oracle, const struct ci_http1_limits *limits,
+                                  const char *text, size_t len)
 {
     memset(oracle, 0, sizeof *oracle);
     oracle->base = text;
@@ -262,8 +273,9 @@ static inline size_t oracle_parse(struct oracle *oracle, const struct ci_http1_l
     return 0;
 }
 
-/* A chunked body at the beginning of the text: its decoded length with the content in `out`, and *ret_used bytes of the text; -1 when
- * it is not whole and valid. For texts that are too short to reach the limit on framing. */
+/* A chunked body at the beginning of the text: its decoded length with the content in `out`, and
+ * *ret_used bytes of the text; -1 when it is not whole and valid. For texts that are too short to
+ * reach the limit on framing. */
 static inline int64_t oracle_decode(const char *text, size_t len, char *out, size_t *ret_used)
 {
     int64_t got = 0;

@@ -9,7 +9,8 @@
 
 #include "harness.h"
 
-/* Those numbered from `first` to `last`, for the rest of the process; of two filters for one call the later counts. */
+/* Those numbered from `first` to `last`, for the rest of the process; of two filters for one call
+ * the later counts. */
 static inline void refuse_calls(unsigned first, unsigned last, unsigned error)
 {
     struct sock_filter filter[] = {

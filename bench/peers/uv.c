@@ -104,7 +104,8 @@ static void measure(const char *name, double (*round)(void))
     for (int i = 0; i < ROUNDS; i++)
         results[i] = round();
     qsort(results, ROUNDS, sizeof *results, compare);
-    printf("%-46s %8.1f   (%.1f to %.1f)\n", name, results[ROUNDS / 2], results[0], results[ROUNDS - 1]);
+    printf("%-46s %8.1f   (%.1f to %.1f)\n", name, results[ROUNDS / 2], results[0],
+           results[ROUNDS - 1]);
 }
 
 int main(void)

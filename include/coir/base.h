@@ -1,17 +1,16 @@
 /* What everything in coir shares: time, errors, descriptors, memory.
  *
- * Functions return 0 or a count on success and a negative error on failure: -errno, or one of enum coir_error.
- * Out-parameters are written only on success. Each declaration says:
- *   Suspends  whether the calling fiber may be parked. Functions marked COIR_SUSPENDS are for fibers only; called from a loop
- *             callback or from a plain thread they return -ESRCH. Every one of them may also return -ECANCELED (the task was
- *             cancelled) and -ETIME (a deadline passed: see coir/deadline.h); what it was called on is unharmed then.
- *   Threads   from where it may be called: "any", "worker" (a thread that runs a coir worker), "owner" (the worker or loop that
- *             the object belongs to).
- *   Owns      what the call takes over or hands out, where it does.
- *   Errors    beyond those of COIR_SUSPENDS.
- * Calls that cannot be right, whatever else happens (suspending outside of a fiber, on what is not open, started twice, without a
- * function), get an error of their own; a debug build of coir (without NDEBUG, or with a sanitizer) says which call it was, and from where,
- * and aborts.
+ * Functions return 0 or a count on success and a negative error on failure: -errno, or one of enum
+ * coir_error. Out-parameters are written only on success. Each declaration says: Suspends  whether
+ * the calling fiber may be parked. Functions marked COIR_SUSPENDS are for fibers only; called from
+ * a loop callback or from a plain thread they return -ESRCH. Every one of them may also return
+ * -ECANCELED (the task was cancelled) and -ETIME (a deadline passed: see coir/deadline.h); what it
+ * was called on is unharmed then. Threads   from where it may be called: "any", "worker" (a thread
+ * that runs a coir worker), "owner" (the worker or loop that the object belongs to). Owns      what
+ * the call takes over or hands out, where it does. Errors    beyond those of COIR_SUSPENDS. Calls
+ * that cannot be right, whatever else happens (suspending outside of a fiber, on what is not open,
+ * started twice, without a function), get an error of their own; a debug build of coir (without
+ * NDEBUG, or with a sanitizer) says which call it was, and from where, and aborts.
  */
 #ifndef COIR_BASE_H
 #define COIR_BASE_H
@@ -26,7 +25,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#ifndef COIR_API /* marks what is exported; a program that embeds coir.c may define it otherwise */
+#ifndef COIR_API /* marks what is exported; a program that embeds coir.c may define it otherwise \
+                  */
 #define COIR_API __attribute__((visibility("default")))
 #endif
 #define COIR_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
@@ -44,9 +44,10 @@ extern "C" {
 /* A descriptor of the operating system. */
 typedef int coir_fd;
 
-/* Times and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's clock. COIR_NEVER is after every time
- * and longer than every duration; as a deadline or a timeout it means that there is none. Sums saturate at it. In an option that is a
- * time, 0 means the default, which its comment names. */
+/* Times and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's
+ * clock. COIR_NEVER is after every time and longer than every duration; as a deadline or a timeout
+ * it means that there is none. Sums saturate at it. In an option that is a time, 0 means the
+ * default, which its comment names. */
 typedef int64_t coir_time;
 #define COIR_NS ((coir_time)1)
 #define COIR_US ((coir_time)1000)
@@ -58,10 +59,11 @@ typedef int64_t coir_time;
 #define COIR_UNLIMITED SIZE_MAX
 
 /* Shapes. Structs that grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
- * coir_go_options. A program may have been compiled against an older coir, or a newer one: a shorter
- * struct of options is filled up with defaults, and a longer one is accepted if what this version does
- * not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the default, which its
- * comment names in brackets; "none" is COIR_NEVER for times, COIR_UNLIMITED for counts and bytes. */
+ * coir_go_options. A program may have been compiled against an older coir, or a newer one: a
+ * shorter struct of options is filled up with defaults, and a longer one is accepted if what this
+ * version does not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the
+ * default, which its comment names in brackets; "none" is COIR_NEVER for times, COIR_UNLIMITED for
+ * counts and bytes. */
 
 /* The time now, freshly read; on a simulated worker, the virtual time.
  * Suspends: no.  Threads: any. */
@@ -78,11 +80,16 @@ enum coir_error {
     COIR_ENAME,       /* a host name is unknown */
     COIR_EPROTOCOL,   /* the peer broke the protocol */
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
-    COIR_EFORKED,     /* called in a child after fork() of a process that had a runtime, loop or poller: it may only exec or exit */
-    COIR_EENDED,      /* the run has ended: nothing more can be started in it */
-    COIR_ELEFT,       /* a simulated host has ended and left something open */
-    COIR_EUNSIZED,    /* a struct that begins with its size has none, or none that can be: set it to its initialiser */
-    COIR_ENEWER,      /* a struct of options sets something that this version of coir does not know */
+    /* called in a child after fork() of a process that had a runtime, loop or poller: it may only
+       exec or exit */
+    COIR_EFORKED,
+    COIR_EENDED, /* the run has ended: nothing more can be started in it */
+    COIR_ELEFT,  /* a simulated host has ended and left something open */
+    /* a struct that begins with its size has none, or none that can be: set it to its initialiser
+     */
+    COIR_EUNSIZED,
+    /* a struct of options sets something that this version of coir does not know */
+    COIR_ENEWER,
     COIR_ERROR_END
 };
 
@@ -90,9 +97,9 @@ enum coir_error {
  * Suspends: no.  Threads: any. */
 COIR_API const char *coir_strerror(int64_t error);
 
-/* Where memory comes from. `alloc` gives `bytes` aligned to 64, or NULL; `free` gets the number that was asked for. Both may be
- * called from any worker of the runtime that they were given to. Wakers, which may
- * outlive a runtime, are from malloc. */
+/* Where memory comes from. `alloc` gives `bytes` aligned to 64, or NULL; `free` gets the number
+ * that was asked for. Both may be called from any worker of the runtime that they were given to.
+ * Wakers, which may outlive a runtime, are from malloc. */
 typedef struct coir_allocator {
     size_t size; /* sizeof(coir_allocator) */
     void *(*alloc)(size_t bytes, void *arg);

@@ -1,5 +1,5 @@
-/* Channels: queues of items of one size, between tasks. Many may send and many receive, from any worker; plain threads use the forms that
- * never suspend. Items are copied in and out. */
+/* Channels: queues of items of one size, between tasks. Many may send and many receive, from any
+ * worker; plain threads use the forms that never suspend. Items are copied in and out. */
 #ifndef COIR_CHANNEL_H
 #define COIR_CHANNEL_H
 
@@ -16,15 +16,18 @@ enum coir_overflow {
     COIR_OVERFLOW_WAIT,        /* waits for room */
     COIR_OVERFLOW_DROP_OLDEST, /* the oldest item goes */
     COIR_OVERFLOW_DROP_NEWEST, /* the new item is not queued */
-    COIR_OVERFLOW_CLOSE        /* the channel is closed: its receivers get what is in it, then -EPIPE */
+    COIR_OVERFLOW_CLOSE /* the channel is closed: its receivers get what is in it, then -EPIPE */
 };
 
 typedef struct coir_channel_options {
-    size_t size;                          /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
-    size_t item_size;                     /* bytes of an item */
-    size_t capacity;                      /* [0: a send waits until somebody receives] items; COIR_UNLIMITED: it grows as it must */
-    enum coir_overflow overflow;          /* [COIR_OVERFLOW_WAIT] */
-    void (*unref)(void *item, void *arg); /* [none] called for items that nobody will receive; must not suspend */
+    /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
+    size_t size;
+    size_t item_size; /* bytes of an item */
+    /* [0: a send waits until somebody receives] items; COIR_UNLIMITED: it grows as it must */
+    size_t capacity;
+    enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] */
+    /* [none] called for items that nobody will receive; must not suspend */
+    void (*unref)(void *item, void *arg);
     void *arg;
 } coir_channel_options;
 
@@ -34,7 +37,8 @@ typedef struct coir_channel_options {
     }
 
 /* Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
- * Errors: -ENOMEM; -EINVAL (an item of no size; an unknown policy; capacity 0 with another policy than to wait). */
+ * Errors: -ENOMEM; -EINVAL (an item of no size; an unknown policy; capacity 0 with another policy
+ * than to wait). */
 COIR_API int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel);
 COIR_API int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel);
 
@@ -43,26 +47,33 @@ COIR_API int coir_channel_new_with(const coir_channel_options *options, coir_cha
 COIR_API void coir_channel_free(coir_channel *channel);
 
 /* Sends a copy of the item.
- * Suspends: yes, while there is no room.  Threads: worker.  Errors: -EPIPE it is closed; -ENOMEM it is unbounded and cannot grow.
+ * Suspends: yes, while there is no room.  Threads: worker.
+ * Errors: -EPIPE it is closed; -ENOMEM it is unbounded and cannot grow.
  * Cancel safety: an error means that the item was not sent. */
 COIR_SUSPENDS int coir_channel_send(coir_channel *channel, const void *item);
-COIR_API coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel, const void *item);
+COIR_API coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel,
+                                           const void *item);
 COIR_API coir_case coir_case_send(coir_channel *channel, const void *item);
 
 /* Receives the oldest item.
- * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
+ * Suspends: yes, while there is none.  Threads: worker.
+ * Errors: -EPIPE it is closed, and empty.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_channel_recv(coir_channel *channel, void *item);
 COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item);
 COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
 
-/* Receives between 1 and `items_max` items, as many as there are: the count. Where `items_max` is 0, that is 0, at once.
- * Suspends: yes, while there is none.  Threads: worker.  Errors: -EPIPE it is closed, and empty.
+/* Receives between 1 and `items_max` items, as many as there are: the count. Where `items_max` is
+ * 0, that is 0, at once.
+ * Suspends: yes, while there is none.  Threads: worker.
+ * Errors: -EPIPE it is closed, and empty.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max);
-COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, size_t items_max);
+COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel,
+                                                void *items, size_t items_max);
 
-/* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait; those of send and receive. */
+/* Suspends: no.  Threads: any.
+ * Errors: -EAGAIN it would have to wait; those of send and receive. */
 COIR_API int coir_channel_try_send(coir_channel *channel, const void *item);
 COIR_API int coir_channel_try_recv(coir_channel *channel, void *item);
 

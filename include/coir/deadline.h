@@ -5,19 +5,23 @@
  *       n = coir_read(conn, buf, sizeof buf);      -ETIME once it has passed
  *   }
  *
- * A deadline is inherited by everything called in its block, and by the tasks of scopes opened in it; leaving the block ends it.
- * In a shielded block cancellation and outer deadlines are not seen; they are seen again behind it.
+ * A deadline is inherited by everything called in its block, and by the tasks of scopes opened in
+ * it; leaving the block ends it. In a shielded block cancellation and outer deadlines are not seen;
+ * they are seen again behind it.
  *
- * One rule: once a block's deadline has passed, every suspending call (COIR_SUSPENDS) and every spawn inside says -ETIME, until the block
- * is left; a task that was cancelled gets -ECANCELED from them instead, until it ends. A call in progress is withdrawn and says so at
- * once; one that cannot be withdrawn, as a file's, gives its own result, and the next call says -ETIME.
+ * One rule: once a block's deadline has passed, every suspending call (COIR_SUSPENDS) and every
+ * spawn inside says -ETIME, until the block is left; a task that was cancelled gets -ECANCELED from
+ * them instead, until it ends. A call in progress is withdrawn and says so at once; one that cannot
+ * be withdrawn, as a file's, gives its own result, and the next call says -ETIME.
  *
- * Whose deadline was it? A call may also hand on an -ETIME or -ECANCELED that is not the caller's: the result of a task that was joined, of
- * a function that was called, of a peer that was too slow for a limit of a protocol.
+ * Whose deadline was it? A call may also hand on an -ETIME or -ECANCELED that is not the caller's:
+ * the result of a task that was joined, of a function that was called, of a peer that was too slow
+ * for a limit of a protocol.
  *
  *   coir_deadline_passed(block)     this block's has passed: its work was too slow
- *   coir_task_interrupted() != 0         otherwise: a block around, or the opener of the task's scope, wants an end: return what was got
- *   coir_task_interrupted() == 0         otherwise: the call was not interrupted; what it was made on failed with this error */
+ *   coir_task_interrupted() != 0         otherwise: a block around, or the opener of the task's
+ * scope, wants an end: return what was got coir_task_interrupted() == 0         otherwise: the call
+ * was not interrupted; what it was made on failed with this error */
 #ifndef COIR_DEADLINE_H
 #define COIR_DEADLINE_H
 
@@ -52,13 +56,14 @@ COIR_API void coir_deadline_enter(coir_block *block, coir_time when);
 COIR_API void coir_shield_enter(coir_block *block);
 COIR_API void coir_block_leave(coir_block *block);
 
-/* Moves a deadline, also one that has passed: the block's calls are made again then. What it has interrupted stays so: a scope that was
- * open inside of the block when the deadline passed, or was opened after that, has asked its tasks to end, and refuses spawns with -ETIME.
+/* Moves a deadline, also one that has passed: the block's calls are made again then. What it has
+ * interrupted stays so: a scope that was open inside of the block when the deadline passed, or was
+ * opened after that, has asked its tasks to end, and refuses spawns with -ETIME.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_deadline_move(coir_block *block, coir_time when);
 
-/* Whether the block's own deadline has passed, as far as the block's calls were told. Also after the block was left, if its storage
- * is still there; false for a shield.
+/* Whether the block's own deadline has passed, as far as the block's calls were told. Also after
+ * the block was left, if its storage is still there; false for a shield.
  * Suspends: no.  Threads: owner. */
 COIR_API bool coir_deadline_passed(const coir_block *block);
 

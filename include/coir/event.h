@@ -1,4 +1,5 @@
-/* An event: something that has happened, or not yet. Never reset it is what others call a baton or a latch. */
+/* An event: something that has happened, or not yet. Never reset it is what others call a baton or
+ * a latch. */
 #ifndef COIR_EVENT_H
 #define COIR_EVENT_H
 
@@ -9,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that never suspend; it stays where it is once it
- * is used. */
+/* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that
+ * never suspend; it stays where it is once it is used. */
 typedef struct coir_event {
     uint64_t opaque[8];
 } coir_event;
@@ -23,7 +24,8 @@ typedef struct coir_event {
     }
 
 /* Waits until it is set.
- * Suspends: yes.  Threads: worker.  Cancel safety: nothing is lost. */
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_event_wait(coir_event *event);
 COIR_API coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event);
 COIR_API coir_case coir_case_event(coir_event *event);

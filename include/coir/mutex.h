@@ -1,6 +1,7 @@
-/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker, and from plain threads by the forms
- * that never suspend, but not from signal handlers. They belong to nobody, stay where they are once they are used, and must be free when
- * they go. All are made by setting them to their _INIT. */
+/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker,
+ * and from plain threads by the forms that never suspend, but not from signal handlers. They belong
+ * to nobody, stay where they are once they are used, and must be free when they go. All are made by
+ * setting them to their _INIT. */
 #ifndef COIR_MUTEX_H
 #define COIR_MUTEX_H
 
@@ -10,8 +11,9 @@
 extern "C" {
 #endif
 
-/* A mutex. A task that is running may take it before one that waits is back; one that lost so is served before all others. A fair mutex
- * goes to whoever has waited longest instead: even, and slower under contention. A task that locks it twice waits for ever. */
+/* A mutex. A task that is running may take it before one that waits is back; one that lost so is
+ * served before all others. A fair mutex goes to whoever has waited longest instead: even, and
+ * slower under contention. A task that locks it twice waits for ever. */
 typedef struct coir_mutex {
     uint64_t opaque[8];
 } coir_mutex;
@@ -30,18 +32,21 @@ typedef struct coir_mutex {
     }
 
 /* Takes the mutex.
- * Suspends: yes.  Threads: worker.  Cancel safety: an error means that it was not taken. */
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_mutex_lock(coir_mutex *mutex);
 COIR_API coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex);
 
-/* Suspends: no.  Threads: any.  Errors: -EAGAIN somebody has it. */
+/* Suspends: no.  Threads: any.
+ * Errors: -EAGAIN somebody has it. */
 COIR_API int coir_mutex_try_lock(coir_mutex *mutex);
 
 /* Gives it back; by whoever it was handed to.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
-/* A mutex that many may share for reading. First come, first served: a writer that waits is not passed by later readers. */
+/* A mutex that many may share for reading. First come, first served: a writer that waits is not
+ * passed by later readers. */
 typedef struct coir_shared_mutex {
     uint64_t opaque[8];
 } coir_shared_mutex;
@@ -54,13 +59,15 @@ typedef struct coir_shared_mutex {
     }
 
 /* Takes it alone, or together with others that share it.
- * Suspends: yes.  Threads: worker.  Cancel safety: an error means that it was not taken. */
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_shared_mutex_lock(coir_shared_mutex *mutex);
 COIR_SUSPENDS int coir_shared_mutex_share(coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex);
 
-/* Suspends: no.  Threads: any.  Errors: -EAGAIN it would have to wait. */
+/* Suspends: no.  Threads: any.
+ * Errors: -EAGAIN it would have to wait. */
 COIR_API int coir_shared_mutex_try_lock(coir_shared_mutex *mutex);
 COIR_API int coir_shared_mutex_try_share(coir_shared_mutex *mutex);
 
@@ -85,11 +92,14 @@ typedef struct coir_condition_op {
     uint64_t opaque[24];
 } coir_condition_op;
 
-/* Gives the mutex back and waits for a signal, then takes the mutex again: also when the result is an error. What is waited for must be
- * looked at again afterwards.
- * Suspends: yes.  Threads: worker.  Cancel safety: a signal that came first is not lost; taking the mutex again cannot be cancelled. */
+/* Gives the mutex back and waits for a signal, then takes the mutex again: also when the result is
+ * an error. What is waited for must be looked at again afterwards.
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be
+ * cancelled. */
 COIR_SUSPENDS int coir_condition_wait(coir_condition *condition, coir_mutex *mutex);
-COIR_API coir_future *coir_condition_wait_op(coir_condition_op *op, coir_condition *condition, coir_mutex *mutex);
+COIR_API coir_future *coir_condition_wait_op(coir_condition_op *op, coir_condition *condition,
+                                             coir_mutex *mutex);
 
 /* Wakes one waiter, or all.
  * Suspends: no.  Threads: any. */

@@ -10,85 +10,107 @@ extern "C" {
 
 typedef struct coir_runtime coir_runtime;
 
-/* A task's function: 0 or a negative error, which goes to the task's scope. A positive result is for the task's handle alone; where there
- * is none it is dropped, which debug builds (without NDEBUG, or with a sanitizer) log as a warning. */
+/* A task's function: 0 or a negative error, which goes to the task's scope. A positive result is
+ * for the task's handle alone; where there is none it is dropped, which debug builds (without
+ * NDEBUG, or with a sanitizer) log as a warning. */
 typedef int coir_task_fn(void *arg);
 
-/* Nothing can ever run again when every task waits, and there is no timer, no operation, no offloaded call, no waker, no plain thread that
- * has woken a task before or holds the runtime (coir_runtime_hold), and no block_on. Then the waiting tasks are logged, with what each
- * waits for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
+/* Nothing can ever run again when every task waits, and there is no timer, no operation, no
+ * offloaded call, no waker, no plain thread that has woken a task before or holds the runtime
+ * (coir_runtime_hold), and no block_on. Then the waiting tasks are logged, with what each waits
+ * for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
 enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_END };
 
-/* The environment fills in what a configuration leaves open: COIR_WORKERS=N and COIR_DRIVER=NAME. What the program has set comes first, but
- * for the variables that it puts into coir_config.environment: those come before it. */
+/* The environment fills in what a configuration leaves open: COIR_WORKERS=N and COIR_DRIVER=NAME.
+ * What the program has set comes first, but for the variables that it puts into
+ * coir_config.environment: those come before it. */
 enum coir_environment { COIR_ENVIRONMENT_WORKERS = 1, COIR_ENVIRONMENT_DRIVER = 2 };
 
 /* Every field but `size` may be left 0: then the value in brackets is used. */
 typedef struct coir_config {
-    size_t size;                     /* sizeof(coir_config), set by COIR_CONFIG */
-    size_t workers;                  /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
-    const char *driver;              /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
-    bool pin_workers;                /* [false] tie worker i to the i-th available CPU */
-    size_t stack_size;               /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack; at most 1 GiB */
-    size_t tasks_max;                /* [COIR_UNLIMITED] live tasks per worker; a spawn past it gets -EAGAIN */
-    size_t budget;                   /* [128; COIR_UNLIMITED: any number] operations a fiber may finish without parking before it
-                                        yields by itself */
-    coir_time defer_timeout;         /* [5 s; COIR_NEVER: none] for the deferred callbacks of a cancelled fiber */
+    size_t size; /* sizeof(coir_config), set by COIR_CONFIG */
+    /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
+    size_t workers;
+    /* [the best that works] what waits for the kernel: "io_uring", "epoll" or "poll" */
+    const char *driver;
+    bool pin_workers; /* [false] tie worker i to the i-th available CPU */
+    /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack; at most 1 GiB */
+    size_t stack_size;
+    /* [COIR_UNLIMITED] live tasks per worker; a spawn past it gets -EAGAIN */
+    size_t tasks_max;
+    size_t budget; /* [128; COIR_UNLIMITED: any number] operations a fiber may finish without
+                      parking before it yields by itself */
+    /* [5 s; COIR_NEVER: none] for the deferred callbacks of a cancelled fiber */
+    coir_time defer_timeout;
     const coir_allocator *allocator; /* [malloc] copied; must outlive the runtime */
     coir_log_fn *log;                /* [none] */
     void *log_arg;
-    bool report_overflow;        /* [false] install a chained SIGSEGV handler that names the task whose stack overflowed; frames larger
-                                    than a page are only caught for certain in code compiled with -fstack-clash-protection */
-    bool stop_signals;           /* [false] SIGINT and SIGTERM cancel the tasks of every runtime that asks for this and runs; a second
-                                    signal ends the program */
-    size_t offload_threads_max;  /* [32; COIR_UNLIMITED: 65,536, the most] threads for coir_offload; started as they are needed,
-                                    gone when idle */
-    size_t offload_queue_max;    /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread */
-    enum coir_deadlock deadlock; /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
-    coir_time drain_timeout;     /* [10 s; COIR_NEVER: until they end] how long background tasks may go on after a stop */
-    unsigned environment;        /* [0] enum coir_environment, added up: which variables come before what is set here */
+    bool report_overflow; /* [false] install a chained SIGSEGV handler that names the task whose
+                             stack overflowed; frames larger than a page are only caught for certain
+                             in code compiled with -fstack-clash-protection */
+    bool stop_signals; /* [false] SIGINT and SIGTERM cancel the tasks of every runtime that asks for
+                          this and runs; a second signal ends the program */
+    size_t offload_threads_max; /* [32; COIR_UNLIMITED: 65,536, the most] threads for coir_offload;
+                                   started as they are needed, gone when idle */
+    /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread */
+    size_t offload_queue_max;
+    /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
+    enum coir_deadlock deadlock;
+    /* [10 s; COIR_NEVER: until they end] how long background tasks may go on after a stop */
+    coir_time drain_timeout;
+    /* [0] enum coir_environment, added up: which variables come before what is set here */
+    unsigned environment;
 } coir_config;
 
-#define COIR_CONFIG                                                                                           \
-    {                                                                                                         \
-        sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, COIR_DEADLOCK_IGNORE, 0, 0 \
+#define COIR_CONFIG                                                                \
+    {                                                                              \
+        sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
+            COIR_DEADLOCK_IGNORE, 0, 0                                             \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults.
  * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
- * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers have the same, and the log says why.
- * Errors: -EINVAL a number out of its bounds, bad configuration or unknown driver: the log says which; -ENOMEM; -EMFILE; what kept a driver
- * that was named from working. */
+ * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers
+ * have the same, and the log says why.
+ * Errors: -EINVAL a number out of its bounds, bad configuration or unknown driver: the log says
+ * which; -ENOMEM; -EMFILE; what kept a driver that was named from working. */
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
-/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own. Returns the result of that task, once
- * it and all background tasks (those spawned with a NULL scope) have ended. If it is an error, the background tasks are cancelled. One
- * run at a time; a runtime whose run has ended may be run again. The run ends, for all workers at once, when the last task ends. What
- * would start another one from then on (a spawn by a posted call, coir_runtime_post, coir_block_on) is refused with -COIR_EENDED.
- * Either all workers have threads, or `fn` is not started. Suspends: no (it blocks).  Threads: a plain one. Errors: the first task's;
- * -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker calls; -EAGAIN a thread could not be started; -EINVAL no function;
- * -ENOMEM. */
+/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own.
+ * Returns the result of that task, once it and all background tasks (those spawned with a NULL
+ * scope) have ended. If it is an error, the background tasks are cancelled. One run at a time; a
+ * runtime whose run has ended may be run again. The run ends, for all workers at once, when the
+ * last task ends. What would start another one from then on (a spawn by a posted call,
+ * coir_runtime_post, coir_block_on) is refused with -COIR_EENDED. Either all workers have threads,
+ * or `fn` is not started.
+ * Suspends: no (it blocks).  Threads: a plain one.
+ * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a
+ * worker calls; -EAGAIN a thread could not be started; -EINVAL no function; -ENOMEM. */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
-/* Asks the run to end: its first task is cancelled at once, and the background tasks when drain_timeout is over; until then they go on, and
- * more may be spawned. Called again, it cancels them at once. While no run is in progress it is meant for the next one: that one's first
- * task is cancelled before it starts. Safe in a signal handler.
+/* Asks the run to end: its first task is cancelled at once, and the background tasks when
+ * drain_timeout is over; until then they go on, and more may be spawned. Called again, it cancels
+ * them at once. While no run is in progress it is meant for the next one: that one's first task is
+ * cancelled before it starts. Safe in a signal handler.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
-/* The same for a program that has an event loop of its own: begin starts `fn` and the threads of the other workers, and the caller drives
- * worker 0. It calls step when coir_runtime_fd is readable or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0
- * when no task is left, or no run was begun. end waits for the other threads and gives the result of the run. Worker 0 is on epoll then,
- * where no driver is named. Suspends: no.  Threads: a plain one, always the same. Errors: those of coir_runtime_run; -ENOTSUP the driver
- * has no descriptor to wait for; end: -EBUSY a task is left, -EINVAL no run was begun. */
+/* The same for a program that has an event loop of its own: begin starts `fn` and the threads of
+ * the other workers, and the caller drives worker 0. It calls step when coir_runtime_fd is readable
+ * or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0 when no task is
+ * left, or no run was begun. end waits for the other threads and gives the result of the run.
+ * Worker 0 is on epoll then, where no driver is named.
+ * Suspends: no.  Threads: a plain one, always the same.
+ * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for; end:
+ * -EBUSY a task is left, -EINVAL no run was begun. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
 COIR_API coir_time coir_runtime_next(coir_runtime *runtime);
 COIR_API int coir_runtime_step(coir_runtime *runtime);
 COIR_API int coir_runtime_end(coir_runtime *runtime);
 
-/* While it is held, a runtime whose tasks all wait is not taken for dead: a plain thread is going to send something. coir_runtime_free
- * waits until it has been released.
+/* While it is held, a runtime whose tasks all wait is not taken for dead: a plain thread is going
+ * to send something. coir_runtime_free waits until it has been released.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_hold(coir_runtime *runtime);
 COIR_API void coir_runtime_release(coir_runtime *runtime);
@@ -103,16 +125,21 @@ COIR_API coir_runtime *coir_runtime_current(void);
 COIR_API size_t coir_worker_count(const coir_runtime *runtime);
 COIR_API int coir_worker_index(void);
 
-/* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot suspend. Order is kept per sender.
- * A call posted before the run starts is made when it starts. One that is still waiting when the run has ended, or when a runtime that
- * never ran is freed, is made then, on no worker.
- * Suspends: no.  Threads: any.  Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker; -ENOMEM. */
+/* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot
+ * suspend. Order is kept per sender. A call posted before the run starts is made when it starts.
+ * One that is still waiting when the run has ended, or when a runtime that never ran is freed, is
+ * made then, on no worker.
+ * Suspends: no.  Threads: any.
+ * Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker;
+ * -ENOMEM. */
 COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
-/* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error: runs
- * `start(arg)`. In the environment, COIR_WORKERS=N and COIR_DRIVER=NAME choose workers and driver, and COIR_LOG=LEVEL the least important
- * lines that are logged: none, error, warning, info [the default] or debug. Returns an exit status: 0, or 1 after logging the error (being
- * cancelled by a stop signal is no error). Suspends: no (it blocks).  Threads: main. */
+/* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and
+ * a log to standard error: runs `start(arg)`. In the environment, COIR_WORKERS=N and
+ * COIR_DRIVER=NAME choose workers and driver, and COIR_LOG=LEVEL the least important lines that are
+ * logged: none, error, warning, info [the default] or debug. Returns an exit status: 0, or 1 after
+ * logging the error (being cancelled by a stop signal is no error).
+ * Suspends: no (it blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
 /* Counters since the runtime was made, summed over the workers; approximate while they run. */
@@ -131,7 +158,8 @@ typedef struct coir_counters {
         sizeof(coir_counters), 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-/* Suspends: no.  Threads: any.  Errors: -COIR_EUNSIZED. */
+/* Suspends: no.  Threads: any.
+ * Errors: -COIR_EUNSIZED. */
 COIR_API int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters);
 
 #ifdef __cplusplus

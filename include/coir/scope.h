@@ -5,16 +5,19 @@
  *   coir_go(scope, fetch, &right);
  *   int rc = coir_scope_wait(scope);
  *
- * The first task to return an error cancels its siblings, and that error is what the scope returns. A serving scope supervises
- * instead: errors are counted and reported, and siblings go on. Cancelling a task cancels the tasks in the scopes it has open.
+ * The first task to return an error cancels its siblings, and that error is what the scope returns.
+ * A serving scope supervises instead: errors are counted and reported, and siblings go on.
+ * Cancelling a task cancels the tasks in the scopes it has open.
  *
- * Tasks are spawned into a scope from any worker of its runtime, by whoever knows that it is open: its tasks do, for it does not end
- * before them. What shall outlive the scopes around it goes to the background scope of the runtime, which is meant by NULL:
+ * Tasks are spawned into a scope from any worker of its runtime, by whoever knows that it is open:
+ * its tasks do, for it does not end before them. What shall outlive the scopes around it goes to
+ * the background scope of the runtime, which is meant by NULL:
  *
  *   coir_go(NULL, send_mail, mail);
  *
- * That one supervises too: a task that fails there is logged as a warning with its name, and nothing else ends. A run that is stopped
- * cancels the background tasks once coir_config.drain_timeout is over. They may outlive the run's first task, and so what lies in its
+ * That one supervises too: a task that fails there is logged as a warning with its name, and
+ * nothing else ends. A run that is stopped cancels the background tasks once
+ * coir_config.drain_timeout is over. They may outlive the run's first task, and so what lies in its
  * frame. */
 #ifndef COIR_SCOPE_H
 #define COIR_SCOPE_H
@@ -33,7 +36,8 @@ typedef struct coir_handle {
     uint64_t opaque[12];
 } coir_handle;
 
-/* Declares `name`, a coir_scope pointer whose scope is cancelled and waited for when the block is left. */
+/* Declares `name`, a coir_scope pointer whose scope is cancelled and waited for when the block is
+ * left. */
 #define COIR_SCOPE(name)                                      \
     coir_scope name##_storage COIR_CLEANUP(coir_scope_close); \
     coir_scope *name = coir_scope_open(&name##_storage)
@@ -42,18 +46,20 @@ typedef struct coir_handle {
     coir_scope name##_storage COIR_CLEANUP(coir_scope_close); \
     coir_scope *name = coir_serving_scope_open(&name##_storage)
 
-/* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks. Outside of a fiber the scope is
- * dead, as after its end: spawns into it get -EBADF.
+/* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks.
+ * Outside of a fiber the scope is dead, as after its end: spawns into it get -EBADF.
  * Suspends: no.  Threads: worker. */
 COIR_API coir_scope *coir_scope_open(coir_scope *scope);
 COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
 
-/* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it was cancelled.
- * This wait cannot be cancelled from outside of the scope: a cancelled caller's tasks are cancelled too, and then waited for. A deadline
- * that was set inside of the scope ends the wait with -ETIME, and the tasks go on; and so does anything where the scope is another
+/* Waits until no task of the scope is left. More tasks may be spawned into it afterwards, unless it
+ * was cancelled. This wait cannot be cancelled from outside of the scope: a cancelled caller's
+ * tasks are cancelled too, and then waited for. A deadline that was set inside of the scope ends
+ * the wait with -ETIME, and the tasks go on; and so does anything where the scope is another
  * fiber's.
  * Suspends: yes.  Threads: owner.
- * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it; -EBADF the scope is not open; -ESRCH.
+ * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it;
+ * -EBADF the scope is not open; -ESRCH.
  * Cancel safety: the tasks are waited for all the same, or go on. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 
@@ -71,13 +77,15 @@ COIR_SUSPENDS void coir_scope_close(coir_scope *scope);
 COIR_API size_t coir_scope_live(const coir_scope *scope);
 COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
 
-/* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. It is the scope's from this moment on,
- * whichever worker that is on. `arg` is borrowed until it ends. A task that was cancelled before it started still runs, and is told at
- * its first suspending call. A NULL scope is the background scope of the runtime.
+/* Starts `fn(arg)` as a fiber on the calling worker; it first runs when the caller suspends. It is
+ * the scope's from this moment on, whichever worker that is on. `arg` is borrowed until it ends. A
+ * task that was cancelled before it started still runs, and is told at its first suspending call. A
+ * NULL scope is the background scope of the runtime.
  * Suspends: no.  Threads: worker.
- * Errors: -ECANCELED the caller or the scope was cancelled; -ETIME a deadline that either is under has passed; -EAGAIN at tasks_max;
- * -ENOMEM; -EXDEV the scope is another runtime's; -ESRCH no worker; -EBADF the scope is not open; -EINVAL no function;
- * -COIR_EENDED the run has ended (from a call that was posted before). */
+ * Errors: -ECANCELED the caller or the scope was cancelled; -ETIME a deadline that either is
+ * under has passed; -EAGAIN at tasks_max; -ENOMEM; -EXDEV the scope is another runtime's; -ESRCH
+ * no worker; -EBADF the scope is not open; -EINVAL no function; -COIR_EENDED the run has ended
+ * (from a call that was posted before). */
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 
 /* The same; an idle worker may take it before it starts. */
@@ -91,11 +99,14 @@ enum coir_placement { COIR_HERE = 0, COIR_ANYWHERE = -1, COIR_FIRST_WORKER = 1 <
 #define COIR_ON_WORKER(index) ((index) + COIR_FIRST_WORKER)
 
 typedef struct coir_go_options {
-    size_t size;         /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */
-    int place;           /* [COIR_HERE] COIR_ANYWHERE: an idle worker may take it; or COIR_ON_WORKER(index) */
+    size_t size; /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */
+    /* [COIR_HERE] COIR_ANYWHERE: an idle worker may take it; or COIR_ON_WORKER(index) */
+    int place;
     const char *name;    /* [none] borrowed until the task ends; for reports */
     coir_handle *handle; /* [none] where the result goes; see coir_join */
-    size_t copy_size;    /* [0: `arg` is borrowed] `arg` points at so many bytes, which are copied at spawn (at most COIR_COPY_MAX) */
+    /* [0: `arg` is borrowed] `arg` points at so many bytes, which are copied at spawn (at most
+     * COIR_COPY_MAX) */
+    size_t copy_size;
 } coir_go_options;
 
 #define COIR_COPY_MAX ((size_t)128)
@@ -105,21 +116,27 @@ typedef struct coir_go_options {
     }
 
 /* Starts a task with options: where, under what name, with a handle, with a copy of its argument.
- * Suspends: no.  Threads: worker.  Errors: those of coir_go; -EINVAL bad options. */
-COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg);
+ * Suspends: no.  Threads: worker.
+ * Errors: those of coir_go; -EINVAL bad options. */
+COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn,
+                          void *arg);
 
-/* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task goes on: it is its scope's. */
-#define COIR_HANDLE(name)                                                                               \
-    coir_handle name##_storage COIR_CLEANUP(coir_handle_done) = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}; \
+/* Declares `name`, a coir_handle pointer that lets go of its task when the block is left. The task
+ * goes on: it is its scope's. */
+#define COIR_HANDLE(name)                                         \
+    coir_handle name##_storage COIR_CLEANUP(coir_handle_done) = { \
+        {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};                    \
     coir_handle *name = &name##_storage
 
-/* Waits until the task has ended. A handle may be joined more than once; one waiter at a time (-EBUSY).
+/* Waits until the task has ended. A handle may be joined more than once; one waiter at a time
+ * (-EBUSY).
  * Suspends: yes.  Threads: the worker that spawned.
  * Errors: the task's own result; -EINVAL the handle was never given to a spawn.
  * Cancel safety: the task goes on, and may be joined again. */
 COIR_SUSPENDS int coir_join(coir_handle *handle);
 
-/* Asks the task to end: its suspending calls return -ECANCELED from now on. Does nothing for one that has ended.
+/* Asks the task to end: its suspending calls return -ECANCELED from now on. Does nothing for one
+ * that has ended.
  * Suspends: no.  Threads: the worker that spawned. */
 COIR_API void coir_cancel(coir_handle *handle);
 

@@ -1,11 +1,9 @@
 /* Select: one wait for several things of different kinds, of which exactly one happens.
  *
- *   coir_case waits[] = {coir_case_stream(conn, COIR_READ), coir_case_recv(news, &message), coir_case_after(30 * COIR_S)};
- *   switch (coir_select(waits, 3)) {
- *   case 0: ...  the stream is readable (nothing was read)
- *   case 1: ...  `message` was received, or the channel is closed: waits[1].result
- *   case 2: ...  30 s have passed
- *   default: ... a negative error: nothing happened
+ *   coir_case waits[] = {coir_case_stream(conn, COIR_READ), coir_case_recv(news, &message),
+ * coir_case_after(30 * COIR_S)}; switch (coir_select(waits, 3)) { case 0: ...  the stream is
+ * readable (nothing was read) case 1: ...  `message` was received, or the channel is closed:
+ * waits[1].result case 2: ...  30 s have passed default: ... a negative error: nothing happened
  *   }
  *
  * Cases are made by the functions coir_case_*(), each in the header of what it waits for. */
@@ -27,10 +25,12 @@ typedef struct coir_case {
     uint64_t opaque[4];
 } coir_case;
 
-/* Waits until one of the cases can happen, and lets that one happen: its index. Where several can, coir_select begins at a different one
- * each time, and coir_select_in_order takes the first. Nothing is taken from a case that did not happen. Select from a frame is
- * coir_any_op over the same operations. More than 8 cases cost an allocation.
- * Suspends: yes.  Threads: worker.  Errors: -EINVAL no cases; -ENOMEM.
+/* Waits until one of the cases can happen, and lets that one happen: its index. Where several can,
+ * coir_select begins at a different one each time, and coir_select_in_order takes the first.
+ * Nothing is taken from a case that did not happen. Select from a frame is coir_any_op over the
+ * same operations. More than 8 cases cost an allocation.
+ * Suspends: yes.  Threads: worker.
+ * Errors: -EINVAL no cases; -ENOMEM.
  * Cancel safety: an error means that no case happened. */
 COIR_SUSPENDS int coir_select(coir_case *cases, size_t count);
 COIR_SUSPENDS int coir_select_in_order(coir_case *cases, size_t count);

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the forms that never suspend; it stays where it
- * is once it is used. */
+/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the
+ * forms that never suspend; it stays where it is once it is used. */
 typedef struct coir_semaphore {
     uint64_t opaque[8];
 } coir_semaphore;
@@ -21,16 +21,21 @@ typedef struct coir_semaphore {
         }                                \
     }
 
-/* Takes `amount` units, all at once. First come, first served: a large request is not passed by small ones.
- * Suspends: yes.  Threads: worker.  Cancel safety: an error means that nothing was taken. */
+/* Takes `amount` units, all at once. First come, first served: a large request is not passed by
+ * small ones.
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount);
-COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount);
+COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore,
+                                                uint64_t amount);
 
-/* Suspends: no.  Threads: any.  Errors: -EAGAIN there are not as many, or others wait. */
+/* Suspends: no.  Threads: any.
+ * Errors: -EAGAIN there are not as many, or others wait. */
 COIR_API int coir_semaphore_try_acquire(coir_semaphore *semaphore, uint64_t amount);
 
 /* Adds units: those that were taken, or new ones.
- * Suspends: no.  Threads: any.  Errors: -EOVERFLOW they would be more than UINT64_MAX: none is added. */
+ * Suspends: no.  Threads: any.
+ * Errors: -EOVERFLOW they would be more than UINT64_MAX: none is added. */
 COIR_API int coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount);
 
 /* How many units there are now.

@@ -1,5 +1,6 @@
-/* Signals of the process as ordinary events. While they are open, the signals go to them first, then to the handlers that were there;
- * their default effects are off. coir_config.stop_signals, which coir_main sets, hears SIGINT and SIGTERM beside them. */
+/* Signals of the process as ordinary events. While they are open, the signals go to them first,
+ * then to the handlers that were there; their default effects are off. coir_config.stop_signals,
+ * which coir_main sets, hears SIGINT and SIGTERM beside them. */
 #ifndef COIR_SIGNAL_H
 #define COIR_SIGNAL_H
 
@@ -11,10 +12,11 @@ extern "C" {
 
 typedef struct coir_signals coir_signals;
 
-/* Opens some signals (1 to 63, not SIGKILL and the like). Several may be open for the same signal: each gets it. The same signal twice
- * before it was waited for is one.
+/* Opens some signals (1 to 63, not SIGKILL and the like). Several may be open for the same signal:
+ * each gets it. The same signal twice before it was waited for is one.
  * Suspends: no.  Threads: worker.  Owns: *ret_signals is the caller's to close.
- * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open; -ENOTSUP in the simulator. */
+ * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are
+ * open; -ENOTSUP in the simulator. */
 COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals);
 
 /* Nobody may wait for them any more. Takes NULL.
@@ -22,8 +24,9 @@ COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **
 COIR_API void coir_signals_close(coir_signals *signals);
 
 /* Waits for one: its number.
- * Suspends: yes.  Threads: owner.  Errors: -EBUSY another task of the worker waits for them.  Cancel safety: an error means that none was
- * taken. */
+ * Suspends: yes.  Threads: owner.
+ * Errors: -EBUSY another task of the worker waits for them.
+ * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS int coir_signals_wait(coir_signals *signals);
 
 /* The future of it, and the case of coir_select, whose result is the number.

@@ -1,5 +1,5 @@
-/* TCP: listeners, connections, and a server in one call. Addresses are "127.0.0.1:80", "[::1]:80", "*:80" (every interface),
- * "localhost:80". Port 0 lets the system choose. */
+/* TCP: listeners, connections, and a server in one call. Addresses are "127.0.0.1:80", "[::1]:80",
+ * "*:80" (every interface), "localhost:80". Port 0 lets the system choose. */
 #ifndef COIR_TCP_H
 #define COIR_TCP_H
 
@@ -12,8 +12,9 @@ extern "C" {
 typedef struct coir_listener coir_listener;
 
 typedef struct coir_listen_options {
-    size_t size;     /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
-    size_t backlog;  /* [4096; COIR_UNLIMITED: as many as the system allows] connections that nobody accepted yet */
+    size_t size; /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
+    /* [4096; COIR_UNLIMITED: as many as the system allows] connections that nobody accepted yet */
+    size_t backlog;
     bool reuse_port; /* [false] SO_REUSEPORT: several listeners share the port */
     bool ipv6_only;  /* [false] */
 } coir_listen_options;
@@ -23,28 +24,33 @@ typedef struct coir_listen_options {
         sizeof(coir_listen_options), 0, 0, 0 \
     }
 
-/* Starts listening. Any worker of the runtime may accept from it, all at the same time. An address that is in use
- * is tried again for a second: a server on io_uring that was killed keeps its own for a moment.
- * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the caller's to close.
+/* Starts listening. Any worker of the runtime may accept from it, all at the same time. An address
+ * that is in use is tried again for a second: a server on io_uring that was killed keeps its own
+ * for a moment.
+ * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
+ * caller's to close.
  * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2); -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
-COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options, coir_listener **ret_listener);
+COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options,
+                                       coir_listener **ret_listener);
 
 /* The next connection, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the connection stays in the backlog, wait before
- * trying again.
+ * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the
+ * connection stays in the backlog, wait before trying again.
  * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
-/* The future of it, and the case of coir_select: a connection that came for a select that was decided otherwise is the listener's next.
+/* The future of it, and the case of coir_select: a connection that came for a select that was
+ * decided otherwise is the listener's next.
  * Suspends: no.  Threads: worker. */
 typedef struct coir_open_op {
     coir_future future;
     uint64_t opaque[40];
 } coir_open_op;
-COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener, coir_stream **ret_stream);
+COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener,
+                                     coir_stream **ret_stream);
 COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream);
 
 /* The address it listens on, as text: the length. */
@@ -58,7 +64,8 @@ COIR_API void coir_listener_close(coir_listener *listener);
  * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2).
  * Cancel safety: the attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
-COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_stream **ret_stream);
+COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
+                                          coir_stream **ret_stream);
 
 /* Options of a TCP stream. Connections begin with COIR_TCP_NODELAY set. */
 enum coir_tcp_option {
@@ -66,28 +73,35 @@ enum coir_tcp_option {
     COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
     COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
     COIR_TCP_RECEIVE_BUFFER,
-    COIR_TCP_RESET_ON_CLOSE /* 0 or 1: coir_close resets the connection, and what was not sent yet is lost; the peer's calls fail with
-                               -ECONNRESET (SO_LINGER with a time of 0) */
+    COIR_TCP_RESET_ON_CLOSE /* 0 or 1: coir_close resets the connection, and what was not sent yet
+                               is lost; the peer's calls fail with -ECONNRESET (SO_LINGER with a
+                               time of 0) */
 };
 
-/* Suspends: no.  Threads: owner.  Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
+/* Suspends: no.  Threads: owner.
+ * Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
 COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value);
 
 /* Called for each connection, in a fiber of its own; the stream is closed when it returns. */
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
 
-/* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of `fn` are counted and logged; they
- * touch no other connection. Out of descriptors it waits and recovers. Cancelled, it takes what the backlog holds and closes the
- * listener's descriptor, lets the connections go on for a second, cancels what is left, and waits for it.
- * Suspends: yes.  Threads: worker.  Errors: those of coir_tcp_listen; -EINVAL no function; -ECANCELED.
+/* Serves until cancelled: every worker accepts, and runs the connections it accepted. Errors of
+ * `fn` are counted and logged; they touch no other connection. Out of descriptors it waits and
+ * recovers. Cancelled, it takes what the backlog holds and closes the listener's descriptor, lets
+ * the connections go on for a second, cancels what is left, and waits for it.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of coir_tcp_listen; -EINVAL no function; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 typedef struct coir_serve_tcp_options {
-    size_t size;             /* sizeof(coir_serve_tcp_options), set by COIR_SERVE_TCP_OPTIONS */
-    const char *address;     /* where to listen; or */
-    coir_listener *listener; /* what to accept from: it listens no more afterwards, and is the caller's to close */
-    coir_time drain_timeout; /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they end */
+    size_t size;         /* sizeof(coir_serve_tcp_options), set by COIR_SERVE_TCP_OPTIONS */
+    const char *address; /* where to listen; or */
+    /* what to accept from: it listens no more afterwards, and is the caller's to close */
+    coir_listener *listener;
+    /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they
+     * end */
+    coir_time drain_timeout;
 } coir_serve_tcp_options;
 
 #define COIR_SERVE_TCP_OPTIONS                  \
@@ -96,9 +110,11 @@ typedef struct coir_serve_tcp_options {
     }
 
 /* The same with options.
- * Suspends: yes.  Threads: worker.  Errors: those of coir_serve_tcp; -EINVAL bad options: both of address and listener, or neither.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of coir_serve_tcp; -EINVAL bad options: both of address and listener, or neither.
  * Cancel safety: that is how it is stopped. */
-COIR_SUSPENDS int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg);
+COIR_SUSPENDS int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn,
+                                      void *arg);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-/* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a datagram. */
+/* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a datagram.
+ */
 #ifndef COIR_UDP_H
 #define COIR_UDP_H
 
@@ -15,10 +16,12 @@ typedef struct coir_address {
     uint64_t opaque[20];
 } coir_address;
 
-/* Opens a socket bound to `address` ("*:0": any). With a `peer` (NULL: none) it is connected: a send that names no other address goes to
- * the peer, only the peer's datagrams are received, and when nobody listens there the next call says -ECONNREFUSED.
+/* Opens a socket bound to `address` ("*:0": any). With a `peer` (NULL: none) it is connected: a
+ * send that names no other address goes to the peer, only the peer's datagrams are received, and
+ * when nobody listens there the next call says -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
- * Errors: -COIR_EADDRESS, -COIR_ENAME; -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM. */
+ * Errors: -COIR_EADDRESS, -COIR_ENAME; -EADDRINUSE and others of socket(2), bind(2) and
+ * connect(2); -ENOMEM. */
 COIR_API int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp);
 
 /* Closes and frees; what waits returns -ECANCELED. Takes NULL.
@@ -27,14 +30,16 @@ COIR_API void coir_udp_close(coir_udp *udp);
 
 /* Sends one datagram, to the peer or to an address: its length.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.
- * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer; -EMSGSIZE and others of sendmsg(2); -EXDEV.
- * Cancel safety: an error means that it was not sent.
- */
+ * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer;
+ * -EMSGSIZE and others of sendmsg(2); -EXDEV.
+ * Cancel safety: an error means that it was not sent. */
 COIR_SUSPENDS ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len);
-COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir_address *to);
+COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len,
+                                       const coir_address *to);
 
 /* Receives one datagram, cut at `len`: its length. `from`, where given, is set to its sender.
- * Suspends: yes.  Threads: owner.  Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV.
+ * Suspends: yes.  Threads: owner.
+ * Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV.
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 
@@ -44,13 +49,17 @@ typedef struct coir_udp_op {
     coir_future future;
     uint64_t opaque[24];
 } coir_udp_op;
-COIR_API coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len);
-COIR_API coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len, const coir_address *to);
-COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len, coir_address *from);
+COIR_API coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data,
+                                       size_t len);
+COIR_API coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data,
+                                          size_t len, const coir_address *to);
+COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
+                                       coir_address *from);
 
-/* Makes an address of text; writes one, or the socket's own, as text: the length. Text may name "localhost", and a simulated host where a
- * task of the simulation asks.
- * Suspends: no.  Threads: any; local: owner.  Errors: -COIR_EADDRESS, -COIR_ENAME. */
+/* Makes an address of text; writes one, or the socket's own, as text: the length. Text may name
+ * "localhost", and a simulated host where a task of the simulation asks.
+ * Suspends: no.  Threads: any; local: owner.
+ * Errors: -COIR_EADDRESS, -COIR_ENAME. */
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);
 COIR_API int coir_udp_local(const coir_udp *udp, char *text, size_t size);

@@ -1,7 +1,8 @@
 /* Waking a task from anywhere: other threads, foreign event loops, callbacks of libraries.
  *
- * A task makes a parker and hands out wakers of it. coir_parker_wait waits until one of them has woken it since the last time. A wake-up
- * before the wait is kept; several are one. A waker that is used when its parker is gone does nothing. */
+ * A task makes a parker and hands out wakers of it. coir_parker_wait waits until one of them has
+ * woken it since the last time. A wake-up before the wait is kept; several are one. A waker that is
+ * used when its parker is gone does nothing. */
 #ifndef COIR_WAKER_H
 #define COIR_WAKER_H
 
@@ -11,8 +12,9 @@
 extern "C" {
 #endif
 
-/* Two words, to be kept and copied by anybody's executor: whoever makes a waker fills in the functions. `wake` uses the waker up,
- * `wake_by_ref` does not; every clone is woken or dropped once. All may be called from any thread, and suspend nowhere. */
+/* Two words, to be kept and copied by anybody's executor: whoever makes a waker fills in the
+ * functions. `wake` uses the waker up, `wake_by_ref` does not; every clone is woken or dropped
+ * once. All may be called from any thread, and suspend nowhere. */
 typedef struct coir_waker coir_waker;
 typedef struct coir_waker_vtable {
     size_t size; /* sizeof(coir_waker_vtable) */
@@ -62,9 +64,11 @@ typedef struct coir_parker {
     uint64_t opaque[6];
 } coir_parker;
 
-/* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it. What its wakers refer to comes from malloc,
- * not from the runtime's allocator: wakers may outlive the runtime.
- * Suspends: no.  Threads: worker; close: owner.  Errors: -ENOMEM; -ESRCH. */
+/* Makes a parker of the calling task's; it is closed before it goes, while nobody waits for it.
+ * What its wakers refer to comes from malloc, not from the runtime's allocator: wakers may outlive
+ * the runtime.
+ * Suspends: no.  Threads: worker; close: owner.
+ * Errors: -ENOMEM; -ESRCH. */
 COIR_API int coir_parker_init(coir_parker *parker);
 COIR_API void coir_parker_done(coir_parker *parker);
 
@@ -73,7 +77,8 @@ COIR_API void coir_parker_done(coir_parker *parker);
 COIR_API coir_waker coir_parker_waker(coir_parker *parker);
 
 /* Waits until it is woken, or has been since the last wait.
- * Suspends: yes.  Threads: owner.  Cancel safety: a wake-up that came is kept for the next wait. */
+ * Suspends: yes.  Threads: owner.
+ * Cancel safety: a wake-up that came is kept for the next wait. */
 COIR_SUSPENDS int coir_parker_wait(coir_parker *parker);
 COIR_API coir_future *coir_parker_wait_op(coir_parker *parker);
 COIR_API coir_case coir_case_parker(coir_parker *parker);

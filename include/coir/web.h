@@ -1,5 +1,6 @@
-/* HTTP/1.1 servers (RFC 9110, RFC 9112). A handler reads like a script: it runs in a fiber of its own, may suspend anywhere, and is
- * cancelled when its client resets or hangs up; a half-close alone does not cancel it, except where asked (end_cancels).
+/* HTTP/1.1 servers (RFC 9110, RFC 9112). A handler reads like a script: it runs in a fiber of its
+ * own, may suspend anywhere, and is cancelled when its client resets or hangs up; a half-close
+ * alone does not cancel it, except where asked (end_cancels).
  *
  *   static int hello(coir_request *req, coir_response *res, void *arg)
  *   {
@@ -20,7 +21,8 @@ typedef struct coir_request coir_request;
 typedef struct coir_response coir_response;
 typedef struct coir_router coir_router;
 
-/* 0, or a negative error: then the client gets 500, if nothing was answered yet, or a connection that ends too early. */
+/* 0, or a negative error: then the client gets 500, if nothing was answered yet, or a connection
+ * that ends too early. */
 typedef int coir_handler_fn(coir_request *req, coir_response *res, void *arg);
 
 /* ---- routes ---- */
@@ -36,54 +38,69 @@ typedef struct coir_router_options {
     }
 
 /* Makes and frees a table of routes.
- * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers that use it.  Errors: -ENOMEM. */
+ * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers
+ * that use it.
+ * Errors: -ENOMEM. */
 COIR_API int coir_router_new(coir_router **ret_router);
 COIR_API int coir_router_new_with(const coir_router_options *options, coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
 
-/* Has `handler` called with `arg` for `method` on paths that match `pattern`: "/", "/a/b", or "/a/{name}", where {name} matches
- * any one segment. Path and pattern are percent-decoded before they are compared: "/caf%C3%A9"
- * matches "/café". "%2F" does not separate segments. There are no wildcards: '*', '?' and '#' are
- * refused (write a literal star as "%2A"). The first route that matches wins. A HEAD request is
- * answered by a HEAD route if there is one, else by the handler of GET, without the body. Must not
- * be called while a server uses the router.
+/* Has `handler` called with `arg` for `method` on paths that match `pattern`: "/", "/a/b", or
+ * "/a/{name}", where {name} matches any one segment. Path and pattern are percent-decoded before
+ * they are compared: "/caf%C3%A9" matches "/café". "%2F" does not separate segments. There are no
+ * wildcards: '*', '?' and '#' are refused (write a literal star as "%2A"). The first route that
+ * matches wins. A HEAD request is answered by a HEAD route if there is one, else by the handler of
+ * GET, without the body. Must not be called while a server uses the router.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern, or two of its parameters have one name; -EEXIST an earlier route of
- * the same method matches every path that this one matches; -ENOMEM. */
-COIR_API int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler, void *arg);
+ * Errors: -EINVAL bad pattern, or two of its parameters have one name; -EEXIST an earlier route
+ * of the same method matches every path that this one matches; -ENOMEM. */
+COIR_API int coir_route(coir_router *router, const char *method, const char *pattern,
+                        coir_handler_fn *handler, void *arg);
 
 /* ---- serving ---- */
 
 typedef struct coir_serve_http_options {
-    size_t size;              /* sizeof(coir_serve_http_options), set by COIR_SERVE_HTTP_OPTIONS */
-    const char *address;      /* where to listen; or */
-    coir_listener *listener;  /* what to accept from: it listens no more afterwards, and is the caller's to close */
-    void *context;            /* [NULL] the server's: what coir_request_context gives its handlers */
-    coir_time header_timeout; /* [10 s; COIR_NEVER: none] from the first byte of a request to the end of its head: then 408 */
-    coir_time idle_timeout;   /* [60 s; COIR_NEVER: none] between requests: then the connection is closed */
-    coir_time body_timeout;   /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
-    coir_time write_timeout;  /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped */
-    coir_time drain_timeout;  /* [10 s; COIR_NEVER: none] for requests in progress when the server is asked to stop */
-    size_t line_max;          /* [8000; COIR_UNLIMITED: as head_max] bytes of a request line: past it 414 */
-    size_t head_max;          /* [8192; COIR_UNLIMITED: 12288, the most] bytes of a head: past it 431 */
-    uint64_t body_max;        /* [1 GiB; COIR_UNLIMITED: any] bytes of a body: past it 413 */
-    size_t connections_max;   /* [COIR_UNLIMITED] per worker; past it, connections wait in the backlog */
-    size_t arena_max;         /* [1 MiB; COIR_UNLIMITED: any] memory that one request may take from its arena */
+    size_t size;         /* sizeof(coir_serve_http_options), set by COIR_SERVE_HTTP_OPTIONS */
+    const char *address; /* where to listen; or */
+    /* what to accept from: it listens no more afterwards, and is the caller's to close */
+    coir_listener *listener;
+    /* [NULL] the server's: what coir_request_context gives its handlers */
+    void *context;
+    /* [10 s; COIR_NEVER: none] from the first byte of a request to the end of its head: then 408 */
+    coir_time header_timeout;
+    /* [60 s; COIR_NEVER: none] between requests: then the connection is closed */
+    coir_time idle_timeout;
+    /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
+    coir_time body_timeout;
+    /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped */
+    coir_time write_timeout;
+    /* [10 s; COIR_NEVER: none] for requests in progress when the server is asked to stop */
+    coir_time drain_timeout;
+    /* [8000; COIR_UNLIMITED: as head_max] bytes of a request line: past it 414 */
+    size_t line_max;
+    /* [8192; COIR_UNLIMITED: 12288, the most] bytes of a head: past it 431 */
+    size_t head_max;
+    uint64_t body_max; /* [1 GiB; COIR_UNLIMITED: any] bytes of a body: past it 413 */
+    /* [COIR_UNLIMITED] per worker; past it, connections wait in the backlog */
+    size_t connections_max;
+    /* [1 MiB; COIR_UNLIMITED: any] memory that one request may take from its arena */
+    size_t arena_max;
 
     /* Limits for clients that are slow but never silent. Only time spent waiting for the client
      * counts. The head of a request has header_timeout in total. */
     coir_time body_total_timeout; /* [1 h; COIR_NEVER: none] for a whole body: then 408 */
-    size_t rate_min; /* [100; COIR_UNLIMITED: no rate is asked for] bytes a second of a body that is sent, or of an answer that is read. A
-                      * client that falls behind by body_timeout gets 408; by write_timeout, it is
-                      * dropped. */
+    size_t rate_min; /* [100; COIR_UNLIMITED: no rate is asked for] bytes a second of a body that is
+                      * sent, or of an answer that is read. A client that falls behind by
+                      * body_timeout gets 408; by write_timeout, it is dropped. */
 
     /* When the server ends a connection by its own decision, it goes on reading and discarding: the
-     * rest of the request, and requests behind it. Without that, they would reset the connection, and
-     * the client could lose the answer. It stops after 2 s of silence. */
+     * rest of the request, and requests behind it. Without that, they would reset the connection,
+     * and the client could lose the answer. It stops after 2 s of silence. */
     coir_time linger_timeout; /* [30 s; COIR_NEVER: none] at most */
     size_t linger_max;        /* [64 MiB; COIR_UNLIMITED: any] bytes at most */
 
-    bool end_cancels; /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
+    /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
+    bool end_cancels;
 } coir_serve_http_options;
 
 #define COIR_SERVE_HTTP_OPTIONS                                                                   \
@@ -91,11 +108,13 @@ typedef struct coir_serve_http_options {
         sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false \
     }
 
-/* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog holds and closes the listener's
- * descriptor, closes idle connections, lets requests in progress finish until drain_timeout, and cancels what is left.
+/* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog
+ * holds and closes the listener's descriptor, closes idle connections, lets requests in progress
+ * finish until drain_timeout, and cancels what is left.
  * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL no router, or bad options (both of address and listener, or neither), of which a log line names
- * a negative time; -ECANCELED. Cancel safety: that is how it is stopped. */
+ * Errors: those of coir_tcp_listen; -EINVAL no router, or bad options (both of address and
+ * listener, or neither), of which a log line names a negative time; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
@@ -125,18 +144,18 @@ COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 COIR_API int64_t coir_request_length(const coir_request *req);
 
 /* Whether a client that closes its direction (a FIN) cancels this handler. Without this call the
- * server's end_cancels says so. The default is no: a client may send its request, close its direction
- * and wait for the answer; HTTP allows it, and scripts do it. Yes is for handlers that wait long for
- * something else, such as events: most clients that leave close orderly, and the handler would not
- * notice before it writes. A reset or a hang-up cancels in any case.
+ * server's end_cancels says so. The default is no: a client may send its request, close its
+ * direction and wait for the answer; HTTP allows it, and scripts do it. Yes is for handlers that
+ * wait long for something else, such as events: most clients that leave close orderly, and the
+ * handler would not notice before it writes. A reset or a hang-up cancels in any case.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
 
-/* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves unread,
- * up to 64 KiB. If more than that is still to come when the answer begins, or chunks that have not
- * been received, the answer says "Connection: close". One exception: a handler that has read some of
- * the body before coir_response_begin is expected to read the rest while it answers (an echo, a
- * conversion); the connection ends behind that answer only if the handler did not.
+/* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves
+ * unread, up to 64 KiB. If more than that is still to come when the answer begins, or chunks that
+ * have not been received, the answer says "Connection: close". One exception: a handler that has
+ * read some of the body before coir_response_begin is expected to read the rest while it answers
+ * (an echo, a conversion); the connection ends behind that answer only if the handler did not.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
  * away; -ETIME body_timeout, body_total_timeout or rate_min.
@@ -152,35 +171,41 @@ COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const cha
 
 /* ---- responses: one a request ---- */
 
-/* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding, Connection and Date are the server's.
+/* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding,
+ * Connection and Date are the server's.
  * Suspends: no.  Threads: owner.
- * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE more
- * than 8192 bytes of fields; -ENOMEM. */
+ * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE
+ * more than 8192 bytes of fields; -ENOMEM. */
 COIR_API int coir_response_add_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
  * Suspends: yes.  Threads: owner.
- * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE type and fields are
- * longer than 8192 bytes; those of coir_write.
+ * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE type and fields
+ * are longer than 8192 bytes; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
-COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len);
-COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...) COIR_PRINTF(3, 4);
+COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type,
+                               const void *body, size_t len);
+COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...)
+    COIR_PRINTF(3, 4);
 
-/* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it ends when the handler returns. A body
- * that turns out too short ends the connection.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_respond; -EINVAL a length below -1.
+/* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it
+ * ends when the handler returns. A body that turns out too short ends the connection.
+ * Suspends: yes.  Threads: owner.
+ * Errors: those of coir_respond; -EINVAL a length below -1.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
-COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length);
+COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type,
+                                      int64_t length);
 
 /* Writes a piece of the body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
- * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME write_timeout
- * or rate_min.
+ * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME
+ * write_timeout or rate_min.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 
 /* Sends what was written so far on its way.
- * Suspends: yes.  Threads: owner.  Errors: those of coir_response_write.
+ * Suspends: yes.  Threads: owner.
+ * Errors: those of coir_response_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_flush(coir_response *res);
 
@@ -197,7 +222,8 @@ typedef struct coir_http_counters {
     }
 
 /* Reads them; approximate while the workers run.
- * Suspends: no.  Threads: worker.  Errors: -COIR_EUNSIZED. */
+ * Suspends: no.  Threads: worker.
+ * Errors: -COIR_EUNSIZED. */
 COIR_API int coir_http_counters_get(coir_http_counters *ret_counters);
 
 #ifdef __cplusplus

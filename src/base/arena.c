@@ -31,13 +31,16 @@ static void *alloc_in_new_block(struct ci_arena *arena, size_t size)
     size_t head = (sizeof(struct ci_arena_block) + 15) & ~(size_t)15;
     bool small = head + size <= CI_ARENA_BLOCK;
     size_t block_size = small ? (size_t)CI_ARENA_BLOCK : head + size;
-    struct ci_arena_block *block = small ? ci_pool_take(arena->pool) : ci_alloc(arena->pool->allocator, block_size);
+    struct ci_arena_block *block =
+        small ? ci_pool_take(arena->pool) : ci_alloc(arena->pool->allocator, block_size);
     if (!block)
         return NULL;
     *block = (struct ci_arena_block){arena->blocks, block_size};
     arena->blocks = block;
     char *memory = (char *)block + head;
-    if (small && (size_t)((char *)block + CI_ARENA_BLOCK - memory) - size > (size_t)(arena->end - arena->at)) { /* what leaves more */
+    if (small && (size_t)((char *)block + CI_ARENA_BLOCK - memory) - size >
+                     (size_t)(arena->end - arena->at)) {
+        /* what leaves more */
         arena->at = memory + size;
         arena->end = (char *)block + CI_ARENA_BLOCK;
     }

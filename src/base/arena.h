@@ -1,4 +1,5 @@
-/* Memory that goes back all at once: a chain of pooled blocks, bumped. Larger pieces get a block of their own. */
+/* Memory that goes back all at once: a chain of pooled blocks, bumped. Larger pieces get a block of
+ * their own. */
 #ifndef CI_BASE_ARENA_H
 #define CI_BASE_ARENA_H
 

@@ -1,5 +1,6 @@
-/* All atomics of coir go through here, so that the same code can be built against a model scheduler, which runs every order of them
- * (point.h). A site that uses an order weaker than seq_cst names the site that it pairs with. */
+/* All atomics of coir go through here, so that the same code can be built against a model
+ * scheduler, which runs every order of them (point.h). A site that uses an order weaker than
+ * seq_cst names the site that it pairs with. */
 #ifndef CI_BASE_ATOMIC_H
 #define CI_BASE_ATOMIC_H
 
@@ -21,14 +22,18 @@
 #define ci_fetch_or(p, v) CI_POINT(true, __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
 #define ci_fetch_and(p, v) CI_POINT(true, __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST))
 #define ci_fetch_add_relaxed(p, v) CI_POINT(true, __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
-#define ci_compare_exchange(p, expected, v) \
-    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-#define ci_compare_exchange_release(p, expected, v) \
-    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+#define ci_compare_exchange(p, expected, v)                                                   \
+    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, \
+                                               __ATOMIC_SEQ_CST))
+#define ci_compare_exchange_release(p, expected, v)                                          \
+    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, \
+                                               __ATOMIC_RELAXED))
 
 /* A counter that one thread writes and any may read: nothing depends on it. */
-#define ci_bump(p) __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED)
-#define ci_drop(p) __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED)
+#define ci_bump(p) \
+    __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED)
+#define ci_drop(p) \
+    __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED)
 
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

@@ -1,4 +1,5 @@
-/* What the compilers call things. The only header above sys/ and driver/ that may look at compiler macros. */
+/* What the compilers call things. The only header above sys/ and driver/ that may look at compiler
+ * macros. */
 #ifndef CI_BASE_COMPILER_H
 #define CI_BASE_COMPILER_H
 

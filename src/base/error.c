@@ -1,4 +1,5 @@
-/* Texts for errors: the C library's, but where coir means something of its own by an errno, or can say better what to do. */
+/* Texts for errors: the C library's, but where coir means something of its own by an errno, or can
+ * say better what to do. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,8 +17,12 @@ static const char *own_error(int error)
     case COIR_EFORKED: return "not allowed in a child after fork(), which may only exec or exit";
     case COIR_EENDED: return "the run has ended: nothing more can be started in it";
     case COIR_ELEFT: return "a simulated host ended and left something open";
-    case COIR_EUNSIZED: return "a struct has no valid size: set it to its initialiser first, as coir_go_options to COIR_GO_OPTIONS";
-    case COIR_ENEWER: return "an option is set that this version of coir does not know: link a newer one, or leave it 0";
+    case COIR_EUNSIZED:
+        return "a struct has no valid size: set it to its initialiser first, as coir_go_options to "
+               "COIR_GO_OPTIONS";
+    case COIR_ENEWER:
+        return "an option is set that this version of coir does not know: link a newer one, or "
+               "leave it 0";
     default: return NULL;
     }
 }
@@ -79,5 +84,6 @@ const char *coir_strerror(int64_t given)
         text = meaning_of_system_error(error);
     if (text)
         return text;
-    return error > 0 && error < COIR_EEND ? strerror(error) : "unknown error"; /* thread-safe in musl, and from glibc 2.32 */
+    /* thread-safe in musl, and from glibc 2.32 */
+    return error > 0 && error < COIR_EEND ? strerror(error) : "unknown error";
 }

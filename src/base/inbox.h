@@ -25,7 +25,8 @@ static inline void ci_inbox_push(struct ci_inbox *inbox, struct ci_message *mess
     struct ci_message *top = ci_load_relaxed(&inbox->top);
     do
         message->next = top;
-    while (!ci_compare_exchange_release(&inbox->top, &top, message)); /* pairs with the acquire in ci_inbox_take */
+    /* pairs with the acquire in ci_inbox_take */
+    while (!ci_compare_exchange_release(&inbox->top, &top, message));
 }
 
 static inline bool ci_inbox_empty(const struct ci_inbox *inbox)

@@ -1,4 +1,5 @@
-/* Intrusive circular doubly-linked list. A head is a node; a lone node points at itself, so removing twice is harmless. */
+/* Intrusive circular doubly-linked list. A head is a node; a lone node points at itself, so
+ * removing twice is harmless. */
 #ifndef CI_BASE_LIST_H
 #define CI_BASE_LIST_H
 
@@ -68,6 +69,7 @@ static inline void ci_list_take(struct ci_list *to, struct ci_list *from)
     ci_list_init(from);
 }
 
-#define ci_list_for_each(node, head) for (struct ci_list *node = (head)->next; node != (head); node = node->next)
+#define ci_list_for_each(node, head) \
+    for (struct ci_list *node = (head)->next; node != (head); node = node->next)
 
 #endif

@@ -26,7 +26,8 @@ void *ci_alloc_zero(const coir_allocator *allocator, size_t size)
     return memory ? memset(memory, 0, size) : NULL;
 }
 
-int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size, size_t want)
+int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size,
+            size_t want)
 {
     if (want <= *capacity)
         return 0;

@@ -13,14 +13,16 @@ static bool is_zero(const char *bytes, size_t len)
     return true;
 }
 
-/* What is given as a size where the initialiser was left out. No version's struct grows so much; each ends where a word does. */
+/* What is given as a size where the initialiser was left out. No version's struct grows so much;
+ * each ends where a word does. */
 enum { GROWTH_MAX = 1024 };
 
 int ci_size_check(const void *given, size_t size)
 {
     size_t given_size;
     memcpy(&given_size, given, sizeof given_size);
-    bool is_size = given_size >= sizeof given_size && given_size <= size + GROWTH_MAX && given_size % sizeof given_size == 0;
+    bool is_size = given_size >= sizeof given_size && given_size <= size + GROWTH_MAX &&
+                   given_size % sizeof given_size == 0;
     return is_size ? 0 : -COIR_EUNSIZED;
 }
 
@@ -48,7 +50,8 @@ int ci_result_write(void *ret_result, const void *result, size_t size)
         return rc;
     memcpy(&wanted, ret_result, sizeof wanted);
     size_t common = wanted < size ? wanted : size;
-    memcpy((char *)ret_result + sizeof wanted, (const char *)result + sizeof wanted, common - sizeof wanted);
+    memcpy((char *)ret_result + sizeof wanted, (const char *)result + sizeof wanted,
+           common - sizeof wanted);
     if (wanted > size)
         memset((char *)ret_result + size, 0, wanted - size);
     return 0;

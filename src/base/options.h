@@ -1,7 +1,9 @@
-/* The shapes of the public interface that grow: structs that begin with their size. A program may have been compiled against an older
- * coir, whose structs are shorter, or against a newer one, whose structs are longer.
+/* The shapes of the public interface that grow: structs that begin with their size. A program may
+ * have been compiled against an older coir, whose structs are shorter, or against a newer one,
+ * whose structs are longer.
  *
- * 1. A field never goes, moves, or lies in what was padding: the bytes behind an older struct's end are all defaults.
+ * 1. A field never goes, moves, or lies in what was padding: the bytes behind an older struct's end
+ * are all defaults.
  */
 #ifndef CI_BASE_OPTIONS_H
 #define CI_BASE_OPTIONS_H
@@ -9,22 +11,27 @@
 #include "base/compiler.h"
 #include "coir/base.h"
 
-/* Whether the size in `given` may be that of some version of a struct which has `size` bytes in this one. -COIR_EUNSIZED. */
+/* Whether the size in `given` may be that of some version of a struct which has `size` bytes in
+ * this one. -COIR_EUNSIZED. */
 int ci_size_check(const void *given, size_t size);
 
-/* Takes what a program gives, of any version's size, into `options`, a struct of `size` bytes that is set to its initialiser.
- * 0; -COIR_EUNSIZED as ci_size_check; -COIR_ENEWER what lies behind `size` bytes is not zero. NULL: nothing is given. */
+/* Takes what a program gives, of any version's size, into `options`, a struct of `size` bytes that
+ * is set to its initialiser. 0; -COIR_EUNSIZED as ci_size_check; -COIR_ENEWER what lies behind
+ * `size` bytes is not zero. NULL: nothing is given. */
 int ci_options_read(void *options, size_t size, const void *given);
 
-/* Gives a struct of `size` bytes that is filled in, as much as the program's has room for. -COIR_EUNSIZED. */
+/* Gives a struct of `size` bytes that is filled in, as much as the program's has room for.
+ * -COIR_EUNSIZED. */
 int ci_result_write(void *ret_result, const void *result, size_t size);
 
-/* The allocator to use: a copy of what was given, or malloc's for NULL. -EINVAL a function is missing; as ci_options_read. */
+/* The allocator to use: a copy of what was given, or malloc's for NULL. -EINVAL a function is
+ * missing; as ci_options_read. */
 int ci_allocator_read(coir_allocator *allocator, const coir_allocator *given);
 
 /* What is shown as an opaque struct keeps room for later versions. */
 #define CI_SPARE_WORDS 4
-#define CI_LEAVES_SPARE_WORDS(own, shown) \
-    _Static_assert(sizeof(own) + CI_SPARE_WORDS * sizeof(uint64_t) <= sizeof(shown), #shown " has too few spare words")
+#define CI_LEAVES_SPARE_WORDS(own, shown)                                            \
+    _Static_assert(sizeof(own) + CI_SPARE_WORDS * sizeof(uint64_t) <= sizeof(shown), \
+                   #shown " has too few spare words")
 
 #endif

@@ -4,14 +4,19 @@
 
 #include "base/check.h"
 
-enum { SLAB_BYTES = 64 * 1024, SLAB_HEAD = 64, KEPT = 16 /* free objects that a trim leaves where they are */ };
+enum {
+    SLAB_BYTES = 64 * 1024,
+    SLAB_HEAD = 64,
+    KEPT = 16 /* free objects that a trim leaves where they are */
+};
 
 struct ci_pool_slab {
     struct ci_pool_slab *next;
     size_t size;
 };
 
-void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size, size_t live_max)
+void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size,
+                  size_t live_max)
 {
     ci_check(object_size >= sizeof(struct ci_pool_free));
     *pool = (struct ci_pool){
@@ -114,7 +119,9 @@ static struct tally *find(struct tally *tallies, size_t count, const void *objec
             high = middle;
     }
     const char *start = (const char *)tallies[low].slab;
-    return (const char *)object > start && (const char *)object < start + tallies[low].slab->size ? &tallies[low] : NULL;
+    return (const char *)object > start && (const char *)object < start + tallies[low].slab->size
+               ? &tallies[low]
+               : NULL;
 }
 
 /* Those of the list that stay. */
@@ -145,7 +152,8 @@ static void drop_slabs(struct ci_pool *pool, struct tally *tallies, size_t count
     }
 }
 
-/* Frees the slabs of which everything has lain aside since the last trim; the newest stays, for it may have fresh objects. */
+/* Frees the slabs of which everything has lain aside since the last trim; the newest stays, for it
+ * may have fresh objects. */
 static void drop_aside(struct ci_pool *pool)
 {
     size_t count = 0, i = 0;
@@ -163,7 +171,9 @@ static void drop_aside(struct ci_pool *pool)
             tally->aside++;
     }
     for (i = 0; i < count; i++)
-        tallies[i].goes = tallies[i].slab != pool->slabs && tallies[i].aside == (tallies[i].slab->size - SLAB_HEAD) / pool->object_size;
+        tallies[i].goes =
+            tallies[i].slab != pool->slabs &&
+            tallies[i].aside == (tallies[i].slab->size - SLAB_HEAD) / pool->object_size;
     pool->aside = filter(pool->aside, tallies, count);
     drop_slabs(pool, tallies, count);
     ci_free(pool->allocator, tallies, count * sizeof *tallies);

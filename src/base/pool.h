@@ -1,12 +1,14 @@
 /* Objects of one size, carved from slabs, given back last-in-first-out. Belongs to one thread.
  *
  * 1. Taking and giving are O(1) and make no system call while the pool has free objects.
- * 2. An object may be given to another pool of the same object size than it came from; slabs go when their pool goes,
- *    so pools that exchange objects end together.
- * 3. After a burst, what was not used between one trim and the next goes back to the allocator, by slabs. Taking costs nothing for that:
- *    a trim puts the free objects aside, and they come back one at a time, as the pool runs out.
- * 4. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was given back comes again as it was, but
- *    for its first word: what is constant about it need not be set again.
+ * 2. An object may be given to another pool of the same object size than it came from; slabs go
+ * when their pool goes, so pools that exchange objects end together.
+ * 3. After a burst, what was not used between one trim and the next goes back to the allocator, by
+ * slabs. Taking costs nothing for that: a trim puts the free objects aside, and they come back one
+ * at a time, as the pool runs out.
+ * 4. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was
+ * given back comes again as it was, but for its first word: what is constant about it need not be
+ * set again.
  */
 #ifndef CI_BASE_POOL_H
 #define CI_BASE_POOL_H
@@ -25,12 +27,15 @@ struct ci_pool {
     size_t live;
     size_t live_max;            /* 0: no limit */
     struct ci_pool_free *aside; /* free too, and not used since the last trim */
-    bool *grown;                /* set as the pool grows beyond its first slab: there may be something to trim. NULL: nobody asks */
+    /* set as the pool grows beyond its first slab: there may be something to trim. NULL: nobody
+     * asks */
+    bool *grown;
     struct ci_pool_slab *slabs;
     const coir_allocator *allocator;
 };
 
-void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size, size_t live_max);
+void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size,
+                  size_t live_max);
 void ci_pool_done(struct ci_pool *pool);
 
 /* To be called now and then, until it says CI_TRIM_DONE. Its cost grows with what is free. */

@@ -22,7 +22,8 @@ static inline uint64_t ci_random_below(struct ci_random *random, uint64_t bound)
     return bound ? (uint64_t)(((unsigned __int128)ci_random_next(random) * bound) >> 64) : 0;
 }
 
-/* True with the given probability. Draws nothing for 0, so that a fault that is off changes no other draw. */
+/* True with the given probability. Draws nothing for 0, so that a fault that is off changes no
+ * other draw. */
 static inline int ci_random_chance(struct ci_random *random, double probability)
 {
     return probability > 0 && (double)(ci_random_next(random) >> 11) * 0x1.0p-53 < probability;

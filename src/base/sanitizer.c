@@ -5,7 +5,8 @@
 #define WEAK __attribute__((weak))
 
 WEAK void __sanitizer_start_switch_fiber(void **fake_stack_save, const void *bottom, size_t size);
-WEAK void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old, size_t *size_old);
+WEAK void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old,
+                                          size_t *size_old);
 WEAK void __asan_unpoison_memory_region(void const volatile *start, size_t size);
 WEAK void *__tsan_get_current_fiber(void);
 WEAK void *__tsan_create_fiber(unsigned flags);
@@ -49,7 +50,8 @@ void ci_stack_view_adopt_thread(struct ci_stack_view *view)
     void *bottom = NULL;
     if (ci_sanitizer == CI_THREAD_SANITIZER) {
         view->tsan_fiber = __tsan_get_current_fiber();
-    } else if (ci_sanitizer == CI_ADDRESS_SANITIZER && pthread_getattr_np(pthread_self(), &attr) == 0) {
+    } else if (ci_sanitizer == CI_ADDRESS_SANITIZER &&
+               pthread_getattr_np(pthread_self(), &attr) == 0) {
         pthread_attr_getstack(&attr, &bottom, &view->size);
         pthread_attr_destroy(&attr);
         view->bottom = bottom;
@@ -58,7 +60,8 @@ void ci_stack_view_adopt_thread(struct ci_stack_view *view)
 
 void ci_stack_view_init(struct ci_stack_view *view, const void *bottom, const void *top)
 {
-    *view = (struct ci_stack_view){.bottom = bottom, .size = (size_t)((const char *)top - (const char *)bottom)};
+    *view = (struct ci_stack_view){.bottom = bottom,
+                                   .size = (size_t)((const char *)top - (const char *)bottom)};
     if (ci_sanitizer == CI_THREAD_SANITIZER)
         view->tsan_fiber = __tsan_create_fiber(0);
 }
@@ -69,8 +72,10 @@ void ci_stack_view_done(struct ci_stack_view *view)
         __tsan_destroy_fiber(view->tsan_fiber);
 }
 
-/* Not traced by TSan: the entry of a function that is left by a switch would stay on the stack that TSan keeps. */
-CI_UNTRACED void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to, bool for_ever)
+/* Not traced by TSan: the entry of a function that is left by a switch would stay on the stack that
+ * TSan keeps. */
+CI_UNTRACED void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to,
+                                     bool for_ever)
 {
     if (ci_sanitizer == CI_THREAD_SANITIZER)
         __tsan_switch_to_fiber(to->tsan_fiber, 0);
@@ -84,7 +89,8 @@ CI_UNTRACED void ci_stack_view_enter(const struct ci_stack_view *view)
         __sanitizer_finish_switch_fiber(view ? view->fake_stack : NULL, NULL, NULL);
 }
 
-CI_UNTRACED void ci_stack_view_leave_here(struct ci_stack_view *here, const struct ci_stack_view *to)
+CI_UNTRACED void ci_stack_view_leave_here(struct ci_stack_view *here,
+                                          const struct ci_stack_view *to)
 {
     if (ci_sanitizer == CI_THREAD_SANITIZER) {
         here->tsan_fiber = __tsan_get_current_fiber();
@@ -94,7 +100,8 @@ CI_UNTRACED void ci_stack_view_leave_here(struct ci_stack_view *here, const stru
     }
 }
 
-CI_UNTRACED void ci_stack_view_enter_from(const struct ci_stack_view *here, struct ci_stack_view *left)
+CI_UNTRACED void ci_stack_view_enter_from(const struct ci_stack_view *here,
+                                          struct ci_stack_view *left)
 {
     if (ci_sanitizer == CI_ADDRESS_SANITIZER)
         __sanitizer_finish_switch_fiber(here ? here->fake_stack : NULL, &left->bottom, &left->size);

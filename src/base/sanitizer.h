@@ -1,5 +1,6 @@
-/* What the sanitizers have to be told, when the program was built with one: the library itself may have been built without. Their
- * functions are weak references, so the same library serves every program. */
+/* What the sanitizers have to be told, when the program was built with one: the library itself may
+ * have been built without. Their functions are weak references, so the same library serves every
+ * program. */
 #ifndef CI_BASE_SANITIZER_H
 #define CI_BASE_SANITIZER_H
 
@@ -13,8 +14,9 @@ extern uint8_t ci_sanitizer;
 CI_COLD void ci_sanitizer_release(const void *address);
 CI_COLD void ci_sanitizer_acquire(const void *address);
 
-/* What this thread did before the release happens before what a thread does after its acquire of the same address. For atomics that order
- * what users see; where the library is itself built with TSan, TSan sees them. */
+/* What this thread did before the release happens before what a thread does after its acquire of
+ * the same address. For atomics that order what users see; where the library is itself built with
+ * TSan, TSan sees them. */
 static inline void ci_note_release(const void *address)
 {
     if (!CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER))
@@ -27,7 +29,8 @@ static inline void ci_note_acquire(const void *address)
         ci_sanitizer_acquire(address);
 }
 
-/* Memory that is unmapped may come back as something else: what ASan knows about frames in it that never returned must not stay. */
+/* Memory that is unmapped may come back as something else: what ASan knows about frames in it that
+ * never returned must not stay. */
 void ci_note_unmap(const void *start, size_t size);
 
 /* ---- stacks ---- */
@@ -45,13 +48,14 @@ void ci_stack_view_adopt_thread(struct ci_stack_view *view);
 void ci_stack_view_init(struct ci_stack_view *view, const void *bottom, const void *top);
 void ci_stack_view_done(struct ci_stack_view *view);
 
-/* Around a switch: before the jump away from a stack, which may be for ever; after the jump back to it, or to a fresh one (NULL). */
+/* Around a switch: before the jump away from a stack, which may be for ever; after the jump back to
+ * it, or to a fresh one (NULL). */
 void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to, bool for_ever);
 void ci_stack_view_enter(const struct ci_stack_view *view);
 
-/* The same for whoever does not know the view of the stack that is left, because fibers are switched
- * there: leave notes in `here` what is needed to come back to it, with the rest noted by the enter of
- * whoever is switched to. */
+/* The same for whoever does not know the view of the stack that is left, because fibers are
+ * switched there: leave notes in `here` what is needed to come back to it, with the rest noted by
+ * the enter of whoever is switched to. */
 void ci_stack_view_leave_here(struct ci_stack_view *here, const struct ci_stack_view *to);
 void ci_stack_view_enter_from(const struct ci_stack_view *here, struct ci_stack_view *left);
 

@@ -22,7 +22,8 @@ static inline coir_time ci_time_left(coir_time deadline, coir_time now)
     coir_time left;
     if (deadline <= now && deadline != COIR_NEVER)
         return 0;
-    return deadline == COIR_NEVER || __builtin_sub_overflow(deadline, now, &left) ? COIR_NEVER : left;
+    return deadline == COIR_NEVER || __builtin_sub_overflow(deadline, now, &left) ? COIR_NEVER
+                                                                                  : left;
 }
 
 /* The same for calls that take a negative timeout for one without end. */

@@ -2,8 +2,9 @@
  *
  * 1. Whoever asks for nothing gets nothing: 0, at once, whatever the state of the stream.
  * 2. A negative count of pieces, or a piece of more bytes than a result can say, is -EINVAL.
- * 3. What is tried begins with a piece that is not empty, so 0 from a read is the end of the stream,
- *    and has at most PIECES_MAX pieces, which is what the kernel takes: beyond that it is short.
+ * 3. What is tried begins with a piece that is not empty, so 0 from a read is the end of the
+ * stream, and has at most PIECES_MAX pieces, which is what the kernel takes: beyond that it is
+ * short.
  */
 #ifndef CI_DRIVER_COUNT_H
 #define CI_DRIVER_COUNT_H

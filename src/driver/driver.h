@@ -1,17 +1,24 @@
-/* The seam: everything nondeterministic crosses here. A driver belongs to one thread's loop; above it there is no system call.
+/* The seam: everything nondeterministic crosses here. A driver belongs to one thread's loop; above
+ * it there is no system call.
  *
- * 1. An operation is its caller's struct. Between a start that answered false and its completion it belongs to the driver, with the
- *    memory that it points at; it completes exactly once.
- * 2. start answers true when the operation completed at once: `result` is set and `done` is not called.
- * 3. Otherwise `done` is called later, from inside wait, close or forget, never from inside start or cancel.
- * 4. cancel is a request, which may be made again. True: withdrawn, `result` is -ECANCELED and `done` will not be called. False: `done`
- *    will be called, with -ECANCELED or with the real result if that came first.
- * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always withdraws it.
- * 6. wake makes the wait in progress, or the next one, return. It is the only function here that other threads may call.
- * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget it before.
+ * 1. An operation is its caller's struct. Between a start that answered false and its completion it
+ * belongs to the driver, with the memory that it points at; it completes exactly once.
+ * 2. start answers true when the operation completed at once: `result` is set and `done` is not
+ * called.
+ * 3. Otherwise `done` is called later, from inside wait, close or forget, never from inside start
+ * or cancel.
+ * 4. cancel is a request, which may be made again. True: withdrawn, `result` is -ECANCELED and
+ * `done` will not be called. False: `done` will be called, with -ECANCELED or with the real result
+ * if that came first.
+ * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always
+ * withdraws it.
+ * 6. wake makes the wait in progress, or the next one, return. It is the only function here that
+ * other threads may call.
+ * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget
+ * it before.
  * 8. The completion of a lazy write that was carried out in full may be delayed by a sleep that
- *    nothing else ends, of half a second at most, but not while its stream has something to read. Any
- *    other result of a lazy write is reported like that of any write.
+ *    nothing else ends, of half a second at most, but not while its stream has something to read.
+ * Any other result of a lazy write is reported like that of any write.
  */
 #ifndef CI_DRIVER_DRIVER_H
 #define CI_DRIVER_DRIVER_H
@@ -26,18 +33,22 @@
 #include "driver/event.h"
 
 enum ci_op_kind {
-    CI_OP_READ,     /* buf, len: the count, 0 at the end */
-    CI_OP_WRITE,    /* data, len: the count */
-    CI_OP_READV,    /* iov, count */
-    CI_OP_WRITEV,   /* iov, count */
-    CI_OP_RECEIVE,  /* message: one datagram, with its sender's address */
-    CI_OP_SEND,     /* message: one datagram, to its address */
-    CI_OP_ACCEPT,   /* len = a number that no other listener of the process has: the new descriptor */
-    CI_OP_CONNECT,  /* address, count = its length */
-    CI_OP_POLL,     /* events on a descriptor of ours: those that hold. CI_EVENT_END may be asked for too */
-    CI_OP_FOREIGN,  /* events on anybody's descriptor: asked of the kernel each time */
-    CI_OP_WATCH,    /* events on anybody's descriptor, again and again, level-triggered */
-    CI_OP_READ_AT,  /* of a file: buf, count, offset: how many bytes. Where the driver has these (ci_driver_kind.files) */
+    CI_OP_READ,    /* buf, len: the count, 0 at the end */
+    CI_OP_WRITE,   /* data, len: the count */
+    CI_OP_READV,   /* iov, count */
+    CI_OP_WRITEV,  /* iov, count */
+    CI_OP_RECEIVE, /* message: one datagram, with its sender's address */
+    CI_OP_SEND,    /* message: one datagram, to its address */
+    /* len = a number that no other listener of the process has: the new descriptor */
+    CI_OP_ACCEPT,
+    CI_OP_CONNECT, /* address, count = its length */
+    /* events on a descriptor of ours: those that hold. CI_EVENT_END may be asked for too */
+    CI_OP_POLL,
+    CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
+    CI_OP_WATCH,   /* events on anybody's descriptor, again and again, level-triggered */
+    /* of a file: buf, count, offset: how many bytes. Where the driver has these
+       (ci_driver_kind.files) */
+    CI_OP_READ_AT,
     CI_OP_WRITE_AT, /* data, count, offset */
     CI_OP_SYNC,     /* a file's bytes to the disk */
 };
@@ -73,7 +84,8 @@ struct ci_listen {
     bool reuse_port, ipv6_only;
 };
 
-/* A datagram socket is bound to `address`; with a peer it is connected to it: it receives from the peer alone, and hears that it refuses
+/* A datagram socket is bound to `address`; with a peer it is connected to it: it receives from the
+ * peer alone, and hears that it refuses
  * (-ECONNREFUSED). */
 struct ci_datagram {
     const struct sockaddr *address, *peer; /* peer NULL: none */
@@ -106,26 +118,30 @@ struct ci_driver_kind {
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 
-    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without end).
-     * 0, or a negative error that has persisted: nothing can be waited for any more. */
+    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without
+     * end). 0, or a negative error that has persisted: nothing can be waited for any more. */
     int (*wait)(struct ci_driver *driver, coir_time deadline);
     void (*wake)(struct ci_driver *driver);
     coir_time (*now)(struct ci_driver *driver);
     coir_time (*wall)(struct ci_driver *driver); /* since 1970 */
     uint64_t (*random)(struct ci_driver *driver);
 
-    /* A descriptor that is readable when wait has something to complete, or was woken; NULL: there is none. */
+    /* A descriptor that is readable when wait has something to complete, or was woken; NULL: there
+     * is none. */
     coir_fd (*descriptor)(struct ci_driver *driver);
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
-    int (*refuse)(struct ci_driver *driver, coir_fd fd); /* a listener: no new client gets through; those in its backlog are still there */
+    /* a listener: no new client gets through; those in its backlog are still there */
+    int (*refuse)(struct ci_driver *driver, coir_fd fd);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
-    int (*address)(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
-    int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,
+                   struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len);
 
     /* On files: they may block for as long as a disk takes. */
     int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);
@@ -137,28 +153,31 @@ struct ci_driver_kind {
     void (*flush)(struct ci_driver *driver);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
-    /* A descriptor of which nothing is pending goes from one driver to another, with what was read ahead (NULL: nothing was), which
-     * adopt takes over. NULL functions: nothing ever is. Errors leave everything as it is: -EBUSY, -ENOMEM. */
+    /* A descriptor of which nothing is pending goes from one driver to another, with what was read
+     * ahead (NULL: nothing was), which adopt takes over. NULL functions: nothing ever is. Errors
+     * leave everything as it is: -EBUSY, -ENOMEM. */
     int (*detach)(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
     int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 
-    /* Around the time in which a thread owns the driver, with nothing pending; NULL where threads make no difference. begin is called by
-     * any thread before, and may fail; end by the owner. */
+    /* Around the time in which a thread owns the driver, with nothing pending; NULL where threads
+     * make no difference. begin is called by any thread before, and may fail; end by the owner. */
     int (*begin)(struct ci_driver *driver);
     void (*end)(struct ci_driver *driver);
 
     void (*free)(struct ci_driver *driver);
 };
 
-/* What is tried where no driver is named, the best first, NULL at the end; the one of them that is over a selector; and all the names
- * there are, for people. */
+/* What is tried where no driver is named, the best first, NULL at the end; the one of them that is
+ * over a selector; and all the names there are, for people. */
 extern const char *const ci_driver_choices[], *const ci_driver_selector, *const ci_driver_names;
 
 /* Why a driver that may well work is not to be chosen; NULL: no reason. */
 const char *ci_driver_unfit(const char *name);
 
-/* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ... */
-int ci_driver_open(const char *name, const coir_allocator *allocator, struct ci_driver **ret_driver);
+/* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ...
+ */
+int ci_driver_open(const char *name, const coir_allocator *allocator,
+                   struct ci_driver **ret_driver);
 
 /* Whether the name is known. */
 bool ci_driver_known(const char *name);
@@ -178,7 +197,8 @@ static inline coir_time ci_driver_now(struct ci_driver *driver)
     return driver->kind->now(driver);
 }
 
-static inline int ci_driver_detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
+static inline int ci_driver_detach(struct ci_driver *driver, coir_fd fd,
+                                   struct ci_ahead **ret_ahead)
 {
     *ret_ahead = NULL;
     if (driver->kind->detach)

@@ -22,9 +22,11 @@ static struct epoll_selector *self(struct ci_selector *selector)
     return ci_container_of(selector, struct epoll_selector, base);
 }
 
-static int control(struct ci_selector *selector, int what, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int control(struct ci_selector *selector, int what, coir_fd fd, uint32_t generation,
+                   unsigned events, enum ci_trigger trigger)
 {
-    uint32_t flags = trigger == CI_EXCLUSIVE ? 0 : EPOLLRDHUP; /* the kernel allows exclusive to few others */
+    /* the kernel allows exclusive to few others */
+    uint32_t flags = trigger == CI_EXCLUSIVE ? 0 : EPOLLRDHUP;
     if (events & COIR_READ)
         flags |= EPOLLIN;
     if (events & COIR_WRITE)
@@ -35,16 +37,19 @@ static int control(struct ci_selector *selector, int what, coir_fd fd, uint32_t 
     case CI_LEVEL: flags &= ~(uint32_t)EPOLLRDHUP; break;
     case CI_ONE_SHOT: flags = (flags & ~(uint32_t)EPOLLRDHUP) | EPOLLONESHOT; break;
     }
-    struct epoll_event event = {.events = flags, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
+    struct epoll_event event = {.events = flags,
+                                .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
     return ci_eventpoll_control(&self(selector)->epoll, what, fd, &event);
 }
 
-static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+               enum ci_trigger trigger)
 {
     return control(selector, EPOLL_CTL_ADD, fd, generation, events, trigger);
 }
 
-static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                  enum ci_trigger trigger)
 {
     return control(selector, EPOLL_CTL_MOD, fd, generation, events, trigger);
 }
@@ -70,15 +75,19 @@ static uint32_t translate(uint32_t flags)
     return events;
 }
 
-static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)
+static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
+                      coir_time timeout)
 {
     struct epoll_selector *epoll = self(selector);
-    int n = ci_eventpoll_wait(&epoll->epoll, epoll->events, ready_max < BATCH ? ready_max : BATCH, timeout), count = 0;
+    int n = ci_eventpoll_wait(&epoll->epoll, epoll->events, ready_max < BATCH ? ready_max : BATCH,
+                              timeout),
+        count = 0;
     for (int i = 0; i < n; i++) {
         uint64_t key = epoll->events[i].data.u64;
         if (key == wake_key)
             continue; /* edge-triggered: it need not be drained */
-        ready[count++] = (struct ci_ready){(coir_fd)(uint32_t)key, (uint32_t)(key >> 32), translate(epoll->events[i].events)};
+        ready[count++] = (struct ci_ready){(coir_fd)(uint32_t)key, (uint32_t)(key >> 32),
+                                           translate(epoll->events[i].events)};
     }
     return n < 0 ? n : count;
 }

@@ -35,7 +35,8 @@ int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datag
 {
     (void)driver;
     int fd = ci_sys_datagram(datagram->address, datagram->address_len);
-    int rc = fd < 0 || !datagram->peer ? fd : ci_sys_connect(fd, datagram->peer, datagram->peer_len);
+    int rc =
+        fd < 0 || !datagram->peer ? fd : ci_sys_connect(fd, datagram->peer, datagram->peer_len);
     if (fd >= 0 && rc < 0)
         ci_sys_close(fd);
     return rc < 0 ? rc : fd;
@@ -44,7 +45,8 @@ int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datag
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)
 {
     (void)driver;
-    int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog, listen->reuse_port, listen->ipv6_only);
+    int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog,
+                           listen->reuse_port, listen->ipv6_only);
     if (fd >= 0)
         ci_sys_no_delay(fd); /* accepted sockets inherit it: no call per connection */
     return fd;
@@ -68,14 +70,16 @@ int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option 
     return ci_sys_tcp_option(fd, option, value);
 }
 
-int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     (void)driver;
     return ci_sys_name(fd, peer, ret_address, ret_len);
 }
 
 /* Real names need a resolver that suspends. */
-int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+int ci_kernel_resolve(struct ci_driver *driver, const char *host,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     (void)driver;
     return ci_sys_resolve(host, ret_address, ret_len);
@@ -93,11 +97,13 @@ int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
     return ci_sys_file_size(fd, ret_size);
 }
 
-int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count, size_t item_size, coir_fd fd)
+int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count,
+                      size_t item_size, coir_fd fd)
 {
     if (ci_likely((size_t)fd < *count))
         return 0;
-    return ci_sys_is_open(fd) ? ci_grow(allocator, table, count, item_size, (size_t)fd + 1) : -EBADF;
+    return ci_sys_is_open(fd) ? ci_grow(allocator, table, count, item_size, (size_t)fd + 1)
+                              : -EBADF;
 }
 
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout)

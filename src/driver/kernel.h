@@ -1,4 +1,5 @@
-/* What the drivers over a kernel answer alike: its clocks, its random numbers, and the calls that never wait. */
+/* What the drivers over a kernel answer alike: its clocks, its random numbers, and the calls that
+ * never wait. */
 #ifndef CI_DRIVER_KERNEL_H
 #define CI_DRIVER_KERNEL_H
 
@@ -13,24 +14,31 @@ int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
 int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
-int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
-int ci_kernel_resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_kernel_resolve(struct ci_driver *driver, const char *host,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode);
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
-/* Makes a table by descriptor hold `fd`: 0, -ENOMEM, or -EBADF for one that it does not hold and that is not open. Without that look, a
- * number that is no descriptor would make the table as large as the number says. */
-int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count, size_t item_size, coir_fd fd);
+/* Makes a table by descriptor hold `fd`: 0, -ENOMEM, or -EBADF for one that it does not hold and
+ * that is not open. Without that look, a number that is no descriptor would make the table as large
+ * as the number says. */
+int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count,
+                      size_t item_size, coir_fd fd);
 
-/* A wait may fail for want of memory and work later. So it is tried CI_FAILED_WAITS_MAX times in a row, a millisecond apart, before the
- * driver gives up: 0, or from then on the error. *failed counts; `timeout` is that of the wait. */
+/* A wait may fail for want of memory and work later. So it is tried CI_FAILED_WAITS_MAX times in a
+ * row, a millisecond apart, before the driver gives up: 0, or from then on the error. *failed
+ * counts; `timeout` is that of the wait. */
 enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 
 /* Those members of a struct ci_driver_kind. */
-#define CI_KERNEL_CALLS                                                                                                                   \
-    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random, .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, \
-    .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option, .address = ci_kernel_address,     \
-    .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size
+#define CI_KERNEL_CALLS                                                                     \
+    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,               \
+    .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, .listen = ci_kernel_listen, \
+    .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option,                 \
+    .address = ci_kernel_address, .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, \
+    .open = ci_kernel_open, .file_size = ci_kernel_file_size
 
 #endif

@@ -1,5 +1,5 @@
-/* The selector over kqueue(2), of BSD and macOS. Reading and writing are filters of their own, reported one by one; a registration's
- * generation travels as the user data of each. */
+/* The selector over kqueue(2), of BSD and macOS. Reading and writing are filters of their own,
+ * reported one by one; a registration's generation travels as the user data of each. */
 #include <sys/event.h>
 
 #include <errno.h>
@@ -22,10 +22,12 @@ static struct kqueue_selector *self(struct ci_selector *selector)
     return ci_container_of(selector, struct kqueue_selector, base);
 }
 
-static int change(struct kqueue_selector *kqueue, uintptr_t ident, int filter, unsigned flags, unsigned what, uint32_t generation)
+static int change(struct kqueue_selector *kqueue, uintptr_t ident, int filter, unsigned flags,
+                  unsigned what, uint32_t generation)
 {
     struct kevent change;
-    EV_SET(&change, ident, (short)filter, (unsigned short)flags, what, 0, (void *)(uintptr_t)generation);
+    EV_SET(&change, ident, (short)filter, (unsigned short)flags, what, 0,
+           (void *)(uintptr_t)generation);
     return kevent(kqueue->kqueue, &change, 1, NULL, 0, NULL) < 0 ? -errno : 0;
 }
 
@@ -42,11 +44,13 @@ static unsigned flags_of(enum ci_trigger trigger)
 
 static void remove_fd(struct ci_selector *selector, coir_fd fd)
 {
-    change(self(selector), (uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0); /* either may not be there */
+    /* either may not be there */
+    change(self(selector), (uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0);
     change(self(selector), (uintptr_t)fd, EVFILT_WRITE, EV_DELETE, 0, 0);
 }
 
-static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+               enum ci_trigger trigger)
 {
     struct kqueue_selector *kqueue = self(selector);
     int rc = 0;
@@ -60,7 +64,8 @@ static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, un
 }
 
 /* Adding what is there replaces it; what is not wanted any more goes. */
-static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                  enum ci_trigger trigger)
 {
     struct kqueue_selector *kqueue = self(selector);
     if (!(events & COIR_READ))
@@ -70,7 +75,8 @@ static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation,
     return add(selector, fd, generation, events, trigger);
 }
 
-/* The end of a socket's reading direction is no hang-up; that of a pipe is, and so is any end that comes with an error. */
+/* The end of a socket's reading direction is no hang-up; that of a pipe is, and so is any end that
+ * comes with an error. */
 static uint32_t translate(const struct kevent *event)
 {
     bool writes = event->filter == EVFILT_WRITE, failed = event->flags & EV_ERROR || event->fflags;
@@ -83,17 +89,21 @@ static uint32_t translate(const struct kevent *event)
     return failed ? events | COIR_EVENT_ERROR : events;
 }
 
-static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)
+static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
+                      coir_time timeout)
 {
     struct kqueue_selector *kqueue = self(selector);
     struct timespec time = {(time_t)(timeout / COIR_S), (long)(timeout % COIR_S)};
-    int n = kevent(kqueue->kqueue, NULL, 0, kqueue->events, ready_max < BATCH ? ready_max : BATCH, timeout < 0 ? NULL : &time), count = 0;
+    int n = kevent(kqueue->kqueue, NULL, 0, kqueue->events, ready_max < BATCH ? ready_max : BATCH,
+                   timeout < 0 ? NULL : &time),
+        count = 0;
     if (n < 0)
         return -errno;
     for (int i = 0; i < n; i++) {
         const struct kevent *event = &kqueue->events[i];
         if (event->filter != EVFILT_USER)
-            ready[count++] = (struct ci_ready){(coir_fd)event->ident, (uint32_t)(uintptr_t)event->udata, translate(event)};
+            ready[count++] = (struct ci_ready){(coir_fd)event->ident,
+                                               (uint32_t)(uintptr_t)event->udata, translate(event)};
     }
     return count;
 }
@@ -135,7 +145,9 @@ int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_sel
     selector->base.kind = &kqueue_kind;
     selector->allocator = allocator;
     selector->kqueue = kqueue();
-    int rc = selector->kqueue < 0 ? -errno : change(selector, WAKE_IDENT, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0);
+    int rc = selector->kqueue < 0
+                 ? -errno
+                 : change(selector, WAKE_IDENT, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0);
     if (rc < 0) {
         free_selector(&selector->base);
         return rc;

@@ -26,12 +26,15 @@ static const struct {
 const char *const ci_driver_choices[] = {"io_uring", "epoll", NULL};
 const char *const ci_driver_selector = "epoll", *const ci_driver_names = "io_uring, epoll or poll";
 #elif defined(__linux__)
-const char *const ci_driver_choices[] = {"epoll", NULL}, *const ci_driver_selector = "epoll", *const ci_driver_names = "epoll or poll";
+const char *const ci_driver_choices[] = {"epoll", NULL}, *const ci_driver_selector = "epoll",
+                  *const ci_driver_names = "epoll or poll";
 #else
-const char *const ci_driver_choices[] = {"kqueue", NULL}, *const ci_driver_selector = "kqueue", *const ci_driver_names = "kqueue or poll";
+const char *const ci_driver_choices[] = {"kqueue", NULL}, *const ci_driver_selector = "kqueue",
+                  *const ci_driver_names = "kqueue or poll";
 #endif
 
-int ci_selector_open(const char *name, const coir_allocator *allocator, struct ci_selector **ret_selector)
+int ci_selector_open(const char *name, const coir_allocator *allocator,
+                     struct ci_selector **ret_selector)
 {
     for (size_t i = 0; i < ci_countof(selectors); i++)
         if (strcmp(selectors[i].name, name) == 0)

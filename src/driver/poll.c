@@ -1,7 +1,9 @@
-/* The selector over poll(2): portable, and simple enough to be read first. Waiting costs as much as there are descriptors.
+/* The selector over poll(2): portable, and simple enough to be read first. Waiting costs as much as
+ * there are descriptors.
  *
- * 1. poll(2) says what holds, again and again. An edge is made of that by not asking for an event that was reported until somebody waits
- *    for it again (rearm); a descriptor of which nothing is asked is left out of the call.
+ * 1. poll(2) says what holds, again and again. An edge is made of that by not asking for an event
+ * that was reported until somebody waits for it again (rearm); a descriptor of which nothing is
+ * asked is left out of the call.
  * 2. Entries are dense; `places` finds a descriptor's. The first entry is the eventfd that wakes.
  */
 #include <errno.h>
@@ -20,7 +22,8 @@ struct entry {
 struct poll_selector {
     struct ci_selector base;
     coir_fd wakeup;
-    struct pollfd *fds; /* an fd that is not asked about is stored as its complement, which poll(2) passes over */
+    /* an fd that is not asked about is stored as its complement, which poll(2) passes over */
+    struct pollfd *fds;
     struct entry *entries;
     size_t *places; /* by descriptor: its place + 1, or 0 */
     size_t count, fds_room, entries_room, places_room;
@@ -54,15 +57,19 @@ static void ask(struct poll_selector *poll, size_t place, coir_fd fd, unsigned e
 
 static int reserve(struct poll_selector *poll, coir_fd fd)
 {
-    int rc = ci_grow(poll->allocator, (void **)&poll->fds, &poll->fds_room, sizeof *poll->fds, poll->count + 1);
+    int rc = ci_grow(poll->allocator, (void **)&poll->fds, &poll->fds_room, sizeof *poll->fds,
+                     poll->count + 1);
     if (rc == 0)
-        rc = ci_grow(poll->allocator, (void **)&poll->entries, &poll->entries_room, sizeof *poll->entries, poll->count + 1);
+        rc = ci_grow(poll->allocator, (void **)&poll->entries, &poll->entries_room,
+                     sizeof *poll->entries, poll->count + 1);
     if (rc == 0)
-        rc = ci_grow(poll->allocator, (void **)&poll->places, &poll->places_room, sizeof *poll->places, (size_t)fd + 1);
+        rc = ci_grow(poll->allocator, (void **)&poll->places, &poll->places_room,
+                     sizeof *poll->places, (size_t)fd + 1);
     return rc;
 }
 
-static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+               enum ci_trigger trigger)
 {
     struct poll_selector *poll = self(selector);
     const size_t *known = place_of(poll, fd);
@@ -79,7 +86,8 @@ static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, un
     return 0;
 }
 
-static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                  enum ci_trigger trigger)
 {
     struct poll_selector *poll = self(selector);
     const size_t *known = place_of(poll, fd);
@@ -144,13 +152,15 @@ static void disarm(struct poll_selector *poll, size_t place, short flags)
     if (flags & POLLIN)
         flags |= POLLRDHUP;
     asked->events &= (short)~flags;
-    if (!asked->events || flags & (POLLHUP | POLLERR | POLLNVAL) || poll->entries[place].trigger == CI_ONE_SHOT) {
+    if (!asked->events || flags & (POLLHUP | POLLERR | POLLNVAL) ||
+        poll->entries[place].trigger == CI_ONE_SHOT) {
         asked->events = 0;
         asked->fd = ~asked->fd;
     }
 }
 
-static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)
+static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
+                      coir_time timeout)
 {
     struct poll_selector *poll = self(selector);
     int left = ci_sys_poll(poll->fds, poll->count, timeout), count = 0;
@@ -168,7 +178,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
             continue;
         left--;
         poll->next = start + i + 1;
-        ready[count++] = (struct ci_ready){poll->fds[place].fd, poll->entries[place].generation, translate(flags)};
+        ready[count++] = (struct ci_ready){poll->fds[place].fd, poll->entries[place].generation,
+                                           translate(flags)};
         disarm(poll, place, flags);
     }
     return count;

@@ -1,10 +1,12 @@
-/* The public poller: a selector, a table of tokens, and sources that are set instead of being looked at.
+/* The public poller: a selector, a table of tokens, and sources that are set instead of being
+ * looked at.
  *
- * 1. A registration's generation is new each time, so an event of an earlier user of a descriptor's number is recognised.
- * 2. Sources that were set lie in a list under a lock. Whoever sets one while the poller sleeps takes `asleep` back, and wakes it: one
- *    wake-up a sleep.
- * 3. Descriptors and sources are asked first in turns: what is always ready of one kind leaves room for
- *    the other, however few events a wait may report.
+ * 1. A registration's generation is new each time, so an event of an earlier user of a descriptor's
+ * number is recognised.
+ * 2. Sources that were set lie in a list under a lock. Whoever sets one while the poller sleeps
+ * takes `asleep` back, and wakes it: one wake-up a sleep.
+ * 3. Descriptors and sources are asked first in turns: what is always ready of one kind leaves room
+ * for the other, however few events a wait may report.
  */
 #include "coir/poller.h"
 
@@ -72,7 +74,8 @@ int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_pol
     if (!poller)
         return -ENOMEM;
     poller->allocator = allocator;
-    rc = ci_selector_open(options.driver ? options.driver : ci_driver_selector, &poller->allocator, &poller->selector);
+    rc = ci_selector_open(options.driver ? options.driver : ci_driver_selector, &poller->allocator,
+                          &poller->selector);
     if (rc < 0) {
         ci_free(&allocator, poller, sizeof *poller);
         return rc;
@@ -97,13 +100,18 @@ void coir_poller_free(coir_poller *poller)
 
 static struct registration *find(coir_poller *poller, coir_fd fd)
 {
-    return fd >= 0 && (size_t)fd < poller->room && poller->registrations[fd].used ? &poller->registrations[fd] : NULL;
+    return fd >= 0 && (size_t)fd < poller->room && poller->registrations[fd].used
+               ? &poller->registrations[fd]
+               : NULL;
 }
 
 static enum ci_trigger trigger_of(const coir_poller *poller, int interest)
 {
-    bool edges = !poller->selector->kind->rearm; /* without edges of its own, level is what loses nothing */
-    return interest & COIR_ONE_SHOT ? CI_ONE_SHOT : interest & COIR_EDGE && edges ? CI_EDGE : CI_LEVEL;
+    /* without edges of its own, level is what loses nothing */
+    bool edges = !poller->selector->kind->rearm;
+    return interest & COIR_ONE_SHOT        ? CI_ONE_SHOT
+           : interest & COIR_EDGE && edges ? CI_EDGE
+                                           : CI_LEVEL;
 }
 
 static unsigned events_of(int interest)
@@ -119,12 +127,14 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
         return -EBADF;
     if (!events_of(interest))
         return -EINVAL;
-    int rc = ci_kernel_reserve(&poller->allocator, (void **)&poller->registrations, &poller->room, sizeof *poller->registrations, fd);
+    int rc = ci_kernel_reserve(&poller->allocator, (void **)&poller->registrations, &poller->room,
+                               sizeof *poller->registrations, fd);
     if (rc < 0)
         return rc;
     struct registration *registration = &poller->registrations[fd];
     uint32_t generation = registration->generation + 1;
-    rc = poller->selector->kind->add(poller->selector, fd, generation, events_of(interest), trigger_of(poller, interest));
+    rc = poller->selector->kind->add(poller->selector, fd, generation, events_of(interest),
+                                     trigger_of(poller, interest));
     if (rc == 0)
         *registration = (struct registration){token, generation, true};
     return rc;
@@ -139,8 +149,8 @@ int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int inte
         return -ENOENT;
     if (!events_of(interest))
         return -EINVAL;
-    int rc =
-        poller->selector->kind->modify(poller->selector, fd, registration->generation, events_of(interest), trigger_of(poller, interest));
+    int rc = poller->selector->kind->modify(poller->selector, fd, registration->generation,
+                                            events_of(interest), trigger_of(poller, interest));
     if (rc == 0)
         registration->token = token;
     return rc;
@@ -236,7 +246,9 @@ static int translate(uint32_t events)
 static int take_ready(coir_poller *poller, coir_poller_event *events, int max, coir_time timeout)
 {
     struct ci_ready ready[BATCH];
-    int found = poller->selector->kind->wait(poller->selector, ready, max < BATCH ? max : BATCH, timeout), count = 0;
+    int found = poller->selector->kind->wait(poller->selector, ready, max < BATCH ? max : BATCH,
+                                             timeout),
+        count = 0;
     if (found < 0)
         return found == -EINTR ? 0 : found;
     for (int i = 0; i < found; i++) {
@@ -247,7 +259,8 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
     return count;
 }
 
-int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t room, coir_time deadline)
+int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t room,
+                     coir_time deadline)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -262,7 +275,8 @@ int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t room
         int count = sources_first ? take_set(poller, events, events_max) : 0, found = 0;
         ci_lock_give(&poller->lock);
         if (count < events_max)
-            found = take_ready(poller, events + count, events_max - count, sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0);
+            found = take_ready(poller, events + count, events_max - count,
+                               sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0);
         count += found > 0 ? found : 0;
         ci_lock_take(&poller->lock);
         poller->asleep = false;

@@ -1,13 +1,15 @@
-/* Completion on top of readiness: try the system call, wait for the descriptor only when it would block, try again.
+/* Completion on top of readiness: try the system call, wait for the descriptor only when it would
+ * block, try again.
  *
- * 1. A descriptor of ours is registered once, edge-triggered, both directions. What the edges said is cached in its slot: a bit is
- *    set by an event and cleared by a call that would have blocked.
- * 2. A short read or write clears its bit too, which saves the call that would only say EAGAIN; but not once the end of the stream,
- *    a hang-up or an error was seen: data and end can share one edge, and no other would come.
- *    A wait for events alone asks the kernel before it believes a bit that is set.
+ * 1. A descriptor of ours is registered once, edge-triggered, both directions. What the edges said
+ * is cached in its slot: a bit is set by an event and cleared by a call that would have blocked.
+ * 2. A short read or write clears its bit too, which saves the call that would only say EAGAIN; but
+ * not once the end of the stream, a hang-up or an error was seen: data and end can share one edge,
+ * and no other would come. A wait for events alone asks the kernel before it believes a bit that is
+ * set.
  * 3. Readable never wakes a writer, writable never a reader; hang-up and error wake both.
- * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits. Each wait registers it anew
- *    (one-shot), which also makes the kernel look at it.
+ * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits.
+ * Each wait registers it anew (one-shot), which also makes the kernel look at it.
  * 5. An event whose generation is not its slot's belongs to an earlier user of the number, or to an
  *    earlier foreign wait, and is dropped.
  * 6. `done` may start, cancel, close and forget anything, and make the table grow. So operations
@@ -63,7 +65,8 @@ static int reserve(struct readiness *readiness, coir_fd fd)
 {
     if (ci_likely((size_t)fd < readiness->slot_count))
         return 0;
-    return ci_kernel_reserve(readiness->allocator, (void **)&readiness->slots, &readiness->slot_count, sizeof(struct slot), fd);
+    return ci_kernel_reserve(readiness->allocator, (void **)&readiness->slots,
+                             &readiness->slot_count, sizeof(struct slot), fd);
 }
 
 /* The events, of those that an operation waits for, that make it worth trying. */
@@ -139,12 +142,14 @@ static bool attempt(struct slot *slot, struct ci_op *op)
     do
         rc = call(op);
     while (ci_unlikely(rc == -EINTR));
-    bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV, writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
+    bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV,
+         writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
     uint8_t bit = wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
         slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
         if (slot->ready & gone)
-            slot->ready &= (uint8_t)~gone; /* they were said of an earlier state: the next edge says them again */
+            /* they were said of an earlier state: the next edge says them again */
+            slot->ready &= (uint8_t)~gone;
         return false;
     }
     if ((reads || writes) && rc > 0 && !(slot->ready & ends) && (size_t)rc < total(op))
@@ -226,7 +231,8 @@ static void claim(struct slot *slot, enum slot_use use)
     slot->ready = COIR_READ | COIR_WRITE; /* worth a first try */
 }
 
-/* A listener is closed on one worker; the slots of the others learn of it when the number comes back as another listener. */
+/* A listener is closed on one worker; the slots of the others learn of it when the number comes
+ * back as another listener. */
 static void claim_listener(struct slot *slot, const struct ci_op *op)
 {
     if (ci_likely(slot->use == LISTENER && slot->generation == (uint32_t)op->len))
@@ -257,10 +263,13 @@ static void wait_for(struct readiness *readiness, const struct slot *slot, const
         selector->kind->rearm(selector, op->fd, wanted_by(op));
 }
 
-/* A call that took exactly what there was leaves its bit set: who asks for events alone is told what holds. */
+/* A call that took exactly what there was leaves its bit set: who asks for events alone is told
+ * what holds. */
 static void look_again(struct slot *slot, const struct ci_op *op)
 {
-    struct pollfd ask = {.fd = op->fd, .events = (op->events & COIR_READ ? POLLIN : 0) | (op->events & COIR_WRITE ? POLLOUT : 0)};
+    struct pollfd ask = {.fd = op->fd,
+                         .events = (op->events & COIR_READ ? POLLIN : 0) |
+                                   (op->events & COIR_WRITE ? POLLOUT : 0)};
     if (slot->ready & ends || ci_sys_poll(&ask, 1, 0) < 0)
         return;
     if (!(ask.revents & (POLLIN | POLLHUP | POLLERR)))
@@ -312,7 +321,9 @@ static int register_foreign(struct readiness *readiness, struct slot *slot, coir
 {
     struct ci_selector *selector = readiness->selector;
     enum ci_trigger trigger = slot->use == WATCHED ? CI_LEVEL : CI_ONE_SHOT;
-    int rc = slot->registered ? selector->kind->modify(selector, fd, slot->generation, interest(slot), trigger) : -ENOENT;
+    int rc = slot->registered
+                 ? selector->kind->modify(selector, fd, slot->generation, interest(slot), trigger)
+                 : -ENOENT;
     if (rc == -ENOENT) {
         rc = selector->kind->add(selector, fd, slot->generation, interest(slot), trigger);
         if (rc == -EEXIST)
@@ -411,7 +422,9 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
     if (ci_unlikely(count < 0))
-        return count == -EINTR ? 0 : ci_kernel_note_failed_wait(&readiness->failed_waits, count, timeout);
+        return count == -EINTR
+                   ? 0
+                   : ci_kernel_note_failed_wait(&readiness->failed_waits, count, timeout);
     readiness->failed_waits = 0;
     for (int i = 0; i < count; i++)
         dispatch(readiness, &ready[i]);
@@ -449,7 +462,8 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct readiness *readiness = self(driver);
     if ((size_t)fd < readiness->slot_count && !readiness->selector->kind->keeps)
-        readiness->slots[fd].registered = false; /* closing removes the registration: no call for it */
+        /* closing removes the registration: no call for it */
+        readiness->slots[fd].registered = false;
     forget(driver, fd);
     ci_sys_close(fd);
 }
@@ -475,14 +489,16 @@ static const struct ci_driver_kind readiness_kind = {
     .free = free_driver,
 };
 
-int ci_readiness_open(struct ci_selector *selector, const coir_allocator *allocator, struct ci_driver **ret_driver)
+int ci_readiness_open(struct ci_selector *selector, const coir_allocator *allocator,
+                      struct ci_driver **ret_driver)
 {
     struct readiness *readiness = ci_alloc_zero(allocator, sizeof *readiness);
     if (!readiness) {
         selector->kind->free(selector);
         return -ENOMEM;
     }
-    *readiness = (struct readiness){.base.kind = &readiness_kind, .selector = selector, .allocator = allocator};
+    *readiness = (struct readiness){
+        .base.kind = &readiness_kind, .selector = selector, .allocator = allocator};
     readiness->ended_tail = &readiness->ended;
     *ret_driver = &readiness->base;
     return 0;

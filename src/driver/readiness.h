@@ -6,6 +6,7 @@
 #include "driver/selector.h"
 
 /* Takes the selector over, also on failure. */
-int ci_readiness_open(struct ci_selector *selector, const coir_allocator *allocator, struct ci_driver **ret_driver);
+int ci_readiness_open(struct ci_selector *selector, const coir_allocator *allocator,
+                      struct ci_driver **ret_driver);
 
 #endif

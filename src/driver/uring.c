@@ -1,4 +1,5 @@
-/* The driver over io_uring: waiting, telling, closing, moving, beginning and ending. The rules are in uring.h. */
+/* The driver over io_uring: waiting, telling, closing, moving, beginning and ending. The rules are
+ * in uring.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static void tell_watch(struct ci_uring *uring, struct ci_op *op)
     slot = &uring->slots[op->fd];
     ci_uring_unlink(slot, op);
     uring->base.pending--;
-    if (!ci_uring_hand_over_poll(uring, slot, op)) { /* the events go on: to be looked at again in the next turn */
+    if (!ci_uring_hand_over_poll(uring, slot, op)) {
+        /* the events go on: to be looked at again in the next turn */
         ci_uring_link(uring, slot, op, WAITS);
         if (uring->open)
             ci_uring_end(uring, slot, op, ENDED, 0);
@@ -50,7 +52,8 @@ static void tell(struct ci_uring *uring, struct ci_op *op)
 
 static void tell_all(struct ci_uring *uring)
 {
-    struct ci_op *const *last = uring->ended_tail; /* what ends while they are told is for the next time */
+    /* what ends while they are told is for the next time */
+    struct ci_op *const *last = uring->ended_tail;
     bool more = uring->ended;
     while (more && uring->ended) {
         struct ci_op *op = uring->ended;
@@ -66,7 +69,8 @@ static CI_COLD int wait_refused(struct ci_uring *uring, coir_time deadline)
 {
     bool told = uring->ended;
     tell_all(uring);
-    return ci_kernel_note_failed_wait(&uring->failed_waits, uring->refused, told || !deadline ? 0 : COIR_MS);
+    return ci_kernel_note_failed_wait(&uring->failed_waits, uring->refused,
+                                      told || !deadline ? 0 : COIR_MS);
 }
 
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
@@ -75,7 +79,8 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     if (ci_unlikely(!uring->open))
         return wait_refused(uring, deadline);
     bool wakes = ci_likely(uring->wakes) || ci_uring_arm_wakeup(uring);
-    bool sleeps = deadline != 0 && wakes && !uring->ended && !uring->hurry && !ci_ring_completion(&uring->ring);
+    bool sleeps = deadline != 0 && wakes && !uring->ended && !uring->hurry &&
+                  !ci_ring_completion(&uring->ring);
     coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     sleeps &= timeout != 0;
     if (uring->lazy && (timeout < 0 || timeout > LAZY_MOST))
@@ -123,9 +128,10 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
     }
 }
 
-/* Takes those of the descriptor's operations that the kernel has no memory of: they end here. *ret_asked: the kernel has been asked to end
- * a poll. */
-static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot, bool *ret_asked)
+/* Takes those of the descriptor's operations that the kernel has no memory of: they end here.
+ * *ret_asked: the kernel has been asked to end a poll. */
+static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot,
+                                  bool *ret_asked)
 {
     struct ci_op *taken = NULL, *op, **at = &slot->ops;
     while ((op = *at)) {
@@ -149,7 +155,8 @@ static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *
     return taken;
 }
 
-/* And those that have ended and not been told. A reader for whom there was something is not told of it. */
+/* And those that have ended and not been told. A reader for whom there was something is not told of
+ * it. */
 static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op *taken)
 {
     struct ci_op *op, **at = &uring->ended;
@@ -168,8 +175,9 @@ static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op
     return taken;
 }
 
-/* The descriptor's operations end. Those that wait go first: a receive that ends is not asked for again on their behalf. True: the kernel
- * has been asked for something that it has not answered yet. */
+/* The descriptor's operations end. Those that wait go first: a receive that ends is not asked for
+ * again on their behalf. True: the kernel has been asked for something that it has not answered
+ * yet. */
 static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
 {
     bool asked;
@@ -208,8 +216,10 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     struct ci_uring *uring = ci_uring_of(driver);
     struct io_uring_sqe *sqe = NULL;
     if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
-        ci_sys_reset_on_close(fd);                      /* what nobody read is lost: the peer is told, as the kernel would */
-    bool by_call = ci_sanitizer == CI_THREAD_SANITIZER; /* which wants to see the descriptor closed */
+        /* what nobody read is lost: the peer is told, as the kernel would */
+        ci_sys_reset_on_close(fd);
+    /* which wants to see the descriptor closed */
+    bool by_call = ci_sanitizer == CI_THREAD_SANITIZER;
     bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
     if (asked && !by_call && (sqe = ci_uring_place(uring))) {
         sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
@@ -221,7 +231,8 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     uring->closes |= asked; /* what is to end holds the socket */
 }
 
-/* An enter that looks for completions: the end of a receive is one, and it holds the socket open. */
+/* An enter that looks for completions: the end of a receive is one, and it holds the socket open.
+ */
 static void flush(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
@@ -232,7 +243,8 @@ static void flush(struct ci_driver *driver)
 /* ---- from one worker to another ---- */
 
 /* Copies what was read ahead out of the buffers. *ret_ahead stays as it is if there is nothing. */
-static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_ahead **ret_ahead)
+static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot,
+                      struct ci_ahead **ret_ahead)
 {
     size_t len = 0;
     for (uint16_t id = slot->first; id; id = uring->held[id].next)
@@ -400,7 +412,8 @@ int ci_uring_open(const coir_allocator *allocator, struct ci_driver **ret_driver
     uring->allocator = allocator;
     uring->ended_tail = &uring->ended;
     uring->wakeup = ci_sys_eventfd();
-    int rc = uring->wakeup < 0 ? uring->wakeup : ci_ring_buffers_make(&uring->buffers, BUFFERS, BUFFER_SIZE);
+    int rc = uring->wakeup < 0 ? uring->wakeup
+                               : ci_ring_buffers_make(&uring->buffers, BUFFERS, BUFFER_SIZE);
     if (rc == 0)
         rc = open_ring(uring);
     if (rc < 0) {

@@ -37,7 +37,8 @@ void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot)
     slot->last = slot->ahead = slot->taken = 0;
 }
 
-void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id, uint16_t len)
+void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id,
+                        uint16_t len)
 {
     ci_check(!slot->has_adopted);
     uring->held[id] = (struct ci_uring_held){0, len};
@@ -70,7 +71,9 @@ size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, ch
     while (slot->first && done < len) {
         uint16_t id = slot->first;
         const struct ci_uring_held *held = &uring->held[id];
-        size_t n = (size_t)(held->len - slot->taken) < len - done ? (size_t)(held->len - slot->taken) : len - done;
+        size_t n = (size_t)(held->len - slot->taken) < len - done
+                       ? (size_t)(held->len - slot->taken)
+                       : len - done;
         memcpy(to + done, ci_ring_buffer(&uring->buffers, (uint16_t)(id - 1)) + slot->taken, n);
         done += n;
         slot->taken = (uint16_t)(slot->taken + n);

@@ -1,4 +1,5 @@
-/* Operations on io_uring: how they begin, what is read ahead, how they end. The rules are in uring.h. */
+/* Operations on io_uring: how they begin, what is read ahead, how they end. The rules are in
+ * uring.h. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -13,7 +14,8 @@ int ci_uring_reserve(struct ci_uring *uring, coir_fd fd)
 {
     if (ci_likely((size_t)fd < uring->slot_count))
         return 0;
-    return ci_kernel_reserve(uring->allocator, (void **)&uring->slots, &uring->slot_count, sizeof(struct ci_uring_slot), fd);
+    return ci_kernel_reserve(uring->allocator, (void **)&uring->slots, &uring->slot_count,
+                             sizeof(struct ci_uring_slot), fd);
 }
 
 static bool fail(struct ci_op *op, int error)
@@ -45,7 +47,8 @@ struct io_uring_sqe *ci_uring_place(struct ci_uring *uring)
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < 16; tries++) {
         ci_ring_submit(&uring->ring);
         ci_uring_note_submitted(uring);
-        if (tries > 0 && !uring->reaping) { /* completions that nobody has taken may be in the way */
+        if (tries > 0 && !uring->reaping) {
+            /* completions that nobody has taken may be in the way */
             ci_uring_enter(uring, false, 0);
             ci_uring_reap(uring);
         }
@@ -62,7 +65,8 @@ uint64_t ci_uring_name(const struct ci_uring *uring, uint32_t index)
 static bool add_entries(struct ci_uring *uring)
 {
     size_t from = uring->entry_count ? uring->entry_count : 1;
-    if (ci_grow(uring->allocator, (void **)&uring->entries, &uring->entry_count, sizeof(struct ci_uring_entry), from + 1) < 0)
+    if (ci_grow(uring->allocator, (void **)&uring->entries, &uring->entry_count,
+                sizeof(struct ci_uring_entry), from + 1) < 0)
         return false;
     for (size_t i = uring->entry_count; i-- > from;) {
         uring->entries[i].fd = (coir_fd)uring->free_entry;
@@ -72,8 +76,8 @@ static bool add_entries(struct ci_uring *uring)
 }
 
 /* A place with an entry of its own, whose index is returned; 0: neither. */
-static uint32_t ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd, uint8_t opcode,
-                    struct io_uring_sqe **ret_sqe)
+static uint32_t ask(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op, coir_fd fd,
+                    uint8_t opcode, struct io_uring_sqe **ret_sqe)
 {
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
@@ -113,13 +117,15 @@ static const uint64_t cancel_of = (uint64_t)1 << 63; /* beside the name of what 
 static bool is_in_use(const struct ci_uring *uring, uint64_t name)
 {
     uint32_t index = (uint32_t)name;
-    return index && index < uring->entry_count && ci_uring_name(uring, index) == name && uring->entries[index].use != FREE;
+    return index && index < uring->entry_count && ci_uring_name(uring, index) == name &&
+           uring->entries[index].use != FREE;
 }
 
 bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].asked_to_end = true;
-    uint64_t name = ci_uring_name(uring, index); /* the entry may be another's once there is a place */
+    /* the entry may be another's once there is a place */
+    uint64_t name = ci_uring_name(uring, index);
     struct io_uring_sqe *sqe = ci_uring_place(uring);
     if (ci_unlikely(!sqe))
         return false;
@@ -131,9 +137,9 @@ bool ci_uring_ask_to_end(struct ci_uring *uring, uint32_t index)
     return true;
 }
 
-/* The kernel has refused a cancel: it was about to try the request again (ENOENT), or a thread of its
- * own was (EALREADY), and the request may then wait on. It is asked again, but not about a file: what
- * that waits for comes by itself. */
+/* The kernel has refused a cancel: it was about to try the request again (ENOENT), or a thread of
+ * its own was (EALREADY), and the request may then wait on. It is asked again, but not about a
+ * file: what that waits for comes by itself. */
 static void on_refused_cancel(struct ci_uring *uring, uint64_t name)
 {
     if (!is_in_use(uring, name))
@@ -146,12 +152,14 @@ static void on_refused_cancel(struct ci_uring *uring, uint64_t name)
 void ci_uring_let_go(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].op = NULL;
-    ci_uring_ask_to_end(uring, index); /* where that fails its entry stays until the event comes: nobody waits for it */
+    /* where that fails its entry stays until the event comes: nobody waits for it */
+    ci_uring_ask_to_end(uring, index);
 }
 
 /* ---- operations ---- */
 
-void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state)
+void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                   uint8_t state)
 {
     uring->base.pending++;
     op->pending = state;
@@ -167,7 +175,8 @@ void ci_uring_unlink(struct ci_uring_slot *slot, struct ci_op *op)
     *at = op->next;
 }
 
-void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t state, int32_t result)
+void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                  uint8_t state, int32_t result)
 {
     if (slot) /* an operation on a file is in no list */
         ci_uring_unlink(slot, op);
@@ -179,7 +188,8 @@ void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_
 }
 
 /* Makes an operation the kernel's. */
-static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode, struct io_uring_sqe **ret_sqe)
+static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                      uint8_t opcode, struct io_uring_sqe **ret_sqe)
 {
     uint32_t index = ask(uring, OP, op, op->fd, opcode, ret_sqe);
     if (ci_unlikely(!index))
@@ -193,7 +203,8 @@ static bool hand_over(struct ci_uring *uring, struct ci_uring_slot *slot, struct
 
 static ssize_t receive_now(const struct ci_op *op)
 {
-    return op->kind == CI_OP_READ ? ci_sys_recv(op->fd, op->buf, op->len) : ci_sys_recvv(op->fd, op->iov, op->count);
+    return op->kind == CI_OP_READ ? ci_sys_recv(op->fd, op->buf, op->len)
+                                  : ci_sys_recvv(op->fd, op->iov, op->count);
 }
 
 static bool arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir_fd fd)
@@ -208,7 +219,8 @@ static bool arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir
     return true;
 }
 
-static bool hand_over_message(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode, struct msghdr *message)
+static bool hand_over_message(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                              uint8_t opcode, struct msghdr *message)
 {
     struct io_uring_sqe *sqe;
     if (!hand_over(uring, slot, op, opcode, &sqe))
@@ -219,13 +231,15 @@ static bool hand_over_message(struct ci_uring *uring, struct ci_uring_slot *slot
     return true;
 }
 
-static bool hand_over_vector(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, uint8_t opcode)
+static bool hand_over_vector(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                             uint8_t opcode)
 {
     struct io_uring_sqe *sqe;
     if (!hand_over(uring, slot, op, opcode, &sqe))
         return false;
     struct msghdr *header = &uring->headers[sqe - uring->ring.entries];
-    *header = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)op->iov, .msg_iovlen = (size_t)op->count};
+    *header = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)op->iov,
+                              .msg_iovlen = (size_t)op->count};
     sqe->addr = (uintptr_t)header;
     sqe->len = 1;
     sqe->msg_flags = MSG_NOSIGNAL;
@@ -294,18 +308,22 @@ bool ci_uring_hand_over_poll(struct ci_uring *uring, struct ci_uring_slot *slot,
     struct io_uring_sqe *sqe;
     if (!hand_over(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
         return false;
-    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) | (op->events & COIR_WRITE ? POLLOUT : 0u) |
+    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) |
+                         (op->events & COIR_WRITE ? POLLOUT : 0u) |
                          (op->events & CI_EVENT_END ? POLLRDHUP : 0u);
     return true;
 }
 
-/* A reader, or a poll for reading, where nothing is there: by the stream's own receive, or without the driver's buffers. */
-static bool wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, bool own_memory)
+/* A reader, or a poll for reading, where nothing is there: by the stream's own receive, or without
+ * the driver's buffers. */
+static bool wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                          bool own_memory)
 {
     if (!slot->receive && (own_memory || slot->floods || !arm_receive(uring, slot, op->fd))) {
         if (op->kind == CI_OP_POLL)
             return ci_uring_hand_over_poll(uring, slot, op);
-        return op->kind == CI_OP_READ ? hand_over_read(uring, slot, op) : hand_over_vector(uring, slot, op, IORING_OP_RECVMSG);
+        return op->kind == CI_OP_READ ? hand_over_read(uring, slot, op)
+                                      : hand_over_vector(uring, slot, op, IORING_OP_RECVMSG);
     }
     if (op->kind == CI_OP_POLL && op->events & COIR_WRITE)
         return ci_uring_hand_over_poll(uring, slot, op);
@@ -346,7 +364,8 @@ static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struc
         op->result = readable_events(slot);
         return true;
     }
-    bool ok = op->events & COIR_READ ? wait_for_data(uring, slot, op, false) : ci_uring_hand_over_poll(uring, slot, op);
+    bool ok = op->events & COIR_READ ? wait_for_data(uring, slot, op, false)
+                                     : ci_uring_hand_over_poll(uring, slot, op);
     return !ok && fail(op, -ENOMEM);
 }
 
@@ -385,7 +404,9 @@ static bool start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, struc
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_WRITE: ok = hand_over_write(uring, slot, op); break;
     case CI_OP_WRITEV: ok = hand_over_vector(uring, slot, op, IORING_OP_SENDMSG); break;
-    case CI_OP_RECEIVE: ok = hand_over_message(uring, slot, op, IORING_OP_RECVMSG, op->message); break;
+    case CI_OP_RECEIVE:
+        ok = hand_over_message(uring, slot, op, IORING_OP_RECVMSG, op->message);
+        break;
     case CI_OP_SEND: ok = hand_over_message(uring, slot, op, IORING_OP_SENDMSG, op->message); break;
     case CI_OP_ACCEPT:
         if ((ok = hand_over(uring, slot, op, IORING_OP_ACCEPT, &sqe)))
@@ -496,9 +517,10 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
 
 /* ---- completions ---- */
 
-/* The receive is over and brought nothing: what waited for it is asked for in another way. A poll of both directions is in the kernel
- * for the other one. */
-static void ask_again(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op, bool own_memory)
+/* The receive is over and brought nothing: what waited for it is asked for in another way. A poll
+ * of both directions is in the kernel for the other one. */
+static void ask_again(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
+                      bool own_memory)
 {
     if (op->pending == IN_KERNEL)
         ci_uring_let_go(uring, (uint32_t)op->result);
@@ -510,7 +532,8 @@ static void ask_again(struct ci_uring *uring, struct ci_uring_slot *slot, struct
     ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
 }
 
-/* Ends those that wait for what the receive has brought; or, where it is over and brought nothing, asks otherwise. */
+/* Ends those that wait for what the receive has brought; or, where it is over and brought nothing,
+ * asks otherwise. */
 static void tell_readers(struct ci_uring *uring, struct ci_uring_slot *slot, bool own_memory)
 {
     for (struct ci_op *op = slot->ops, *next; op; op = next) {
@@ -539,7 +562,8 @@ static void stop_receive(struct ci_uring *uring, struct ci_uring_slot *slot)
 static void on_receive(struct ci_uring *uring, uint32_t index, int32_t result, uint32_t flags)
 {
     struct ci_uring_entry *entry = &uring->entries[index];
-    uint16_t id = flags & IORING_CQE_F_BUFFER ? (uint16_t)((flags >> IORING_CQE_BUFFER_SHIFT) + 1) : 0;
+    uint16_t id =
+        flags & IORING_CQE_F_BUFFER ? (uint16_t)((flags >> IORING_CQE_BUFFER_SHIFT) + 1) : 0;
     bool over = !(flags & IORING_CQE_F_MORE);
     coir_fd fd = entry->fd;
     if (over)
@@ -585,8 +609,8 @@ static int32_t events_of(const struct ci_op *op, int32_t mask)
     return events;
 }
 
-/* The kernel tells whoever polls that the peer will send no more, also those who did not ask. They are asked about again, but for changes
- * alone. */
+/* The kernel tells whoever polls that the peer will send no more, also those who did not ask. They
+ * are asked about again, but for changes alone. */
 static void poll_on(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     struct io_uring_sqe *sqe;
@@ -601,7 +625,8 @@ static void poll_on(struct ci_uring *uring, struct ci_uring_slot *slot, struct c
     ci_uring_end(uring, slot, op, ENDED, -ENOMEM);
 }
 
-/* The kernel hands what it has polled for in vain to a thread of its own. There O_NONBLOCK counts, and a cancel is a signal. */
+/* The kernel hands what it has polled for in vain to a thread of its own. There O_NONBLOCK counts,
+ * and a cancel is a signal. */
 static bool refused_by_thread(int32_t result)
 {
     return result == -EAGAIN || result == -EINTR;

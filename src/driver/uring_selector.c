@@ -1,9 +1,13 @@
-/* The selector over io_uring: polls that go on by themselves. For the public poller alone: the driver over io_uring needs no selector, and
- * readiness.c expects registrations to go with their files, which these keep open.
+/* The selector over io_uring: polls that go on by themselves. For the public poller alone: the
+ * driver over io_uring needs no selector, and readiness.c expects registrations to go with their
+ * files, which these keep open.
  *
- * 1. The kernel knows a poll by descriptor and serial; a poll that was ended, or that ended by itself, has a serial that is used no more.
- * 2. An edge is a poll that goes on. A level is a poll that ends, and is made again before the next wait.
- * 3. A poll holds its open file: removing hands the end of the poll over at once, so that closing afterwards closes.
+ * 1. The kernel knows a poll by descriptor and serial; a poll that was ended, or that ended by
+ * itself, has a serial that is used no more.
+ * 2. An edge is a poll that goes on. A level is a poll that ends, and is made again before the next
+ * wait.
+ * 3. A poll holds its open file: removing hands the end of the poll over at once, so that closing
+ * afterwards closes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +25,8 @@ struct place {
     uint32_t generation, serial;
     uint8_t events, trigger;
     bool used, armed;
-    bool half_closed; /* which the kernel says also where nobody asked: then only changes are asked for */
+    /* which the kernel says also where nobody asked: then only changes are asked for */
+    bool half_closed;
 };
 
 struct uring_selector {
@@ -67,7 +72,8 @@ static int arm(struct uring_selector *uring, coir_fd fd)
     sqe->opcode = IORING_OP_POLL_ADD;
     sqe->fd = fd;
     sqe->len = edge || place->half_closed ? IORING_POLL_ADD_MULTI : 0;
-    sqe->poll32_events = (place->events & COIR_READ ? POLLIN : 0u) | (place->events & COIR_WRITE ? POLLOUT : 0u) | (edge ? POLLRDHUP : 0u);
+    sqe->poll32_events = (place->events & COIR_READ ? POLLIN : 0u) |
+                         (place->events & COIR_WRITE ? POLLOUT : 0u) | (edge ? POLLRDHUP : 0u);
     sqe->user_data = name_of(uring, fd);
     return 0;
 }
@@ -80,7 +86,8 @@ static int disarm(struct uring_selector *uring, coir_fd fd)
     struct io_uring_sqe *sqe = entry(uring);
     if (!sqe)
         return -ENOMEM;
-    sqe->opcode = IORING_OP_ASYNC_CANCEL; /* IORING_OP_POLL_REMOVE leaves one that has just been woken */
+    /* IORING_OP_POLL_REMOVE leaves one that has just been woken */
+    sqe->opcode = IORING_OP_ASYNC_CANCEL;
     sqe->fd = -1;
     sqe->addr = name_of(uring, fd);
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
@@ -89,7 +96,8 @@ static int disarm(struct uring_selector *uring, coir_fd fd)
     return 0;
 }
 
-static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, unsigned events,
+               enum ci_trigger trigger)
 {
     struct place *place = &uring->places[fd];
     place->generation = generation;
@@ -99,14 +107,17 @@ static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, un
     return arm(uring, fd);
 }
 
-static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+               enum ci_trigger trigger)
 {
     struct uring_selector *uring = self(selector);
     int rc = ci_sys_poll_check(fd);
     if (rc == 0)
-        rc = ci_grow(uring->allocator, (void **)&uring->places, &uring->place_count, sizeof *uring->places, (size_t)fd + 1);
+        rc = ci_grow(uring->allocator, (void **)&uring->places, &uring->place_count,
+                     sizeof *uring->places, (size_t)fd + 1);
     if (rc == 0)
-        rc = ci_grow(uring->allocator, (void **)&uring->ended, &uring->ended_room, sizeof *uring->ended, (size_t)fd + 1);
+        rc = ci_grow(uring->allocator, (void **)&uring->ended, &uring->ended_room,
+                     sizeof *uring->ended, (size_t)fd + 1);
     if (rc == 0 && uring->places[fd].used)
         rc = -EEXIST;
     if (rc == 0 && (rc = set(uring, fd, generation, events, trigger)) == 0)
@@ -114,7 +125,8 @@ static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, un
     return rc;
 }
 
-static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events, enum ci_trigger trigger)
+static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                  enum ci_trigger trigger)
 {
     struct uring_selector *uring = self(selector);
     if ((size_t)fd >= uring->place_count || !uring->places[fd].used)
@@ -180,7 +192,8 @@ static int put(struct ci_ready *ready, int count, const struct ci_ready *event)
 }
 
 /* What a completion says: whether it is of a poll that is still wanted. */
-static bool hear(struct uring_selector *uring, const struct io_uring_cqe *completion, struct ci_ready *ret_event)
+static bool hear(struct uring_selector *uring, const struct io_uring_cqe *completion,
+                 struct ci_ready *ret_event)
 {
     bool over = !(completion->flags & IORING_CQE_F_MORE);
     if (completion->user_data == wake_name) {
@@ -189,7 +202,8 @@ static bool hear(struct uring_selector *uring, const struct io_uring_cqe *comple
         return false;
     }
     coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
-    if (!completion->user_data || (size_t)fd >= uring->place_count || name_of(uring, fd) != completion->user_data)
+    if (!completion->user_data || (size_t)fd >= uring->place_count ||
+        name_of(uring, fd) != completion->user_data)
         return false;
     struct place *place = &uring->places[fd];
     uint32_t events = translate(completion->res);
@@ -216,7 +230,8 @@ static void arm_again(struct uring_selector *uring)
     }
 }
 
-static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max, coir_time timeout)
+static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
+                      coir_time timeout)
 {
     struct uring_selector *uring = self(selector);
     int count = 0;
@@ -227,7 +242,8 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     bool passes = rc == 0 || rc == -ETIME || rc == -EINTR;
     const struct io_uring_cqe *completion;
     struct ci_ready event;
-    while (count < ready_max && uring->ended_count < uring->ended_room && (completion = ci_ring_completion(&uring->ring))) {
+    while (count < ready_max && uring->ended_count < uring->ended_room &&
+           (completion = ci_ring_completion(&uring->ring))) {
         if (hear(uring, completion, &event))
             count = put(ready, count, &event);
         ci_ring_seen(&uring->ring);
@@ -282,9 +298,11 @@ int ci_uring_selector_open(const coir_allocator *allocator, struct ci_selector *
     uring->base.kind = &uring_kind;
     uring->allocator = allocator;
     uring->wakeup = ci_sys_eventfd();
-    int rc = uring->wakeup < 0 ? uring->wakeup : ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, true);
+    int rc =
+        uring->wakeup < 0 ? uring->wakeup : ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, true);
     if (rc == 0)
-        rc = ci_grow(allocator, (void **)&uring->ended, &uring->ended_room, sizeof *uring->ended, 1);
+        rc =
+            ci_grow(allocator, (void **)&uring->ended, &uring->ended_room, sizeof *uring->ended, 1);
     if (rc < 0) {
         free_selector(&uring->base);
         return rc;

@@ -31,7 +31,8 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
 }
 
-static int parse_host(struct ci_driver *driver, const char *host, bool bracketed, struct sockaddr_storage *address, socklen_t *len)
+static int parse_host(struct ci_driver *driver, const char *host, bool bracketed,
+                      struct sockaddr_storage *address, socklen_t *len)
 {
     memset(address, 0, sizeof *address);
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
@@ -45,10 +46,12 @@ static int parse_host(struct ci_driver *driver, const char *host, bool bracketed
     *len = sizeof *v4;
     if (inet_pton(AF_INET, host, &v4->sin_addr) == 1)
         return 0;
-    return driver ? driver->kind->resolve(driver, host, address, len) : ci_kernel_resolve(NULL, host, address, len);
+    return driver ? driver->kind->resolve(driver, host, address, len)
+                  : ci_kernel_resolve(NULL, host, address, len);
 }
 
-int ci_address_parse(struct ci_driver *driver, const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+int ci_address_parse(struct ci_driver *driver, const char *text,
+                     struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     char host[HOST_MOST];
     const char *colon = strrchr(text, ':');

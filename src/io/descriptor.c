@@ -8,7 +8,8 @@
 
 coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events)
 {
-    struct ci_op io = {.fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
+    struct ci_op io = {
+        .fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
     return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
 }
 
@@ -28,7 +29,8 @@ int coir_fd_wait(coir_fd fd, int events)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return (int)ci_await(ci_worker_current, coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
+    return (int)ci_await(ci_worker_current,
+                         coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
 /* What a call in a fiber that did not have to wait does last, and what tells that it must. */

@@ -1,7 +1,8 @@
 /* Two streams that are each other's peer, in memory: for tests, and for tasks that talk bytes.
  *
  * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other.
- * 2. The pair is freed when both ends are closed. A closed end reads as the end of the stream and writes as -EPIPE.
+ * 2. The pair is freed when both ends are closed. A closed end reads as the end of the stream and
+ * writes as -EPIPE.
  */
 #include <errno.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static size_t copy_in(struct ring *ring, size_t capacity, const char *from, size
 {
     if (len > capacity - ring->len)
         len = capacity - ring->len;
-    size_t at = (ring->start + ring->len) % capacity, first = len < capacity - at ? len : capacity - at;
+    size_t at = (ring->start + ring->len) % capacity,
+           first = len < capacity - at ? len : capacity - at;
     memcpy(ring->data + at, from, first);
     memcpy(ring->data, from + first, len - first);
     ring->len += len;
@@ -186,7 +188,8 @@ static void close_end(coir_stream *stream)
     shutdown_write(stream);
 }
 
-static const struct ci_stream_kind duplex_kind = {"duplex", start, cancel, shutdown_write, NULL, NULL, NULL, close_end};
+static const struct ci_stream_kind duplex_kind = {"duplex", start, cancel, shutdown_write,
+                                                  NULL,     NULL,  NULL,   close_end};
 
 int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
 {

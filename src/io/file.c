@@ -1,7 +1,9 @@
 /* Files.
  *
- * 1. A file counts its users: who has it open, and each operation under way. The last closes the descriptor.
- * 2. Where the driver has no operations on files they are made by a thread of the pool, and the future of that call is awaited instead.
+ * 1. A file counts its users: who has it open, and each operation under way. The last closes the
+ * descriptor.
+ * 2. Where the driver has no operations on files they are made by a thread of the pool, and the
+ * future of that call is awaited instead.
  */
 #include "coir/file.h"
 
@@ -44,8 +46,12 @@ static int make_call(void *arg)
     ssize_t rc;
     do
         switch ((enum ci_op_kind)what->kind) {
-        case CI_OP_READ_AT: rc = ci_sys_read_at(what->fd, what->buf, (size_t)what->count, what->offset); break;
-        case CI_OP_WRITE_AT: rc = ci_sys_write_at(what->fd, what->data, (size_t)what->count, what->offset); break;
+        case CI_OP_READ_AT:
+            rc = ci_sys_read_at(what->fd, what->buf, (size_t)what->count, what->offset);
+            break;
+        case CI_OP_WRITE_AT:
+            rc = ci_sys_write_at(what->fd, what->data, (size_t)what->count, what->offset);
+            break;
         default: rc = ci_sys_sync(what->fd); break;
         }
     while (rc == -EINTR);
@@ -60,7 +66,8 @@ static coir_future *file_poll(coir_future *future)
     if (self->what.kind != CI_OP_SYNC && self->what.offset < 0)
         COIR_RETURN(future, -EINVAL);
     ci_fetch_add(&self->file->users, 1);
-    COIR_AWAIT(future, native ? ci_io_init(&self->native, NULL, &self->what) : coir_offload_op(&self->job, make_call, &self->what));
+    COIR_AWAIT(future, native ? ci_io_init(&self->native, NULL, &self->what)
+                              : coir_offload_op(&self->job, make_call, &self->what));
     leave(self->file);
     COIR_RETURN(future, native ? self->native.future.result : self->job.future.result);
 }
@@ -81,14 +88,20 @@ static int32_t at_most(size_t len)
     return len < INT32_MAX ? (int32_t)len : INT32_MAX;
 }
 
-coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, size_t len, int64_t offset)
+coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, size_t len,
+                               int64_t offset)
 {
-    return init(op, file, &(struct ci_op){.kind = CI_OP_READ_AT, .buf = buf, .count = at_most(len), .offset = offset});
+    return init(op, file,
+                &(struct ci_op){
+                    .kind = CI_OP_READ_AT, .buf = buf, .count = at_most(len), .offset = offset});
 }
 
-coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *data, size_t len, int64_t offset)
+coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *data, size_t len,
+                                int64_t offset)
 {
-    return init(op, file, &(struct ci_op){.kind = CI_OP_WRITE_AT, .data = data, .count = at_most(len), .offset = offset});
+    return init(op, file,
+                &(struct ci_op){
+                    .kind = CI_OP_WRITE_AT, .data = data, .count = at_most(len), .offset = offset});
 }
 
 coir_future *coir_file_sync_op(coir_file_op *op, coir_file *file)
@@ -127,7 +140,8 @@ struct opening {
 static int call_open(void *arg)
 {
     const struct opening *opening = arg;
-    return opening->driver->kind->open(opening->driver, opening->path, opening->flags, opening->mode);
+    return opening->driver->kind->open(opening->driver, opening->path, opening->flags,
+                                       opening->mode);
 }
 
 int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_file)

@@ -1,7 +1,9 @@
 /* What the streams and listeners of this layer share.
  *
- * 1. An operation on a stream is a future around a driver operation; the straight-line call keeps it in its fiber.
- * 2. A stream has at most one reader and one writer waiting. Whoever ends the wait clears that place: completion, or cancel.
+ * 1. An operation on a stream is a future around a driver operation; the straight-line call keeps
+ * it in its fiber.
+ * 2. A stream has at most one reader and one writer waiting. Whoever ends the wait clears that
+ * place: completion, or cancel.
  * 3. A closed stream is freed after its last operation has completed.
  */
 #ifndef CI_IO_IO_H
@@ -12,7 +14,7 @@
 
 struct ci_io_op {
     coir_future future;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     coir_stream *stream; /* NULL: a bare descriptor */
     struct ci_op io;
 };
@@ -33,7 +35,8 @@ struct ci_stream_kind {
     bool (*start)(coir_stream *stream, struct ci_op *op); /* as ci_driver_start */
     bool (*cancel)(coir_stream *stream, struct ci_op *op);
     int (*shutdown_write)(coir_stream *stream);
-    int (*address)(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    int (*address)(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len);
     int (*detach)(coir_stream *stream); /* NULL: it can only be closed */
     int (*adopt)(coir_stream *stream, struct ci_worker *worker);
     void (*close)(coir_stream *stream);
@@ -46,31 +49,38 @@ struct ci_io {
 };
 struct ci_io *ci_io_of(struct ci_worker *worker);
 
-/* A stream over a connected socket of the worker's driver. Takes the descriptor over when it succeeds. */
+/* A stream over a connected socket of the worker's driver. Takes the descriptor over when it
+ * succeeds. */
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream);
 
-/* coir_close where the caller returns to the worker at once: closing may be left to its next wait. */
+/* coir_close where the caller returns to the worker at once: closing may be left to its next wait.
+ */
 void ci_stream_close_soon(coir_stream *stream);
 
-/* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names. */
+/* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names.
+ */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
 /* The stream counts as one of its listener's no more: it is closed, or leaves its worker. */
 void ci_seat_leave(coir_stream *stream);
 
-/* The calling worker is not to be woken for new connections, until it accepts again. None of its accepts waits. */
+/* The calling worker is not to be woken for new connections, until it accepts again. None of its
+ * accepts waits. */
 void ci_listener_forget(coir_listener *listener);
 
-/* When nobody accepts any more: a connection from the backlog, or that was put aside for whomever, where there is one: 0, -EAGAIN, the
- * errors of coir_accept. */
+/* When nobody accepts any more: a connection from the backlog, or that was put aside for whomever,
+ * where there is one: 0, -EAGAIN, the errors of coir_accept. */
 int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 
-/* New clients find nobody from now on, while what the backlog holds can still be accepted; then it listens no more. No accept waits. */
+/* New clients find nobody from now on, while what the backlog holds can still be accepted; then it
+ * listens no more. No accept waits. */
 void ci_listener_refuse(coir_listener *listener);
 void ci_listener_stop(coir_listener *listener);
 
-/* "127.0.0.1:80" and the like to an address; names are the driver's to know. 0, -COIR_EADDRESS or -COIR_ENAME. */
-int ci_address_parse(struct ci_driver *driver, const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+/* "127.0.0.1:80" and the like to an address; names are the driver's to know. 0, -COIR_EADDRESS or
+ * -COIR_ENAME. */
+int ci_address_parse(struct ci_driver *driver, const char *text,
+                     struct sockaddr_storage *ret_address, socklen_t *ret_len);
 
 /* The other way: the length. */
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size);

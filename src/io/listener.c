@@ -13,7 +13,8 @@ enum {
     IN_VAIN_MOST = 4,
 };
 
-/* How long a worker that is far ahead in a burst lets others, who are awake but have not come to it, catch up. */
+/* How long a worker that is far ahead in a burst lets others, who are awake but have not come to
+ * it, catch up. */
 static const coir_time catch_up_time = 5 * COIR_MS;
 
 static const coir_time in_use_time = 1 * COIR_S, in_use_pause = 20 * COIR_MS;
@@ -88,18 +89,22 @@ static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *addres
     case -COIR_EADDRESS: remedy = "; write it like 127.0.0.1:8080 or [::1]:8080"; break;
     default: break;
     }
-    ci_log(runtime, COIR_LOG_ERROR, "cannot listen on \"%s\": %s%s", address, coir_strerror(error), remedy);
+    ci_log(runtime, COIR_LOG_ERROR, "cannot listen on \"%s\": %s%s", address, coir_strerror(error),
+           remedy);
     return error;
 }
 
-/* A process on io_uring that was killed keeps its addresses for a moment longer, until the kernel has torn its rings down. */
-static int listen_patiently(struct ci_worker *worker, const struct ci_listen *listen, const char *address)
+/* A process on io_uring that was killed keeps its addresses for a moment longer, until the kernel
+ * has torn its rings down. */
+static int listen_patiently(struct ci_worker *worker, const struct ci_listen *listen,
+                            const char *address)
 {
     struct ci_driver *driver = worker->loop.driver;
     int rc = driver->kind->listen(driver, listen), waited;
     if (rc != -EADDRINUSE)
         return rc;
-    ci_log(worker->runtime, COIR_LOG_WARNING, "%s is in use: trying again for a second, as a server that was killed may just be going",
+    ci_log(worker->runtime, COIR_LOG_WARNING,
+           "%s is in use: trying again for a second, as a server that was killed may just be going",
            address);
     coir_time end = coir_in(in_use_time);
     while (rc == -EADDRINUSE && coir_now() < end) {
@@ -115,7 +120,8 @@ int coir_tcp_listen(const char *address, coir_listener **ret_listener)
     return coir_tcp_listen_with(address, NULL, ret_listener);
 }
 
-int coir_tcp_listen_with(const char *address, const coir_listen_options *given, coir_listener **ret_listener)
+int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
+                         coir_listener **ret_listener)
 {
     int rc = 0;
     if (!ci_fiber_enter(&rc))
@@ -162,7 +168,8 @@ struct accept_op {
     coir_fd fd;
 };
 CI_LEAVES_SPARE_WORDS(struct accept_op, coir_open_op);
-_Static_assert(sizeof(struct accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), "an accept is a case");
+_Static_assert(sizeof(struct accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
+               "an accept is a case");
 
 /* accept_op.fd while it waits: it was asked to look at the spares. */
 static const coir_fd looks_again = -EINTR;
@@ -179,7 +186,8 @@ static struct ci_seat *find_reserved(struct ci_seat *seat, bool last)
     return seat;
 }
 
-/* The next spare that the seat may have, or -EAGAIN. `last`: nobody else accepts any more, so those reserved for others are its too. */
+/* The next spare that the seat may have, or -EAGAIN. `last`: nobody else accepts any more, so those
+ * reserved for others are its too. */
 static coir_fd take_spare(struct ci_seat *seat, bool last)
 {
     coir_listener *listener = seat->listener;
@@ -218,7 +226,8 @@ static int put_spare(coir_listener *listener, coir_fd fd, struct ci_seat *seat)
 {
     bool tell = false;
     ci_lock_take(&listener->lock);
-    int rc = ci_grow(listener->allocator, (void **)&listener->spare, &listener->spare_room, sizeof(coir_fd), listener->spare_count + 1);
+    int rc = ci_grow(listener->allocator, (void **)&listener->spare, &listener->spare_room,
+                     sizeof(coir_fd), listener->spare_count + 1);
     if (rc == 0) {
         listener->spare[listener->spare_count] = fd;
         ci_store_relaxed(&listener->spare_count, listener->spare_count + 1);
@@ -272,7 +281,7 @@ static void look_again(struct ci_seat *seat)
     if (!ci_driver_cancel(seat->worker->loop.driver, &op->io.io))
         return; /* it completes by itself */
     op->io.future.result = -ECANCELED;
-    ci_wake(seat->worker, op->io.strand, &op->io.future);
+    ci_wake(seat->worker, op->io.runnable, &op->io.future);
 }
 
 static void on_told(struct ci_message *message)
@@ -296,10 +305,12 @@ static bool has_fewer(const struct ci_seat *other, const struct ci_seat *seat)
 {
     uint32_t reserved = ci_load_relaxed(&other->reserved);
     uint32_t theirs = ci_load_relaxed(&other->live) + reserved, ours = seat->live;
-    return theirs < ours || (theirs == ours && ci_load_relaxed(&other->taken) + reserved < seat->taken);
+    return theirs < ours ||
+           (theirs == ours && ci_load_relaxed(&other->taken) + reserved < seat->taken);
 }
 
-/* A seat whose worker waits for connections, does nothing else, and has fewer; NULL: there is none among those that were looked at. */
+/* A seat whose worker waits for connections, does nothing else, and has fewer; NULL: there is none
+ * among those that were looked at. */
 static struct ci_seat *find_idle(struct ci_seat *seat)
 {
     coir_listener *listener = seat->listener;
@@ -308,14 +319,16 @@ static struct ci_seat *find_idle(struct ci_seat *seat)
         struct ci_seat *other = &listener->seats[seat->probe++ % (uint32_t)listener->seat_count];
         if (other == seat)
             other = &listener->seats[seat->probe++ % (uint32_t)listener->seat_count];
-        if (ci_load_relaxed(&other->waiting) && ci_load_relaxed(&other->worker->loop.idle) && has_fewer(other, seat))
+        if (ci_load_relaxed(&other->waiting) && ci_load_relaxed(&other->worker->loop.idle) &&
+            has_fewer(other, seat))
             return other;
     }
     return NULL;
 }
 
-/* In a burst the backlog could go to the one worker that was first, while others are on their way: whether to wait for them. Not when
- * that has been in vain a few times: whoever has taken nothing since is busy. */
+/* In a burst the backlog could go to the one worker that was first, while others are on their way:
+ * whether to wait for them. Not when that has been in vain a few times: whoever has taken nothing
+ * since is busy. */
 static bool runs_ahead(struct ci_seat *seat)
 {
     const coir_listener *listener = seat->listener;
@@ -383,7 +396,7 @@ static int finish(struct ci_seat *seat, struct accept_op *op)
     }
     if (op->fd < 0)
         return op->fd;
-    if (ci_claim(seat->worker->strand, &op->future))
+    if (ci_claim(seat->worker->runnable, &op->future))
         return make_stream(seat, op->fd, op->ret_stream);
     if (put_spare(listener, op->fd, NULL) < 0)
         ci_driver_close(seat->worker->loop.driver, op->fd);
@@ -409,10 +422,10 @@ static coir_future *accept_poll(coir_future *future)
     while ((self->fd = take_spare(seat, false)) < 0) {
         struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial};
         begin_wait(seat, self);
-        self->io.strand = NULL;
+        self->io.runnable = NULL;
         COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
         end_wait(seat, self);
-        seat->streak = self->io.strand ? 0 : seat->streak + 1;
+        seat->streak = self->io.runnable ? 0 : seat->streak + 1;
         again = self->fd == looks_again && self->io.future.result == -ECANCELED;
         self->fd = (coir_fd)self->io.future.result;
         if (self->fd >= 0 ? !hand_over(seat, self->fd) : !again)
@@ -456,7 +469,8 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
         return ci_no_worker();
     struct sockaddr_storage address;
     socklen_t len;
-    int rc = worker->loop.driver->kind->address(worker->loop.driver, listener->fd, false, &address, &len);
+    int rc = worker->loop.driver->kind->address(worker->loop.driver, listener->fd, false, &address,
+                                                &len);
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
@@ -474,7 +488,8 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
     struct ci_seat *seat = &listener->seats[ci_worker_current->index];
     coir_fd fd = take_spare(seat, true);
     if (fd == -EAGAIN) {
-        struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
+        struct ci_op io = {
+            .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
         ci_driver_start(seat->worker->loop.driver, &io);
         fd = io.result;
     }

@@ -1,10 +1,15 @@
-/* Listeners: one descriptor that every worker of a runtime accepts from, and who gets which connection.
+/* Listeners: one descriptor that every worker of a runtime accepts from, and who gets which
+ * connection.
  *
- * 1. Each worker has a seat. A seat counts the connections of the listener that the worker has open, until they are closed or detached.
- * 2. Whichever worker the kernel wakes, the connection goes to an idle one that has fewer, if there is one: it is put aside (a spare),
- *    reserved for that worker's seat, and the worker is told. A worker that is busy is given nothing, so it keeps nobody waiting.
- * 3. What is not reserved is for whoever accepts next. A seat without an accept has nothing reserved, once it has been told.
- * 4. The record goes when the listener is closed, the last of its connections too, and no message to a seat is under way.
+ * 1. Each worker has a seat. A seat counts the connections of the listener that the worker has
+ * open, until they are closed or detached.
+ * 2. Whichever worker the kernel wakes, the connection goes to an idle one that has fewer, if there
+ * is one: it is put aside (a spare), reserved for that worker's seat, and the worker is told. A
+ * worker that is busy is given nothing, so it keeps nobody waiting.
+ * 3. What is not reserved is for whoever accepts next. A seat without an accept has nothing
+ * reserved, once it has been told.
+ * 4. The record goes when the listener is closed, the last of its connections too, and no message
+ * to a seat is under way.
  */
 #ifndef CI_IO_LISTENER_H
 #define CI_IO_LISTENER_H

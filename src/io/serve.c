@@ -8,9 +8,11 @@
 
 /* How long an acceptor waits when the process or the system is out of something. */
 static const coir_time accept_pause = 100 * COIR_MS;
-/* How long it waits for a place when the worker's table of tasks is full: the backlog is the queue. */
+/* How long it waits for a place when the worker's table of tasks is full: the backlog is the queue.
+ */
 static const coir_time spawn_pause = 5 * COIR_MS;
-/* How long handshakes that were under way as new clients were refused have to end: long for a network that is near. */
+/* How long handshakes that were under way as new clients were refused have to end: long for a
+ * network that is near. */
 static const coir_time handshake_time = 5 * COIR_MS;
 /* A raw stream does not tell whether anything is in progress on it: not too long. */
 static const coir_time drain_default = 1 * COIR_S;
@@ -20,14 +22,16 @@ static const coir_time drain_default = 1 * COIR_S;
 /* ENOSPC: of epoll_ctl, past fs.epoll.max_user_watches. */
 static bool out_of_something(int error)
 {
-    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -ENOSPC;
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||
+           error == -ENOSPC;
 }
 
 /* Errors of a connection that was gone before it was accepted: accept(2) says to go on. */
 static bool not_ours(int error)
 {
-    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN || error == -ENOPROTOOPT ||
-           error == -EHOSTDOWN || error == -EHOSTUNREACH || error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
+    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
+           error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -EHOSTUNREACH ||
+           error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
 }
 
 /* After an error of accept: 0 to try again, at once or after a pause; else why not. */
@@ -36,7 +40,8 @@ static int after_error(int error, bool *reported)
     if (!out_of_something(error))
         return not_ours(error) ? 0 : error;
     if (!*reported)
-        ci_log(coir_runtime_current(), COIR_LOG_WARNING, "cannot accept: %s; waiting for it to get better", coir_strerror(error));
+        ci_log(coir_runtime_current(), COIR_LOG_WARNING,
+               "cannot accept: %s; waiting for it to get better", coir_strerror(error));
     *reported = true;
     return coir_sleep_for(accept_pause);
 }
@@ -109,10 +114,12 @@ static void report(struct ci_serving *serving, size_t in_progress)
     if (ci_fetch_sub(&serving->unreported, 1) > 1)
         return;
     uint32_t left = ci_load(&serving->left);
-    ci_log(coir_runtime_current(), COIR_LOG_INFO, "stopping, %u %s%s left", left, serving->unit, left == 1 ? "" : "s");
+    ci_log(coir_runtime_current(), COIR_LOG_INFO, "stopping, %u %s%s left", left, serving->unit,
+           left == 1 ? "" : "s");
 }
 
-void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout, const char *unit)
+void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout,
+                     const char *unit)
 {
     int workers = ci_worker_current->runtime->worker_count;
     *serving = (struct ci_serving){
@@ -171,11 +178,13 @@ static CI_COLD void warn(coir_stream *stream, int rc)
     if (coir_stream_peer(stream, peer, sizeof peer) < 0)
         strcpy(peer, "a peer that is gone");
     if (rc > 0)
-        ci_warn(ci_worker_current, "connection from %s: its function returned %d, where 0 or a negative error has a meaning (task %s)",
+        ci_warn(ci_worker_current,
+                "connection from %s: its function returned %d, where 0 or a negative error has a "
+                "meaning (task %s)",
                 peer, rc, name);
     else
-        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (error %u, task %s)", peer, coir_strerror(rc),
-                ci_error_number(rc), name);
+        ci_warn(ci_worker_current, "connection from %s ended with an error: %s (error %u, task %s)",
+                peer, coir_strerror(rc), ci_error_number(rc), name);
 }
 
 static int run_connection(void *arg)
@@ -206,14 +215,17 @@ static size_t drain(struct ci_serving_here *here)
 static int serve_here(void *arg)
 {
     struct service *service = arg;
-    struct service_here here = {{.serving = &service->serving, .start = start_connection, .drain = drain}, service};
+    struct service_here here = {
+        {.serving = &service->serving, .start = start_connection, .drain = drain}, service};
     return ci_serve_here(&here.here);
 }
 
-static int serve(coir_listener *listener, coir_time drain_timeout, coir_connection_fn *fn, void *arg)
+static int serve(coir_listener *listener, coir_time drain_timeout, coir_connection_fn *fn,
+                 void *arg)
 {
     struct service service = {.fn = fn, .arg = arg};
-    ci_serving_init(&service.serving, listener, drain_timeout ? drain_timeout : drain_default, "connection");
+    ci_serving_init(&service.serving, listener, drain_timeout ? drain_timeout : drain_default,
+                    "connection");
     COIR_SCOPE(workers);
     int rc = ci_go_on_every_worker(workers, "server", serve_here, &service);
     if (rc < 0)

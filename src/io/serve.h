@@ -1,8 +1,10 @@
 /* A server on every worker: what accepts, and how it ends without cutting anybody off.
  *
- * 1. Asked to stop, every worker's acceptor ends first. The last one to end refuses new clients, takes what the backlog holds, and closes
- *    the listener. Every connection that was accepted, by a client's reckoning too, is served or cancelled by the drain time, never reset.
- * 2. Connections are behind a shield; they end by themselves, or are cancelled when the drain time is over.
+ * 1. Asked to stop, every worker's acceptor ends first. The last one to end refuses new clients,
+ * takes what the backlog holds, and closes the listener. Every connection that was accepted, by a
+ * client's reckoning too, is served or cancelled by the drain time, never reset.
+ * 2. Connections are behind a shield; they end by themselves, or are cancelled when the drain time
+ * is over.
  */
 #ifndef CI_IO_SERVE_H
 #define CI_IO_SERVE_H
@@ -23,13 +25,18 @@ struct ci_serving {
 struct ci_serving_here {
     struct ci_serving *serving;
     coir_scope *connections;
-    coir_stream *held;                                               /* accepted as the acceptor was cancelled, and not admitted yet */
-    int (*wait_for_room)(struct ci_serving_here *here);              /* before each accept; NULL: there always is */
-    int (*start)(struct ci_serving_here *here, coir_stream *stream); /* a connection; after -EAGAIN or -ENOMEM it is asked again */
-    size_t (*drain)(struct ci_serving_here *here);                   /* nothing new is to begin: how much is in progress */
+    /* accepted as the acceptor was cancelled, and not admitted yet */
+    coir_stream *held;
+    /* before each accept; NULL: there always is */
+    int (*wait_for_room)(struct ci_serving_here *here);
+    /* a connection; after -EAGAIN or -ENOMEM it is asked again */
+    int (*start)(struct ci_serving_here *here, coir_stream *stream);
+    /* nothing new is to begin: how much is in progress */
+    size_t (*drain)(struct ci_serving_here *here);
 };
 
-void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout, const char *unit);
+void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout,
+                     const char *unit);
 
 /* Serves on the calling worker until cancelled, and drains. */
 int ci_serve_here(struct ci_serving_here *here);

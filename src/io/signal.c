@@ -1,6 +1,7 @@
 /* Signals as events: a sink that the handler writes to, and a wait for its eventfd.
  *
- * 1. A signal is taken only by a wait that is certain to report it: one that is a case of a select decides the select first.
+ * 1. A signal is taken only by a wait that is certain to report it: one that is a case of a select
+ * decides the select first.
  */
 #include "coir/signal.h"
 
@@ -79,14 +80,16 @@ static coir_future *signals_poll(coir_future *future)
     int number;
     COIR_BEGIN(future);
     while (!first_pending(signals)) {
-        COIR_AWAIT(future,
-                   ci_io_init(&self->io, NULL, &(struct ci_op){.fd = signals->sink.eventfd, .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+        COIR_AWAIT(future, ci_io_init(&self->io, NULL,
+                                      &(struct ci_op){.fd = signals->sink.eventfd,
+                                                      .kind = CI_OP_FOREIGN,
+                                                      .events = COIR_READ}));
         if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
         uint64_t count;
         ci_sys_read(signals->sink.eventfd, &count, sizeof count);
     }
-    if (!ci_claim(ci_worker_current->strand, future))
+    if (!ci_claim(ci_worker_current->runnable, future))
         COIR_RETURN(future, -ECANCELED);
     number = first_pending(signals);
     ci_fetch_and(&signals->sink.pending, ~((uint64_t)1 << number));

@@ -12,7 +12,10 @@ static struct ci_io_op **place_of(coir_stream *stream, const struct ci_op *op)
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_WRITE:
     case CI_OP_WRITEV: return &stream->writer;
-    case CI_OP_POLL: return op->events & COIR_READ ? &stream->reader : op->events & COIR_WRITE ? &stream->writer : NULL;
+    case CI_OP_POLL:
+        return op->events & COIR_READ    ? &stream->reader
+               : op->events & COIR_WRITE ? &stream->writer
+                                         : NULL;
     default: return &stream->reader;
     }
 }
@@ -32,20 +35,23 @@ static void on_done(struct ci_op *io)
     leave_place(op);
     op->future.result = io->result;
     if (ci_unlikely(io->result == -ECANCELED && op->future.state))
-        op->future.result = (int32_t)op->future.state; /* the driver's answer to our cancel: say what it was for */
-    ci_wake(ci_worker_current, op->strand, &op->future);
+        /* the driver's answer to our cancel: say what it was for */
+        op->future.result = (int32_t)op->future.state;
+    ci_wake(ci_worker_current, op->runnable, &op->future);
 }
 
 static bool start(struct ci_worker *worker, struct ci_io_op *op)
 {
-    return op->stream ? op->stream->kind->start(op->stream, &op->io) : ci_driver_start(worker->loop.driver, &op->io);
+    return op->stream ? op->stream->kind->start(op->stream, &op->io)
+                      : ci_driver_start(worker->loop.driver, &op->io);
 }
 
 static int io_cancel(coir_future *future, int reason)
 {
     struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io) : ci_driver_cancel(driver, &op->io))) {
+    if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io)
+                     : ci_driver_cancel(driver, &op->io))) {
         future->state = (uint32_t)reason; /* for when it comes */
         return false;
     }
@@ -74,13 +80,13 @@ CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const str
     return place && *place ? -EBUSY : 0;
 }
 
-/* A started operation is pending: its strand waits for it. */
+/* A started operation is pending: its runnable waits for it. */
 CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
 {
     struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
     if (place)
         *place = op;
-    op->strand = ci_leaf_suspend(worker, &op->future);
+    op->runnable = ci_leaf_suspend(worker, &op->future);
 }
 
 static coir_future *io_poll(coir_future *future)
@@ -136,11 +142,16 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
 
 /* ---- the calls ---- */
 
-#define READ_OP(stream, to, size) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READ, .buf = (to), .len = (size)})
-#define WRITE_OP(stream, from, size) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITE, .data = (from), .len = (size)})
-#define READV_OP(stream, vec, n) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READV, .iov = (vec), .count = (n)})
-#define WRITEV_OP(stream, vec, n) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITEV, .iov = (vec), .count = (n)})
-#define POLL_OP(stream, what) (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_POLL, .events = (uint8_t)(what)})
+#define READ_OP(stream, to, size) \
+    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READ, .buf = (to), .len = (size)})
+#define WRITE_OP(stream, from, size) \
+    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITE, .data = (from), .len = (size)})
+#define READV_OP(stream, vec, n) \
+    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READV, .iov = (vec), .count = (n)})
+#define WRITEV_OP(stream, vec, n) \
+    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITEV, .iov = (vec), .count = (n)})
+#define POLL_OP(stream, what) \
+    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_POLL, .events = (uint8_t)(what)})
 
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
@@ -182,12 +193,14 @@ coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf,
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
-coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count)
+coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
+                           int iov_count)
 {
     return ci_io_init(io_op_of(op), stream, READV_OP(stream, iov, iov_count));
 }
 
-coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov, int iov_count)
+coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
+                            int iov_count)
 {
     return ci_io_init(io_op_of(op), stream, WRITEV_OP(stream, iov, iov_count));
 }
@@ -229,7 +242,9 @@ static coir_future *read_full_poll(coir_future *future)
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
     while (self->done < self->len) {
-        COIR_AWAIT(future, ci_io_init(&self->io, stream, READ_OP(stream, self->to + self->done, self->len - self->done)));
+        COIR_AWAIT(future,
+                   ci_io_init(&self->io, stream,
+                              READ_OP(stream, self->to + self->done, self->len - self->done)));
         if (self->io.future.result <= 0)
             break;
         self->done += (size_t)self->io.future.result;
@@ -237,8 +252,10 @@ static coir_future *read_full_poll(coir_future *future)
     if (self->ret_done)
         *self->ret_done = self->done;
     if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->strand->interrupt);
-    int64_t result = self->done == self->len ? (int64_t)self->done : self->io.future.result == 0 ? -COIR_EEND : self->io.future.result;
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
+    int64_t result = self->done == self->len       ? (int64_t)self->done
+                     : self->io.future.result == 0 ? -COIR_EEND
+                                                   : self->io.future.result;
     COIR_RETURN(future, result);
 }
 
@@ -248,9 +265,11 @@ static coir_future *write_all_poll(coir_future *future)
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
     if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->strand->interrupt);
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
     while (self->done < self->len) {
-        COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITE_OP(stream, self->from + self->done, self->len - self->done)));
+        COIR_AWAIT(future,
+                   ci_io_init(&self->io, stream,
+                              WRITE_OP(stream, self->from + self->done, self->len - self->done)));
         if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
         self->done += (size_t)self->io.future.result;
@@ -279,11 +298,12 @@ static coir_future *writev_all_poll(coir_future *future)
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
     if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->strand->interrupt);
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
     if (self->len > INT32_MAX)
         COIR_RETURN(future, -EINVAL); /* it was negative */
     while (self->len > 0) {
-        COIR_AWAIT(future, ci_io_init(&self->io, stream, WRITEV_OP(stream, self->iov, (int)self->len)));
+        COIR_AWAIT(future,
+                   ci_io_init(&self->io, stream, WRITEV_OP(stream, self->iov, (int)self->len)));
         if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
         self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
@@ -291,11 +311,15 @@ static coir_future *writev_all_poll(coir_future *future)
     COIR_END(future);
 }
 
-static const coir_future_kind read_full_kind = COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
-static const coir_future_kind write_all_kind = COIR_FUTURE_KIND("a full write", write_all_poll, NULL);
-static const coir_future_kind writev_all_kind = COIR_FUTURE_KIND("a full write", writev_all_poll, NULL);
+static const coir_future_kind read_full_kind =
+    COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
+static const coir_future_kind write_all_kind =
+    COIR_FUTURE_KIND("a full write", write_all_poll, NULL);
+static const coir_future_kind writev_all_kind =
+    COIR_FUTURE_KIND("a full write", writev_all_poll, NULL);
 
-static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind *kind, coir_stream *stream, size_t len)
+static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind *kind,
+                                  coir_stream *stream, size_t len)
 {
     struct io_all_op *op = (struct io_all_op *)(void *)words;
     coir_future_init(&op->future, kind);
@@ -305,7 +329,8 @@ static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind 
     return op;
 }
 
-coir_future *coir_read_full_op(coir_io_all_op *words, coir_stream *stream, void *buf, size_t len, size_t *ret_done)
+coir_future *coir_read_full_op(coir_io_all_op *words, coir_stream *stream, void *buf, size_t len,
+                               size_t *ret_done)
 {
     struct io_all_op *op = init_all(words, &read_full_kind, stream, len);
     op->to = buf;
@@ -313,21 +338,24 @@ coir_future *coir_read_full_op(coir_io_all_op *words, coir_stream *stream, void 
     return &op->future;
 }
 
-coir_future *coir_write_all_op(coir_io_all_op *words, coir_stream *stream, const void *buf, size_t len)
+coir_future *coir_write_all_op(coir_io_all_op *words, coir_stream *stream, const void *buf,
+                               size_t len)
 {
     struct io_all_op *op = init_all(words, &write_all_kind, stream, len);
     op->from = buf;
     return &op->future;
 }
 
-coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, struct iovec *iov, int iov_count)
+coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, struct iovec *iov,
+                                int iov_count)
 {
     struct io_all_op *op = init_all(words, &writev_all_kind, stream, (size_t)iov_count);
     op->iov = iov;
     return &op->future;
 }
 
-/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are its too. */
+/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are
+ * its too. */
 static CI_COLD int do_nothing(const char *call, const void *place)
 {
     int rc = 0;
@@ -335,7 +363,8 @@ static CI_COLD int do_nothing(const char *call, const void *place)
     return rc;
 }
 
-/* The straight-line forms are loops over the straight-line calls: most are complete after one, on its fast path. */
+/* The straight-line forms are loops over the straight-line calls: most are complete after one, on
+ * its fast path. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
     size_t done = 0;
@@ -432,7 +461,8 @@ static int address_text(const coir_stream *stream, bool peer, char *text, size_t
 {
     struct sockaddr_storage address;
     socklen_t len;
-    int rc = stream->kind->address ? stream->kind->address(stream, peer, &address, &len) : -EOPNOTSUPP;
+    int rc =
+        stream->kind->address ? stream->kind->address(stream, peer, &address, &len) : -EOPNOTSUPP;
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
@@ -472,9 +502,11 @@ static int socket_shutdown_write(coir_stream *stream)
     return driver_of(stream)->kind->shutdown_write(driver_of(stream), stream->fd);
 }
 
-static int socket_address(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int socket_address(const coir_stream *stream, bool peer,
+                          struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
-    return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address, ret_len);
+    return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address,
+                                            ret_len);
 }
 
 static int socket_detach(coir_stream *stream)
@@ -498,7 +530,8 @@ static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
 static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *driver, coir_fd fd))
 {
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
-    if (stream->ahead && socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
+    if (stream->ahead &&
+        socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
         ci_ahead_free(stream->ahead);
     close(worker->loop.driver, stream->fd);
     ci_seat_leave(stream);
@@ -511,7 +544,8 @@ static void socket_close(coir_stream *stream)
 }
 
 static const struct ci_stream_kind socket_kind = {
-    "socket", socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_detach, socket_adopt, socket_close,
+    "socket",       socket_start,  socket_cancel, socket_shutdown_write,
+    socket_address, socket_detach, socket_adopt,  socket_close,
 };
 
 void ci_stream_close_soon(coir_stream *stream)

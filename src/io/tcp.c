@@ -40,7 +40,8 @@ static coir_future *connect_poll(coir_future *future)
     COIR_RETURN(future, rc);
 }
 
-static const coir_future_kind connect_kind = COIR_FUTURE_KIND("a connection to be made", connect_poll, NULL);
+static const coir_future_kind connect_kind =
+    COIR_FUTURE_KIND("a connection to be made", connect_poll, NULL);
 
 coir_future *coir_tcp_connect_op(coir_open_op *words, const char *address, coir_stream **ret_stream)
 {

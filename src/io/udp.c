@@ -33,7 +33,8 @@ static struct address *address_of(const coir_address *address)
 
 static socklen_t length(const struct address *address)
 {
-    return address->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    return address->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                  : sizeof(struct sockaddr_in);
 }
 
 static int parse(struct ci_worker *worker, const char *text, struct address *ret_address)
@@ -117,7 +118,8 @@ int coir_udp_local(const coir_udp *udp, char *text, size_t size)
 
 /* ---- operations ---- */
 
-static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind, void *data, size_t len, struct address *address)
+static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind, void *data,
+                         size_t len, struct address *address)
 {
     op->data = (struct iovec){data, len};
     op->message = (struct msghdr){.msg_iov = &op->data, .msg_iovlen = 1};
@@ -125,7 +127,9 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
         op->message.msg_name = &address->storage;
         op->message.msg_namelen = kind == CI_OP_RECEIVE ? sizeof address->storage : length(address);
     }
-    return ci_io_init(&op->io, NULL, &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
+    return ci_io_init(
+        &op->io, NULL,
+        &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
 }
 
 static struct udp_op *op_of(coir_udp_op *op)
@@ -133,7 +137,8 @@ static struct udp_op *op_of(coir_udp_op *op)
     return (struct udp_op *)(void *)op;
 }
 
-static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data, size_t len, const struct address *to)
+static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data, size_t len,
+                              const struct address *to)
 {
     return init(op, udp, CI_OP_SEND, (void *)(uintptr_t)data, len, (struct address *)(uintptr_t)to);
 }
@@ -143,12 +148,14 @@ coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, 
     return init_send(op_of(op), udp, data, len, NULL);
 }
 
-coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len, const coir_address *to)
+coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len,
+                                 const coir_address *to)
 {
     return init_send(op_of(op), udp, data, len, address_of(to));
 }
 
-coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len, coir_address *from)
+coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
+                              coir_address *from)
 {
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
 }

@@ -41,7 +41,8 @@ void ci_loop_done(struct coir_loop *loop)
 
 static void wake(struct coir_loop *loop)
 {
-    ci_fence(); /* after the push or the store, before the look at `asleep`: pairs with the one in sleep */
+    /* after the push or the store, before the look at `asleep`: pairs with the one in sleep */
+    ci_fence();
     if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false) && !ci_forked()) {
         ci_fetch_add_relaxed(&loop->wakeups, 1);
         loop->driver->kind->wake(loop->driver);
@@ -86,7 +87,8 @@ static void wait_for(struct coir_loop *loop, coir_time deadline)
         loop->error = rc;
 }
 
-/* Instead of a sleep: true when something came in. The driver is asked all the same when it was not for as long as a look may take. */
+/* Instead of a sleep: true when something came in. The driver is asked all the same when it was not
+ * for as long as a look may take. */
 static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 {
     loop->received = false;
@@ -114,7 +116,8 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
     ci_store_relaxed(&loop->idle, true);
     if (ci_unlikely(loop->received && loop->spin_time) && stay_awake(loop, deadline))
         return;
-    if (!ci_loop_announce_sleep(loop) || (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
+    if (!ci_loop_announce_sleep(loop) ||
+        (deadline == COIR_NEVER && loop->may_sleep && !loop->may_sleep(loop)))
         deadline = 0;
     wait_for(loop, deadline);
     ci_store_relaxed(&loop->asleep, false);
@@ -149,7 +152,8 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     } else {
         wait_for(loop, 0);
     }
-    ci_store_relaxed(&loop->idle, loop->driver->kind->simulated); /* simulated workers wait between their turns */
+    /* simulated workers wait between their turns */
+    ci_store_relaxed(&loop->idle, loop->driver->kind->simulated);
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_AFTER_TURN])))
@@ -171,7 +175,8 @@ static void make_call(struct ci_message *message)
     copy.fn(copy.arg);
 }
 
-int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg), void *arg)
+int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg),
+                 void *arg)
 {
     struct call *call = ci_alloc(allocator, sizeof *call);
     if (!call)
@@ -207,7 +212,8 @@ static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
     }
 }
 
-void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn, void *arg)
+void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn,
+                     void *arg)
 {
     if (ci_forked())
         return;

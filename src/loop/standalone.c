@@ -61,7 +61,8 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
         return -ENOMEM;
     made->allocator = allocator;
     struct ci_driver *driver;
-    rc = ci_driver_open(options.driver ? options.driver : ci_driver_selector, &made->allocator, &driver);
+    rc = ci_driver_open(options.driver ? options.driver : ci_driver_selector, &made->allocator,
+                        &driver);
     if (rc < 0) {
         ci_free(&allocator, made, sizeof *made);
         return rc;
@@ -87,7 +88,8 @@ int coir_loop_run(coir_loop *loop)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    while (!loop->error && !ci_load_relaxed(&loop->alert) && (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
+    while (!loop->error && !ci_load_relaxed(&loop->alert) &&
+           (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
         ci_loop_turn(loop, COIR_NEVER);
     ci_store_relaxed(&loop->alert, false);
     return loop->error;
@@ -126,7 +128,8 @@ static void on_events(struct ci_op *op)
     watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result, watch->arg);
 }
 
-int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events, coir_watch_fn *fn, void *arg)
+int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events,
+                     coir_watch_fn *fn, void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -134,7 +137,10 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
     if (watch->loop)
         return CI_MISUSE(-EBUSY);
     *watch = (struct watch){
-        .op = {.done = on_events, .fd = fd, .kind = CI_OP_WATCH, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
+        .op = {.done = on_events,
+               .fd = fd,
+               .kind = CI_OP_WATCH,
+               .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
         .fn = fn,
         .arg = arg,
     };
@@ -163,7 +169,8 @@ static void on_timeout(struct ci_timer *fired)
     timer->fn(timer->loop, (coir_timer *)(void *)timer, timer->arg);
 }
 
-void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn, void *arg)
+void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn,
+                      void *arg)
 {
     if (ci_forked())
         return;

@@ -60,14 +60,16 @@ void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer)
     bool alone = rest == timer->link.prev;
     ci_list_remove(&timer->link);
     wheel->count--;
-    if (alone && rest != &wheel->due) { /* what is left is the head, and its place tells which slot it is */
+    if (alone && rest != &wheel->due) {
+        /* what is left is the head, and its place tells which slot it is */
         size_t index = (size_t)(rest - &wheel->slots[0][0]);
         if (index < CI_WHEEL_LEVELS * CI_WHEEL_SLOTS)
             vacate(wheel, (unsigned)(index / CI_WHEEL_SLOTS), (unsigned)(index % CI_WHEEL_SLOTS));
     }
 }
 
-/* The first occupied slot of a level at or after the wheel's own digit, or -1. Level 0 holds its own digit; higher ones never do. */
+/* The first occupied slot of a level at or after the wheel's own digit, or -1. Level 0 holds its
+ * own digit; higher ones never do. */
 static int first_slot(const struct ci_wheel *wheel, unsigned level)
 {
     unsigned digit = (unsigned)(wheel->tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
@@ -81,7 +83,8 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
         return 0;
     if (wheel->count == 0)
         return COIR_NEVER;
-    for (unsigned level = 0; level < CI_WHEEL_LEVELS; level++) { /* lower levels come before higher ones */
+    for (unsigned level = 0; level < CI_WHEEL_LEVELS; level++) {
+        /* lower levels come before higher ones */
         int slot = first_slot(wheel, level);
         if (slot >= 0)
             return wheel->least[level][slot];
@@ -89,8 +92,9 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
     return COIR_NEVER;
 }
 
-/* Takes a slot's timers. Those of the two lowest levels that are due go to `due`; all others go where they belong now, also those that
- * were postponed and are late even so, and come from there in their order. */
+/* Takes a slot's timers. Those of the two lowest levels that are due go to `due`; all others go
+ * where they belong now, also those that were postponed and are late even so, and come from there
+ * in their order. */
 static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, coir_time now)
 {
     struct ci_list timers;

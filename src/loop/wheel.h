@@ -1,12 +1,17 @@
-/* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and restart are O(1).
+/* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and
+ * restart are O(1).
  *
- * 1. A timer never fires before its `when`. Timers fire in the order of their ticks; those of one wake-up that is late, in the order of
- *    64 ticks.
- * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each slot keeps the least `when` that was
- *    put into it, so a lone timer, however far, wakes its thread once.
- * 3. Moving a started timer later is a store to `when` (ci_wheel_move): the slot it lies in looks again when it is due.
- * 4. A timer is out of the wheel before it fires: it may be started again, or freed, from its own callback or another's.
- * 5. Level l holds what differs from the wheel's time first in its l-th digit of 6 bits; so a slot is never both due and ahead.
+ * 1. A timer never fires before its `when`. Timers fire in the order of their ticks; those of one
+ * wake-up that is late, in the order of 64 ticks.
+ * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each
+ * slot keeps the least `when` that was put into it, so a lone timer, however far, wakes its thread
+ * once.
+ * 3. Moving a started timer later is a store to `when` (ci_wheel_move): the slot it lies in looks
+ * again when it is due.
+ * 4. A timer is out of the wheel before it fires: it may be started again, or freed, from its own
+ * callback or another's.
+ * 5. Level l holds what differs from the wheel's time first in its l-th digit of 6 bits; so a slot
+ * is never both due and ahead.
  */
 #ifndef CI_LOOP_WHEEL_H
 #define CI_LOOP_WHEEL_H

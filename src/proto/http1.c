@@ -102,11 +102,13 @@ static struct ci_span span(const char *base, const char *from, const char *to)
 
 static int parse_version(struct ci_http1_head *head, const char *at, const char *end)
 {
-    if (end - at != 8 || memcmp(at, "HTTP/", 5) != 0 || at[6] != '.' || at[5] < '0' || at[5] > '9' || at[7] < '0' || at[7] > '9')
+    if (end - at != 8 || memcmp(at, "HTTP/", 5) != 0 || at[6] != '.' || at[5] < '0' ||
+        at[5] > '9' || at[7] < '0' || at[7] > '9')
         return BAD_REQUEST;
     if (at[5] != '1')
         return VERSION_NOT_SUPPORTED;
-    head->minor_version = at[7] == '0' ? 0 : 1; /* a higher minor version is spoken to as 1.1 (RFC 9110, 2.5) */
+    /* a higher minor version is spoken to as 1.1 (RFC 9110, 2.5) */
+    head->minor_version = at[7] == '0' ? 0 : 1;
     return 0;
 }
 
@@ -121,7 +123,8 @@ static bool all_digits(const char *at, const char *end)
 static bool valid_escapes(const char *at, const char *end, bool nul_allowed)
 {
     while ((at = memchr(at, '%', (size_t)(end - at)))) {
-        if (end - at < 3 || !is(at[1], HEX) || !is(at[2], HEX) || (!nul_allowed && at[1] == '0' && at[2] == '0'))
+        if (end - at < 3 || !is(at[1], HEX) || !is(at[2], HEX) ||
+            (!nul_allowed && at[1] == '0' && at[2] == '0'))
             return false;
         at += 3;
     }
@@ -180,7 +183,8 @@ static bool valid_ipv6(const char *at, const char *end)
 static bool valid_ip_future(const char *at, const char *end)
 {
     const char *dot = memchr(at, '.', (size_t)(end - at));
-    if (!dot || dot - at < 2 || dot + 1 == end || (*at | 0x20) != 'v' || !all(at + 1, (size_t)(dot - at - 1), HEX))
+    if (!dot || dot - at < 2 || dot + 1 == end || (*at | 0x20) != 'v' ||
+        !all(at + 1, (size_t)(dot - at - 1), HEX))
         return false;
     for (const char *c = dot + 1; c < end; c++)
         if (!is(*c, HOST) && *c != ':')
@@ -201,7 +205,8 @@ static bool valid_authority(const char *at, const char *end, const char **ret_po
     } else {
         const char *colon = memchr(at, ':', (size_t)(end - at));
         host_end = colon ? colon : end;
-        if (host_end == at || !all(at, (size_t)(host_end - at), HOST) || !valid_escapes(at, host_end, true))
+        if (host_end == at || !all(at, (size_t)(host_end - at), HOST) ||
+            !valid_escapes(at, host_end, true))
             return false;
     }
     port = host_end < end ? host_end + 1 : NULL;
@@ -239,8 +244,10 @@ static int parse_path(struct ci_http1_head *head, const char *base, const char *
     return valid_escapes(at, question ? question : end, false) ? 0 : BAD_REQUEST;
 }
 
-/* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever that says. */
-static int parse_target(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+/* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever
+ * that says. */
+static int parse_target(struct ci_http1_head *head, const char *base, const char *at,
+                        const char *end)
 {
     size_t len = (size_t)(end - at);
     const char *method = base + head->method.at;
@@ -261,7 +268,9 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
         head->form = CI_TARGET_ASTERISK;
         return head->method.len == 7 && memcmp(method, "OPTIONS", 7) == 0 ? 0 : BAD_REQUEST;
     }
-    size_t scheme = len > 7 && strncasecmp(at, "http://", 7) == 0 ? 7 : len > 8 && strncasecmp(at, "https://", 8) == 0 ? 8 : 0;
+    size_t scheme = len > 7 && strncasecmp(at, "http://", 7) == 0    ? 7
+                    : len > 8 && strncasecmp(at, "https://", 8) == 0 ? 8
+                                                                     : 0;
     if (!scheme)
         return BAD_REQUEST;
     head->form = CI_TARGET_ABSOLUTE;
@@ -274,7 +283,8 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     return parse_path(head, base, path, end);
 }
 
-static int parse_request_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+static int parse_request_line(struct ci_http1_head *head, const char *base, const char *at,
+                              const char *end)
 {
     const char *space = memchr(at, ' ', (size_t)(end - at));
     if (!space || !ci_http1_is_token(at, (size_t)(space - at)))
@@ -304,7 +314,8 @@ static int parse_content_length(struct ci_http1_head *head, const char *at, cons
     return 0;
 }
 
-/* Only "chunked" alone is understood. Anything that does not end in it cannot be framed (RFC 9112, 6.3). */
+/* Only "chunked" alone is understood. Anything that does not end in it cannot be framed (RFC
+ * 9112, 6.3). */
 static int parse_transfer_encoding(struct ci_http1_head *head, const char *at, const char *end)
 {
     if (head->has_te)
@@ -317,7 +328,8 @@ static int parse_transfer_encoding(struct ci_http1_head *head, const char *at, c
     const char *last = end;
     while (last > at && last[-1] != ',' && last[-1] != ' ' && last[-1] != '\t')
         last--;
-    return last > at && equals(last, (size_t)(end - last), "chunked") ? NOT_IMPLEMENTED : BAD_REQUEST;
+    return last > at && equals(last, (size_t)(end - last), "chunked") ? NOT_IMPLEMENTED
+                                                                      : BAD_REQUEST;
 }
 
 static int parse_connection(struct ci_http1_head *head, const char *at, const char *end)
@@ -347,7 +359,8 @@ static int parse_host(struct ci_http1_head *head, const char *base, const char *
 }
 
 /* The fields that frame the message, or that everybody needs. */
-static int look_at_field(struct ci_http1_head *head, const char *base, const char *name, size_t name_len, const char *at, const char *end)
+static int look_at_field(struct ci_http1_head *head, const char *base, const char *name,
+                         size_t name_len, const char *at, const char *end)
 {
     switch (name_len) {
     case 4: return equals(name, 4, "host") ? parse_host(head, base, at, end) : 0;
@@ -360,12 +373,14 @@ static int look_at_field(struct ci_http1_head *head, const char *base, const cha
         return 0;
     case 10: return equals(name, 10, "connection") ? parse_connection(head, at, end) : 0;
     case 14: return equals(name, 14, "content-length") ? parse_content_length(head, at, end) : 0;
-    case 17: return equals(name, 17, "transfer-encoding") ? parse_transfer_encoding(head, at, end) : 0;
+    case 17:
+        return equals(name, 17, "transfer-encoding") ? parse_transfer_encoding(head, at, end) : 0;
     default: return 0;
     }
 }
 
-static int parse_field(struct ci_http1_head *head, const char *base, const char *at, const char *end)
+static int parse_field(struct ci_http1_head *head, const char *base, const char *at,
+                       const char *end)
 {
     const char *colon = at;
     while (colon < end && is(*colon, TOKEN))
@@ -381,7 +396,8 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
         return BAD_REQUEST;
     if (head->field_count == CI_HTTP1_FIELDS)
         return FIELDS_TOO_LARGE;
-    head->fields[head->field_count++] = (struct ci_http1_field){span(base, at, colon), span(base, value, end)};
+    head->fields[head->field_count++] =
+        (struct ci_http1_field){span(base, at, colon), span(base, value, end)};
     return look_at_field(head, base, at, (size_t)(colon - at), value, end);
 }
 
@@ -417,8 +433,8 @@ static int parse_line(struct ci_http1_head *head, const char *base, const char *
 }
 
 /* Checks a line whose end has not been received. Bytes before `from` were searched before. */
-static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t from,
-                            size_t len)
+static int check_unfinished(const struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                            const char *bytes, size_t from, size_t len)
 {
     if (len == 0)
         return 0;
@@ -431,7 +447,8 @@ static int check_unfinished(const struct ci_http1_head *head, const struct ci_ht
     return len >= limits->head_max ? FIELDS_TOO_LARGE : 0;
 }
 
-int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len)
+int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                   const char *bytes, size_t len)
 {
     const char *lf;
     uint32_t from = head->scanned;
@@ -451,11 +468,13 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
             return (int)head->line;
     }
     head->scanned = (uint32_t)len;
-    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r'; /* not followed by LF */
+    /* not followed by LF */
+    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r';
     return after_cr ? BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }
 
-const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes, const char *name, size_t name_len)
+const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
+                                           const char *name, size_t name_len)
 {
     for (uint32_t i = 0; i < head->field_count; i++) {
         const struct ci_http1_field *field = &head->fields[i];
@@ -498,15 +517,20 @@ static int eat_size(struct ci_http1_body *body, char c)
     }
     if (!body->digits)
         return BAD_REQUEST;
-    return c == '\r' ? CI_BODY_SIZE_LF : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+    return c == '\r'     ? CI_BODY_SIZE_LF
+           : c == ';'    ? CI_BODY_NAME_START
+           : is_blank(c) ? CI_BODY_SPACE
+                         : BAD_REQUEST;
 }
 
 /* One byte of a chunk's extensions. The next state, or minus a status. */
 static int eat_extension(enum ci_http1_body_state state, char c)
 {
     switch (state) {
-    case CI_BODY_SPACE: return c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
-    case CI_BODY_NAME_START: return is(c, TOKEN) ? CI_BODY_NAME : is_blank(c) ? CI_BODY_NAME_START : BAD_REQUEST;
+    case CI_BODY_SPACE:
+        return c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+    case CI_BODY_NAME_START:
+        return is(c, TOKEN) ? CI_BODY_NAME : is_blank(c) ? CI_BODY_NAME_START : BAD_REQUEST;
     case CI_BODY_NAME:
         if (is(c, TOKEN))
             return CI_BODY_NAME;
@@ -514,17 +538,30 @@ static int eat_extension(enum ci_http1_body_state state, char c)
             return CI_BODY_SIZE_LF;
         /* fall through */
     case CI_BODY_NAME_SPACE:
-        return c == '=' ? CI_BODY_VALUE_START : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_NAME_SPACE : BAD_REQUEST;
+        return c == '='      ? CI_BODY_VALUE_START
+               : c == ';'    ? CI_BODY_NAME_START
+               : is_blank(c) ? CI_BODY_NAME_SPACE
+                             : BAD_REQUEST;
     case CI_BODY_VALUE_START:
-        return c == '"' ? CI_BODY_QUOTED : is(c, TOKEN) ? CI_BODY_VALUE : is_blank(c) ? CI_BODY_VALUE_START : BAD_REQUEST;
-    case CI_BODY_QUOTED: return c == '"' ? CI_BODY_QUOTED_END : c == '\\' ? CI_BODY_ESCAPED : is(c, VALUE) ? CI_BODY_QUOTED : BAD_REQUEST;
+        return c == '"'       ? CI_BODY_QUOTED
+               : is(c, TOKEN) ? CI_BODY_VALUE
+               : is_blank(c)  ? CI_BODY_VALUE_START
+                              : BAD_REQUEST;
+    case CI_BODY_QUOTED:
+        return c == '"'       ? CI_BODY_QUOTED_END
+               : c == '\\'    ? CI_BODY_ESCAPED
+               : is(c, VALUE) ? CI_BODY_QUOTED
+                              : BAD_REQUEST;
     case CI_BODY_ESCAPED: return is(c, VALUE) ? CI_BODY_QUOTED : BAD_REQUEST;
     case CI_BODY_VALUE:
         if (is(c, TOKEN))
             return CI_BODY_VALUE;
         /* fall through */
     default: /* CI_BODY_QUOTED_END */
-        return c == '\r' ? CI_BODY_SIZE_LF : c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
+        return c == '\r'     ? CI_BODY_SIZE_LF
+               : c == ';'    ? CI_BODY_NAME_START
+               : is_blank(c) ? CI_BODY_SPACE
+                             : BAD_REQUEST;
     }
 }
 
@@ -566,7 +603,8 @@ static int eat(struct ci_http1_body *body, char c)
     }
 }
 
-int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len, size_t *ret_data)
+int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
+                            size_t *ret_data)
 {
     size_t ate = 0;
     while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && ate < len) {
@@ -578,7 +616,8 @@ int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_
         body->state = (uint8_t)next;
     }
     size_t data = body->state == CI_BODY_DATA ? len - ate : 0;
-    *ret_data = data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);
+    *ret_data =
+        data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);
     return (int64_t)ate;
 }
 

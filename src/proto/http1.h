@@ -1,8 +1,12 @@
-/* HTTP/1.1 requests as bytes (RFC 9112): strict, incremental, without descriptor, clock, memory or thread.
+/* HTTP/1.1 requests as bytes (RFC 9112): strict, incremental, without descriptor, clock, memory or
+ * thread.
  *
- * 1. The head is parsed line by line as its bytes come; each byte is looked at once, however it is cut.
- * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no second Content-Length.
- * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows where the next request begins.
+ * 1. The head is parsed line by line as its bytes come; each byte is looked at once, however it is
+ * cut.
+ * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no
+ * second Content-Length.
+ * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows
+ * where the next request begins.
  * 4. Spans are offsets from the start of the head, so the caller may move its buffer between calls.
  * 5. A head holds nothing of an earlier request, also after an error: what was not parsed is empty.
  */
@@ -23,10 +27,16 @@ struct ci_http1_field {
     struct ci_span name, value;
 };
 
-enum ci_http1_target { CI_TARGET_ORIGIN, CI_TARGET_ABSOLUTE, CI_TARGET_AUTHORITY, CI_TARGET_ASTERISK };
+enum ci_http1_target {
+    CI_TARGET_ORIGIN,
+    CI_TARGET_ABSOLUTE,
+    CI_TARGET_AUTHORITY,
+    CI_TARGET_ASTERISK
+};
 
 struct ci_http1_head {
-    struct ci_span method, target, path, query, host; /* path and query lie in the target; host may too */
+    /* path and query lie in the target; host may too */
+    struct ci_span method, target, path, query, host;
     enum ci_http1_target form;
     int minor_version;      /* 0 or 1 */
     int64_t content_length; /* -1: none given */
@@ -54,11 +64,14 @@ static inline void ci_http1_head_init(struct ci_http1_head *head)
     head->minor_version = 1; /* until the version is known */
 }
 
-/* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is needed. < 0: minus the status. */
-int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes, size_t len);
+/* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is
+ * needed. < 0: minus the status. */
+int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                   const char *bytes, size_t len);
 
 /* The first field of that name (in lower case), or NULL. */
-const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes, const char *name, size_t name_len);
+const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
+                                           const char *name, size_t name_len);
 
 /* Whether the text is a token (RFC 9110, 5.6.2); a field's value. */
 bool ci_http1_is_token(const char *text, size_t len);
@@ -90,9 +103,9 @@ enum ci_http1_body_state {
     CI_BODY_END_LF,
 };
 
-/* Framing is bounded. A chunk size has at most 16 digits, leading zeros included. All bytes of framing
- * are counted; each chunk earns an allowance of 16 bytes and a sixteenth of its data. A body whose
- * count passes CI_HTTP1_FRAMING_MAX is refused with 400, or 431 in the trailers. */
+/* Framing is bounded. A chunk size has at most 16 digits, leading zeros included. All bytes of
+ * framing are counted; each chunk earns an allowance of 16 bytes and a sixteenth of its data. A
+ * body whose count passes CI_HTTP1_FRAMING_MAX is refused with 400, or 431 in the trailers. */
 enum { CI_HTTP1_SIZE_DIGITS = 16, CI_HTTP1_FRAMING_MAX = 8192 };
 
 struct ci_http1_body {
@@ -104,9 +117,11 @@ struct ci_http1_body {
 
 void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);
 
-/* Eats framing at the front of `bytes`. Returns how many bytes it ate; then *ret_data of those behind belong to the body, and are to be
- * taken off with ci_http1_body_took. < 0: minus the status. Done when body->state is CI_BODY_DONE. */
-int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len, size_t *ret_data);
+/* Eats framing at the front of `bytes`. Returns how many bytes it ate; then *ret_data of those
+ * behind belong to the body, and are to be taken off with ci_http1_body_took. < 0: minus the
+ * status. Done when body->state is CI_BODY_DONE. */
+int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
+                            size_t *ret_data);
 void ci_http1_body_took(struct ci_http1_body *body, size_t len);
 
 /* The reason phrase of a status; "" for one that is not registered. */

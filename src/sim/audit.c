@@ -1,4 +1,5 @@
-/* The audit of sockets at the end of the world: a host that ended by itself, or was stopped, has closed what it opened. */
+/* The audit of sockets at the end of the world: a host that ended by itself, or was stopped, has
+ * closed what it opened. */
 #include <stdio.h>
 
 #include "sim/socket.h"
@@ -23,9 +24,10 @@ void ci_socket_audit(struct ci_world *world)
         if (!socket || socket->queued) /* one that nobody has accepted is its listener's */
             continue;
         char to[40] = "";
-        if (socket->peer_place != socket->place)
-            snprintf(to, sizeof to, " with %.24s", socket->peer_place->name);
-        ci_world_leave(world, socket->place, "%s fd=%d port=%d%s%s", kind_of(socket), socket->fd, ntohs(socket->local.sin_port), to,
+        if (socket->peer_node != socket->node)
+            snprintf(to, sizeof to, " with %.24s", socket->peer_node->name);
+        ci_world_leave(world, socket->node, "%s fd=%d port=%d%s%s", kind_of(socket), socket->fd,
+                       ntohs(socket->local.sin_port), to,
                        socket->pending ? ", an operation is pending" : "");
     }
 }

@@ -1,4 +1,5 @@
-/* Simulated datagrams: lost, doubled, delayed each by itself and so reordered, and dropped where too many wait. */
+/* Simulated datagrams: lost, doubled, delayed each by itself and so reordered, and dropped where
+ * too many wait. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,41 +12,47 @@ enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
 static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other)
 {
     return socket->has_peer && other->sin_port == socket->remote.sin_port &&
-           ci_socket_number_of(socket->place, other) == ci_socket_number_of(socket->place, &socket->remote);
+           ci_socket_number_of(socket->node, other) ==
+               ci_socket_number_of(socket->node, &socket->remote);
 }
 
-static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                            void *data)
 {
     (void)amount;
     (void)data;
     if (!socket)
         return;
-    ci_world_trace(world, socket->place, "refused fd=%d", socket->fd);
+    ci_world_trace(world, socket->node, "refused fd=%d", socket->fd);
     socket->error = -ECONNREFUSED;
     ci_socket_look_again(world, socket);
 }
 
-/* Nobody takes a datagram that came to `place`: its sender is told, if it is connected. */
-static void refuse(struct ci_world *world, const struct ci_place *place, const struct ci_socket *sender)
+/* Nobody takes a datagram that came to `node`: its sender is told, if it is connected. */
+static void refuse(struct ci_world *world, const struct ci_node *node,
+                   const struct ci_socket *sender)
 {
-    if (!sender || ci_world_is_cut(world, place, sender->place))
+    if (!sender || ci_world_is_cut(world, node, sender->node))
         return;
-    const coir_link *link = ci_world_find_link(world, place, sender->place);
-    if (!ci_world_fault(world, place, link->loss, "a refusal is lost"))
-        ci_socket_schedule(world, ci_time_after(world->now, link->latency), refusal_arrives, sender, 0, NULL);
+    const coir_link *link = ci_world_find_link(world, node, sender->node);
+    if (!ci_world_fault(world, node, link->loss, "a refusal is lost"))
+        ci_socket_schedule(world, ci_time_after(world->now, link->latency), refusal_arrives, sender,
+                           0, NULL);
 }
 
-static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                             void *data)
 {
     struct segment *segment = data;
     bool taken = socket && (!socket->has_peer || is_peer(socket, &segment->from));
     if (!taken || socket->backlog_len == DATAGRAMS_WAIT) {
         if (!taken)
-            refuse(world, segment->to, ci_socket_find(world, segment->sender, segment->sender_serial));
+            refuse(world, segment->to,
+                   ci_socket_find(world, segment->sender, segment->sender_serial));
         free(segment);
         return;
     }
-    ci_world_trace(world, socket->place, "datagram fd=%d bytes=%zu", socket->fd, amount);
+    ci_world_trace(world, socket->node, "datagram fd=%d bytes=%zu", socket->fd, amount);
     socket->backlog_len++;
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
@@ -59,7 +66,8 @@ bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *
         return *ret = ci_socket_take_error(socket), true;
     if (!segment)
         return false;
-    size_t len = segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
+    size_t len =
+        segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
     memcpy(message->msg_iov->iov_base, segment->data, len);
     if (message->msg_name) {
         memcpy(message->msg_name, &segment->from, sizeof segment->from);
@@ -74,9 +82,12 @@ bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *
     return *ret = (int)len, true;
 }
 
-bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message, int *ret)
+bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket,
+                      const struct msghdr *message, int *ret)
 {
-    const struct sockaddr_in *to = message->msg_name ? message->msg_name : socket->has_peer ? &socket->remote : NULL;
+    const struct sockaddr_in *to = message->msg_name  ? message->msg_name
+                                   : socket->has_peer ? &socket->remote
+                                                      : NULL;
     size_t len = message->msg_iov->iov_len;
     *ret = (int)len;
     if (!to || to->sin_family != AF_INET)
@@ -85,24 +96,26 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const st
         return *ret = ci_socket_take_error(socket), true;
     if (len > DATAGRAM_MAX)
         return *ret = -EMSGSIZE, true;
-    struct ci_socket *target = ci_socket_at(world, DATAGRAM, socket->place, to);
-    const struct ci_place *there = ci_socket_place_at(world, socket->place, to);
-    const coir_link *link = ci_world_find_link(world, socket->place, there ? there : socket->place);
-    if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+    struct ci_socket *target = ci_socket_at(world, DATAGRAM, socket->node, to);
+    const struct ci_node *there = ci_socket_node_at(world, socket->node, to);
+    const coir_link *link = ci_world_find_link(world, socket->node, there ? there : socket->node);
+    if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return *ret = -ENOBUFS, true;
-    if (!there || ci_world_is_cut(world, socket->place, there))
+    if (!there || ci_world_is_cut(world, socket->node, there))
         return true;
     if (!target) {
         if (is_peer(socket, to))
             refuse(world, there, socket);
         return true;
     }
-    int copies = 1 - ci_world_fault(world, socket->place, link->loss, "a datagram is lost");
-    copies += ci_world_fault(world, socket->place, link->duplicate, "a datagram comes twice");
+    int copies = 1 - ci_world_fault(world, socket->node, link->loss, "a datagram is lost");
+    copies += ci_world_fault(world, socket->node, link->duplicate, "a datagram comes twice");
     while (copies-- > 0) {
-        coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, there, len), link->latency);
+        coir_time when =
+            ci_time_after(ci_world_sent_at(world, socket->node, there, len), link->latency);
         if (link->jitter > 0)
-            when = ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
+            when = ci_time_after(
+                when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
         struct segment *segment = malloc(sizeof *segment + len);
         ci_check(segment);
         *segment = (struct segment){.len = len, .from = socket->local, .to = there, .sender = -1};
@@ -110,24 +123,26 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket, const st
             segment->sender = socket->fd;
             segment->sender_serial = socket->serial;
         }
-        segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->place->number);
+        segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->node->number);
         memcpy(segment->data, message->msg_iov->iov_base, len);
         ci_socket_schedule(world, when, datagram_arrives, target, len, segment);
     }
     return true;
 }
 
-int ci_socket_datagram(struct ci_world *world, struct ci_place *place, const struct ci_datagram *datagram)
+int ci_socket_datagram(struct ci_world *world, struct ci_node *node,
+                       const struct ci_datagram *datagram)
 {
-    int rc = ci_socket_no_descriptor(world, place);
+    int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
         return rc;
-    in_port_t port = ((const struct sockaddr_in *)(const void *)datagram->address)->sin_port; /* the same place in both families */
+    /* the same offset in both families */
+    in_port_t port = ((const struct sockaddr_in *)(const void *)datagram->address)->sin_port;
     if (datagram->peer && datagram->peer->sa_family != AF_INET)
         return -EAFNOSUPPORT;
-    if (ci_socket_port_is_taken(world, DATAGRAM, place, port))
+    if (ci_socket_port_is_taken(world, DATAGRAM, node, port))
         return -EADDRINUSE;
-    struct ci_socket *socket = ci_socket_new(world, place);
+    struct ci_socket *socket = ci_socket_new(world, node);
     if (!socket)
         return -ENOMEM;
     socket->state = DATAGRAM;

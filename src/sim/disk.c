@@ -1,9 +1,12 @@
-/* Simulated disks: files that take their time, fail, move less than they could, and after a loss of power are what the seed makes of
- * them.
+/* Simulated disks: files that take their time, fail, move less than they could, and after a loss of
+ * power are what the seed makes of them.
  *
- * 1. A file has two contents: what a read sees, and what the disk has. Sync makes the second the first.
- * 2. A loss of power leaves of each sector that differs either the one or the other; the length is the one or the other too.
- * 3. An operation takes effect when it completes. One that is cancelled before either has no effect or completes, as the seed says.
+ * 1. A file has two contents: what a read sees, and what the disk has. Sync makes the second the
+ * first.
+ * 2. A loss of power leaves of each sector that differs either the one or the other; the length is
+ * the one or the other too.
+ * 3. An operation takes effect when it completes. One that is cancelled before either has no effect
+ * or completes, as the seed says.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +16,8 @@
 #include "base/check.h"
 #include "sim/world.h"
 
-enum { SECTOR = 512, FILE_MAX = 1 << 30, DESCRIPTORS = 1 << 20 }; /* files have descriptors of their own, far above those of sockets */
+/* files have descriptors of their own, far above those of sockets */
+enum { SECTOR = 512, FILE_MAX = 1 << 30, DESCRIPTORS = 1 << 20 };
 static const coir_time operation_most = 200 * COIR_US, sync_most = 5 * COIR_MS;
 
 struct contents {
@@ -30,7 +34,7 @@ struct ci_file {
 struct ci_open_file {
     struct ci_open_file *next;
     coir_fd fd;
-    struct ci_place *place;
+    struct ci_node *node;
     struct ci_file *file; /* NULL: its disk is another host's now */
     struct job *jobs;     /* pending */
     int access;           /* O_RDONLY, O_WRONLY or O_RDWR */
@@ -74,11 +78,11 @@ bool ci_disk_is_file(const struct ci_world *world, coir_fd fd)
     return fd >= DESCRIPTORS;
 }
 
-int ci_disk_find(struct ci_place *place, const char *path, int flags, struct ci_file **ret_file)
+int ci_disk_find(struct ci_node *node, const char *path, int flags, struct ci_file **ret_file)
 {
-    if (place->dead)
+    if (node->dead)
         return -EIO;
-    struct ci_file *file = place->files;
+    struct ci_file *file = node->files;
     while (file && strcmp(file->path, path) != 0)
         file = file->next;
     if (file && flags & O_CREAT && flags & O_EXCL)
@@ -88,8 +92,8 @@ int ci_disk_find(struct ci_place *place, const char *path, int flags, struct ci_
     if (!file) {
         file = calloc(1, sizeof *file);
         ci_check(file && (file->path = strdup(path)));
-        file->next = place->files;
-        place->files = file;
+        file->next = node->files;
+        node->files = file;
     } else if (flags & O_TRUNC) {
         resize(&file->seen, 0);
     }
@@ -97,22 +101,23 @@ int ci_disk_find(struct ci_place *place, const char *path, int flags, struct ci_
     return 0;
 }
 
-int ci_disk_open(struct ci_place *place, const char *path, int flags)
+int ci_disk_open(struct ci_node *node, const char *path, int flags)
 {
-    struct ci_world *world = place->world;
-    if (!place->dead && ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
+    struct ci_world *world = node->world;
+    if (!node->dead && ci_world_fault(world, node, node->faults.no_descriptor, "no descriptor"))
         return -EMFILE;
     struct ci_file *file;
-    int rc = ci_disk_find(place, path, flags, &file);
+    int rc = ci_disk_find(node, path, flags, &file);
     if (rc < 0)
         return rc;
     struct ci_open_file *open = calloc(1, sizeof *open);
     ci_check(open);
-    *open = (struct ci_open_file){world->open_files, DESCRIPTORS, place, file, NULL, flags & O_ACCMODE};
+    *open =
+        (struct ci_open_file){world->open_files, DESCRIPTORS, node, file, NULL, flags & O_ACCMODE};
     while (find(world, open->fd))
         open->fd++;
     world->open_files = open;
-    ci_world_trace(world, place, "open fd=%d %s", open->fd, path);
+    ci_world_trace(world, node, "open fd=%d %s", open->fd, path);
     return open->fd;
 }
 
@@ -127,19 +132,20 @@ int ci_disk_size(struct ci_world *world, coir_fd fd, int64_t *ret_size)
 
 /* ---- operations ---- */
 
-static size_t shortened(struct ci_world *world, const struct ci_place *place, size_t len)
+static size_t shortened(struct ci_world *world, const struct ci_node *node, size_t len)
 {
-    if (len > 1 && ci_world_fault(world, place, place->faults.disk_short, "the disk moves less than it could"))
+    if (len > 1 &&
+        ci_world_fault(world, node, node->faults.disk_short, "the disk moves less than it could"))
         return 1 + (size_t)ci_random_below(&world->random, len - 1);
     return len;
 }
 
 /* Why nothing can be done with a file now: 0, it can. */
-static int refused(struct ci_place *place)
+static int refused(struct ci_node *node)
 {
-    if (place->dead)
+    if (node->dead)
         return -EIO;
-    return ci_world_fault(place->world, place, place->faults.disk_error, "the disk fails") ? -EIO : 0;
+    return ci_world_fault(node->world, node, node->faults.disk_error, "the disk fails") ? -EIO : 0;
 }
 
 int64_t ci_disk_length(const struct ci_file *file)
@@ -147,39 +153,41 @@ int64_t ci_disk_length(const struct ci_file *file)
     return (int64_t)file->seen.len;
 }
 
-int ci_disk_read(struct ci_place *place, const struct ci_file *file, void *buf, size_t len, int64_t offset)
+int ci_disk_read(struct ci_node *node, const struct ci_file *file, void *buf, size_t len,
+                 int64_t offset)
 {
     const struct contents *seen = &file->seen;
     size_t at = (size_t)offset;
-    int rc = refused(place);
+    int rc = refused(node);
     if (rc < 0 || at >= seen->len)
         return rc;
-    len = shortened(place->world, place, len < seen->len - at ? len : seen->len - at);
+    len = shortened(node->world, node, len < seen->len - at ? len : seen->len - at);
     memcpy(buf, seen->bytes + at, len);
     return (int)len;
 }
 
-int ci_disk_write(struct ci_place *place, struct ci_file *file, const void *data, size_t len, int64_t offset)
+int ci_disk_write(struct ci_node *node, struct ci_file *file, const void *data, size_t len,
+                  int64_t offset)
 {
     struct contents *seen = &file->seen;
     size_t at = (size_t)offset;
-    int rc = refused(place);
+    int rc = refused(node);
     if (rc < 0)
         return rc;
-    if (ci_world_fault(place->world, place, place->faults.disk_full, "the disk is full"))
+    if (ci_world_fault(node->world, node, node->faults.disk_full, "the disk is full"))
         return -ENOSPC;
     if (offset > FILE_MAX - (int64_t)len)
         return -EFBIG;
-    len = shortened(place->world, place, len);
+    len = shortened(node->world, node, len);
     if (at + len > seen->len)
         resize(seen, at + len);
     memcpy(seen->bytes + at, data, len);
     return (int)len;
 }
 
-int ci_disk_sync(struct ci_place *place, struct ci_file *file)
+int ci_disk_sync(struct ci_node *node, struct ci_file *file)
 {
-    int rc = refused(place);
+    int rc = refused(node);
     if (rc < 0)
         return rc;
     copy(&file->kept, &file->seen, 0, file->seen.len);
@@ -189,22 +197,24 @@ int ci_disk_sync(struct ci_place *place, struct ci_file *file)
 
 static int perform(const struct ci_open_file *open, const struct ci_op *op)
 {
-    if (!open->file || open->place->dead)
+    if (!open->file || open->node->dead)
         return -EIO;
-    if ((op->kind == CI_OP_READ_AT && open->access == O_WRONLY) || (op->kind == CI_OP_WRITE_AT && open->access == O_RDONLY))
+    if ((op->kind == CI_OP_READ_AT && open->access == O_WRONLY) ||
+        (op->kind == CI_OP_WRITE_AT && open->access == O_RDONLY))
         return -EBADF;
     if (op->kind == CI_OP_READ_AT)
-        return ci_disk_read(open->place, open->file, op->buf, (size_t)op->count, op->offset);
+        return ci_disk_read(open->node, open->file, op->buf, (size_t)op->count, op->offset);
     if (op->kind == CI_OP_WRITE_AT)
-        return ci_disk_write(open->place, open->file, op->data, (size_t)op->count, op->offset);
-    return ci_disk_sync(open->place, open->file);
+        return ci_disk_write(open->node, open->file, op->data, (size_t)op->count, op->offset);
+    return ci_disk_sync(open->node, open->file);
 }
 
 static void finish(struct ci_world *world, struct ci_open_file *open, struct job **at, int result)
 {
     struct job *job = *at;
     *at = job->next;
-    ci_world_trace(world, open->place, "complete fd=%d kind=%d result=%d", open->fd, job->op->kind, result);
+    ci_world_trace(world, open->node, "complete fd=%d kind=%d result=%d", open->fd, job->op->kind,
+                   result);
     ci_sim_driver_complete(job->driver, job->op, result);
     free(job);
 }
@@ -233,12 +243,14 @@ bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op)
     open->jobs = job;
     op->pending = true;
     coir_time most = op->kind == CI_OP_SYNC ? sync_most : operation_most;
-    ci_world_schedule(world, &(struct ci_event){
-                                 .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, (uint64_t)most)),
-                                 .what = when_due,
-                                 .fd = -1,
-                                 .amount = job->number,
-                             });
+    ci_world_schedule(
+        world, &(struct ci_event){
+                   .when = ci_time_after(
+                       world->now, (coir_time)ci_random_below(&world->random, (uint64_t)most)),
+                   .what = when_due,
+                   .fd = -1,
+                   .amount = job->number,
+               });
     return false;
 }
 
@@ -287,20 +299,20 @@ static void lose(struct ci_world *world, struct ci_file *file)
     copy(seen, kept, 0, kept->len);
 }
 
-void ci_disk_lose_power(struct ci_world *world, struct ci_place *place)
+void ci_disk_lose_power(struct ci_world *world, struct ci_node *node)
 {
     for (struct ci_open_file *open = world->open_files; open; open = open->next)
-        if (open->place == place)
+        if (open->node == node)
             open->file = NULL;
-    for (struct ci_file *file = place->files; file; file = file->next)
+    for (struct ci_file *file = node->files; file; file = file->next)
         lose(world, file);
 }
 
-void ci_disk_free(struct ci_place *place)
+void ci_disk_free(struct ci_node *node)
 {
-    while (place->files) {
-        struct ci_file *file = place->files;
-        place->files = file->next;
+    while (node->files) {
+        struct ci_file *file = node->files;
+        node->files = file->next;
         ci_free(&ci_system_allocator, file->seen.bytes, file->seen.capacity);
         ci_free(&ci_system_allocator, file->kept.bytes, file->kept.capacity);
         free(file->path);
@@ -311,6 +323,7 @@ void ci_disk_free(struct ci_place *place)
 void ci_disk_audit(struct ci_world *world)
 {
     for (const struct ci_open_file *open = world->open_files; open; open = open->next)
-        ci_world_leave(world, open->place, "file fd=%d %s%s", open->fd, open->file ? open->file->path : "(lost)",
+        ci_world_leave(world, open->node, "file fd=%d %s%s", open->fd,
+                       open->file ? open->file->path : "(lost)",
                        open->jobs ? ", an operation is pending" : "");
 }

@@ -1,4 +1,5 @@
-/* The driver of a simulated worker: operations complete in the world, and are reported in the worker's own turn. */
+/* The driver of a simulated worker: operations complete in the world, and are reported in the
+ * worker's own turn. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ static void put_completed(struct ci_sim_driver *driver, struct ci_op *op)
 }
 
 /* An event of a driver, which its number of an address stands for: no order depends on it. */
-static void late_no_more(struct ci_world *world, struct ci_socket *socket, size_t driver, void *data)
+static void late_no_more(struct ci_world *world, struct ci_socket *socket, size_t driver,
+                         void *data)
 {
     (void)world;
     (void)socket;
@@ -39,18 +41,20 @@ void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int 
 {
     struct ci_world *world = driver->world;
     op->result = result;
-    if (!ci_world_fault(world, driver->place, driver->place->faults.late, "late news")) {
+    if (!ci_world_fault(world, driver->node, driver->node->faults.late, "late news")) {
         put_completed(driver, op);
         return;
     }
     op->next = driver->late;
     driver->late = op;
-    ci_world_schedule(world, &(struct ci_event){
-                                 .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, COIR_MS)),
-                                 .what = late_no_more,
-                                 .fd = -1,
-                                 .amount = (size_t)driver,
-                             });
+    ci_world_schedule(
+        world,
+        &(struct ci_event){
+            .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, COIR_MS)),
+            .what = late_no_more,
+            .fd = -1,
+            .amount = (size_t)driver,
+        });
 }
 
 bool ci_sim_driver_busy(const struct ci_driver *driver)
@@ -63,9 +67,11 @@ void ci_sim_driver_audit(const struct ci_driver *driver)
 {
     const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
     for (const struct ci_op *op = sim->completed; op; op = op->next)
-        ci_world_leave(sim->world, sim->place, "operation kind=%d fd=%d result=%d, never reported", op->kind, op->fd, op->result);
+        ci_world_leave(sim->world, sim->node, "operation kind=%d fd=%d result=%d, never reported",
+                       op->kind, op->fd, op->result);
     for (const struct ci_op *op = sim->late; op; op = op->next)
-        ci_world_leave(sim->world, sim->place, "operation kind=%d fd=%d result=%d, late", op->kind, op->fd, op->result);
+        ci_world_leave(sim->world, sim->node, "operation kind=%d fd=%d result=%d, late", op->kind,
+                       op->fd, op->result);
 }
 
 static bool start(struct ci_driver *driver, struct ci_op *op)
@@ -83,7 +89,8 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    return op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op) : ci_socket_cancel(self(driver), op);
+    return op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op)
+                                     : ci_socket_cancel(self(driver), op);
 }
 
 static void report(struct ci_op *op)
@@ -92,8 +99,8 @@ static void report(struct ci_op *op)
     op->done(op);
 }
 
-/* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete may be reported a wait
- * later, so that timers and cancels come between. */
+/* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete
+ * may be reported a wait later, so that timers and cancels come between. */
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     (void)deadline;
@@ -146,9 +153,11 @@ static coir_time now(struct ci_driver *driver)
 static coir_time wall(struct ci_driver *driver)
 {
     struct ci_sim_driver *sim = self(driver);
-    if (ci_world_fault(sim->world, sim->place, sim->place->faults.clock_jump, "the time of day jumps"))
-        sim->place->wall_offset = (coir_time)ci_random_below(&sim->world->random, 7200 * COIR_S) - 3600 * COIR_S;
-    return ci_time_after(sim->world->now, 1767225600 * COIR_S + sim->place->wall_offset);
+    if (ci_world_fault(sim->world, sim->node, sim->node->faults.clock_jump,
+                       "the time of day jumps"))
+        sim->node->wall_offset =
+            (coir_time)ci_random_below(&sim->world->random, 7200 * COIR_S) - 3600 * COIR_S;
+    return ci_time_after(sim->world->now, 1767225600 * COIR_S + sim->node->wall_offset);
 }
 
 static uint64_t random_number(struct ci_driver *driver)
@@ -159,17 +168,17 @@ static uint64_t random_number(struct ci_driver *driver)
 static int open_socket(struct ci_driver *driver, int family)
 {
     (void)family;
-    return ci_socket_open(self(driver)->world, self(driver)->place);
+    return ci_socket_open(self(driver)->world, self(driver)->node);
 }
 
 static int open_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
-    return ci_socket_datagram(self(driver)->world, self(driver)->place, datagram);
+    return ci_socket_datagram(self(driver)->world, self(driver)->node, datagram);
 }
 
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
-    return ci_socket_listen(self(driver)->world, self(driver)->place, listen);
+    return ci_socket_listen(self(driver)->world, self(driver)->node, listen);
 }
 
 static int refuse(struct ci_driver *driver, coir_fd fd)
@@ -187,15 +196,19 @@ static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option opt
 {
     if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
         return -EINVAL;
-    return option == COIR_TCP_RESET_ON_CLOSE ? ci_socket_reset_on_close(self(driver)->world, fd, value != 0) : 0;
+    return option == COIR_TCP_RESET_ON_CLOSE
+               ? ci_socket_reset_on_close(self(driver)->world, fd, value != 0)
+               : 0;
 }
 
-static int address(struct ci_driver *driver, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int address(struct ci_driver *driver, coir_fd fd, bool peer,
+                   struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
 }
 
-static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len)
 {
     return ci_world_resolve(self(driver)->world, host, ret_address, ret_len);
 }
@@ -221,7 +234,7 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
 {
     (void)mode;
-    return ci_disk_open(self(driver)->place, path, flags);
+    return ci_disk_open(self(driver)->node, path, flags);
 }
 
 static int file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
@@ -260,12 +273,12 @@ static const struct ci_driver_kind sim_kind = {
     .free = free_driver,
 };
 
-int ci_sim_driver_open(struct ci_world *world, struct ci_place *place, struct ci_driver **ret_driver)
+int ci_sim_driver_open(struct ci_world *world, struct ci_node *node, struct ci_driver **ret_driver)
 {
     struct ci_sim_driver *sim = calloc(1, sizeof *sim);
     if (!sim)
         return -ENOMEM;
-    *sim = (struct ci_sim_driver){.base.kind = &sim_kind, .world = world, .place = place};
+    *sim = (struct ci_sim_driver){.base.kind = &sim_kind, .world = world, .node = node};
     sim->completed_tail = &sim->completed;
     *ret_driver = &sim->base;
     return 0;

@@ -13,7 +13,7 @@ struct ci_sim_kernel {
     void (*close)(void); /* what is still alive is given up */
 
     /* A process, and its first thread. NULL: memory is out. */
-    struct ci_kprocess *(*start)(struct ci_place *place, void *(*fn)(void *arg), void *arg);
+    struct ci_kprocess *(*start)(struct ci_node *node, void *(*fn)(void *arg), void *arg);
     bool (*ended)(const struct ci_kprocess *process);
 
     /* Runs the world until a process ends: 0; -EDEADLK nothing will ever happen again; -ETIME. */

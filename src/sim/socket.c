@@ -1,13 +1,17 @@
 /* Simulated stream sockets: what TCP promises, at its worst.
  *
- * 1. A direction's bytes arrive in order; each segment suffers the link's delays on its own, but never overtakes.
+ * 1. A direction's bytes arrive in order; each segment suffers the link's delays on its own, but
+ * never overtakes.
  * 2. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
- * 3. Closing with unread data or before a connect is answered, and data that reaches a closed end, reset the connection, as Linux does.
+ * 3. Closing with unread data or before a connect is answered, and data that reaches a closed end,
+ * reset the connection, as Linux does.
  * 4. Datagrams are lost, delayed each by itself, and so reordered, and dropped where too many wait.
- * 5. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent again later and later; when that has been
- *    in vain for long enough, the stream ends with -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
- * 6. A socket's operations are tried again after everything that happens to it. What completes is reported by the driver later, so the
- *    program sees completions that race with its own cancels. A cancelled operation is withdrawn or completes later, as the seed says.
+ * 5. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent
+ * again later and later; when that has been in vain for long enough, the stream ends with
+ * -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
+ * 6. A socket's operations are tried again after everything that happens to it. What completes is
+ * reported by the driver later, so the program sees completions that race with its own cancels. A
+ * cancelled operation is withdrawn or completes later, as the seed says.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +22,8 @@
 
 enum { WINDOW = 64 * 1024, SYN_TRIES = 3 };
 enum { RETRIES = 8 };
-static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, syn_retry = 1 * COIR_S;
+static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S,
+                       syn_retry = 1 * COIR_S;
 
 static struct ci_socket *socket_of(const struct ci_world *world, coir_fd fd)
 {
@@ -31,8 +36,8 @@ struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint6
     return socket && socket->serial == serial ? socket : NULL;
 }
 
-void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what, const struct ci_socket *socket, size_t amount,
-                        void *data)
+void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what,
+                        const struct ci_socket *socket, size_t amount, void *data)
 {
     ci_world_schedule(world, &(struct ci_event){
                                  .when = when,
@@ -47,106 +52,113 @@ void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *wha
 /* ---- what is where ---- */
 
 /* The lowest free descriptor, as POSIX has it: numbers are reused at once. */
-struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_place *place)
+struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_node *node)
 {
     size_t fd = 0;
     while (fd < world->socket_capacity && world->sockets[fd])
         fd++;
-    if (ci_grow(&ci_system_allocator, (void **)&world->sockets, &world->socket_capacity, sizeof *world->sockets, fd + 1) < 0)
+    if (ci_grow(&ci_system_allocator, (void **)&world->sockets, &world->socket_capacity,
+                sizeof *world->sockets, fd + 1) < 0)
         return NULL;
     struct ci_socket *socket = calloc(1, sizeof *socket);
     if (!socket)
         return NULL;
     socket->fd = (coir_fd)fd;
     socket->serial = ++world->event_serial;
-    socket->place = place;
+    socket->node = node;
     socket->in_tail = &socket->in;
     socket->outbox_tail = &socket->outbox;
-    socket->peer_place = place;
+    socket->peer_node = node;
     socket->backlog_tail = &socket->backlog;
     socket->local = (struct sockaddr_in){
         .sin_family = AF_INET,
         .sin_port = htons(world->next_port),
-        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number),
+        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)node->number),
     };
     world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
     world->sockets[fd] = socket;
     return socket;
 }
 
-int ci_socket_no_descriptor(struct ci_world *world, const struct ci_place *place)
+int ci_socket_no_descriptor(struct ci_world *world, const struct ci_node *node)
 {
-    if (!ci_world_fault(world, place, place->faults.no_descriptor, "no descriptor"))
+    if (!ci_world_fault(world, node, node->faults.no_descriptor, "no descriptor"))
         return 0;
     return ci_random_next(&world->random) & 1 ? -EMFILE : -ENFILE;
 }
 
-int ci_socket_open(struct ci_world *world, struct ci_place *place)
+int ci_socket_open(struct ci_world *world, struct ci_node *node)
 {
-    int rc = ci_socket_no_descriptor(world, place);
+    int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
         return rc;
-    struct ci_socket *socket = ci_socket_new(world, place);
+    struct ci_socket *socket = ci_socket_new(world, node);
     return socket ? socket->fd : -ENOMEM;
 }
 
-int ci_socket_number_of(const struct ci_place *place, const struct sockaddr_in *address)
+int ci_socket_number_of(const struct ci_node *node, const struct sockaddr_in *address)
 {
     uint32_t host = ntohl(address->sin_addr.s_addr);
-    return host >> 24 == 127 ? place->number : (int)(host & 0xffffff);
+    return host >> 24 == 127 ? node->number : (int)(host & 0xffffff);
 }
 
-const struct ci_place *ci_socket_place_at(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *address)
+const struct ci_node *ci_socket_node_at(const struct ci_world *world, const struct ci_node *from,
+                                        const struct sockaddr_in *address)
 {
-    const struct ci_place *place = world->places;
-    while (place && place->number != ci_socket_number_of(from, address))
-        place = place->next;
-    return place;
+    const struct ci_node *node = world->nodes;
+    while (node && node->number != ci_socket_number_of(from, address))
+        node = node->next;
+    return node;
 }
 
-/* The socket in a state that an address leads to, seen from a place. */
-struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state, const struct ci_place *from, const struct sockaddr_in *to)
+/* The socket in a state that an address leads to, seen from a node. */
+struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state,
+                               const struct ci_node *from, const struct sockaddr_in *to)
 {
     uint32_t host = ntohl(to->sin_addr.s_addr);
     bool loopback = host >> 24 == 127;
     struct ci_socket *found = NULL;
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         struct ci_socket *socket = world->sockets[fd];
-        if (!socket || socket->state != state || socket->local.sin_port != to->sin_port || !socket->place->number)
+        if (!socket || socket->state != state || socket->local.sin_port != to->sin_port ||
+            !socket->node->number)
             continue;
-        if (!loopback && (uint32_t)socket->place->number != (host & 0xffffff))
+        if (!loopback && (uint32_t)socket->node->number != (host & 0xffffff))
             continue;
-        if (!found || socket->place == from)
+        if (!found || socket->node == from)
             found = socket;
     }
     return found;
 }
 
-static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_place *from, const struct sockaddr_in *to)
+static struct ci_socket *find_listener(const struct ci_world *world, const struct ci_node *from,
+                                       const struct sockaddr_in *to)
 {
     return ci_socket_at(world, LISTENING, from, to);
 }
 
-bool ci_socket_port_is_taken(const struct ci_world *world, enum state state, const struct ci_place *place, in_port_t port)
+bool ci_socket_port_is_taken(const struct ci_world *world, enum state state,
+                             const struct ci_node *node, in_port_t port)
 {
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         const struct ci_socket *other = world->sockets[fd];
-        if (port && other && other->state == state && other->place == place && other->local.sin_port == port)
+        if (port && other && other->state == state && other->node == node &&
+            other->local.sin_port == port)
             return true;
     }
     return false;
 }
 
-int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struct ci_listen *listen)
+int ci_socket_listen(struct ci_world *world, struct ci_node *node, const struct ci_listen *listen)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     if (listen->address->sa_family == AF_INET)
         memcpy(&address, listen->address, sizeof address);
     else
         address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
-    if (ci_socket_port_is_taken(world, LISTENING, place, address.sin_port))
+    if (ci_socket_port_is_taken(world, LISTENING, node, address.sin_port))
         return -EADDRINUSE;
-    struct ci_socket *socket = ci_socket_new(world, place);
+    struct ci_socket *socket = ci_socket_new(world, node);
     if (!socket)
         return -ENOMEM;
     if (!address.sin_port)
@@ -154,11 +166,12 @@ int ci_socket_listen(struct ci_world *world, struct ci_place *place, const struc
     socket->local = address;
     socket->state = LISTENING;
     socket->backlog_max = listen->backlog;
-    ci_world_trace(world, place, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
+    ci_world_trace(world, node, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
     return socket->fd;
 }
 
-int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     const struct ci_socket *socket = socket_of(world, fd);
     if (!socket)
@@ -174,22 +187,24 @@ int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer, struct sock
 
 static const coir_link *link_of(const struct ci_world *world, const struct ci_socket *socket)
 {
-    return ci_world_find_link(world, socket->place, socket->peer_place);
+    return ci_world_find_link(world, socket->node, socket->peer_node);
 }
 
 static bool cut_off(const struct ci_world *world, const struct ci_socket *socket)
 {
-    return ci_world_is_cut(world, socket->place, socket->peer_place);
+    return ci_world_is_cut(world, socket->node, socket->peer_node);
 }
 
 /* When something that this end sends now arrives. */
 static coir_time arrival(struct ci_world *world, struct ci_socket *socket, size_t len)
 {
     const coir_link *link = link_of(world, socket);
-    coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, socket->peer_place, len), link->latency);
+    coir_time when =
+        ci_time_after(ci_world_sent_at(world, socket->node, socket->peer_node, len), link->latency);
     if (link->jitter > 0)
-        when = ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
-    if (ci_world_fault(world, socket->place, link->loss, "a segment is lost"))
+        when =
+            ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
+    if (ci_world_fault(world, socket->node, link->loss, "a segment is lost"))
         when = ci_time_after(when, retransmission);
     if (when < socket->last_arrival)
         when = socket->last_arrival;
@@ -210,14 +225,15 @@ static void become_reset(struct ci_world *world, struct ci_socket *socket, int e
 {
     if (socket->state == RESET)
         return;
-    ci_world_trace(world, socket->place, "reset fd=%d", socket->fd);
+    ci_world_trace(world, socket->node, "reset fd=%d", socket->fd);
     drop_input(socket);
     socket->state = RESET;
     socket->error = error;
     ci_socket_look_again(world, socket);
 }
 
-static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+static void reset_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                          void *data)
 {
     (void)amount;
     (void)data;
@@ -256,20 +272,24 @@ static void time_out(struct ci_world *world, struct ci_socket *socket)
     become_reset(world, socket, -ETIMEDOUT);
 }
 
-/* What this end sent has met no socket: a reset comes back, when the way back is open before this end has given up. */
-static void nobody_there(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
+/* What this end sent has met no socket: a reset comes back, when the way back is open before this
+ * end has given up. */
+static void nobody_there(struct ci_world *world, struct ci_socket *socket, size_t retries,
+                         void *data)
 {
     if (!socket)
         return;
-    if (!ci_world_is_cut(world, socket->peer_place, socket->place))
-        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency), reset_arrives, socket, 0, NULL);
+    if (!ci_world_is_cut(world, socket->peer_node, socket->node))
+        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency),
+                           reset_arrives, socket, 0, NULL);
     else if (++retries <= RETRIES)
         ci_socket_schedule(world, retry_time(world, retries), nobody_there, socket, retries, data);
     else
         time_out(world, socket);
 }
 
-static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
+static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+                     size_t amount, void *data)
 {
     if (socket->peer) {
         ci_socket_schedule(world, arrival(world, socket, amount), what, socket->peer, amount, data);
@@ -287,7 +307,8 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
         return;
     if (cut_off(world, socket)) {
         if (++socket->retries <= RETRIES) {
-            ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0, NULL);
+            ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0,
+                               NULL);
             return;
         }
         time_out(world, socket);
@@ -303,7 +324,8 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
     }
 }
 
-static void send_to_peer(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what, size_t amount, void *data)
+static void send_to_peer(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+                         size_t amount, void *data)
 {
     if (!socket->outbox && !cut_off(world, socket)) {
         send_off(world, socket, what, amount, data);
@@ -314,13 +336,15 @@ static void send_to_peer(struct ci_world *world, struct ci_socket *socket, ci_ev
     *parcel = (struct parcel){NULL, what, amount, data};
     if (!socket->outbox) {
         socket->retries = 0;
-        ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0, NULL);
+        ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0,
+                           NULL);
     }
     *socket->outbox_tail = parcel;
     socket->outbox_tail = &parcel->next;
 }
 
-static void segment_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+static void segment_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                            void *data)
 {
     struct segment *segment = data;
     if (!socket || socket->state != CONNECTED) {
@@ -330,7 +354,7 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
         free(segment);
         return;
     }
-    ci_world_trace(world, socket->place, "deliver fd=%d bytes=%zu", socket->fd, amount);
+    ci_world_trace(world, socket->node, "deliver fd=%d bytes=%zu", socket->fd, amount);
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
     ci_socket_look_again(world, socket);
@@ -342,18 +366,20 @@ static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t
     (void)data;
     if (!socket)
         return;
-    ci_world_trace(world, socket->place, "end fd=%d", socket->fd);
+    ci_world_trace(world, socket->node, "end fd=%d", socket->fd);
     socket->in_ended = true;
     ci_socket_look_again(world, socket);
 }
 
-static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                         void *data)
 {
     (void)data;
     if (!socket)
         return;
-    if (ci_world_is_cut(world, socket->peer_place, socket->place)) {
-        ci_socket_schedule(world, ci_time_after(world->now, retransmission), room_arrives, socket, amount, NULL);
+    if (ci_world_is_cut(world, socket->peer_node, socket->node)) {
+        ci_socket_schedule(world, ci_time_after(world->now, retransmission), room_arrives, socket,
+                           amount, NULL);
         return;
     }
     socket->unread_by_peer -= amount;
@@ -364,7 +390,8 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
 
 static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
 {
-    if (len > 1 && ci_world_fault(world, socket->place, link_of(world, socket)->short_io, "moves less than it could"))
+    if (len > 1 && ci_world_fault(world, socket->node, link_of(world, socket)->short_io,
+                                  "moves less than it could"))
         return 1 + (size_t)ci_random_below(&world->random, len - 1);
     return len;
 }
@@ -413,7 +440,8 @@ static int take_error(struct ci_socket *socket, int otherwise)
     return error ? error : otherwise;
 }
 
-static bool try_read(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op, int *ret)
+static bool try_read(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
+                     int *ret)
 {
     if (socket->state == RESET)
         return *ret = take_error(socket, 0), true;
@@ -430,13 +458,16 @@ static bool try_read(struct ci_world *world, struct ci_socket *socket, const str
         wanted += iov[i].iov_len;
     size_t limit = shortened(world, socket, available < wanted ? available : wanted);
     for (size_t i = 0; i < count && taken < limit; i++)
-        taken += take(socket, iov[i].iov_base, iov[i].iov_len < limit - taken ? iov[i].iov_len : limit - taken);
+        taken += take(socket, iov[i].iov_base,
+                      iov[i].iov_len < limit - taken ? iov[i].iov_len : limit - taken);
     if (socket->peer && taken)
-        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency), room_arrives, socket->peer, taken, NULL);
+        ci_socket_schedule(world, ci_time_after(world->now, link_of(world, socket)->latency),
+                           room_arrives, socket->peer, taken, NULL);
     return *ret = (int)taken, true;
 }
 
-static bool try_write(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op, int *ret)
+static bool try_write(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
+                      int *ret)
 {
     if (socket->state == RESET)
         return *ret = take_error(socket, -EPIPE), true;
@@ -451,10 +482,12 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     size_t count = buffers_of(op, &iov, &one), wanted = 0, copied = 0;
     for (size_t i = 0; i < count; i++)
         wanted += iov[i].iov_len;
-    size_t room = WINDOW - socket->unread_by_peer, len = shortened(world, socket, wanted < room ? wanted : room);
-    if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+    size_t room = WINDOW - socket->unread_by_peer,
+           len = shortened(world, socket, wanted < room ? wanted : room);
+    if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return *ret = -ENOBUFS, true;
-    if (ci_world_fault(world, socket->place, link_of(world, socket)->reset, "the connection is reset")) {
+    if (ci_world_fault(world, socket->node, link_of(world, socket)->reset,
+                       "the connection is reset")) {
         send_reset(world, socket);
         become_reset(world, socket, -ECONNRESET);
         return *ret = take_error(socket, -EPIPE), true;
@@ -483,7 +516,8 @@ static int events_now(const struct ci_socket *socket)
         events |= COIR_READ;
     if (socket->in_ended || reset)
         events |= CI_EVENT_END;
-    if (reset || socket->state == DATAGRAM || (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
+    if (reset || socket->state == DATAGRAM ||
+        (socket->state == CONNECTED && socket->unread_by_peer < WINDOW))
         events |= COIR_WRITE;
     if (reset || (socket->in_ended && socket->out_ended))
         events |= COIR_HANGUP;
@@ -497,19 +531,20 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *re
     struct ci_socket *accepted = socket->backlog;
     if (!accepted)
         return false;
-    if ((*ret = ci_socket_no_descriptor(world, socket->place)) < 0)
+    if ((*ret = ci_socket_no_descriptor(world, socket->node)) < 0)
         return true;
     socket->backlog = accepted->backlog_next;
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
     socket->backlog_len--;
     accepted->queued = false;
-    if (ci_world_fault(world, socket->place, link_of(world, accepted)->reset, "a connection dies in the backlog")) {
+    if (ci_world_fault(world, socket->node, link_of(world, accepted)->reset,
+                       "a connection dies in the backlog")) {
         send_reset(world, accepted);
         ci_socket_close(world, accepted->fd);
         return *ret = -ECONNABORTED, true;
     }
-    ci_world_trace(world, socket->place, "accept fd=%d new=%d", socket->fd, accepted->fd);
+    ci_world_trace(world, socket->node, "accept fd=%d new=%d", socket->fd, accepted->fd);
     return *ret = accepted->fd, true;
 }
 
@@ -549,7 +584,8 @@ static void try_all(struct ci_world *world, struct ci_socket *socket)
             continue;
         }
         *at = pending->next;
-        ci_world_trace(world, socket->place, "complete fd=%d kind=%d result=%d", socket->fd, pending->op->kind, result);
+        ci_world_trace(world, socket->node, "complete fd=%d kind=%d result=%d", socket->fd,
+                       pending->op->kind, result);
         ci_sim_driver_complete(pending->driver, pending->op, result);
         free(pending);
     }
@@ -571,7 +607,8 @@ void ci_socket_look_again(struct ci_world *world, struct ci_socket *socket)
 
 /* ---- connecting ---- */
 
-static void answer_arrives(struct ci_world *world, struct ci_socket *socket, size_t refused, void *data)
+static void answer_arrives(struct ci_world *world, struct ci_socket *socket, size_t refused,
+                           void *data)
 {
     (void)data;
     if (!socket || socket->state != CONNECTING)
@@ -581,9 +618,10 @@ static void answer_arrives(struct ci_world *world, struct ci_socket *socket, siz
     ci_socket_look_again(world, socket);
 }
 
-static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *listener, struct ci_socket *client)
+static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *listener,
+                                   struct ci_socket *client)
 {
-    struct ci_socket *server = ci_socket_new(world, listener->place);
+    struct ci_socket *server = ci_socket_new(world, listener->node);
     if (!server)
         return NULL;
     server->state = CONNECTED;
@@ -592,8 +630,8 @@ static struct ci_socket *make_peer(struct ci_world *world, struct ci_socket *lis
     server->remote = client->local;
     server->peer = client;
     client->peer = server;
-    server->peer_place = client->place;
-    client->peer_place = server->place;
+    server->peer_node = client->node;
+    client->peer_node = server->node;
     *listener->backlog_tail = server;
     listener->backlog_tail = &server->backlog_next;
     listener->backlog_len++;
@@ -606,43 +644,53 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     (void)data;
     if (!client || client->state != CONNECTING)
         return;
-    struct ci_socket *listener = find_listener(world, client->place, &client->remote);
-    const struct ci_place *there = listener ? listener->place : ci_socket_place_at(world, client->place, &client->remote);
+    struct ci_socket *listener = find_listener(world, client->node, &client->remote);
+    const struct ci_node *there =
+        listener ? listener->node : ci_socket_node_at(world, client->node, &client->remote);
     if (!there) /* no host has the address */
-        there = client->place;
-    const coir_link *link = ci_world_find_link(world, client->place, there);
-    bool lost = ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
+        there = client->node;
+    const coir_link *link = ci_world_find_link(world, client->node, there);
+    bool lost =
+        ci_world_is_cut(world, client->node, there) || ci_world_is_cut(world, there, client->node);
     if (!listener && !lost) {
-        ci_socket_schedule(world, ci_time_after(world->now, link->latency), answer_arrives, client, ECONNREFUSED, NULL);
+        ci_socket_schedule(world, ci_time_after(world->now, link->latency), answer_arrives, client,
+                           ECONNREFUSED, NULL);
         return;
     }
     if (lost || listener->refuses || listener->backlog_len >= listener->backlog_max ||
-        ci_world_fault(world, there, link->no_answer, "no answer")) { /* dropped; the client tries again, then gives up */
+        ci_world_fault(world, there, link->no_answer, "no answer")) {
+        /* dropped; the client tries again, then gives up */
         bool last = ++client->syn_tries >= SYN_TRIES;
         if (last)
-            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), answer_arrives, client, ETIMEDOUT, NULL);
+            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), answer_arrives, client,
+                               ETIMEDOUT, NULL);
         else
-            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), syn_arrives, client, 0, NULL);
+            ci_socket_schedule(world, ci_time_after(world->now, syn_retry), syn_arrives, client, 0,
+                               NULL);
         return;
     }
     if (!make_peer(world, listener, client))
         return;
-    ci_world_trace(world, listener->place, "connection fd=%d from=%s", listener->fd, client->place->name);
+    ci_world_trace(world, listener->node, "connection fd=%d from=%s", listener->fd,
+                   client->node->name);
     ci_socket_schedule(world, arrival(world, client->peer, 0), answer_arrives, client, 0, NULL);
     ci_socket_look_again(world, listener);
 }
 
-static int begin_connect(struct ci_world *world, struct ci_socket *socket, const struct sockaddr *address)
+static int begin_connect(struct ci_world *world, struct ci_socket *socket,
+                         const struct sockaddr *address)
 {
     if (address->sa_family != AF_INET)
         return -EAFNOSUPPORT;
     if (socket->state != UNCONNECTED)
         return -EISCONN;
     memcpy(&socket->remote, address, sizeof socket->remote);
-    struct ci_socket *listener = find_listener(world, socket->place, &socket->remote);
-    const coir_link *link = ci_world_find_link(world, socket->place, listener ? listener->place : socket->place);
+    struct ci_socket *listener = find_listener(world, socket->node, &socket->remote);
+    const coir_link *link =
+        ci_world_find_link(world, socket->node, listener ? listener->node : socket->node);
     socket->state = CONNECTING;
-    ci_socket_schedule(world, ci_time_after(world->now, link->latency), syn_arrives, socket, 0, NULL);
+    ci_socket_schedule(world, ci_time_after(world->now, link->latency), syn_arrives, socket, 0,
+                       NULL);
     return 0;
 }
 
@@ -654,7 +702,8 @@ bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
     struct ci_socket *socket = socket_of(world, op->fd);
     if (!socket)
         return op->result = -EBADF, true;
-    if (ci_world_fault(world, socket->place, socket->place->faults.no_memory, "no memory for an operation"))
+    if (ci_world_fault(world, socket->node, socket->node->faults.no_memory,
+                       "no memory for an operation"))
         return op->result = -ENOMEM, true;
     if (op->kind == CI_OP_CONNECT) {
         int rc = begin_connect(world, socket, op->address);
@@ -663,7 +712,8 @@ bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
     }
     int result = 0;
     if (attempt(world, socket, op, &result)) {
-        ci_world_trace(world, socket->place, "at once fd=%d kind=%d result=%d", op->fd, op->kind, result);
+        ci_world_trace(world, socket->node, "at once fd=%d kind=%d result=%d", op->fd, op->kind,
+                       result);
         return op->result = result, true;
     }
     if (op->no_wait)
@@ -690,7 +740,8 @@ bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op)
     *at = pending->next;
     free(pending);
     bool at_once = ci_random_next(&world->random) & 1;
-    ci_world_trace(world, driver->place, "cancel fd=%d kind=%d %s", op->fd, op->kind, at_once ? "withdrawn" : "to complete");
+    ci_world_trace(world, driver->node, "cancel fd=%d kind=%d %s", op->fd, op->kind,
+                   at_once ? "withdrawn" : "to complete");
     if (!at_once) {
         ci_sim_driver_complete(driver, op, -ECANCELED);
         return false;
@@ -751,11 +802,12 @@ int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd)
     return 0;
 }
 
-/* A connect is given up after its first segment has arrived: the answer meets nobody and is reset; where that cannot get back, the server
- * gives up in its turn. */
+/* A connect is given up after its first segment has arrived: the answer meets nobody and is reset;
+ * where that cannot get back, the server gives up in its turn. */
 static void abandon_peer(struct ci_world *world, struct ci_socket *client)
 {
-    coir_time when = cut_off(world, client) ? ci_time_after(world->now, SYN_TRIES * syn_retry) : arrival(world, client, 0);
+    coir_time when = cut_off(world, client) ? ci_time_after(world->now, SYN_TRIES * syn_retry)
+                                            : arrival(world, client, 0);
     ci_socket_schedule(world, when, reset_arrives, client->peer, 0, NULL);
 }
 
@@ -764,7 +816,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     struct ci_socket *socket = socket_of(world, fd);
     if (!socket)
         return;
-    ci_world_trace(world, socket->place, "close fd=%d", fd);
+    ci_world_trace(world, socket->node, "close fd=%d", fd);
     while (socket->backlog) {
         struct ci_socket *waiting = socket->backlog;
         socket->backlog = waiting->backlog_next;

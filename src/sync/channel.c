@@ -1,9 +1,11 @@
 /* Channels.
  *
  * 1. While receivers are queued the ring is empty; while senders are queued it is full.
- * 2. An item goes straight to a queued receiver, and from a queued sender into the place that a receive has made.
- * 3. Whoever is polled decides its own coir_any only when it is certain to get or give something, and the other side's before it hands
- *    over. Without a ring both must be decided together (ci_claim_pair).
+ * 2. An item goes straight to a queued receiver, and from a queued sender into the place that a
+ * receive has made.
+ * 3. Whoever is polled decides its own coir_any only when it is certain to get or give something,
+ * and the other side's before it hands over. Without a ring both must be decided together
+ * (ci_claim_pair).
  */
 #include "sync/channel.h"
 
@@ -34,7 +36,8 @@ const coir_allocator *ci_allocator_here(void)
 
 static char *slot(const coir_channel *channel, size_t index)
 {
-    return channel->items + (index < channel->slots ? index : index - channel->slots) * channel->item_size;
+    return channel->items +
+           (index < channel->slots ? index : index - channel->slots) * channel->item_size;
 }
 
 static int grow(coir_channel *channel)
@@ -49,7 +52,8 @@ static int grow(coir_channel *channel)
     if (!items)
         return -ENOMEM;
     for (size_t i = 0; i < channel->count; i++)
-        memcpy(items + i * channel->item_size, slot(channel, channel->head + i), channel->item_size);
+        memcpy(items + i * channel->item_size, slot(channel, channel->head + i),
+               channel->item_size);
     ci_free(&channel->allocator, channel->items, channel->slots * channel->item_size);
     channel->items = items;
     channel->slots = slots;
@@ -112,18 +116,19 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
     return rc < 0 ? rc : 1;
 }
 
-/* Without a ring: takes the first one off the queue that can be decided together with us (`wait` is NULL in a try), and puts it on
- * `granted`, as the last. */
-static enum outcome meet(struct ci_list *queue, struct ci_strand *strand, const struct ci_wait *wait, struct ci_list *granted)
+/* Without a ring: takes the first one off the queue that can be decided together with us (`wait` is
+ * NULL in a try), and puts it on `granted`, as the last. */
+static enum outcome meet(struct ci_list *queue, struct ci_runnable *runnable,
+                         const struct ci_wait *wait, struct ci_list *granted)
 {
     for (struct ci_list *node = queue->next, *next; node != queue; node = next) {
         next = node->next;
         struct ci_wait *peer = ci_container_of(node, struct ci_wait, link);
         enum ci_pair pair;
         if (wait)
-            pair = ci_claim_pair(strand, &wait->future, peer->strand, &peer->future);
+            pair = ci_claim_pair(runnable, &wait->future, peer->runnable, &peer->future);
         else
-            pair = ci_claim(peer->strand, &peer->future) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
+            pair = ci_claim(peer->runnable, &peer->future) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
         if (pair == CI_PAIR_SELF_LOST)
             return REFUSED;
         if (pair == CI_PAIR_SAME)
@@ -142,14 +147,15 @@ static struct ci_wait *met(struct ci_list *granted)
     return ci_container_of(granted->prev, struct ci_wait, link);
 }
 
-static enum outcome try_send(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, const void *item, int64_t *ret_result,
+static enum outcome try_send(coir_channel *channel, struct ci_runnable *runnable,
+                             struct ci_wait *wait, const void *item, int64_t *ret_result,
                              struct ci_list *granted)
 {
     *ret_result = -EPIPE;
     if (channel->closed)
         return DONE;
     if (channel->capacity == 0) {
-        enum outcome outcome = meet(&channel->receivers, strand, wait, granted);
+        enum outcome outcome = meet(&channel->receivers, runnable, wait, granted);
         if (outcome == DONE) {
             hand_over(channel, met(granted), item);
             *ret_result = 0;
@@ -158,7 +164,7 @@ static enum outcome try_send(coir_channel *channel, struct ci_strand *strand, st
     }
     if (!ci_channel_has_room(channel))
         return WOULD_WAIT;
-    if (wait && !ci_claim(strand, &wait->future))
+    if (wait && !ci_claim(runnable, &wait->future))
         return REFUSED;
     int rc = ci_channel_push(channel, item, granted);
     if (rc == 0 && channel->unref)
@@ -181,21 +187,23 @@ static void refill(coir_channel *channel, struct ci_list *granted)
         ci_topic_room(channel->topic, granted);
 }
 
-static enum outcome try_receive(coir_channel *channel, struct ci_strand *strand, struct ci_wait *wait, void *item, size_t items_max,
+static enum outcome try_receive(coir_channel *channel, struct ci_runnable *runnable,
+                                struct ci_wait *wait, void *item, size_t items_max,
                                 int64_t *ret_result, struct ci_list *granted)
 {
     size_t got = 0, wanted = items_max ? items_max : 1;
     if (channel->count) {
-        if (wait && !ci_claim(strand, &wait->future))
+        if (wait && !ci_claim(runnable, &wait->future))
             return REFUSED;
         for (; got < wanted && channel->count; got++) {
-            copy((char *)item + got * channel->item_size, slot(channel, channel->head), channel->item_size);
+            copy((char *)item + got * channel->item_size, slot(channel, channel->head),
+                 channel->item_size);
             advance(channel);
             if (!ci_list_empty(&channel->senders) || channel->topic)
                 refill(channel, granted);
         }
     } else if (channel->capacity == 0 && !ci_list_empty(&channel->senders)) {
-        enum outcome outcome = meet(&channel->senders, strand, wait, granted);
+        enum outcome outcome = meet(&channel->senders, runnable, wait, granted);
         if (outcome != DONE)
             return outcome;
         copy(item, met(granted)->item, channel->item_size);
@@ -210,8 +218,8 @@ static enum outcome try_receive(coir_channel *channel, struct ci_strand *strand,
 
 /* ---- waiting ---- */
 
-CI_INLINE bool finish(struct ci_worker *worker, struct ci_wait *wait, enum outcome outcome, struct ci_list *queue, struct ci_list *granted,
-                      coir_channel *channel)
+CI_INLINE bool finish(struct ci_worker *worker, struct ci_wait *wait, enum outcome outcome,
+                      struct ci_list *queue, struct ci_list *granted, coir_channel *channel)
 {
     if (outcome == WOULD_WAIT)
         ci_wait_queue(worker, wait, queue);
@@ -228,7 +236,8 @@ static bool start_send(struct ci_worker *worker, struct ci_wait *wait)
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
-    enum outcome outcome = try_send(channel, worker->strand, wait, wait->item, &wait->future.result, &granted);
+    enum outcome outcome =
+        try_send(channel, worker->runnable, wait, wait->item, &wait->future.result, &granted);
     return finish(worker, wait, outcome, &channel->senders, &granted, channel);
 }
 
@@ -238,7 +247,8 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
     struct ci_list granted;
     ci_list_init(&granted);
     ci_lock_take(channel->lock);
-    enum outcome outcome = try_receive(channel, worker->strand, wait, wait->item, wait->items_max, &wait->future.result, &granted);
+    enum outcome outcome = try_receive(channel, worker->runnable, wait, wait->item, wait->items_max,
+                                       &wait->future.result, &granted);
     return finish(worker, wait, outcome, &channel->receivers, &granted, channel);
 }
 
@@ -252,10 +262,13 @@ static coir_future *receive_poll(coir_future *future)
     return ci_wait_poll(future, start_receive);
 }
 
-static const coir_future_kind send_kind = COIR_FUTURE_KIND("room in a channel", send_poll, ci_wait_cancel);
-static const coir_future_kind receive_kind = COIR_FUTURE_KIND("an item of a channel", receive_poll, ci_wait_cancel);
+static const coir_future_kind send_kind =
+    COIR_FUTURE_KIND("room in a channel", send_poll, ci_wait_cancel);
+static const coir_future_kind receive_kind =
+    COIR_FUTURE_KIND("an item of a channel", receive_poll, ci_wait_cancel);
 
-CI_INLINE struct ci_wait *init(struct ci_wait *wait, const coir_future_kind *kind, coir_channel *channel, void *item, size_t items_max)
+CI_INLINE struct ci_wait *init(struct ci_wait *wait, const coir_future_kind *kind,
+                               coir_channel *channel, void *item, size_t items_max)
 {
     wait->item = item;
     wait->items_max = items_max;
@@ -282,14 +295,19 @@ static coir_future *nothing_poll(coir_future *future)
 
 static const coir_future_kind nothing_kind = COIR_FUTURE_KIND("nothing", nothing_poll, NULL);
 
-coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items, size_t items_max)
+coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items,
+                                       size_t items_max)
 {
-    return &init(ci_wait_of(op), items_max ? &receive_kind : &nothing_kind, channel, items, items_max)->future;
+    return &init(ci_wait_of(op), items_max ? &receive_kind : &nothing_kind, channel, items,
+                 items_max)
+                ->future;
 }
 
-/* ---- the straight-line calls: what is common under the lock once, everything else as the futures do it ---- */
+/* ---- the straight-line calls: what is common under the lock once, everything else as the futures
+ * do it ---- */
 
-/* With the lock held: room in the ring and nobody who waits for it, or a plain fiber that waits for an item. */
+/* With the lock held: room in the ring and nobody who waits for it, or a plain fiber that waits for
+ * an item. */
 CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
 {
     struct ci_wait *receiver = ci_wait_first(&channel->receivers);
@@ -299,7 +317,7 @@ CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_w
         if (channel->count == channel->slots)
             return false;
         put(channel, item);
-    } else if (ci_strand_is_branch(receiver->strand)) {
+    } else if (ci_runnable_is_branch(receiver->runnable)) {
         return false;
     } else {
         ci_wait_take_off(receiver, CI_WAIT_GRANTED);
@@ -326,7 +344,8 @@ int coir_channel_send(coir_channel *channel, const void *item)
         ci_spend(worker);
         return 0;
     }
-    struct ci_wait *wait = init(CI_FIBER_OP(fiber, struct ci_wait), &send_kind, channel, (void *)(uintptr_t)item, 0);
+    struct ci_wait *wait =
+        init(CI_FIBER_OP(fiber, struct ci_wait), &send_kind, channel, (void *)(uintptr_t)item, 0);
     return (int)ci_wait_here(worker, wait, start_send);
 }
 
@@ -339,9 +358,11 @@ CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
     struct ci_worker *worker = ci_worker_current;
     struct ci_wait *wait = CI_FIBER_OP(fiber, struct ci_wait);
     ci_lock_take(channel->lock);
-    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->topic || channel->closed || items_max)) {
+    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->topic || channel->closed ||
+                    items_max)) {
         ci_lock_give(channel->lock);
-        return ci_wait_here(worker, init(wait, &receive_kind, channel, items, items_max), start_receive);
+        return ci_wait_here(worker, init(wait, &receive_kind, channel, items, items_max),
+                            start_receive);
     }
     if (channel->count) {
         copy(items, slot(channel, channel->head), channel->item_size);
@@ -488,7 +509,8 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
     ci_list_init(&channel->member);
     if (options.capacity != COIR_UNLIMITED && options.capacity) {
         size_t size;
-        if (__builtin_mul_overflow(options.capacity, options.item_size, &size) || !(channel->items = ci_alloc(allocator, size))) {
+        if (__builtin_mul_overflow(options.capacity, options.item_size, &size) ||
+            !(channel->items = ci_alloc(allocator, size))) {
             ci_free(allocator, channel, sizeof *channel);
             return -ENOMEM;
         }

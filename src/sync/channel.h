@@ -1,4 +1,5 @@
-/* What channels and topics share: a topic pushes into its subscribers' channels under the one lock that all of them use. */
+/* What channels and topics share: a topic pushes into its subscribers' channels under the one lock
+ * that all of them use. */
 #ifndef CI_SYNC_CHANNEL_H
 #define CI_SYNC_CHANNEL_H
 
@@ -24,8 +25,9 @@ struct coir_channel {
 /* The allocator of the calling worker's runtime, or the system's. */
 const coir_allocator *ci_allocator_here(void);
 
-/* With the lock held: hands an item over or queues it, by the channel's policy; puts a receiver to be woken on `granted`.
- * 1, 0 when the policy was to drop it, -EPIPE when the channel is closed or closes, -EAGAIN when it is full and the policy is to wait. */
+/* With the lock held: hands an item over or queues it, by the channel's policy; puts a receiver to
+ * be woken on `granted`. 1, 0 when the policy was to drop it, -EPIPE when the channel is closed or
+ * closes, -EAGAIN when it is full and the policy is to wait. */
 int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *granted);
 
 /* With the lock held: no more is sent to it; puts those who wait on `granted`. */
@@ -34,7 +36,8 @@ void ci_channel_close(coir_channel *channel, struct ci_list *granted);
 /* Whether a push would not be -EAGAIN. */
 static inline bool ci_channel_has_room(const coir_channel *channel)
 {
-    return channel->count < channel->capacity || channel->overflow != COIR_OVERFLOW_WAIT || channel->closed;
+    return channel->count < channel->capacity || channel->overflow != COIR_OVERFLOW_WAIT ||
+           channel->closed;
 }
 
 /* With the lock held: a subscriber has room, or is gone: publishers that waited for that go on. */

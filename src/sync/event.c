@@ -51,7 +51,8 @@ int coir_event_wait(coir_event *event)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event), start);
+    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event),
+                             start);
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

@@ -34,7 +34,8 @@ static coir_future *latest_poll(coir_future *future)
     return ci_wait_poll(future, start);
 }
 
-static const coir_future_kind latest_kind = COIR_FUTURE_KIND("another value", latest_poll, ci_wait_cancel);
+static const coir_future_kind latest_kind =
+    COIR_FUTURE_KIND("another value", latest_poll, ci_wait_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_latest *latest, uint64_t version)
 {
@@ -53,7 +54,8 @@ int coir_latest_wait(coir_latest *latest, uint64_t version)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), latest, version), start);
+    return (int)ci_wait_here(ci_worker_current,
+                             init(CI_FIBER_OP(fiber, struct ci_wait), latest, version), start);
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

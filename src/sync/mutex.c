@@ -1,9 +1,10 @@
 /* The mutex.
  *
- * 1. `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it back. Under the lock it is CONTENDED
- *    while somebody has the mutex and somebody is queued.
- * 2. A mutex that is given back is free at once, and one waiter is woken to try again; who runs may be quicker. So as long as somebody is
- *    queued, the mutex is CONTENDED or a waiter is on its way to it.
+ * 1. `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it
+ * back. Under the lock it is CONTENDED while somebody has the mutex and somebody is queued.
+ * 2. A mutex that is given back is free at once, and one waiter is woken to try again; who runs may
+ * be quicker. So as long as somebody is queued, the mutex is CONTENDED or a waiter is on its way to
+ * it.
  * 3. A waiter that lost once, and every waiter of a fair mutex, is handed the mutex instead.
  */
 #include "coir/mutex.h"
@@ -22,7 +23,8 @@ struct mutex {
     bool fair;
 };
 CI_LEAVES_SPARE_WORDS(struct mutex, coir_mutex);
-_Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24, "see COIR_FAIR_MUTEX_INIT");
+_Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24,
+               "see COIR_FAIR_MUTEX_INIT");
 
 static struct mutex *mutex_of(coir_mutex *mutex)
 {
@@ -63,8 +65,8 @@ static struct ci_wait *pass_on(struct mutex *mutex)
 static CI_NOINLINE void unlock_contended(struct mutex *mutex)
 {
     ci_lock_take(&mutex->lock);
-    /* The last waiter may have been cancelled since the caller saw it contended. A free mutex is given back by somebody who has not
-     * got it. */
+    /* The last waiter may have been cancelled since the caller saw it contended. A free mutex is
+     * given back by somebody who has not got it. */
     ci_check(ci_load_relaxed(&mutex->state) != FREE);
     struct ci_wait *next = pass_on(mutex);
     ci_lock_give(&mutex->lock);
@@ -90,7 +92,8 @@ int coir_mutex_try_lock(coir_mutex *mutex)
     return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
 }
 
-/* With the lock held: takes the mutex, unless somebody has it; then that one will find it contended. */
+/* With the lock held: takes the mutex, unless somebody has it; then that one will find it
+ * contended. */
 static bool take_or_contend(struct mutex *mutex)
 {
     for (;;) {
@@ -110,12 +113,12 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     ci_lock_take(&mutex->lock);
     ci_wait_open(&mutex->waiters);
     if (take_or_contend(mutex)) {
-        bool won = ci_claim(worker->strand, &wait->future);
+        bool won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
         if (!won) /* its coir_any was decided otherwise: what it was woken for is the next one's */
             next = pass_on(mutex);
-    } else if (retrying && worker->strand->interrupt && !wait->stubborn) {
-        wait->future.result = worker->strand->interrupt;
+    } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
+        wait->future.result = worker->runnable->interrupt;
         if (ci_list_empty(&mutex->waiters)) { /* nobody is left to be contended with */
             uint32_t state = CONTENDED;
             ci_compare_exchange(&mutex->state, &state, HELD);
@@ -201,14 +204,15 @@ static coir_future *signal_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind signal_kind = COIR_FUTURE_KIND("a condition", signal_poll, ci_wait_cancel);
+static const coir_future_kind signal_kind =
+    COIR_FUTURE_KIND("a condition", signal_poll, ci_wait_cancel);
 
 static coir_future *condition_poll(coir_future *future)
 {
     struct condition_op *self = ci_container_of(future, struct condition_op, future);
     COIR_BEGIN(future);
-    if (ci_worker_current->strand->interrupt)
-        COIR_RETURN(future, ci_worker_current->strand->interrupt);
+    if (ci_worker_current->runnable->interrupt)
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
     ci_wait_init(&self->wait, &signal_kind, &self->condition->lock, self->condition);
     COIR_AWAIT(future, &self->wait.future);
     self->result = (int32_t)self->wait.future.result;
@@ -217,9 +221,11 @@ static coir_future *condition_poll(coir_future *future)
     COIR_RETURN(future, self->result);
 }
 
-static const coir_future_kind condition_kind = COIR_FUTURE_KIND("a condition", condition_poll, NULL);
+static const coir_future_kind condition_kind =
+    COIR_FUTURE_KIND("a condition", condition_poll, NULL);
 
-coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition, coir_mutex *mutex)
+coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition,
+                                    coir_mutex *mutex)
 {
     struct condition_op *op = (struct condition_op *)(void *)words;
     op->condition = (struct condition *)(void *)condition;

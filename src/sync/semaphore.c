@@ -37,7 +37,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (!has(semaphore, wait->amount)) {
         ci_wait_queue(worker, wait, &semaphore->waiters);
         complete = false;
-    } else if (ci_claim(worker->strand, &wait->future)) {
+    } else if (ci_claim(worker->runnable, &wait->future)) {
         semaphore->units -= wait->amount;
         wait->future.result = 0;
     } else {
@@ -50,7 +50,8 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 /* With the lock held. */
 static void serve(struct semaphore *semaphore, struct ci_list *granted)
 {
-    for (struct ci_wait *wait; (wait = ci_wait_first(&semaphore->waiters)) && semaphore->units >= wait->amount;) {
+    for (struct ci_wait *wait;
+         (wait = ci_wait_first(&semaphore->waiters)) && semaphore->units >= wait->amount;) {
         if (!ci_wait_decide(wait))
             continue;
         semaphore->units -= wait->amount;
@@ -90,7 +91,8 @@ static int semaphore_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind semaphore_kind = COIR_FUTURE_KIND("a semaphore", semaphore_poll, semaphore_cancel);
+static const coir_future_kind semaphore_kind =
+    COIR_FUTURE_KIND("a semaphore", semaphore_poll, semaphore_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_semaphore *semaphore, uint64_t amount)
 {
@@ -109,7 +111,8 @@ int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
+    return (int)ci_wait_here(ci_worker_current,
+                             init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)

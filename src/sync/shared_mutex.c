@@ -1,4 +1,5 @@
-/* The shared mutex: a count of readers, or one writer, and a queue that is served from its front. */
+/* The shared mutex: a count of readers, or one writer, and a queue that is served from its front.
+ */
 #include <errno.h>
 
 #include "base/check.h"
@@ -43,7 +44,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (!ci_list_empty(&mutex->waiters) || !would_fit(mutex, writer)) {
         ci_wait_queue(worker, wait, &mutex->waiters);
         complete = false;
-    } else if (ci_claim(worker->strand, &wait->future)) {
+    } else if (ci_claim(worker->runnable, &wait->future)) {
         hold(mutex, writer);
         wait->future.result = 0;
     } else {
@@ -56,7 +57,8 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 /* With the lock held: those at the front that fit. */
 static void serve(struct shared_mutex *mutex, struct ci_list *granted)
 {
-    for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters)) && would_fit(mutex, wait->amount);) {
+    for (struct ci_wait *wait;
+         (wait = ci_wait_first(&mutex->waiters)) && would_fit(mutex, wait->amount);) {
         if (!ci_wait_decide(wait))
             continue;
         hold(mutex, wait->amount);
@@ -86,7 +88,8 @@ static int shared_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind shared_kind = COIR_FUTURE_KIND("a shared mutex", shared_poll, shared_cancel);
+static const coir_future_kind shared_kind =
+    COIR_FUTURE_KIND("a shared mutex", shared_poll, shared_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_shared_mutex *mutex, bool writer)
 {
@@ -110,7 +113,8 @@ static int take(coir_shared_mutex *mutex, bool writer, const char *call, const v
     struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (!fiber)
         return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
+    return (int)ci_wait_here(ci_worker_current,
+                             init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
 }
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)

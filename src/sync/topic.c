@@ -1,7 +1,8 @@
 /* Topics: a list of channels that share one lock.
  *
- * 1. An item is published to all subscribers under the lock, or to none yet: when one that is waited for has no room, the publisher is
- *    queued, and everybody behind it. So all subscribers get all items in the same order.
+ * 1. An item is published to all subscribers under the lock, or to none yet: when one that is
+ * waited for has no room, the publisher is queued, and everybody behind it. So all subscribers get
+ * all items in the same order.
  */
 #include <errno.h>
 
@@ -98,7 +99,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (!topic->closed && (!ci_list_empty(&topic->publishers) || !all_have_room(topic))) {
         ci_wait_queue(worker, wait, &topic->publishers);
         complete = false;
-    } else if (ci_claim(worker->strand, &wait->future)) {
+    } else if (ci_claim(worker->runnable, &wait->future)) {
         wait->future.result = topic->closed ? -EPIPE : deliver(topic, wait->item, &granted);
     } else {
         wait->future.result = -ECANCELED;
@@ -113,7 +114,8 @@ static coir_future *publish_poll(coir_future *future)
     return ci_wait_poll(future, start);
 }
 
-static const coir_future_kind publish_kind = COIR_FUTURE_KIND("room at the subscribers of a topic", publish_poll, ci_wait_cancel);
+static const coir_future_kind publish_kind =
+    COIR_FUTURE_KIND("room at the subscribers of a topic", publish_poll, ci_wait_cancel);
 
 static struct ci_wait *init(struct ci_wait *wait, coir_topic *topic, const void *item)
 {
@@ -132,7 +134,8 @@ int coir_publish(coir_topic *topic, const void *item)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
+    return (int)ci_wait_here(ci_worker_current,
+                             init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
 }
 
 int coir_try_publish(coir_topic *topic, const void *item)
@@ -195,7 +198,8 @@ void coir_topic_free(coir_topic *topic)
     ci_free(&allocator, topic, sizeof *topic);
 }
 
-int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow, coir_channel **ret_channel)
+int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow,
+                   coir_channel **ret_channel)
 {
     if (ci_forked())
         return -COIR_EFORKED;

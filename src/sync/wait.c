@@ -26,9 +26,10 @@ void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *grante
 static void wake_here(struct ci_worker *worker, struct ci_wait *wait)
 {
     if (wait->state == CI_WAIT_RETRYING)
-        ci_ready(worker, wait->strand); /* its innermost future is the leaf still: it is polled again */
+        /* its innermost future is the leaf still: it is polled again */
+        ci_ready(worker, wait->runnable);
     else
-        ci_wake(worker, wait->strand, &wait->future);
+        ci_wake(worker, wait->runnable, &wait->future);
 }
 
 static void wake_came(struct ci_message *message)
@@ -38,7 +39,7 @@ static void wake_came(struct ci_message *message)
 
 void ci_wait_wake(struct ci_wait *wait)
 {
-    struct ci_worker *worker = wait->strand->task->worker;
+    struct ci_worker *worker = wait->runnable->task->worker;
     if (ci_likely(worker == ci_worker_current)) {
         wake_here(worker, wait);
         return;

@@ -1,10 +1,13 @@
-/* What everything in this layer waits with: one record, in the queue of one object, under that object's lock.
+/* What everything in this layer waits with: one record, in the queue of one object, under that
+ * object's lock.
  *
- * 1. A waiter is QUEUED until whoever has something for it takes it off the queue, under the lock. GRANTED: it has got what it waited for,
- *    and is woken after the lock has been given back. RETRYING: it is woken to try again. LOST: it is a member of a coir_any that was
- *    decided otherwise; nobody will wake it, it is about to be withdrawn.
+ * 1. A waiter is QUEUED until whoever has something for it takes it off the queue, under the lock.
+ * GRANTED: it has got what it waited for, and is woken after the lock has been given back.
+ * RETRYING: it is woken to try again. LOST: it is a member of a coir_any that was decided
+ * otherwise; nobody will wake it, it is about to be withdrawn.
  * 2. Only its own worker withdraws a waiter, and only while it is QUEUED or LOST.
- * 3. After it was woken a waiter is not touched: it may be gone. The object may be gone too, so its lock is given back before.
+ * 3. After it was woken a waiter is not touched: it may be gone. The object may be gone too, so its
+ * lock is given back before.
  * 4. A waiter of another worker is woken by a message that lies where its link lay.
  *
  *    (poll) -- cannot have it yet --> QUEUED -- taken off --> GRANTED -- woken --> (complete)
@@ -22,7 +25,7 @@ enum ci_wait_state { CI_WAIT_NEW, CI_WAIT_QUEUED, CI_WAIT_GRANTED, CI_WAIT_RETRY
 
 struct ci_wait {
     coir_future future;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     union {
         struct ci_list link;
         struct ci_message message;
@@ -49,9 +52,10 @@ int ci_wait_cancel(coir_future *future, int reason);
 
 /* ---- with the object's lock held ---- */
 
-static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait, struct ci_list *queue)
+static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait,
+                                 struct ci_list *queue)
 {
-    wait->strand = ci_leaf_suspend(worker, &wait->future);
+    wait->runnable = ci_leaf_suspend(worker, &wait->future);
     wait->state = CI_WAIT_QUEUED;
     ci_list_push(queue, &wait->link);
 }
@@ -74,10 +78,11 @@ static inline void ci_wait_open(struct ci_list *queue)
         ci_list_init(queue);
 }
 
-/* Takes off the first waiter. True: it is to be given something, and woken. False: it is lost, try the next. */
+/* Takes off the first waiter. True: it is to be given something, and woken. False: it is lost, try
+ * the next. */
 static inline bool ci_wait_decide(struct ci_wait *wait)
 {
-    bool won = ci_claim(wait->strand, &wait->future);
+    bool won = ci_claim(wait->runnable, &wait->future);
     ci_wait_take_off(wait, won ? CI_WAIT_GRANTED : CI_WAIT_LOST);
     return won;
 }
@@ -91,12 +96,14 @@ static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
     return wait;
 }
 
-/* Takes off all of them, to be woken with `result`: puts those that can be given something on `granted`. */
+/* Takes off all of them, to be woken with `result`: puts those that can be given something on
+ * `granted`. */
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted);
 
 /* ---- without it ---- */
 
-/* Wakes a waiter that was granted, with its result set, or one that is to try again. From any thread. */
+/* Wakes a waiter that was granted, with its result set, or one that is to try again. From any
+ * thread. */
 void ci_wait_wake(struct ci_wait *wait);
 void ci_wait_wake_list(struct ci_list *granted);
 
@@ -118,7 +125,8 @@ CI_INLINE coir_future *ci_wait_poll(coir_future *future, ci_wait_start *start)
     return start(worker, wait) ? ci_leaf_complete(worker, future) : NULL;
 }
 
-/* A straight-line call, in a fiber that has entered: the fast path first, then the same record waits. */
+/* A straight-line call, in a fiber that has entered: the fast path first, then the same record
+ * waits. */
 CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, ci_wait_start *start)
 {
     wait->future.caller = &worker->fiber->back;
@@ -132,7 +140,8 @@ CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, c
 }
 
 /* Makes the record of a wait. */
-CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, const coir_future_kind *kind, struct ci_lock *lock, void *object)
+CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, const coir_future_kind *kind,
+                                       struct ci_lock *lock, void *object)
 {
     wait->future = (coir_future){kind, NULL, 0, 0};
     wait->lock = lock;

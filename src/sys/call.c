@@ -45,7 +45,8 @@ ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
 
 ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
 {
-    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iov_count};
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov,
+                             .msg_iovlen = (size_t)iov_count};
     return answer(sendmsg(fd, &message, MSG_NOSIGNAL));
 }
 
@@ -100,13 +101,16 @@ static int set_flag(coir_fd fd, int level, int option)
     return (int)answer(setsockopt(fd, level, option, &on, sizeof on));
 }
 
-int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only)
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                  bool ipv6_only)
 {
     int fd = ci_sys_socket(address->sa_family), rc;
     if (fd < 0)
         return fd;
-    if ((rc = set_flag(fd, SOL_SOCKET, SO_REUSEADDR)) < 0 || (reuse_port && (rc = set_flag(fd, SOL_SOCKET, SO_REUSEPORT)) < 0) ||
-        (ipv6_only && (rc = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY)) < 0) || (rc = (int)answer(bind(fd, address, len))) < 0 ||
+    if ((rc = set_flag(fd, SOL_SOCKET, SO_REUSEADDR)) < 0 ||
+        (reuse_port && (rc = set_flag(fd, SOL_SOCKET, SO_REUSEPORT)) < 0) ||
+        (ipv6_only && (rc = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY)) < 0) ||
+        (rc = (int)answer(bind(fd, address, len))) < 0 ||
         (rc = (int)answer(listen(fd, backlog))) < 0) {
         ci_sys_close(fd);
         return rc;
@@ -115,11 +119,13 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
 }
 
 #if defined(__linux__)
-/* A filter that drops segments with SYN. Closing at once would reset those who connect between the last accept and the close. */
+/* A filter that drops segments with SYN. Closing at once would reset those who connect between the
+ * last accept and the close. */
 int ci_sys_refuse(coir_fd fd)
 {
     enum { FLAGS_AT = 13, SYN = 2 }; /* of a TCP header, where such a filter begins */
-    struct instruction {             /* struct sock_filter and sock_fprog of linux/filter.h, which not every C library has */
+    struct instruction {
+        /* struct sock_filter and sock_fprog of linux/filter.h, which not every C library has */
         uint16_t code;
         uint8_t if_true, if_false;
         uint32_t operand;
@@ -151,7 +157,8 @@ int ci_sys_shutdown_write(coir_fd fd)
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     socklen_t len = sizeof *ret_address;
-    int rc = peer ? getpeername(fd, (struct sockaddr *)ret_address, &len) : getsockname(fd, (struct sockaddr *)ret_address, &len);
+    int rc = peer ? getpeername(fd, (struct sockaddr *)ret_address, &len)
+                  : getsockname(fd, (struct sockaddr *)ret_address, &len);
     if (rc < 0)
         return -errno;
     *ret_len = len;
@@ -235,12 +242,13 @@ bool ci_sys_is_socket(coir_fd fd)
     return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
 }
 
-/* A descriptor without offsets is closed again: -ESPIPE. One opened with O_NONBLOCK for our sake gets its flags back, without which
- * io_uring would answer -EAGAIN where it can wait. */
+/* A descriptor without offsets is closed again: -ESPIPE. One opened with O_NONBLOCK for our sake
+ * gets its flags back, without which io_uring would answer -EAGAIN where it can wait. */
 static int check_opened(int fd, int flags)
 {
     int rc = lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE ? -ESPIPE : 0;
-    if (rc == 0 && !(flags & (O_NONBLOCK | O_PATH)) && fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) < 0)
+    if (rc == 0 && !(flags & (O_NONBLOCK | O_PATH)) &&
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) < 0)
         rc = -errno;
     if (rc < 0)
         close(fd);
@@ -251,9 +259,11 @@ int ci_sys_open(const char *path, int flags, unsigned mode)
 {
     struct stat what;
     int fd = (int)answer(open(path, flags | O_CLOEXEC | O_NONBLOCK, mode));
-    if (fd == -EWOULDBLOCK && !(flags & O_NONBLOCK)) /* a lease, which the kernel takes back within fs.lease-break-time */
+    if (fd == -EWOULDBLOCK &&
+        !(flags & O_NONBLOCK)) /* a lease, which the kernel takes back within fs.lease-break-time */
         fd = (int)answer(open(path, flags | O_CLOEXEC, mode));
-    if (fd == -ENXIO && stat(path, &what) == 0 && (S_ISFIFO(what.st_mode) || S_ISSOCK(what.st_mode)))
+    if (fd == -ENXIO && stat(path, &what) == 0 &&
+        (S_ISFIFO(what.st_mode) || S_ISSOCK(what.st_mode)))
         return -ESPIPE; /* a FIFO that nobody reads, or a socket */
     return fd < 0 ? fd : check_opened(fd, flags);
 }
@@ -286,7 +296,8 @@ int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, sockl
 {
     if (strcmp(host, "localhost") != 0)
         return -COIR_ENAME;
-    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in loopback = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     memcpy(ret_address, &loopback, sizeof loopback);
     *ret_len = sizeof loopback;
     return 0;

@@ -1,4 +1,5 @@
-/* System calls that answer with a negative errno. The only place that reads errno; nothing here switches stacks. */
+/* System calls that answer with a negative errno. The only place that reads errno; nothing here
+ * switches stacks. */
 #ifndef CI_SYS_CALL_H
 #define CI_SYS_CALL_H
 
@@ -23,9 +24,10 @@ int ci_sys_socket(int family);
 int ci_sys_datagram(const struct sockaddr *address, socklen_t len);
 int ci_sys_accept(coir_fd fd);
 int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len);
-int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only);
-/* New connections to a listener are not answered any more; handshakes that are under way may end, and what it holds can be accepted.
- * -EOPNOTSUPP where there is no way to say so. */
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                  bool ipv6_only);
+/* New connections to a listener are not answered any more; handshakes that are under way may end,
+ * and what it holds can be accepted. -EOPNOTSUPP where there is no way to say so. */
 int ci_sys_refuse(coir_fd fd);
 int ci_sys_shutdown_write(coir_fd fd);
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
@@ -48,13 +50,15 @@ int ci_sys_poll_check(coir_fd fd);
 bool ci_sys_is_socket(coir_fd fd);
 
 /* Of files. They may block for as long as a disk takes. */
-int ci_sys_open(const char *path, int flags, unsigned mode); /* does not wait for another opener: -ESPIPE where there are no offsets */
+/* does not wait for another opener: -ESPIPE where there are no offsets */
+int ci_sys_open(const char *path, int flags, unsigned mode);
 int ci_sys_file_size(coir_fd fd, int64_t *ret_size);
 ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset);
 ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset);
 int ci_sys_sync(coir_fd fd);
 
-/* The address, without a port, of a name that the machine knows by itself: "localhost". 0 or -COIR_ENAME. */
+/* The address, without a port, of a name that the machine knows by itself: "localhost". 0 or
+ * -COIR_ENAME. */
 int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
 
 /* A number from the system's generator. */

@@ -7,7 +7,8 @@
 
 enum { PATH_SIZE = 4096 };
 
-/* Where one version's hierarchy is mounted, and which group the process is in. On the heap: the caller may be a fiber. */
+/* Where one version's hierarchy is mounted, and which group the process is in. On the heap: the
+ * caller may be a fiber. */
 struct hierarchy {
     bool version_2;
     const char *files;     /* what every path begins with */
@@ -39,7 +40,8 @@ static void copy(char to[PATH_SIZE], const char *from)
     snprintf(to, PATH_SIZE, "%s", from);
 }
 
-/* One line of /proc/self/mountinfo: "31 23 0:28 ROOT MOUNT options [fields] - TYPE source super-options". */
+/* One line of /proc/self/mountinfo: "31 23 0:28 ROOT MOUNT options [fields] - TYPE source
+ * super-options". */
 static void read_mount(struct hierarchy *hierarchy, char *line)
 {
     char *fields[5] = {0}, *rest = line;
@@ -52,7 +54,8 @@ static void read_mount(struct hierarchy *hierarchy, char *line)
     const char *type = strsep(&end, " ");
     if (end)
         strsep(&end, " "); /* the source */
-    bool found = hierarchy->version_2 ? strcmp(type, "cgroup2") == 0 : strcmp(type, "cgroup") == 0 && end && lists(end, "cpu");
+    bool found = hierarchy->version_2 ? strcmp(type, "cgroup2") == 0
+                                      : strcmp(type, "cgroup") == 0 && end && lists(end, "cpu");
     if (!found)
         return;
     copy(hierarchy->root, fields[3]);
@@ -66,12 +69,14 @@ static void read_group(struct hierarchy *hierarchy, char *line)
     const char *id = strsep(&group, ":"), *controllers = strsep(&group, ":");
     if (!group)
         return;
-    bool found = hierarchy->version_2 ? strcmp(id, "0") == 0 && !*controllers : lists(controllers, "cpu");
+    bool found =
+        hierarchy->version_2 ? strcmp(id, "0") == 0 && !*controllers : lists(controllers, "cpu");
     if (found)
         copy(hierarchy->group, group);
 }
 
-static void each_line(struct hierarchy *hierarchy, const char *name, void (*read)(struct hierarchy *, char *))
+static void each_line(struct hierarchy *hierarchy, const char *name,
+                      void (*read)(struct hierarchy *, char *))
 {
     char *line = NULL;
     size_t size = 0;
@@ -103,18 +108,21 @@ static unsigned quota_in(struct hierarchy *hierarchy)
         if (numbers_in(hierarchy, "cpu.max", time) < 2)
             return 0;
         period[0] = time[1];
-    } else if (numbers_in(hierarchy, "cpu.cfs_quota_us", time) < 1 || numbers_in(hierarchy, "cpu.cfs_period_us", period) < 1) {
+    } else if (numbers_in(hierarchy, "cpu.cfs_quota_us", time) < 1 ||
+               numbers_in(hierarchy, "cpu.cfs_period_us", period) < 1) {
         return 0;
     }
     return time[0] > 0 && period[0] > 0 ? (unsigned)((time[0] + period[0] - 1) / period[0]) : 0;
 }
 
-/* The group's path below the mounted one. A group that is not below it is seen from outside a container: the mounted one counts. */
+/* The group's path below the mounted one. A group that is not below it is seen from outside a
+ * container: the mounted one counts. */
 static const char *below_mount(const struct hierarchy *hierarchy)
 {
     size_t len = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);
     const char *below = hierarchy->group + len;
-    if (strncmp(hierarchy->group, hierarchy->root, len) != 0 || (*below && *below != '/') || strcmp(below, "/") == 0)
+    if (strncmp(hierarchy->group, hierarchy->root, len) != 0 || (*below && *below != '/') ||
+        strcmp(below, "/") == 0)
         return "";
     return below;
 }
@@ -126,7 +134,8 @@ static unsigned tightest_in(struct hierarchy *hierarchy)
     each_line(hierarchy, "cgroup", read_group);
     if (!*hierarchy->mount)
         return 0;
-    snprintf(hierarchy->folder, sizeof hierarchy->folder, "%s%s", hierarchy->mount, below_mount(hierarchy));
+    snprintf(hierarchy->folder, sizeof hierarchy->folder, "%s%s", hierarchy->mount,
+             below_mount(hierarchy));
     unsigned tightest = 0;
     while (strlen(hierarchy->folder) >= strlen(hierarchy->mount)) {
         unsigned quota = quota_in(hierarchy);

@@ -1,11 +1,13 @@
 /* The CPU context switch: three words a context, everything else is the compiler's business.
  *
- * 1. The switch is inlined into the function that parks: it tells the compiler that every register is lost, so only what is live is
- *    kept, on the stack being left.
- * 2. It leaves by an indirect jump and pushes nothing: `ret` to another stack would mispredict, a push would break the unwind tables.
- * 3. Floating-point control words, the signal mask and errno belong to the thread and are not switched.
- * 4. Sanitizers are told about every switch. In a program with one there is no direct way from fiber to fiber, so that the check
- *    for it is not on that way (ci_worker.switches_max).
+ * 1. The switch is inlined into the function that parks: it tells the compiler that every register
+ * is lost, so only what is live is kept, on the stack being left.
+ * 2. It leaves by an indirect jump and pushes nothing: `ret` to another stack would mispredict, a
+ * push would break the unwind tables.
+ * 3. Floating-point control words, the signal mask and errno belong to the thread and are not
+ * switched.
+ * 4. Sanitizers are told about every switch. In a program with one there is no direct way from
+ * fiber to fiber, so that the check for it is not on that way (ci_worker.switches_max).
  */
 #ifndef CI_SYS_CONTEXT_H
 #define CI_SYS_CONTEXT_H
@@ -27,7 +29,8 @@ struct ci_context {
 #error "no context switch for this processor"
 #endif
 
-/* Where a fresh context begins: calls the function in the frame pointer, which must not return. In entry_*.S. */
+/* Where a fresh context begins: calls the function in the frame pointer, which must not return. In
+ * entry_*.S. */
 extern void ci_context_entry(void);
 
 /* A context that will run `fn` on the stack below `top`. */
@@ -38,10 +41,12 @@ static inline void ci_context_init(struct ci_context *context, void (*fn)(void),
     context->pc = (void *)(uintptr_t)ci_context_entry;
 }
 
-/* The same as ci_context_switch, in a program with a sanitizer. Out of line, so that the other has nothing to keep over its jump. */
+/* The same as ci_context_switch, in a program with a sanitizer. Out of line, so that the other has
+ * nothing to keep over its jump. */
 CI_COLD void ci_context_switch_noted(struct ci_context *from, struct ci_context *to);
 
-/* Saves the running context in `from` and goes on in `to`. Returns when somebody switches to `from`. */
+/* Saves the running context in `from` and goes on in `to`. Returns when somebody switches to
+ * `from`. */
 CI_INLINE void ci_context_switch(struct ci_context *from, struct ci_context *to)
 {
     if (ci_unlikely(ci_sanitizer))

@@ -11,18 +11,21 @@ int ci_eventpoll_open(struct ci_eventpoll *eventpoll)
     int fd = epoll_create1(EPOLL_CLOEXEC);
     if (fd < 0)
         return -errno;
-    *eventpoll = (struct ci_eventpoll){fd, ci_under_valgrind()}; /* valgrind does not know epoll_pwait2 */
+    /* valgrind does not know epoll_pwait2 */
+    *eventpoll = (struct ci_eventpoll){fd, ci_under_valgrind()};
     return 0;
 }
 
-int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd, struct epoll_event *event)
+int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd,
+                         struct epoll_event *event)
 {
     return epoll_ctl(eventpoll->fd, what, fd, event) < 0 ? -errno : 0;
 }
 
-/* A kernel that does not know epoll_pwait2 refuses it, or a seccomp filter that does not know it (EPERM,
- * EACCES, EINVAL). */
-int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max, coir_time timeout)
+/* A kernel that does not know epoll_pwait2 refuses it, or a seccomp filter that does not know it
+ * (EPERM, EACCES, EINVAL). */
+int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max,
+                      coir_time timeout)
 {
     if (!eventpoll->milliseconds && timeout > 0) {
         struct {
@@ -35,6 +38,7 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
     }
     if (timeout > INT32_MAX * COIR_MS)
         timeout = INT32_MAX * COIR_MS;
-    int n = epoll_wait(eventpoll->fd, events, max, timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
+    int n = epoll_wait(eventpoll->fd, events, max,
+                       timeout < 0 ? -1 : (int)((timeout + COIR_MS - 1) / COIR_MS));
     return n < 0 ? -errno : n;
 }

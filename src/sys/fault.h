@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* The interrupted code's stack pointer; `context` is the third argument of a handler with SA_SIGINFO. NULL: unknown here. */
+/* The interrupted code's stack pointer; `context` is the third argument of a handler with
+ * SA_SIGINFO. NULL: unknown here. */
 static inline const void *ci_fault_stack_pointer(const void *context)
 {
     const ucontext_t *interrupted = context;

@@ -1,5 +1,5 @@
-/* One bit that guards a few words for a few nanoseconds. Whoever holds it does not wait, allocate much, or call anything that is not
- * the object's own. */
+/* One bit that guards a few words for a few nanoseconds. Whoever holds it does not wait, allocate
+ * much, or call anything that is not the object's own. */
 #ifndef CI_SYS_LOCK_H
 #define CI_SYS_LOCK_H
 
@@ -17,7 +17,8 @@ CI_COLD void ci_lock_wait(struct ci_lock *lock);
 
 static inline void ci_lock_take(struct ci_lock *lock)
 {
-    if (ci_unlikely(ci_exchange_acquire(&lock->held, 1))) /* pairs with the release in ci_lock_give */
+    if (ci_unlikely(
+            ci_exchange_acquire(&lock->held, 1))) /* pairs with the release in ci_lock_give */
         ci_lock_wait(lock);
     ci_note_acquire(lock);
 }

@@ -21,7 +21,8 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-        if (info->dlpi_phdr[i].p_type != PT_LOAD || found->place < start || found->place >= start + info->dlpi_phdr[i].p_memsz)
+        if (info->dlpi_phdr[i].p_type != PT_LOAD || found->place < start ||
+            found->place >= start + info->dlpi_phdr[i].p_memsz)
             continue;
         found->object = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "the program";
         found->offset = found->place - info->dlpi_addr;
@@ -37,8 +38,10 @@ int ci_misused(int error, const char *call, const void *place)
     struct found found = {.place = (uintptr_t)place - 1}; /* inside of the call, not behind it */
     dl_iterate_phdr(look_at_object, &found);
     char text[512];
-    int len = snprintf(text, sizeof text, "coir: misuse: %s: %s (called at %#lx of %s; addr2line says the line)\n", call,
-                       coir_strerror(error), (unsigned long)found.offset, found.object ? found.object : "unknown code");
+    int len = snprintf(text, sizeof text,
+                       "coir: misuse: %s: %s (called at %#lx of %s; addr2line says the line)\n",
+                       call, coir_strerror(error), (unsigned long)found.offset,
+                       found.object ? found.object : "unknown code");
     if (len > (int)sizeof text)
         len = (int)sizeof text;
     ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, (size_t)len);

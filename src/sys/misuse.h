@@ -1,6 +1,6 @@
-/* Calls of the program's that cannot be right, whatever else happens: outside of a fiber, on what is not
- * open, started twice, without a function. Each gets an error of its own; in debug builds the program
- * ends there, and says which call it was, and from where. */
+/* Calls of the program's that cannot be right, whatever else happens: outside of a fiber, on what
+ * is not open, started twice, without a function. Each gets an error of its own; in debug builds
+ * the program ends there, and says which call it was, and from where. */
 #ifndef CI_SYS_MISUSE_H
 #define CI_SYS_MISUSE_H
 
@@ -14,8 +14,9 @@ extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors 
 /* Returns `error`, if at all. `place` is inside of the program's function that made the call. */
 CI_COLD int ci_misused(int error, const char *call, const void *place);
 
-/* For public functions alone: elsewhere they would name a function of coir's and a place in it. What is behind a public function gets them
- * as parameters `call` and `place`; ci_fiber_enter and the like pass them on. Other builds do not pay for them. */
+/* For public functions alone: elsewhere they would name a function of coir's and a place in it.
+ * What is behind a public function gets them as parameters `call` and `place`; ci_fiber_enter and
+ * the like pass them on. Other builds do not pay for them. */
 #define CI_CALL (CI_DEBUG ? __func__ : NULL)
 #define CI_PLACE (CI_DEBUG ? __builtin_return_address(0) : NULL)
 #define CI_MISUSE(error) (CI_DEBUG ? ci_misused(error, CI_CALL, CI_PLACE) : (error))

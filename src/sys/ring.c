@@ -10,9 +10,11 @@ static const uint32_t flags_wanted[] = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
 };
-static const uint32_t flags_always = IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED;
-static const uint32_t features_needed =
-    IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_EXT_ARG | IORING_FEAT_CQE_SKIP;
+static const uint32_t flags_always =
+    IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_R_DISABLED;
+static const uint32_t features_needed = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP |
+                                        IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_EXT_ARG |
+                                        IORING_FEAT_CQE_SKIP;
 
 static uint32_t *at(const struct ci_ring *ring, uint32_t offset)
 {
@@ -30,7 +32,8 @@ static int map_rings(struct ci_ring *ring, const struct io_uring_params *params)
     ring->kernel_tail = at(ring, params->sq_off.tail);
     ring->kernel_flags = at(ring, params->sq_off.flags);
     ring->completion_mask = params->cq_entries - 1;
-    ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->map.rings + params->cq_off.cqes);
+    ring->completions =
+        (struct io_uring_cqe *)(void *)((char *)ring->map.rings + params->cq_off.cqes);
     ring->completion_head = at(ring, params->cq_off.head);
     ring->completion_tail = at(ring, params->cq_off.tail);
     uint32_t *order = at(ring, params->sq_off.array);
@@ -45,14 +48,16 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, b
     size_t step = 0;
     int fd = -1;
     do {
-        params = (struct io_uring_params){.flags = (shared ? 0 : flags_wanted[step]) | flags_always, .cq_entries = completions};
+        params = (struct io_uring_params){.flags = (shared ? 0 : flags_wanted[step]) | flags_always,
+                                          .cq_entries = completions};
         fd = ci_ring_call_setup(entries, &params);
     } while (fd == -EINVAL && !shared && ++step < ci_countof(flags_wanted));
     if (fd < 0)
         return fd;
     *ring = (struct ci_ring){.fd = fd, .deferred = params.flags & IORING_SETUP_DEFER_TASKRUN};
     int rc = (params.features & features_needed) == features_needed ? 0 : -EINVAL;
-    if (rc == 0 && (rc = ci_ring_call_enter(fd, 0, 0, 0, NULL, 0)) == -EBADFD) /* as it says of one that has no owner yet */
+    if (rc == 0 && (rc = ci_ring_call_enter(fd, 0, 0, 0, NULL, 0)) ==
+                       -EBADFD) /* as it says of one that has no owner yet */
         rc = 0;
     if (rc == 0)
         rc = map_rings(ring, &params);
@@ -67,7 +72,8 @@ void ci_ring_close(struct ci_ring *ring)
     ci_sys_close(ring->fd);
 }
 
-static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, const void *arg, size_t arg_size)
+static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, const void *arg,
+                 size_t arg_size)
 {
     if (ci_unlikely(!ring->enabled)) {
         int rc = ci_ring_call_register(ring->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
@@ -75,7 +81,8 @@ static int enter(struct ci_ring *ring, unsigned flags, unsigned wanted, const vo
             return rc;
         ring->enabled = true;
     }
-    ci_store_release(ring->kernel_tail, ring->tail); /* pairs with the kernel's acquire: the entries are filled in */
+    /* pairs with the kernel's acquire: the entries are filled in */
+    ci_store_release(ring->kernel_tail, ring->tail);
     unsigned count = ring->tail - ci_load_relaxed(ring->kernel_head);
     int taken = ci_ring_call_enter(ring->fd, count, wanted, flags, arg, arg_size);
     return taken < 0 ? taken : 0;
@@ -93,7 +100,8 @@ int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout)
         int64_t nanoseconds;
     } time = {timeout / COIR_S, timeout % COIR_S};
     struct io_uring_getevents_arg arg = {.ts = timeout < 0 ? 0 : (uintptr_t)&time};
-    return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, completions, &arg, sizeof arg);
+    return enter(ring, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, completions, &arg,
+                 sizeof arg);
 }
 
 int ci_ring_take_back(const struct ci_ring *ring, uint64_t name)
@@ -108,17 +116,21 @@ int ci_ring_take_back(const struct ci_ring *ring, uint64_t name)
 
 int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size)
 {
-    size_t ring_size = count * sizeof(struct io_uring_buf), total = ring_size + (size_t)count * size;
-    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t ring_size = count * sizeof(struct io_uring_buf),
+           total = ring_size + (size_t)count * size;
+    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return -errno;
-    *buffers = (struct ci_ring_buffers){.ring = memory, .memory = (char *)memory + ring_size, .count = count, .size = size};
+    *buffers = (struct ci_ring_buffers){
+        .ring = memory, .memory = (char *)memory + ring_size, .count = count, .size = size};
     return 0;
 }
 
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group)
 {
-    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buffers->ring, .ring_entries = buffers->count, .bgid = group};
+    struct io_uring_buf_reg reg = {
+        .ring_addr = (uintptr_t)buffers->ring, .ring_entries = buffers->count, .bgid = group};
     buffers->tail = 0;
     ci_store_relaxed(&buffers->ring->tail, 0);
     return ci_ring_call_register(ring->fd, IORING_REGISTER_PBUF_RING, &reg, 1);
@@ -127,5 +139,6 @@ int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffe
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers)
 {
     if (buffers->ring)
-        munmap(buffers->ring, buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
+        munmap(buffers->ring,
+               buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
 }

@@ -1,8 +1,12 @@
-/* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to receive into. See io_uring(7).
+/* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to
+ * receive into. See io_uring(7).
  *
- * 1. What an entry points at need only last until the ring is entered, but for the bytes that are sent or received (SUBMIT_STABLE).
- * 2. The first thread that enters the ring owns it: from then on no other may; but for one that is shared, which one thread at a time may.
- * 3. Completions appear when the owner enters the ring (or looks, on kernels without DEFER_TASKRUN).
+ * 1. What an entry points at need only last until the ring is entered, but for the bytes that are
+ * sent or received (SUBMIT_STABLE).
+ * 2. The first thread that enters the ring owns it: from then on no other may; but for one that is
+ * shared, which one thread at a time may.
+ * 3. Completions appear when the owner enters the ring (or looks, on kernels without
+ * DEFER_TASKRUN).
  */
 #ifndef CI_SYS_RING_H
 #define CI_SYS_RING_H
@@ -16,7 +20,8 @@ struct ci_ring {
     bool deferred; /* DEFER_TASKRUN, so Linux 6.1 or newer */
 
     struct io_uring_sqe *entries;
-    uint32_t entry_mask, tail; /* tail: what has been filled in; the kernel is told when the ring is entered */
+    /* tail: what has been filled in; the kernel is told when the ring is entered */
+    uint32_t entry_mask, tail;
     uint32_t *kernel_head, *kernel_tail, *kernel_flags;
 
     struct io_uring_cqe *completions;
@@ -26,27 +31,30 @@ struct ci_ring {
     struct ci_ring_map map;
 };
 
-/* Both sizes are powers of two. Shared is dearer: the kernel has to interrupt the thread that asked. 0, or why there is none: -ENOSYS,
- * -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
+/* Both sizes are powers of two. Shared is dearer: the kernel has to interrupt the thread that
+ * asked. 0, or why there is none: -ENOSYS, -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
 int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, bool shared);
 void ci_ring_close(struct ci_ring *ring);
 
 /* An empty entry; NULL when all are taken: submit, then ask again. */
 static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
 {
-    if (ci_unlikely(ring->tail - ci_load_acquire(ring->kernel_head) > ring->entry_mask)) /* pairs with the kernel's release */
+    if (ci_unlikely(ring->tail - ci_load_acquire(ring->kernel_head) >
+                    ring->entry_mask)) /* pairs with the kernel's release */
         return NULL;
     struct io_uring_sqe *entry = &ring->entries[ring->tail++ & ring->entry_mask];
     *entry = (struct io_uring_sqe){0};
     return entry;
 }
 
-/* Hands the entries over; enter also sleeps until there are so many completions, for `timeout` at most (negative: without end). Errors
- * are the kernel's and mean "later": what was not handed over stays. */
+/* Hands the entries over; enter also sleeps until there are so many completions, for `timeout` at
+ * most (negative: without end). Errors are the kernel's and mean "later": what was not handed over
+ * stays. */
 int ci_ring_submit(struct ci_ring *ring);
 int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 
-/* Ends the request of a name, and waits until it has ended: without entering the ring, for one that the kernel refuses to enter. */
+/* Ends the request of a name, and waits until it has ended: without entering the ring, for one that
+ * the kernel refuses to enter. */
 int ci_ring_take_back(const struct ci_ring *ring, uint64_t name);
 
 /* Whether the kernel has taken all entries. */
@@ -64,7 +72,8 @@ static inline bool ci_ring_overflowed(const struct ci_ring *ring)
 /* Whether entering the ring without waiting could bring anything. */
 static inline bool ci_ring_busy(const struct ci_ring *ring)
 {
-    return !ci_ring_submitted(ring) || ci_ring_overflowed(ring) || ci_load_relaxed(ring->kernel_flags) & IORING_SQ_TASKRUN;
+    return !ci_ring_submitted(ring) || ci_ring_overflowed(ring) ||
+           ci_load_relaxed(ring->kernel_flags) & IORING_SQ_TASKRUN;
 }
 
 /* The next completion, or NULL; it is the kernel's again after ci_ring_seen. */
@@ -89,7 +98,8 @@ struct ci_ring_buffers {
     uint16_t tail;
 };
 
-/* Their memory: 0 or -ENOMEM; freeing takes what was never made. Registered, they are a group of one ring, which has none of them yet. */
+/* Their memory: 0 or -ENOMEM; freeing takes what was never made. Registered, they are a group of
+ * one ring, which has none of them yet. */
 int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size);
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group);
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers);

@@ -20,7 +20,8 @@ int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci
 {
     size_t submission = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
     size_t completion = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
-    size_t rings_size = submission > completion ? submission : completion, entries_size = params->sq_entries * sizeof(struct io_uring_sqe);
+    size_t rings_size = submission > completion ? submission : completion,
+           entries_size = params->sq_entries * sizeof(struct io_uring_sqe);
     void *rings = map_part(fd, rings_size, IORING_OFF_SQ_RING);
     if (rings == MAP_FAILED)
         return -errno;
@@ -45,7 +46,8 @@ int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count)
     return syscall(SYS_io_uring_register, fd, what, arg, count) < 0 ? -errno : 0;
 }
 
-int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg, size_t arg_size)
+int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg,
+                       size_t arg_size)
 {
     long taken = syscall(SYS_io_uring_enter, fd, count, wanted, flags, arg, arg_size);
     return taken < 0 ? -errno : (int)taken;

@@ -1,5 +1,5 @@
-/* What an io_uring asks of the kernel: setting it up and mapping it, registering, entering, unmapping.
- * Everything else is memory that both sides look at (sys/ring.h). */
+/* What an io_uring asks of the kernel: setting it up and mapping it, registering, entering,
+ * unmapping. Everything else is memory that both sides look at (sys/ring.h). */
 #ifndef CI_SYS_RING_CALL_H
 #define CI_SYS_RING_CALL_H
 
@@ -11,7 +11,8 @@
 /* io_uring_setup(2): the descriptor or a negative errno. */
 int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params);
 
-/* The two mappings of a ring: 0 or a negative errno. *ret_rings begins at params->sq_off and cq_off's 0. */
+/* The two mappings of a ring: 0 or a negative errno. *ret_rings begins at params->sq_off and
+ * cq_off's 0. */
 struct ci_ring_map {
     void *rings;
     struct io_uring_sqe *entries;
@@ -24,6 +25,7 @@ void ci_ring_call_unmap(const struct ci_ring_map *map);
 int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count);
 
 /* io_uring_enter(2): how many entries were taken, or a negative errno. */
-int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg, size_t arg_size);
+int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg,
+                       size_t arg_size);
 
 #endif

@@ -14,14 +14,17 @@ enum { SINKS = 32, SIGNALS = 64, LEVELS = 4 };
 
 typedef void handler_fn(int number, siginfo_t *info, void *context);
 
-static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER; /* guards all tables but what handlers read */
-static int32_t inside;                                          /* handlers that look at the tables */
-static struct ci_signal_stop *stops;                            /* a list: handlers follow it */
+/* guards all tables but what handlers read */
+static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
+/* handlers that look at the tables */
+static int32_t inside;
+static struct ci_signal_stop *stops; /* a list: handlers follow it */
 static struct ci_signal_sink *sinks[SINKS];
 
-/* Handlers of a signal lie behind one another: ours, one that the program has put in front of it, ours
- * again for somebody who came after that. The program's handler may call the one of ours that it found,
- * or not: so ours is another function at each level, and each calls what was there before it alone. */
+/* Handlers of a signal lie behind one another: ours, one that the program has put in front of it,
+ * ours again for somebody who came after that. The program's handler may call the one of ours that
+ * it found, or not: so ours is another function at each level, and each calls what was there before
+ * it alone. */
 struct level {
     struct sigaction before;
     void (*plain)(int number); /* the handler of `before` as ours reads it; at most one is set */
@@ -104,7 +107,8 @@ static bool is_ours(struct signal_state *state, const struct sigaction *action)
             state->used = i + 1;
             return true;
         }
-    return state->used && state->resets && action->sa_handler == SIG_DFL; /* it was, until a signal came */
+    /* it was, until a signal came */
+    return state->used && state->resets && action->sa_handler == SIG_DFL;
 }
 
 static void put_before(struct level *level, const struct sigaction *before)
@@ -123,10 +127,12 @@ static bool is_wanted(int number)
     return false;
 }
 
-/* Ours at the highest level. Where only stops want it, it is for one signal: the next one has its default effect. */
+/* Ours at the highest level. Where only stops want it, it is for one signal: the next one has its
+ * default effect. */
 static int put_handler(struct signal_state *state, int number)
 {
-    struct sigaction action = {.sa_sigaction = handlers[state->used - 1], .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    struct sigaction action = {.sa_sigaction = handlers[state->used - 1],
+                               .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     state->resets = !is_wanted(number);
     if (state->resets)
@@ -134,7 +140,8 @@ static int put_handler(struct signal_state *state, int number)
     return sigaction(number, &action, NULL) < 0 ? -errno : 0;
 }
 
-/* Puts ours in front, where it is not. Where all levels are in use it is left to the program's handlers to call it. */
+/* Puts ours in front, where it is not. Where all levels are in use it is left to the program's
+ * handlers to call it. */
 static int catch_signal(int number)
 {
     struct signal_state *state = &states[number];
@@ -153,8 +160,8 @@ static int catch_signal(int number)
     return rc;
 }
 
-/* Somebody wants the signal no more. The last one puts the handler back that was there, unless the program has put another one in the
- * place of ours, which may still call ours. */
+/* Somebody wants the signal no more. The last one puts the handler back that was there, unless the
+ * program has put another one in the place of ours, which may still call ours. */
 static void let_go(int number, bool stops_too)
 {
     struct signal_state *state = &states[number];
@@ -180,7 +187,8 @@ void ci_signal_watch(struct ci_signal_stop *stop)
     pthread_mutex_lock(&attach_lock);
     stop->next = stops;
     ci_store(&stops, stop);
-    for (size_t i = 0; i < ci_countof(watched); i++) /* also for a second one: a signal may have taken the handler away */
+    for (size_t i = 0; i < ci_countof(watched);
+         i++) /* also for a second one: a signal may have taken the handler away */
         catch_signal(watched[i]);
     pthread_mutex_unlock(&attach_lock);
 }

@@ -90,7 +90,8 @@ static bool take_from_budget(void)
 
 /* ---- mappings ---- */
 
-/* Whether the kernel really guards what it says it does: qemu-user accepts the call and does nothing. */
+/* Whether the kernel really guards what it says it does: qemu-user accepts the call and does
+ * nothing. */
 static bool try_markers(void)
 {
     size_t size = CI_STACK_GUARD;
@@ -120,7 +121,8 @@ static bool markers_work(void)
     return answer > 0;
 }
 
-void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size, size_t record_size)
+void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size,
+                    size_t record_size)
 {
     size_t power = 2 * CI_STACK_GUARD;
     while (power < size)
@@ -183,7 +185,8 @@ static char *map_aligned(size_t size, size_t alignment)
     return aligned;
 }
 
-/* One whose stacks are guarded so, or by a pattern where the budget does not last for all of them. */
+/* One whose stacks are guarded so, or by a pattern where the budget does not last for all of them.
+ */
 static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guard guard)
 {
     if (stacks->mappings && stacks->grown)
@@ -217,15 +220,16 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guar
     return true;
 }
 
-/* False: the bottom has no guard, and the rest of its mapping is not to be used: other workers took what was left of the budget, or the
- * program has used its mappings up. */
+/* False: the bottom has no guard, and the rest of its mapping is not to be used: other workers took
+ * what was left of the budget, or the program has used its mappings up. */
 static bool guard(struct ci_stacks *stacks, char *bottom)
 {
     struct ci_stack_mapping *mapping = stacks->mappings;
     if (mapping->guard == CI_GUARD_MARKERS) {
         if (madvise(bottom, CI_STACK_GUARD, MADV_GUARD_INSTALL) == 0)
             return true;
-        stacks->guard = mapping->guard = CI_GUARD_MPROTECT; /* mlockall(MCL_FUTURE) came in between */
+        /* mlockall(MCL_FUTURE) came in between */
+        stacks->guard = mapping->guard = CI_GUARD_MPROTECT;
     }
     if (mapping->guard == CI_GUARD_PATTERN) {
         memset(bottom, PATTERN, PATTERN_BYTES);
@@ -257,7 +261,8 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
         return take_back(stacks);
     if (stacks->fresh == stacks->fresh_end && !add_mapping(stacks, stacks->guard))
         return NULL;
-    if (!guard(stacks, stacks->fresh) && (!add_mapping(stacks, CI_GUARD_PATTERN) || !guard(stacks, stacks->fresh)))
+    if (!guard(stacks, stacks->fresh) &&
+        (!add_mapping(stacks, CI_GUARD_PATTERN) || !guard(stacks, stacks->fresh)))
         return NULL;
     char *bottom = stacks->fresh;
     stacks->fresh += stacks->size;
@@ -286,7 +291,8 @@ static int by_start(const void *a, const void *b)
     return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
 }
 
-static struct ci_stack_mapping *find(struct ci_stack_mapping **sorted, size_t count, const void *inside)
+static struct ci_stack_mapping *find(struct ci_stack_mapping **sorted, size_t count,
+                                     const void *inside)
 {
     size_t low = 0, high = count;
     while (high - low > 1) {
@@ -300,7 +306,8 @@ static struct ci_stack_mapping *find(struct ci_stack_mapping **sorted, size_t co
 }
 
 /* Keeps the free stacks of mappings that stay, in their order. */
-static void filter_free(struct ci_stacks *stacks, struct ci_stack_free **at, struct ci_stack_mapping **sorted)
+static void filter_free(struct ci_stacks *stacks, struct ci_stack_free **at,
+                        struct ci_stack_mapping **sorted)
 {
     while (*at) {
         if (find(sorted, stacks->mapping_count, *at)->goes) {
@@ -322,7 +329,8 @@ static void cool_aside(struct ci_stacks *stacks)
         record->next = stacks->cold;
         stacks->cold = record;
         char *bottom = (char *)ci_stack_bottom(stacks, record) + CI_STACK_GUARD;
-        madvise(bottom, (size_t)(((uintptr_t)record & ~(page - 1)) - (uintptr_t)bottom), MADV_DONTNEED);
+        madvise(bottom, (size_t)(((uintptr_t)record & ~(page - 1)) - (uintptr_t)bottom),
+                MADV_DONTNEED);
     }
 }
 
@@ -343,7 +351,8 @@ static void drop_mappings(struct ci_stacks *stacks)
 static void drop_aside(struct ci_stacks *stacks)
 {
     size_t count = 0;
-    struct ci_stack_mapping **sorted = ci_alloc(stacks->allocator, (stacks->mapping_count + 1) * sizeof *sorted);
+    struct ci_stack_mapping **sorted =
+        ci_alloc(stacks->allocator, (stacks->mapping_count + 1) * sizeof *sorted);
     if (!sorted)
         return; /* another time */
     for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next) {
@@ -357,7 +366,8 @@ static void drop_aside(struct ci_stacks *stacks)
     for (struct ci_stack_free *free = stacks->cold; free; free = free->next)
         find(sorted, count, free)->unused++;
     for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next)
-        mapping->goes = mapping->next && mapping->start + mapping->unused * stacks->size == mapping->used_end;
+        mapping->goes =
+            mapping->next && mapping->start + mapping->unused * stacks->size == mapping->used_end;
     if (stacks->mappings && stacks->mappings->goes)
         stacks->fresh = stacks->fresh_end = NULL;
     filter_free(stacks, &stacks->aside, sorted);
@@ -393,5 +403,6 @@ bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const
 bool ci_stack_holds(const struct ci_stacks *stacks, const void *record, const void *address)
 {
     const char *bottom = ci_stack_bottom(stacks, record);
-    return (const char *)address >= bottom + CI_STACK_GUARD && (const char *)address <= (const char *)record;
+    return (const char *)address >= bottom + CI_STACK_GUARD &&
+           (const char *)address <= (const char *)record;
 }

@@ -1,5 +1,5 @@
-/* Threads, and how they wait for each other. With sys/lock.h (ci_pause) this is all that the library
- * asks of the system about threads. */
+/* Threads, and how they wait for each other. With sys/lock.h (ci_pause) this is all that the
+ * library asks of the system about threads. */
 #ifndef CI_SYS_THREAD_H
 #define CI_SYS_THREAD_H
 
@@ -25,8 +25,8 @@ void ci_condition_done(struct ci_condition *condition);
 void ci_condition_signal(struct ci_condition *condition);
 void ci_condition_broadcast(struct ci_condition *condition);
 
-/* Waits until `deadline` of CLOCK_MONOTONIC at most (COIR_NEVER: without end): 0, also for no reason,
- * or -ETIMEDOUT. */
+/* Waits until `deadline` of CLOCK_MONOTONIC at most (COIR_NEVER: without end): 0, also for no
+ * reason, or -ETIMEDOUT. */
 int ci_condition_wait(struct ci_condition *condition, struct ci_mutex *mutex, coir_time deadline);
 
 #endif

@@ -1,5 +1,5 @@
-/* What threads, mutexes and conditions are made of. The simulated kernel of the tests puts a file of
- * its own in this one's place. */
+/* What threads, mutexes and conditions are made of. The simulated kernel of the tests puts a file
+ * of its own in this one's place. */
 #ifndef CI_SYS_THREAD_TYPES_H
 #define CI_SYS_THREAD_TYPES_H
 

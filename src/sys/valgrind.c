@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Valgrind preloads a library of its own into every program that it runs, static ones too, and takes
- * it out of the environment of children that it does not follow. */
+/* Valgrind preloads a library of its own into every program that it runs, static ones too, and
+ * takes it out of the environment of children that it does not follow. */
 bool ci_under_valgrind(void)
 {
     const char *preload = getenv("LD_PRELOAD");

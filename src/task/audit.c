@@ -1,5 +1,5 @@
-/* The audit of a runtime whose run has ended: what is still taken from its pools. Objects go from one
- * worker's pool to another's, so only the sum over the workers counts. */
+/* The audit of a runtime whose run has ended: what is still taken from its pools. Objects go from
+ * one worker's pool to another's, so only the sum over the workers counts. */
 #include "task/task.h"
 
 struct audit {
@@ -41,7 +41,8 @@ static void look_at_workers(const struct audit *audit)
         const char *what;
         size_t (*of)(const struct ci_worker *worker);
     } kinds[] = {
-        {"stacks", stacks_of},           {"tasks", tasks_of}, {"task-locals", locals_of}, {"copied arguments", copies_of},
+        {"stacks", stacks_of},           {"tasks", tasks_of},
+        {"task-locals", locals_of},      {"copied arguments", copies_of},
         {"deferred calls", deferred_of},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -53,11 +54,13 @@ static void look_at_workers(const struct audit *audit)
 }
 
 /* On all workers, seen from the first that has the extension. */
-static void look_at_extension(const struct audit *audit, int first, const struct ci_worker_extension *extension)
+static void look_at_extension(const struct audit *audit, int first,
+                              const struct ci_worker_extension *extension)
 {
     size_t live = 0;
     for (int w = 0; w < audit->runtime->worker_count; w++) {
-        const struct ci_worker_extension *other = ci_worker_find_extension(&audit->runtime->workers[w], extension->key);
+        const struct ci_worker_extension *other =
+            ci_worker_find_extension(&audit->runtime->workers[w], extension->key);
         if (other && w < first)
             return;
         live += other ? other->live(other) : 0;
@@ -70,7 +73,8 @@ void ci_runtime_audit(const coir_runtime *runtime, ci_leave_fn *leave, void *arg
     const struct audit audit = {runtime, leave, arg};
     look_at_workers(&audit);
     for (int w = 0; w < runtime->worker_count; w++)
-        for (const struct ci_worker_extension *extension = runtime->workers[w].extensions; extension; extension = extension->next)
+        for (const struct ci_worker_extension *extension = runtime->workers[w].extensions;
+             extension; extension = extension->next)
             look_at_extension(&audit, w, extension);
     look(&audit, "wakers", ci_wakers_live(runtime->wakers));
 }

@@ -1,9 +1,12 @@
-/* The background scope of a runtime: the root scope of each worker, into which a spawn with a NULL scope goes.
+/* The background scope of a runtime: the root scope of each worker, into which a spawn with a NULL
+ * scope goes.
  *
- * 1. It supervises: a task that fails is logged and counted, and nothing else ends because of it. The run's first task is in it as well;
- *    that one's result is the run's, and where it is an error everything is cancelled.
- * 2. A stop cancels the first task at once, and the background tasks when the drain time is over, or at the second stop. Until then
- *    more may be spawned: a request that is being drained may still leave a job behind.
+ * 1. It supervises: a task that fails is logged and counted, and nothing else ends because of it.
+ * The run's first task is in it as well; that one's result is the run's, and where it is an error
+ * everything is cancelled.
+ * 2. A stop cancels the first task at once, and the background tasks when the drain time is over,
+ * or at the second stop. Until then more may be spawned: a request that is being drained may still
+ * leave a job behind.
  */
 #include <stdio.h>
 
@@ -26,10 +29,11 @@ void ci_background_failed(struct ci_task *task, int error)
     if (is_first(task))
         ci_run_cancel(runtime);
     else if (task->name)
-        ci_log(runtime, COIR_LOG_WARNING, "background task \"%s\" failed: %s (error %u)", task->name, coir_strerror(error),
-               ci_error_number(error));
+        ci_log(runtime, COIR_LOG_WARNING, "background task \"%s\" failed: %s (error %u)",
+               task->name, coir_strerror(error), ci_error_number(error));
     else
-        ci_log(runtime, COIR_LOG_WARNING, "a background task without a name failed: %s (error %u); coir_go_with can name it",
+        ci_log(runtime, COIR_LOG_WARNING,
+               "a background task without a name failed: %s (error %u); coir_go_with can name it",
                coir_strerror(error), ci_error_number(error));
 }
 
@@ -45,8 +49,10 @@ static void on_drained(struct ci_timer *timer)
     size_t count = background_tasks(worker);
     if (count)
         ci_log(worker->runtime, COIR_LOG_WARNING,
-               "stopping: the drain time of %.3g s is over; cancelling %zu background task%s of worker %d",
-               (double)worker->runtime->config.drain_timeout / 1e9, count, count == 1 ? "" : "s", worker->index);
+               "stopping: the drain time of %.3g s is over; cancelling %zu background task%s of "
+               "worker %d",
+               (double)worker->runtime->config.drain_timeout / 1e9, count, count == 1 ? "" : "s",
+               worker->index);
     cancel_all(worker);
 }
 
@@ -68,9 +74,12 @@ static CI_COLD void log_stop(const struct ci_worker *worker)
     size_t count = background_tasks(worker);
     char limit[32];
     snprintf(limit, sizeof limit, "for %.3g s", (double)drain / 1e9);
-    const char *until = drain != COIR_NEVER ? limit : count == 1 ? "until it ends" : "until they end";
-    ci_log(worker->runtime, COIR_LOG_INFO, "stopping: %zu background task%s of worker %d may go on %s", count, count == 1 ? "" : "s",
-           worker->index, until);
+    const char *until = drain != COIR_NEVER ? limit
+                        : count == 1        ? "until it ends"
+                                            : "until they end";
+    ci_log(worker->runtime, COIR_LOG_INFO,
+           "stopping: %zu background task%s of worker %d may go on %s", count,
+           count == 1 ? "" : "s", worker->index, until);
 }
 
 void ci_background_stop(struct ci_worker *worker, bool at_once)

@@ -1,8 +1,10 @@
 /* A scenario under many seeds: in several processes, because a failure may be the end of one.
  *
- * 1. What a run is doing (its seed, the faults that have happened so far) lies in memory that the parent shares, so that it survives.
+ * 1. What a run is doing (its seed, the faults that have happened so far) lies in memory that the
+ * parent shares, so that it survives.
  * 2. One seed in a hundred is run twice: a second run that differs fails it.
- * 3. A failure is shrunk by leaving faults out, as long as the run without them still fails, in whatever way.
+ * 3. A failure is shrunk by leaving faults out, as long as the run without them still fails, in
+ * whatever way.
  */
 #include <errno.h>
 #include <signal.h>
@@ -57,7 +59,8 @@ static void print_line(const char *line, void *arg)
     puts(line);
 }
 
-static int run_once(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
+static int run_once(const struct campaign *campaign, struct job *job, const uint32_t *faults,
+                    size_t fault_count, bool choose, bool trace)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;
     options.seed = job->seed;
@@ -74,14 +77,17 @@ static int run_once(const struct campaign *campaign, struct job *job, const uint
     return job->error < 0 ? FAILED : 0;
 }
 
-static int run(const struct campaign *campaign, struct job *job, const uint32_t *faults, size_t fault_count, bool choose, bool trace)
+static int run(const struct campaign *campaign, struct job *job, const uint32_t *faults,
+               size_t fault_count, bool choose, bool trace)
 {
     int rc = run_once(campaign, job, faults, fault_count, choose, trace);
     if (rc || job->seed % TWICE_EVERY)
         return rc;
     uint64_t trace_hash = job->result.trace_hash, steps = job->result.steps;
     rc = run_once(campaign, job, faults, fault_count, choose, false);
-    return rc ? rc : trace_hash == job->result.trace_hash && steps == job->result.steps ? 0 : DIFFERED;
+    return rc                                                                   ? rc
+           : trace_hash == job->result.trace_hash && steps == job->result.steps ? 0
+                                                                                : DIFFERED;
 }
 
 static const char *outcome(const struct job *job, int rc)
@@ -96,9 +102,10 @@ static int replay(const struct campaign *campaign)
 {
     struct job *job = &campaign->shared->jobs[0];
     job->seed = campaign->only;
-    int rc = run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
-    printf("seed %llu: %s, %zu faults, %llu steps\n", (unsigned long long)job->seed, outcome(job, rc), job->result.fault_count,
-           (unsigned long long)job->result.steps);
+    int rc =
+        run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
+    printf("seed %llu: %s, %zu faults, %llu steps\n", (unsigned long long)job->seed,
+           outcome(job, rc), job->result.fault_count, (unsigned long long)job->result.steps);
     if (job->result.left[0])
         printf("  left open: %s\n", job->result.left);
     return rc;
@@ -107,7 +114,8 @@ static int replay(const struct campaign *campaign)
 /* ---- shrinking ---- */
 
 /* Whether the job's seed fails with these faults alone: in a process of its own, silently. */
-static bool fails_with(const struct campaign *campaign, uint64_t seed, const uint32_t *faults, size_t count)
+static bool fails_with(const struct campaign *campaign, uint64_t seed, const uint32_t *faults,
+                       size_t count)
 {
     struct job *scratch = &campaign->shared->jobs[JOBS_MOST - 1];
     fflush(NULL);
@@ -122,7 +130,8 @@ static bool fails_with(const struct campaign *campaign, uint64_t seed, const uin
     return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
 }
 
-/* Leaves out whatever can be left out: halves, then quarters, down to single faults. How many are left. */
+/* Leaves out whatever can be left out: halves, then quarters, down to single faults. How many are
+ * left. */
 static size_t shrink(const struct campaign *campaign, uint64_t seed, uint32_t *faults, size_t count)
 {
     static uint32_t without[COIR_SIM_FAULTS_KEPT];
@@ -172,7 +181,8 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         count = shrink(campaign, job->seed, faults, count);
         printf("  of its %zu faults it needs %zu\n", all, count);
     }
-    printf("  again: %s --driver %s --workers %u --seed %llu", campaign->program, campaign->driver, campaign->workers, seed);
+    printf("  again: %s --driver %s --workers %u --seed %llu", campaign->program, campaign->driver,
+           campaign->workers, seed);
     if (known)
         printf(" --faults %s", count ? "" : "none");
     for (size_t i = 0; known && i < count; i++)
@@ -186,7 +196,8 @@ static void report(struct campaign *campaign, const struct job *job, int status)
 static int work(const struct campaign *campaign, struct job *job)
 {
     struct shared *shared = campaign->shared;
-    while (!ci_load(&shared->stop) && (job->seed = ci_fetch_add(&shared->next, 1)) <= campaign->to) {
+    while (!ci_load(&shared->stop) &&
+           (job->seed = ci_fetch_add(&shared->next, 1)) <= campaign->to) {
         job->result.fault_count = 0;
         job->result.left[0] = '\0';
         int rc = run(campaign, job, NULL, 0, false, false);
@@ -238,8 +249,8 @@ static int run_all(struct campaign *campaign)
         report(campaign, job, status);
         running += !ci_load(&shared->stop) && start(campaign, job);
     }
-    printf("%s: %llu seeds passed, %llu failed\n", campaign->program, (unsigned long long)shared->done,
-           (unsigned long long)campaign->failed);
+    printf("%s: %llu seeds passed, %llu failed\n", campaign->program,
+           (unsigned long long)shared->done, (unsigned long long)campaign->failed);
     return campaign->failed || !shared->done;
 }
 
@@ -280,7 +291,8 @@ static bool parse_range(struct campaign *campaign, const char *text)
 {
     char *end;
     campaign->from = strtoull(text, &end, 10);
-    return *end == '-' && parse_number(end + 1, UINT64_MAX - JOBS_MOST, &campaign->to) && campaign->from <= campaign->to;
+    return *end == '-' && parse_number(end + 1, UINT64_MAX - JOBS_MOST, &campaign->to) &&
+           campaign->from <= campaign->to;
 }
 
 static bool parse(struct campaign *campaign, int argc, char **argv)
@@ -301,9 +313,11 @@ static bool parse(struct campaign *campaign, int argc, char **argv)
             campaign->driver = value;
         else if (strcmp(option, "--faults") == 0)
             ok = parse_faults(campaign, value);
-        else if (strcmp(option, "--jobs") == 0 && (ok = parse_number(value, JOBS_MOST - 1, &number) && number))
+        else if (strcmp(option, "--jobs") == 0 &&
+                 (ok = parse_number(value, JOBS_MOST - 1, &number) && number))
             campaign->jobs = (unsigned)number;
-        else if (strcmp(option, "--workers") == 0 && (ok = parse_number(value, 64, &number) && number))
+        else if (strcmp(option, "--workers") == 0 &&
+                 (ok = parse_number(value, 64, &number) && number))
             campaign->workers = (unsigned)number;
         if (!ok)
             return false;
@@ -318,14 +332,17 @@ int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
         fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-COIR_EFORKED));
         return 1;
     }
-    struct campaign campaign = {argv[0], scenario, arg, .from = 1, .to = 1000, .jobs = ci_cpu_available(), .workers = 1, .driver = "sim"};
+    struct campaign campaign = {argv[0],      scenario,       arg,
+                                .from = 1,    .to = 1000,     .jobs = ci_cpu_available(),
+                                .workers = 1, .driver = "sim"};
     if (campaign.jobs >= JOBS_MOST)
         campaign.jobs = JOBS_MOST - 1;
     if (!parse(&campaign, argc, argv)) {
         free(campaign.faults);
         return usage(argv[0]);
     }
-    campaign.shared = mmap(NULL, sizeof *campaign.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    campaign.shared = mmap(NULL, sizeof *campaign.shared, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (campaign.shared == MAP_FAILED) {
         free(campaign.faults);
         fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-ENOMEM));

@@ -1,12 +1,15 @@
 /* Notices that nothing can ever run again.
  *
- * 1. A worker is stuck when it has announced its sleep, no timer is set and its driver has nothing pending: then only another thread can
- *    wake it. Whoever gets stuck looks at the others; the last one finds all of them stuck and nobody left who could send.
- * 2. A worker that is woken is not asleep any more before it is not stuck any more, and both are looked at: a message on its way is seen
- *    as an inbox that is not empty or as a sleep that has ended.
- * 3. The workers are looked at one after the other; that counts only if none of them has become stuck, or ceased to be, meanwhile:
- *    a change is counted before it shows.
- * 4. Those who could send are looked for first: one that is not found has sent what it had to, and that is seen then.
+ * 1. A worker is stuck when it has announced its sleep, no timer is set and its driver has nothing
+ * pending: then only another thread can wake it. Whoever gets stuck looks at the others; the last
+ * one finds all of them stuck and nobody left who could send.
+ * 2. A worker that is woken is not asleep any more before it is not stuck any more, and both are
+ * looked at: a message on its way is seen as an inbox that is not empty or as a sleep that has
+ * ended.
+ * 3. The workers are looked at one after the other; that counts only if none of them has become
+ * stuck, or ceased to be, meanwhile: a change is counted before it shows.
+ * 4. Those who could send are looked for first: one that is not found has sent what it had to, and
+ * that is seen then.
  */
 #include "task/task.h"
 
@@ -25,8 +28,8 @@ static bool all_stuck(coir_runtime *runtime)
 {
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
-        if (!ci_load(&worker->stuck) || !ci_load(&worker->loop.asleep) || !ci_inbox_empty(&worker->loop.inbox) ||
-            ci_load_relaxed(&worker->loop.alert))
+        if (!ci_load(&worker->stuck) || !ci_load(&worker->loop.asleep) ||
+            !ci_inbox_empty(&worker->loop.inbox) || ci_load_relaxed(&worker->loop.alert))
             return false;
     }
     return true;
@@ -40,13 +43,15 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
         return true;
     set_stuck(worker, true);
     uint32_t changes = ci_load(&runtime->stuck_changes);
-    bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) || ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
+    bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
+                  ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
                   ci_wakers_exported(runtime->wakers);
-    if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) || ci_load(&runtime->run) < CI_RUN_ROOT ||
-        ci_load(&runtime->stuck_changes) != changes)
+    if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) ||
+        ci_load(&runtime->run) < CI_RUN_ROOT || ci_load(&runtime->stuck_changes) != changes)
         return true;
     if (!ci_exchange(&runtime->deadlocked, true)) {
-        ci_log(runtime, COIR_LOG_ERROR, "deadlock: every task waits, and nothing can ever wake one");
+        ci_log(runtime, COIR_LOG_ERROR,
+               "deadlock: every task waits, and nothing can ever wake one");
         ci_runtime_alert_all(runtime);
     }
     return false;
@@ -55,8 +60,8 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
 static void tell(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
 {
     const struct ci_worker *worker = arg;
-    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s", worker->index, 2 * depth, "", name, waits_for,
-           cancelled ? " (cancelled)" : "");
+    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s", worker->index,
+           2 * depth, "", name, waits_for, cancelled ? " (cancelled)" : "");
 }
 
 void ci_deadlock_tell(struct ci_worker *worker)

@@ -1,4 +1,5 @@
-/* Who is there and what each waits for: the tree of scopes and tasks, as log lines. Only while no task runs. */
+/* Who is there and what each waits for: the tree of scopes and tasks, as log lines. Only while no
+ * task runs. */
 #include "task/task.h"
 
 /* A task without a stack that was given no name has that of its outermost future. */
@@ -13,10 +14,10 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
     ci_list_for_each (node, &scope->tasks) {
         const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
         char waits_for[200] = "nothing: it runs";
-        if (!task->worker || task->worker->strand != &task->strand)
-            ci_strand_waits_for(&task->strand, waits_for, sizeof waits_for);
-        line(arg, depth, name_of(task), waits_for, task->strand.cancelled);
-        for (const struct ci_block *block = task->strand.blocks; block; block = block->outer)
+        if (!task->worker || task->worker->runnable != &task->runnable)
+            ci_runnable_waits_for(&task->runnable, waits_for, sizeof waits_for);
+        line(arg, depth, name_of(task), waits_for, task->runnable.cancelled);
+        for (const struct ci_block *block = task->runnable.blocks; block; block = block->outer)
             if (block->kind == CI_BLOCK_SCOPE)
                 dump_scope(ci_container_of(block, struct ci_scope, block), depth + 1, line, arg);
     }

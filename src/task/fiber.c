@@ -1,11 +1,14 @@
 /* Fibers: stackful calls, parking, and the direct way from one fiber to the next.
  *
- * 1. A fiber that parks asks who is next and switches straight there when that is a fiber, or a call that wants one; everything else
- *    is the worker's own stack's to run. In the simulator it always goes there, so that the seed decides who is next.
- * 2. Whoever switches to a fiber has set worker->strand, worker->fiber and the budget before.
- * 3. A fiber that ends runs the next fresh call on its own stack, without a switch; else its stack goes back before it leaves.
+ * 1. A fiber that parks asks who is next and switches straight there when that is a fiber, or a
+ * call that wants one; everything else is the worker's own stack's to run. In the simulator it
+ * always goes there, so that the seed decides who is next.
+ * 2. Whoever switches to a fiber has set worker->runnable, worker->fiber and the budget before.
+ * 3. A fiber that ends runs the next fresh call on its own stack, without a switch; else its stack
+ * goes back before it leaves.
  *
- *    (fresh) -- ci_fiber_new --> READY -- switch --> RUNNING -- ci_park --> PARKED -- ci_wake --> READY
+ *    (fresh) -- ci_fiber_new --> READY -- switch --> RUNNING -- ci_park --> PARKED -- ci_wake -->
+ * READY
  *                                                       `---- fiber_main's end --> stack given back
  */
 #include <errno.h>
@@ -49,7 +52,8 @@ static coir_future *fiber_poll(coir_future *back);
 
 const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, NULL);
 
-/* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to. */
+/* Switches from the worker's own stack to a fiber; back here when a fiber has nobody to switch to.
+ */
 static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     ci_fiber_switch_entered(worker, fiber);
@@ -62,7 +66,7 @@ static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 static coir_future *fiber_poll(coir_future *back)
 {
     struct ci_fiber *fiber = ci_fiber_of(back);
-    fiber->strand->inner = back; /* it may have been a frame that is gone once the fiber runs */
+    fiber->runnable->inner = back; /* it may have been a frame that is gone once the fiber runs */
     return run_fiber(ci_worker_current, fiber);
 }
 
@@ -72,7 +76,7 @@ static coir_future *call_poll(coir_future *future)
     struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(future, struct ci_call, future));
     if (ci_likely(fiber != NULL))
         return run_fiber(worker, fiber);
-    struct ci_task *task = worker->strand->task;
+    struct ci_task *task = worker->runnable->task;
     future->result = -ENOMEM;
     if (future->caller != &task->end)
         return future->caller;
@@ -94,12 +98,13 @@ void ci_fiber_init(void *record)
     fiber->before_park = NULL;
 }
 
-/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current strand. */
+/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current
+ * runnable. */
 CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
 {
-    fiber->strand = worker->strand;
+    fiber->runnable = worker->runnable;
     fiber->call = call;
-    worker->strand->inner = &fiber->back; /* running: nothing to cancel */
+    worker->runnable->inner = &fiber->back; /* running: nothing to cancel */
 }
 
 struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
@@ -113,13 +118,14 @@ struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call)
 }
 
 /* A fresh call's fiber, on behalf of whoever parks. */
-struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand)
+struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    struct ci_strand *before = worker->strand;
-    worker->strand = strand;
-    struct ci_fiber *fiber = ci_fiber_new(worker, ci_container_of(strand->inner, struct ci_call, future));
+    struct ci_runnable *before = worker->runnable;
+    worker->runnable = runnable;
+    struct ci_fiber *fiber =
+        ci_fiber_new(worker, ci_container_of(runnable->inner, struct ci_call, future));
     if (ci_unlikely(!fiber))
-        worker->strand = before;
+        worker->runnable = before;
     return fiber;
 }
 
@@ -166,8 +172,8 @@ coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)
 static coir_future *yield_poll(coir_future *future)
 {
     struct ci_worker *worker = ci_worker_current;
-    future->result = worker->strand->interrupt;
-    ci_wake(worker, worker->strand, future);
+    future->result = worker->runnable->interrupt;
+    ci_wake(worker, worker->runnable, future);
     return NULL;
 }
 
@@ -187,22 +193,22 @@ int coir_yield(void)
     struct ci_worker *worker = ci_worker_current;
     if (!worker->ready && --worker->switches_left > 0)
         return 0;
-    worker->strand->inner = &fiber->back;
-    ci_ready(worker, worker->strand);
+    worker->runnable->inner = &fiber->back;
+    ci_ready(worker, worker->runnable);
     ci_park_here(worker);
-    return worker->strand->interrupt;
+    return worker->runnable->interrupt;
 }
 
 void ci_budget_yield(struct ci_worker *worker)
 {
-    worker->strand->inner = &worker->fiber->back;
-    ci_ready(worker, worker->strand);
+    worker->runnable->inner = &worker->fiber->back;
+    ci_ready(worker, worker->runnable);
     ci_park(worker);
 }
 
 int ci_refuse(struct ci_worker *worker)
 {
-    int error = worker->strand->interrupt;
+    int error = worker->runnable->interrupt;
     ci_spend(worker); /* a loop that ignores its errors still lets others run */
     return error;
 }
@@ -213,8 +219,9 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_block shield;
     struct ci_deadline limit;
-    ci_block_enter(&shield, worker->strand, CI_BLOCK_SHIELD);
-    coir_deadline_enter((coir_block *)(void *)&limit, coir_in(worker->runtime->config.defer_timeout));
+    ci_block_enter(&shield, worker->runnable, CI_BLOCK_SHIELD);
+    coir_deadline_enter((coir_block *)(void *)&limit,
+                        coir_in(worker->runtime->config.defer_timeout));
     while (fiber->deferred) {
         struct ci_deferred deferred = *fiber->deferred;
         ci_pool_give(&worker->deferred, fiber->deferred);
@@ -238,13 +245,14 @@ CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber)
 
 CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    struct ci_strand *strand = worker->ready;
-    if (worker->handover || !strand || strand->inner->kind != &ci_call_kind || --worker->switches_left <= 0)
+    struct ci_runnable *runnable = worker->ready;
+    if (worker->handover || !runnable || runnable->inner->kind != &ci_call_kind ||
+        --worker->switches_left <= 0)
         return false;
     ci_pop_ready(worker);
-    worker->strand = strand;
+    worker->runnable = runnable;
     worker->budget = worker->budget_max;
-    prepare(worker, fiber, ci_container_of(strand->inner, struct ci_call, future));
+    prepare(worker, fiber, ci_container_of(runnable->inner, struct ci_call, future));
     ci_fiber_switch_entered(worker, fiber);
     return true;
 }
@@ -263,7 +271,7 @@ static CI_UNTRACED void fiber_main(void)
             run_deferred(worker, fiber);
         call->future.result = rc;
         coir_future *caller = call->future.caller;
-        struct ci_task *task = worker->strand->task;
+        struct ci_task *task = worker->runnable->task;
         if (ci_likely(caller == &task->end)) {
             caller->result = rc;
             ci_task_end(task);
@@ -284,19 +292,19 @@ static struct ci_fiber *running(void)
 
 int coir_task_interrupted(void)
 {
-    return running() ? ci_worker_current->strand->interrupt : 0;
+    return running() ? ci_worker_current->runnable->interrupt : 0;
 }
 
 const char *coir_task_name(void)
 {
-    return running() ? ci_worker_current->strand->task->name : NULL;
+    return running() ? ci_worker_current->runnable->task->name : NULL;
 }
 
 int coir_task_set_name(const char *name)
 {
     if (!running())
         return ci_no_fiber();
-    ci_worker_current->strand->task->name = name;
+    ci_worker_current->runnable->task->name = name;
     return 0;
 }
 

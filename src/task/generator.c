@@ -1,7 +1,9 @@
-/* Generators: a second stack inside one fiber. The task stays the same, so whatever the function awaits parks the whole chain, and the
- * fiber's saved context is simply that of the stack it parked on.
+/* Generators: a second stack inside one fiber. The task stays the same, so whatever the function
+ * awaits parks the whole chain, and the fiber's saved context is simply that of the stack it parked
+ * on.
  *
- *    FRESH -- next --> RUNNING -- yield --> SUSPENDED -- next --> RUNNING -- function returns --> ENDED
+ *    FRESH -- next --> RUNNING -- yield --> SUSPENDED -- next --> RUNNING -- function returns -->
+ * ENDED
  */
 #include "coir/generator.h"
 
@@ -26,8 +28,10 @@ struct coir_generator {
     uint8_t state;
     bool closing;
 };
-_Static_assert(sizeof(struct coir_generator) <= offsetof(struct ci_fiber, view), "a generator takes a fiber's place");
-_Static_assert(offsetof(struct coir_generator, context) == offsetof(struct ci_fiber, context), "and is attached like one");
+_Static_assert(sizeof(struct coir_generator) <= offsetof(struct ci_fiber, view),
+               "a generator takes a fiber's place");
+_Static_assert(offsetof(struct coir_generator, context) == offsetof(struct ci_fiber, context),
+               "and is attached like one");
 
 static CI_UNTRACED void generator_main(void)
 {
@@ -67,7 +71,8 @@ static void resume(coir_generator *generator)
     generator->outer = fiber->generator;
     fiber->generator = generator;
     generator->resumer.view = own;
-    fiber->context.view = generator->context.view; /* what it awaits parks the fiber on this stack */
+    /* what it awaits parks the fiber on this stack */
+    fiber->context.view = generator->context.view;
     ci_context_switch(&generator->resumer, &generator->context);
     fiber->context.view = own;
     fiber->generator = generator->outer;

@@ -1,12 +1,15 @@
 /* Several futures awaited at once: join, try-join, any, and sets that grow.
  *
- * 1. A member runs on a branch: a strand of its own, whose outermost caller is the branch's end. So a wake-up reaches the one member that
- *    it is for, and nothing else is polled.
- * 2. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is to be begun.
- * 3. `winner` of a coir_any goes from NOBODY to an index, once; any thread may do that, before it hands something over to a member.
- *    From then on the members that take something are refused. Two coir_anys that are to be decided together: the one that is being polled
- *    is UNDECIDED, under a lock of which there is one, until the other has been decided; others wait for that.
- * 4. A group that closes begins no more members and cancels those that run; one that had completed keeps its result.
+ * 1. A member runs on a branch: a runnable of its own, whose outermost caller is the branch's end.
+ * So a wake-up reaches the one member that it is for, and nothing else is polled.
+ * 2. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is
+ * to be begun.
+ * 3. `winner` of a coir_any goes from NOBODY to an index, once; any thread may do that, before it
+ * hands something over to a member. From then on the members that take something are refused. Two
+ * coir_anys that are to be decided together: the one that is being polled is UNDECIDED, under a
+ * lock of which there is one, until the other has been decided; others wait for that.
+ * 4. A group that closes begins no more members and cancels those that run; one that had completed
+ * keeps its result.
  *
  *    IDLE -- begin --> RUNNING -- its future completes --> DONE
  *                         `-- cancelled at once --> WITHDRAWN
@@ -24,7 +27,7 @@ enum { NOBODY = -1, NOBODY_EVER = -2, UNDECIDED = -3 };
 
 struct branch {
     coir_future *future;
-    struct ci_strand strand;
+    struct ci_runnable runnable;
     coir_future end;
     void *group;         /* struct group or struct set */
     struct ci_list link; /* of a set's member */
@@ -34,7 +37,7 @@ _Static_assert(sizeof(struct branch) == sizeof(coir_branch), "they lie in the pr
 
 struct group {
     coir_future future;
-    struct ci_strand *owner;
+    struct ci_runnable *owner;
     struct branch *branches;
     int32_t count, next, live, window;
     int32_t first; /* the one to begin with */
@@ -47,7 +50,7 @@ CI_LEAVES_SPARE_WORDS(struct group, coir_group);
 
 struct set {
     coir_future future; /* of the one who waits for the next member */
-    struct ci_strand *waiter;
+    struct ci_runnable *waiter;
     struct ci_list running, done;
     coir_branch **ret_branch;
     size_t live;
@@ -55,13 +58,15 @@ struct set {
 CI_LEAVES_SPARE_WORDS(struct set, coir_set);
 
 static coir_future *end_poll(coir_future *end);
-static const coir_future_kind branch_end_kind = COIR_FUTURE_KIND("the rest of its group", end_poll, NULL);
+static const coir_future_kind branch_end_kind =
+    COIR_FUTURE_KIND("the rest of its group", end_poll, NULL);
 
 /* ---- branches ---- */
 
-static void make_branch(struct branch *branch, void *group, struct ci_strand *owner)
+static void make_branch(struct branch *branch, void *group, struct ci_runnable *owner)
 {
-    branch->strand = (struct ci_strand){NULL, branch->future, owner->task, NULL, owner->interrupt, owner->interrupt};
+    branch->runnable = (struct ci_runnable){NULL, branch->future,   owner->task,
+                                            NULL, owner->interrupt, owner->interrupt};
     branch->end = (coir_future){&branch_end_kind, NULL, 0, RUNNING};
     branch->group = group;
     branch->future->caller = &branch->end;
@@ -70,13 +75,13 @@ static void make_branch(struct branch *branch, void *group, struct ci_strand *ow
 /* Cancels what a branch waits for. True: it has ended by that. */
 static bool cancel_branch(struct branch *branch, int reason)
 {
-    struct ci_strand *strand = &branch->strand;
-    coir_future *leaf = strand->inner;
-    if (strand->blocks || leaf->caller != &branch->end || strand->cancelled) {
-        ci_strand_cancel(strand, reason);
+    struct ci_runnable *runnable = &branch->runnable;
+    coir_future *leaf = runnable->inner;
+    if (runnable->blocks || leaf->caller != &branch->end || runnable->cancelled) {
+        ci_runnable_cancel(runnable, reason);
         return false;
     }
-    strand->cancelled = strand->interrupt = reason;
+    runnable->cancelled = runnable->interrupt = reason;
     if (!leaf->kind->cancel || !leaf->kind->cancel(leaf, reason))
         return false;
     branch->end.state = WITHDRAWN;
@@ -116,11 +121,12 @@ static bool win(struct group *group, int32_t index)
 }
 
 /* The coir_any that a suspended leaf decides, or NULL. */
-static struct group *any_of(struct ci_strand *strand, const coir_future *leaf, int32_t *ret_index)
+static struct group *any_of(struct ci_runnable *runnable, const coir_future *leaf,
+                            int32_t *ret_index)
 {
-    if (!ci_strand_is_branch(strand))
+    if (!ci_runnable_is_branch(runnable))
         return NULL;
-    struct branch *branch = ci_container_of(strand, struct branch, strand);
+    struct branch *branch = ci_container_of(runnable, struct branch, runnable);
     if (leaf->caller != &branch->end || branch->link.next)
         return NULL;
     struct group *group = branch->group;
@@ -128,19 +134,21 @@ static struct group *any_of(struct ci_strand *strand, const coir_future *leaf, i
     return group->mode == ANY ? group : NULL;
 }
 
-bool ci_branch_claim(struct ci_strand *strand, const coir_future *leaf)
+bool ci_branch_claim(struct ci_runnable *runnable, const coir_future *leaf)
 {
     int32_t index = 0;
-    struct group *group = any_of(strand, leaf, &index);
+    struct group *group = any_of(runnable, leaf, &index);
     return !group || win(group, index);
 }
 
 static struct ci_lock pair_lock;
 
-enum ci_pair ci_claim_pair(struct ci_strand *self, const coir_future *self_leaf, struct ci_strand *peer, const coir_future *peer_leaf)
+enum ci_pair ci_claim_pair(struct ci_runnable *self, const coir_future *self_leaf,
+                           struct ci_runnable *peer, const coir_future *peer_leaf)
 {
     int32_t self_index = 0, peer_index = 0;
-    struct group *own = any_of(self, self_leaf, &self_index), *other = any_of(peer, peer_leaf, &peer_index);
+    struct group *own = any_of(self, self_leaf, &self_index),
+                 *other = any_of(peer, peer_leaf, &peer_index);
     if (!own)
         return !other || win(other, peer_index) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
     if (own == other)
@@ -177,17 +185,17 @@ static void begin(struct ci_worker *worker, struct group *group, struct branch *
     make_branch(branch, group, group->owner);
     group->live++;
     if (branch->future->kind == &ci_call_kind) { /* it wants a stack of its own */
-        ci_ready(worker, &branch->strand);
+        ci_ready(worker, &branch->runnable);
         return;
     }
     struct ci_fiber *fiber = worker->fiber;
     coir_future *next = branch->future;
-    worker->strand = &branch->strand;
+    worker->runnable = &branch->runnable;
     worker->fiber = NULL;
     do
         next = next->kind->poll(next);
     while (next && next != &branch->end);
-    worker->strand = group->owner;
+    worker->runnable = group->owner;
     worker->fiber = fiber;
     if (next)
         member_ended(group, branch);
@@ -225,7 +233,7 @@ static coir_future *group_poll(coir_future *future)
     return ci_leaf_complete(worker, future);
 }
 
-/* Found through the owner's strand. */
+/* Found through the owner's runnable. */
 static int group_cancel(coir_future *future, int reason)
 {
     struct group *group = ci_container_of(future, struct group, future);
@@ -240,7 +248,8 @@ static int group_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind group_kind = COIR_FUTURE_KIND("several futures", group_poll, group_cancel);
+static const coir_future_kind group_kind =
+    COIR_FUTURE_KIND("several futures", group_poll, group_cancel);
 
 static coir_future *set_member_ended(struct set *set, struct branch *branch);
 
@@ -255,11 +264,12 @@ static coir_future *end_poll(coir_future *end)
     begin_more(worker, group);
     if (group->live)
         return NULL;
-    worker->strand = group->owner;
+    worker->runnable = group->owner;
     return finish(group);
 }
 
-static coir_future *init(coir_group *words, coir_branch *branches, size_t count, enum mode mode, size_t window, bool rotates)
+static coir_future *init(coir_group *words, coir_branch *branches, size_t count, enum mode mode,
+                         size_t window, bool rotates)
 {
     struct group *group = (struct group *)(void *)words;
     *group = (struct group){
@@ -285,7 +295,8 @@ coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t c
     return init(group, branches, count, JOIN, window, false);
 }
 
-coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count, size_t window)
+coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count,
+                                    size_t window)
 {
     return init(group, branches, count, TRY_JOIN, window, false);
 }
@@ -324,7 +335,7 @@ int coir_any_in_order(coir_branch *branches, size_t count)
     return (int)coir_await(coir_any_in_order_op(&group, branches, count));
 }
 
-/* ---- what a strand waits for ---- */
+/* ---- what a runnable waits for ---- */
 
 static size_t append(char *text, size_t size, size_t at, const char *word)
 {
@@ -332,19 +343,20 @@ static size_t append(char *text, size_t size, size_t at, const char *word)
     return at + (size_t)len < size ? at + (size_t)len : size - 1;
 }
 
-void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size)
+void ci_runnable_waits_for(const struct ci_runnable *runnable, char *text, size_t size)
 {
-    const coir_future *inner = strand->inner;
+    const coir_future *inner = runnable->inner;
     if (inner->kind != &group_kind) {
         append(text, size, 0, inner->kind->name);
         return;
     }
     const struct group *group = ci_container_of(inner, const struct group, future);
     size_t at = append(text, size, 0, group->mode == ANY ? "any of" : "all of");
-    for (const struct branch *branch = group->branches; branch < group->branches + group->count; branch++)
+    for (const struct branch *branch = group->branches; branch < group->branches + group->count;
+         branch++)
         if (branch->end.state == RUNNING) {
             at = append(text, size, at, branch == group->branches ? " " : ", ");
-            at = append(text, size, at, branch->strand.inner->kind->name);
+            at = append(text, size, at, branch->runnable.inner->kind->name);
         }
 }
 
@@ -368,12 +380,12 @@ int coir_set_add(coir_set *words, coir_branch *member)
     struct set *set = set_of(words);
     struct branch *branch = (struct branch *)(void *)member;
     struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->strand)
+    if (!worker || !worker->runnable)
         return ci_no_fiber();
-    make_branch(branch, set, worker->strand);
+    make_branch(branch, set, worker->runnable);
     ci_list_push(&set->running, &branch->link);
     set->live++;
-    ci_ready(worker, &branch->strand);
+    ci_ready(worker, &branch->runnable);
     return 0;
 }
 
@@ -396,12 +408,12 @@ static coir_future *set_member_ended(struct set *set, struct branch *branch)
     branch->end.state = DONE;
     ci_list_remove(&branch->link);
     ci_list_push(&set->done, &branch->link);
-    struct ci_strand *waiter = set->waiter;
+    struct ci_runnable *waiter = set->waiter;
     if (!waiter)
         return NULL;
     set->waiter = NULL;
     take_done(set);
-    ci_worker_current->strand = waiter;
+    ci_worker_current->runnable = waiter;
     waiter->inner = set->future.caller;
     return set->future.caller;
 }
@@ -432,7 +444,8 @@ static int set_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind set_kind = COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
+static const coir_future_kind set_kind =
+    COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
 
 coir_future *coir_set_next_op(coir_set *words, coir_branch **ret_branch)
 {
@@ -454,7 +467,7 @@ void coir_set_cancel(coir_set *words)
     if (ci_forked())
         return;
     ci_list_for_each (node, &set_of(words)->running)
-        ci_strand_cancel(&ci_container_of(node, struct branch, link)->strand, -ECANCELED);
+        ci_runnable_cancel(&ci_container_of(node, struct branch, link)->runnable, -ECANCELED);
 }
 
 void coir_set_done(coir_set *words)
@@ -479,9 +492,11 @@ CI_LEAVES_SPARE_WORDS(struct completion, coir_completion);
 
 static coir_future *completion_poll(coir_future *future);
 
-static const coir_future_kind completion_kind = COIR_FUTURE_KIND("a completion", completion_poll, NULL);
+static const coir_future_kind completion_kind =
+    COIR_FUTURE_KIND("a completion", completion_poll, NULL);
 static const coir_future_kind background_kind =
-    COIR_FUTURE_KIND("a completion", completion_poll, NULL); /* without a scope: the result is fn's alone */
+    /* without a scope: the result is fn's alone */
+    COIR_FUTURE_KIND("a completion", completion_poll, NULL);
 
 static coir_future *completion_poll(coir_future *future)
 {
@@ -491,14 +506,17 @@ static coir_future *completion_poll(coir_future *future)
     int64_t result = completion->child->result;
     coir_future *caller = future->caller;
     caller->result = future->kind == &background_kind ? 0 : result; /* else the scope's, too */
-    completion->fn(result, completion->arg);                        /* may free everything but the caller */
+    /* may free everything but the caller */
+    completion->fn(result, completion->arg);
     return caller;
 }
 
-int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future *future, void (*fn)(int64_t result, void *arg), void *arg)
+int coir_completion_start(coir_scope *scope, coir_completion *words, coir_future *future,
+                          void (*fn)(int64_t result, void *arg), void *arg)
 {
     struct completion *completion = (struct completion *)(void *)words;
-    *completion = (struct completion){{scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
+    *completion = (struct completion){
+        {scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
     struct ci_task *task;
     return CI_MISUSE_IF(-EBADF, ci_go_future(scope, NULL, &completion->future, &task));
 }

@@ -1,10 +1,13 @@
-/* Why a strand should end, and what it is inside of: cancellation, deadlines, shields.
+/* Why a runnable should end, and what it is inside of: cancellation, deadlines, shields.
  *
- * 1. A strand's blocks (deadlines, shields, scopes) nest; `interrupt` is what they and its cancellation add up to. A call looks at that one
- *    word; it is computed when something changes, never when a call is made.
- * 2. From the innermost block outwards: an expired deadline says -ETIME; a shield hides what is outside of it; beyond the outermost
- *    block is the cancellation of the strand itself. Every suspending call and every spawn says that, first of all.
- * 3. What interrupts a strand flows into the scopes that it has open inside the cause, but not into those behind a shield.
+ * 1. A runnable's blocks (deadlines, shields, scopes) nest; `interrupt` is what they and its
+ * cancellation add up to. A call looks at that one word; it is computed when something changes,
+ * never when a call is made.
+ * 2. From the innermost block outwards: an expired deadline says -ETIME; a shield hides what is
+ * outside of it; beyond the outermost block is the cancellation of the runnable itself. Every
+ * suspending call and every spawn says that, first of all.
+ * 3. What interrupts a runnable flows into the scopes that it has open inside the cause, but not
+ * into those behind a shield.
  */
 #include <errno.h>
 
@@ -12,34 +15,35 @@
 #include "coir/deadline.h"
 #include "task/task.h"
 
-int ci_strand_interrupted_inside(const struct ci_strand *strand, const struct ci_block *outer)
+int ci_runnable_interrupted_inside(const struct ci_runnable *runnable, const struct ci_block *outer)
 {
-    const struct ci_block *block = strand->blocks;
+    const struct ci_block *block = runnable->blocks;
     for (; block && block != outer; block = block->outer) {
         if (block->kind == CI_BLOCK_SHIELD)
             return 0;
         if (block->expired)
             return -ETIME;
     }
-    return block ? 0 : strand->cancelled;
+    return block ? 0 : runnable->cancelled;
 }
 
-/* The strand's blocks or its cancellation changed. */
-static void update(struct ci_strand *strand)
+/* The runnable's blocks or its cancellation changed. */
+static void update(struct ci_runnable *runnable)
 {
-    strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
-    if (!strand->interrupt)
+    runnable->interrupt = ci_runnable_interrupted_inside(runnable, NULL);
+    if (!runnable->interrupt)
         return;
-    coir_future *leaf = strand->inner;
-    if (leaf->kind->cancel && leaf->kind->cancel(leaf, strand->interrupt))
-        ci_wake(strand->task->worker, strand, leaf);
+    coir_future *leaf = runnable->inner;
+    if (leaf->kind->cancel && leaf->kind->cancel(leaf, runnable->interrupt))
+        ci_wake(runnable->task->worker, runnable, leaf);
 }
 
-/* Tells the scopes that the strand has open inside `cause` (NULL: all), as far as no shield is between. */
-static void flow_into_scopes(struct ci_strand *strand, const struct ci_block *cause, int reason)
+/* Tells the scopes that the runnable has open inside `cause` (NULL: all), as far as no shield is
+ * between. */
+static void flow_into_scopes(struct ci_runnable *runnable, const struct ci_block *cause, int reason)
 {
-    struct ci_block *from = strand->blocks;
-    for (struct ci_block *block = strand->blocks; block != cause; block = block->outer)
+    struct ci_block *from = runnable->blocks;
+    for (struct ci_block *block = runnable->blocks; block != cause; block = block->outer)
         if (block->kind == CI_BLOCK_SHIELD)
             from = block->outer; /* the outermost shield hides everything inside of it */
     for (struct ci_block *block = from; block && block != cause; block = block->outer)
@@ -47,37 +51,37 @@ static void flow_into_scopes(struct ci_strand *strand, const struct ci_block *ca
             ci_scope_interrupt(ci_container_of(block, struct ci_scope, block), reason);
 }
 
-void ci_strand_cancel(struct ci_strand *strand, int reason)
+void ci_runnable_cancel(struct ci_runnable *runnable, int reason)
 {
-    if (strand->cancelled)
+    if (runnable->cancelled)
         return;
-    strand->cancelled = reason;
-    update(strand);
-    flow_into_scopes(strand, NULL, reason);
+    runnable->cancelled = reason;
+    update(runnable);
+    flow_into_scopes(runnable, NULL, reason);
 }
 
 /* ---- blocks ---- */
 
-void ci_block_enter(struct ci_block *block, struct ci_strand *strand, enum ci_block_kind kind)
+void ci_block_enter(struct ci_block *block, struct ci_runnable *runnable, enum ci_block_kind kind)
 {
-    *block = (struct ci_block){strand ? strand->blocks : NULL, strand, (uint8_t)kind, false};
-    if (!strand)
+    *block = (struct ci_block){runnable ? runnable->blocks : NULL, runnable, (uint8_t)kind, false};
+    if (!runnable)
         return;
-    strand->blocks = block;
-    if (ci_unlikely(strand->interrupt && kind == CI_BLOCK_SHIELD))
-        strand->interrupt = 0;
+    runnable->blocks = block;
+    if (ci_unlikely(runnable->interrupt && kind == CI_BLOCK_SHIELD))
+        runnable->interrupt = 0;
 }
 
 void ci_block_leave(struct ci_block *block)
 {
-    struct ci_strand *strand = block->strand;
-    if (!strand)
+    struct ci_runnable *runnable = block->runnable;
+    if (!runnable)
         return;
-    ci_check(strand->blocks == block); /* blocks nest */
-    block->strand = NULL;
-    strand->blocks = block->outer;
+    ci_check(runnable->blocks == block); /* blocks nest */
+    block->runnable = NULL;
+    runnable->blocks = block->outer;
     if (ci_unlikely(block->expired || block->kind == CI_BLOCK_SHIELD))
-        strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
+        runnable->interrupt = ci_runnable_interrupted_inside(runnable, NULL);
 }
 
 static struct ci_deadline *deadline_of(coir_block *block)
@@ -88,26 +92,26 @@ static struct ci_deadline *deadline_of(coir_block *block)
 static void on_deadline(struct ci_timer *timer)
 {
     struct ci_deadline *deadline = ci_container_of(timer, struct ci_deadline, timer);
-    struct ci_strand *strand = deadline->block.strand;
+    struct ci_runnable *runnable = deadline->block.runnable;
     deadline->block.expired = true;
-    update(strand);
-    flow_into_scopes(strand, &deadline->block, -ETIME);
+    update(runnable);
+    flow_into_scopes(runnable, &deadline->block, -ETIME);
 }
 
-static struct ci_strand *running_strand(void)
+static struct ci_runnable *running(void)
 {
     struct ci_worker *worker = ci_worker_current;
-    return worker && worker->fiber ? worker->strand : NULL;
+    return worker && worker->fiber ? worker->runnable : NULL;
 }
 
 void coir_deadline_enter(coir_block *words, coir_time when)
 {
     struct ci_deadline *deadline = deadline_of(words);
-    struct ci_strand *strand = running_strand();
-    ci_block_enter(&deadline->block, strand, CI_BLOCK_DEADLINE);
+    struct ci_runnable *runnable = running();
+    ci_block_enter(&deadline->block, runnable, CI_BLOCK_DEADLINE);
     ci_timer_init(&deadline->timer, on_deadline);
     deadline->timer.when = when;
-    if (strand && when != COIR_NEVER)
+    if (runnable && when != COIR_NEVER)
         coir_deadline_move(words, when);
 }
 
@@ -116,13 +120,13 @@ void coir_deadline_move(coir_block *words, coir_time when)
     if (ci_forked())
         return;
     struct ci_deadline *deadline = deadline_of(words);
-    struct ci_strand *strand = deadline->block.strand;
-    if (!strand)
+    struct ci_runnable *runnable = deadline->block.runnable;
+    if (!runnable)
         return;
-    struct coir_loop *loop = &strand->task->worker->loop;
+    struct coir_loop *loop = &runnable->task->worker->loop;
     if (deadline->block.expired) {
         deadline->block.expired = false;
-        strand->interrupt = ci_strand_interrupted_inside(strand, NULL);
+        runnable->interrupt = ci_runnable_interrupted_inside(runnable, NULL);
     }
     if (when <= loop->now) { /* it has passed: no timer is needed to say so */
         ci_wheel_cancel(&loop->wheel, &deadline->timer);
@@ -140,7 +144,7 @@ void coir_deadline_move(coir_block *words, coir_time when)
 
 void coir_shield_enter(coir_block *words)
 {
-    ci_block_enter(&deadline_of(words)->block, running_strand(), CI_BLOCK_SHIELD);
+    ci_block_enter(&deadline_of(words)->block, running(), CI_BLOCK_SHIELD);
 }
 
 void coir_block_leave(coir_block *words)
@@ -148,8 +152,8 @@ void coir_block_leave(coir_block *words)
     if (ci_forked())
         return;
     struct ci_block *block = &deadline_of(words)->block;
-    if (block->strand && block->kind == CI_BLOCK_DEADLINE)
-        ci_wheel_cancel(&block->strand->task->worker->loop.wheel, &deadline_of(words)->timer);
+    if (block->runnable && block->kind == CI_BLOCK_DEADLINE)
+        ci_wheel_cancel(&block->runnable->task->worker->loop.wheel, &deadline_of(words)->timer);
     ci_block_leave(block);
 }
 
@@ -160,9 +164,10 @@ bool coir_deadline_passed(const coir_block *words)
 
 coir_time coir_task_deadline(void)
 {
-    struct ci_strand *strand = running_strand();
+    struct ci_runnable *runnable = running();
     coir_time nearest = COIR_NEVER;
-    for (struct ci_block *block = strand ? strand->blocks : NULL; block && block->kind != CI_BLOCK_SHIELD; block = block->outer)
+    for (struct ci_block *block = runnable ? runnable->blocks : NULL;
+         block && block->kind != CI_BLOCK_SHIELD; block = block->outer)
         if (block->kind == CI_BLOCK_DEADLINE) {
             coir_time when = ci_container_of(block, struct ci_deadline, block)->timer.when;
             if (when < nearest)

@@ -1,5 +1,5 @@
-/* Hosts on a simulated kernel: each is a process whose first thread makes a runtime on a real driver, runs
- * it, and frees it. Its workers are threads of that kernel, and sleep in it. */
+/* Hosts on a simulated kernel: each is a process whose first thread makes a runtime on a real
+ * driver, runs it, and frees it. Its workers are threads of that kernel, and sleep in it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static coir_runtime *make_runtime(const coir_host *host, int *ret_error)
     coir_config config = host->sim->config;
     coir_runtime *runtime = NULL;
     config.driver = host->sim->options.driver;
-    config.allocator = &host->place->allocator;
+    config.allocator = &host->node->allocator;
     *ret_error = coir_runtime_new(&config, &runtime);
     return runtime;
 }
@@ -39,7 +39,8 @@ static void audit(const coir_host *host)
     for (int i = 0; i < host->runtime->worker_count; i++) {
         size_t timers = ci_worker_stray_timers(&host->runtime->workers[i]);
         if (timers)
-            ci_world_leave(&host->sim->world, host->place, "timer of worker %d (%zu started)", i, timers);
+            ci_world_leave(&host->sim->world, host->node, "timer of worker %d (%zu started)", i,
+                           timers);
     }
 }
 
@@ -49,7 +50,7 @@ static void *run_host(void *arg)
     host->runtime = make_runtime(host, &host->result);
     if (!host->runtime)
         return NULL;
-    host->place->boots = false;
+    host->node->boots = false;
     if (host->stopped)
         coir_runtime_stop(host->runtime);
     host->result = coir_runtime_run(host->runtime, host->fn, host->arg);
@@ -62,9 +63,9 @@ static void *run_host(void *arg)
 
 int ci_kernel_host_start(coir_host *host)
 {
-    host->place->faults = host->sim->world.everywhere;
-    host->place->boots = true;
-    host->process = ci_sim_kernel->start(host->place, run_host, host);
+    host->node->faults = host->sim->world.everywhere;
+    host->node->boots = true;
+    host->process = ci_sim_kernel->start(host->node, run_host, host);
     return host->process ? 0 : -ENOMEM;
 }
 

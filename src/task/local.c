@@ -1,4 +1,5 @@
-/* Task-locals: an immutable chain, newest first, shared by a task and the children it spawned since; each link is counted. */
+/* Task-locals: an immutable chain, newest first, shared by a task and the children it spawned
+ * since; each link is counted. */
 #include <errno.h>
 
 #include "task/task.h"
@@ -11,7 +12,8 @@ struct ci_local *ci_local_inherit(struct ci_local *locals)
     return locals;
 }
 
-/* The last task may end on another worker than the link came from; pools may take each other's objects. */
+/* The last task may end on another worker than the link came from; pools may take each other's
+ * objects. */
 void ci_local_drop(struct ci_worker *worker, struct ci_local *locals)
 {
     while (locals && ci_fetch_sub(&locals->refs, 1) == 1) {
@@ -24,7 +26,7 @@ void ci_local_drop(struct ci_worker *worker, struct ci_local *locals)
 static struct ci_task *running_task(void)
 {
     struct ci_worker *worker = ci_worker_current;
-    return worker && worker->strand ? worker->strand->task : NULL;
+    return worker && worker->runnable ? worker->runnable->task : NULL;
 }
 
 int coir_local_set(const void *key, void *value)
@@ -43,7 +45,8 @@ int coir_local_set(const void *key, void *value)
 void *coir_local_get(const void *key)
 {
     struct ci_task *task = running_task();
-    for (struct ci_local *local = task ? task->locals : ci_carried_locals; local; local = local->next)
+    for (struct ci_local *local = task ? task->locals : ci_carried_locals; local;
+         local = local->next)
         if (local->key == key)
             return local->value;
     return NULL;

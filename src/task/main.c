@@ -1,4 +1,5 @@
-/* coir_main: what most programs call, and the only place where coir prints or installs anything by itself. */
+/* coir_main: what most programs call, and the only place where coir prints or installs anything by
+ * itself. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,10 @@ static int levels_to_log(void)
         if (strcmp(wanted, level_names[level]) == 0)
             return level + 1;
     if (strcmp(wanted, "none") != 0)
-        fprintf(stderr, "coir: warning: COIR_LOG is \"%s\"; it may be none, error, warning, info or debug: nothing is left out\n", wanted);
+        fprintf(stderr,
+                "coir: warning: COIR_LOG is \"%s\"; it may be none, error, warning, info or debug: "
+                "nothing is left out\n",
+                wanted);
     return strcmp(wanted, "none") == 0 ? 0 : COIR_LOG_DEBUG + 1;
 }
 
@@ -41,7 +45,8 @@ int coir_main(coir_task_fn *start, void *arg)
     coir_runtime *runtime;
     int rc = coir_runtime_new(&config, &runtime);
     if (rc < 0) {
-        fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %u)\n", coir_strerror(rc), ci_error_number(rc));
+        fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %u)\n",
+                coir_strerror(rc), ci_error_number(rc));
         return 1;
     }
     rc = coir_runtime_run(runtime, start, arg);
@@ -49,7 +54,8 @@ int coir_main(coir_task_fn *start, void *arg)
     coir_runtime_free(runtime);
     if (rc >= 0 || was_asked_to)
         return 0;
-    fprintf(stderr, "coir: error: the program ended with an error of its first task: %s (error %u)\n", coir_strerror(rc),
-            ci_error_number(rc));
+    fprintf(stderr,
+            "coir: error: the program ended with an error of its first task: %s (error %u)\n",
+            coir_strerror(rc), ci_error_number(rc));
     return 1;
 }

@@ -1,8 +1,9 @@
 /* Offloaded calls.
  *
- * 1. A job is its caller's future; nothing is allocated for it. It is in the queue, or a thread runs it, or its result is on the way
- *    home as a message; only in the queue can it be withdrawn.
- * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has been idle for a while leaves.
+ * 1. A job is its caller's future; nothing is allocated for it. It is in the queue, or a thread
+ * runs it, or its result is on the way home as a message; only in the queue can it be withdrawn.
+ * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has
+ * been idle for a while leaves.
  *
  *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
  *       `-- cancel --> withdrawn
@@ -21,7 +22,7 @@ static const coir_time simulated_time_max = 100 * COIR_US;
 
 struct offload_op {
     coir_future future;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     struct ci_worker *worker;
     union {
         struct ci_message done;
@@ -39,7 +40,7 @@ CI_LEAVES_SPARE_WORDS(struct offload_op, coir_offload_job);
 /* Makes the call, with its caller's task-locals. */
 static int make_call(const struct offload_op *op)
 {
-    ci_carried_locals = op->strand->task->locals;
+    ci_carried_locals = op->runnable->task->locals;
     int result = op->fn(op->arg);
     ci_carried_locals = NULL;
     return result;
@@ -51,7 +52,7 @@ static void came_home(struct ci_message *message)
 {
     struct offload_op *op = ci_container_of(message, struct offload_op, done);
     op->future.result = op->result;
-    ci_wake(op->worker, op->strand, &op->future);
+    ci_wake(op->worker, op->runnable, &op->future);
 }
 
 static void run_job(struct ci_offload *pool, struct offload_op *op)
@@ -144,14 +145,15 @@ static void on_simulated(struct ci_timer *timer)
 {
     struct offload_op *op = ci_container_of(timer, struct offload_op, simulated);
     op->future.result = make_call(op);
-    ci_wake(op->worker, op->strand, &op->future);
+    ci_wake(op->worker, op->runnable, &op->future);
 }
 
 /* In the simulator the call is made at a time from the seed, on the worker itself. */
 static void simulate(struct offload_op *op)
 {
     struct coir_loop *loop = &op->worker->loop;
-    coir_time delay = (coir_time)(loop->driver->kind->random(loop->driver) % (uint64_t)simulated_time_max);
+    coir_time delay =
+        (coir_time)(loop->driver->kind->random(loop->driver) % (uint64_t)simulated_time_max);
     ci_timer_init(&op->simulated, on_simulated);
     ci_loop_start_timer(loop, &op->simulated, ci_time_after(ci_loop_update_now(loop), delay));
 }
@@ -163,11 +165,11 @@ static coir_future *offload_poll(coir_future *future)
     if (ci_leaf_refused(worker, future))
         return future->caller;
     op->worker = worker;
-    op->strand = ci_leaf_suspend(worker, future);
+    op->runnable = ci_leaf_suspend(worker, future);
     if (worker->runtime->simulated) {
         simulate(op);
     } else if ((future->result = enqueue_locked(&worker->runtime->offload, op)) < 0) {
-        op->strand->inner = future->caller;
+        op->runnable->inner = future->caller;
         return ci_leaf_complete(worker, future);
     }
     return NULL;
@@ -195,7 +197,8 @@ static int offload_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-static const coir_future_kind offload_kind = COIR_FUTURE_KIND("offloaded work", offload_poll, offload_cancel);
+static const coir_future_kind offload_kind =
+    COIR_FUTURE_KIND("offloaded work", offload_poll, offload_cancel);
 
 coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
 {
@@ -213,7 +216,8 @@ int coir_offload(coir_task_fn *fn, void *arg)
         return rc;
     if (!fn)
         return CI_MISUSE(-EINVAL);
-    return (int)ci_await(ci_worker_current, coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
+    return (int)ci_await(ci_worker_current,
+                         coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
 }
 
 /* ---- the pool ---- */
@@ -223,7 +227,8 @@ int ci_offload_init(coir_runtime *runtime)
     struct ci_offload *pool = &runtime->offload;
     pool->threads_max = runtime->config.offload_threads_max;
     pool->queue_max = runtime->config.offload_queue_max;
-    if (!(pool->threads = ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
+    if (!(pool->threads =
+              ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
         return -ENOMEM;
     ci_mutex_init(&pool->lock);
     ci_condition_init(&pool->work);
@@ -245,7 +250,8 @@ void ci_offload_done(coir_runtime *runtime)
     struct ci_offload *pool = &runtime->offload;
     if (!pool->threads)
         return;
-    ci_check(ci_list_empty(&pool->jobs)); /* a caller waits for its job, and every caller has ended */
+    /* a caller waits for its job, and every caller has ended */
+    ci_check(ci_list_empty(&pool->jobs));
     ci_mutex_lock(&pool->lock);
     pool->stopping = true;
     ci_condition_broadcast(&pool->work);

@@ -23,7 +23,9 @@ static void end(int64_t result, void *arg)
 static void begin(struct ci_message *message)
 {
     struct blocked *blocked = ci_container_of(message, struct blocked, message);
-    int rc = ci_worker_current ? coir_completion_start(NULL, &blocked->completion, blocked->future, end, blocked) : -COIR_EENDED;
+    int rc = ci_worker_current
+                 ? coir_completion_start(NULL, &blocked->completion, blocked->future, end, blocked)
+                 : -COIR_EENDED;
     if (rc < 0)
         end(rc, blocked);
 }

@@ -1,8 +1,10 @@
-/* Tells a stack overflow from other faults: the task is named, with its stack, and the process aborts.
- * The handler runs on a stack of its own and passes every other fault on to the handler that was there before.
+/* Tells a stack overflow from other faults: the task is named, with its stack, and the process
+ * aborts. The handler runs on a stack of its own and passes every other fault on to the handler
+ * that was there before.
  *
- * A frame that is larger than the guard can step over it, unless its function was compiled with -fstack-clash-protection. Such a fault
- * is told by the stack pointer, which lies outside of the task's stack; it is reported and passed on. */
+ * A frame that is larger than the guard can step over it, unless its function was compiled with
+ * -fstack-clash-protection. Such a fault is told by the stack pointer, which lies outside of the
+ * task's stack; it is reported and passed on. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,12 +17,14 @@
 
 enum { SIGNAL_STACK = 64 * 1024, TEXT_SIZE = 512 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these three, but in the handler */
+/* guards these three, but in the handler */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
 static bool installed;
 static struct ci_worker *watched; /* newest first */
 
-/* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7)) ---- */
+/* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7)) ----
+ */
 
 struct text {
     char bytes[TEXT_SIZE];
@@ -44,9 +48,10 @@ static void put_number(struct text *text, uintptr_t number, unsigned base)
     put(text, at);
 }
 
-static CI_COLD void report(const struct ci_worker *worker, const char *what, const void *address, const char *where)
+static CI_COLD void report(const struct ci_worker *worker, const char *what, const void *address,
+                           const char *where)
 {
-    const struct ci_task *task = worker->fiber->strand->task;
+    const struct ci_task *task = worker->fiber->runnable->task;
     struct text text = {.len = 0};
     put(&text, "coir: stack overflow in task ");
     put(&text, task->name ? task->name : "(without a name)");
@@ -62,8 +67,10 @@ static CI_COLD void report(const struct ci_worker *worker, const char *what, con
 
 /* ---- the handler ---- */
 
-/* Whether `holds` is true of one of the fiber's stacks: its own, or those of the generators that it runs, innermost first. */
-static bool one_of_its_stacks(const struct ci_worker *worker, bool (*holds)(const struct ci_stacks *, const void *, const void *),
+/* Whether `holds` is true of one of the fiber's stacks: its own, or those of the generators that it
+ * runs, innermost first. */
+static bool one_of_its_stacks(const struct ci_worker *worker,
+                              bool (*holds)(const struct ci_stacks *, const void *, const void *),
                               const void *address)
 {
     const struct ci_fiber *fiber = worker->fiber;
@@ -108,7 +115,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 static void install(struct ci_worker *worker)
 {
-    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    struct sigaction action = {.sa_sigaction = on_fault,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&lock);
     if (!installed)
@@ -119,13 +127,14 @@ static void install(struct ci_worker *worker)
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes the worker's alternate stack away. One thread may drive several runtimes, which end in any order: where another one's stack is
- * above this one, that worker restores what this one found. */
+/* Takes the worker's alternate stack away. One thread may drive several runtimes, which end in any
+ * order: where another one's stack is above this one, that worker restores what this one found. */
 static void remove_signal_stack(struct ci_worker *worker)
 {
     stack_t current;
     if (sigaltstack(NULL, &current) == 0 && current.ss_sp == worker->signal_stack) {
-        sigaltstack(&worker->signal_stack_before, NULL); /* the thread may have come with one of its own */
+        /* the thread may have come with one of its own */
+        sigaltstack(&worker->signal_stack_before, NULL);
         return;
     }
     for (struct ci_worker *other = watched; other; other = other->next_watched)
@@ -133,7 +142,8 @@ static void remove_signal_stack(struct ci_worker *worker)
             other->signal_stack_before = worker->signal_stack_before;
 }
 
-/* The last worker puts the handler back that was there, unless somebody has put another one in front of ours. */
+/* The last worker puts the handler back that was there, unless somebody has put another one in
+ * front of ours. */
 static void uninstall(struct ci_worker *worker)
 {
     struct sigaction current;
@@ -143,7 +153,8 @@ static void uninstall(struct ci_worker *worker)
         at = &(*at)->next_watched;
     *at = worker->next_watched;
     remove_signal_stack(worker);
-    if (!watched && sigaction(SIGSEGV, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO && current.sa_sigaction == on_fault) {
+    if (!watched && sigaction(SIGSEGV, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
+        current.sa_sigaction == on_fault) {
         sigaction(SIGSEGV, &before, NULL);
         installed = false;
     }

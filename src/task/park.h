@@ -1,24 +1,24 @@
-/* Parking, to be inlined into each operation that parks: the switch then has a place of its own in the branch predictor, and only one
- * return follows it. */
+/* Parking, to be inlined into each operation that parks: the switch then has a place of its own in
+ * the branch predictor, and only one return follows it. */
 #ifndef CI_TASK_PARK_H
 #define CI_TASK_PARK_H
 
 #include "task/task.h"
 
-CI_INLINE struct ci_strand *ci_pop_ready(struct ci_worker *worker)
+CI_INLINE struct ci_runnable *ci_pop_ready(struct ci_worker *worker)
 {
-    struct ci_strand *strand = worker->ready;
-    worker->ready = strand->next;
+    struct ci_runnable *runnable = worker->ready;
+    worker->ready = runnable->next;
     if (!worker->ready)
         worker->ready_tail = &worker->ready;
-    return strand;
+    return runnable;
 }
 
 /* What has to be set before the switch to a fiber, besides the budget: that begins anew with each
- * turn of a strand, not when a fiber goes on with what was complete at once. */
+ * turn of a runnable, not when a fiber goes on with what was complete at once. */
 CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    worker->strand = fiber->strand;
+    worker->runnable = fiber->runnable;
     worker->fiber = fiber;
     ci_bump(&worker->resumes);
 }
@@ -26,14 +26,14 @@ CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber
 /* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */
 CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
 {
-    struct ci_strand *strand = worker->ready;
-    if (!strand || --worker->switches_left <= 0)
+    struct ci_runnable *runnable = worker->ready;
+    if (!runnable || --worker->switches_left <= 0)
         return NULL;
-    coir_future *inner = strand->inner;
+    coir_future *inner = runnable->inner;
     struct ci_fiber *fiber;
     if (ci_likely(inner->kind == &ci_fiber_kind))
         fiber = ci_fiber_of(inner);
-    else if (inner->kind != &ci_call_kind || !(fiber = ci_fiber_for(worker, strand)))
+    else if (inner->kind != &ci_call_kind || !(fiber = ci_fiber_for(worker, runnable)))
         return NULL;
     ci_pop_ready(worker);
     worker->budget = worker->budget_max;
@@ -41,7 +41,7 @@ CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
     return fiber;
 }
 
-/* In a fiber: goes on with other work until the future that its strand waits for is woken. */
+/* In a fiber: goes on with other work until the future that its runnable waits for is woken. */
 CI_INLINE void ci_park_here(struct ci_worker *worker)
 {
     struct ci_fiber *fiber = worker->fiber;
@@ -50,7 +50,8 @@ CI_INLINE void ci_park_here(struct ci_worker *worker)
     struct ci_fiber *next = ci_next_fiber(worker);
     if (ci_likely(next != NULL)) {
         if (ci_likely(next != fiber))
-            ci_context_jump(&fiber->context, &next->context); /* in a program without sanitizers: context.h 4 */
+            /* in a program without sanitizers: context.h 4 */
+            ci_context_jump(&fiber->context, &next->context);
         return;
     }
     worker->fiber = NULL;

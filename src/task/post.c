@@ -1,7 +1,8 @@
 /* Calls that are posted to a worker.
  *
- * 1. A worker's posts come from its own pool. Whoever has made the call collects such objects, and sends them home many at a time: the
- *    memory goes back and forth, and neither allocates. A plain thread's are allocated and freed.
+ * 1. A worker's posts come from its own pool. Whoever has made the call collects such objects, and
+ * sends them home many at a time: the memory goes back and forth, and neither allocates. A plain
+ * thread's are allocated and freed.
  * 2. When a runtime is freed, what lies elsewhere goes with its pool's slabs.
  */
 #include <errno.h>
@@ -76,7 +77,8 @@ static void came(struct ci_message *message)
     else if (ci_likely(ci_worker_current != NULL))
         give_back(copy.target, post_of(message));
     else
-        ci_pool_give(&copy.sender->posts.own, post_of(message)); /* the run is being settled: no other thread is left */
+        /* the run is being settled: no other thread is left */
+        ci_pool_give(&copy.sender->posts.own, post_of(message));
     ci_carried_locals = copy.locals;
     copy.fn(copy.arg);
     ci_carried_locals = NULL;
@@ -100,12 +102,15 @@ int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), v
         return -COIR_EFORKED;
     if (!fn || index < 0 || index >= runtime->worker_count)
         return -EINVAL;
-    struct ci_worker *sender = ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;
-    struct post *post = sender ? ci_pool_take(&sender->posts.own) : ci_alloc(&runtime->allocator, sizeof *post);
+    struct ci_worker *sender =
+        ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;
+    struct post *post =
+        sender ? ci_pool_take(&sender->posts.own) : ci_alloc(&runtime->allocator, sizeof *post);
     if (!post)
         return -ENOMEM;
-    const struct ci_strand *strand = sender ? sender->strand : NULL;
-    struct ci_local *locals = strand && strand->task->locals ? ci_local_inherit(strand->task->locals) : NULL;
+    const struct ci_runnable *runnable = sender ? sender->runnable : NULL;
+    struct ci_local *locals =
+        runnable && runnable->task->locals ? ci_local_inherit(runnable->task->locals) : NULL;
     *post = (struct post){{NULL, came}, fn, arg, sender, &runtime->workers[index], locals};
     int rc = ci_run_send(post->target, &post->message);
     if (rc < 0)

@@ -117,7 +117,8 @@ static bool visits(const struct ci_worker *worker)
 
 static void visit(coir_runtime *runtime)
 {
-    ci_fetch_add(&runtime->visitors, 1); /* before the look at the phase: pairs with the look at the visitors in settle */
+    /* before the look at the phase: pairs with the look at the visitors in settle */
+    ci_fetch_add(&runtime->visitors, 1);
     ci_store_relaxed(&runtime->was_visited, true);
 }
 
@@ -194,7 +195,8 @@ static int start_first_task(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     int rc = coir_go_with(NULL, &options, fn, arg);
     ci_worker_current = before;
     if (ci_load(&runtime->run) & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE))
-        ci_runtime_alert_all(runtime); /* a stop from before: the alert may have been taken by the end of the last run */
+        /* a stop from before: the alert may have been taken by the end of the last run */
+        ci_runtime_alert_all(runtime);
     ci_run_remove_root(runtime);
     return rc;
 }
@@ -257,7 +259,8 @@ static int start_threads(coir_runtime *runtime)
 {
     int rc = 0;
     ci_gate_init(&runtime->start);
-    for (runtime->started = 1; rc == 0 && runtime->started < runtime->worker_count; runtime->started += rc == 0) {
+    for (runtime->started = 1; rc == 0 && runtime->started < runtime->worker_count;
+         runtime->started += rc == 0) {
         struct ci_worker *worker = &runtime->workers[runtime->started];
         rc = ci_thread_start(&worker->thread, worker_thread, worker);
     }
@@ -287,7 +290,8 @@ void ci_run_close(coir_runtime *runtime)
 {
     for (unsigned round = 0; ci_load(&runtime->holds); round++)
         ci_pause(round);
-    ci_check(phase_of(ci_fetch_or(&runtime->run, CI_RUN_ENDED)) != CI_RUN_RUNNING); /* coir_runtime_free: not while it runs */
+    /* coir_runtime_free: not while it runs */
+    ci_check(phase_of(ci_fetch_or(&runtime->run, CI_RUN_ENDED)) != CI_RUN_RUNNING);
     if (runtime->started) { /* a run that was driven to its end, without coir_runtime_end */
         leave_thread(&runtime->workers[0]);
         finish(runtime);
@@ -389,8 +393,8 @@ coir_time coir_runtime_next(coir_runtime *runtime)
     if (ci_forked())
         return 0;
     struct ci_worker *worker = &runtime->workers[0];
-    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready && ci_list_empty(&worker->loop.fresh) &&
-                !ci_load_relaxed(&runtime->shared_count);
+    bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready &&
+                ci_list_empty(&worker->loop.fresh) && !ci_load_relaxed(&runtime->shared_count);
     return idle && !ci_run_ended(runtime) ? ci_wheel_next(&worker->loop.wheel) : 0;
 }
 

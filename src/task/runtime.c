@@ -1,4 +1,5 @@
-/* The runtime: its configuration, how it is made and freed, and what it says about itself. Its runs are in run.c.
+/* The runtime: its configuration, how it is made and freed, and what it says about itself. Its runs
+ * are in run.c.
  *
  * 1. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
  */
@@ -21,7 +22,8 @@ enum {
     OFFLOAD_THREADS_MOST = 65536,
 };
 
-static void log_args(const coir_config *config, enum coir_log_level level, const char *format, va_list args)
+static void log_args(const coir_config *config, enum coir_log_level level, const char *format,
+                     va_list args)
 {
     char line[512];
     if (!config->log)
@@ -39,8 +41,9 @@ void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *
 }
 
 /* For a runtime that is not there yet. */
-static CI_COLD __attribute__((format(printf, 3, 4))) void log_to(const coir_config *config, enum coir_log_level level, const char *format,
-                                                                 ...)
+static CI_COLD __attribute__((format(printf, 3, 4))) void log_to(const coir_config *config,
+                                                                 enum coir_log_level level,
+                                                                 const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -50,9 +53,11 @@ static CI_COLD __attribute__((format(printf, 3, 4))) void log_to(const coir_conf
 
 /* ---- configuration ---- */
 
-static CI_COLD int refuse_number(const coir_config *config, const char *name, uint64_t value, uint64_t most)
+static CI_COLD int refuse_number(const coir_config *config, const char *name, uint64_t value,
+                                 uint64_t most)
 {
-    log_to(config, COIR_LOG_ERROR, "coir_config.%s is %" PRIu64 "; it may be at most %" PRIu64, name, value, most);
+    log_to(config, COIR_LOG_ERROR, "coir_config.%s is %" PRIu64 "; it may be at most %" PRIu64,
+           name, value, most);
     return -EINVAL;
 }
 
@@ -79,14 +84,17 @@ static int check_numbers(const coir_config *config)
     if (config->budget > INT32_MAX)
         return refuse_number(config, "budget", config->budget, INT32_MAX);
     if (config->offload_threads_max > OFFLOAD_THREADS_MOST)
-        return refuse_number(config, "offload_threads_max", config->offload_threads_max, OFFLOAD_THREADS_MOST);
+        return refuse_number(config, "offload_threads_max", config->offload_threads_max,
+                             OFFLOAD_THREADS_MOST);
     if ((unsigned)config->deadlock > COIR_DEADLOCK_END)
         return refuse_choice(config, "deadlock", (int)config->deadlock, COIR_DEADLOCK_END);
-    return check_time(config, "defer_timeout", config->defer_timeout) < 0 ? -EINVAL
-                                                                          : check_time(config, "drain_timeout", config->drain_timeout);
+    return check_time(config, "defer_timeout", config->defer_timeout) < 0
+               ? -EINVAL
+               : check_time(config, "drain_timeout", config->drain_timeout);
 }
 
-static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value, const char *wanted)
+static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value,
+                                  const char *wanted)
 {
     log_to(config, COIR_LOG_ERROR, "%s is \"%s\"; it may be %s", name, value, wanted);
     return -EINVAL;
@@ -96,7 +104,8 @@ static CI_COLD int refuse_setting(const coir_config *config, const char *name, c
 static int read_environment(coir_config *config)
 {
     const char *workers = getenv("COIR_WORKERS"), *driver = getenv("COIR_DRIVER");
-    if (workers && *workers && (!config->workers || config->environment & COIR_ENVIRONMENT_WORKERS)) {
+    if (workers && *workers &&
+        (!config->workers || config->environment & COIR_ENVIRONMENT_WORKERS)) {
         char *end;
         unsigned long count = strtoul(workers, &end, 10);
         if (*end || count < 1 || count > WORKERS_MOST)
@@ -121,7 +130,8 @@ static int fill_in(coir_config *config, const coir_config *given)
         config->workers = cpus < WORKERS_MOST ? cpus : WORKERS_MOST;
     }
     if (!config->stack_size)
-        config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE; /* they make frames larger */
+        /* they make frames larger */
+        config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE;
     if (!config->budget)
         config->budget = BUDGET;
     if (config->budget == COIR_UNLIMITED)
@@ -156,7 +166,8 @@ static void free_runtime(coir_runtime *runtime)
     ci_fork_allow();
 }
 
-static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
+static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void *arg,
+                        coir_runtime **ret_runtime)
 {
     const coir_allocator *allocator = config->allocator;
     coir_runtime *runtime = ci_alloc_zero(allocator, sizeof *runtime);
@@ -179,7 +190,8 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
         if (rc < 0)
             break;
         runtime->simulated = driver->kind->simulated;
-        ci_worker_init(&runtime->workers[runtime->worker_count], runtime, runtime->worker_count, driver);
+        ci_worker_init(&runtime->workers[runtime->worker_count], runtime, runtime->worker_count,
+                       driver);
         runtime->worker_count++;
     }
     if (rc < 0) {
@@ -200,7 +212,8 @@ static void let_workers_spin(coir_runtime *runtime)
         ci_loop_spin(&runtime->workers[i].loop, spin_time);
 }
 
-static int open_named_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+static int open_named_driver(void *arg, int worker, const coir_allocator *allocator,
+                             struct ci_driver **ret_driver)
 {
     (void)worker;
     return ci_driver_open(arg, allocator, ret_driver);
@@ -219,7 +232,8 @@ static int make_on_best(const coir_config *config, coir_runtime **ret_runtime)
         int rc = why ? -EOPNOTSUPP : make_on(config, choice[0], ret_runtime);
         if (rc == 0 || !choice[1])
             return rc;
-        log_to(config, COIR_LOG_INFO, "the driver is %s: %s does not work here (%s)", choice[1], choice[0], why ? why : coir_strerror(rc));
+        log_to(config, COIR_LOG_INFO, "the driver is %s: %s does not work here (%s)", choice[1],
+               choice[0], why ? why : coir_strerror(rc));
     }
 }
 
@@ -237,11 +251,13 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
         rc = refuse_setting(&config, "the driver", config.driver, ci_driver_names);
     if (rc < 0)
         return rc;
-    rc = config.driver ? make_on(&config, config.driver, ret_runtime) : make_on_best(&config, ret_runtime);
+    rc = config.driver ? make_on(&config, config.driver, ret_runtime)
+                       : make_on_best(&config, ret_runtime);
     if (rc == 0)
         let_workers_spin(*ret_runtime);
     else if (config.driver)
-        log_to(&config, COIR_LOG_ERROR, "the driver %s does not work here: %s", config.driver, coir_strerror(rc));
+        log_to(&config, COIR_LOG_ERROR, "the driver %s does not work here: %s", config.driver,
+               coir_strerror(rc));
     return rc;
 }
 
@@ -251,8 +267,8 @@ int ci_config_check(const coir_config *given)
     return fill_in(&config, given);
 }
 
-int ci_runtime_new_on(const coir_config *wanted, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg,
-                      coir_runtime **ret_runtime)
+int ci_runtime_new_on(const coir_config *wanted, const coir_allocator *allocator,
+                      ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {
     coir_config given = *wanted, config;
     given.driver = "given";
@@ -290,7 +306,8 @@ int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
     for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_worker *worker = &runtime->workers[i];
         sum.tasks_started += ci_load_relaxed(&worker->tasks_started);
-        sum.tasks_live += ci_load_relaxed(&worker->tasks.live) + ci_load_relaxed(&worker->remote_tasks.live);
+        sum.tasks_live +=
+            ci_load_relaxed(&worker->tasks.live) + ci_load_relaxed(&worker->remote_tasks.live);
         sum.stacks_live += ci_load_relaxed(&worker->stacks.live);
         sum.stacks_cached += ci_load_relaxed(&worker->stacks.cached);
         sum.resumes += ci_load_relaxed(&worker->resumes);

@@ -1,11 +1,13 @@
 /* Scopes and the life of a task: spawn, end, join, cancel.
  *
- * 1. A scope's fields and its list of tasks are its home worker's, but for `arriving`: any worker counts what it spawns there before it
- * sends word (remote.c). The scope is empty when neither `live` nor `arriving` counts anything.
- * 2. The first error of a scope that does not serve cancels its tasks. A task that was asked to end and ends with -ECANCELED or -ETIME
- *    did as it was asked: that is no error.
+ * 1. A scope's fields and its list of tasks are its home worker's, but for `arriving`: any worker
+ * counts what it spawns there before it sends word (remote.c). The scope is empty when neither
+ * `live` nor `arriving` counts anything.
+ * 2. The first error of a scope that does not serve cancels its tasks. A task that was asked to end
+ * and ends with -ECANCELED or -ETIME did as it was asked: that is no error.
  *
- *    SPAWNED -- first run --> RUNNING -- function returns --> ENDED -- scope took the result --> (freed)
+ *    SPAWNED -- first run --> RUNNING -- function returns --> ENDED -- scope took the result -->
+ * (freed)
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +35,7 @@ void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin)
 CI_INLINE void free_task(struct ci_worker *worker, struct ci_task *task)
 {
     ci_task_free_argument(task, worker);
-    task->strand.interrupt = task->strand.cancelled = 0;
+    task->runnable.interrupt = task->runnable.cancelled = 0;
     task->name = NULL;
     ci_pool_give(&worker->tasks, task);
 }
@@ -46,8 +48,8 @@ static CI_COLD void report_dropped(const struct ci_task *task)
         return;
     worker->told_dropped = true;
     ci_log(worker->runtime, COIR_LOG_WARNING,
-           "the result %" PRId64
-           " of the task \"%s\" is dropped: a task returns 0 or a negative error; anything else is for its handle alone",
+           "the result %" PRId64 " of the task \"%s\" is dropped: a task returns 0 or a negative "
+           "error; anything else is for its handle alone",
            task->end.result, task->name ? task->name : "without a name");
 }
 
@@ -62,7 +64,7 @@ void ci_task_give_result(struct ci_task *task)
     handle->task = NULL;
     handle->result = task->end.result < INT32_MAX ? (int32_t)task->end.result : INT32_MAX;
     if (handle->waiter) {
-        struct ci_strand *waiter = handle->waiter;
+        struct ci_runnable *waiter = handle->waiter;
         handle->waiter = NULL;
         handle->future.result = handle->result;
         ci_wake(waiter->task->worker, waiter, &handle->future);
@@ -77,12 +79,13 @@ static CI_COLD void report_error(struct ci_scope *scope, struct ci_task *task, i
         ci_background_failed(task, error);
     else
         ci_log(scope->home->runtime, COIR_LOG_DEBUG, "task %s ended with an error: %s (error %u)",
-               task->name ? task->name : "without a name", coir_strerror(error), ci_error_number(error));
+               task->name ? task->name : "without a name", coir_strerror(error),
+               ci_error_number(error));
 }
 
 static CI_COLD void take_error(struct ci_scope *scope, struct ci_task *task, int error)
 {
-    if ((error == -ECANCELED || error == -ETIME) && (task->strand.cancelled || scope->cancelled))
+    if ((error == -ECANCELED || error == -ETIME) && (task->runnable.cancelled || scope->cancelled))
         return;
     if (scope->serving) {
         report_error(scope, task, error);
@@ -96,7 +99,7 @@ static CI_COLD void take_error(struct ci_scope *scope, struct ci_task *task, int
 
 struct scope_op {
     coir_future future;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     struct ci_scope *scope;
 };
 CI_FIBER_OP_FITS(struct scope_op);
@@ -109,7 +112,7 @@ CI_INLINE void emptied(struct ci_scope *scope)
     if (scope->waiter) {
         coir_future *waiter = scope->waiter;
         scope->waiter = NULL;
-        ci_wake(scope->home, ci_container_of(waiter, struct scope_op, future)->strand, waiter);
+        ci_wake(scope->home, ci_container_of(waiter, struct scope_op, future)->runnable, waiter);
     }
     if (scope->root)
         ci_run_remove_root(scope->home->runtime);
@@ -132,7 +135,7 @@ void ci_scope_remove(struct ci_scope *scope, struct ci_task *task)
 
 void ci_task_end(struct ci_task *task)
 {
-    ci_check(!task->strand.blocks); /* every block that the task entered has been left */
+    ci_check(!task->runnable.blocks); /* every block that the task entered has been left */
     if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
         task->locals = NULL;
@@ -179,32 +182,35 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
     scope->waiter = NULL;
 }
 
-/* Why nothing may be spawned into the scope now, or 0. What interrupts the caller comes first: it says -ETIME where a deadline passed. */
+/* Why nothing may be spawned into the scope now, or 0. What interrupts the caller comes first: it
+ * says -ETIME where a deadline passed. */
 static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_scope *scope)
 {
     if (!scope->home)
         return -EBADF; /* a misuse, which the public functions name */
     if (scope->home->runtime != worker->runtime)
         return -EXDEV;
-    if (worker->strand && worker->strand->interrupt)
-        return worker->strand->interrupt;
+    if (worker->runnable && worker->runnable->interrupt)
+        return worker->runnable->interrupt;
     if (!ci_load_relaxed(&scope->cancelled))
         return 0;
     int reason = ci_load_relaxed(&scope->interrupt);
     return reason ? reason : -ECANCELED;
 }
 
-/* Whether a spawn is the ordinary one: into a scope of the calling worker, with nothing against it. */
+/* Whether a spawn is the ordinary one: into a scope of the calling worker, with nothing against it.
+ */
 CI_INLINE bool is_ordinary(const struct ci_worker *worker, const struct ci_scope *scope)
 {
-    const struct ci_strand *strand = worker->strand;
-    return ci_likely(scope->home == worker && !scope->cancelled && !(strand && strand->interrupt));
+    const struct ci_runnable *runnable = worker->runnable;
+    return ci_likely(scope->home == worker && !scope->cancelled &&
+                     !(runnable && runnable->interrupt));
 }
 
 /* A record of zeroes becomes one that can be used again and again. */
 CI_NOINLINE void ci_task_make_record(struct ci_task *task, struct ci_worker *worker)
 {
-    task->strand.task = task;
+    task->runnable.task = task;
     task->end.kind = &end_kind;
     task->root.future.kind = &ci_call_kind;
     task->root.future.caller = &task->end;
@@ -228,7 +234,8 @@ CI_INLINE void add(struct ci_scope *scope, struct ci_task *task)
 /* A root scope gets its first task: false, and the task is not to start, when the run has ended. */
 CI_INLINE bool may_begin(const struct ci_scope *scope)
 {
-    return ci_likely(!scope->root) || scope->live != 0 || ci_run_add_root(scope->home->runtime); /* a root is its own worker's */
+    /* a root is its own worker's */
+    return ci_likely(!scope->root) || scope->live != 0 || ci_run_add_root(scope->home->runtime);
 }
 
 void ci_scope_add(struct ci_scope *scope, struct ci_task *task)
@@ -240,7 +247,7 @@ void ci_scope_add(struct ci_scope *scope, struct ci_task *task)
 CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
 {
     task->scope = scope;
-    struct ci_local *locals = worker->strand ? worker->strand->task->locals : ci_carried_locals;
+    struct ci_local *locals = worker->runnable ? worker->runnable->task->locals : ci_carried_locals;
     if (ci_unlikely(locals != NULL))
         task->locals = ci_local_inherit(locals);
     ci_bump(&worker->tasks_started);
@@ -256,7 +263,7 @@ static CI_COLD int no_task(const struct ci_pool *pool)
     return pool->live_max && pool->live >= pool->live_max ? -EAGAIN : -ENOMEM;
 }
 
-/* The first poll of a task without a stack. Until then its outermost future is not the strand's
+/* The first poll of a task without a stack. Until then its outermost future is not the runnable's
  * inner one: it may be a leaf, and one that has not been polled cannot be cancelled. */
 static coir_future *start_poll(coir_future *future)
 {
@@ -282,22 +289,25 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 {
     task->root.fn = fn;
     task->root.arg = arg;
-    task->strand.inner = &task->root.future;
+    task->runnable.inner = &task->root.future;
     if (!fn)
         set_future_root(task, arg);
 }
 
-static int check_options(const struct ci_worker *worker, const coir_go_options *options, const void *arg)
+static int check_options(const struct ci_worker *worker, const coir_go_options *options,
+                         const void *arg)
 {
     if (options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
         return -EINVAL;
     int place = options->place;
-    bool on_worker = place >= COIR_FIRST_WORKER && place < COIR_ON_WORKER(worker->runtime->worker_count);
+    bool on_worker =
+        place >= COIR_FIRST_WORKER && place < COIR_ON_WORKER(worker->runtime->worker_count);
     return on_worker || place == COIR_HERE || place == COIR_ANYWHERE ? 0 : -EINVAL;
 }
 
 /* A task that is not in its scope yet, nor placed. */
-CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_options *options, void **arg, struct ci_task **ret_task)
+CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_options *options,
+                        void **arg, struct ci_task **ret_task)
 {
     void *copy = *arg;
     if (options->copy_size) {
@@ -335,8 +345,10 @@ static CI_COLD int refuse_ended(struct ci_worker *worker, struct ci_task *task)
     return -COIR_EENDED;
 }
 
-/* As set_root. `ret_task`: the future leaves its result with its caller, and may be gone then; see ci_go_future. */
-static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_task_fn *fn, void *arg, struct ci_task **ret_task)
+/* As set_root. `ret_task`: the future leaves its result with its caller, and may be gone then; see
+ * ci_go_future. */
+static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_task_fn *fn,
+                 void *arg, struct ci_task **ret_task)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
@@ -347,7 +359,8 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
         rc = check_options(worker, options, arg);
     if (rc < 0)
         return rc;
-    bool remote = scope->home != worker || (options->place != COIR_HERE && options->place != COIR_ON_WORKER(worker->index));
+    bool remote = scope->home != worker ||
+                  (options->place != COIR_HERE && options->place != COIR_ON_WORKER(worker->index));
     struct ci_task *task = NULL;
     if ((rc = make_task(worker, remote, options, &arg, &task)) < 0)
         return rc;
@@ -364,7 +377,7 @@ static int spawn(coir_scope *scope_words, const coir_go_options *options, coir_t
         return 0;
     }
     add(scope, task);
-    ci_ready(worker, &task->strand);
+    ci_ready(worker, &task->runnable);
     return 0;
 }
 
@@ -391,7 +404,7 @@ CI_INLINE int spawn_here(coir_scope *scope_words, coir_task_fn *fn, void *arg)
     inherit(worker, scope, task);
     add(scope, task);
     set_root(task, fn, arg);
-    ci_ready(worker, &task->strand);
+    ci_ready(worker, &task->runnable);
     return 0;
 }
 
@@ -433,7 +446,8 @@ int coir_go_future(coir_scope *scope, coir_future *future)
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
-    bool copies = options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
+    bool copies =
+        options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
     return copies ? -EINVAL : CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future));
 }
 
@@ -475,7 +489,7 @@ static void cancel_member(struct ci_task *task, int reason)
     if (task->remote)
         ci_remote_member_cancel(task, reason);
     else
-        ci_strand_cancel(&task->strand, reason);
+        ci_runnable_cancel(&task->runnable, reason);
 }
 
 static void cancel_all(struct ci_scope *scope, int reason)
@@ -510,7 +524,7 @@ void coir_cancel(coir_handle *handle)
     if (task->remote)
         ci_remote_task_cancel(task, -ECANCELED);
     else
-        ci_strand_cancel(&task->strand, -ECANCELED);
+        ci_runnable_cancel(&task->runnable, -ECANCELED);
 }
 
 /* ---- scopes of a task ---- */
@@ -523,8 +537,8 @@ static coir_scope *open_scope(coir_scope *words, bool serving)
     ci_scope_init(scope, in_fiber ? worker : NULL, serving);
     if (!in_fiber)
         return words;
-    int inherited = worker->strand->interrupt;
-    ci_block_enter(&scope->block, worker->strand, CI_BLOCK_SCOPE);
+    int inherited = worker->runnable->interrupt;
+    ci_block_enter(&scope->block, worker->runnable, CI_BLOCK_SCOPE);
     if (ci_unlikely(inherited)) {
         scope->interrupt = inherited;
         scope->cancelled = true;
@@ -542,26 +556,28 @@ coir_scope *coir_serving_scope_open(coir_scope *scope)
     return open_scope(scope, true);
 }
 
-/* What interrupts the waiter from outside of the scope is told to its tasks, which the wait is for. What does not concern them, a deadline
- * inside of the scope, or anything where the scope is another fiber's, ends the wait. */
+/* What interrupts the waiter from outside of the scope is told to its tasks, which the wait is for.
+ * What does not concern them, a deadline inside of the scope, or anything where the scope is
+ * another fiber's, ends the wait. */
 static int scope_cancel(coir_future *future, int reason)
 {
     struct scope_op *op = ci_container_of(future, struct scope_op, future);
     (void)reason;
-    if (!(future->result = ci_strand_interrupted_inside(op->strand, &op->scope->block)))
+    if (!(future->result = ci_runnable_interrupted_inside(op->runnable, &op->scope->block)))
         return false;
     op->scope->waiter = NULL;
     return true;
 }
 
-static const coir_future_kind scope_kind = COIR_FUTURE_KIND("the tasks of a scope", NULL, scope_cancel);
+static const coir_future_kind scope_kind =
+    COIR_FUTURE_KIND("the tasks of a scope", NULL, scope_cancel);
 
 CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
     struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
-    *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->strand, scope};
+    *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->runnable, scope};
     scope->waiter = &op->future;
-    op->strand->inner = &op->future;
+    op->runnable->inner = &op->future;
     ci_park_here(worker);
     return (int)op->future.result;
 }
@@ -579,7 +595,8 @@ int coir_scope_wait(coir_scope *words)
     if (scope->waiter)
         return -EBUSY;
     int rc = 0;
-    if (ci_unlikely(worker->strand->interrupt) && (rc = ci_strand_interrupted_inside(worker->strand, &scope->block)) < 0) {
+    if (ci_unlikely(worker->runnable->interrupt) &&
+        (rc = ci_runnable_interrupted_inside(worker->runnable, &scope->block)) < 0) {
         ci_spend(worker);
         return rc;
     }

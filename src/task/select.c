@@ -12,12 +12,14 @@ struct place {
     uint64_t op[CI_FIBER_OP_WORDS];
 };
 
-static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branches, struct place *places)
+static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branches,
+               struct place *places)
 {
     coir_group group;
     for (size_t i = 0; i < count; i++)
         branches[i].future = cases[i].make(&cases[i], &places[i]);
-    coir_future *any = in_order ? coir_any_in_order_op(&group, branches, count) : coir_any_op(&group, branches, count);
+    coir_future *any = in_order ? coir_any_in_order_op(&group, branches, count)
+                                : coir_any_op(&group, branches, count);
     int which = (int)ci_await(ci_worker_current, any);
     if (which >= 0)
         cases[which].result = branches[which].future->result;
@@ -36,7 +38,8 @@ static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_ord
     const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
     size_t size;
     struct place *places;
-    if (__builtin_mul_overflow(count, sizeof(struct place) + sizeof(coir_branch), &size) || !(places = ci_alloc(allocator, size)))
+    if (__builtin_mul_overflow(count, sizeof(struct place) + sizeof(coir_branch), &size) ||
+        !(places = ci_alloc(allocator, size)))
         return -ENOMEM;
     int which = run(cases, count, in_order, (coir_branch *)(void *)(places + count), places);
     ci_free(allocator, places, size);
@@ -50,7 +53,8 @@ static int start(coir_case *cases, size_t count, bool in_order, const char *call
         return rc;
     if (!count)
         return -EINVAL;
-    return count <= ON_STACK ? run_on_stack(cases, count, in_order) : run_in_memory(cases, count, in_order);
+    return count <= ON_STACK ? run_on_stack(cases, count, in_order)
+                             : run_in_memory(cases, count, in_order);
 }
 
 int coir_select(coir_case *cases, size_t count)

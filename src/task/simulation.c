@@ -1,7 +1,9 @@
 /* Hosts: runtimes whose workers are stepped by the world instead of by threads.
  *
- * 1. One step is one turn of one worker that has something to do, chosen by the seed among all such workers of all hosts.
- * 2. Only when no worker has anything to do does time move: to the next event of the world or the next timer of a worker.
+ * 1. One step is one turn of one worker that has something to do, chosen by the seed among all such
+ * workers of all hosts.
+ * 2. Only when no worker has anything to do does time move: to the next event of the world or the
+ * next timer of a worker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,15 +20,16 @@ enum { RUNNABLE_MOST = 256 };
 
 struct opening {
     struct ci_world *world;
-    struct ci_place *place;
+    struct ci_node *node;
 };
 
-static int open_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+static int open_driver(void *arg, int worker, const coir_allocator *allocator,
+                       struct ci_driver **ret_driver)
 {
     (void)worker;
     (void)allocator;
     const struct opening *opening = arg;
-    return ci_sim_driver_open(opening->world, opening->place, ret_driver);
+    return ci_sim_driver_open(opening->world, opening->node, ret_driver);
 }
 
 static bool down(const coir_host *host)
@@ -38,14 +41,15 @@ static bool down(const coir_host *host)
 static void replace(const struct coir_sim *sim, const char *name)
 {
     for (const coir_host *host = sim->hosts; host; host = host->next)
-        if (down(host) && strcmp(host->place->name, name) == 0)
-            host->place->dead = true;
+        if (down(host) && strcmp(host->node->name, name) == 0)
+            host->node->dead = true;
 }
 
 static int make_runtime(coir_host *host)
 {
-    struct opening opening = {&host->sim->world, host->place};
-    int rc = ci_runtime_new_on(&host->sim->config, &host->place->allocator, open_driver, &opening, &host->runtime);
+    struct opening opening = {&host->sim->world, host->node};
+    int rc = ci_runtime_new_on(&host->sim->config, &host->node->allocator, open_driver, &opening,
+                               &host->runtime);
     for (int i = 0; rc == 0 && i < host->runtime->worker_count; i++)
         ci_worker_adopt_thread(&host->runtime->workers[i]);
     return rc;
@@ -55,7 +59,7 @@ static int begin(coir_host *host)
 {
     int rc = ci_runtime_begin(host->runtime, host->fn, host->arg);
     if (rc == 0)
-        host->place->faults = host->sim->world.everywhere;
+        host->node->faults = host->sim->world.everywhere;
     return rc;
 }
 
@@ -65,19 +69,19 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
         return NULL;
     replace(sim, name);
     coir_host *host = calloc(1, sizeof *host);
-    struct ci_place *place = host ? ci_world_add_place(&sim->world, name) : NULL;
-    if (!place) {
+    struct ci_node *node = host ? ci_world_add_node(&sim->world, name) : NULL;
+    if (!node) {
         free(host);
         return NULL;
     }
-    *host = (coir_host){.sim = sim, .place = place, .fn = fn, .arg = arg};
+    *host = (coir_host){.sim = sim, .node = node, .fn = fn, .arg = arg};
     if ((sim->on_kernel ? ci_kernel_host_start(host) : make_runtime(host)) < 0) {
         free(host);
         return NULL;
     }
     *sim->hosts_tail = host;
     sim->hosts_tail = &host->next;
-    ci_world_trace(&sim->world, place, "up");
+    ci_world_trace(&sim->world, node, "up");
     return sim->on_kernel || begin(host) == 0 ? host : NULL;
 }
 
@@ -85,8 +89,9 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
 
 static bool has_work(const struct coir_sim *sim, struct ci_worker *worker)
 {
-    return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) || !ci_list_empty(&worker->loop.fresh) ||
-           ci_sim_driver_busy(worker->loop.driver) || worker->runtime->shared_count || ci_wheel_next(&worker->loop.wheel) <= sim->world.now;
+    return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) ||
+           !ci_list_empty(&worker->loop.fresh) || ci_sim_driver_busy(worker->loop.driver) ||
+           worker->runtime->shared_count || ci_wheel_next(&worker->loop.wheel) <= sim->world.now;
 }
 
 static int find_runnable(const struct coir_sim *sim, struct ci_worker *runnable[RUNNABLE_MOST])
@@ -120,7 +125,8 @@ static int step(struct coir_sim *sim)
     int count = find_runnable(sim, runnable);
     if (count) {
         sim->world.steps++;
-        ci_worker_turn(runnable[count > 1 ? ci_random_below(&sim->world.random, (uint64_t)count) : 0], 0);
+        ci_worker_turn(
+            runnable[count > 1 ? ci_random_below(&sim->world.random, (uint64_t)count) : 0], 0);
         return 0;
     }
     coir_time next = next_time(sim);
@@ -135,7 +141,8 @@ static int step(struct coir_sim *sim)
 
 static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
 {
-    ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for, cancelled ? " (cancelled)" : "");
+    ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for,
+                   cancelled ? " (cancelled)" : "");
 }
 
 /* Who waits for what. */
@@ -159,12 +166,12 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
     while (rc == 0 && !down(host))
         rc = step(sim);
     if (rc < 0) {
-        ci_world_trace(&sim->world, host->place, "gave up: %s", coir_strerror(rc));
+        ci_world_trace(&sim->world, host->node, "gave up: %s", coir_strerror(rc));
         dump(sim);
         return rc;
     }
     rc = sim->on_kernel ? host->result : ci_runtime_result(host->runtime);
-    ci_world_trace(&sim->world, host->place, "down result=%d", rc);
+    ci_world_trace(&sim->world, host->node, "down result=%d", rc);
     return rc;
 }
 
@@ -184,14 +191,15 @@ int coir_sim_configure(coir_sim *sim, const coir_config *config)
 }
 
 /* The inline functions of coir/sim.h set the size: these tables are never without one. */
-void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b, const coir_link *given)
+void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
+                       const coir_link *given)
 {
     if (ci_forked())
         return;
     coir_link link = {0};
     int rc = ci_options_read(&link, sizeof link, given);
     ci_check(rc == 0);
-    ci_world_link(&sim->world, a ? a->place : NULL, b ? b->place : NULL, &link);
+    ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
 }
 
 void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults *given)
@@ -202,19 +210,19 @@ void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults
     int rc = ci_options_read(&faults, sizeof faults, given);
     ci_check(rc == 0);
     if (host) {
-        host->place->faults = faults;
+        host->node->faults = faults;
         return;
     }
     sim->world.everywhere = faults;
     for (host = sim->hosts; host; host = host->next)
-        host->place->faults = faults;
+        host->node->faults = faults;
 }
 
 void coir_sim_crash(coir_sim *sim, coir_host *host)
 {
     if (ci_forked())
         return;
-    ci_world_kill(&sim->world, host->place);
+    ci_world_kill(&sim->world, host->node);
     if (sim->on_kernel)
         ci_kernel_host_cancel(host);
     else
@@ -233,7 +241,7 @@ void coir_sim_stop(coir_sim *sim, coir_host *host)
 {
     if (ci_forked())
         return;
-    ci_world_trace(&sim->world, host->place, "stop");
+    ci_world_trace(&sim->world, host->node, "stop");
     if (!down(host))
         stop(host);
 }
@@ -266,14 +274,15 @@ static int stop_all(struct coir_sim *sim)
 /* Timers of the worker itself may outlive a run. */
 size_t ci_worker_stray_timers(const struct ci_worker *worker)
 {
-    size_t own = (size_t)ci_timer_started(&worker->drain) + ci_timer_started(&worker->trim) + ci_timer_started(&worker->warnings.timer);
+    size_t own = (size_t)ci_timer_started(&worker->drain) + ci_timer_started(&worker->trim) +
+                 ci_timer_started(&worker->warnings.timer);
     return worker->loop.wheel.count - own;
 }
 
 static void leave_some(void *arg, const char *what, size_t count)
 {
-    const struct ci_place *place = arg;
-    ci_world_leave(place->world, place, "%s (%zu)", what, count);
+    const struct ci_node *node = arg;
+    ci_world_leave(node->world, node, "%s (%zu)", what, count);
 }
 
 /* What hosts that did not crash have left open, now that all runs have ended. */
@@ -285,10 +294,10 @@ static void audit(struct coir_sim *sim)
         for (int i = 0; i < host->runtime->worker_count; i++) {
             size_t timers = ci_worker_stray_timers(&host->runtime->workers[i]);
             if (timers)
-                ci_world_leave(world, host->place, "timer of worker %d (%zu started)", i, timers);
+                ci_world_leave(world, host->node, "timer of worker %d (%zu started)", i, timers);
             ci_sim_driver_audit(host->runtime->workers[i].loop.driver);
         }
-        ci_runtime_audit(host->runtime, leave_some, host->place);
+        ci_runtime_audit(host->runtime, leave_some, host->node);
     }
     for (const coir_host *host = sim->hosts; sim->on_kernel && host; host = host->next)
         ci_kernel_host_audit(host);
@@ -299,14 +308,15 @@ static void audit(struct coir_sim *sim)
 /* All that a runtime had is given back when it is freed. */
 static void free_host(coir_host *host)
 {
-    struct ci_place *place = host->place;
+    struct ci_node *node = host->node;
     coir_runtime_free(host->runtime);
-    if (place->memory)
-        ci_world_leave(place->world, place, "memory (%zu bytes)", place->memory);
+    if (node->memory)
+        ci_world_leave(node->world, node, "memory (%zu bytes)", node->memory);
     free(host);
 }
 
-/* Ends all hosts: 0, or an error if one does not end (then they have live stacks, and are left as they are) or has left something. */
+/* Ends all hosts: 0, or an error if one does not end (then they have live stacks, and are left as
+ * they are) or has left something. */
 static int end_all(struct coir_sim *sim)
 {
     int rc = stop_all(sim);
@@ -332,7 +342,8 @@ static int open_kernel(struct coir_sim *sim)
 }
 
 /* Of the result's fields an older program has the first ones. */
-#define HAS(result, field) ((result)->size >= offsetof(coir_sim_result, field) + sizeof(result)->field)
+#define HAS(result, field) \
+    ((result)->size >= offsetof(coir_sim_result, field) + sizeof(result)->field)
 
 static void begin_result(coir_sim_result *result, struct ci_fault_log *log)
 {
@@ -359,7 +370,8 @@ static void end_result(coir_sim_result *result, const struct ci_world *world)
         memset(result + 1, 0, result->size - sizeof *result);
 }
 
-int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void *arg, coir_sim_result *ret_result)
+int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void *arg,
+                 coir_sim_result *ret_result)
 {
     if (ci_forked())
         return -COIR_EFORKED;

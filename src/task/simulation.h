@@ -1,5 +1,6 @@
-/* What hosts and scenarios are, for simulation.c (hosts that the world steps, on the simulated driver)
- * and kernel_host.c (hosts whose workers are threads of a simulated kernel, on a real driver). */
+/* What hosts and scenarios are, for simulation.c (hosts that the world steps, on the simulated
+ * driver) and kernel_host.c (hosts whose workers are threads of a simulated kernel, on a real
+ * driver). */
 #ifndef CI_TASK_SIMULATION_H
 #define CI_TASK_SIMULATION_H
 
@@ -20,7 +21,7 @@ struct coir_sim {
 struct coir_host {
     coir_host *next;
     struct coir_sim *sim;
-    struct ci_place *place;
+    struct ci_node *node;
     coir_runtime *runtime; /* on a kernel: NULL before its process has made it, and after its end */
 
     /* on a kernel */

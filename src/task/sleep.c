@@ -1,4 +1,5 @@
-/* Time for tasks. A sleep's start is read from the clock, not from a time that was cached before: it never ends early. */
+/* Time for tasks. A sleep's start is read from the clock, not from a time that was cached before:
+ * it never ends early. */
 #include <errno.h>
 
 #include "base/time.h"
@@ -15,7 +16,7 @@ static void on_time(struct ci_timer *timer)
 {
     struct ci_sleep_op *op = ci_container_of(timer, struct ci_sleep_op, timer);
     op->future.result = 0;
-    ci_wake(ci_worker_current, op->strand, &op->future);
+    ci_wake(ci_worker_current, op->runnable, &op->future);
 }
 
 static int sleep_cancel(coir_future *future, int reason)
@@ -32,7 +33,7 @@ static coir_future *sleep_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    op->strand = ci_leaf_suspend(worker, future);
+    op->runnable = ci_leaf_suspend(worker, future);
     if (future->state == FROM_NOW)
         ci_loop_start_timer_after(&worker->loop, &op->timer, op->timer.when);
     else
@@ -66,7 +67,8 @@ static int run(enum meaning meaning, coir_time when, const char *call, const voi
     struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (!fiber)
         return rc;
-    return (int)ci_await(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_sleep_op), meaning, when));
+    return (int)ci_await(ci_worker_current,
+                         init(CI_FIBER_OP(fiber, struct ci_sleep_op), meaning, when));
 }
 
 int coir_sleep_until(coir_time when)

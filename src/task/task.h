@@ -1,9 +1,12 @@
-/* Tasks, fibers, scopes, workers and the runtime: their shapes. What they do is in the files of their names.
+/* Tasks, fibers, scopes, workers and the runtime: their shapes. What they do is in the files of
+ * their names.
  *
- * 1. Only its worker touches a task, from its start to its end; before and after, the worker that spawned it and its scope's home worker
- * do, one after the other (remote.c).
- * 2. A task's record goes when its scope has taken its result; a fiber's stack goes before that, when its function has returned.
- * 3. worker->strand and worker->fiber say what runs now; fiber is NULL while the worker's own stack runs.
+ * 1. Only its worker touches a task, from its start to its end; before and after, the worker that
+ * spawned it and its scope's home worker do, one after the other (remote.c).
+ * 2. A task's record goes when its scope has taken its result; a fiber's stack goes before that,
+ * when its function has returned.
+ * 3. worker->runnable and worker->fiber say what runs now; fiber is NULL while the worker's own
+ * stack runs.
  */
 #ifndef CI_TASK_TASK_H
 #define CI_TASK_TASK_H
@@ -29,13 +32,13 @@
 #include "task/waiter.h"
 #include "task/waker.h"
 
-/* ---- blocks: what a strand is inside of, innermost first ---- */
+/* ---- blocks: what a runnable is inside of, innermost first ---- */
 
 enum ci_block_kind { CI_BLOCK_DEADLINE = 1, CI_BLOCK_SHIELD, CI_BLOCK_SCOPE };
 
 struct ci_block {
     struct ci_block *outer;
-    struct ci_strand *strand; /* NULL: entered outside of a fiber, does nothing */
+    struct ci_runnable *runnable; /* NULL: entered outside of a fiber, does nothing */
     uint8_t kind;
     bool expired; /* a deadline that has passed */
 };
@@ -50,7 +53,8 @@ CI_LEAVES_SPARE_WORDS(struct ci_deadline, coir_block);
 
 struct ci_call {
     coir_future future;
-    coir_task_fn *fn; /* the root of a task without a stack: NULL, and `arg` is the task's outermost future */
+    /* the root of a task without a stack: NULL, and `arg` is the task's outermost future */
+    coir_task_fn *fn;
     void *arg;
 };
 CI_LEAVES_SPARE_WORDS(struct ci_call, coir_call);
@@ -67,12 +71,13 @@ static inline coir_future *ci_call_init(struct ci_call *call, coir_task_fn *fn, 
 /* ---- tasks ---- */
 
 struct ci_task {
-    struct ci_strand strand;
+    struct ci_runnable runnable;
 
     /* set at each spawn */
     struct ci_scope *scope;
     struct ci_list sibling;
-    struct ci_call root; /* its future is constant, but for a task without a stack that has not been polled */
+    /* its future is constant, but for a task without a stack that has not been polled */
+    struct ci_call root;
 
     /* zero in a record that is not used */
     struct ci_handle *handle;
@@ -108,13 +113,13 @@ struct ci_remote_task {
 
 struct ci_handle {
     coir_future future; /* of the one who joins */
-    struct ci_strand *waiter;
+    struct ci_runnable *waiter;
     struct ci_task *task; /* NULL: ended, or never used */
     int32_t result;
     bool used;
 };
 CI_LEAVES_SPARE_WORDS(struct ci_handle, coir_handle);
-_Static_assert(offsetof(struct ci_task, strand) == 0, "see ci_strand_is_branch");
+_Static_assert(offsetof(struct ci_task, runnable) == 0, "see ci_runnable_is_branch");
 
 struct ci_local {
     struct ci_local *next;
@@ -125,7 +130,8 @@ struct ci_local {
 
 /* ---- fibers ---- */
 
-/* A callback for the fiber's end; from the worker's pool, as the fiber's own frames are gone by then. */
+/* A callback for the fiber's end; from the worker's pool, as the fiber's own frames are gone by
+ * then. */
 struct ci_deferred {
     struct ci_deferred *next;
     void (*fn)(void *arg);
@@ -138,7 +144,7 @@ struct ci_fiber {
     struct ci_stack_free free; /* the stack cache's */
     struct ci_context context; /* these two also begin a generator */
     coir_future back;          /* what the fiber's calls return to */
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     struct ci_call *call;             /* the stackful call that it runs */
     struct ci_deferred *deferred;     /* newest first */
     struct coir_generator *generator; /* the innermost one that runs on it, or NULL */
@@ -152,12 +158,13 @@ extern const coir_future_kind ci_fiber_kind;
 
 /* The place for that future; each type is checked where it is defined. */
 #define CI_FIBER_OP(fiber, type) ((type *)(void *)(fiber)->op)
-#define CI_FIBER_OP_FITS(type) _Static_assert(sizeof(type) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), #type " does not fit")
+#define CI_FIBER_OP_FITS(type) \
+    _Static_assert(sizeof(type) <= CI_FIBER_OP_WORDS * sizeof(uint64_t), #type " does not fit")
 
 /* A sleep, for those that embed one. */
 struct ci_sleep_op {
     coir_future future;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
     struct ci_timer timer;
 };
 
@@ -204,7 +211,8 @@ void ci_scope_remove(struct ci_scope *scope, struct ci_task *task);
 
 void ci_task_make_record(struct ci_task *task, struct ci_worker *worker);
 
-/* Hands the result to the task's handle and frees its copied argument; on the worker that spawned it. */
+/* Hands the result to the task's handle and frees its copied argument; on the worker that spawned
+ * it. */
 void ci_task_give_result(struct ci_task *task);
 void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin);
 
@@ -221,13 +229,16 @@ int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct 
 
 /* ---- interruption ---- */
 
-/* Asks a strand of the calling worker to end: its suspending calls return `reason` from now on, and what it waits for is withdrawn. */
-void ci_strand_cancel(struct ci_strand *strand, int reason);
+/* Asks a runnable of the calling worker to end: its suspending calls return `reason` from now on,
+ * and what it waits for is withdrawn. */
+void ci_runnable_cancel(struct ci_runnable *runnable, int reason);
 
-/* What interrupts a strand from inside of its block `outer`; with NULL, or a block of another strand: altogether. */
-int ci_strand_interrupted_inside(const struct ci_strand *strand, const struct ci_block *outer);
+/* What interrupts a runnable from inside of its block `outer`; with NULL, or a block of another
+ * runnable: altogether. */
+int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
+                                   const struct ci_block *outer);
 
-void ci_block_enter(struct ci_block *block, struct ci_strand *strand, enum ci_block_kind kind);
+void ci_block_enter(struct ci_block *block, struct ci_runnable *runnable, enum ci_block_kind kind);
 void ci_block_leave(struct ci_block *block);
 
 /* ---- workers ---- */
@@ -254,15 +265,17 @@ struct ci_worker {
     struct coir_loop loop;
 
     /* the scheduler's */
-    CI_CACHE_ALIGNED struct ci_strand *ready;
-    struct ci_strand **ready_tail;
-    struct ci_strand *strand; /* what runs; NULL between turns */
-    struct ci_fiber *fiber;   /* the one on whose stack it runs, or NULL */
-    int32_t budget;           /* operations that it may still finish without parking */
-    int32_t budget_max;       /* what it is set to at each resume */
-    int32_t switches_left;    /* before the loop looks at the clock */
-    int32_t switches_max;     /* what it is set to; 0: every switch goes by the worker's own stack */
-    coir_future *handover;    /* what a fiber that ended leaves for the worker's own stack to go on with */
+    CI_CACHE_ALIGNED struct ci_runnable *ready;
+    struct ci_runnable **ready_tail;
+    struct ci_runnable *runnable; /* what runs; NULL between turns */
+    struct ci_fiber *fiber;       /* the one on whose stack it runs, or NULL */
+    int32_t budget;               /* operations that it may still finish without parking */
+    int32_t budget_max;           /* what it is set to at each resume */
+    int32_t switches_left;        /* before the loop looks at the clock */
+    /* what it is set to; 0: every switch goes by the worker's own stack */
+    int32_t switches_max;
+    /* what a fiber that ended leaves for the worker's own stack to go on with */
+    coir_future *handover;
     struct ci_context context;
     struct ci_stack_view view;         /* of the thread's stack */
     uint32_t rotation;                 /* where the next coir_any begins */
@@ -272,8 +285,9 @@ struct ci_worker {
     /* pools */
     struct ci_stacks stacks;
     struct ci_timer trim; /* of stacks and pools, after a burst */
-    bool grown;           /* there may be something to trim: the timer is set after tasks have run */
-    bool trimmed;         /* the last look put something aside */
+    /* there may be something to trim: the timer is set after tasks have run */
+    bool grown;
+    bool trimmed; /* the last look put something aside */
     struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
@@ -300,9 +314,11 @@ struct ci_worker_extension {
     struct ci_worker_extension *next;
     const void *key;
     void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
-    enum ci_trim (*trim)(struct ci_worker_extension *extension); /* gives back what a burst needed. NULL: nothing */
-    size_t (*live)(const struct ci_worker_extension *extension); /* objects of its pools that are in use, for the audit */
-    const char *what;                                            /* and what they are */
+    /* gives back what a burst needed. NULL: nothing */
+    enum ci_trim (*trim)(struct ci_worker_extension *extension);
+    /* objects of its pools that are in use, for the audit */
+    size_t (*live)(const struct ci_worker_extension *extension);
+    const char *what; /* and what they are */
 };
 
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
@@ -311,7 +327,8 @@ void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extensio
 /* The calling thread's stack is the worker's own from now on. */
 void ci_worker_adopt_thread(struct ci_worker *worker);
 
-void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index, struct ci_driver *driver);
+void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index,
+                    struct ci_driver *driver);
 void ci_worker_done(struct ci_worker *worker);
 
 /* What a worker's thread does, from the begin of a run to its end. */
@@ -326,8 +343,8 @@ void ci_fiber_init(void *record);
 /* A fiber about to run `call`, on a stack of its own; NULL when memory is out. */
 struct ci_fiber *ci_fiber_new(struct ci_worker *worker, struct ci_call *call);
 
-/* The same for a strand whose innermost future is a call that has not begun. */
-struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_strand *strand);
+/* The same for a runnable whose innermost future is a call that has not begun. */
+struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_runnable *runnable);
 
 /* COIR_ON_WORKER of any number: of one that no worker can have, a place that is refused. */
 static inline int ci_place_of(int index)
@@ -335,7 +352,8 @@ static inline int ci_place_of(int index)
     return index >= 0 && index < COIR_FIRST_WORKER ? COIR_ON_WORKER(index) : INT32_MIN;
 }
 
-/* Why a call is refused that needs a worker: no misuse for certain, for a posted call may be made when its run has ended, on no worker. */
+/* Why a call is refused that needs a worker: no misuse for certain, for a posted call may be made
+ * when its run has ended, on no worker. */
 CI_COLD int ci_no_worker(void);
 
 /* One that needs a fiber. */
@@ -344,7 +362,8 @@ CI_COLD int ci_no_fiber_in(const char *call, const void *place);
 
 /* Slow paths of the inline functions below. */
 
-/* A function of the program's has returned in a child after fork(): everything around it is the parent's. */
+/* A function of the program's has returned in a child after fork(): everything around it is the
+ * parent's. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);
 CI_COLD int ci_refuse(struct ci_worker *worker);
 void ci_budget_yield(struct ci_worker *worker);
@@ -382,25 +401,28 @@ struct coir_runtime {
     struct ci_gate start; /* where they wait until all of them are there */
 
     struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
-    struct ci_strand *shared;   /* tasks that any worker may take, oldest first */
-    struct ci_strand **shared_tail;
+    struct ci_runnable *shared; /* tasks that any worker may take, oldest first */
+    struct ci_runnable **shared_tail;
     int32_t shared_count;
 };
 
-/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked. No allocator: malloc. */
-typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver);
-int ci_runtime_new_on(const coir_config *config, const coir_allocator *allocator, ci_open_driver_fn *open, void *arg,
-                      coir_runtime **ret_runtime);
+/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked.
+ * No allocator: malloc. */
+typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator,
+                              struct ci_driver **ret_driver);
+int ci_runtime_new_on(const coir_config *config, const coir_allocator *allocator,
+                      ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
 
 /* Whether a configuration has the right size and only numbers within their bounds: 0 or -EINVAL. */
 int ci_config_check(const coir_config *config);
 
-/* Calls `leave` for each kind of object of which some are in use though no task is left: see task/audit.c. */
+/* Calls `leave` for each kind of object of which some are in use though no task is left: see
+ * task/audit.c. */
 typedef void ci_leave_fn(void *arg, const char *what, size_t count);
 void ci_runtime_audit(const coir_runtime *runtime, ci_leave_fn *leave, void *arg);
 
-/* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for the next), whether it is not to wait for
- * the background, and how many root scopes have tasks. */
+/* What `run` adds up to: a phase, whether a stop was asked for (of this run, or outside of one for
+ * the next), whether it is not to wait for the background, and how many root scopes have tasks. */
 enum {
     CI_RUN_CREATED,
     CI_RUN_RUNNING,
@@ -418,11 +440,13 @@ static inline bool ci_run_ended(const coir_runtime *runtime)
     return ci_load(&runtime->run) & CI_RUN_ENDED;
 }
 
-/* Called as root scopes get their first task and lose their last. False: the run has ended, the task is refused. */
+/* Called as root scopes get their first task and lose their last. False: the run has ended, the
+ * task is refused. */
 bool ci_run_add_root(coir_runtime *runtime);
 void ci_run_remove_root(coir_runtime *runtime);
 
-/* Cancels everything in the run in progress, if it is, without a time for draining; coir_runtime_stop outside of one stops the next. */
+/* Cancels everything in the run in progress, if it is, without a time for draining;
+ * coir_runtime_stop outside of one stops the next. */
 void ci_run_cancel(coir_runtime *runtime);
 
 /* After its end, when no thread of the runtime is left: delivers what was sent to it. */
@@ -436,13 +460,15 @@ int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 void ci_runtime_alert_all(coir_runtime *runtime);
 int ci_runtime_result(coir_runtime *runtime);
 
-/* Calls `line` for each task of the runtime, children after their parents: its name and what it waits for. */
-typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for, int cancelled);
+/* Calls `line` for each task of the runtime, children after their parents: its name and what it
+ * waits for. */
+typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for,
+                        int cancelled);
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
 void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg);
 
-/* Writes what a suspended strand waits for, cut at `size`. */
-void ci_strand_waits_for(const struct ci_strand *strand, char *text, size_t size);
+/* Writes what a suspended runnable waits for, cut at `size`. */
+void ci_runnable_waits_for(const struct ci_runnable *runnable, char *text, size_t size);
 
 /* The background scope of a worker: when that is made, at the begin of a run, at a stop (at_once:
  * the second, or one that does not wait), and for a task of it that failed. */
@@ -451,27 +477,33 @@ void ci_background_begin(struct ci_worker *worker);
 void ci_background_stop(struct ci_worker *worker, bool at_once);
 void ci_background_failed(struct ci_task *task, int error);
 
-/* May the worker sleep without end? Not if that was the last one, and it is decided what to do about it. For the loop. */
+/* May the worker sleep without end? Not if that was the last one, and it is decided what to do
+ * about it. For the loop. */
 bool ci_deadlock_may_sleep(struct coir_loop *loop);
 
 /* A worker that was stuck has been woken. */
 void ci_deadlock_awake(struct ci_worker *worker);
 
-/* Logs the worker's tasks and what they wait for; the last worker then does what is to be done about it. */
+/* Logs the worker's tasks and what they wait for; the last worker then does what is to be done
+ * about it. */
 void ci_deadlock_tell(struct ci_worker *worker);
 
-/* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of it waits for the message. */
+/* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of
+ * it waits for the message. */
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
 
-/* The same where nobody may be waiting. -COIR_EENDED: the run has ended, the message was not sent. */
+/* The same where nobody may be waiting. -COIR_EENDED: the run has ended, the message was not sent.
+ */
 int ci_run_send(struct ci_worker *worker, struct ci_message *message);
 
 /* Takes a task that any worker may run, if there is one. */
 bool ci_runtime_take_shared(struct ci_worker *worker);
 
-void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...) COIR_PRINTF(3, 4);
+void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
+    COIR_PRINTF(3, 4);
 
-/* The number of a negative error, for the log: beside its text, which may be that of an unknown one. */
+/* The number of a negative error, for the log: beside its text, which may be that of an unknown
+ * one. */
 static inline unsigned ci_error_number(int error)
 {
     return 0u - (unsigned)error;
@@ -480,7 +512,8 @@ static inline unsigned ci_error_number(int error)
 /* Logs a warning, rate-limited. Only on the worker's thread. */
 CI_COLD void ci_warn(struct ci_worker *worker, const char *format, ...) COIR_PRINTF(2, 3);
 
-/* The generator that resumed this one, which runs; NULL: its fiber did. Safe in a signal handler. */
+/* The generator that resumed this one, which runs; NULL: its fiber did. Safe in a signal handler.
+ */
 const struct coir_generator *ci_generator_outer(const struct coir_generator *generator);
 
 /* Installs the report of overflowed stacks for the calling worker's thread. */
@@ -489,36 +522,39 @@ void ci_overflow_unwatch(struct ci_worker *worker);
 
 /* ---- waiting: the verbs of waiter.h ---- */
 
-/* Puts a strand at the end of the run queue. */
-static inline void ci_ready(struct ci_worker *worker, struct ci_strand *strand)
+/* Puts a runnable at the end of the run queue. */
+static inline void ci_ready(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    strand->next = NULL;
-    *worker->ready_tail = strand;
-    worker->ready_tail = &strand->next;
+    runnable->next = NULL;
+    *worker->ready_tail = runnable;
+    worker->ready_tail = &runnable->next;
 }
 
-/* Queues a suspended strand whose leaf has its result. Only on the strand's worker. */
-static inline void ci_wake(struct ci_worker *worker, struct ci_strand *strand, coir_future *leaf)
+/* Queues a suspended runnable whose leaf has its result. Only on the runnable's worker. */
+static inline void ci_wake(struct ci_worker *worker, struct ci_runnable *runnable,
+                           coir_future *leaf)
 {
-    strand->inner = leaf->caller;
-    ci_ready(worker, strand);
+    runnable->inner = leaf->caller;
+    ci_ready(worker, runnable);
 }
 
-/* In a fiber: goes on with other work until `future`, which has suspended with the fiber as its caller, is woken. */
+/* In a fiber: goes on with other work until `future`, which has suspended with the fiber as its
+ * caller, is woken. */
 void ci_park(struct ci_worker *worker);
 
 /* In a fiber: polls `future`, parks until it is complete, and gives its result. */
 int64_t ci_await(struct ci_worker *worker, coir_future *future);
 
 /* What a suspending call does first. NULL: not in a fiber of this process, *ret_error says why. */
-static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call, const void *place)
+static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call,
+                                                 const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker || !worker->fiber)) {
         *ret_error = ci_no_fiber_in(call, place);
         return NULL;
     }
-    if (ci_unlikely(worker->strand->interrupt)) {
+    if (ci_unlikely(worker->runnable->interrupt)) {
         *ret_error = ci_refuse(worker);
         return NULL;
     }
@@ -526,7 +562,8 @@ static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *cal
 }
 #define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL, CI_PLACE)
 
-/* A whole suspending call: ci_await, after it has been seen that the caller is a fiber and may wait. */
+/* A whole suspending call: ci_await, after it has been seen that the caller is a fiber and may
+ * wait. */
 static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call, const void *place)
 {
     int rc = 0;
@@ -537,24 +574,25 @@ static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call
 /* What a leaf's poll does first: whether it is refused, with its result set. */
 static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)
 {
-    leaf->result = worker->strand->interrupt;
+    leaf->result = worker->runnable->interrupt;
     return leaf->result != 0;
 }
 
-/* What the poll of a leaf that is complete answers: pays for it, and lets others run first when the strand has had its share. */
+/* What the poll of a leaf that is complete answers: pays for it, and lets others run first when the
+ * runnable has had its share. */
 static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_future *leaf)
 {
     if (ci_likely(--worker->budget > 0))
         return leaf->caller;
-    ci_wake(worker, worker->strand, leaf);
+    ci_wake(worker, worker->runnable, leaf);
     return NULL;
 }
 
-/* The poll of a leaf that suspends: the strand is its own to wake. */
-static inline struct ci_strand *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
+/* The poll of a leaf that suspends: the runnable is its own to wake. */
+static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
 {
-    worker->strand->inner = leaf;
-    return worker->strand;
+    worker->runnable->inner = leaf;
+    return worker->runnable;
 }
 
 /* What an operation of a fiber that finished without parking does last: the same. */

@@ -1,10 +1,12 @@
 /* Parkers and their wakers.
  *
- * 1. A waker points at a cell, which is counted; the parker and each waker hold it. Everything in a cell is under the lock of its runtime's
- *    wakers, so a wake and the end of the parker, or of the runtime, are one after the other.
- * 2. `notified` keeps a wake-up that nobody waits for. One that somebody waits for takes the wait (`strand`) and wakes it, by a message
- *    where that is another thread's: a wait is woken once.
- * 3. Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the runtime.
+ * 1. A waker points at a cell, which is counted; the parker and each waker hold it. Everything in a
+ * cell is under the lock of its runtime's wakers, so a wake and the end of the parker, or of the
+ * runtime, are one after the other.
+ * 2. `notified` keeps a wake-up that nobody waits for. One that somebody waits for takes the wait
+ * (`runnable`) and wakes it, by a message where that is another thread's: a wait is woken once.
+ * 3. Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the
+ * runtime.
  */
 #include "coir/waker.h"
 
@@ -21,7 +23,7 @@ struct cell {
     struct ci_wakers *wakers;
     struct parker *parker; /* NULL: closed */
     struct ci_worker *worker;
-    struct ci_strand *strand; /* suspended in the parker, not woken yet */
+    struct ci_runnable *runnable; /* suspended in the parker, not woken yet */
     struct ci_message message;
     size_t refs;
     bool notified;
@@ -30,7 +32,7 @@ struct cell {
 struct parker {
     coir_future future;
     struct cell *cell;
-    struct ci_strand *strand;
+    struct ci_runnable *runnable;
 };
 CI_LEAVES_SPARE_WORDS(struct parker, coir_parker);
 
@@ -123,12 +125,13 @@ static struct cell *take_cell(struct ci_wakers *wakers)
 static void wake_parked(struct parker *parker)
 {
     parker->future.result = 0;
-    ci_wake(ci_worker_current, parker->strand, &parker->future);
+    ci_wake(ci_worker_current, parker->runnable, &parker->future);
 }
 
 static void wake_came(struct ci_message *message)
 {
-    wake_parked(ci_container_of(message, struct cell, message)->parker); /* it is suspended, so it is open */
+    /* it is suspended, so it is open */
+    wake_parked(ci_container_of(message, struct cell, message)->parker);
 }
 
 /* With the lock held: the runtime lives as long as the parker is open. */
@@ -136,11 +139,11 @@ static void notify(struct cell *cell)
 {
     if (!cell->parker || cell->notified)
         return;
-    if (!cell->strand) {
+    if (!cell->runnable) {
         cell->notified = true;
         return;
     }
-    cell->strand = NULL;
+    cell->runnable = NULL;
     if (cell->worker == ci_worker_current) {
         wake_parked(cell->parker);
         return;
@@ -197,7 +200,7 @@ int coir_parker_init(coir_parker *words)
 {
     struct parker *parker = parker_of(words);
     struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->strand)
+    if (!worker || !worker->runnable)
         return ci_no_fiber();
     struct cell *cell = take_cell(worker->runtime->wakers);
     if (!cell)
@@ -214,7 +217,7 @@ void coir_parker_done(coir_parker *words)
         return;
     struct cell *cell = parker_of(words)->cell;
     ci_lock_take(&cell->wakers->lock);
-    ci_check(!cell->strand);
+    ci_check(!cell->runnable);
     close_cell(cell);
     release(cell);
 }
@@ -235,7 +238,7 @@ static coir_future *park_poll(coir_future *future)
     bool notified = cell->notified;
     cell->notified = false;
     if (!notified)
-        cell->strand = parker->strand = ci_leaf_suspend(worker, future);
+        cell->runnable = parker->runnable = ci_leaf_suspend(worker, future);
     ci_lock_give(&cell->wakers->lock);
     return notified ? ci_leaf_complete(worker, future) : NULL;
 }
@@ -244,8 +247,8 @@ static int park_cancel(coir_future *future, int reason)
 {
     struct cell *cell = ci_container_of(future, struct parker, future)->cell;
     ci_lock_take(&cell->wakers->lock);
-    bool withdrawn = cell->strand != NULL;
-    cell->strand = NULL;
+    bool withdrawn = cell->runnable != NULL;
+    cell->runnable = NULL;
     ci_lock_give(&cell->wakers->lock);
     if (withdrawn)
         future->result = reason;

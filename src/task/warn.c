@@ -14,7 +14,8 @@ static void log_suppressed(struct ci_worker *worker)
 {
     struct ci_warnings *warnings = &worker->warnings;
     if (warnings->suppressed)
-        ci_log(worker->runtime, COIR_LOG_WARNING, "worker %d: %llu more warnings suppressed within one second", worker->index,
+        ci_log(worker->runtime, COIR_LOG_WARNING,
+               "worker %d: %llu more warnings suppressed within one second", worker->index,
                (unsigned long long)warnings->suppressed);
     warnings->suppressed = 0;
     warnings->lines = 0;

@@ -1,7 +1,9 @@
-/* A worker: a loop and a run queue. Its turn is a step function: called by its thread, or by the simulator in seeded order.
+/* A worker: a loop and a run queue. Its turn is a step function: called by its thread, or by the
+ * simulator in seeded order.
  *
- * 1. Between two polls of the driver it runs about 61 switches, then looks at the processor's clock, and polls once some 20 us have
- *    passed: I/O is served at bounded intervals even when the run queue never empties.
+ * 1. Between two polls of the driver it runs about 61 switches, then looks at the processor's
+ * clock, and polls once some 20 us have passed: I/O is served at bounded intervals even when the
+ * run queue never empties.
  */
 #include <errno.h>
 
@@ -18,10 +20,10 @@ static const coir_time trim_time = 1 * COIR_S;
 static void choose_next(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
-    struct ci_strand *choices[SIMULATED_CHOICES], *strand = worker->ready;
+    struct ci_runnable *choices[SIMULATED_CHOICES], *runnable = worker->ready;
     unsigned count = 0;
-    for (; strand && count < SIMULATED_CHOICES; strand = strand->next)
-        choices[count++] = strand;
+    for (; runnable && count < SIMULATED_CHOICES; runnable = runnable->next)
+        choices[count++] = runnable;
     unsigned chosen = count > 1 ? (unsigned)(driver->kind->random(driver) % count) : 0;
     if (chosen == 0)
         return;
@@ -32,18 +34,18 @@ static void choose_next(struct ci_worker *worker)
     worker->ready = choices[chosen];
 }
 
-static void run_strand(struct ci_worker *worker, struct ci_strand *strand)
+static void run_one(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    worker->strand = strand;
+    worker->runnable = runnable;
     worker->budget = worker->budget_max;
-    coir_future *next = strand->inner;
+    coir_future *next = runnable->inner;
     do
         next = next->kind->poll(next);
     while (next);
 }
 
-/* Takes the alert back, so everything that it may be about is looked at here. Whether it is the end: then this turn must not sleep,
- * as nobody will alert us again. */
+/* Takes the alert back, so everything that it may be about is looked at here. Whether it is the
+ * end: then this turn must not sleep, as nobody will alert us again. */
 static bool look_up(struct ci_worker *worker)
 {
     ci_store_relaxed(&worker->loop.alert, false);
@@ -66,20 +68,25 @@ static bool look_up(struct ci_worker *worker)
 static void trim_later(struct ci_worker *worker)
 {
     if (ci_unlikely(worker->grown) && !ci_timer_started(&worker->trim))
-        ci_loop_start_timer(&worker->loop, &worker->trim, ci_time_after(worker->loop.now, trim_time));
+        ci_loop_start_timer(&worker->loop, &worker->trim,
+                            ci_time_after(worker->loop.now, trim_time));
 }
 
-/* After a burst: what only the burst needed goes back, once it has not been used from one look to the next. While everything is in use
- * there is no next look until a task has run (run_ready), for only a task can give something back. So the timer neither wakes a worker
- * that has nothing to do, nor hides a deadlock (deadlock.c 1), and a worker that is in steady use looks once a second at most. */
+/* After a burst: what only the burst needed goes back, once it has not been used from one look to
+ * the next. While everything is in use there is no next look until a task has run (run_ready), for
+ * only a task can give something back. So the timer neither wakes a worker that has nothing to do,
+ * nor hides a deadlock (deadlock.c 1), and a worker that is in steady use looks once a second at
+ * most. */
 static void on_trim(struct ci_timer *timer)
 {
     struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
     enum ci_trim most = ci_trim_most(ci_stacks_trim(&worker->stacks), ci_pool_trim(&worker->tasks));
-    for (struct ci_worker_extension *extension = worker->extensions; extension; extension = extension->next)
+    for (struct ci_worker_extension *extension = worker->extensions; extension;
+         extension = extension->next)
         if (extension->trim)
             most = ci_trim_most(most, extension->trim(extension));
-    bool idle_look = most == CI_TRIM_LATER && !worker->trimmed; /* nothing was freed: the heap's pages stay, for they are in use */
+    /* nothing was freed: the heap's pages stay, for they are in use */
+    bool idle_look = most == CI_TRIM_LATER && !worker->trimmed;
     if (!idle_look && worker->runtime->allocator.alloc == ci_system_allocator.alloc)
         ci_sys_trim_heap();
     worker->trimmed = most == CI_TRIM_SOON;
@@ -102,7 +109,7 @@ static bool run_ready(struct coir_loop *loop)
     while (worker->ready) {
         if (ci_unlikely(simulated))
             choose_next(worker);
-        run_strand(worker, ci_pop_ready(worker));
+        run_one(worker, ci_pop_ready(worker));
         if (--worker->switches_left > 0)
             continue;
         uint64_t ticks = ci_clock_ticks();
@@ -112,18 +119,20 @@ static bool run_ready(struct coir_loop *loop)
         }
         worker->switches_left = worker->switches_max;
     }
-    worker->strand = NULL;
+    worker->runnable = NULL;
     worker->fiber = NULL;
     trim_later(worker);
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 
-/* The driver cannot wait any more: no event will be seen again. The run ends at once, with that error. */
+/* The driver cannot wait any more: no event will be seen again. The run ends at once, with that
+ * error. */
 static CI_COLD void end_blind_run(struct ci_worker *worker)
 {
     worker->blind = worker->loop.error;
-    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: the kernel refuses to wait for events: %s; the run is stopped", worker->index,
-           coir_strerror(worker->loop.error));
+    ci_log(worker->runtime, COIR_LOG_ERROR,
+           "worker %d: the kernel refuses to wait for events: %s; the run is stopped",
+           worker->index, coir_strerror(worker->loop.error));
     ci_run_cancel(worker->runtime);
 }
 
@@ -158,7 +167,8 @@ void ci_worker_adopt_thread(struct ci_worker *worker)
     worker->context.view = &worker->view;
 }
 
-void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, struct ci_driver *driver)
+void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
+                    struct ci_driver *driver)
 {
     const coir_allocator *allocator = &runtime->allocator;
     ci_loop_init(&worker->loop, driver, allocator);
@@ -177,7 +187,8 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index, 
     if (ci_sanitizer == CI_THREAD_SANITIZER)
         worker->stacks.on_drop = drop_fiber;
     ci_pool_init(&worker->tasks, allocator, sizeof(struct ci_task), runtime->config.tasks_max);
-    ci_pool_init(&worker->remote_tasks, allocator, sizeof(struct ci_remote_task), runtime->config.tasks_max);
+    ci_pool_init(&worker->remote_tasks, allocator, sizeof(struct ci_remote_task),
+                 runtime->config.tasks_max);
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
     ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
@@ -218,5 +229,6 @@ struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, c
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension)
 {
     extension->next = worker->extensions;
-    ci_store_release(&worker->extensions, extension); /* pairs with the acquire of those who look from other threads */
+    /* pairs with the acquire of those who look from other threads */
+    ci_store_release(&worker->extensions, extension);
 }

@@ -1,8 +1,11 @@
 /* A connection between requests: a stackless task.
  *
- *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> SENDING (the last answers) -- sent --> WAITING
- *       `-- idle timeout, drain, error --> closed  |-- close, error --> closed             `-- timeout, error --> closed
- *                                                  `-- the answer may be lost --> LINGERING -- end, silence, limits --> closed
+ *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> SENDING
+ * (the last answers) -- sent --> WAITING
+ *       `-- idle timeout, drain, error --> closed  |-- close, error --> closed             `--
+ * timeout, error --> closed
+ *                                                  `-- the answer may be lost --> LINGERING -- end,
+ * silence, limits --> closed
  */
 #include <errno.h>
 
@@ -11,7 +14,8 @@
 
 enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
 
-/* How long a connection that has not sent anything yet may take, while the server drains: it was accepted, and its request is on its way.
+/* How long a connection that has not sent anything yet may take, while the server drains: it was
+ * accepted, and its request is on its way.
  */
 static const coir_time first_request_time = 1 * COIR_S;
 
@@ -22,7 +26,8 @@ enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
 
 static coir_future *connection_poll(coir_future *future);
 
-static const coir_future_kind connection_kind = COIR_FUTURE_KIND("http connection", connection_poll, NULL);
+static const coir_future_kind connection_kind =
+    COIR_FUTURE_KIND("http connection", connection_poll, NULL);
 
 static struct coir_loop *loop_of(const struct ci_http_connection *connection)
 {
@@ -42,7 +47,8 @@ static coir_future *finish(struct ci_http_connection *connection)
     return caller;
 }
 
-static coir_future *await(struct ci_http_connection *connection, enum state state, coir_future *child)
+static coir_future *await(struct ci_http_connection *connection, enum state state,
+                          coir_future *child)
 {
     connection->future.state = state;
     child->caller = &connection->future;
@@ -69,16 +75,19 @@ static coir_future *wait_lingering(struct ci_http_connection *connection)
 {
     coir_time silent = ci_time_after(loop_of(connection)->now, linger_silence);
     set_timer_at(connection, silent < connection->linger_end ? silent : connection->linger_end);
-    return await(connection, LINGERING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+    return await(connection, LINGERING,
+                 coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
 
-/* Closing with unread bytes would reset the connection, and the client could lose the answer (RFC 9112, 9.6). Many clients read it only
- * after they have sent the whole request. What they send is discarded, without a stack or a buffer. */
+/* Closing with unread bytes would reset the connection, and the client could lose the answer (RFC
+ * 9112, 9.6). Many clients read it only after they have sent the whole request. What they send is
+ * discarded, without a stack or a buffer. */
 static coir_future *begin_lingering(struct ci_http_connection *connection)
 {
     if (coir_shutdown_write(connection->stream) < 0)
         return finish(connection);
-    connection->linger_end = ci_time_after(loop_of(connection)->now, connection->server->options->linger_timeout);
+    connection->linger_end =
+        ci_time_after(loop_of(connection)->now, connection->server->options->linger_timeout);
     connection->discarded = 0;
     return wait_lingering(connection);
 }
@@ -100,16 +109,20 @@ static coir_future *discard(struct ci_http_connection *connection)
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
-    if (draining && connection->called && !connection->partial) /* more requests may be behind the last one */
-        return connection->served || connection->served_lately ? begin_lingering(connection) : finish(connection);
+    if (draining && connection->called &&
+        !connection->partial) /* more requests may be behind the last one */
+        return connection->served || connection->served_lately ? begin_lingering(connection)
+                                                               : finish(connection);
     if (connection->partial)
         set_timer_at(connection, ci_http_partial_deadline(connection));
     else if (connection->served)
-        set_timer(connection, draining ? first_request_time : connection->server->options->idle_timeout);
+        set_timer(connection,
+                  draining ? first_request_time : connection->server->options->idle_timeout);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
     ci_list_push(&connection->server->idle, &connection->idle);
-    return await(connection, WAITING, coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+    return await(connection, WAITING,
+                 coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
 
 static void drop_output(struct ci_http_connection *connection)
@@ -123,7 +136,9 @@ static coir_time time_for_rest(const struct ci_http_connection *connection)
 {
     const coir_serve_http_options *options = connection->server->options;
     bool any_rate = options->rate_min == COIR_UNLIMITED;
-    return ci_time_after(options->write_timeout, any_rate ? 0 : connection->out_len * COIR_S / (coir_time)options->rate_min);
+    return ci_time_after(options->write_timeout,
+                         any_rate ? 0
+                                  : connection->out_len * COIR_S / (coir_time)options->rate_min);
 }
 
 /* Nobody waits for this write but the next request, with which its end may be told. */
@@ -131,7 +146,11 @@ static coir_future *send_rest(struct ci_http_connection *connection)
 {
     struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
     const char *data = connection->out + connection->out_at;
-    struct ci_op io = {.fd = connection->stream->fd, .kind = CI_OP_WRITE, .lazy = true, .data = data, .len = connection->out_len};
+    struct ci_op io = {.fd = connection->stream->fd,
+                       .kind = CI_OP_WRITE,
+                       .lazy = true,
+                       .data = data,
+                       .len = connection->out_len};
     return await(connection, SENDING, ci_io_init(op, connection->stream, &io));
 }
 
@@ -148,15 +167,18 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     return count < 0 ? finish(connection) : wait_for_request(connection);
 }
 
-/* Its wait was withdrawn, but it was not told to end: it looks at what has come; what is late is answered. */
+/* Its wait was withdrawn, but it was not told to end: it looks at what has come; what is late is
+ * answered. */
 static bool looks_once_more(const struct ci_http_connection *connection)
 {
-    return (connection->server->draining || connection->partial) && !connection->task->strand.interrupt;
+    return (connection->server->draining || connection->partial) &&
+           !connection->task->runnable.interrupt;
 }
 
 static coir_future *connection_poll(coir_future *future)
 {
-    struct ci_http_connection *connection = ci_container_of(future, struct ci_http_connection, future);
+    struct ci_http_connection *connection =
+        ci_container_of(future, struct ci_http_connection, future);
     switch ((enum state)future->state) {
     case STARTING: break;
     case WAITING:
@@ -165,15 +187,16 @@ static coir_future *connection_poll(coir_future *future)
             return finish(connection);
         connection->out = NULL;
         connection->called = true;
-        return await(connection, CALLING, ci_call_init(&connection->call, ci_serve_requests, connection));
+        return await(connection, CALLING,
+                     ci_call_init(&connection->call, ci_serve_requests, connection));
     case CALLING:
         if (ci_unlikely(connection->call.future.result < 0)) {
             ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
             return finish(connection);
         }
-        if (connection->verdict == CI_HTTP_LINGER && !connection->task->strand.cancelled)
+        if (connection->verdict == CI_HTTP_LINGER && !connection->task->runnable.cancelled)
             return begin_lingering(connection);
-        if (connection->verdict != CI_HTTP_KEEP || connection->task->strand.cancelled) {
+        if (connection->verdict != CI_HTTP_KEEP || connection->task->runnable.cancelled) {
             if (connection->out)
                 drop_output(connection);
             return finish(connection);
@@ -193,27 +216,30 @@ static coir_future *connection_poll(coir_future *future)
 static void withdraw_wait(struct ci_http_connection *connection)
 {
     struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
-    if (connection->task->strand.inner == &op->future && op->future.kind->cancel(&op->future, -ECANCELED))
-        ci_wake(ci_worker_current, &connection->task->strand, &op->future);
+    if (connection->task->runnable.inner == &op->future &&
+        op->future.kind->cancel(&op->future, -ECANCELED))
+        ci_wake(ci_worker_current, &connection->task->runnable, &op->future);
 }
 
 /* Too long idle, or too long without a byte sent; or a time at which it might have been: a request
  * in progress has limits of its own, and an operation that has completed is not late. */
 static void on_idle(struct ci_timer *timer)
 {
-    struct ci_http_connection *connection = ci_container_of(timer, struct ci_http_connection, timer);
+    struct ci_http_connection *connection =
+        ci_container_of(timer, struct ci_http_connection, timer);
     const struct ci_io_op *op = (const struct ci_io_op *)(const void *)&connection->io;
     bool waits = connection->future.state != CALLING;
     if (connection->future.state == WAITING && connection->partial)
         withdraw_wait(connection);
-    else if (waits && connection->task->strand.inner == &op->future)
-        ci_strand_cancel(&connection->task->strand, -ETIME);
+    else if (waits && connection->task->runnable.inner == &op->future)
+        ci_runnable_cancel(&connection->task->runnable, -ETIME);
 }
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
     coir_time now = loop_of(connection)->now, idle = connection->server->options->idle_timeout;
-    coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle; /* without a timeout nobody has noted it */
+    /* without a timeout nobody has noted it */
+    coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle;
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);
     if (connection->partial)
         return;
@@ -237,7 +263,8 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->served = true; /* a new connection has its time as one that was served has */
     connection->partial = NULL;
     ci_timer_init(&connection->timer, on_idle);
-    int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future, &connection->task);
+    int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future,
+                          &connection->task);
     if (rc < 0) {
         ci_pool_give(&http->connections, connection);
         return rc;

@@ -1,11 +1,13 @@
-/* Requests and answers on one connection, in a fiber: from the bytes that woke it to the moment when there are none left. */
+/* Requests and answers on one connection, in a fiber: from the bytes that woke it to the moment
+ * when there are none left. */
 #include <errno.h>
 #include <string.h>
 
 #include "web/http.h"
 
-/* Answers that are longer need the client's leave to be sent: TCP begins with about ten segments (RFC 6928). What lies unsent in the
- * system's buffer is lost when bytes that nobody reads turn a close into a reset. */
+/* Answers that are longer need the client's leave to be sent: TCP begins with about ten segments
+ * (RFC 6928). What lies unsent in the system's buffer is lost when bytes that nobody reads turn a
+ * close into a reset. */
 enum { SENT_AT_ONCE = 8 * 1024 };
 
 /* ---- sending ---- */
@@ -72,7 +74,8 @@ int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len)
 
 /* ---- receiving ---- */
 
-/* Makes room at the end of the input: everything before the body's unread bytes may go, but not the head in front of them. */
+/* Makes room at the end of the input: everything before the body's unread bytes may go, but not the
+ * head in front of them. */
 static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at)
 {
     size_t unread = exchange->in_len - *at;
@@ -83,7 +86,8 @@ static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at
 
 ssize_t ci_exchange_try_fill(struct ci_exchange *exchange)
 {
-    ssize_t n = coir_try_read(exchange->stream, exchange->in + exchange->in_len, CI_HTTP_BUFFER - exchange->in_len);
+    ssize_t n = coir_try_read(exchange->stream, exchange->in + exchange->in_len,
+                              CI_HTTP_BUFFER - exchange->in_len);
     ci_spend(ci_worker_current);
     if (n > 0)
         exchange->in_len += (size_t)n;
@@ -92,11 +96,13 @@ ssize_t ci_exchange_try_fill(struct ci_exchange *exchange)
 
 static ssize_t read_until(struct ci_exchange *exchange, coir_time deadline)
 {
-    int rc = ci_exchange_flush(exchange); /* the client may be waiting for the answers before it sends more */
+    /* the client may be waiting for the answers before it sends more */
+    int rc = ci_exchange_flush(exchange);
     if (rc < 0)
         return rc;
     COIR_DEADLINE(deadline);
-    ssize_t n = coir_read(exchange->stream, exchange->in + exchange->in_len, CI_HTTP_BUFFER - exchange->in_len);
+    ssize_t n = coir_read(exchange->stream, exchange->in + exchange->in_len,
+                          CI_HTTP_BUFFER - exchange->in_len);
     if (n > 0)
         exchange->in_len += (size_t)n;
     return n;
@@ -122,12 +128,14 @@ static void on_hangup(struct ci_op *op);
 
 static void begin_watch(struct ci_exchange *exchange)
 {
-    exchange->hangup = (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
+    exchange->hangup =
+        (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
     exchange->hangup.events = exchange->end_cancels ? CI_EVENT_END : 0;
     exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
     if (!exchange->hangup_started && exchange->hangup.result > 0)
-        ci_strand_cancel(&exchange->connection->task->strand,
-                         -ECANCELED); /* gone already: what the fiber is about to wait for is withdrawn */
+        ci_runnable_cancel(&exchange->connection->task->runnable,
+                           /* gone already: what the fiber is about to wait for is withdrawn */
+                           -ECANCELED);
 }
 
 static void on_hangup(struct ci_op *op)
@@ -135,17 +143,17 @@ static void on_hangup(struct ci_op *op)
     struct ci_exchange *exchange = ci_container_of(op, struct ci_exchange, hangup);
     struct ci_task *task = exchange->connection->task;
     exchange->hangup_started = false;
-    if (task->strand.inner == &exchange->unwatched)
-        ci_wake(ci_worker_current, &task->strand, &exchange->unwatched);
+    if (task->runnable.inner == &exchange->unwatched)
+        ci_wake(ci_worker_current, &task->runnable, &exchange->unwatched);
     else if (op->result == -ECANCELED)
         begin_watch(exchange); /* it was withdrawn to be asked anew, while the handler waits */
     else
-        ci_strand_cancel(&task->strand, -ECANCELED);
+        ci_runnable_cancel(&task->runnable, -ECANCELED);
 }
 
-/* Before the fiber parks in a handler: sends the gathered output as far as possible without waiting,
- * and starts the watch for a hang-up. A fiber that yields because its budget is spent is ready to run:
- * its output keeps gathering. */
+/* Before the fiber parks in a handler: sends the gathered output as far as possible without
+ * waiting, and starts the watch for a hang-up. A fiber that yields because its budget is spent is
+ * ready to run: its output keeps gathering. */
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
@@ -179,9 +187,10 @@ static void unwatch_client(struct ci_exchange *exchange)
         exchange->hangup_started = false;
         return;
     }
-    struct ci_worker *worker = ci_worker_current; /* the operation lies on this stack: it must have come back before that goes */
+    /* the operation lies on this stack: it must have come back before that goes */
+    struct ci_worker *worker = ci_worker_current;
     exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
-    worker->strand->inner = &exchange->unwatched;
+    worker->runnable->inner = &exchange->unwatched;
     ci_park(worker);
 }
 
@@ -190,15 +199,18 @@ void coir_request_set_end_cancels(coir_request *req, bool cancels)
     struct ci_exchange *exchange = req->exchange;
     bool changed = exchange->end_cancels != cancels;
     exchange->end_cancels = cancels;
-    if (changed && exchange->hangup_started && exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
-        exchange->hangup_started = false; /* else it comes back by itself; either way the watch begins anew */
+    if (changed && exchange->hangup_started &&
+        exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
+        /* else it comes back by itself; either way the watch begins anew */
+        exchange->hangup_started = false;
 }
 
 /* ---- one request ---- */
 
 static bool known_method(const char *method, size_t len)
 {
-    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+    static const char *const methods[] = {"GET",    "HEAD",  "POST",   "PUT",
+                                          "DELETE", "PATCH", "OPTIONS"};
     for (size_t i = 0; i < ci_countof(methods); i++)
         if (strlen(methods[i]) == len && memcmp(methods[i], method, len) == 0)
             return true;
@@ -207,7 +219,8 @@ static bool known_method(const char *method, size_t len)
 
 static int answer_without_route(struct ci_exchange *exchange, coir_response *response)
 {
-    const char *bytes = exchange->in + exchange->in_start, *method = bytes + exchange->head.method.at;
+    const char *bytes = exchange->in + exchange->in_start,
+               *method = bytes + exchange->head.method.at;
     size_t method_len = exchange->head.method.len;
     char allow[256];
     bool every = exchange->head.form == CI_TARGET_ASTERISK;
@@ -215,8 +228,10 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
         return coir_respond_text(response, 501, "501 Not Implemented\n");
     if (!exchange->match.path_known && !every)
         return coir_respond_text(response, 404, "404 Not Found\n");
-    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at, exchange->head.path.len, allow, sizeof allow);
-    int rc = coir_response_add_header(response, "Allow", allow); /* RFC 9110, 15.5.6: it must be there */
+    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at,
+                    exchange->head.path.len, allow, sizeof allow);
+    /* RFC 9110, 15.5.6: it must be there */
+    int rc = coir_response_add_header(response, "Allow", allow);
     if (rc < 0)
         return rc;
     if (method_len == 7 && memcmp(method, "OPTIONS", 7) == 0)
@@ -234,19 +249,22 @@ static bool answer(struct ci_exchange *exchange)
     exchange->continue_due = head->expects_continue && exchange->in_len == exchange->body_at;
     exchange->body_begun = false;
     ci_bump(&exchange->server->http->requests);
-    if (head->content_length > 0 && (uint64_t)head->content_length > exchange->server->options->body_max) {
+    if (head->content_length > 0 &&
+        (uint64_t)head->content_length > exchange->server->options->body_max) {
         exchange->unread = true;
         ci_respond_error(exchange, 413);
         return false;
     }
     const char *path = head->path.len ? bytes + head->path.at : "/";
-    ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len, path, head->path.len ? head->path.len : 1,
-                    &exchange->match);
-    ci_arena_init(&exchange->arena, &exchange->server->http->blocks, exchange->server->options->arena_max);
+    ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len, path,
+                    head->path.len ? head->path.len : 1, &exchange->match);
+    ci_arena_init(&exchange->arena, &exchange->server->http->blocks,
+                  exchange->server->options->arena_max);
     exchange->end_cancels = exchange->server->options->end_cancels;
     watch_client(exchange);
-    int rc = exchange->match.route ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
-                                   : answer_without_route(exchange, &response);
+    int rc = exchange->match.route
+                 ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
+                 : answer_without_route(exchange, &response);
     if (ci_forked())
         ci_exit_child(rc);
     unwatch_client(exchange);
@@ -284,11 +302,13 @@ static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool 
     return *ret_aside ? n : read_until(exchange, deadline);
 }
 
-/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112, 2.2). */
+/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112, 2.2).
+ */
 static bool is_lone_cr(const struct ci_exchange *exchange)
 {
     size_t len = exchange->in_len - exchange->in_start;
-    return !exchange->head.has_request_line && len == exchange->head.line + 1 && exchange->in[exchange->in_len - 1] == '\r';
+    return !exchange->head.has_request_line && len == exchange->head.line + 1 &&
+           exchange->in[exchange->in_len - 1] == '\r';
 }
 
 /* When the client must have sent the rest. Only a request puts the idle timeout off. */
@@ -326,7 +346,8 @@ static enum outcome next_head(struct ci_exchange *exchange)
             ci_respond_error(exchange, -rc);
             return CLOSED;
         }
-        bool begun = exchange->head.has_request_line || len > exchange->head.line, was_lone_cr = lone_cr;
+        bool begun = exchange->head.has_request_line || len > exchange->head.line,
+             was_lone_cr = lone_cr;
         if (!begun)
             return NO_MORE; /* nothing, or empty lines */
         lone_cr = is_lone_cr(exchange);
@@ -345,14 +366,17 @@ static enum outcome next_head(struct ci_exchange *exchange)
     }
 }
 
-/* Whether closing at once could reset the connection before the client has the answer (RFC 9112, 9.6). A
- * client that wanted to keep it learns of the end only from the answer, and may have sent more by then. */
+/* Whether closing at once could reset the connection before the client has the answer (RFC
+ * 9112, 9.6). A client that wanted to keep it learns of the end only from the answer, and may have
+ * sent more by then. */
 static bool may_lose_answer(const struct ci_exchange *exchange)
 {
-    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive || exchange->sent > SENT_AT_ONCE;
+    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive ||
+           exchange->sent > SENT_AT_ONCE;
 }
 
-/* The head stays where it is while a handler runs: a body of which more is to come needs the room behind it. */
+/* The head stays where it is while a handler runs: a body of which more is to come needs the room
+ * behind it. */
 static void make_room_for_body(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
@@ -363,7 +387,9 @@ static void make_room_for_body(struct ci_exchange *exchange)
 
 static enum ci_http_verdict serve(struct ci_exchange *exchange)
 {
-    ssize_t n = exchange->connection->partial ? 0 : coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
+    ssize_t n = exchange->connection->partial
+                    ? 0
+                    : coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
     if (n <= 0 && !exchange->connection->partial)
         return n == -EAGAIN ? CI_HTTP_KEEP : CI_HTTP_CLOSE; /* woken for nothing, or the end */
     exchange->in_len = (size_t)n;
@@ -382,7 +408,8 @@ static enum ci_http_verdict serve(struct ci_exchange *exchange)
         }
         if (outcome == NO_MORE && !exchange->error)
             return CI_HTTP_KEEP; /* the connection sends what has gathered */
-        if (ci_exchange_flush(exchange) < 0 || coir_task_interrupted() || !may_lose_answer(exchange))
+        if (ci_exchange_flush(exchange) < 0 || coir_task_interrupted() ||
+            !may_lose_answer(exchange))
             return CI_HTTP_CLOSE;
         return CI_HTTP_LINGER;
     }

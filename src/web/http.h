@@ -1,10 +1,12 @@
 /* What the parts of the HTTP server share.
  *
- * 1. A connection without a request in progress is a stackless task: it waits for its stream and owns no buffer and no parser.
- * 2. When bytes come, it calls serve_requests on a stack: that takes the buffers, answers what has come, and gives everything back. A part
- *    of a head is kept in memory of its size meanwhile (partial.c).
- * 3. Answers gather in the output buffer while more requests are waiting in the input; they are sent in one write, or before the fiber
- *    waits for anything at all.
+ * 1. A connection without a request in progress is a stackless task: it waits for its stream and
+ * owns no buffer and no parser.
+ * 2. When bytes come, it calls serve_requests on a stack: that takes the buffers, answers what has
+ * come, and gives everything back. A part of a head is kept in memory of its size meanwhile
+ * (partial.c).
+ * 3. Answers gather in the output buffer while more requests are waiting in the input; they are
+ * sent in one write, or before the fiber waits for anything at all.
  * 4. While a handler waits, the connection is watched: a reset or a hang-up cancels the task.
  */
 #ifndef CI_WEB_HTTP_H
@@ -52,13 +54,16 @@ struct ci_match {
     int param_count;
 };
 
-void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
-                     struct ci_match *ret_match);
+void ci_router_match(const coir_router *router, const char *method, size_t method_len,
+                     const char *path, size_t path_len, struct ci_match *ret_match);
 
-/* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length. */
-size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size);
+/* "GET, HEAD, POST": what the path may be asked for; `*` stands for every path. Returns the length.
+ */
+size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text,
+                       size_t size);
 
-/* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a NUL. False: a bad escape or a NUL. */
+/* Decodes %XX (and + where it stands for a space) into `to`, which has room for `len` bytes and a
+ * NUL. False: a bad escape or a NUL. */
 bool ci_url_decode(char *to, const char *from, size_t len, bool plus);
 
 /* ---- a worker's share of a server ---- */
@@ -85,8 +90,8 @@ struct ci_http_server {
     bool draining;
 };
 
-/* What a connection does when its requests have been served. Lingering: the answers are sent, the client is told that there will be no
- * more, and what it sends is discarded until it closes. */
+/* What a connection does when its requests have been served. Lingering: the answers are sent, the
+ * client is told that there will be no more, and what it sends is discarded until it closes. */
 enum ci_http_verdict { CI_HTTP_CLOSE, CI_HTTP_LINGER, CI_HTTP_KEEP };
 
 struct ci_http_connection {
@@ -94,11 +99,12 @@ struct ci_http_connection {
     coir_stream *stream;
     struct ci_http_server *server;
     struct ci_task *task;
-    struct ci_timer timer;           /* the idle timeout, postponed at each request */
-    enum ci_http_verdict verdict;    /* what serve_requests decided */
-    bool served;                     /* whether it had a request */
-    bool called;                     /* it has sent something */
-    bool served_lately;              /* it had an answer shortly before the drain, and may be reading it still */
+    struct ci_timer timer;        /* the idle timeout, postponed at each request */
+    enum ci_http_verdict verdict; /* what serve_requests decided */
+    bool served;                  /* whether it had a request */
+    bool called;                  /* it has sent something */
+    /* it had an answer shortly before the drain, and may be reading it still */
+    bool served_lately;
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */
@@ -119,14 +125,14 @@ struct ci_http_connection {
 
 int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
 
-/* The server is draining, and the connection waits for a request: what has come already is answered, and then it ends. One that has
- * sent nothing yet is given a moment. */
+/* The server is draining, and the connection waits for a request: what has come already is
+ * answered, and then it ends. One that has sent nothing yet is given a moment. */
 void ci_http_connection_drain(struct ci_http_connection *connection);
 
 /* ---- the pace of a client ---- */
 
-/* How far a client is behind rate_min. Waiting for it adds to `behind`, each byte subtracts from it, and
- * it never drops below 0: a fast start does not pay for slowness later. */
+/* How far a client is behind rate_min. Waiting for it adds to `behind`, each byte subtracts from
+ * it, and it never drops below 0: a fast start does not pay for slowness later. */
 struct ci_pace {
     coir_time behind;
 };
@@ -137,12 +143,15 @@ static inline coir_time ci_pace_left(const struct ci_pace *pace, coir_time timeo
     return pace->behind < timeout ? timeout - pace->behind : 0;
 }
 
-static inline void ci_pace_add(struct ci_pace *pace, size_t rate_min, coir_time waited, size_t bytes)
+static inline void ci_pace_add(struct ci_pace *pace, size_t rate_min, coir_time waited,
+                               size_t bytes)
 {
     pace->behind += waited;
     size_t seconds = bytes / rate_min;
-    coir_time paid =
-        seconds < 1000000 ? (coir_time)seconds * COIR_S + (coir_time)(bytes % rate_min) * COIR_S / (coir_time)rate_min : COIR_NEVER;
+    coir_time paid = seconds < 1000000
+                         ? (coir_time)seconds * COIR_S +
+                               (coir_time)(bytes % rate_min) * COIR_S / (coir_time)rate_min
+                         : COIR_NEVER;
     pace->behind = rate_min == COIR_UNLIMITED || paid > pace->behind ? 0 : pace->behind - paid;
 }
 
@@ -167,7 +176,8 @@ struct ci_exchange {
 
     struct ci_op hangup; /* pending while a handler waits */
     bool hangup_started;
-    bool end_cancels;      /* not only a reset or a hang-up cancels the handler, but a half-close too */
+    /* not only a reset or a hang-up cancels the handler, but a half-close too */
+    bool end_cancels;
     coir_future unwatched; /* awaited when the driver takes its time to give that operation back */
 
     struct ci_http1_head head;
@@ -180,7 +190,8 @@ struct coir_response {
     struct ci_exchange *exchange;
     char *extra; /* fields added by the handler, in the arena */
     size_t extra_len, extra_capacity;
-    int64_t remaining; /* of the announced length; -1: chunked, or until the end of the connection */
+    /* of the announced length; -1: chunked, or until the end of the connection */
+    int64_t remaining;
     bool begun, chunked, no_body, close, has_type;
 };
 
@@ -195,8 +206,8 @@ struct coir_request {
 
 int ci_serve_requests(void *connection);
 
-/* Puts what has come of a head aside, to be waited for without a stack; false: there is no memory. Gets it back: the time by which the head
- * is to be complete. */
+/* Puts what has come of a head aside, to be waited for without a stack; false: there is no memory.
+ * Gets it back: the time by which the head is to be complete. */
 bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline);
 coir_time ci_http_partial_restore(struct ci_exchange *exchange);
 coir_time ci_http_partial_deadline(const struct ci_http_connection *connection);
@@ -206,10 +217,11 @@ void ci_http_partial_drop(struct ci_http_connection *connection);
 int ci_exchange_flush(struct ci_exchange *exchange);
 /* Sends `len` bytes, behind what has gathered; small pieces gather. */
 int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len);
-/* Room for `len` bytes at the end of what has gathered, or NULL when the stream has failed; to be claimed by adding to out_len. */
+/* Room for `len` bytes at the end of what has gathered, or NULL when the stream has failed; to be
+ * claimed by adding to out_len. */
 char *ci_exchange_room(struct ci_exchange *exchange, size_t len);
-/* Reads more of a body into the input buffer: the count, 0 at the end. Adds the time spent waiting to
- * *waited. */
+/* Reads more of a body into the input buffer: the count, 0 at the end. Adds the time spent waiting
+ * to *waited. */
 ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited);
 /* The same, of what has arrived: -EAGAIN if nothing has. The input buffer must have room. */
 ssize_t ci_exchange_try_fill(struct ci_exchange *exchange);
@@ -225,7 +237,8 @@ void ci_respond_error(struct ci_exchange *exchange, int status);
 CI_COLD void ci_request_report(const coir_request *req, int rc, int ended);
 
 /* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. A
- * client that expects a 100 is certain to send the body once it has begun to: looks for its bytes. */
+ * client that expects a 100 is certain to send the body once it has begun to: looks for its bytes.
+ */
 bool ci_body_end_is_near(struct ci_exchange *exchange);
 
 /* Throws away what the handler left of the body. False: the connection cannot go on. */

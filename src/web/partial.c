@@ -1,4 +1,5 @@
-/* A head of which only a part has come: what it holds, and no stack and no buffers. The parser goes on where it was. */
+/* A head of which only a part has come: what it holds, and no stack and no buffers. The parser goes
+ * on where it was. */
 #include <string.h>
 
 #include "web/http.h"
@@ -11,7 +12,8 @@ struct ci_http_partial {
 };
 
 /* What follows the last field that was found is not initialised, and is not kept. */
-_Static_assert(sizeof(struct ci_http1_head) - offsetof(struct ci_http1_head, fields) - CI_HTTP1_FIELDS * sizeof(struct ci_http1_field) <
+_Static_assert(sizeof(struct ci_http1_head) - offsetof(struct ci_http1_head, fields) -
+                       CI_HTTP1_FIELDS * sizeof(struct ci_http1_field) <
                    _Alignof(struct ci_http1_head),
                "the fields are last");
 
@@ -24,9 +26,11 @@ bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 {
     struct ci_http_connection *connection = exchange->connection;
     const struct ci_http1_head *head = &exchange->head;
-    size_t head_size = offsetof(struct ci_http1_head, fields) + head->field_count * sizeof head->fields[0];
+    size_t head_size =
+        offsetof(struct ci_http1_head, fields) + head->field_count * sizeof head->fields[0];
     size_t len = exchange->in_len - exchange->in_start;
-    struct ci_http_partial *partial = ci_alloc(allocator_of(connection), sizeof *partial + head_size + len);
+    struct ci_http_partial *partial =
+        ci_alloc(allocator_of(connection), sizeof *partial + head_size + len);
     if (!partial)
         return false;
     *partial = (struct ci_http_partial){deadline, head_size, len};
@@ -58,5 +62,6 @@ void ci_http_partial_drop(struct ci_http_connection *connection)
     struct ci_http_partial *partial = connection->partial;
     connection->partial = NULL;
     if (partial)
-        ci_free(allocator_of(connection), partial, sizeof *partial + partial->head_size + partial->len);
+        ci_free(allocator_of(connection), partial,
+                sizeof *partial + partial->head_size + partial->len);
 }

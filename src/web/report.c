@@ -10,14 +10,20 @@ enum { PATH_SHOWN = 100, WHAT_MOST = 160 };
 static void say_what(char *what, const coir_response *res, int rc, int ended)
 {
     if (rc > 0)
-        snprintf(what, WHAT_MOST, "its handler returned %d, where 0 or a negative error has a meaning (a status is given to coir_respond)",
+        snprintf(what, WHAT_MOST,
+                 "its handler returned %d, where 0 or a negative error has a meaning (a status is "
+                 "given to coir_respond)",
                  rc);
     else if (rc < 0)
-        snprintf(what, WHAT_MOST, "its handler failed: %s (error %u)", coir_strerror(rc), ci_error_number(rc));
+        snprintf(what, WHAT_MOST, "its handler failed: %s (error %u)", coir_strerror(rc),
+                 ci_error_number(rc));
     else if (!res->begun)
-        snprintf(what, WHAT_MOST, "its handler returned 0 without an answer (coir_respond, coir_response_begin)");
+        snprintf(what, WHAT_MOST,
+                 "its handler returned 0 without an answer (coir_respond, coir_response_begin)");
     else if (res->remaining > 0)
-        snprintf(what, WHAT_MOST, "its answer is %lld bytes shorter than coir_response_begin was told", (long long)res->remaining);
+        snprintf(what, WHAT_MOST,
+                 "its answer is %lld bytes shorter than coir_response_begin was told",
+                 (long long)res->remaining);
     else
         snprintf(what, WHAT_MOST, "its answer could not be ended: %s", coir_strerror(ended));
 }
@@ -29,11 +35,13 @@ void ci_request_report(const coir_request *req, int rc, int ended)
     bool clients_fault = exchange->error || req->body_error || coir_task_interrupted();
     if (rc <= 0 && clients_fault)
         return;
-    const char *bytes = exchange->in + exchange->in_start, *answer = req->response->begun ? "" : "; the client gets 500";
+    const char *bytes = exchange->in + exchange->in_start,
+               *answer = req->response->begun ? "" : "; the client gets 500";
     char peer[64], what[WHAT_MOST];
     say_what(what, req->response, rc, ended);
     if (coir_stream_peer(exchange->stream, peer, sizeof peer) < 0)
         strcpy(peer, "a peer that is gone");
-    ci_warn(ci_worker_current, "%.*s %.*s from %s: %s%s (task %s)", (int)head->method.len, bytes + head->method.at,
-            head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN, bytes + head->path.at, peer, what, answer, coir_task_name());
+    ci_warn(ci_worker_current, "%.*s %.*s from %s: %s%s (task %s)", (int)head->method.len,
+            bytes + head->method.at, head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN,
+            bytes + head->path.at, peer, what, answer, coir_task_name());
 }

@@ -14,7 +14,8 @@ static const char *bytes_of(const struct ci_exchange *exchange)
 /* A span of the head as a string of its own. */
 static const char *text(const coir_request *req, struct ci_span span)
 {
-    const char *copy = ci_arena_copy(&req->exchange->arena, bytes_of(req->exchange) + span.at, span.len);
+    const char *copy =
+        ci_arena_copy(&req->exchange->arena, bytes_of(req->exchange) + span.at, span.len);
     return copy ? copy : "";
 }
 
@@ -45,7 +46,8 @@ void *coir_request_context(const coir_request *req)
 
 const char *coir_request_header(const coir_request *req, const char *name)
 {
-    const struct ci_http1_field *field = ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
+    const struct ci_http1_field *field =
+        ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
     return field ? text(req, field->value) : NULL;
 }
 
@@ -62,7 +64,8 @@ const char *coir_request_param(const coir_request *req, const char *name)
     const char *path = bytes_of(req->exchange) + req->exchange->head.path.at;
     for (int i = 0; i < match->param_count; i++) {
         const struct ci_param *param = &match->params[i];
-        if (param->name.len == len && memcmp(match->route->pattern + param->name.at, name, len) == 0)
+        if (param->name.len == len &&
+            memcmp(match->route->pattern + param->name.at, name, len) == 0)
             return decoded(req, path + param->value.at, param->value.len, false);
     }
     return NULL;
@@ -70,15 +73,18 @@ const char *coir_request_param(const coir_request *req, const char *name)
 
 const char *coir_request_query_value(const coir_request *req, const char *name)
 {
-    const char *at = bytes_of(req->exchange) + req->exchange->head.query.at, *end = at + req->exchange->head.query.len;
+    const char *at = bytes_of(req->exchange) + req->exchange->head.query.at,
+               *end = at + req->exchange->head.query.len;
     size_t len = strlen(name);
     while (at < end) {
         const char *stop = memchr(at, '&', (size_t)(end - at));
         if (!stop)
             stop = end;
-        const char *equals = memchr(at, '=', (size_t)(stop - at)), *key_end = equals ? equals : stop;
+        const char *equals = memchr(at, '=', (size_t)(stop - at)),
+                   *key_end = equals ? equals : stop;
         if ((size_t)(key_end - at) == len && memcmp(at, name, len) == 0)
-            return decoded(req, equals ? equals + 1 : stop, equals ? (size_t)(stop - equals - 1) : 0, true);
+            return decoded(req, equals ? equals + 1 : stop,
+                           equals ? (size_t)(stop - equals - 1) : 0, true);
         at = stop + 1;
     }
     return NULL;
@@ -117,7 +123,8 @@ static int send_continue(coir_request *req)
 static ssize_t receive(coir_request *req)
 {
     const coir_serve_http_options *options = req->exchange->server->options;
-    coir_time left = ci_pace_left(&req->sending, options->body_timeout), total = options->body_total_timeout - req->body_waited, waited = 0;
+    coir_time left = ci_pace_left(&req->sending, options->body_timeout),
+              total = options->body_total_timeout - req->body_waited, waited = 0;
     if (left <= 0 || total <= 0)
         return -ETIME;
     ssize_t n = ci_exchange_fill(req->exchange, left < total ? left : total, &waited);
@@ -131,8 +138,8 @@ static int find_data(coir_request *req, size_t *ret_data)
 {
     struct ci_exchange *exchange = req->exchange;
     for (;;) {
-        int64_t ate =
-            ci_http1_body_frame(&exchange->body, exchange->in + exchange->body_at, exchange->in_len - exchange->body_at, ret_data);
+        int64_t ate = ci_http1_body_frame(&exchange->body, exchange->in + exchange->body_at,
+                                          exchange->in_len - exchange->body_at, ret_data);
         if (ate < 0)
             return fail(req, (int)-ate, -COIR_EPROTOCOL);
         exchange->body_at += (size_t)ate;

@@ -15,7 +15,8 @@ static const char text_plain[] = "text/plain; charset=utf-8";
 
 static bool reserved(const char *name)
 {
-    static const char *const names[] = {"content-length", "transfer-encoding", "connection", "date"};
+    static const char *const names[] = {"content-length", "transfer-encoding", "connection",
+                                        "date"};
     for (size_t i = 0; i < ci_countof(names); i++)
         if (strcasecmp(name, names[i]) == 0)
             return true;
@@ -46,7 +47,8 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
     size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
     if (res->begun)
         return -EALREADY;
-    if (!ci_http1_is_token(name, name_len) || !ci_http1_is_value(value, value_len) || reserved(name))
+    if (!ci_http1_is_token(name, name_len) || !ci_http1_is_value(value, value_len) ||
+        reserved(name))
         return -EINVAL;
     int rc = grow_extra(res, res->extra_len + len);
     if (rc < 0)
@@ -124,7 +126,8 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     if (!at)
         return exchange->error;
     const char *reason = ci_http1_reason(status);
-    at = PUT(put_text(PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " "), reason), "\r\n");
+    at =
+        PUT(put_text(PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " "), reason), "\r\n");
     at = PUT(put(PUT(at, "Date: "), ci_http_date(exchange->server->http), 29), "\r\n");
     if (type && !res->has_type)
         at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
@@ -139,7 +142,8 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     at = PUT(at, "\r\n");
     exchange->out_len += (size_t)(at - start);
     res->begun = true;
-    bool head_only = head->method.len == 4 && memcmp(exchange->in + exchange->in_start + head->method.at, "HEAD", 4) == 0;
+    bool head_only = head->method.len == 4 &&
+                     memcmp(exchange->in + exchange->in_start + head->method.at, "HEAD", 4) == 0;
     res->no_body = without_body(status) || head_only;
     res->remaining = length;
     return 0;
@@ -201,10 +205,12 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
     if (!ci_fiber_enter(&rc))
         return rc;
     struct ci_exchange *exchange = res->exchange;
-    return begin(res, status, content_type, length, exchange->body_begun || ci_body_end_is_near(exchange));
+    return begin(res, status, content_type, length,
+                 exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
-int coir_respond(coir_response *res, int status, const char *content_type, const void *body, size_t len)
+int coir_respond(coir_response *res, int status, const char *content_type, const void *body,
+                 size_t len)
 {
     int rc = 0;
     if (ci_fiber_enter(&rc))

@@ -41,7 +41,8 @@ void coir_router_free(coir_router *router)
         return;
     coir_allocator allocator = router->allocator;
     for (size_t i = 0; i < router->count; i++)
-        ci_free(&allocator, (void *)(uintptr_t)router->routes[i].method, text_size(&router->routes[i]));
+        ci_free(&allocator, (void *)(uintptr_t)router->routes[i].method,
+                text_size(&router->routes[i]));
     ci_free(&allocator, router->routes, router->capacity * sizeof *router->routes);
     ci_free(&allocator, router, sizeof *router);
 }
@@ -67,7 +68,8 @@ static bool valid_escape(const char *c)
     return low >= 0 && (high || low);
 }
 
-/* Whether the parameter "{name}" at `param`, of `len` bytes, stands further ahead in the pattern, too. */
+/* Whether the parameter "{name}" at `param`, of `len` bytes, stands further ahead in the pattern,
+ * too. */
 static bool named_before(const char *pattern, const char *param, size_t len)
 {
     for (const char *c = pattern; c < param; c++)
@@ -89,7 +91,8 @@ static bool valid_pattern(const char *pattern, int *ret_count)
         if (*c != '{')
             continue;
         const char *close = strchr(c, '}');
-        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') || !valid_name(c + 1, close))
+        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') ||
+            !valid_name(c + 1, close))
             return false;
         if (named_before(pattern, c, (size_t)(close - c) + 1))
             return false;
@@ -146,15 +149,19 @@ static bool covers(const struct ci_route *first, const struct ci_route *second)
     for (;;) {
         if (i > first->pattern_len || j > second->pattern_len)
             return i > first->pattern_len && j > second->pattern_len;
-        struct ci_span have = segment(a, i, first->pattern_len), want = segment(b, j, second->pattern_len);
-        if (is_param(a, have) ? want.len == 0 : is_param(b, want) || !same_text(a + i, have.len, b + j, want.len, true))
+        struct ci_span have = segment(a, i, first->pattern_len),
+                       want = segment(b, j, second->pattern_len);
+        if (is_param(a, have)
+                ? want.len == 0
+                : is_param(b, want) || !same_text(a + i, have.len, b + j, want.len, true))
             return false;
         i += have.len + 1;
         j += want.len + 1;
     }
 }
 
-int coir_route(coir_router *router, const char *method, const char *pattern, coir_handler_fn *handler, void *arg)
+int coir_route(coir_router *router, const char *method, const char *pattern,
+               coir_handler_fn *handler, void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -173,7 +180,8 @@ int coir_route(coir_router *router, const char *method, const char *pattern, coi
     for (size_t i = 0; i < router->count; i++)
         if (is_method(&router->routes[i], method, method_len) && covers(&router->routes[i], &route))
             return -EEXIST;
-    if (ci_grow(&router->allocator, (void **)&router->routes, &router->capacity, sizeof *router->routes, router->count + 1) < 0)
+    if (ci_grow(&router->allocator, (void **)&router->routes, &router->capacity,
+                sizeof *router->routes, router->count + 1) < 0)
         return -ENOMEM;
     char *text = ci_alloc(&router->allocator, text_size(&route));
     if (!text)
@@ -186,7 +194,8 @@ int coir_route(coir_router *router, const char *method, const char *pattern, coi
 
 /* Whether a pattern matches a path; fills match->params. The path has valid escapes only, and the
  * caller has set match->path_has_escapes. */
-static bool route_matches(const struct ci_route *route, const char *path, size_t path_len, struct ci_match *match)
+static bool route_matches(const struct ci_route *route, const char *path, size_t path_len,
+                          struct ci_match *match)
 {
     bool escaped = route->has_escapes || match->path_has_escapes;
     match->param_count = 0;
@@ -197,11 +206,13 @@ static bool route_matches(const struct ci_route *route, const char *path, size_t
     for (;;) {
         if (p > route->pattern_len || t > path_len)
             return p > route->pattern_len && t > path_len;
-        struct ci_span want = segment(pattern, p, route->pattern_len), have = segment(path, t, path_len);
+        struct ci_span want = segment(pattern, p, route->pattern_len),
+                       have = segment(path, t, path_len);
         if (is_param(pattern, want)) {
             if (have.len == 0)
                 return false;
-            match->params[match->param_count++] = (struct ci_param){{want.at + 1, want.len - 2}, have};
+            match->params[match->param_count++] =
+                (struct ci_param){{want.at + 1, want.len - 2}, have};
         } else if (!same_text(pattern + p, want.len, path + t, have.len, escaped)) {
             return false;
         }
@@ -211,8 +222,8 @@ static bool route_matches(const struct ci_route *route, const char *path, size_t
 }
 
 /* A GET route answers HEAD where no HEAD route matches. */
-void ci_router_match(const coir_router *router, const char *method, size_t method_len, const char *path, size_t path_len,
-                     struct ci_match *match)
+void ci_router_match(const coir_router *router, const char *method, size_t method_len,
+                     const char *path, size_t path_len, struct ci_match *match)
 {
     const struct ci_route *get = NULL;
     bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
@@ -250,7 +261,8 @@ static size_t add_method(char *text, size_t size, size_t len, const char *method
     return len + comma + n;
 }
 
-size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text, size_t size)
+size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text,
+                       size_t size)
 {
     struct ci_match match = {.path_has_escapes = memchr(path, '%', path_len) != NULL};
     bool every = path_len == 1 && *path == '*';

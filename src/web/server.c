@@ -32,7 +32,8 @@ static enum ci_trim trim_http(struct ci_worker_extension *extension)
 
 static size_t live_http(const struct ci_worker_extension *extension)
 {
-    const struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    const struct ci_http_worker *http =
+        ci_container_of(extension, struct ci_http_worker, extension);
     return http->connections.live + http->buffers.live + http->blocks.live;
 }
 
@@ -69,10 +70,12 @@ const char *ci_http_date(struct ci_http_worker *http)
     http->date_second = second;
     time_t seconds = (time_t)(driver->kind->wall(driver) / COIR_S);
     struct tm tm;
-    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char days[] = "SunMonTueWedThuFriSat",
+                      months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     gmtime_r(&seconds, &tm);
-    snprintf(http->date, sizeof http->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT", days + 3 * tm.tm_wday, tm.tm_mday % 100,
-             months + 3 * tm.tm_mon, (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
+    snprintf(http->date, sizeof http->date, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
+             days + 3 * tm.tm_wday, tm.tm_mday % 100, months + 3 * tm.tm_mon,
+             (tm.tm_year + 1900) % 10000, tm.tm_hour % 100, tm.tm_min % 100, tm.tm_sec % 100);
     return http->date;
 }
 
@@ -81,13 +84,15 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
     coir_http_counters sum = COIR_HTTP_COUNTERS;
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
-        struct ci_worker_extension *found =
-            ci_load_acquire(&runtime->workers[i].extensions) /* pairs with the release in ci_worker_add_extension */;
+        struct ci_worker_extension *found = ci_load_acquire(
+            &runtime->workers[i]
+                 .extensions) /* pairs with the release in ci_worker_add_extension */;
         while (found && found->key != &http_key)
             found = found->next;
         if (!found)
             continue;
-        const struct ci_http_worker *http = ci_container_of(found, struct ci_http_worker, extension);
+        const struct ci_http_worker *http =
+            ci_container_of(found, struct ci_http_worker, extension);
         sum.connections += ci_load_relaxed(&http->accepted);
         sum.connections_live += ci_load_relaxed(&http->live);
         sum.requests += ci_load_relaxed(&http->requests);
@@ -114,14 +119,16 @@ static int wait_for_room(struct ci_serving_here *here)
     size_t most = server_of(here)->options->connections_max;
     if (!most || coir_scope_live(here->connections) < most)
         return 0;
-    ci_listener_forget(here->serving->listener); /* the others are woken, and what nobody takes waits in the backlog */
+    /* the others are woken, and what nobody takes waits in the backlog */
+    ci_listener_forget(here->serving->listener);
     int rc = 0;
     while (rc == 0 && coir_scope_live(here->connections) >= most)
         rc = coir_sleep_for(full_pause);
     return rc;
 }
 
-/* Connections that wait for a request look once more, and end. How many requests are in progress. */
+/* Connections that wait for a request look once more, and end. How many requests are in progress.
+ */
 static size_t drain(struct ci_serving_here *here)
 {
     struct ci_http_server *server = server_of(here);
@@ -151,15 +158,19 @@ static int check_times(const coir_serve_http_options *options)
         const char *name;
         coir_time value;
     } times[] = {
-        {"header_timeout", options->header_timeout}, {"idle_timeout", options->idle_timeout},
-        {"body_timeout", options->body_timeout},     {"write_timeout", options->write_timeout},
-        {"drain_timeout", options->drain_timeout},   {"body_total_timeout", options->body_total_timeout},
+        {"header_timeout", options->header_timeout},
+        {"idle_timeout", options->idle_timeout},
+        {"body_timeout", options->body_timeout},
+        {"write_timeout", options->write_timeout},
+        {"drain_timeout", options->drain_timeout},
+        {"body_total_timeout", options->body_total_timeout},
         {"linger_timeout", options->linger_timeout},
     };
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
         if (times[i].value >= 0)
             continue;
-        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "coir_serve_http_options.%s is negative: %" PRId64 " ns", times[i].name,
+        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR,
+               "coir_serve_http_options.%s is negative: %" PRId64 " ns", times[i].name,
                times[i].value);
         return -EINVAL;
     }
@@ -200,12 +211,16 @@ static int fill_in(coir_serve_http_options *options, const coir_serve_http_optio
     return options->head_max <= CI_HTTP_HEAD_MOST && valid_rate ? 0 : -EINVAL;
 }
 
-static int serve(coir_listener *listener, coir_router *router, const coir_serve_http_options *options)
+static int serve(coir_listener *listener, coir_router *router,
+                 const coir_serve_http_options *options)
 {
     struct ci_serving serving;
     ci_serving_init(&serving, listener, options->drain_timeout, "request");
     struct ci_http_server server = {
-        .here = {.serving = &serving, .wait_for_room = wait_for_room, .start = start_connection, .drain = drain},
+        .here = {.serving = &serving,
+                 .wait_for_room = wait_for_room,
+                 .start = start_connection,
+                 .drain = drain},
         .router = router,
         .options = options,
     };

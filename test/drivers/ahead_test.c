@@ -1,5 +1,5 @@
-/* What a driver does on a stream by itself: it reads ahead no more than it may, and nothing of what it
- * lent the kernel is touched when the stream is closed. */
+/* What a driver does on a stream by itself: it reads ahead no more than it may, and nothing of what
+ * it lent the kernel is touched when the stream is closed. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -60,7 +60,9 @@ static void memory_body(void)
     crowd_in(); /* reads into the reader's own memory */
     for (int i = 0; i < 30; i++) {
         memset(in, 0xee, sizeof in);
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = in, .len = sizeof in}));
+        CHECK(!start(
+            &reading,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = in, .len = sizeof in}));
         if (i % 3 > 0)
             env.driver->kind->wait(env.driver, 0);
         if (i % 3 > 1)
@@ -140,11 +142,15 @@ static void many_body(void)
     open_many();
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < MANY; i++) {
-            CHECK(!start(&reading[i], (struct ci_op){.fd = many[i][1], .kind = CI_OP_READ, .buf = &bytes[i], .len = 1}));
-            struct ci_op write = {.fd = many[i][0], .kind = CI_OP_WRITE, .data = &"ab"[i % 2], .len = 1};
+            CHECK(!start(
+                &reading[i],
+                (struct ci_op){.fd = many[i][1], .kind = CI_OP_READ, .buf = &bytes[i], .len = 1}));
+            struct ci_op write = {
+                .fd = many[i][0], .kind = CI_OP_WRITE, .data = &"ab"[i % 2], .len = 1};
             iovs[i] = (struct iovec){(void *)(uintptr_t)write.data, 1};
             if (i % 3 == 0)
-                write = (struct ci_op){.fd = many[i][0], .kind = CI_OP_WRITEV, .iov = &iovs[i], .count = 1};
+                write = (struct ci_op){
+                    .fd = many[i][0], .kind = CI_OP_WRITEV, .iov = &iovs[i], .count = 1};
             if (start(&writing[i], write))
                 writing[i].done = 1;
         }
@@ -165,8 +171,8 @@ CONFORM(many_operations_between_two_waits)
     many_body();
 }
 
-/* Each is cancelled where all have ended and none has been told: what it brought is not lost, what it
- * did is not done again. */
+/* Each is cancelled where all have ended and none has been told: what it brought is not lost, what
+ * it did is not done again. */
 static int ended;
 static struct counted *cancelled;
 
@@ -187,7 +193,9 @@ CONFORM(reads_that_have_ended_are_cancelled)
     cancelled = reading;
     open_many();
     for (int i = 0; i < MANY; i++) {
-        CHECK(!start(&reading[i], (struct ci_op){.fd = many[i][1], .kind = CI_OP_READ, .buf = &bytes[i], .len = 1}));
+        CHECK(!start(
+            &reading[i],
+            (struct ci_op){.fd = many[i][1], .kind = CI_OP_READ, .buf = &bytes[i], .len = 1}));
         reading[i].op.done = cancel_the_others;
     }
     env.driver->kind->wait(env.driver, 0);

@@ -21,7 +21,8 @@ static void start_write(struct counted *writing)
 {
     struct pollfd ask = {.fd = env.server, .events = POLLOUT};
     fill(env.server);
-    CHECK(!start(writing, (struct ci_op){.fd = env.server, .kind = CI_OP_WRITE, .data = data, .len = 24}));
+    CHECK(!start(writing,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_WRITE, .data = data, .len = 24}));
     env.driver->kind->wait(env.driver, 0);
     while (poll(&ask, 1, 0) == 0)
         while (recv(env.client, data, sizeof data, MSG_DONTWAIT) > 0)
@@ -32,7 +33,8 @@ static void start_write(struct counted *writing)
 /* A read waits; there is a byte for a moment, and none any more. */
 static void start_read(struct counted *reading)
 {
-    CHECK(!start(reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = data, .len = 24}));
+    CHECK(!start(reading,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = data, .len = 24}));
     env.driver->kind->wait(env.driver, 0);
     CHECK_EQ(send(env.client, "x", 1, 0), 1);
     CHECK_EQ(recv(env.server, data, 1, MSG_DONTWAIT), 1);
@@ -74,8 +76,8 @@ static void vain_body(void)
 
 ON_REAL(a_cancel_is_not_lost_to_a_retry, vain_body)
 
-/* The receive of a stream without a reader meets the same when the stream is handed on, or the driver
- * ends. */
+/* The receive of a stream without a reader meets the same when the stream is handed on, or the
+ * driver ends. */
 static void receive_body(void)
 {
     for (int i = 0; i < 4; i++) {

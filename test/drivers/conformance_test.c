@@ -28,7 +28,8 @@ CONFORM(bytes_arrive_in_order_and_the_end_after_them)
 CONFORM(a_try_sees_what_comes_later)
 {
     char buf[16];
-    struct ci_op try_read = {.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf, .no_wait = true};
+    struct ci_op try_read = {
+        .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf, .no_wait = true};
     for (int round = 0; round < 3; round++) {
         CHECK_EQ(run(try_read), -EAGAIN); /* nobody waits, and nobody has waited */
         CHECK_EQ(write_some(env.client, "late", 4), 4);
@@ -45,7 +46,9 @@ CONFORM(data_and_end_in_one_edge_are_both_seen)
 {
     char buf[100];
     struct counted reading;
-    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK(!start(
+        &reading,
+        (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
     CHECK_EQ(write_some(env.client, "last", 4), 4);
     close_fd(env.client);
     CHECK_EQ(finish(&reading), 4);
@@ -56,8 +59,10 @@ CONFORM(data_and_end_in_one_edge_are_both_seen)
 CONFORM(vectors_gather_and_scatter)
 {
     char a[3], b[10] = "";
-    struct iovec out[2] = {{(void *)(uintptr_t) "ab", 2}, {(void *)(uintptr_t) "cdef", 4}}, in[2] = {{a, 3}, {b, 10}};
-    CHECK_EQ(run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = out, .count = 2}), 6);
+    struct iovec out[2] = {{(void *)(uintptr_t) "ab", 2}, {(void *)(uintptr_t) "cdef", 4}},
+                 in[2] = {{a, 3}, {b, 10}};
+    CHECK_EQ(run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = out, .count = 2}),
+             6);
     CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = in, .count = 2}), 6);
     CHECK(memcmp(a, "abc", 3) == 0 && memcmp(b, "def", 3) == 0);
     close_fd(env.client);
@@ -69,7 +74,9 @@ CONFORM(a_cancelled_read_loses_nothing)
     char buf[16];
     struct counted reading;
     for (int i = 0; i < 100; i++) {
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        CHECK(!start(
+            &reading,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
         if (i % 2)
             CHECK_EQ(write_some(env.client, "x", 1), 1); /* races with the cancel */
         int got = stop(&reading);
@@ -85,7 +92,9 @@ CONFORM(closing_completes_what_waits)
 {
     char buf[16];
     struct counted reading;
-    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK(!start(
+        &reading,
+        (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
     close_fd(env.server);
     CHECK_EQ(reading.done, 1); /* inside close: nobody has to wait for it */
     CHECK_EQ(reading.op.result, -ECANCELED);
@@ -97,7 +106,9 @@ CONFORM(forgetting_completes_what_waits_and_leaves_the_descriptor)
     char buf[16];
     struct counted reading, polling;
     for (int i = 0; i < 3; i++) {
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        CHECK(!start(
+            &reading,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
         CHECK(!start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
         if (i == 1)
             env.driver->kind->wait(env.driver, 0);
@@ -116,13 +127,16 @@ CONFORM(a_descriptor_number_is_reused_without_harm)
     char buf[16];
     for (int i = 0; i < 20; i++) {
         coir_fd before = env.server;
-        CHECK_EQ(write_some(env.client, "stale", 5), 5); /* an event for the old user of the number */
+        /* an event for the old user of the number */
+        CHECK_EQ(write_some(env.client, "stale", 5), 5);
         close_fd(env.server);
         close_fd(env.client);
         make_pair();
         CHECK(i == 0 || env.server == before || env.client == before || env.server >= 0);
         struct counted reading;
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+        CHECK(!start(
+            &reading,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
         CHECK_EQ(write_some(env.client, "new", 3), 3);
         CHECK_EQ(finish(&reading), 3);
     }
@@ -165,7 +179,9 @@ CONFORM(a_reset_wakes_reader_and_watcher)
     struct counted reading, watching;
     CHECK_EQ(write_some(env.server, "unread", 6), 6);
     CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
-    CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK(!start(
+        &reading,
+        (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
     CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
     close_fd(env.client); /* with unread data: a reset */
     CHECK_EQ(finish(&reading), -ECONNRESET);
@@ -193,7 +209,8 @@ CONFORM(the_peers_end_is_no_hangup)
 CONFORM(the_peers_end_is_told_to_those_who_ask)
 {
     struct counted watching;
-    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END}));
+    CHECK(!start(&watching,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END}));
     CHECK_EQ(write_some(env.client, "unread", 6), 6); /* is no end */
     CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
     for (int i = 0; i < 5; i++)
@@ -201,7 +218,8 @@ CONFORM(the_peers_end_is_told_to_those_who_ask)
     CHECK(!watching.done);
     CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
     CHECK(finish(&watching) & CI_EVENT_END); /* though it lies behind bytes that nobody has read */
-    bool at_once = start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END});
+    bool at_once = start(
+        &watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END});
     CHECK((at_once ? watching.op.result : finish(&watching)) & CI_EVENT_END);
     char buf[16];
     CHECK_EQ(read_some(env.server, buf, sizeof buf), 6);
@@ -214,7 +232,8 @@ CONFORM(polling_moves_no_data_and_sees_what_is_there)
 {
     char buf[16];
     struct counted polling;
-    CHECK(!start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}));
+    CHECK(!start(&polling,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}));
     CHECK(wait_events(env.server, COIR_WRITE) & COIR_WRITE);
     CHECK(!polling.done);
     CHECK_EQ(write_some(env.client, "abc", 3), 3);
@@ -229,10 +248,14 @@ CONFORM(polling_moves_no_data_and_sees_what_is_there)
 CONFORM(an_operation_that_must_not_wait_says_so)
 {
     char buf[16];
-    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}), -EAGAIN);
+    CHECK_EQ(run((struct ci_op){
+                 .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}),
+             -EAGAIN);
     CHECK_EQ(write_some(env.client, "abc", 3), 3);
     CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
-    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}), 3);
+    CHECK_EQ(run((struct ci_op){
+                 .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}),
+             3);
     close_fd(env.client);
     close_fd(env.server);
 }
@@ -242,7 +265,10 @@ CONFORM(a_connection_nobody_listens_for_is_refused)
     struct sockaddr_storage address = listener_address();
     close_fd(env.listener);
     coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
-    struct ci_op connect = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+    struct ci_op connect = {.fd = fd,
+                            .kind = CI_OP_CONNECT,
+                            .address = (struct sockaddr *)&address,
+                            .count = sizeof(struct sockaddr_in)};
     CHECK_EQ(run(connect), -ECONNREFUSED);
     close_fd(fd);
     close_fd(env.client);
@@ -255,10 +281,13 @@ CONFORM(an_accept_cancelled_in_a_race_leaks_nothing)
     for (int i = 0; i < 50; i++) {
         struct counted accepting, connecting;
         struct sockaddr_storage address = listener_address();
-        CHECK(!start(&accepting, (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
+        CHECK(!start(&accepting,
+                     (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
         coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
-        struct ci_op connect = {
-            .fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+        struct ci_op connect = {.fd = fd,
+                                .kind = CI_OP_CONNECT,
+                                .address = (struct sockaddr *)&address,
+                                .count = sizeof(struct sockaddr_in)};
         bool at_once = start(&connecting, connect);
         if (i % 3 == 0)
             pass();
@@ -311,7 +340,9 @@ static void ask_for_nothing(coir_fd fd)
             op.count = counts[j];
             CHECK_EQ(at_once(op), counts[j] < 0 ? -EINVAL : 0);
         }
-        CHECK_EQ(at_once((struct ci_op){.fd = fd, .kind = (uint8_t)vectors[i], .iov = &too_long, .count = 1}), -EINVAL);
+        CHECK_EQ(at_once((struct ci_op){
+                     .fd = fd, .kind = (uint8_t)vectors[i], .iov = &too_long, .count = 1}),
+                 -EINVAL);
     }
 }
 
@@ -345,20 +376,27 @@ CONFORM(a_vector_may_have_any_number_of_pieces)
         received[i] = (struct iovec){&in[i], 1};
     }
     for (int at = 0; at < PIECES;) {
-        int n = run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = sent + at, .count = PIECES - at});
+        int n = run((struct ci_op){
+            .fd = env.client, .kind = CI_OP_WRITEV, .iov = sent + at, .count = PIECES - at});
         CHECK(n > 0);
         at += n;
     }
     for (int at = 0; at < PIECES;) {
-        int n = run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = received + at, .count = PIECES - at});
+        int n = run((struct ci_op){
+            .fd = env.server, .kind = CI_OP_READV, .iov = received + at, .count = PIECES - at});
         CHECK(n > 0);
         at += n;
     }
     CHECK(memcmp(out, in, PIECES) == 0);
-    for (int i = 0; i < PIECES - 1; i++) /* empty ones come before the one that matters: 0 would be the end of the stream */
+    for (int i = 0; i < PIECES - 1;
+         i++) /* empty ones come before the one that matters: 0 would be the end of the stream */
         sent[i].iov_len = received[i].iov_len = 0;
-    CHECK_EQ(run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = sent, .count = PIECES}), 1);
-    CHECK_EQ(run((struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = received, .count = PIECES}), 1);
+    CHECK_EQ(
+        run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITEV, .iov = sent, .count = PIECES}),
+        1);
+    CHECK_EQ(run((struct ci_op){
+                 .fd = env.server, .kind = CI_OP_READV, .iov = received, .count = PIECES}),
+             1);
     CHECK_EQ(write_some(env.client, "abc", 3), 3);
     CHECK_EQ(read_some(env.server, in, SIZE_MAX), 3); /* and a read may be told of any room */
     close_fd(env.client);
@@ -392,7 +430,8 @@ static void wake_body(void)
 
 ON_REAL(a_wake_ends_the_wait, wake_body)
 
-/* A wait ends when its deadline has passed, however long ago; and one that is far away is waited for. */
+/* A wait ends when its deadline has passed, however long ago; and one that is far away is waited
+ * for. */
 static void borders_body(void)
 {
     static const coir_time past[] = {INT64_MIN, INT64_MIN + 1, -COIR_S, -1, 1};
@@ -437,16 +476,20 @@ static void foreign_body(void)
         CHECK_EQ(run(op), -EBADF);
         CHECK_EQ(pipe(ends), 0);
     }
-    CHECK(!start(&first, (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+    CHECK(
+        !start(&first, (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
     CHECK(ci_driver_cancel(env.driver, &first.op));
-    CHECK_EQ(run((struct ci_op){.fd = fileno(tmpfile()), .kind = CI_OP_FOREIGN, .events = COIR_READ}), COIR_READ);
+    CHECK_EQ(
+        run((struct ci_op){.fd = fileno(tmpfile()), .kind = CI_OP_FOREIGN, .events = COIR_READ}),
+        COIR_READ);
     close_fd(env.client);
     close_fd(env.server);
 }
 
 ON_REAL(foreign_descriptors_are_asked_for_each_time, foreign_body)
 
-/* A driver that went on polling it would also keep its file open: the peer would not see the end. */
+/* A driver that went on polling it would also keep its file open: the peer would not see the end.
+ */
 static void closed_body(void)
 {
     char byte;

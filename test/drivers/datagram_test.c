@@ -17,8 +17,10 @@ static struct sockaddr_in address_of(coir_fd fd)
 
 static coir_fd open_socket(const struct sockaddr_in *peer, in_port_t port)
 {
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
-    struct ci_datagram datagram = {(struct sockaddr *)&any, (const struct sockaddr *)peer, sizeof any, sizeof *peer};
+    struct sockaddr_in any = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
+    struct ci_datagram datagram = {(struct sockaddr *)&any, (const struct sockaddr *)peer,
+                                   sizeof any, sizeof *peer};
     coir_fd fd = env.driver->kind->datagram(env.driver, &datagram);
     CHECK(fd >= 0);
     return fd;
@@ -33,7 +35,8 @@ struct letter {
     char buf[16];
 };
 
-static bool begin(struct letter *letter, enum ci_op_kind kind, coir_fd fd, const struct sockaddr_in *to, size_t len, bool no_wait)
+static bool begin(struct letter *letter, enum ci_op_kind kind, coir_fd fd,
+                  const struct sockaddr_in *to, size_t len, bool no_wait)
 {
     letter->iov = (struct iovec){letter->buf, len};
     letter->message = (struct msghdr){.msg_iov = &letter->iov, .msg_iovlen = 1};
@@ -43,12 +46,17 @@ static bool begin(struct letter *letter, enum ci_op_kind kind, coir_fd fd, const
         letter->message.msg_name = &letter->address;
         letter->message.msg_namelen = sizeof letter->address;
     }
-    return start(&letter->counted, (struct ci_op){.fd = fd, .kind = (uint8_t)kind, .message = &letter->message, .no_wait = no_wait});
+    return start(&letter->counted, (struct ci_op){.fd = fd,
+                                                  .kind = (uint8_t)kind,
+                                                  .message = &letter->message,
+                                                  .no_wait = no_wait});
 }
 
-static int run_letter(struct letter *letter, enum ci_op_kind kind, coir_fd fd, const struct sockaddr_in *to, size_t len)
+static int run_letter(struct letter *letter, enum ci_op_kind kind, coir_fd fd,
+                      const struct sockaddr_in *to, size_t len)
 {
-    return begin(letter, kind, fd, to, len, false) ? letter->counted.op.result : finish(&letter->counted);
+    return begin(letter, kind, fd, to, len, false) ? letter->counted.op.result
+                                                   : finish(&letter->counted);
 }
 
 static int send_text(coir_fd fd, const struct sockaddr_in *to, const char *text)

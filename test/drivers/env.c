@@ -18,7 +18,8 @@ static void on_done(struct ci_op *op)
     CHECK(++counted->done == 1); /* exactly once */
 }
 
-/* Lets something happen: for a real driver, what comes within a moment; for a world, the next thing. */
+/* Lets something happen: for a real driver, what comes within a moment; for a world, the next
+ * thing. */
 void pass(void)
 {
     if (env.world && !ci_sim_driver_busy(env.driver)) {
@@ -48,7 +49,8 @@ int finish(struct counted *counted)
 /* Cancels an operation, unless it is done: its result. */
 int stop(struct counted *counted)
 {
-    return !counted->done && ci_driver_cancel(env.driver, &counted->op) ? counted->op.result : finish(counted);
+    return !counted->done && ci_driver_cancel(env.driver, &counted->op) ? counted->op.result
+                                                                        : finish(counted);
 }
 
 int run(struct ci_op op)
@@ -72,7 +74,8 @@ size_t write_until_full(coir_fd fd, struct counted *waiting)
 {
     static char data[1 << 20];
     for (size_t sent = 0;; sent += (size_t)waiting->op.result) {
-        if (start(waiting, (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
+        if (start(waiting,
+                  (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = data, .len = sizeof data}))
             continue;
         for (int i = 0; i < 5 && !waiting->done; i++)
             pass();
@@ -110,8 +113,10 @@ void make_pair(void)
     struct counted connecting;
     env.client = env.driver->kind->socket(env.driver, AF_INET);
     CHECK(env.client >= 0);
-    struct ci_op connect = {
-        .fd = env.client, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+    struct ci_op connect = {.fd = env.client,
+                            .kind = CI_OP_CONNECT,
+                            .address = (struct sockaddr *)&address,
+                            .count = sizeof(struct sockaddr_in)};
     bool at_once = start(&connecting, connect);
     env.server = accept_one();
     CHECK(env.server >= 0);
@@ -191,7 +196,8 @@ void crowd_out(void)
 void listen_anywhere(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct ci_listen listen = {.address = (struct sockaddr *)&address, .address_len = sizeof address, .backlog = 16};
+    struct ci_listen listen = {
+        .address = (struct sockaddr *)&address, .address_len = sizeof address, .backlog = 16};
     env.listener = env.driver->kind->listen(env.driver, &listen);
     serial++;
     CHECK(env.listener >= 0);
@@ -232,7 +238,7 @@ void on_driver(const char *name, void (*body)(void))
     if (strcmp(name, "sim") == 0) {
         ci_world_init(&world, 7);
         env.world = &world;
-        CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_place(&world, "here"), &env.driver), 0);
+        CHECK_EQ(ci_sim_driver_open(&world, ci_world_add_node(&world, "here"), &env.driver), 0);
     } else if (!open_or_leave_out()) {
         return;
     }

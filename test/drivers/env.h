@@ -1,4 +1,5 @@
-/* What a suite for every driver works with. Each case gets a driver, a way to let time pass, a listener and a connected pair. */
+/* What a suite for every driver works with. Each case gets a driver, a way to let time pass, a
+ * listener and a connected pair. */
 #ifndef TEST_DRIVERS_ENV_H
 #define TEST_DRIVERS_ENV_H
 
@@ -51,7 +52,8 @@ void listen_anywhere(void);
  * pair is made. crowd_out closes the crowd. On real drivers. */
 void crowd_in(void);
 void crowd_out(void);
-void open_another(struct ci_driver **ret_driver); /* a second driver of the same kind; real ones alone */
+/* a second driver of the same kind; real ones alone */
+void open_another(struct ci_driver **ret_driver);
 void on_driver(const char *name, void (*body)(void));
 
 #define ON(driver, name, body)    \
@@ -62,7 +64,8 @@ void on_driver(const char *name, void (*body)(void));
 
 #if defined(CONFORM_KQUEUE) /* a program of its own: kqueue.c is not in the library here */
 #define ON_REAL(name, body) ON(kqueue, name, body)
-#define ON_SELECTORS(name, body) static void (*const not_on_the_fake)(void) __attribute__((unused)) = body;
+#define ON_SELECTORS(name, body) \
+    static void (*const not_on_the_fake)(void) __attribute__((unused)) = body;
 #define ON_SIM(name, body)
 #else
 #define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body)

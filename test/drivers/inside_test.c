@@ -1,7 +1,7 @@
 /* What a completion may do: from inside `done` any operation may be cancelled or started, and any
  * descriptor closed or forgotten, the one that is being dispatched included. No operation completes
- * twice, or after it was withdrawn. The memory of an operation that has ended is its owner's at once:
- * here it is overwritten. */
+ * twice, or after it was withdrawn. The memory of an operation that has ended is its owner's at
+ * once: here it is overwritten. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -103,7 +103,8 @@ static int no_wait(struct ci_op op)
 
 static void fill(coir_fd fd)
 {
-    while (no_wait((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = sizeof flood}) > 0)
+    while (no_wait((struct ci_op){
+               .fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = sizeof flood}) > 0)
         continue;
 }
 
@@ -111,7 +112,8 @@ static void fill(coir_fd fd)
 static bool begin_read(coir_fd fd, void (*then)(void))
 {
     struct act *act = free_act();
-    return begin(act, (struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = act->buf, .len = LEN}, then);
+    return begin(act, (struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = act->buf, .len = LEN},
+                 then);
 }
 
 /* ---- one reset ends a reader, a writer and a poll ---- */
@@ -120,7 +122,8 @@ static void begin_three(coir_fd fd, void (*then)(void))
 {
     struct ci_op polling = {.fd = fd, .kind = CI_OP_POLL};
     begin_read(fd, then);
-    begin(free_act(), (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = sizeof flood}, then);
+    begin(free_act(),
+          (struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = sizeof flood}, then);
     begin(free_act(), polling, then);
 }
 
@@ -346,10 +349,14 @@ static void stir(coir_fd fd)
 {
     char in[LEN];
     switch (below(5)) {
-    case 0: no_wait((struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = in, .len = sizeof in}); break;
+    case 0:
+        no_wait((struct ci_op){.fd = fd, .kind = CI_OP_READ, .buf = in, .len = sizeof in});
+        break;
     case 1: fill(fd); break;
     case 2: env.driver->kind->shutdown_write(env.driver, fd); break;
-    default: no_wait((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = LEN}); break;
+    default:
+        no_wait((struct ci_op){.fd = fd, .kind = CI_OP_WRITE, .data = flood, .len = LEN});
+        break;
     }
 }
 
@@ -402,8 +409,8 @@ CONFORM(inside_done_anything_may_happen)
 
 /* ---- what only real drivers have ---- */
 
-/* Two pipes become readable at once. The first callback cancels the wait for the other, empties that
- * pipe, and waits for it again: the event in hand belongs to the wait before. */
+/* Two pipes become readable at once. The first callback cancels the wait for the other, empties
+ * that pipe, and waits for it again: the event in hand belongs to the wait before. */
 static int pipes[2][2];
 static struct ci_op waits[2];
 static int told;
@@ -424,7 +431,8 @@ static void stale_body(enum ci_op_kind kind)
 {
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(pipe(pipes[i]), 0);
-        waits[i] = (struct ci_op){.fd = pipes[i][0], .kind = (uint8_t)kind, .events = COIR_READ, .done = on_stale};
+        waits[i] = (struct ci_op){
+            .fd = pipes[i][0], .kind = (uint8_t)kind, .events = COIR_READ, .done = on_stale};
     }
     for (int round = 0; round < 20; round++) {
         char byte;
@@ -463,8 +471,8 @@ static void stale_watch_body(void)
 ON_REAL(a_foreign_wait_hears_nothing_of_the_one_before, stale_foreign_body)
 ON_REAL(a_watch_hears_nothing_of_the_one_before, stale_watch_body)
 
-/* Two pipes hang up at once. The first callback gives the other's number to a socket of ours: the hang-up in hand is not the
- * socket's. */
+/* Two pipes hang up at once. The first callback gives the other's number to a socket of ours: the
+ * hang-up in hand is not the socket's. */
 static struct counted reused;
 static int reused_peer;
 
@@ -488,7 +496,8 @@ static void stale_number_body(void)
         reused_peer = -1;
         for (int i = 0; i < 2; i++) {
             CHECK_EQ(pipe(pipes[i]), 0);
-            waits[i] = (struct ci_op){.fd = pipes[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ, .done = on_hangup};
+            waits[i] = (struct ci_op){
+                .fd = pipes[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ, .done = on_hangup};
             CHECK(!ci_driver_start(env.driver, &waits[i]));
             close(pipes[i][1]);
         }

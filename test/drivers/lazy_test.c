@@ -68,7 +68,8 @@ static void ended(void)
 }
 
 static void (*const states[])(void) = {
-    never_read, read_once, read_cancelled, known_to_be_readable, uploaded_once, uploaded_often, ended,
+    never_read,    read_once,      read_cancelled, known_to_be_readable,
+    uploaded_once, uploaded_often, ended,
 };
 
 CONFORM(a_lazy_write_completes_when_its_stream_has_something_to_read)
@@ -162,7 +163,8 @@ static const unsigned char *data_from(size_t at)
     return data;
 }
 
-/* By the kernel's own call, so that nothing happens on the driver's side. False: nothing was there. */
+/* By the kernel's own call, so that nothing happens on the driver's side. False: nothing was there.
+ */
 static bool drain(void)
 {
     static unsigned char in[1 << 16];
@@ -181,7 +183,11 @@ static size_t fill(void)
     CHECK_EQ(setsockopt(env.server, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
     drained = 0;
     do {
-        struct ci_op op = {.fd = env.server, .kind = CI_OP_WRITE, .data = data_from(sent), .len = 1 << 20, .no_wait = true};
+        struct ci_op op = {.fd = env.server,
+                           .kind = CI_OP_WRITE,
+                           .data = data_from(sent),
+                           .len = 1 << 20,
+                           .no_wait = true};
         n = run(op);
         sent += n > 0 ? (size_t)n : 0;
     } while (n > 0);

@@ -57,7 +57,8 @@ CONFORM(what_was_read_ahead_moves)
     move(); /* and at once again */
     CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
     read_pattern(100, 5000);
-    struct ci_op try_read = {.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1, .no_wait = true};
+    struct ci_op try_read = {
+        .fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1, .no_wait = true};
     CHECK_EQ(run(try_read), -EAGAIN);
     move(); /* with nothing */
     write_pattern(5000);
@@ -162,7 +163,9 @@ static void two_drivers_body(void)
         struct ci_ahead *ahead;
         env.driver = drivers[i % 2];
         struct counted polling;
-        if (i % 3 == 0 && !start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}))
+        if (i % 3 == 0 &&
+            !start(&polling,
+                   (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}))
             CHECK_EQ(stop(&polling), -ECANCELED);
         send_more(1 + (size_t)i * 19 % 4000); /* it may be on its way into a buffer */
         if (i % 5 == 0)

@@ -1,4 +1,5 @@
-/* Descriptors as numbers: what is closed, cancelled or forgotten leaves nothing behind at its number, and there may be many at once. */
+/* Descriptors as numbers: what is closed, cancelled or forgotten leaves nothing behind at its
+ * number, and there may be many at once. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -56,7 +57,8 @@ ON_REAL(a_number_that_is_no_descriptor_makes_no_table_grow, no_descriptor_body)
 
 /* ---- closing ---- */
 
-/* An accept, a receiver of datagrams, a reader, a writer and a poll: each has ended when the close of its descriptor returns. */
+/* An accept, a receiver of datagrams, a reader, a writer and a poll: each has ended when the close
+ * of its descriptor returns. */
 CONFORM(closing_completes_every_kind_of_operation)
 {
     struct counted accepting, receiving, reading, writing, polling;
@@ -68,14 +70,19 @@ CONFORM(closing_completes_every_kind_of_operation)
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     size_t before = env.driver->pending;
     for (int waits = 0; waits < 2; waits++) { /* at once, and when the kernel has them */
-        CHECK(!start(&accepting, (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
-        CHECK(!start(&receiving, (struct ci_op){.fd = udp, .kind = CI_OP_RECEIVE, .message = &message}));
-        CHECK(!start(&reading, (struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = &read_iov, .count = 1}));
+        CHECK(!start(&accepting,
+                     (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial}));
+        CHECK(!start(&receiving,
+                     (struct ci_op){.fd = udp, .kind = CI_OP_RECEIVE, .message = &message}));
+        CHECK(!start(
+            &reading,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_READV, .iov = &read_iov, .count = 1}));
         CHECK(!start(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
         write_until_full(env.server, &writing);
         for (int i = 0; waits && i < 3; i++)
             pass();
-        CHECK(!accepting.done && !receiving.done && !reading.done && !writing.done && !polling.done);
+        CHECK(!accepting.done && !receiving.done && !reading.done && !writing.done &&
+              !polling.done);
         close_fd(env.listener);
         CHECK(accepting.done && accepting.op.result == -ECANCELED);
         close_fd(udp);
@@ -95,7 +102,8 @@ CONFORM(closing_completes_every_kind_of_operation)
     close_pair();
 }
 
-/* Closing with bytes that nobody has read is a reset, also where some of them were read or read ahead. */
+/* Closing with bytes that nobody has read is a reset, also where some of them were read or read
+ * ahead. */
 CONFORM(closing_with_unread_bytes_resets)
 {
     for (int read_first = 0; read_first < 3; read_first++) {
@@ -139,7 +147,8 @@ CONFORM(a_vector_reads_the_end_of_a_stream)
 
 /* ---- numbers that come back; real drivers alone ---- */
 
-/* A second driver has accepted from a listener that the first closes, and learns of the next one at the same number only by its serial. */
+/* A second driver has accepted from a listener that the first closes, and learns of the next one at
+ * the same number only by its serial. */
 static void listener_reuse_body(void)
 {
     struct ci_driver *first = env.driver, *second;
@@ -184,7 +193,8 @@ static void foreign_reuse_body(void)
         char byte;
         struct counted waiting;
         CHECK_EQ(pipe(ends), 0);
-        struct ci_op op = {.fd = ends[0], .kind = i % 3 == 2 ? CI_OP_WATCH : CI_OP_FOREIGN, .events = COIR_READ};
+        struct ci_op op = {
+            .fd = ends[0], .kind = i % 3 == 2 ? CI_OP_WATCH : CI_OP_FOREIGN, .events = COIR_READ};
         CHECK(!start(&waiting, op));
         if (i % 2) {
             CHECK_EQ(write(ends[1], "x", 1), 1);
@@ -197,7 +207,8 @@ static void foreign_reuse_body(void)
         close(ends[1]);
         make_pair();
         CHECK(env.client == ends[0] || env.server == ends[0]);
-        CHECK(!start(&waiting, (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
+        CHECK(!start(&waiting,
+                     (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
         pass();
         CHECK(!waiting.done);
         CHECK_EQ(write_some(env.client, "y", 1), 1);
@@ -236,13 +247,15 @@ static void unregistered_body(void)
     close_pair();
     CHECK_EQ(pipe(ends), 0);
     for (int kind = CI_OP_FOREIGN; kind <= CI_OP_WATCH; kind++) {
-        struct ci_op op = {.fd = ends[0], .kind = (uint8_t)kind, .events = COIR_READ, .done = never};
+        struct ci_op op = {
+            .fd = ends[0], .kind = (uint8_t)kind, .events = COIR_READ, .done = never};
         CHECK(!ci_driver_start(env.driver, &op));
         CHECK(ci_driver_cancel(env.driver, &op));
         CHECK_EQ(write(ends[1], "x", 1), 1);
         CHECK(early_waits() < 10); /* what was on its way may come */
         if (env.driver->kind->descriptor && env.driver->kind->descriptor(env.driver) >= 0) {
-            struct pollfd ready = {.fd = env.driver->kind->descriptor(env.driver), .events = POLLIN};
+            struct pollfd ready = {.fd = env.driver->kind->descriptor(env.driver),
+                                   .events = POLLIN};
             CHECK_EQ(poll(&ready, 1, 0), 0);
         }
     }
@@ -264,7 +277,9 @@ static void crowd_body(void)
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < CROWD; i++) {
             CHECK_EQ(pipe(ends[i]), 0);
-            CHECK(!start(&crowd[i], (struct ci_op){.fd = ends[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+            CHECK(!start(
+                &crowd[i],
+                (struct ci_op){.fd = ends[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
         }
         for (int i = 0; i < CROWD; i++)
             CHECK_EQ(write(ends[i][1], "x", 1), 1);
@@ -272,7 +287,9 @@ static void crowd_body(void)
             CHECK_EQ(finish(&crowd[i]), COIR_READ);
         for (int i = 0; i < CROWD; i++) /* all withdrawn at once */
             if (read(ends[i][0], &byte, 1) == 1)
-                CHECK(!start(&crowd[i], (struct ci_op){.fd = ends[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+                CHECK(!start(
+                    &crowd[i],
+                    (struct ci_op){.fd = ends[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
         for (int i = 0; i < CROWD; i++)
             CHECK_EQ(stop(&crowd[i]), -ECANCELED);
         for (int i = 0; i < CROWD; i++) {

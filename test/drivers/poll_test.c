@@ -17,7 +17,9 @@ static void wait_for_both(void)
     char byte;
     struct counted both;
     for (bool waits = false; !waits;) {
-        waits = !start(&both, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ | COIR_WRITE});
+        waits = !start(
+            &both,
+            (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ | COIR_WRITE});
         for (int i = 0; waits && i < 3; i++)
             env.driver->kind->wait(env.driver, 0);
         waits &= !both.done;
@@ -38,7 +40,8 @@ CONFORM(a_wait_for_both_directions_sees_what_comes_to_read)
     close_pair();
 }
 
-/* The driver has read ahead all that it may, and is about to stop reading, stops, or has stopped. */
+/* The driver has read ahead all that it may, and is about to stop reading, stops, or has stopped.
+ */
 CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
 {
     for (int passes = 0; passes < 5; passes++) {

@@ -1,5 +1,6 @@
-/* Each operation, cancelled before it is looked at, while it waits, and while it completes: thousands of times, in ways that a seed
- * chooses. It completes exactly once (env.c), nothing is lost or doubled, and nothing is written to memory that has been given back. */
+/* Each operation, cancelled before it is looked at, while it waits, and while it completes:
+ * thousands of times, in ways that a seed chooses. It completes exactly once (env.c), nothing is
+ * lost or doubled, and nothing is written to memory that has been given back. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,8 @@ static void moment(void)
         env.driver->kind->wait(env.driver, 0);
 }
 
-/* Starts the operation, lets `event` happen or not, cancels. Its result; *ret_happened says whether the event was made. */
+/* Starts the operation, lets `event` happen or not, cancels. Its result; *ret_happened says whether
+ * the event was made. */
 static int race(struct counted *counted, struct ci_op op, void (*event)(void), bool *ret_happened)
 {
     uint64_t way = ci_random_below(&choice, 8);
@@ -60,7 +62,8 @@ static void send_now(coir_fd fd, const void *data, size_t len)
 /* ---- reading ---- */
 
 enum { KEPT = 64, SIZE = 16 };
-static unsigned char memory[KEPT][SIZE]; /* of the last reads: what is not theirs any more stays as it was left */
+/* of the last reads: what is not theirs any more stays as it was left */
+static unsigned char memory[KEPT][SIZE];
 static uint8_t sent, received;
 
 static void send_one(void)
@@ -112,7 +115,8 @@ CONFORM(vectored_reads_cancelled_in_races)
     read_in_races(true);
 }
 
-/* The same where the driver has no buffers left: what reads then has the kernel write to its own memory. */
+/* The same where the driver has no buffers left: what reads then has the kernel write to its own
+ * memory. */
 static void starved_reads_body(void)
 {
     crowd_in();
@@ -128,7 +132,9 @@ CONFORM(polls_cancelled_in_races)
     for (int i = 0; i < rounds(); i++) {
         struct counted polling;
         bool happened;
-        int got = race(&polling, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}, send_one, &happened);
+        int got = race(&polling,
+                       (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ},
+                       send_one, &happened);
         CHECK(got == COIR_READ || got == -ECANCELED);
         CHECK(happened || got == -ECANCELED);
         if (happened) {
@@ -161,7 +167,11 @@ static const unsigned char *data_from(size_t at, size_t len)
 static bool drain(void)
 {
     static unsigned char in[1 << 16];
-    int n = env.world ? run((struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = in, .len = sizeof in, .no_wait = true})
+    int n = env.world ? run((struct ci_op){.fd = env.server,
+                                           .kind = CI_OP_READ,
+                                           .buf = in,
+                                           .len = sizeof in,
+                                           .no_wait = true})
                       : (int)recv(env.server, in, sizeof in, MSG_DONTWAIT);
     for (int i = 0; i < n; i++)
         CHECK_EQ(in[i], byte_at(drained + (size_t)i));
@@ -189,11 +199,16 @@ static void write_in_races(bool vector)
 {
     written = drained = 0;
     make_buffers_small();
-    for (int i = 0, count = CI_TSAN ? rounds() / 16 : rounds(); i < count; i++) { /* each fills a buffer, byte by byte */
+    for (int i = 0, count = CI_TSAN ? rounds() / 16 : rounds(); i < count; i++) {
+        /* each fills a buffer, byte by byte */
         int n;
         do { /* fill it up without waiting */
             const void *data = data_from(written, sizeof pattern);
-            n = run((struct ci_op){.fd = env.client, .kind = CI_OP_WRITE, .data = data, .len = sizeof pattern, .no_wait = true});
+            n = run((struct ci_op){.fd = env.client,
+                                   .kind = CI_OP_WRITE,
+                                   .data = data,
+                                   .len = sizeof pattern,
+                                   .no_wait = true});
             written += n > 0 ? (size_t)n : 0;
         } while (n > 0);
         CHECK_EQ(n, -EAGAIN);
@@ -263,11 +278,15 @@ static void connect_one(void)
     coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
     CHECK(fd >= 0);
     clients[client_count] = fd;
-    struct ci_op op = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+    struct ci_op op = {.fd = fd,
+                       .kind = CI_OP_CONNECT,
+                       .address = (struct sockaddr *)&address,
+                       .count = sizeof(struct sockaddr_in)};
     if (env.world)
         connecting[client_count].done = start(&connecting[client_count], op);
     else
-        CHECK(connect(fd, (struct sockaddr *)&address, sizeof(struct sockaddr_in)) == 0 || errno == EINPROGRESS);
+        CHECK(connect(fd, (struct sockaddr *)&address, sizeof(struct sockaddr_in)) == 0 ||
+              errno == EINPROGRESS);
     client_count++;
 }
 
@@ -288,7 +307,8 @@ CONFORM(accepts_cancelled_in_races)
     for (int i = 0; i < rounds(); i++) {
         struct counted accepting;
         bool happened;
-        int fd = race(&accepting, (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial},
+        int fd = race(&accepting,
+                      (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial},
                       env.world && client_count ? NULL : connect_one, &happened);
         if (fd >= 0)
             accepted(fd);
@@ -311,14 +331,19 @@ CONFORM(connects_cancelled_in_races)
         bool happened;
         coir_fd fd = env.driver->kind->socket(env.driver, AF_INET), other;
         CHECK(fd >= 0);
-        struct ci_op op = {.fd = fd, .kind = CI_OP_CONNECT, .address = (struct sockaddr *)&address, .count = sizeof(struct sockaddr_in)};
+        struct ci_op op = {.fd = fd,
+                           .kind = CI_OP_CONNECT,
+                           .address = (struct sockaddr *)&address,
+                           .count = sizeof(struct sockaddr_in)};
         int rc = race(&counted, op, NULL, &happened);
         memset(&address, 0xee, sizeof address);
         CHECK(rc == 0 || rc == -ECANCELED);
         if (rc == 0)
             reset(accept_one());
         reset(fd);
-        while ((other = run((struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial, .no_wait = true})) >= 0)
+        while ((other = run((struct ci_op){
+                    .fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial, .no_wait = true})) >=
+               0)
             reset(other);
     }
     moment();
@@ -343,11 +368,15 @@ static void open_datagrams(void)
     sent = received = 0;
 }
 
-static int datagram(struct counted *racing, enum ci_op_kind kind, coir_fd fd, uint8_t *byte, void (*event)(void), bool *ret_happened)
+static int datagram(struct counted *racing, enum ci_op_kind kind, coir_fd fd, uint8_t *byte,
+                    void (*event)(void), bool *ret_happened)
 {
     struct iovec iov = {byte, 1};
     struct sockaddr_storage peer = to_address;
-    struct msghdr message = {.msg_name = &peer, .msg_namelen = sizeof(struct sockaddr_in), .msg_iov = &iov, .msg_iovlen = 1};
+    struct msghdr message = {.msg_name = &peer,
+                             .msg_namelen = sizeof(struct sockaddr_in),
+                             .msg_iov = &iov,
+                             .msg_iovlen = 1};
     struct ci_op op = {.fd = fd, .kind = (uint8_t)kind, .message = &message};
     return racing ? race(racing, op, event, ret_happened) : run(op);
 }
@@ -357,7 +386,9 @@ static void send_datagram(void)
     if (env.world)
         CHECK_EQ(datagram(NULL, CI_OP_SEND, from, &sent, NULL, NULL), 1);
     else
-        CHECK_EQ(sendto(from, &sent, 1, 0, (struct sockaddr *)&to_address, sizeof(struct sockaddr_in)), 1);
+        CHECK_EQ(
+            sendto(from, &sent, 1, 0, (struct sockaddr *)&to_address, sizeof(struct sockaddr_in)),
+            1);
     sent++;
 }
 
@@ -368,7 +399,8 @@ CONFORM(datagrams_received_in_races)
         struct counted racing;
         bool happened;
         uint8_t byte = 0xee;
-        int n = datagram(&racing, CI_OP_RECEIVE, to, &byte, (uint8_t)(sent - received) < 50 ? send_datagram : NULL, &happened);
+        int n = datagram(&racing, CI_OP_RECEIVE, to, &byte,
+                         (uint8_t)(sent - received) < 50 ? send_datagram : NULL, &happened);
         CHECK(n == 1 || n == -ECANCELED);
         CHECK_EQ(byte, n == 1 ? received++ : 0xee);
     }
@@ -418,7 +450,9 @@ static void foreign_races_body(void)
         struct counted waiting;
         bool happened;
         char byte;
-        int got = race(&waiting, (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ}, write_pipe, &happened);
+        int got = race(&waiting,
+                       (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ},
+                       write_pipe, &happened);
         CHECK(got == COIR_READ || got == -ECANCELED);
         CHECK(happened || got == -ECANCELED);
         if (happened)
@@ -449,7 +483,8 @@ static void watch_races_body(void)
     int written_count = 0;
     calls = 0;
     for (int i = 0; i < rounds(); i++) {
-        struct ci_op op = {.fd = ends[0], .kind = CI_OP_WATCH, .events = COIR_READ, .done = on_watch};
+        struct ci_op op = {
+            .fd = ends[0], .kind = CI_OP_WATCH, .events = COIR_READ, .done = on_watch};
         uint64_t way = ci_random_below(&choice, 8);
         over = false;
         CHECK(!ci_driver_start(env.driver, &op));

@@ -1,4 +1,5 @@
-/* Resumes a leaf under so many awaits, so many times: for counting instructions. Usage: probe_depth AWAITS RESUMES */
+/* Resumes a leaf under so many awaits, so many times: for counting instructions. Usage: probe_depth
+ * AWAITS RESUMES */
 #include <coir.h>
 #include <stdlib.h>
 

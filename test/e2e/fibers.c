@@ -1,4 +1,5 @@
-/* Many sleeping fibers on one worker: what each costs in resident memory. Usage: probe_fibers COUNT */
+/* Many sleeping fibers on one worker: what each costs in resident memory. Usage: probe_fibers COUNT
+ */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,8 +66,10 @@ static int start(void *arg)
         }
         while (asleep < count)
             coir_yield();
-        printf("%ld fibers asleep after %.2f s: %.0f bytes resident each (and %.0f of page tables), %ld mappings\n", count,
-               (double)(coir_now() - began) / (double)COIR_S, (double)(resident() - before) / (double)count,
+        printf("%ld fibers asleep after %.2f s: %.0f bytes resident each (and %.0f of page "
+               "tables), %ld mappings\n",
+               count, (double)(coir_now() - began) / (double)COIR_S,
+               (double)(resident() - before) / (double)count,
                (double)(page_tables() - tables) / (double)count, mappings());
         fflush(stdout);
     }

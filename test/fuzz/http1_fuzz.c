@@ -1,5 +1,6 @@
-/* Any bytes, cut anywhere: the parser answers as for the whole, stays inside its input, and says of heads and chunked bodies what a
- * second parser says that is written from the RFCs' grammars (http1_oracle.h). */
+/* Any bytes, cut anywhere: the parser answers as for the whole, stays inside its input, and says of
+ * heads and chunked bodies what a second parser says that is written from the RFCs' grammars
+ * (http1_oracle.h). */
 #include "../http1_compare.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
-/* The programs that must stay this short, as users write them: compiled by tools/check-headers. Whole
- * programs around each of them are in examples/. */
+/* The programs that must stay this short, as users write them: compiled by tools/check-headers.
+ * Whole programs around each of them are in examples/. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/web.h>
@@ -46,10 +46,12 @@ static int fetch_both(char *left, char *right)
 }
 
 /* 4. The chat: socket, topic and time in one wait. */
-static int chat_once(coir_stream *conn, coir_topic *room, coir_channel *news, char *line, size_t size)
+static int chat_once(coir_stream *conn, coir_topic *room, coir_channel *news, char *line,
+                     size_t size)
 {
     char *said;
-    coir_case waits[] = {coir_case_stream(conn, COIR_READ), coir_case_recv(news, &said), coir_case_after(30 * COIR_S)};
+    coir_case waits[] = {coir_case_stream(conn, COIR_READ), coir_case_recv(news, &said),
+                         coir_case_after(30 * COIR_S)};
     switch (coir_select(waits, 3)) {
     case 0: return coir_read(conn, line, size) > 0 ? coir_publish(room, &line) : -1;
     case 1: return coir_write_all(conn, said, 1);
@@ -157,7 +159,8 @@ static int only_the_loop(coir_fd fd)
 }
 
 /* 10. Only the poller. */
-static int only_the_poller(coir_poller *poller, coir_fd fd, uint64_t token, coir_poller_event *events)
+static int only_the_poller(coir_poller *poller, coir_fd fd, uint64_t token,
+                           coir_poller_event *events)
 {
     coir_poller_add(poller, fd, token, COIR_READ | COIR_EDGE);
     return coir_poller_wait(poller, events, 64, coir_in(1 * COIR_S));
@@ -165,8 +168,9 @@ static int only_the_poller(coir_poller *poller, coir_fd fd, uint64_t token, coir
 
 /* Everything is used by somebody. */
 typedef void any_fn(void);
-any_fn *const tour[] = {(any_fn *)read_in_time, (any_fn *)fetch_both,    (any_fn *)chat_once,       (any_fn *)beat,    (any_fn *)log_in,
-                        (any_fn *)serve_hello,  (any_fn *)only_the_loop, (any_fn *)only_the_poller, (any_fn *)scenario};
+any_fn *const tour[] = {(any_fn *)read_in_time,  (any_fn *)fetch_both,      (any_fn *)chat_once,
+                        (any_fn *)beat,          (any_fn *)log_in,          (any_fn *)serve_hello,
+                        (any_fn *)only_the_loop, (any_fn *)only_the_poller, (any_fn *)scenario};
 
 int main(void)
 {

@@ -70,7 +70,8 @@ ssize_t posix_send(int fd, const void *data, size_t len, int flags)
     do {
         rc = ci_sys_send(fd, (const char *)data + done, len - done);
         done += rc > 0 ? (size_t)rc : 0;
-        bool more = rc >= 0 && done < len && ci_kfd_find(fd)->blocking && !(flags & MSG_DONTWAIT); /* a sender that blocks sends all */
+        /* a sender that blocks sends all */
+        bool more = rc >= 0 && done < len && ci_kfd_find(fd)->blocking && !(flags & MSG_DONTWAIT);
         if (more)
             continue;
         if (rc >= 0)
@@ -181,12 +182,15 @@ int posix_none(const char *what, ...)
     posix_leave_out(what);
 }
 
-ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+                     socklen_t to_len)
 {
     (void)flags;
     struct iovec one = {(void *)(uintptr_t)data, len};
-    return answer(
-        ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1, .msg_name = (void *)(uintptr_t)to, .msg_namelen = to_len}));
+    return answer(ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = &one,
+                                                      .msg_iovlen = 1,
+                                                      .msg_name = (void *)(uintptr_t)to,
+                                                      .msg_namelen = to_len}));
 }
 
 int posix_temporary(void)

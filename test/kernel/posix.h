@@ -1,5 +1,6 @@
 /* The calls of POSIX that tests make beside the library, on the simulated kernel: included before
- * everything else (-include), so that the same tests run over it. What is not in it is not modelled. */
+ * everything else (-include), so that the same tests run over it. What is not in it is not
+ * modelled. */
 #ifndef TEST_KERNEL_POSIX_H
 #define TEST_KERNEL_POSIX_H
 
@@ -36,7 +37,8 @@ int posix_poll(struct pollfd *fds, nfds_t count, int timeout);
 int posix_pipe(int fds[2]);
 int posix_dup2(int from, int to);
 int posix_pipe2(int fds[2], int flags);
-ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len);
+ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+                     socklen_t to_len);
 int posix_temporary(void); /* a regular file */
 
 /* What the kernel does not have: the case ends, and says that it was left out. */

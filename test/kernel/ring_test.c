@@ -1,5 +1,5 @@
-/* The simulated kernel's io_uring, rule by rule, through sys/ring.h. What Linux may choose is fixed here,
- * except where the choice is the question. */
+/* The simulated kernel's io_uring, rule by rule, through sys/ring.h. What Linux may choose is fixed
+ * here, except where the choice is the question. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -70,7 +70,8 @@ static struct io_uring_sqe *ask(uint8_t opcode, coir_fd fd, uint64_t name)
     return sqe;
 }
 
-static struct io_uring_sqe *ask_bytes(uint8_t opcode, coir_fd fd, uint64_t name, void *buf, size_t len)
+static struct io_uring_sqe *ask_bytes(uint8_t opcode, coir_fd fd, uint64_t name, void *buf,
+                                      size_t len)
 {
     struct io_uring_sqe *sqe = ask(opcode, fd, name);
     sqe->addr = (uintptr_t)buf;
@@ -184,7 +185,8 @@ TEST(what_a_wait_comes_to)
     ci_k.settings.interrupt_one_in = 1;
     CHECK_EQ(ci_ring_enter(&ring, 1, COIR_S), -EINTR);
     ask(IORING_OP_NOP, -1, A);
-    CHECK_EQ(ci_ring_enter(&ring, 2, 10 * COIR_US), 0); /* what was taken hides how the wait ended */
+    /* what was taken hides how the wait ended */
+    CHECK_EQ(ci_ring_enter(&ring, 2, 10 * COIR_US), 0);
     CHECK_EQ(take(A), 0);
     close_all();
 }
@@ -414,8 +416,8 @@ TEST(a_poll_that_was_woken_is_not_removed)
     close_all();
 }
 
-/* A poll of the public poller ends as it is removed, also when it has just been woken: else its file
- * would stay open. */
+/* A poll of the public poller ends as it is removed, also when it has just been woken: else its
+ * file would stay open. */
 TEST(a_poll_that_was_woken_is_removed_with_its_selector)
 {
     struct ci_selector *selector;
@@ -454,7 +456,10 @@ static void provide(uint16_t count)
     CHECK_EQ(ci_ring_buffers_make(&buffers, 64, 16), 0);
     CHECK_EQ(ci_ring_buffers_register(&ring, &buffers, 7), 0);
     CHECK_EQ(ci_ring_call_register(ring.fd, IORING_REGISTER_PBUF_RING,
-                                   &(struct io_uring_buf_reg){.ring_addr = (uintptr_t)buffers.ring, .ring_entries = 64, .bgid = 7}, 1),
+                                   &(struct io_uring_buf_reg){.ring_addr = (uintptr_t)buffers.ring,
+                                                              .ring_entries = 64,
+                                                              .bgid = 7},
+                                   1),
              -EEXIST);
     give_all(count);
 }
@@ -555,7 +560,8 @@ TEST(a_full_ring_ends_a_receive_with_its_data)
     provide(8);
     ask_stream(A);
     CHECK_EQ(ci_ring_submit(&ring), 0);
-    send_to(near, far, "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 80);
+    send_to(near, far,
+            "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", 80);
     ci_clock_sleep(COIR_MS);
     CHECK_EQ(ci_ring_enter(&ring, 0, 0) == -EINVAL, 0);
     for (int i = 0; i < 4; i++) {

@@ -1,5 +1,5 @@
-/* Runs each case inside a process of the simulated kernel, on a quiet machine, from a few seeds. SEED=N in
- * the environment is that one alone, with its trace. */
+/* Runs each case inside a process of the simulated kernel, on a quiet machine, from a few seeds.
+ * SEED=N in the environment is that one alone, with its trace. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void run_from(uint64_t seed, void (*body)(void))
         world.trace = print_line;
     ci_sim_kernel->open(&world, 3600 * COIR_S, locals, ci_countof(locals));
     ci_kcalm();
-    struct ci_kprocess *process = ci_sim_kernel->start(ci_world_add_place(&world, "here"), call_body, &body);
+    struct ci_kprocess *process =
+        ci_sim_kernel->start(ci_world_add_node(&world, "here"), call_body, &body);
     int rc = ci_sim_kernel->run();
     if (rc < 0) {
         world.trace = print_line;
@@ -77,7 +78,8 @@ static void run_from_seeds(void (*body)(void))
         }
         CHECK(child > 0 && waitpid(child, &status, 0) == child);
         if (status != 0)
-            test_fail(__FILE__, __LINE__, "SEED=%llu ended with status %x", (unsigned long long)seed, (unsigned)status);
+            test_fail(__FILE__, __LINE__, "SEED=%llu ended with status %x",
+                      (unsigned long long)seed, (unsigned)status);
     }
 }
 

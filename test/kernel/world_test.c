@@ -1,5 +1,5 @@
-/* Hosts on real drivers over the simulated kernel: the same seed is the same run, what can never end is told,
- * and what is left open too. */
+/* Hosts on real drivers over the simulated kernel: the same seed is the same run, what can never
+ * end is told, and what is left open too. */
 #include <coir.h>
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static int serve(void *arg)
 static int connect_to_server(coir_stream **ret_stream)
 {
     int rc;
-    while ((rc = coir_tcp_connect("server:7", ret_stream)) == -ECONNREFUSED && coir_sleep_for(COIR_MS) == 0)
+    while ((rc = coir_tcp_connect("server:7", ret_stream)) == -ECONNREFUSED &&
+           coir_sleep_for(COIR_MS) == 0)
         continue;
     return rc;
 }

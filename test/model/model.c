@@ -44,7 +44,10 @@ static void print_order(void)
             fprintf(stderr, " %zu:%d", i, choices[i].taken);
     fprintf(stderr, "\n");
     for (int i = 0; i < thread_count; i++)
-        fprintf(stderr, "    thread %d %s\n", i, threads[i].done ? "has ended" : threads[i].asleep ? "sleeps" : "runs");
+        fprintf(stderr, "    thread %d %s\n", i,
+                threads[i].done     ? "has ended"
+                : threads[i].asleep ? "sleeps"
+                                    : "runs");
 }
 
 static CI_NORETURN void fail(const char *why)
@@ -214,7 +217,8 @@ static const struct ci_driver_kind driver_kind = {
     .free = driver_free,
 };
 
-static int open_driver(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+static int open_driver(void *arg, int worker, const coir_allocator *allocator,
+                       struct ci_driver **ret_driver)
 {
     (void)arg;
     (void)allocator;
@@ -316,7 +320,8 @@ static void thread_main(void)
         left += !threads[i].done;
     if (left && !others(list))
         leave_to_another("everybody sleeps: a wake-up was lost");
-    struct ci_context *to = left ? &threads[running = list[choose(others(list))]].context : &outside;
+    struct ci_context *to =
+        left ? &threads[running = list[choose(others(list))]].context : &outside;
     ci_worker_current = left ? threads[running].current : NULL;
     ci_carried_locals = left ? threads[running].carried : NULL;
     ci_context_switch(&self->context, to);
@@ -417,8 +422,9 @@ void model_run(const struct model *model)
             most = depth;
     } while (next_order() && orders < orders_most);
     coir_runtime_free(runtime);
-    printf("  %s: %llu orders with at most %d preemptions, %llu choices in the longest%s\n", model->name, (unsigned long long)orders,
-           model->preemptions, (unsigned long long)most, orders == orders_most ? " (not all)" : "");
+    printf("  %s: %llu orders with at most %d preemptions, %llu choices in the longest%s\n",
+           model->name, (unsigned long long)orders, model->preemptions, (unsigned long long)most,
+           orders == orders_most ? " (not all)" : "");
 }
 
 void model_run_whole(const struct model *model, bool then_frees)

@@ -1,4 +1,5 @@
-/* Every order of a spawn into a scope of another worker against the scope's end, its cancellation and the end of what was spawned. */
+/* Every order of a spawn into a scope of another worker against the scope's end, its cancellation
+ * and the end of what was spawned. */
 #include <errno.h>
 
 #include "harness.h"
@@ -152,11 +153,51 @@ static int end_after_task(void *arg)
 
 TEST(remote_spawn_against_the_end)
 {
-    model_run(&(struct model){"remote spawn against the end", 2, PREEMPTIONS, reset, end_here, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"remote spawn to the home", 2, PREEMPTIONS, reset, end_at_home, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"remote spawn with a handle", 2, PREEMPTIONS, reset, end_with_handle, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"remote spawn holds open", 2, PREEMPTIONS, reset, end_after_event, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"remote spawn and the last task", 2, PREEMPTIONS, reset, end_after_task, {NULL, NULL}, check_all_ran, 0, 0});
+    model_run(&(struct model){"remote spawn against the end",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              end_here,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"remote spawn to the home",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              end_at_home,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"remote spawn with a handle",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              end_with_handle,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"remote spawn holds open",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              end_after_event,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"remote spawn and the last task",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              end_after_task,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
 }
 
 /* ---- against cancellation ---- */
@@ -194,9 +235,33 @@ static int cancel_both(void *arg)
 
 TEST(remote_spawn_against_cancel)
 {
-    model_run(&(struct model){"remote spawn against cancel", 2, PREEMPTIONS, reset, cancel_here, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"remote spawn to home and cancel", 2, PREEMPTIONS, reset, cancel_at_home, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(&(struct model){"two cancels of a remote spawn", 2, PREEMPTIONS, reset, cancel_both, {NULL, NULL}, check_all_ran, 0, 0});
+    model_run(&(struct model){"remote spawn against cancel",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_here,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"remote spawn to home and cancel",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_at_home,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"two cancels of a remote spawn",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_both,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
 }
 
 /* ---- three workers: spawned on one, run on another, into a scope of the third ---- */
@@ -221,7 +286,22 @@ static int cancel_on_three(void *arg)
 
 TEST(remote_spawn_over_three_workers)
 {
-    model_run(&(struct model){"three workers against the end", 3, PREEMPTIONS - 1, reset, end_on_three, {NULL, NULL}, check_all_ran, 0, 0});
-    model_run(
-        &(struct model){"three workers against cancel", 3, PREEMPTIONS - 1, reset, cancel_on_three, {NULL, NULL}, check_all_ran, 0, 0});
+    model_run(&(struct model){"three workers against the end",
+                              3,
+                              PREEMPTIONS - 1,
+                              reset,
+                              end_on_three,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
+    model_run(&(struct model){"three workers against cancel",
+                              3,
+                              PREEMPTIONS - 1,
+                              reset,
+                              cancel_on_three,
+                              {NULL, NULL},
+                              check_all_ran,
+                              0,
+                              0});
 }

@@ -55,14 +55,39 @@ static int yield_twice(void *arg)
 
 TEST(stop_against_the_begin)
 {
-    model_run_whole(&(struct model){"stop against the begin", 2, 2, reset, wait_for_event, {stop_it, NULL}, no_check, -ECANCELED, 0}, true);
-    model_run_whole(
-        &(struct model){"two stops against the begin", 1, 2, reset, wait_for_event, {stop_it, stop_it}, no_check, -ECANCELED, 0}, false);
+    model_run_whole(&(struct model){"stop against the begin",
+                                    2,
+                                    2,
+                                    reset,
+                                    wait_for_event,
+                                    {stop_it, NULL},
+                                    no_check,
+                                    -ECANCELED,
+                                    0},
+                    true);
+    model_run_whole(&(struct model){"two stops against the begin",
+                                    1,
+                                    2,
+                                    reset,
+                                    wait_for_event,
+                                    {stop_it, stop_it},
+                                    no_check,
+                                    -ECANCELED,
+                                    0},
+                    false);
 }
 
 TEST(stop_against_the_end)
 {
-    model_run_whole(&(struct model){"stop against the end", 2, 2, reset, yield_twice, {stop_it, NULL}, no_check, MODEL_ANY_RESULT, 0},
+    model_run_whole(&(struct model){"stop against the end",
+                                    2,
+                                    2,
+                                    reset,
+                                    yield_twice,
+                                    {stop_it, NULL},
+                                    no_check,
+                                    MODEL_ANY_RESULT,
+                                    0},
                     false);
 }
 
@@ -83,9 +108,26 @@ static void check_blocked(void)
 
 TEST(block_on_against_the_end)
 {
-    model_run_whole(&(struct model){"block_on against the end", 1, 3, reset, return_at_once, {block_on_it, NULL}, check_blocked, 0, 0},
+    model_run_whole(&(struct model){"block_on against the end",
+                                    1,
+                                    3,
+                                    reset,
+                                    return_at_once,
+                                    {block_on_it, NULL},
+                                    check_blocked,
+                                    0,
+                                    0},
                     false);
-    model_run_whole(&(struct model){"block_on, two workers", 2, 2, reset, return_at_once, {block_on_it, NULL}, check_blocked, 0, 0}, false);
+    model_run_whole(&(struct model){"block_on, two workers",
+                                    2,
+                                    2,
+                                    reset,
+                                    return_at_once,
+                                    {block_on_it, NULL},
+                                    check_blocked,
+                                    0,
+                                    0},
+                    false);
 }
 
 static void check_cancelled(void)
@@ -96,9 +138,16 @@ static void check_cancelled(void)
 
 TEST(block_on_against_stop)
 {
-    model_run_whole(
-        &(struct model){"block_on against stop", 1, 2, reset, wait_for_event, {block_on_it, stop_it}, check_cancelled, -ECANCELED, 0},
-        false);
+    model_run_whole(&(struct model){"block_on against stop",
+                                    1,
+                                    2,
+                                    reset,
+                                    wait_for_event,
+                                    {block_on_it, stop_it},
+                                    check_cancelled,
+                                    -ECANCELED,
+                                    0},
+                    false);
 }
 
 /* ---- posts that spawn ---- */
@@ -148,9 +197,23 @@ static void check_spawned(void)
 
 TEST(a_post_that_spawns_against_the_end)
 {
-    model_run_whole(&(struct model){"post to itself", 2, 3, reset, post_here, {NULL, NULL}, check_spawned, 0, 0}, false);
-    model_run_whole(&(struct model){"post to the other", 2, 3, reset, post_there, {NULL, NULL}, check_spawned, 0, 0}, false);
-    model_run_whole(&(struct model){"post from outside", 2, 2, reset, return_at_once, {post_from_outside, NULL}, check_spawned, 0, 0},
+    model_run_whole(
+        &(struct model){
+            "post to itself", 2, 3, reset, post_here, {NULL, NULL}, check_spawned, 0, 0},
+        false);
+    model_run_whole(
+        &(struct model){
+            "post to the other", 2, 3, reset, post_there, {NULL, NULL}, check_spawned, 0, 0},
+        false);
+    model_run_whole(&(struct model){"post from outside",
+                                    2,
+                                    2,
+                                    reset,
+                                    return_at_once,
+                                    {post_from_outside, NULL},
+                                    check_spawned,
+                                    0,
+                                    0},
                     false);
 }
 
@@ -174,8 +237,26 @@ static void set_from_outside(void)
 
 TEST(freeing_under_a_visitor)
 {
-    model_run_whole(&(struct model){"freeing under a post", 1, 3, reset, wait_for_event, {post_the_end, NULL}, no_check, 0, 0}, true);
-    model_run_whole(&(struct model){"freeing under a wake", 1, 3, reset, wait_for_event, {set_from_outside, NULL}, no_check, 0, 0}, true);
+    model_run_whole(&(struct model){"freeing under a post",
+                                    1,
+                                    3,
+                                    reset,
+                                    wait_for_event,
+                                    {post_the_end, NULL},
+                                    no_check,
+                                    0,
+                                    0},
+                    true);
+    model_run_whole(&(struct model){"freeing under a wake",
+                                    1,
+                                    3,
+                                    reset,
+                                    wait_for_event,
+                                    {set_from_outside, NULL},
+                                    no_check,
+                                    0,
+                                    0},
+                    true);
 }
 
 /* ---- shared work ---- */
@@ -204,6 +285,7 @@ static void check_shared(void)
 
 TEST(one_idle_worker_is_woken_for_one_shared_task)
 {
-    model_run(&(struct model){"one shared task", 3, 2, reset, share_one, {NULL, NULL}, check_shared, 0, 0});
+    model_run(&(struct model){
+        "one shared task", 3, 2, reset, share_one, {NULL, NULL}, check_shared, 0, 0});
     CHECK(slept > 0);
 }

@@ -1,5 +1,6 @@
-/* Every order of what workers and plain threads do to each other: wakers against suspension, inboxes against sleep, channels against
- * cancellation, joins against ends, closing against receiving, selects against each other. */
+/* Every order of what workers and plain threads do to each other: wakers against suspension,
+ * inboxes against sleep, channels against cancellation, joins against ends, closing against
+ * receiving, selects against each other. */
 #include "model/model.h"
 
 #include <errno.h>
@@ -46,12 +47,21 @@ static int post_twice(void *arg)
 
 static void check_two(void)
 {
-    CHECK_EQ(count, 2); /* one that is still under way when the run ends is made when the runtime is freed */
+    /* one that is still under way when the run ends is made when the runtime is freed */
+    CHECK_EQ(count, 2);
 }
 
 TEST(inbox_against_sleep)
 {
-    model_run(&(struct model){"inbox against sleep", 2, PREEMPTIONS + 1, reset, post_twice, {NULL, NULL}, check_two, 0, 0});
+    model_run(&(struct model){"inbox against sleep",
+                              2,
+                              PREEMPTIONS + 1,
+                              reset,
+                              post_twice,
+                              {NULL, NULL},
+                              check_two,
+                              0,
+                              0});
 }
 
 /* ---- far tasks: spawn, cancel and join against their end ---- */
@@ -108,13 +118,23 @@ static void check_one(void)
 
 TEST(join_against_finish)
 {
-    model_run(&(struct model){"join against finish", 2, PREEMPTIONS, reset, join_far, {NULL, NULL}, check_one, 0, 0});
+    model_run(&(struct model){
+        "join against finish", 2, PREEMPTIONS, reset, join_far, {NULL, NULL}, check_one, 0, 0});
 }
 
 TEST(cancel_against_finish)
 {
-    model_run(&(struct model){"cancel against finish", 2, PREEMPTIONS, reset, cancel_far, {NULL, NULL}, check_one, 0, 0});
-    model_run(&(struct model){"cancel of a shared task", 2, PREEMPTIONS, reset, cancel_shared, {NULL, NULL}, check_one, 0, 0});
+    model_run(&(struct model){
+        "cancel against finish", 2, PREEMPTIONS, reset, cancel_far, {NULL, NULL}, check_one, 0, 0});
+    model_run(&(struct model){"cancel of a shared task",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_shared,
+                              {NULL, NULL},
+                              check_one,
+                              0,
+                              0});
 }
 
 /* ---- shared tasks against a worker that falls asleep ---- */
@@ -132,7 +152,15 @@ static int compute_until_it_has_run(void *arg)
 
 TEST(an_idle_worker_does_not_sleep_past_shared_work)
 {
-    model_run(&(struct model){"shared work against sleep", 2, PREEMPTIONS, reset, compute_until_it_has_run, {NULL, NULL}, check_one, 0, 0});
+    model_run(&(struct model){"shared work against sleep",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              compute_until_it_has_run,
+                              {NULL, NULL},
+                              check_one,
+                              0,
+                              0});
 }
 
 /* ---- wakers, events and other plain threads against suspension ---- */
@@ -159,9 +187,24 @@ static void wake_it(void)
 
 TEST(waker_against_suspension)
 {
-    model_run(&(struct model){"waker against suspension", 1, PREEMPTIONS + 1, reset, park_once, {wake_it, NULL}, no_check, 0, 0});
-    model_run(&(struct model){
-        "waker against suspension and deadlock", 1, PREEMPTIONS + 1, reset, park_once, {wake_it, NULL}, no_check, 0, COIR_DEADLOCK_END});
+    model_run(&(struct model){"waker against suspension",
+                              1,
+                              PREEMPTIONS + 1,
+                              reset,
+                              park_once,
+                              {wake_it, NULL},
+                              no_check,
+                              0,
+                              0});
+    model_run(&(struct model){"waker against suspension and deadlock",
+                              1,
+                              PREEMPTIONS + 1,
+                              reset,
+                              park_once,
+                              {wake_it, NULL},
+                              no_check,
+                              0,
+                              COIR_DEADLOCK_END});
 }
 
 static int wait_for_event(void *arg)
@@ -177,7 +220,15 @@ static void set_event(void)
 
 TEST(event_against_suspension)
 {
-    model_run(&(struct model){"event against suspension", 2, PREEMPTIONS, reset, wait_for_event, {set_event, set_event}, no_check, 0, 0});
+    model_run(&(struct model){"event against suspension",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              wait_for_event,
+                              {set_event, set_event},
+                              no_check,
+                              0,
+                              0});
 }
 
 /* ---- channels ---- */
@@ -218,7 +269,8 @@ static int channel_against_cancel(size_t capacity)
     uint64_t left = 0;
     coir_channel_try_recv(channel, &left);
     CHECK(results[1] == 0 || results[1] == -ECANCELED);
-    CHECK_EQ(results[0] == 0, count + (int)left == 42); /* what was sent was received, or is still there */
+    /* what was sent was received, or is still there */
+    CHECK_EQ(results[0] == 0, count + (int)left == 42);
     coir_channel_free(channel);
     return 0;
 }
@@ -237,8 +289,24 @@ static int cancel_receive_1(void *arg)
 
 TEST(channel_against_cancel_and_close)
 {
-    model_run(&(struct model){"unbuffered channel against cancel", 2, PREEMPTIONS, reset, cancel_receive_0, {NULL, NULL}, no_check, 0, 0});
-    model_run(&(struct model){"channel against cancel", 2, PREEMPTIONS, reset, cancel_receive_1, {NULL, NULL}, no_check, 0, 0});
+    model_run(&(struct model){"unbuffered channel against cancel",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_receive_0,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              0});
+    model_run(&(struct model){"channel against cancel",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_receive_1,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              0});
 }
 
 static int close_it(void *arg)
@@ -265,7 +333,15 @@ static int close_against_receive(void *arg)
 
 TEST(close_against_receive_)
 {
-    model_run(&(struct model){"close against receive", 2, PREEMPTIONS, reset, close_against_receive, {NULL, NULL}, no_check, 0, 0});
+    model_run(&(struct model){"close against receive",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              close_against_receive,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              0});
 }
 
 /* ---- selects that must be decided together ---- */
@@ -275,7 +351,8 @@ static coir_channel *sides[2];
 static int select_both(void *arg)
 {
     uint64_t out = 10, in = 0;
-    coir_case waits[] = {coir_case_send(sides[0], &out), coir_case_recv(sides[1], &in), coir_case_event(&event)};
+    coir_case waits[] = {coir_case_send(sides[0], &out), coir_case_recv(sides[1], &in),
+                         coir_case_event(&event)};
     int which = coir_select_in_order(waits, 3);
     *(int *)arg = which == 0 ? -10 : which == 1 ? (int)in : 0;
     return 0;
@@ -284,8 +361,10 @@ static int select_both(void *arg)
 static int select_other_way(void *arg)
 {
     uint64_t out = 20, in = 0;
-    coir_case waits[] = {coir_case_event(&event), coir_case_send(sides[1], &out), coir_case_recv(sides[0], &in)};
-    int which = coir_select_in_order(waits, 3); /* it waits for the event already when it meets the other one */
+    coir_case waits[] = {coir_case_event(&event), coir_case_send(sides[1], &out),
+                         coir_case_recv(sides[0], &in)};
+    /* it waits for the event already when it meets the other one */
+    int which = coir_select_in_order(waits, 3);
     *(int *)arg = which == 1 ? -20 : which == 2 ? (int)in : 0;
     return 0;
 }
@@ -325,9 +404,17 @@ static int two_selects_and_an_event(void *arg)
 
 TEST(selects_are_decided_together)
 {
-    model_run(&(struct model){"two selects", 2, PREEMPTIONS, reset, two_selects, {NULL, NULL}, no_check, 0, 0});
-    model_run(
-        &(struct model){"two selects and an event", 2, PREEMPTIONS, reset, two_selects_and_an_event, {set_event, NULL}, no_check, 0, 0});
+    model_run(&(struct model){
+        "two selects", 2, PREEMPTIONS, reset, two_selects, {NULL, NULL}, no_check, 0, 0});
+    model_run(&(struct model){"two selects and an event",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              two_selects_and_an_event,
+                              {set_event, NULL},
+                              no_check,
+                              0,
+                              0});
 }
 
 /* ---- mutexes ---- */
@@ -384,7 +471,8 @@ static int try_and_count(void *arg)
     return 0;
 }
 
-/* A waiter that was woken to try again, finds the mutex taken by another worker, and is cancelled: it leaves nobody contended. */
+/* A waiter that was woken to try again, finds the mutex taken by another worker, and is cancelled:
+ * it leaves nobody contended. */
 static int cancel_who_retries(void *arg)
 {
     (void)arg;
@@ -404,9 +492,26 @@ static int cancel_who_retries(void *arg)
 
 TEST(mutex_between_workers)
 {
-    model_run(&(struct model){"mutex against a cancelled retry", 2, PREEMPTIONS, reset, cancel_who_retries, {NULL, NULL}, no_check, 0, 0});
-    model_run(&(struct model){"mutex", 2, PREEMPTIONS, reset, contend, {NULL, NULL}, no_check, 0, 0});
-    model_run(&(struct model){"mutex against cancel", 2, PREEMPTIONS, reset, contend_and_cancel, {NULL, NULL}, no_check, 0, 0});
+    model_run(&(struct model){"mutex against a cancelled retry",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              cancel_who_retries,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              0});
+    model_run(
+        &(struct model){"mutex", 2, PREEMPTIONS, reset, contend, {NULL, NULL}, no_check, 0, 0});
+    model_run(&(struct model){"mutex against cancel",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              contend_and_cancel,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              0});
 }
 
 /* ---- deadlocks are found in every order, and only they ---- */
@@ -440,6 +545,22 @@ static int not_dead(void *arg)
 
 TEST(deadlocks_and_only_deadlocks_are_found)
 {
-    model_run(&(struct model){"deadlock", 2, PREEMPTIONS, reset, dead, {NULL, NULL}, no_check, -EDEADLK, COIR_DEADLOCK_END});
-    model_run(&(struct model){"no deadlock", 2, PREEMPTIONS, reset, not_dead, {NULL, NULL}, no_check, 0, COIR_DEADLOCK_END});
+    model_run(&(struct model){"deadlock",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              dead,
+                              {NULL, NULL},
+                              no_check,
+                              -EDEADLK,
+                              COIR_DEADLOCK_END});
+    model_run(&(struct model){"no deadlock",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              not_dead,
+                              {NULL, NULL},
+                              no_check,
+                              0,
+                              COIR_DEADLOCK_END});
 }

@@ -1,4 +1,5 @@
-/* Objects that every worker's selects wait for beside what they are for: so the claims of all acts meet. What they hand over is counted. */
+/* Objects that every worker's selects wait for beside what they are for: so the claims of all acts
+ * meet. What they hand over is counted. */
 #include <errno.h>
 
 #include "program.h"
@@ -17,7 +18,8 @@ void decoys_init(struct run *run)
     struct decoys *decoys = &run->decoys;
     uint64_t zero = 0;
     *decoys = (struct decoys){.mutexes = {free_mutex, fair_mutex}, .semaphore = units};
-    if (coir_channel_new(sizeof(uint64_t), 0, &decoys->items) < 0 || coir_channel_new(sizeof(uint64_t), 2, &decoys->slots) < 0 ||
+    if (coir_channel_new(sizeof(uint64_t), 0, &decoys->items) < 0 ||
+        coir_channel_new(sizeof(uint64_t), 2, &decoys->slots) < 0 ||
         coir_latest_new(sizeof zero, &zero, &decoys->latest) < 0)
         program_fail(&run->program->acts[0], "no memory for the decoys");
 }
@@ -41,7 +43,9 @@ static void tick(struct run *run, struct ci_random *random, uint64_t number)
             add(&decoys->sum_received, item);
         }
         break;
-    case 3: draw(random, 4) ? coir_event_reset(&decoys->event) : coir_event_set(&decoys->event); break;
+    case 3:
+        draw(random, 4) ? coir_event_reset(&decoys->event) : coir_event_set(&decoys->event);
+        break;
     case 4: coir_latest_set(decoys->latest, &number); break;
     default: break;
     }
@@ -56,7 +60,8 @@ int decoys_tick(void *arg)
         coir_mutex *mutex = &run->decoys.mutexes[number % 2];
         bool locked = draw(&random, 3) == 0 && coir_mutex_try_lock(mutex) == 0;
         tick(run, &random, number);
-        coir_case waits[] = {coir_case_after(draw(&random, 1u << draw(&random, 12)) * COIR_US), coir_case_event(&run->over)};
+        coir_case waits[] = {coir_case_after(draw(&random, 1u << draw(&random, 12)) * COIR_US),
+                             coir_case_event(&run->over)};
         rc = coir_select(waits, 2);
         if (locked)
             coir_mutex_unlock(mutex);

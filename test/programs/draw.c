@@ -5,11 +5,14 @@
 
 #include "program.h"
 
-const char *const life_names[] = {"plain", "abrupt", "twice", "pair", "stepped", "stopped", "early", "signal"};
-static const char *const way_names[] = {"call",      "deadline",     "select",   "select in order", "await",
-                                        "any",       "any in order", "call any", "task joined",     "task cancelled",
-                                        "stackless", "generator",    "shield"};
-static const char *const hurry_names[] = {"", ", cancelled after %u us", ", deadline after %u us", ", its task cancelled after %u us"};
+const char *const life_names[] = {"plain",   "abrupt",  "twice", "pair",
+                                  "stepped", "stopped", "early", "signal"};
+static const char *const way_names[] = {
+    "call",      "deadline",     "select",   "select in order", "await",
+    "any",       "any in order", "call any", "task joined",     "task cancelled",
+    "stackless", "generator",    "shield"};
+static const char *const hurry_names[] = {"", ", cancelled after %u us", ", deadline after %u us",
+                                          ", its task cancelled after %u us"};
 
 /* ---- scripts ---- */
 
@@ -33,7 +36,9 @@ static void print_step(const struct step *step, FILE *file)
     case WAY_SELECT:
     case WAY_SELECT_IN_ORDER:
     case WAY_ANY:
-    case WAY_ANY_IN_ORDER: fprintf(file, "(%u us, decoys %02x at %u)", step->us, step->decoys, step->place); break;
+    case WAY_ANY_IN_ORDER:
+        fprintf(file, "(%u us, decoys %02x at %u)", step->us, step->decoys, step->place);
+        break;
     case WAY_DEADLINE:
     case WAY_CALL_ANY:
     case WAY_TASK_CANCEL:
@@ -70,7 +75,9 @@ static const struct act_kind *draw_kind(struct ci_random *random)
 static int draw_worker(struct ci_random *random, unsigned workers)
 {
     unsigned which = draw(random, workers + 2);
-    return which < workers ? COIR_ON_WORKER((int)which) : which == workers ? COIR_HERE : COIR_ANYWHERE;
+    return which < workers    ? COIR_ON_WORKER((int)which)
+           : which == workers ? COIR_HERE
+                              : COIR_ANYWHERE;
 }
 
 static void draw_actor(struct act *act, int number, struct ci_random *random, unsigned workers)
@@ -133,7 +140,10 @@ struct program *program_draw(uint64_t seed, const char *driver, unsigned workers
         program->life = LIFE_PLAIN;
     if (program->life == LIFE_STEPPED && strcmp(driver, "epoll") != 0)
         program->life = LIFE_PLAIN;
-    program->run_count = program->life == LIFE_TWICE || program->life == LIFE_PAIR || program->life == LIFE_SIGNAL ? 2 : 1;
+    program->run_count =
+        program->life == LIFE_TWICE || program->life == LIFE_PAIR || program->life == LIFE_SIGNAL
+            ? 2
+            : 1;
     program->stops = program->life >= LIFE_STOPPED;
     program->deadlock_ends = draw(&random, 3) && !program->stops;
     program->budget = draw(&random, 3) ? 0 : draw_from(&random, 1, 20);
@@ -173,7 +183,8 @@ static void print_worker(int place, FILE *file)
 
 static void print_act(const struct act *act, FILE *file)
 {
-    fprintf(file, "act %d: %s%s, ", act->number, act->left_out ? "(left out) " : "", act->kind->name);
+    fprintf(file, "act %d: %s%s, ", act->number, act->left_out ? "(left out) " : "",
+            act->kind->name);
     print_worker(act->place, file);
     if (act->run->program->run_count > 1)
         fprintf(file, ", run %d", act->run->number);
@@ -195,8 +206,8 @@ static void print_act(const struct act *act, FILE *file)
 
 void program_print(const struct program *program, FILE *file)
 {
-    fprintf(file, "program %llu: %s, %u workers, %s", (unsigned long long)program->seed, program->driver, program->workers,
-            life_names[program->life]);
+    fprintf(file, "program %llu: %s, %u workers, %s", (unsigned long long)program->seed,
+            program->driver, program->workers, life_names[program->life]);
     if (program->stops)
         fprintf(file, " after %u us", program->stop_us);
     if (program->deadlock_ends)

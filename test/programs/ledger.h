@@ -1,4 +1,5 @@
-/* Who sent what, and who got it: every item is sent once at most and received once exactly, or is accounted for. */
+/* Who sent what, and who got it: every item is sent once at most and received once exactly, or is
+ * accounted for. */
 #ifndef TEST_PROGRAMS_LEDGER_H
 #define TEST_PROGRAMS_LEDGER_H
 

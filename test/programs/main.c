@@ -1,5 +1,5 @@
-/* Many programs, in processes that are watched: one that dies or is not done in time is a failure, and is told with its text and the
- * command that plays it again. */
+/* Many programs, in processes that are watched: one that dies or is not done in time is a failure,
+ * and is told with its text and the command that plays it again. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +38,12 @@ static struct options {
     unsigned workers, jobs;
     uint32_t acts; /* which ones play, as bits */
     const char *kinds, *lives;
-} options = {.from = 1, .to = UINT64_MAX / 2, .repeat = 1, .jobs = 1, .acts = UINT32_MAX, .limit = CI_ASAN || CI_TSAN ? 90 : 40};
+} options = {.from = 1,
+             .to = UINT64_MAX / 2,
+             .repeat = 1,
+             .jobs = 1,
+             .acts = UINT32_MAX,
+             .limit = CI_ASAN || CI_TSAN ? 90 : 40};
 
 static struct shared *shared;
 static struct program *current;
@@ -54,12 +59,14 @@ static int64_t now(void)
 
 static struct program *make(uint64_t seed, int driver)
 {
-    struct program *program = program_draw(seed, options.drivers[driver], options.workers, options.lives);
+    struct program *program =
+        program_draw(seed, options.drivers[driver], options.workers, options.lives);
     if (program)
         program->traced = options.trace;
     for (int i = 0; program && i < program->act_count; i++) {
         struct act *act = &program->acts[i];
-        act->left_out |= !(options.acts & 1u << i) || (options.kinds && !strstr(options.kinds, act->kind->name));
+        act->left_out |=
+            !(options.acts & 1u << i) || (options.kinds && !strstr(options.kinds, act->kind->name));
     }
     return program;
 }
@@ -81,10 +88,12 @@ static void play(struct job *job)
 static void print_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
 {
     (void)arg;
-    fprintf(stderr, "    %*s%s waits for %s%s\n", 2 * depth, "", name, waits_for, cancelled ? " (cancelled)" : "");
+    fprintf(stderr, "    %*s%s waits for %s%s\n", 2 * depth, "", name, waits_for,
+            cancelled ? " (cancelled)" : "");
 }
 
-void ci_runtime_dump(const coir_runtime *runtime, void (*line)(void *, int, const char *, const char *, int), void *arg);
+void ci_runtime_dump(const coir_runtime *runtime,
+                     void (*line)(void *, int, const char *, const char *, int), void *arg);
 
 /* Asked by the parent, whose patience is at an end. */
 static void tell_state(int signal_number)
@@ -120,8 +129,10 @@ static void work(struct job *job)
     signal(SIGQUIT, tell_state);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
-    for (int i = 0; i < PROGRAMS_A_PROCESS && !__atomic_load_n(&shared->stop, __ATOMIC_RELAXED); i++) {
-        uint64_t number = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED), count = (uint64_t)options.driver_count;
+    for (int i = 0; i < PROGRAMS_A_PROCESS && !__atomic_load_n(&shared->stop, __ATOMIC_RELAXED);
+         i++) {
+        uint64_t number = __atomic_fetch_add(&shared->next, 1, __ATOMIC_RELAXED),
+                 count = (uint64_t)options.driver_count;
         uint64_t seed = options.one ? options.only : options.from + number / count;
         if (options.one ? number >= options.repeat * count : seed > options.to)
             break;
@@ -148,8 +159,8 @@ static void start(struct job *job)
 
 static void print_command(const struct job *job, const struct program *program)
 {
-    printf("  again: %s --driver %s --seed %llu --workers %u", options.self, program->driver, (unsigned long long)job->seed,
-           program->workers);
+    printf("  again: %s --driver %s --seed %llu --workers %u", options.self, program->driver,
+           (unsigned long long)job->seed, program->workers);
     if (options.acts != UINT32_MAX)
         printf(" --acts %x", options.acts);
     if (options.kinds)
@@ -163,12 +174,14 @@ static void report(const struct job *job, int status, bool slow)
 {
     struct program *program = make(job->seed, job->driver);
     if (slow)
-        printf("FAILED program %llu on %s: not done after %llu s\n", (unsigned long long)job->seed, options.drivers[job->driver],
-               (unsigned long long)options.limit);
+        printf("FAILED program %llu on %s: not done after %llu s\n", (unsigned long long)job->seed,
+               options.drivers[job->driver], (unsigned long long)options.limit);
     else if (WIFSIGNALED(status))
-        printf("FAILED program %llu on %s: signal %d\n", (unsigned long long)job->seed, options.drivers[job->driver], WTERMSIG(status));
+        printf("FAILED program %llu on %s: signal %d\n", (unsigned long long)job->seed,
+               options.drivers[job->driver], WTERMSIG(status));
     else
-        printf("FAILED program %llu on %s: see above\n", (unsigned long long)job->seed, options.drivers[job->driver]);
+        printf("FAILED program %llu on %s: see above\n", (unsigned long long)job->seed,
+               options.drivers[job->driver]);
     program_print(program, stdout);
     print_command(job, program);
     fflush(stdout);
@@ -207,8 +220,10 @@ static bool attend(struct job *job, uint64_t *failed)
         if (!options.keep_going)
             __atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
     }
-    uint64_t count = (uint64_t)options.driver_count, number = __atomic_load_n(&shared->next, __ATOMIC_RELAXED);
-    bool more = options.one ? number < options.repeat * count : options.from + number / count <= options.to;
+    uint64_t count = (uint64_t)options.driver_count,
+             number = __atomic_load_n(&shared->next, __ATOMIC_RELAXED);
+    bool more =
+        options.one ? number < options.repeat * count : options.from + number / count <= options.to;
     if (!more || shared->stop)
         return false;
     start(job);
@@ -236,17 +251,19 @@ static uint64_t run_all(void)
 
 static int usage(void)
 {
-    fprintf(
-        stderr,
-        "usage: %s [--seeds A-B] [--seconds N] [--driver NAME[,NAME]] [--workers N] [--jobs N] [--limit SECONDS] [--keep-going]\n"
-        "       %s --seed N [--repeat N] [--driver NAME] [--workers N] [--acts HEX] [--kinds NAME,NAME] [--lives NAME,NAME] [--trace]\n",
-        options.self, options.self);
+    fprintf(stderr,
+            "usage: %s [--seeds A-B] [--seconds N] [--driver NAME[,NAME]] [--workers N] [--jobs N] "
+            "[--limit SECONDS] [--keep-going]\n"
+            "       %s --seed N [--repeat N] [--driver NAME] [--workers N] [--acts HEX] [--kinds "
+            "NAME,NAME] [--lives NAME,NAME] [--trace]\n",
+            options.self, options.self);
     return 2;
 }
 
 static void set_drivers(char *names)
 {
-    for (char *name = strtok(names, ","); name && options.driver_count < DRIVERS_MOST; name = strtok(NULL, ","))
+    for (char *name = strtok(names, ","); name && options.driver_count < DRIVERS_MOST;
+         name = strtok(NULL, ","))
         options.drivers[options.driver_count++] = name;
 }
 
@@ -344,9 +361,10 @@ int main(int argc, char **argv)
     uint64_t failed = run_all(), passed = 0;
     for (int i = 0; i < options.driver_count; i++) {
         passed += shared->programs[i];
-        printf("%-8s %8llu programs %12llu operations\n", options.drivers[i], (unsigned long long)shared->programs[i],
-               (unsigned long long)shared->operations[i]);
+        printf("%-8s %8llu programs %12llu operations\n", options.drivers[i],
+               (unsigned long long)shared->programs[i], (unsigned long long)shared->operations[i]);
     }
-    printf("programs: %llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    printf("programs: %llu passed, %llu failed\n", (unsigned long long)passed,
+           (unsigned long long)failed);
     return failed || !passed;
 }

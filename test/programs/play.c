@@ -1,4 +1,5 @@
-/* A program is played: its acts run in a runtime that lives as the program says, and everything is accounted for at the end. */
+/* A program is played: its acts run in a runtime that lives as the program says, and everything is
+ * accounted for at the end. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -76,8 +77,8 @@ int actor_lull(struct actor *actor)
 
 void act_name(const struct act *act, int number, char *text, size_t size)
 {
-    snprintf(text, size, "/tmp/coir-programs-%d-%llu-%d-%d", (int)getpid(), (unsigned long long)act->run->program->seed, act->number,
-             number);
+    snprintf(text, size, "/tmp/coir-programs-%d-%llu-%d-%d", (int)getpid(),
+             (unsigned long long)act->run->program->seed, act->number, number);
 }
 
 /* ---- an act ---- */
@@ -237,7 +238,8 @@ static void last_things(struct run *run)
 {
     struct program *program = run->program;
     for (int i = 0; i < program->act_count && program->late_allowed; i++)
-        if (program->acts[i].run == run && program->acts[i].kind->last && !program->acts[i].left_out)
+        if (program->acts[i].run == run && program->acts[i].kind->last &&
+            !program->acts[i].left_out)
             program->acts[i].kind->last(&program->acts[i]);
 }
 
@@ -293,7 +295,8 @@ static int step_through(coir_runtime *runtime, struct run *run)
 {
     int rc = coir_runtime_begin(runtime, first_task, run);
     while (rc == 0) {
-        coir_time next = coir_runtime_next(runtime), left = next == COIR_NEVER ? COIR_S : next - coir_now();
+        coir_time next = coir_runtime_next(runtime),
+                  left = next == COIR_NEVER ? COIR_S : next - coir_now();
         struct pollfd fd = {.fd = coir_runtime_fd(runtime), .events = POLLIN};
         struct timespec wait = {left / COIR_S, left % COIR_S};
         if (left > 0)
@@ -309,7 +312,8 @@ static void check_result(struct run *run, coir_runtime *runtime)
     const struct program *program = run->program;
     const struct act *act = &program->acts[0];
     coir_counters counters = COIR_COUNTERS;
-    if (run->result < 0 && !(run->result == -ECANCELED && program->stops) && !(run->result == -ENOMEM && memory_failed()))
+    if (run->result < 0 && !(run->result == -ECANCELED && program->stops) &&
+        !(run->result == -ENOMEM && memory_failed()))
         program_fail(act, "the run ended with: %s", coir_strerror(run->result));
     coir_counters_get(runtime, &counters);
     ACT_CHECK_EQ(act, counters.stacks_live, 0);
@@ -336,7 +340,8 @@ static void run_once(struct run *run, coir_runtime *runtime)
     run->runtime = runtime;
     if (program->life == LIFE_EARLY)
         coir_runtime_stop(runtime);
-    run->result = program->life == LIFE_STEPPED ? step_through(runtime, run) : coir_runtime_run(runtime, first_task, run);
+    run->result = program->life == LIFE_STEPPED ? step_through(runtime, run)
+                                                : coir_runtime_run(runtime, first_task, run);
     __atomic_store_n(&run->ended, true, __ATOMIC_RELEASE);
     check_result(run, runtime);
 }
@@ -374,14 +379,16 @@ static void *live_in_thread(void *arg)
     return NULL;
 }
 
-/* One signal, once both runtimes run (a second one would end the process): both are to hear it. Under TSan the stopper sends it to itself:
- * TSan puts a handler off until the fiber that was interrupted calls into it again, and that one may wait for good. */
+/* One signal, once both runtimes run (a second one would end the process): both are to hear it.
+ * Under TSan the stopper sends it to itself: TSan puts a handler off until the fiber that was
+ * interrupted calls into it again, and that one may wait for good. */
 static void *stop_them(void *arg)
 {
     struct program *program = arg;
     struct timespec wait = {0, program->stop_us * 1000}, again = {0, 100000};
     for (int i = 0; i < program->run_count; i++)
-        while (!__atomic_load_n(&program->runs[i].begun, __ATOMIC_ACQUIRE) && !__atomic_load_n(&program->runs[i].ended, __ATOMIC_ACQUIRE))
+        while (!__atomic_load_n(&program->runs[i].begun, __ATOMIC_ACQUIRE) &&
+               !__atomic_load_n(&program->runs[i].ended, __ATOMIC_ACQUIRE))
             nanosleep(&again, NULL);
     nanosleep(&wait, NULL);
     if (CI_TSAN)
@@ -473,7 +480,8 @@ static void live_in_sim(struct program *program)
     coir_sim_result result = COIR_SIM_RESULT;
     int rc = coir_sim_run(&options, scenario, &program->runs[0], &result);
     if (rc < 0)
-        program_fail(&program->acts[0], "the simulation ended with: %s: %s", coir_strerror(rc), result.left);
+        program_fail(&program->acts[0], "the simulation ended with: %s: %s", coir_strerror(rc),
+                     result.left);
 }
 
 /* ---- the whole ---- */

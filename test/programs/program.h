@@ -1,10 +1,13 @@
-/* Random programs over the public calls. A seed draws a program: how the runtime lives, and some acts. An act is a small protocol over some
- * objects (a channel, streams, locks) played by actors: tasks and threads with a script each, which says in what way each wait is done.
+/* Random programs over the public calls. A seed draws a program: how the runtime lives, and some
+ * acts. An act is a small protocol over some objects (a channel, streams, locks) played by actors:
+ * tasks and threads with a script each, which says in what way each wait is done.
  *
- * 1. The same seed draws the same program on every driver; leaving acts out (--only) does not change the others.
- * 2. Every act ends by itself, whatever its scripts say: a program that is not done within the limit has lost a wake-up.
- * 3. An act that is cancelled (hurried) keeps its safety (nothing twice, nothing out of order, everything accounted for), but need not
- *    get everything done.
+ * 1. The same seed draws the same program on every driver; leaving acts out (--only) does not
+ * change the others.
+ * 2. Every act ends by itself, whatever its scripts say: a program that is not done within the
+ * limit has lost a wake-up.
+ * 3. An act that is cancelled (hurried) keeps its safety (nothing twice, nothing out of order,
+ * everything accounted for), but need not get everything done.
  */
 #ifndef TEST_PROGRAMS_PROGRAM_H
 #define TEST_PROGRAMS_PROGRAM_H
@@ -93,14 +96,19 @@ struct act_kind {
     bool real;    /* not in the simulator */
     bool threads; /* an actor may be a plain thread */
     unsigned actors_least, actors_most;
-    int (*draw)(struct act *act, struct ci_random *random); /* makes act->own; in plain code, before the run */
+    /* makes act->own; in plain code, before the run */
+    int (*draw)(struct act *act, struct ci_random *random);
     void (*print)(const struct act *act, FILE *file);
-    int (*begin)(struct act *act); /* NULL, or: in a fiber, before the actors. An error: they do not play */
+    /* NULL, or: in a fiber, before the actors. An error: they do not play */
+    int (*begin)(struct act *act);
     int (*play)(struct actor *actor);
-    void (*end)(struct act *act);   /* NULL, or: in a fiber, shielded, after them: what they left is closed */
-    void (*last)(struct act *act);  /* NULL, or: the last thing that the run's first task does */
-    void (*check)(struct act *act); /* in plain code, after the run and before the runtime is freed; also where the act never began */
-    void (*free)(struct act *act);  /* after the runtime was freed */
+    /* NULL, or: in a fiber, shielded, after them: what they left is closed */
+    void (*end)(struct act *act);
+    void (*last)(struct act *act); /* NULL, or: the last thing that the run's first task does */
+    /* in plain code, after the run and before the runtime is freed; also where the act never began
+     */
+    void (*check)(struct act *act);
+    void (*free)(struct act *act); /* after the runtime was freed */
 };
 
 struct act {
@@ -114,8 +122,9 @@ struct act {
     int place;
     bool serving, any_thread;
     bool began, played;
-    _Atomic bool hurried; /* something was cancelled, on any worker, or failed: what was to be done need not be */
-    int threads;          /* that run */
+    /* something was cancelled, on any worker, or failed: what was to be done need not be */
+    _Atomic bool hurried;
+    int threads; /* that run */
     uint64_t seed;
     void *own;
     struct actor actors[ACTORS_MOST];
@@ -166,8 +175,9 @@ struct program {
     bool simulated, deadlock_ends;
     unsigned budget, offload_threads;
     uint32_t stop_us, start_us; /* when it is stopped; when the run begins after that has begun */
-    unsigned fail_at;           /* the allocation that fails while the runtime is made and started; 0: none */
-    coir_link link;             /* of the simulated network */
+    /* the allocation that fails while the runtime is made and started; 0: none */
+    unsigned fail_at;
+    coir_link link; /* of the simulated network */
     double late;
     int act_count, run_count;
     bool stops;                   /* the run is cancelled from outside */
@@ -181,13 +191,15 @@ struct program {
 /* ---- running ---- */
 
 /* `lives`: the names of those that it may have, else it is plain; NULL: any. */
-struct program *program_draw(uint64_t seed, const char *driver, unsigned workers, const char *lives);
+struct program *program_draw(uint64_t seed, const char *driver, unsigned workers,
+                             const char *lives);
 void program_print(const struct program *program, FILE *file);
 void program_play(struct program *program);
 void program_free(struct program *program);
 
 /* Ends the process: what was found out, in one line. */
-void program_fail(const struct act *act, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void program_fail(const struct act *act, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 
 #define ACT_CHECK(act, cond)                                           \
     do {                                                               \
@@ -195,23 +207,26 @@ void program_fail(const struct act *act, const char *format, ...) __attribute__(
             program_fail(act, "%s:%d: %s", __FILE__, __LINE__, #cond); \
     } while (0)
 
-#define ACT_CHECK_EQ(act, got, want)                                                                 \
-    do {                                                                                             \
-        long long got_ = (long long)(got), want_ = (long long)(want);                                \
-        if (got_ != want_)                                                                           \
-            program_fail(act, "%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #got, got_, want_); \
+#define ACT_CHECK_EQ(act, got, want)                                                         \
+    do {                                                                                     \
+        long long got_ = (long long)(got), want_ = (long long)(want);                        \
+        if (got_ != want_)                                                                   \
+            program_fail(act, "%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #got, got_, \
+                         want_);                                                             \
     } while (0)
 
 /* Whether everything that the act was to do must have been done. */
 bool act_complete(const struct act *act);
 
-/* An error that nothing but an interruption explains, which must have a reason: the act is over for the caller. Returns the error. */
+/* An error that nothing but an interruption explains, which must have a reason: the act is over for
+ * the caller. Returns the error. */
 int actor_interrupted(struct actor *actor, int rc);
 
 /* Counts an operation; what a script says about pauses. */
 void act_count(struct act *act);
 void actor_rest(struct actor *actor);
-int actor_lull(struct actor *actor); /* for loops that try again: sleeps a little. A negative error: interrupted */
+/* for loops that try again: sleeps a little. A negative error: interrupted */
+int actor_lull(struct actor *actor);
 
 /* A name for a file or the like that no other program has. */
 void act_name(const struct act *act, int number, char *text, size_t size);
@@ -227,7 +242,9 @@ struct wait {
     int (*call)(struct wait *wait);
     coir_future *(*op)(struct wait *wait, void *place); /* NULL: there is none */
     coir_case (*as_case)(struct wait *wait);            /* NULL: there is none */
-    bool keeps; /* of a coir_any that another member won, the result may be there all the same: bytes that were moved */
+    /* of a coir_any that another member won, the result may be there all the same: bytes that were
+     * moved */
+    bool keeps;
     void *object, *data;
     int64_t number;
     void *more;

@@ -1,4 +1,5 @@
-/* One wait, in the way that the script says: alone, under a deadline, beside others of which one wins, in a task of its own. */
+/* One wait, in the way that the script says: alone, under a deadline, beside others of which one
+ * wins, in a task of its own. */
 #include <errno.h>
 
 #include "place.h"
@@ -82,7 +83,8 @@ static coir_case make_case(struct decoys *decoys, struct decoy_wait *wait, const
     case ITEM: return coir_case_recv(decoys->items, &wait->item);
     case SLOT: return coir_case_recv(decoys->slots, &wait->item);
     case SEND: return coir_case_send(decoys->items, &wait->item);
-    case LATEST: return coir_case_latest(decoys->latest, coir_latest_get(decoys->latest, &(uint64_t){0}));
+    case LATEST:
+        return coir_case_latest(decoys->latest, coir_latest_get(decoys->latest, &(uint64_t){0}));
     case EVENT: return coir_case_event(&decoys->event);
     default: return coir_case_after(step->us * COIR_US);
     }
@@ -94,8 +96,10 @@ static int by_select(struct actor *actor, const struct step *step, struct wait *
     coir_case cases[DECOYS_MOST + 1];
     int count = choose(step, decoys, true), own = step->place % (count + 1), at = 0;
     for (int i = 0; i <= count; i++)
-        cases[i] = i == own ? wait->as_case(wait) : make_case(decoys_of(actor), &decoys[at++], step);
-    int rc = step->way == WAY_SELECT ? coir_select(cases, (size_t)count + 1) : coir_select_in_order(cases, (size_t)count + 1);
+        cases[i] =
+            i == own ? wait->as_case(wait) : make_case(decoys_of(actor), &decoys[at++], step);
+    int rc = step->way == WAY_SELECT ? coir_select(cases, (size_t)count + 1)
+                                     : coir_select_in_order(cases, (size_t)count + 1);
     if (rc == own)
         return (int)cases[own].result;
     if (rc < 0)
@@ -114,7 +118,9 @@ static coir_future *make_op(struct decoys *decoys, struct decoy_wait *wait, cons
     case ITEM: return coir_channel_recv_op(op, decoys->items, &wait->item);
     case SLOT: return coir_channel_recv_op(op, decoys->slots, &wait->item);
     case SEND: return coir_channel_send_op(op, decoys->items, &wait->item);
-    case LATEST: return coir_latest_wait_op(op, decoys->latest, coir_latest_get(decoys->latest, &(uint64_t){0}));
+    case LATEST:
+        return coir_latest_wait_op(op, decoys->latest,
+                                   coir_latest_get(decoys->latest, &(uint64_t){0}));
     case EVENT: return coir_event_wait_op(op, &decoys->event);
     case MUTEX: return coir_mutex_lock_op(op, &decoys->mutexes[0]);
     case FAIR_MUTEX: return coir_mutex_lock_op(op, &decoys->mutexes[1]);
@@ -131,18 +137,25 @@ static int by_any(struct actor *actor, const struct step *step, struct wait *wai
     union place place;
     int count = choose(step, decoys, false), own = step->place % (count + 1), at = 0;
     for (int i = 0; i <= count; i++) {
-        coir_branch branch = COIR_BRANCH(i == own ? wait->op(wait, &place) : make_op(decoys_of(actor), &decoys[at++], step));
+        coir_branch branch = COIR_BRANCH(i == own ? wait->op(wait, &place)
+                                                  : make_op(decoys_of(actor), &decoys[at++], step));
         branches[i] = branch;
     }
-    int rc = step->way == WAY_ANY ? coir_any(branches, (size_t)count + 1) : coir_any_in_order(branches, (size_t)count + 1);
+    int rc = step->way == WAY_ANY ? coir_any(branches, (size_t)count + 1)
+                                  : coir_any_in_order(branches, (size_t)count + 1);
     for (int i = 0; i <= count; i++) {
         const struct decoy_wait *decoy = i == own ? NULL : &decoys[i - (i > own)];
         if (i == rc)
             ACT_CHECK(actor->act, coir_branch_is_complete(&branches[i]));
-        else if (decoy && takes(decoy->decoy) && coir_branch_is_complete(&branches[i]) && branches[i].future->result == 0)
-            program_fail(actor->act, "a member of a coir_any took from decoy %d and did not win: %d", decoy->decoy, rc);
-        else if (!decoy && !wait->keeps && coir_branch_is_complete(&branches[i]) && branches[i].future->result >= 0)
-            program_fail(actor->act, "the wait took something in a coir_any that another won: %d", rc);
+        else if (decoy && takes(decoy->decoy) && coir_branch_is_complete(&branches[i]) &&
+                 branches[i].future->result == 0)
+            program_fail(actor->act,
+                         "a member of a coir_any took from decoy %d and did not win: %d",
+                         decoy->decoy, rc);
+        else if (!decoy && !wait->keeps && coir_branch_is_complete(&branches[i]) &&
+                 branches[i].future->result >= 0)
+            program_fail(actor->act, "the wait took something in a coir_any that another won: %d",
+                         rc);
     }
     int result = (int)branches[own].future->result;
     bool done = coir_branch_is_complete(&branches[own]);
@@ -184,7 +197,8 @@ static int by_task(struct actor *actor, const struct step *step, struct wait *wa
     options.handle = handle;
     options.name = "wait";
     bool stackless = step->way == WAY_STACKLESS && wait->op;
-    int rc = stackless ? coir_go_future_with(scope, &options, wait->op(wait, &place)) : coir_go_with(scope, &options, call_it, wait);
+    int rc = stackless ? coir_go_future_with(scope, &options, wait->op(wait, &place))
+                       : coir_go_with(scope, &options, call_it, wait);
     if (rc < 0)
         return rc;
     if (step->way == WAY_TASK_CANCEL) {
@@ -247,7 +261,10 @@ static int wait_once(struct actor *actor, const struct step *step, struct wait *
     case WAY_DEADLINE: return by_deadline(step, wait);
     case WAY_SHIELD: return by_shield(step, wait);
     case WAY_SELECT:
-    case WAY_SELECT_IN_ORDER: return wait->as_case ? by_select(actor, step, wait) : wait->op ? by_any(actor, step, wait) : wait->call(wait);
+    case WAY_SELECT_IN_ORDER:
+        return wait->as_case ? by_select(actor, step, wait)
+               : wait->op    ? by_any(actor, step, wait)
+                             : wait->call(wait);
     case WAY_ANY:
     case WAY_ANY_IN_ORDER: return wait->op ? by_any(actor, step, wait) : wait->call(wait);
     case WAY_AWAIT: return wait->op ? (int)coir_await(wait->op(wait, &place)) : wait->call(wait);
@@ -270,7 +287,8 @@ int actor_wait(struct actor *actor, struct wait *wait)
     int rc = wait_once(actor, step, wait);
     if ((rc == -ETIME || rc == -ECANCELED) && !coir_task_interrupted()) {
         if (rc == -ECANCELED && step->way != WAY_TASK_CANCEL && step->way != WAY_CALL_ANY)
-            program_fail(actor->act, "actor %d: -ECANCELED, and it was not cancelled (way %d)", actor->number, step->way);
+            program_fail(actor->act, "actor %d: -ECANCELED, and it was not cancelled (way %d)",
+                         actor->number, step->way);
         rc = LOST;
     }
     if (rc == LOST && coir_task_interrupted())

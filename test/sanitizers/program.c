@@ -1,4 +1,5 @@
-/* A user's program for test/e2e/sanitizers, with and without a mistake. Usage: program clean|leak|overrun|race */
+/* A user's program for test/e2e/sanitizers, with and without a mistake. Usage: program
+ * clean|leak|overrun|race */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +50,8 @@ static int counts(void *arg)
     return 0;
 }
 
-/* The other worker's task cannot have ended before this one begins, nor be told of its end: the two are not ordered. */
+/* The other worker's task cannot have ended before this one begins, nor be told of its end: the two
+ * are not ordered. */
 static int races(void *arg)
 {
     (void)arg;

@@ -32,7 +32,9 @@ ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
 {
     ci_kcall();
     struct ci_kfile *file = ci_kfd_find(fd);
-    return !file ? -EBADF : file->type->send ? file->type->send(file, message, MSG_NOSIGNAL) : -ENOTSOCK;
+    return !file              ? -EBADF
+           : file->type->send ? file->type->send(file, message, MSG_NOSIGNAL)
+                              : -ENOTSOCK;
 }
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
@@ -54,7 +56,8 @@ ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
 
 ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
 {
-    return ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)iov_count});
+    return ci_sys_sendmsg(fd, &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov,
+                                               .msg_iovlen = (size_t)iov_count});
 }
 
 ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len)
@@ -127,7 +130,8 @@ int ci_sys_socket(int family)
     if (family != AF_INET && family != AF_INET6)
         return -EAFNOSUPPORT;
     int rc = ci_kfd_refused();
-    return rc < 0 ? rc : ci_kfd_install(&ci_ksocket_new(ci_k.process->place, &ci_kstream_type)->file);
+    return rc < 0 ? rc
+                  : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, &ci_kstream_type)->file);
 }
 
 int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
@@ -172,7 +176,10 @@ int ci_sys_shutdown_write(coir_fd fd)
 {
     int rc;
     struct ci_ksocket *socket = socket_at(fd, &rc);
-    return socket ? socket->file.type->shutdown ? socket->file.type->shutdown(&socket->file, SHUT_WR) : -ENOTCONN : rc;
+    return socket ? socket->file.type->shutdown
+                        ? socket->file.type->shutdown(&socket->file, SHUT_WR)
+                        : -ENOTCONN
+                  : rc;
 }
 
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
@@ -181,7 +188,8 @@ int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, soc
     const struct ci_ksocket *socket = socket_at(fd, &rc);
     if (!socket)
         return rc;
-    if (peer && (socket->state != CI_KCONNECTED && !(socket->state == CI_KDATAGRAM && socket->remote.sin_family)))
+    if (peer && (socket->state != CI_KCONNECTED &&
+                 !(socket->state == CI_KDATAGRAM && socket->remote.sin_family)))
         return -ENOTCONN;
     *ret_address = (struct sockaddr_storage){0};
     *(struct sockaddr_in *)(void *)ret_address = peer ? socket->remote : socket->local;

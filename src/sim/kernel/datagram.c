@@ -1,6 +1,6 @@
-/* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Datagrams are lost,
- * doubled, delayed each by itself and so reordered, and dropped where the receiver's buffer is full. A
- * connected socket hears that nobody takes what it sent.
+/* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Datagrams are
+ * lost, doubled, delayed each by itself and so reordered, and dropped where the receiver's buffer
+ * is full. A connected socket hears that nobody takes what it sent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +15,25 @@ static bool has_peer(const struct ci_ksocket *socket)
     return socket->remote.sin_family == AF_INET;
 }
 
-static bool is_at(const struct ci_ksocket *socket, const struct ci_place *place, in_port_t port)
+static bool is_at(const struct ci_ksocket *socket, const struct ci_node *node, in_port_t port)
 {
-    return socket->state == CI_KDATAGRAM && !socket->orphan && socket->place == place && socket->local.sin_port == port;
+    return socket->state == CI_KDATAGRAM && !socket->orphan && socket->node == node &&
+           socket->local.sin_port == port;
 }
 
 /* Whether a connected socket takes what comes from there. */
 static bool takes_from(const struct ci_ksocket *socket, const struct sockaddr_in *from)
 {
     return !has_peer(socket) || (socket->remote.sin_port == from->sin_port &&
-                                 ci_ksocket_place_at(socket->place, &socket->remote) == ci_ksocket_place_at(socket->place, from));
+                                 ci_ksocket_node_at(socket->node, &socket->remote) ==
+                                     ci_ksocket_node_at(socket->node, from));
 }
 
 static struct ci_ksocket *socket_for(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *socket = ci_k.sockets;
-    while (socket && !(is_at(socket, segment->to, segment->port) && takes_from(socket, &segment->from)))
+    while (socket &&
+           !(is_at(socket, segment->to, segment->port) && takes_from(socket, &segment->from)))
         socket = socket->next;
     return socket;
 }
@@ -49,11 +52,12 @@ static void refusal_arrives(void *arg, size_t number)
 static void refuse(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
-    if (!has_peer(sender) || sender->remote.sin_port != segment->port || ci_ksocket_place_at(sender->place, &sender->remote) != segment->to)
+    if (!has_peer(sender) || sender->remote.sin_port != segment->port ||
+        ci_ksocket_node_at(sender->node, &sender->remote) != segment->to)
         return;
-    if (ci_world_is_cut(ci_k.world, segment->to, sender->place))
+    if (ci_world_is_cut(ci_k.world, segment->to, sender->node))
         return;
-    const coir_link *link = ci_world_find_link(ci_k.world, segment->to, sender->place);
+    const coir_link *link = ci_world_find_link(ci_k.world, segment->to, sender->node);
     if (!ci_world_fault(ci_k.world, segment->to, link->loss, "a refusal is lost"))
         ci_kschedule(ci_time_after(ci_know(), link->latency), refusal_arrives, sender, 0);
 }
@@ -68,7 +72,8 @@ static void datagram_arrives(void *arg, size_t number)
     (void)number;
     struct ci_ksegment *segment = arg;
     struct ci_ksocket *socket = socket_for(segment);
-    if (socket && socket->in.bytes + socket->in.count * OVERHEAD + segment->len <= socket->in_most + DATAGRAM_MAX) {
+    if (socket && socket->in.bytes + socket->in.count * OVERHEAD + segment->len <=
+                      socket->in_most + DATAGRAM_MAX) {
         ci_ktrace("datagram", (int64_t)socket->file.serial, (int64_t)segment->len);
         ci_kqueue_push(&socket->in, segment);
         ci_kfile_wake(&socket->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
@@ -115,7 +120,9 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     struct ci_ksegment *segment = ci_kqueue_pop(&socket->in);
     size_t copied = 0;
     for (size_t i = 0; i < message->msg_iovlen && copied < segment->len; i++) {
-        size_t n = segment->len - copied < message->msg_iov[i].iov_len ? segment->len - copied : message->msg_iov[i].iov_len;
+        size_t n = segment->len - copied < message->msg_iov[i].iov_len
+                       ? segment->len - copied
+                       : message->msg_iov[i].iov_len;
         memcpy(message->msg_iov[i].iov_base, segment->data + copied, n);
         copied += n;
     }
@@ -130,15 +137,18 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     return (ssize_t)copied;
 }
 
-static coir_time when_it_arrives(const struct ci_ksocket *socket, const struct ci_place *to, size_t len)
+static coir_time when_it_arrives(const struct ci_ksocket *socket, const struct ci_node *to,
+                                 size_t len)
 {
-    const coir_link *link = ci_world_find_link(ci_k.world, socket->place, to);
-    coir_time when = ci_time_after(ci_world_sent_at(ci_k.world, socket->place, to, len), link->latency);
-    return link->jitter > 0 ? ci_time_after(when, (coir_time)ci_kbelow((uint64_t)link->jitter)) : when;
+    const coir_link *link = ci_world_find_link(ci_k.world, socket->node, to);
+    coir_time when =
+        ci_time_after(ci_world_sent_at(ci_k.world, socket->node, to, len), link->latency);
+    return link->jitter > 0 ? ci_time_after(when, (coir_time)ci_kbelow((uint64_t)link->jitter))
+                            : when;
 }
 
-static void send_one(struct ci_ksocket *socket, const struct ci_place *to, in_port_t port, const struct iovec *iov, size_t count,
-                     size_t len)
+static void send_one(struct ci_ksocket *socket, const struct ci_node *to, in_port_t port,
+                     const struct iovec *iov, size_t count, size_t len)
 {
     struct ci_ksegment *segment = ci_ksegment_new(len);
     size_t copied = 0;
@@ -158,18 +168,20 @@ static void send_one(struct ci_ksocket *socket, const struct ci_place *to, in_po
                                                      .fd = -1});
 }
 
-static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *address, const struct msghdr *message, size_t len)
+static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *address,
+                     const struct msghdr *message, size_t len)
 {
     struct ci_world *world = ci_k.world;
-    const struct ci_place *to = ci_ksocket_place_at(socket->place, address);
+    const struct ci_node *to = ci_ksocket_node_at(socket->node, address);
     socket->out.bytes += len;
     ci_kschedule(ci_kafter(50 * COIR_US), has_left, socket, len);
-    if (!to || ci_world_is_cut(world, socket->place, to))
+    if (!to || ci_world_is_cut(world, socket->node, to))
         return;
-    const coir_link *link = ci_world_find_link(world, socket->place, to);
-    if (ci_world_fault(world, socket->place, link->loss, "a datagram is lost"))
+    const coir_link *link = ci_world_find_link(world, socket->node, to);
+    if (ci_world_fault(world, socket->node, link->loss, "a datagram is lost"))
         return;
-    int times = ci_world_fault(world, socket->place, link->duplicate, "a datagram is doubled") ? 2 : 1;
+    int times =
+        ci_world_fault(world, socket->node, link->duplicate, "a datagram is doubled") ? 2 : 1;
     while (times-- > 0)
         send_one(socket, to, address->sin_port, message->msg_iov, message->msg_iovlen, len);
 }
@@ -177,7 +189,9 @@ static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *addres
 static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
-    const struct sockaddr_in *to = message->msg_name ? message->msg_name : has_peer(socket) ? &socket->remote : NULL;
+    const struct sockaddr_in *to = message->msg_name  ? message->msg_name
+                                   : has_peer(socket) ? &socket->remote
+                                                      : NULL;
     size_t len = 0;
     if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || message->msg_controllen)
         ci_kunknown("these flags of sendmsg on a datagram socket");
@@ -189,7 +203,7 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
         return -EMSGSIZE;
     if (socket->error)
         return -ci_ksocket_take_error(socket);
-    if (ci_world_fault(ci_k.world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+    if (ci_world_fault(ci_k.world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return -ENOBUFS;
     if (!can_send(socket))
         return -EAGAIN;
@@ -226,7 +240,7 @@ const struct ci_kfile_type ci_kdatagram_type = {
 static bool port_is_taken(in_port_t port)
 {
     for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
-        if (is_at(socket, ci_k.process->place, port))
+        if (is_at(socket, ci_k.process->node, port))
             return true;
     return false;
 }
@@ -240,7 +254,7 @@ int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_k
     memcpy(&local, address, sizeof local);
     if (port_is_taken(local.sin_port))
         return -EADDRINUSE;
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->place, &ci_kdatagram_type);
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kdatagram_type);
     socket->state = CI_KDATAGRAM;
     if (local.sin_port)
         socket->local.sin_port = local.sin_port;

@@ -8,7 +8,7 @@
 
 struct regular {
     struct ci_kfile file;
-    struct ci_place *place;
+    struct ci_node *node;
     struct ci_file *on_disk;
     int access;
 };
@@ -25,7 +25,9 @@ static ssize_t read_at(struct ci_kfile *file, void *buf, size_t len, int64_t off
     const struct regular *regular = regular_of(file);
     if (offset < 0)
         return -EINVAL;
-    return regular->access == O_WRONLY ? -EBADF : ci_disk_read(regular->place, regular->on_disk, buf, len, offset);
+    return regular->access == O_WRONLY
+               ? -EBADF
+               : ci_disk_read(regular->node, regular->on_disk, buf, len, offset);
 }
 
 static ssize_t write_at(struct ci_kfile *file, const void *data, size_t len, int64_t offset)
@@ -33,12 +35,14 @@ static ssize_t write_at(struct ci_kfile *file, const void *data, size_t len, int
     const struct regular *regular = regular_of(file);
     if (offset < 0)
         return -EINVAL;
-    return regular->access == O_RDONLY ? -EBADF : ci_disk_write(regular->place, regular->on_disk, data, len, offset);
+    return regular->access == O_RDONLY
+               ? -EBADF
+               : ci_disk_write(regular->node, regular->on_disk, data, len, offset);
 }
 
 static int sync_file(struct ci_kfile *file)
 {
-    return ci_disk_sync(regular_of(file)->place, regular_of(file)->on_disk);
+    return ci_disk_sync(regular_of(file)->node, regular_of(file)->on_disk);
 }
 
 static coir_time delay(struct ci_kfile *file, bool sync)
@@ -67,11 +71,12 @@ int ci_sys_open(const char *path, int flags, unsigned mode)
     ci_kcall();
     struct ci_file *on_disk;
     int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = ci_disk_find(ci_k.process->place, path, flags, &on_disk)) < 0)
+    if (rc < 0 || (rc = ci_disk_find(ci_k.process->node, path, flags, &on_disk)) < 0)
         return rc;
     struct regular *regular = calloc(1, sizeof *regular);
     ci_check(regular);
-    *regular = (struct regular){.place = ci_k.process->place, .on_disk = on_disk, .access = flags & O_ACCMODE};
+    *regular = (struct regular){
+        .node = ci_k.process->node, .on_disk = on_disk, .access = flags & O_ACCMODE};
     ci_kfile_init(&regular->file, &regular_type);
     return ci_kfd_install(&regular->file);
 }
@@ -82,7 +87,7 @@ int ci_sys_file_size(coir_fd fd, int64_t *ret_size)
     struct ci_kfile *file = ci_kfd_find(fd);
     if (!file || file->type != &regular_type)
         return -EBADF;
-    if (regular_of(file)->place->dead)
+    if (regular_of(file)->node->dead)
         return -EIO;
     *ret_size = ci_disk_length(regular_of(file)->on_disk);
     return 0;

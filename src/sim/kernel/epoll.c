@@ -1,10 +1,12 @@
 /* epoll(7): fs/eventpoll.c of Linux 6.1, in whose words the parts are named.
  *
- * 1. A change calls an item's waiter, which does no more than to put the item into the ready list, where
- *    the change is one that the item asks for, or may be anything (key 0).
- * 2. epoll_wait takes items from that list, asks each file what holds now, and reports all of that. An
- *    item whose file has nothing is passed over; one that is level-triggered goes back into the list.
- * 3. An item is of a descriptor number and an open file. It goes with the last reference to the file.
+ * 1. A change calls an item's waiter, which does no more than to put the item into the ready list,
+ * where the change is one that the item asks for, or may be anything (key 0).
+ * 2. epoll_wait takes items from that list, asks each file what holds now, and reports all of that.
+ * An item whose file has nothing is passed over; one that is level-triggered goes back into the
+ * list.
+ * 3. An item is of a descriptor number and an open file. It goes with the last reference to the
+ * file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@
 #include "sys/eventpoll.h"
 
 static const uint32_t private_bits = EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE;
-static const uint32_t exclusive_ok = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
+static const uint32_t exclusive_ok =
+    EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
 struct epoll {
     struct ci_kfile file;
@@ -83,10 +86,11 @@ static void free_item(struct item *item)
     free(item);
 }
 
-static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd, const struct epoll_event *event)
+static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd,
+                  const struct epoll_event *event)
 {
-    struct ci_place *place = ci_k.process->place;
-    if (ci_world_fault(ci_k.world, place, place->faults.no_memory, "no memory for a registration"))
+    struct ci_node *node = ci_k.process->node;
+    if (ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory for a registration"))
         return ci_kone_in(2) ? -ENOMEM : -ENOSPC;
     struct item *item = calloc(1, sizeof *item);
     ci_check(item);
@@ -114,7 +118,8 @@ static int modify(struct item *item, const struct epoll_event *event)
     return 0;
 }
 
-static int control(struct epoll *epoll, int what, struct ci_kfile *file, coir_fd fd, const struct epoll_event *event)
+static int control(struct epoll *epoll, int what, struct ci_kfile *file, coir_fd fd,
+                   const struct epoll_event *event)
 {
     struct item *item = find_item(epoll, file, fd);
     switch (what) {
@@ -129,7 +134,8 @@ static int control(struct epoll *epoll, int what, struct ci_kfile *file, coir_fd
 
 static const struct ci_kfile_type epoll_type;
 
-int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd, struct epoll_event *event)
+int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd fd,
+                         struct epoll_event *event)
 {
     ci_kcall();
     struct ci_kfile *self = ci_kfd_find(eventpoll->fd), *file = ci_kfd_find(fd);
@@ -189,7 +195,8 @@ static bool has_ready(void *arg)
     return !ci_list_empty(&((struct epoll *)arg)->ready);
 }
 
-int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max, coir_time timeout)
+int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max,
+                      coir_time timeout)
 {
     ci_kcall();
     struct ci_kfile *file = ci_kfd_find(eventpoll->fd);
@@ -235,7 +242,8 @@ static void release(struct ci_kfile *file)
     free(epoll);
 }
 
-static const struct ci_kfile_type epoll_type = {.name = "epoll", .poll = poll_epoll, .release = release};
+static const struct ci_kfile_type epoll_type = {
+    .name = "epoll", .poll = poll_epoll, .release = release};
 
 int ci_eventpoll_open(struct ci_eventpoll *eventpoll)
 {

@@ -41,15 +41,16 @@ unsigned ci_kfile_poll(struct ci_kfile *file)
 
 int ci_kfd_refused(void)
 {
-    struct ci_place *place = ci_k.process->place;
-    if (!ci_world_fault(ci_k.world, place, place->faults.no_descriptor, "no descriptor"))
+    struct ci_node *node = ci_k.process->node;
+    if (!ci_world_fault(ci_k.world, node, node->faults.no_descriptor, "no descriptor"))
         return 0;
     return ci_kone_in(2) ? -EMFILE : -ENFILE;
 }
 
 static void make_room(struct ci_kprocess *process, size_t fd)
 {
-    ci_check(ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room, sizeof *process->files, fd + 1) == 0);
+    ci_check(ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room,
+                     sizeof *process->files, fd + 1) == 0);
 }
 
 int ci_kfd_install(struct ci_kfile *file)

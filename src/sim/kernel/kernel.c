@@ -1,4 +1,5 @@
-/* The simulated kernel as a whole: its beginning and its end, its clocks, and how a system call begins. */
+/* The simulated kernel as a whole: its beginning and its end, its clocks, and how a system call
+ * begins. */
 #include "sim/kernel/kernel.h"
 
 #include <stdio.h>
@@ -16,7 +17,8 @@ void ci_kcall(void)
 {
     if (!ci_k.thread)
         return;
-    ci_k.world->now = ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
+    ci_k.world->now =
+        ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
     ci_world_run_due(ci_k.world);
     ci_kring_before_call();
     ci_kthread_may_yield();
@@ -31,7 +33,7 @@ static void mix(uint64_t word)
 void ci_ktrace(const char *what, int64_t a, int64_t b)
 {
     struct ci_world *world = ci_k.world;
-    const char *name = ci_k.process ? ci_k.process->place->name : "-";
+    const char *name = ci_k.process ? ci_k.process->node->name : "-";
     mix((uint64_t)world->now);
     mix(ci_k.thread ? (uint64_t)ci_k.thread->number : 0);
     mix((uint64_t)a << 32 ^ (uint64_t)b);
@@ -40,8 +42,9 @@ void ci_ktrace(const char *what, int64_t a, int64_t b)
     if (!world->trace)
         return;
     char line[256];
-    snprintf(line, sizeof line, "%lld.%09lld %s.%d %s %lld %lld", (long long)(world->now / COIR_S), (long long)(world->now % COIR_S), name,
-             ci_k.thread ? ci_k.thread->number : 0, what, (long long)a, (long long)b);
+    snprintf(line, sizeof line, "%lld.%09lld %s.%d %s %lld %lld", (long long)(world->now / COIR_S),
+             (long long)(world->now % COIR_S), name, ci_k.thread ? ci_k.thread->number : 0, what,
+             (long long)a, (long long)b);
     world->trace(line, world->trace_arg);
 }
 
@@ -54,7 +57,9 @@ void ci_kunknown(const char *what)
 
 void ci_kschedule(coir_time when, ci_call_fn *fn, void *arg, size_t number)
 {
-    ci_world_schedule(ci_k.world, &(struct ci_event){.when = when, .call = fn, .arg = arg, .fd = -1, .amount = number});
+    ci_world_schedule(
+        ci_k.world,
+        &(struct ci_event){.when = when, .call = fn, .arg = arg, .fd = -1, .amount = number});
 }
 
 /* ---- clocks: sys/clock.h ---- */
@@ -82,10 +87,10 @@ coir_time ci_clock_wall(void)
 {
     if (!ci_k.process)
         return 0;
-    struct ci_place *place = ci_k.process->place;
-    if (ci_world_fault(ci_k.world, place, place->faults.clock_jump, "the time of day jumps"))
-        place->wall_offset = (coir_time)ci_kbelow(7200 * COIR_S) - 3600 * COIR_S;
-    return ci_time_after(ci_clock_now(), 1767225600 * COIR_S + place->wall_offset);
+    struct ci_node *node = ci_k.process->node;
+    if (ci_world_fault(ci_k.world, node, node->faults.clock_jump, "the time of day jumps"))
+        node->wall_offset = (coir_time)ci_kbelow(7200 * COIR_S) - 3600 * COIR_S;
+    return ci_time_after(ci_clock_now(), 1767225600 * COIR_S + node->wall_offset);
 }
 
 void ci_clock_sleep(coir_time duration)
@@ -103,9 +108,10 @@ static uint32_t one_of(const uint32_t *rates, size_t count)
 
 static void choose_settings(void)
 {
-    static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000}, interrupts[] = {0, 0, 30, 300};
-    static const uint32_t spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1}, parts[] = {0, 2, 8, 50}, sizes[] = {1, 4, 7},
-                          lates[] = {0, 2, 10};
+    static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000},
+                          interrupts[] = {0, 0, 30, 300};
+    static const uint32_t spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1},
+                          parts[] = {0, 2, 8, 50}, sizes[] = {1, 4, 7}, lates[] = {0, 2, 10};
     ci_k.settings = (struct ci_ksettings){
         .yield_one_in = one_of(yields, ci_countof(yields)),
         .point_one_in = one_of(points, ci_countof(points)),
@@ -121,7 +127,8 @@ static void choose_settings(void)
 void ci_kcalm(void)
 {
     struct ci_ksettings *settings = &ci_k.settings;
-    settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in = settings->late_one_in = settings->buffer_sizes = 0;
+    settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in =
+        settings->late_one_in = settings->buffer_sizes = 0;
     settings->at_once_one_in = 1;
     ci_krings_calm();
 }
@@ -134,7 +141,8 @@ static void ask_once(void)
     ci_stacks_init(&stacks, &ci_system_allocator, 1, 1);
 }
 
-static void open_kernel(struct ci_world *world, coir_time time_max, void **const *locals, int local_count)
+static void open_kernel(struct ci_world *world, coir_time time_max, void **const *locals,
+                        int local_count)
 {
     ci_k = (struct ci_kernel){.world = world, .time_max = time_max};
     ask_once();

@@ -1,17 +1,19 @@
-/* A simulated Linux: what sys/ asks of the system, answered from a seed. A build that wants it takes
- * all sources of the library less src/sys/{call,eventpoll,ring_call,clock,thread,pause,signal,cpu}.c,
- * and the files of this folder instead; replace/ comes first on its include path.
+/* A simulated Linux: what sys/ asks of the system, answered from a seed. A build that wants it
+ * takes all sources of the library less
+ * src/sys/{call,eventpoll,ring_call,clock,thread,pause,signal,cpu}.c, and the files of this folder
+ * instead; replace/ comes first on its include path.
  *
  * 1. One thread of the real system runs everything. A simulated thread runs until it makes a system
- *    call, waits for a lock, or passes an atomic operation that the seed has chosen (replace/base/point.h):
- *    there another one may go on.
- * 2. A system call takes 100 to 1,600 ns, runs the events that are due, then acts; from then on it is
- *    atomic, but where it sleeps. Events do not nest, and never switch threads.
- * 3. A thread sleeps until its predicate holds or its deadline has passed. When none can run, time moves
- *    to the next event or deadline; where there is none, nothing will ever happen again, which is an
- *    error (-EDEADLK) that names who waits for what.
+ *    call, waits for a lock, or passes an atomic operation that the seed has chosen
+ * (replace/base/point.h): there another one may go on.
+ * 2. A system call takes 100 to 1,600 ns, runs the events that are due, then acts; from then on it
+ * is atomic, but where it sleeps. Events do not nest, and never switch threads.
+ * 3. A thread sleeps until its predicate holds or its deadline has passed. When none can run, time
+ * moves to the next event or deadline; where there is none, nothing will ever happen again, which
+ * is an error (-EDEADLK) that names who waits for what.
  * 4. An open file lives as long as it is referred to: by descriptors, and by requests under way.
- * 5. Wherever Linux may choose, the seed does: ci_kchance, ci_kbelow. No order depends on an address.
+ * 5. Wherever Linux may choose, the seed does: ci_kchance, ci_kbelow. No order depends on an
+ * address.
  */
 #ifndef CI_SIM_KERNEL_KERNEL_H
 #define CI_SIM_KERNEL_KERNEL_H
@@ -38,7 +40,8 @@ struct ci_kthread {
     void *arg;
     void *locals[CI_KTHREAD_LOCALS]; /* thread-locals, while it does not run */
     struct ci_context context;
-    struct ci_stack_view own, left; /* of its own stack; of the one that it was on when it was left */
+    /* of its own stack; of the one that it was on when it was left */
+    struct ci_stack_view own, left;
     char *stack;
 
     /* while it sleeps */
@@ -51,8 +54,10 @@ struct ci_kthread {
     bool ended, spins;
 };
 
-/* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for people. */
-bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg, coir_time deadline);
+/* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for
+ * people. */
+bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg,
+                     coir_time deadline);
 
 void ci_kthread_sleep(const char *what, coir_time until);
 
@@ -72,7 +77,7 @@ enum { CI_KSINKS = 32 };
 /* A host's program: its threads and its table of descriptors. */
 struct ci_kprocess {
     struct ci_kprocess *next;
-    struct ci_place *place;
+    struct ci_node *node;
     struct ci_kfile **files; /* by descriptor */
     size_t file_room;
     unsigned cpus;
@@ -96,16 +101,19 @@ struct ci_kernel {
     int thread_count;
     int outcome; /* why the scenario goes on: a process has ended (0), -EDEADLK, -ETIME */
     coir_time time_max;
-    uint32_t points_left;          /* atomic operations until the next at which another thread may run */
+    /* atomic operations until the next at which another thread may run */
+    uint32_t points_left;
     struct ci_ksettings {          /* of this seed */
         uint32_t yield_one_in;     /* system calls, about, after which another thread may run */
         uint32_t point_one_in;     /* atomic operations likewise; 0: none */
         uint32_t interrupt_one_in; /* sleeps in a system call that end with -EINTR */
-        uint32_t spurious_one_in;  /* state changes after which waiters hear of what has not changed */
-        uint32_t at_once_one_in;   /* things sent over a fast link that arrive within the call */
-        uint32_t late_one_in;      /* acknowledgements that are delayed */
-        uint32_t part_one_in;      /* deliveries of which only a part comes at first */
-        uint32_t buffer_sizes;     /* of sockets: 2 KiB doubled less than so many times; 0: 208 KiB */
+        /* state changes after which waiters hear of what has not changed */
+        uint32_t spurious_one_in;
+        uint32_t at_once_one_in; /* things sent over a fast link that arrive within the call */
+        uint32_t late_one_in;    /* acknowledgements that are delayed */
+        uint32_t part_one_in;    /* deliveries of which only a part comes at first */
+        /* of sockets: 2 KiB doubled less than so many times; 0: 208 KiB */
+        uint32_t buffer_sizes;
     } settings;
     struct ci_ksocket *sockets; /* all there ever were in this run */
     uint64_t serial;
@@ -150,22 +158,33 @@ struct ci_kfile {
  * answers -EAGAIN, or takes no time of the world (a disk's is the caller's to let pass: delay). */
 struct ci_kfile_type {
     const char *name;
-    unsigned (*poll)(struct ci_kfile *file); /* POLL* that hold now. [no epoll: -EPERM; poll: always ready] */
-    ssize_t (*read)(struct ci_kfile *file, const struct iovec *iov, int count);           /* [-EINVAL] */
-    ssize_t (*write)(struct ci_kfile *file, const struct iovec *iov, int count);          /* [-EINVAL] */
-    ssize_t (*receive)(struct ci_kfile *file, struct msghdr *message, int flags);         /* [-ENOTSOCK] */
-    ssize_t (*send)(struct ci_kfile *file, const struct msghdr *message, int flags);      /* [-ENOTSOCK] */
-    int (*accept)(struct ci_kfile *file, struct ci_kfile **ret_file);                     /* [-ENOTSOCK] */
-    int (*connect)(struct ci_kfile *file, const struct sockaddr *address, socklen_t len); /* [-ENOTSOCK] */
-    int (*shutdown)(struct ci_kfile *file, int how);                                      /* [-ENOTSOCK] */
-    ssize_t (*read_at)(struct ci_kfile *file, void *buf, size_t len, int64_t offset);     /* [-ESPIPE] */
+    /* POLL* that hold now. [no epoll: -EPERM; poll: always ready] */
+    unsigned (*poll)(struct ci_kfile *file);
+    /* [-EINVAL] */
+    ssize_t (*read)(struct ci_kfile *file, const struct iovec *iov, int count);
+    /* [-EINVAL] */
+    ssize_t (*write)(struct ci_kfile *file, const struct iovec *iov, int count);
+    /* [-ENOTSOCK] */
+    ssize_t (*receive)(struct ci_kfile *file, struct msghdr *message, int flags);
+    /* [-ENOTSOCK] */
+    ssize_t (*send)(struct ci_kfile *file, const struct msghdr *message, int flags);
+    /* [-ENOTSOCK] */
+    int (*accept)(struct ci_kfile *file, struct ci_kfile **ret_file);
+    /* [-ENOTSOCK] */
+    int (*connect)(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
+    /* [-ENOTSOCK] */
+    int (*shutdown)(struct ci_kfile *file, int how);
+    /* [-ESPIPE] */
+    ssize_t (*read_at)(struct ci_kfile *file, void *buf, size_t len, int64_t offset);
     ssize_t (*write_at)(struct ci_kfile *file, const void *data, size_t len, int64_t offset);
     int (*sync)(struct ci_kfile *file);                   /* [-EINVAL] */
     coir_time (*delay)(struct ci_kfile *file, bool sync); /* how long the disk takes now */
-    void (*release)(struct ci_kfile *file);               /* the last reference has gone: frees it */
+    /* the last reference has gone: frees it */
+    void (*release)(struct ci_kfile *file);
 };
 
-void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type); /* with one reference */
+/* with one reference */
+void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type);
 struct ci_kfile *ci_kfile_ref(struct ci_kfile *file);
 void ci_kfile_unref(struct ci_kfile *file);
 
@@ -173,7 +192,8 @@ void ci_kfile_unref(struct ci_kfile *file);
 unsigned ci_kfile_poll(struct ci_kfile *file);
 
 /* The table of ci_k.process. install gives the lowest free number and takes the reference over;
- * -EMFILE or -ENFILE where a fault wants it (the reference stays the caller's). find: NULL, none. */
+ * -EMFILE or -ENFILE where a fault wants it (the reference stays the caller's). find: NULL, none.
+ */
 int ci_kfd_install(struct ci_kfile *file);
 struct ci_kfile *ci_kfd_find(coir_fd fd);
 int ci_kfd_close(coir_fd fd);
@@ -201,7 +221,8 @@ void ci_kfile_wake(struct ci_kfile *file, unsigned key);
 
 /* ---- events ---- */
 
-/* Calls fn(arg, number) at `when`. Nothing cancels it: `arg` lives until the kernel ends, or fn looks. */
+/* Calls fn(arg, number) at `when`. Nothing cancels it: `arg` lives until the kernel ends, or fn
+ * looks. */
 void ci_kschedule(coir_time when, ci_call_fn *fn, void *arg, size_t number);
 
 static inline coir_time ci_know(void)
@@ -222,7 +243,7 @@ int ci_kthreads_run(void);
 void ci_kthreads_dump(void);
 struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(void *arg), void *arg);
 
-struct ci_kprocess *ci_kprocess_start(struct ci_place *place, void *(*fn)(void *arg), void *arg);
+struct ci_kprocess *ci_kprocess_start(struct ci_node *node, void *(*fn)(void *arg), void *arg);
 bool ci_kprocess_ended(const struct ci_kprocess *process);
 void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg);
 void ci_kprocess_audit(const struct ci_kprocess *process);
@@ -236,7 +257,8 @@ void ci_kepoll_forget(struct ci_kfile *file); /* the registrations of a file tha
 void ci_krings_open(void);
 void ci_krings_calm(void);
 void ci_krings_free(void);
-void ci_kring_before_call(void);        /* task work of the thread's rings, where it runs in any call */
+/* task work of the thread's rings, where it runs in any call */
+void ci_kring_before_call(void);
 void ci_kring_thread_ended(int number); /* what a thread has asked rings for ends with it */
 
 #endif

@@ -1,12 +1,13 @@
-/* How a connection comes to be: net/ipv4/inet_connection_sock.c of Linux 6.1; listen(2), connect(2),
- * accept(2).
+/* How a connection comes to be: net/ipv4/inet_connection_sock.c of Linux 6.1; listen(2),
+ * connect(2), accept(2).
  *
  *   connect -- SYN --> (listener found, room in its backlog: a child)
  *           <- SYN, ACK -- connected
  *           -- ACK --> the child is queued, accept takes it
  *
- * 1. A SYN that no listener wants is answered by a reset; one that finds the backlog full, the listener
- *    refusing (SO_ATTACH_FILTER), or the link cut is dropped, and sent again; after SYN_TRIES: ETIMEDOUT.
+ * 1. A SYN that no listener wants is answered by a reset; one that finds the backlog full, the
+ * listener refusing (SO_ATTACH_FILTER), or the link cut is dropped, and sent again; after
+ * SYN_TRIES: ETIMEDOUT.
  * 2. A listener that closes resets what it has not accepted.
  * 3. What goes wrong with a queued connection is told to who has accepted it, not by accept.
  */
@@ -23,25 +24,28 @@ static void syn_arrives(void *arg, size_t number);
 
 /* ---- listening ---- */
 
-static struct ci_ksocket *listener_at(const struct ci_place *place, in_port_t port)
+static struct ci_ksocket *listener_at(const struct ci_node *node, in_port_t port)
 {
     struct ci_ksocket *found = NULL;
     uint64_t count = 0;
-    for (struct ci_ksocket *socket = ci_k.sockets; place && socket; socket = socket->next)
-        if (socket->state == CI_KLISTENING && socket->place == place && socket->local.sin_port == port && ci_kbelow(++count) == 0)
+    for (struct ci_ksocket *socket = ci_k.sockets; node && socket; socket = socket->next)
+        if (socket->state == CI_KLISTENING && socket->node == node &&
+            socket->local.sin_port == port && ci_kbelow(++count) == 0)
             found = socket; /* any of those that share the port */
     return found;
 }
 
-static int port_is_free(const struct ci_place *place, in_port_t port, bool shares)
+static int port_is_free(const struct ci_node *node, in_port_t port, bool shares)
 {
     for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
-        if (socket->state == CI_KLISTENING && socket->place == place && socket->local.sin_port == port && !(shares && socket->shares_port))
+        if (socket->state == CI_KLISTENING && socket->node == node &&
+            socket->local.sin_port == port && !(shares && socket->shares_port))
             return -EADDRINUSE;
     return 0;
 }
 
-int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port, bool ipv6_only)
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                  bool ipv6_only)
 {
     (void)len;
     (void)ipv6_only;
@@ -52,9 +56,9 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
     else
         local.sin_port = ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
     int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = port_is_free(ci_k.process->place, local.sin_port, reuse_port)) < 0)
+    if (rc < 0 || (rc = port_is_free(ci_k.process->node, local.sin_port, reuse_port)) < 0)
         return rc;
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->place, &ci_kstream_type);
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kstream_type);
     if (!local.sin_port)
         local.sin_port = socket->local.sin_port;
     socket->local = local;
@@ -112,7 +116,8 @@ static void ack_arrives(void *arg, size_t number)
     struct ci_ksocket *child = arg, *listener = child->listener;
     if (!listener || child->queued)
         return; /* the listener has closed */
-    if (ci_world_is_cut(ci_k.world, child->place, child->peer_place) || listener->backlog_len >= listener->backlog_most) {
+    if (ci_world_is_cut(ci_k.world, child->node, child->peer_node) ||
+        listener->backlog_len >= listener->backlog_most) {
         schedule_from(child, syn_retry, ack_arrives);
         return;
     }
@@ -130,7 +135,8 @@ static void ack_arrives(void *arg, size_t number)
 static void reset_arrives(void *arg, size_t number)
 {
     (void)number;
-    ci_knetwork_become_reset(arg, ((struct ci_ksocket *)arg)->state == CI_KCONNECTING ? ECONNREFUSED : ECONNRESET);
+    ci_knetwork_become_reset(arg, ((struct ci_ksocket *)arg)->state == CI_KCONNECTING ? ECONNREFUSED
+                                                                                      : ECONNRESET);
 }
 
 /* The answer to a SYN: the client is connected, and says so. One that is gone resets the child. */
@@ -158,15 +164,15 @@ static void give_up(void *arg, size_t number)
 
 static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
 {
-    struct ci_ksocket *child = ci_ksocket_new(listener->place, &ci_kstream_type);
+    struct ci_ksocket *child = ci_ksocket_new(listener->node, &ci_kstream_type);
     child->state = CI_KCONNECTED;
     child->listener = listener;
     child->local.sin_port = listener->local.sin_port;
     child->remote = client->local;
     child->peer = client;
-    child->peer_place = client->place;
+    child->peer_node = client->node;
     client->peer = child;
-    client->peer_place = child->place;
+    client->peer_node = child->node;
     ci_knetwork_deliver(child, answer_arrives, client);
 }
 
@@ -177,10 +183,11 @@ static void syn_arrives(void *arg, size_t number)
     if (client->state != CI_KCONNECTING)
         return;
     struct ci_world *world = ci_k.world;
-    const struct ci_place *there = ci_ksocket_place_at(client->place, &client->remote);
+    const struct ci_node *there = ci_ksocket_node_at(client->node, &client->remote);
     struct ci_ksocket *listener = listener_at(there, client->remote.sin_port);
-    bool lost = !there || ci_world_is_cut(world, client->place, there) || ci_world_is_cut(world, there, client->place);
-    const coir_link *link = ci_world_find_link(world, client->place, there ? there : client->place);
+    bool lost = !there || ci_world_is_cut(world, client->node, there) ||
+                ci_world_is_cut(world, there, client->node);
+    const coir_link *link = ci_world_find_link(world, client->node, there ? there : client->node);
     if (!lost && !listener && is_at_once(link->latency)) {
         reset_arrives(client, 0);
     } else if (!lost && !listener) {
@@ -211,8 +218,9 @@ int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, 
     if (socket->state != CI_KCLOSED || socket->in_ended)
         ci_kunknown("connecting a socket for the second time");
     memcpy(&socket->remote, address, sizeof socket->remote);
-    const struct ci_place *there = ci_ksocket_place_at(socket->place, &socket->remote);
-    coir_time latency = ci_world_find_link(ci_k.world, socket->place, there ? there : socket->place)->latency;
+    const struct ci_node *there = ci_ksocket_node_at(socket->node, &socket->remote);
+    coir_time latency =
+        ci_world_find_link(ci_k.world, socket->node, there ? there : socket->node)->latency;
     socket->state = CI_KCONNECTING;
     if (is_at_once(latency))
         syn_arrives(socket, 0);

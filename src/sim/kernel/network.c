@@ -1,14 +1,15 @@
 /* What goes between two ends of a connection: bytes, the end, resets. Sources: tcp(7); RFC 9293;
  * net/ipv4/tcp_input.c and tcp.c of Linux 6.1.
  *
- * 1. What is sent waits in `out` until it has arrived, and counts against out_most. One event for each
- *    direction (pump) moves what is due, in parts of any size, as far as the receiver has room; then the
- *    end, with the last bytes or after them.
- * 2. A reset purges what is in `out`; what was received stays readable. It is told once, as ECONNRESET,
- *    or EPIPE after the peer's end, or ECONNREFUSED before there was a connection.
- * 3. Over a link that is cut nothing arrives: the pump tries again later and later, then the sender gets
- *    ETIMEDOUT, and the peer hears nothing. A reset is sent once.
- * 4. Somebody who wanted room hears of it when a third of the buffer is free (sk_stream_write_space).
+ * 1. What is sent waits in `out` until it has arrived, and counts against out_most. One event for
+ * each direction (pump) moves what is due, in parts of any size, as far as the receiver has room;
+ * then the end, with the last bytes or after them.
+ * 2. A reset purges what is in `out`; what was received stays readable. It is told once, as
+ * ECONNRESET, or EPIPE after the peer's end, or ECONNREFUSED before there was a connection.
+ * 3. Over a link that is cut nothing arrives: the pump tries again later and later, then the sender
+ * gets ETIMEDOUT, and the peer hears nothing. A reset is sent once.
+ * 4. Somebody who wanted room hears of it when a third of the buffer is free
+ * (sk_stream_write_space).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,20 +18,22 @@
 #include "sim/kernel/socket.h"
 
 enum { RETRIES = 8 };
-static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S, pause_most = 20 * COIR_US;
-enum { DELAYS = 6 };                        /* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
+static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S,
+                       pause_most = 20 * COIR_US;
+/* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
+enum { DELAYS = 6 };
 static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
 
 static void pump(void *arg, size_t number);
 
 const coir_link *ci_knetwork_link(const struct ci_ksocket *socket)
 {
-    return ci_world_find_link(ci_k.world, socket->place, socket->peer_place);
+    return ci_world_find_link(ci_k.world, socket->node, socket->peer_node);
 }
 
 bool ci_knetwork_is_cut(const struct ci_ksocket *socket)
 {
-    return ci_world_is_cut(ci_k.world, socket->place, socket->peer_place);
+    return ci_world_is_cut(ci_k.world, socket->node, socket->peer_node);
 }
 
 /* When something that this end sends now arrives. */
@@ -38,10 +41,11 @@ coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len)
 {
     struct ci_world *world = ci_k.world;
     const coir_link *link = ci_knetwork_link(socket);
-    coir_time when = ci_time_after(ci_world_sent_at(world, socket->place, socket->peer_place, len), link->latency);
+    coir_time when =
+        ci_time_after(ci_world_sent_at(world, socket->node, socket->peer_node, len), link->latency);
     if (link->jitter > 0)
         when = ci_time_after(when, (coir_time)ci_kbelow((uint64_t)link->jitter));
-    if (ci_world_fault(world, socket->place, link->loss, "a segment is lost"))
+    if (ci_world_fault(world, socket->node, link->loss, "a segment is lost"))
         when = ci_time_after(when, retransmission);
     if (when < socket->last_arrival)
         when = socket->last_arrival;
@@ -78,7 +82,9 @@ static void reset_arrives(void *arg, size_t number)
     bool finished = socket->in_ended && socket->out_ended && socket->end_arrived;
     if (finished)
         return; /* TIME_WAIT or closed: there is no connection */
-    ci_knetwork_become_reset(socket, socket->state == CI_KCONNECTING ? ECONNREFUSED : socket->in_ended ? EPIPE : ECONNRESET);
+    ci_knetwork_become_reset(socket, socket->state == CI_KCONNECTING ? ECONNREFUSED
+                                     : socket->in_ended              ? EPIPE
+                                                                     : ECONNRESET);
 }
 
 void ci_knetwork_send_reset(struct ci_ksocket *socket)
@@ -91,7 +97,8 @@ void ci_knetwork_send_reset(struct ci_ksocket *socket)
 
 bool ci_knetwork_is_writable(const struct ci_ksocket *socket)
 {
-    return socket->out.bytes / 2 <= (socket->out_most > socket->out.bytes ? socket->out_most - socket->out.bytes : 0) &&
+    return socket->out.bytes / 2 <=
+               (socket->out_most > socket->out.bytes ? socket->out_most - socket->out.bytes : 0) &&
            socket->out.bytes < socket->out_most;
 }
 
@@ -147,7 +154,8 @@ static void end_arrives(struct ci_ksocket *socket)
     if (!ci_kone_in(ci_k.settings.late_one_in))
         end_is_acknowledged(socket, 0);
     else
-        ci_kschedule(ci_kafter((uint64_t)COIR_MS << ci_kbelow(DELAYS)), end_is_acknowledged, socket, 0);
+        ci_kschedule(ci_kafter((uint64_t)COIR_MS << ci_kbelow(DELAYS)), end_is_acknowledged, socket,
+                     0);
     ci_ktrace("end", (int64_t)peer->file.serial, 0);
     if (peer->state != CI_KCONNECTED)
         return;
@@ -170,7 +178,8 @@ static void move_due(struct ci_ksocket *socket)
     const coir_link *link = ci_knetwork_link(socket);
     size_t moved = 0;
     socket->stalled = false;
-    for (struct ci_ksegment *segment; (segment = socket->out.first) && segment->arrives <= ci_know();) {
+    for (struct ci_ksegment *segment;
+         (segment = socket->out.first) && segment->arrives <= ci_know();) {
         if (segment->end) {
             if (moved && ci_k.settings.part_one_in && ci_kone_in(2))
                 break;
@@ -179,11 +188,13 @@ static void move_due(struct ci_ksocket *socket)
             end_arrives(socket);
             continue;
         }
-        size_t room = peer->in_most > peer->in.bytes ? peer->in_most - peer->in.bytes : 0, len = segment->len < room ? segment->len : room;
+        size_t room = peer->in_most > peer->in.bytes ? peer->in_most - peer->in.bytes : 0,
+               len = segment->len < room ? segment->len : room;
         if ((socket->stalled = !room))
             break;
         bool parted = len > 1 && (ci_kone_in(ci_k.settings.part_one_in) ||
-                                  ci_world_fault(ci_k.world, socket->place, link->short_io, "moves less than it could"));
+                                  ci_world_fault(ci_k.world, socket->node, link->short_io,
+                                                 "moves less than it could"));
         if (parted)
             len = 1 + ci_kbelow(len - 1);
         move(socket, len);
@@ -205,7 +216,7 @@ static void meet_nobody(struct ci_ksocket *socket)
         free(ci_kqueue_pop(&socket->out));
     }
     tell_of_room(socket);
-    if (!only_end && !ci_world_is_cut(ci_k.world, socket->peer_place, socket->place))
+    if (!only_end && !ci_world_is_cut(ci_k.world, socket->peer_node, socket->node))
         ci_knetwork_deliver(socket, reset_arrives, socket);
 }
 
@@ -216,7 +227,8 @@ static bool try_again(struct ci_ksocket *socket)
         ci_knetwork_become_reset(socket, ETIMEDOUT);
         return false;
     }
-    schedule_pump(socket, ci_time_after(ci_know(), wait < retransmission_most ? wait : retransmission_most));
+    schedule_pump(
+        socket, ci_time_after(ci_know(), wait < retransmission_most ? wait : retransmission_most));
     return true;
 }
 
@@ -231,7 +243,8 @@ static void pump(void *arg, size_t number)
         schedule_pump(socket, socket->out.first->arrives);
         return;
     }
-    if (ci_knetwork_is_cut(socket) || (socket->peer->listener && !socket->peer->queued)) { /* or a handshake that has not ended */
+    if (ci_knetwork_is_cut(socket) || (socket->peer->listener && !socket->peer->queued)) {
+        /* or a handshake that has not ended */
         try_again(socket);
         return;
     }
@@ -251,7 +264,8 @@ void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
     segment->arrives = ci_knetwork_arrival(socket, segment->len);
     bool first = !socket->out.first;
     ci_kqueue_push(&socket->out, segment);
-    if (first && !socket->pumps && ci_knetwork_link(socket)->latency <= fast && ci_kone_in(ci_k.settings.at_once_one_in)) {
+    if (first && !socket->pumps && ci_knetwork_link(socket)->latency <= fast &&
+        ci_kone_in(ci_k.settings.at_once_one_in)) {
         segment->arrives = ci_know();
         pump(socket, 0);
     } else if (!socket->stalled) {
@@ -259,8 +273,8 @@ void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
     }
 }
 
-/* The window opens: the sender hears of it a latency later. An acknowledgement that was delayed may go
- * with it (tcp_cleanup_rbuf). */
+/* The window opens: the sender hears of it a latency later. An acknowledgement that was delayed may
+ * go with it (tcp_cleanup_rbuf). */
 void ci_knetwork_room(struct ci_ksocket *socket)
 {
     struct ci_ksocket *peer = socket->peer;

@@ -1,4 +1,5 @@
-/* The simulated kernel where linux/io_uring.h is missing: it has no io_uring, and nothing asks for one. */
+/* The simulated kernel where linux/io_uring.h is missing: it has no io_uring, and nothing asks for
+ * one. */
 #include "sim/kernel/kernel.h"
 
 void ci_krings_open(void)

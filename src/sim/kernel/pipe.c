@@ -74,7 +74,8 @@ static ssize_t write_pipe(struct ci_kfile *file, const struct iovec *iov, int co
         return -EAGAIN;
     for (int i = 0; i < count; i++)
         for (size_t at = 0; at < iov[i].iov_len && pipe->len < CAPACITY; at++, put++)
-            pipe->bytes[(pipe->start + pipe->len++) % CAPACITY] = ((const char *)iov[i].iov_base)[at];
+            pipe->bytes[(pipe->start + pipe->len++) % CAPACITY] =
+                ((const char *)iov[i].iov_base)[at];
     tell(pipe->ends[0], POLLIN | POLLRDNORM);
     return (ssize_t)put;
 }

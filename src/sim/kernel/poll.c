@@ -1,5 +1,5 @@
-/* poll(2): fs/select.c of Linux 6.1. The files that it sleeps for are held until it returns, but what it
- * asks after each wake-up is the file that has the number by then. */
+/* poll(2): fs/select.c of Linux 6.1. The files that it sleeps for are held until it returns, but
+ * what it asks after each wake-up is the file that has the number by then. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -32,7 +32,8 @@ static int look(struct pollfd *fds, size_t count)
     int found = 0;
     for (size_t i = 0; i < count; i++) {
         struct ci_kfile *file = ci_kfd_find(fds[i].fd);
-        fds[i].revents = fds[i].fd < 0 ? 0 : (short)(file ? ci_kfile_poll(file) & wanted(&fds[i]) : POLLNVAL);
+        fds[i].revents =
+            fds[i].fd < 0 ? 0 : (short)(file ? ci_kfile_poll(file) & wanted(&fds[i]) : POLLNVAL);
         found += fds[i].revents != 0;
     }
     return found;
@@ -50,7 +51,8 @@ static int sleep_for(struct pollfd *fds, size_t count, struct entry *entries, co
         struct ci_kfile *file = ci_kfd_find(fds[i].fd);
         if (!file)
             continue;
-        entries[i] = (struct entry){.file = ci_kfile_ref(file), .key = wanted(&fds[i]), .triggered = &triggered};
+        entries[i] = (struct entry){
+            .file = ci_kfile_ref(file), .key = wanted(&fds[i]), .triggered = &triggered};
         entries[i].waiter.wake = on_change;
         ci_kwaiter_add(&entries[i].waiter, file);
     }
@@ -73,8 +75,8 @@ static int sleep_for(struct pollfd *fds, size_t count, struct entry *entries, co
 int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout)
 {
     ci_kcall();
-    struct ci_place *place = ci_k.process->place;
-    if (timeout && ci_world_fault(ci_k.world, place, place->faults.no_memory, "no memory to poll"))
+    struct ci_node *node = ci_k.process->node;
+    if (timeout && ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory to poll"))
         return -ENOMEM;
     int found = look(fds, count);
     if (!found && timeout) {

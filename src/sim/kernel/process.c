@@ -10,12 +10,13 @@
 #include "sys/call.h"
 #include "sys/cpu.h"
 
-struct ci_kprocess *ci_kprocess_start(struct ci_place *place, void *(*fn)(void *arg), void *arg)
+struct ci_kprocess *ci_kprocess_start(struct ci_node *node, void *(*fn)(void *arg), void *arg)
 {
     struct ci_kprocess *process = calloc(1, sizeof *process);
     if (!process)
         return NULL;
-    *process = (struct ci_kprocess){.next = ci_k.processes, .place = place, .cpus = 1 + (unsigned)ci_kbelow(4)};
+    *process = (struct ci_kprocess){
+        .next = ci_k.processes, .node = node, .cpus = 1 + (unsigned)ci_kbelow(4)};
     ci_k.processes = process;
     process->first = ci_kthread_start(process, fn, arg);
     return process;
@@ -43,9 +44,10 @@ void ci_kprocess_audit(const struct ci_kprocess *process)
 {
     for (size_t fd = 0; fd < process->file_room; fd++)
         if (process->files[fd])
-            ci_world_leave(ci_k.world, process->place, "%s fd=%zu", process->files[fd]->type->name, fd);
+            ci_world_leave(ci_k.world, process->node, "%s fd=%zu", process->files[fd]->type->name,
+                           fd);
     if (process->threads)
-        ci_world_leave(ci_k.world, process->place, "%d threads", process->threads);
+        ci_world_leave(ci_k.world, process->node, "%d threads", process->threads);
 }
 
 void ci_kprocesses_free(void)

@@ -6,8 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* struct io_rings: two rings' heads and tails on cache lines of their own, then this, then the entries. */
-enum { SQ_HEAD = 0, SQ_TAIL = 64, CQ_HEAD = 128, CQ_TAIL = 192, SQ_MASK = 256, CQ_MASK = 260, SQ_COUNT = 264, CQ_COUNT = 268 };
+/* struct io_rings: two rings' heads and tails on cache lines of their own, then this, then the
+ * entries. */
+enum {
+    SQ_HEAD = 0,
+    SQ_TAIL = 64,
+    CQ_HEAD = 128,
+    CQ_TAIL = 192,
+    SQ_MASK = 256,
+    CQ_MASK = 260,
+    SQ_COUNT = 264,
+    CQ_COUNT = 268
+};
 enum { SQ_DROPPED = 272, SQ_FLAGS = 276, CQ_FLAGS = 280, CQ_OVERFLOW = 284, CQES = 320 };
 
 enum { ENTRIES_MOST = 32768, COMPLETIONS_MOST = 2 * ENTRIES_MOST };
@@ -19,8 +29,10 @@ static struct ci_list rings;
 /* The rates are such that each of them is off in a good part of the runs. */
 void ci_krings_open(void)
 {
-    static const uint32_t versions[] = {1, 6, 12, 18, 1, 12, 18, 0}, races[] = {0, 0, 3, 20}, refusals[] = {0, 0, 40, 400},
-                          sizes[] = {0, 0, 0, 2, 8}, withheld[] = {0, 0, 0, 60, 1022}, workers[] = {0, 0, 5}, cuts[] = {0, 0, 10, 100};
+    static const uint32_t versions[] = {1, 6, 12, 18, 1, 12, 18, 0}, races[] = {0, 0, 3, 20},
+                          refusals[] = {0, 0, 40, 400}, sizes[] = {0, 0, 0, 2, 8},
+                          withheld[] = {0, 0, 0, 60, 1022}, workers[] = {0, 0, 5},
+                          cuts[] = {0, 0, 10, 100};
     ci_list_init(&rings);
     ci_kring_traits = (struct ci_kring_traits){
         .version = versions[ci_kbelow(ci_countof(versions))],
@@ -33,7 +45,8 @@ void ci_krings_open(void)
     };
 }
 
-/* With DEFER_TASKRUN, which 6.0 does not have: elsewhere what a ring waits for is taken in any system call. */
+/* With DEFER_TASKRUN, which 6.0 does not have: elsewhere what a ring waits for is taken in any
+ * system call. */
 void ci_krings_calm(void)
 {
     if (ci_kring_traits.version < 1)
@@ -70,7 +83,9 @@ static size_t order_offset(uint32_t completions)
 struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring)
 {
     uint32_t mask = ring->entry_count - 1;
-    return &ring->entries[*word(ring, (uint32_t)order_offset(ring->completion_count) + 4 * (ring->head & mask)) & mask];
+    return &ring->entries[*word(ring, (uint32_t)order_offset(ring->completion_count) +
+                                          4 * (ring->head & mask)) &
+                          mask];
 }
 
 void ci_kring_entry_taken(struct ci_kring *ring)
@@ -148,7 +163,8 @@ int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci
     return 0;
 }
 
-void ci_ring_call_unmap(const struct ci_ring_map *map) /* the memory stays for as long as the ring */
+void ci_ring_call_unmap(
+    const struct ci_ring_map *map) /* the memory stays for as long as the ring */
 {
     (void)map;
     ci_kcall();
@@ -183,7 +199,7 @@ static void release(struct ci_kfile *file)
 {
     struct ci_kring *ring = ci_kring_of(file);
     ring->closed = true;
-    if (ci_k.thread && !ring->process->place->crashed)
+    if (ci_k.thread && !ring->process->node->crashed)
         ci_kring_buffers_audit(ring);
     ci_kschedule(ci_kafter((uint64_t)end_most), end_ring, ring, 0);
 }
@@ -216,7 +232,8 @@ static unsigned poll_ring(struct ci_kfile *file)
     ci_kunknown("waiting for a ring's descriptor");
 }
 
-static const struct ci_kfile_type ring_type = {.name = "io_uring", .poll = poll_ring, .release = release};
+static const struct ci_kfile_type ring_type = {
+    .name = "io_uring", .poll = poll_ring, .release = release};
 
 struct ci_kring *ci_kring_of(struct ci_kfile *file)
 {
@@ -243,13 +260,17 @@ static uint32_t round_up(uint32_t n)
 /* What a kernel of this age knows, and the rules among the flags. */
 static int check_setup(uint32_t setup)
 {
-    static const uint32_t known = IORING_SETUP_CQSIZE | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN |
-                                  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN;
+    static const uint32_t known = IORING_SETUP_CQSIZE | IORING_SETUP_R_DISABLED |
+                                  IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN |
+                                  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER |
+                                  IORING_SETUP_DEFER_TASKRUN;
     if (setup & ~known)
         ci_kunknown("a flag of io_uring_setup");
-    if (setup & IORING_SETUP_DEFER_TASKRUN && (ci_kring_traits.version < 1 || !(setup & IORING_SETUP_SINGLE_ISSUER)))
+    if (setup & IORING_SETUP_DEFER_TASKRUN &&
+        (ci_kring_traits.version < 1 || !(setup & IORING_SETUP_SINGLE_ISSUER)))
         return -EINVAL;
-    if (setup & IORING_SETUP_TASKRUN_FLAG && !(setup & (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN)))
+    if (setup & IORING_SETUP_TASKRUN_FLAG &&
+        !(setup & (IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN)))
         return -EINVAL;
     return 0;
 }
@@ -343,7 +364,8 @@ int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count)
         return -EEXIST;
     switch (what) {
     case IORING_REGISTER_ENABLE_RINGS: return arg || count ? -EINVAL : enable(ring);
-    case IORING_REGISTER_PBUF_RING: return count != 1 ? -EINVAL : ci_kring_buffers_register(ring, arg);
+    case IORING_REGISTER_PBUF_RING:
+        return count != 1 ? -EINVAL : ci_kring_buffers_register(ring, arg);
     case IORING_REGISTER_SYNC_CANCEL: return count != 1 ? -EINVAL : ci_kring_cancel_sync(ring, arg);
     default: ci_kunknown("an operation of io_uring_register");
     }

@@ -1,5 +1,5 @@
-/* The simulated kernel's io_uring: io_uring/ of Linux 6.0 to 6.18; io_uring_setup(2), _enter(2), _register(2).
- * A function of the kernel is named beside what models it.
+/* The simulated kernel's io_uring: io_uring/ of Linux 6.0 to 6.18; io_uring_setup(2), _enter(2),
+ * _register(2). A function of the kernel is named beside what models it.
  *
  *   ring.c           a ring's memory, set-up and end; ring_call.h's functions but enter
  *   ring_enter.c     io_uring_enter: submitting, waiting
@@ -19,11 +19,13 @@
  *      TRYING -> QUEUED         (no poll, or too many: a kernel thread is to do it)
  *      POLLING -> TRYING        (woken: by task work)
  *      QUEUED -> WORKING -> ENDING -> ended
- * 2. A request that is not TRYING is in its ring's table by name. It is freed with its last completion.
- * 3. Whatever wakes a request only queues its task work. Task work runs in an enter of the owner that asks
- *    for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon (neither).
- * 4. What an entry points at is copied as the entry is taken, but for the bytes that are sent or received,
- *    which are the kernel's until the completion.
+ * 2. A request that is not TRYING is in its ring's table by name. It is freed with its last
+ * completion.
+ * 3. Whatever wakes a request only queues its task work. Task work runs in an enter of the owner
+ * that asks for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon
+ * (neither).
+ * 4. What an entry points at is copied as the entry is taken, but for the bytes that are sent or
+ * received, which are the kernel's until the completion.
  */
 #ifndef CI_SIM_KERNEL_RING_H
 #define CI_SIM_KERNEL_RING_H
@@ -47,8 +49,8 @@ enum ci_krequest_state {
 /* From where an operation is tried. */
 enum ci_kring_from { CI_KRING_SUBMIT, CI_KRING_POLL, CI_KRING_WORKER };
 
-/* What a try came to. AGAIN: to be tried when the file is ready. WAITS: it is POLLING, and stays so. DONE:
- * `result` is set. */
+/* What a try came to. AGAIN: to be tried when the file is ready. WAITS: it is POLLING, and stays
+ * so. DONE: `result` is set. */
 enum ci_kring_try { CI_KRING_DONE, CI_KRING_AGAIN, CI_KRING_WAITS };
 
 struct ci_krequest {
@@ -95,8 +97,9 @@ struct ci_kring {
     bool disabled, closed; /* not enabled yet; no descriptor is left */
     bool will_run;         /* an event is going to run its task work */
     bool entered;          /* by a thread that is in the kernel */
-    struct ci_list puts;   /* requests that have ended meanwhile, whose files are to be given back */
-    char *rings;           /* both, as they are shared */
+    /* requests that have ended meanwhile, whose files are to be given back */
+    struct ci_list puts;
+    char *rings; /* both, as they are shared */
     struct io_uring_sqe *entries;
     uint32_t entry_count, completion_count;
     uint32_t head;           /* of submissions: taken so far */
@@ -113,9 +116,11 @@ struct ci_kring_traits {
     uint32_t race_one_in;   /* -EAGAINs after which the file is found ready at once */
     uint32_t refuse_one_in; /* submissions that stop for want of memory */
     uint32_t size_most;     /* of a submission ring, smaller than asked for; 0: as asked for */
-    uint32_t withheld;      /* buffers of each group that never come back, as if another file had them */
-    uint32_t worker_one_in; /* polls in vain after which a kernel thread goes on, beyond what the version says */
-    uint32_t cut_one_in;    /* multishots that end although more could follow */
+    /* buffers of each group that never come back, as if another file had them */
+    uint32_t withheld;
+    /* polls in vain after which a kernel thread goes on, beyond what the version says */
+    uint32_t worker_one_in;
+    uint32_t cut_one_in; /* multishots that end although more could follow */
 };
 extern struct ci_kring_traits ci_kring_traits;
 
@@ -136,18 +141,23 @@ void ci_kring_write_completion(struct ci_kring *ring, const struct io_uring_cqe 
 void ci_kring_post(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
 bool ci_kring_post_more(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
 uint32_t ci_kring_completions(const struct ci_kring *ring); /* that the program has not seen */
-bool ci_kring_flush(struct ci_kring *ring);                 /* whether none waits for room any more */
+/* whether none waits for room any more */
+bool ci_kring_flush(struct ci_kring *ring);
 void ci_kring_drop_overflow(struct ci_kring *ring);
-uint32_t ci_kring_untold_buffers(const struct ci_kring *ring); /* of completions that the program has not seen */
+/* of completions that the program has not seen */
+uint32_t ci_kring_untold_buffers(const struct ci_kring *ring);
 
 /* ring_request.c */
 struct ci_krequest *ci_krequest_new(struct ci_kring *ring);
-void ci_krequest_enter(struct ci_krequest *request, enum ci_krequest_state state); /* and into the table */
-void ci_krequest_end(struct ci_krequest *request);                                 /* posts `result`, frees */
+/* and into the table */
+void ci_krequest_enter(struct ci_krequest *request, enum ci_krequest_state state);
+/* posts `result`, frees */
+void ci_krequest_end(struct ci_krequest *request);
 void ci_krequest_fail(struct ci_krequest *request, int error);
 void ci_krequest_drop(struct ci_krequest *request); /* without a completion */
 void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from);
-struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name); /* where requests of this name are, newest first */
+/* where requests of this name are, newest first */
+struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name);
 void ci_kring_queue_work(struct ci_krequest *request);
 void ci_kring_put_files(struct ci_kring *ring);
 void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
@@ -156,8 +166,9 @@ void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t mos
 /* ring_op.c. prepare: 0 or a negative errno. */
 int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe);
 enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_from from);
-unsigned ci_kring_poll_events(const struct ci_krequest *request); /* 0: the operation is not polled for */
-bool ci_kring_heeds_nonblock(const struct ci_krequest *request);  /* in a kernel thread, too */
+/* 0: the operation is not polled for */
+unsigned ci_kring_poll_events(const struct ci_krequest *request);
+bool ci_kring_heeds_nonblock(const struct ci_krequest *request); /* in a kernel thread, too */
 
 /* ring_net.c */
 int ci_kring_prepare_bytes(struct ci_krequest *request, const struct io_uring_sqe *sqe);

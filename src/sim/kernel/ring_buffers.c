@@ -1,10 +1,10 @@
 /* Buffers that a program provides to a simulated ring: kbuf.c (io_ring_buffer_select) of Linux 6.1;
  * io_uring_register(2), IORING_REGISTER_PBUF_RING.
  *
- * 1. A receive looks at the ring's first buffer before it looks for data, and takes it only if there are
- *    any: -ENOBUFS comes also where nothing has arrived.
- * 2. Each buffer is in the ring once, or the program's. One that is given back twice ends the run: Linux
- *    would write over what the program has not read yet.
+ * 1. A receive looks at the ring's first buffer before it looks for data, and takes it only if
+ * there are any: -ENOBUFS comes also where nothing has arrived.
+ * 2. Each buffer is in the ring once, or the program's. One that is given back twice ends the run:
+ * Linux would write over what the program has not read yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -106,15 +106,16 @@ static bool has_sockets(const struct ci_kprocess *process)
     return false;
 }
 
-/* As the ring is closed: where no socket is open any more, nothing holds what was received, but for what
- * the program has not been told of. */
+/* As the ring is closed: where no socket is open any more, nothing holds what was received, but for
+ * what the program has not been told of. */
 void ci_kring_buffers_audit(struct ci_kring *ring)
 {
     for (struct ci_kring_buffers *buffers = ring->groups; buffers; buffers = buffers->next) {
         look(buffers);
         uint32_t untold = ci_kring_untold_buffers(ring);
         if (buffers->taken > untold && !has_sockets(ring->process))
-            ci_world_leave(ci_k.world, ring->process->place, "%u receive buffers that were not given back", buffers->taken - untold);
+            ci_world_leave(ci_k.world, ring->process->node,
+                           "%u receive buffers that were not given back", buffers->taken - untold);
     }
 }
 

@@ -1,8 +1,8 @@
 /* Cancels of a simulated ring: cancel.c and poll.c (io_poll_remove) of Linux 6.1 to 6.18;
  * io_uring_enter(2), IORING_OP_ASYNC_CANCEL.
  *
- * A request is found in a kernel thread, or waiting for a file. On its way through task work to be tried
- * once more, or ended and not told yet, it is not (-ENOENT).
+ * A request is found in a kernel thread, or waiting for a file. On its way through task work to be
+ * tried once more, or ended and not told yet, it is not (-ENOENT).
  */
 #include <errno.h>
 
@@ -30,7 +30,8 @@ static struct ci_krequest *find(struct ci_kring *ring, uint64_t name, uint32_t s
 /* io_try_cancel: what a kernel thread has, then what waits for a file. */
 int ci_kring_cancel(struct ci_kring *ring, uint64_t name)
 {
-    struct ci_krequest *request = find(ring, name, 1u << CI_KREQUEST_QUEUED | 1u << CI_KREQUEST_WORKING);
+    struct ci_krequest *request =
+        find(ring, name, 1u << CI_KREQUEST_QUEUED | 1u << CI_KREQUEST_WORKING);
     int rc = request ? ci_kring_worker_cancel(request) : -ENOENT;
     if (rc == 0)
         return 0;

@@ -1,4 +1,5 @@
-/* Completions of a simulated ring, and those that find no room in it: io_uring.c (io_cqring_event_overflow,
+/* Completions of a simulated ring, and those that find no room in it: io_uring.c
+ * (io_cqring_event_overflow,
  * __io_cqring_overflow_flush) of Linux 6.1; io_uring_enter(2), IORING_FEAT_NODROP. */
 #include <stdlib.h>
 
@@ -62,7 +63,8 @@ uint32_t ci_kring_untold_buffers(const struct ci_kring *ring)
     for (uint32_t i = ci_kring_completions_head(ring); i != ring->tail; i++)
         count += (ci_kring_completion(ring, i)->flags & IORING_CQE_F_BUFFER) != 0;
     ci_list_for_each (node, &ring->overflow)
-        count += (ci_container_of(node, struct late, link)->completion.flags & IORING_CQE_F_BUFFER) != 0;
+        count +=
+            (ci_container_of(node, struct late, link)->completion.flags & IORING_CQE_F_BUFFER) != 0;
     return count;
 }
 

@@ -1,8 +1,8 @@
-/* io_uring_enter of the simulated kernel: io_uring_enter(2); io_uring.c (io_uring_enter, io_submit_sqes,
- * io_cqring_wait) of Linux 6.1 to 6.18.
+/* io_uring_enter of the simulated kernel: io_uring_enter(2); io_uring.c (io_uring_enter,
+ * io_submit_sqes, io_cqring_wait) of Linux 6.1 to 6.18.
  *
- * 1. Entries are taken in order. A failure to take one ends the submission: what was taken before it is
- *    the answer, and nothing is waited for; -EAGAIN where it was the first.
+ * 1. Entries are taken in order. A failure to take one ends the submission: what was taken before
+ * it is the answer, and nothing is waited for; -EAGAIN where it was the first.
  * 2. Waiting needs the ring's owner (-EEXIST), runs task work first, and after each wake-up.
  * 3. What the wait comes to is told only by an enter that has taken no entry.
  */
@@ -13,7 +13,8 @@
 
 /* ---- submitting ---- */
 
-/* The slot is the program's again, which may hold anything from now on: the kernel does not look there. */
+/* The slot is the program's again, which may hold anything from now on: the kernel does not look
+ * there. */
 static void scribble(struct io_uring_sqe *sqe)
 {
     memset(sqe, 0xa5, sizeof *sqe);
@@ -37,7 +38,8 @@ static void submit_one(struct ci_kring *ring, struct io_uring_sqe *sqe)
 static int submit(struct ci_kring *ring, uint32_t count)
 {
     uint32_t there = ci_kring_entries_tail(ring) - ring->head, most = count < there ? count : there;
-    if (most && ci_kone_in(ci_kring_traits.refuse_one_in) && (most = (uint32_t)ci_kbelow(most)) == 0)
+    if (most && ci_kone_in(ci_kring_traits.refuse_one_in) &&
+        (most = (uint32_t)ci_kbelow(most)) == 0)
         return -EAGAIN; /* io_alloc_req */
     if (most && !(ring->setup & IORING_SETUP_SUBMIT_ALL))
         ci_kunknown("a ring without IORING_SETUP_SUBMIT_ALL");
@@ -57,7 +59,8 @@ static bool has_work(void *arg)
 {
     const struct waiting *waiting = arg;
     const struct ci_kring *ring = waiting->ring;
-    return !ci_list_empty(&ring->work) || !ci_list_empty(&ring->overflow) || ci_kring_completions(ring) >= waiting->wanted;
+    return !ci_list_empty(&ring->work) || !ci_list_empty(&ring->overflow) ||
+           ci_kring_completions(ring) >= waiting->wanted;
 }
 
 /* A signal comes while it sleeps, or after all it sleeps on. */
@@ -75,10 +78,12 @@ static int sleep_for_completions(struct waiting *waiting, coir_fd fd, coir_time 
     coir_time interrupt = choose_interrupt(deadline);
     for (;;) {
         ci_kring_put_files(ring);
-        bool woken = ci_kthread_wait("completions", fd, has_work, waiting, interrupt < deadline ? interrupt : deadline);
+        bool woken = ci_kthread_wait("completions", fd, has_work, waiting,
+                                     interrupt < deadline ? interrupt : deadline);
         if (woken)
             ci_kthread_be_late();
-        uint32_t there = ci_kring_completions(ring), missing = waiting->wanted > there ? waiting->wanted - there : 0;
+        uint32_t there = ci_kring_completions(ring),
+                 missing = waiting->wanted > there ? waiting->wanted - there : 0;
         ci_kring_run_some_work(ring, missing, missing);
         ci_kring_flush(ring);
         if (ci_kring_completions(ring) >= waiting->wanted)
@@ -88,11 +93,13 @@ static int sleep_for_completions(struct waiting *waiting, coir_fd fd, coir_time 
     }
 }
 
-static int wait_for_completions(struct ci_kring *ring, coir_fd fd, uint32_t wanted, coir_time deadline)
+static int wait_for_completions(struct ci_kring *ring, coir_fd fd, uint32_t wanted,
+                                coir_time deadline)
 {
     if (ring->setup & IORING_SETUP_DEFER_TASKRUN && !ci_kring_may_enter(ring))
         return -EEXIST;
-    struct waiting waiting = {ring, wanted < ring->completion_count ? wanted : ring->completion_count};
+    struct waiting waiting = {ring,
+                              wanted < ring->completion_count ? wanted : ring->completion_count};
     ci_kring_run_work(ring, waiting.wanted);
     bool flushed = ci_kring_flush(ring);
     if (ci_kring_completions(ring) >= waiting.wanted)
@@ -118,12 +125,14 @@ static int read_deadline(unsigned flags, const void *arg, size_t arg_size, coir_
     if (!events->ts)
         return 0;
     const struct __kernel_timespec *time = (const struct __kernel_timespec *)(uintptr_t)events->ts;
-    coir_time timeout = time->tv_sec > INT64_MAX / COIR_S - 1 ? COIR_NEVER : time->tv_sec * COIR_S + time->tv_nsec;
+    coir_time timeout =
+        time->tv_sec > INT64_MAX / COIR_S - 1 ? COIR_NEVER : time->tv_sec * COIR_S + time->tv_nsec;
     *ret_deadline = ci_kdeadline(timeout < 0 ? 0 : timeout);
     return 0;
 }
 
-static int enter(struct ci_kring *ring, coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg, size_t arg_size)
+static int enter(struct ci_kring *ring, coir_fd fd, unsigned count, unsigned wanted, unsigned flags,
+                 const void *arg, size_t arg_size)
 {
     int taken = 0, rc = 0;
     if (count) {
@@ -144,7 +153,8 @@ static int enter(struct ci_kring *ring, coir_fd fd, unsigned count, unsigned wan
     return taken ? taken : rc;
 }
 
-int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg, size_t arg_size)
+int ci_ring_call_enter(coir_fd fd, unsigned count, unsigned wanted, unsigned flags, const void *arg,
+                       size_t arg_size)
 {
     struct ci_kring *ring;
     ci_kcall();

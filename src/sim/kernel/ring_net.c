@@ -1,12 +1,12 @@
 /* Sends and receives on a simulated ring: net.c of Linux 6.1 to 6.18.
  *
  * 1. A send or receive that must do all (MSG_WAITALL) and did a part is tried again for the rest
- *    (io_net_retry); what it has done is its result where the rest fails. A kernel thread that sends sleeps
- *    until all is sent, as send(2) does.
- * 2. A multishot receive goes on until there is nothing, and then waits. Since 6.6 it does so without
- *    another look where the socket says that it is empty, and lets others run after 32 rounds.
- * 3. It ends with what it has where a completion finds no room; with 0 at the end of the stream; with an
- *    error, ENOBUFS among them. It may end at any time (IORING_CQE_F_MORE is not set).
+ *    (io_net_retry); what it has done is its result where the rest fails. A kernel thread that
+ * sends sleeps until all is sent, as send(2) does.
+ * 2. A multishot receive goes on until there is nothing, and then waits. Since 6.6 it does so
+ * without another look where the socket says that it is empty, and lets others run after 32 rounds.
+ * 3. It ends with what it has where a completion finds no room; with 0 at the end of the stream;
+ * with an error, ENOBUFS among them. It may end at any time (IORING_CQE_F_MORE is not set).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -105,7 +105,9 @@ enum ci_kring_try ci_kring_send(struct ci_krequest *request, enum ci_kring_from 
         return ci_kring_set(request, -ENOTSOCK);
     struct msghdr message = rest(request, &iov);
     ssize_t n = type->send(request->file, &message, request->flags | MSG_DONTWAIT);
-    return judge(request, n, !request->user_message && (request->flags & MSG_WAITALL || from == CI_KRING_WORKER));
+    return judge(request, n,
+                 !request->user_message &&
+                     (request->flags & MSG_WAITALL || from == CI_KRING_WORKER));
 }
 
 static void write_back(const struct ci_krequest *request, const struct msghdr *message)
@@ -128,7 +130,8 @@ static enum ci_kring_try receive_once(struct ci_krequest *request)
 {
     struct iovec iov;
     struct msghdr message = rest(request, &iov);
-    ssize_t n = request->file->type->receive(request->file, &message, request->flags | MSG_DONTWAIT);
+    ssize_t n =
+        request->file->type->receive(request->file, &message, request->flags | MSG_DONTWAIT);
     if (n >= 0 && request->user_message)
         write_back(request, &message);
     request->cqe_flags = n >= 0 ? nonempty(request) : 0;
@@ -158,7 +161,8 @@ static ssize_t receive_selected(struct ci_krequest *request)
     if (n <= 0)
         return n;
     ci_kring_buffer_use(request->ring, request->group);
-    request->cqe_flags = IORING_CQE_F_BUFFER | (uint32_t)buf.bid << IORING_CQE_BUFFER_SHIFT | nonempty(request);
+    request->cqe_flags =
+        IORING_CQE_F_BUFFER | (uint32_t)buf.bid << IORING_CQE_BUFFER_SHIFT | nonempty(request);
     return n;
 }
 

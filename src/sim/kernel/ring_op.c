@@ -1,5 +1,5 @@
-/* What the operations of a simulated ring do: opdef.c, rw.c, sync.c, openclose.c and net.c of Linux 6.1 to
- * 6.18; io_uring_enter(2). */
+/* What the operations of a simulated ring do: opdef.c, rw.c, sync.c, openclose.c and net.c of
+ * Linux 6.1 to 6.18; io_uring_enter(2). */
 #include <errno.h>
 #include <string.h>
 
@@ -32,7 +32,8 @@ static int prepare_accept(struct ci_krequest *request, const struct io_uring_sqe
 
 static int prepare_connect(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
-    if (sqe->len || sqe->buf_index || sqe->rw_flags || sqe->splice_fd_in || sqe->off > sizeof request->address)
+    if (sqe->len || sqe->buf_index || sqe->rw_flags || sqe->splice_fd_in ||
+        sqe->off > sizeof request->address)
         return -EINVAL;
     request->len = sqe->off;
     memcpy(&request->address, (const void *)(uintptr_t)sqe->addr, request->len);
@@ -80,7 +81,8 @@ static int prepare_operands(struct ci_krequest *request, const struct io_uring_s
 
 static bool needs_file(uint8_t opcode)
 {
-    return opcode != IORING_OP_NOP && opcode != IORING_OP_POLL_REMOVE && opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE;
+    return opcode != IORING_OP_NOP && opcode != IORING_OP_POLL_REMOVE &&
+           opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE;
 }
 
 int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe)
@@ -126,7 +128,10 @@ static enum ci_kring_try try_accept(struct ci_krequest *request)
 static enum ci_kring_try try_connect(struct ci_krequest *request)
 {
     const struct ci_kfile_type *type = request->file->type;
-    int rc = type->connect ? type->connect(request->file, (const struct sockaddr *)&request->address, (socklen_t)request->len) : -ENOTSOCK;
+    int rc = type->connect
+                 ? type->connect(request->file, (const struct sockaddr *)&request->address,
+                                 (socklen_t)request->len)
+                 : -ENOTSOCK;
     if (rc == -EINPROGRESS || rc == -EAGAIN || (rc == -EALREADY && request->in_progress)) {
         request->in_progress = true;
         return CI_KRING_AGAIN;
@@ -174,8 +179,11 @@ enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_fr
     switch ((enum io_uring_op)request->opcode) {
     case IORING_OP_NOP: return ci_kring_set(request, 0);
     case IORING_OP_POLL_ADD: return ci_kring_poll_add(request);
-    case IORING_OP_POLL_REMOVE: return ci_kring_set(request, ci_kring_poll_remove(request->ring, (uint64_t)request->offset));
-    case IORING_OP_ASYNC_CANCEL: return ci_kring_set(request, ci_kring_cancel(request->ring, (uint64_t)request->offset));
+    case IORING_OP_POLL_REMOVE:
+        return ci_kring_set(request,
+                            ci_kring_poll_remove(request->ring, (uint64_t)request->offset));
+    case IORING_OP_ASYNC_CANCEL:
+        return ci_kring_set(request, ci_kring_cancel(request->ring, (uint64_t)request->offset));
     case IORING_OP_SENDMSG:
     case IORING_OP_SEND: return ci_kring_send(request, from);
     case IORING_OP_RECVMSG:

@@ -1,11 +1,11 @@
 /* How a simulated ring's requests wait for files: poll.c of Linux 6.1 to 6.18.
  *
- * 1. A wake-up that names events which are not asked for is none. Errors, hang-ups and the peer's end are
- *    always asked for (IO_POLL_UNMASK).
- * 2. The first wake-up's events are kept, and believed when task work runs (io_poll_check_events): they may
- *    not hold any more. After more than one, or one that names none, the file is asked.
- * 3. A poll that ends with its first event ends at once where an event holds already; one that goes on is
- *    told of it by task work (__io_arm_poll_handler).
+ * 1. A wake-up that names events which are not asked for is none. Errors, hang-ups and the peer's
+ * end are always asked for (IO_POLL_UNMASK).
+ * 2. The first wake-up's events are kept, and believed when task work runs (io_poll_check_events):
+ * they may not hold any more. After more than one, or one that names none, the file is asked.
+ * 3. A poll that ends with its first event ends at once where an event holds already; one that goes
+ * on is told of it by task work (__io_arm_poll_handler).
  */
 #include <errno.h>
 
@@ -36,7 +36,8 @@ static bool arm(struct ci_krequest *request, unsigned events, unsigned *ret_mask
     *ret_mask = ci_kfile_poll(request->file) & request->events;
     if (!request->file->type->poll)
         return false;
-    request->waiter = (struct ci_kwaiter){.wake = wake, .exclusive = request->opcode == IORING_OP_ACCEPT};
+    request->waiter =
+        (struct ci_kwaiter){.wake = wake, .exclusive = request->opcode == IORING_OP_ACCEPT};
     ci_kwaiter_add(&request->waiter, request->file);
     ci_krequest_enter(request, CI_KREQUEST_POLLING);
     if (*ret_mask && request->multi) {
@@ -68,13 +69,15 @@ static void try_again(struct ci_krequest *request)
     ci_kring_queue_work(request);
 }
 
-/* A request that goes on by itself waits for as long as it lives, and a connect is under way only once. */
+/* A request that goes on by itself waits for as long as it lives, and a connect is under way only
+ * once. */
 static bool has_tried_enough(const struct ci_krequest *request)
 {
     int most = ci_kring_traits.version >= 1 ? TRIES : 1;
     if (request->multi || request->opcode == IORING_OP_CONNECT || !request->polled)
         return false;
-    return (request->tries >= most && !(most == 1 && request->done)) || ci_kone_in(ci_kring_traits.worker_one_in);
+    return (request->tries >= most && !(most == 1 && request->done)) ||
+           ci_kone_in(ci_kring_traits.worker_one_in);
 }
 
 /* io_arm_poll_handler */
@@ -88,7 +91,8 @@ void ci_kring_wait_for_file(struct ci_krequest *request)
     request->polled = true;
     request->tries++;
     bool connects = request->opcode == IORING_OP_CONNECT;
-    if (!request->multi && !connects && ci_kone_in(ci_kring_traits.race_one_in)) { /* ready for a moment */
+    if (!request->multi && !connects && ci_kone_in(ci_kring_traits.race_one_in)) {
+        /* ready for a moment */
         try_again(request);
         return;
     }
@@ -105,7 +109,8 @@ static bool tell(struct ci_krequest *request)
     if (request->opcode == IORING_OP_POLL_ADD) {
         request->result = (int32_t)request->mask;
         request->cqe_flags = 0;
-        if (!ci_kone_in(ci_kring_traits.cut_one_in) && ci_kring_post_more(request->ring, request->name, request->result, 0))
+        if (!ci_kone_in(ci_kring_traits.cut_one_in) &&
+            ci_kring_post_more(request->ring, request->name, request->result, 0))
             return true;
         request->failed = true; /* there is no room: it ends */
         ci_krequest_end(request);
@@ -162,7 +167,8 @@ void ci_kring_poll_work(struct ci_krequest *request)
             end_poll(request);
             return;
         }
-        bool looks_again = wakes != 1 && request->mask & (POLLHUP | POLLRDHUP) && request->opcode != IORING_OP_POLL_ADD;
+        bool looks_again = wakes != 1 && request->mask & (POLLHUP | POLLRDHUP) &&
+                           request->opcode != IORING_OP_POLL_ADD;
         if (looks_again && ci_kring_traits.version >= 18)
             wakes--; /* the end may have come with bytes */
         if (request->mask && !tell(request))

@@ -1,5 +1,5 @@
-/* A simulated ring's requests, and its task work: io_uring.c (io_queue_sqe, io_run_local_work) of Linux 6.1
- * to 6.18. ring.h 1 to 3. */
+/* A simulated ring's requests, and its task work: io_uring.c (io_queue_sqe, io_run_local_work) of
+ * Linux 6.1 to 6.18. ring.h 1 to 3. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,7 +25,8 @@ struct ci_krequest *ci_krequest_new(struct ci_kring *ring)
     if (ci_list_empty(&spares))
         make_spares();
     struct ci_krequest *request = ci_container_of(ci_list_pop(&spares), struct ci_krequest, link);
-    *request = (struct ci_krequest){.ring = ring, .serial = ++ci_k.serial, .thread = ci_k.thread->number};
+    *request =
+        (struct ci_krequest){.ring = ring, .serial = ++ci_k.serial, .thread = ci_k.thread->number};
     ci_list_init(&request->link);
     ci_list_init(&request->work_link);
     request->iov = request->iovs;
@@ -49,7 +50,8 @@ void ci_krequest_drop(struct ci_krequest *request)
         ci_kfile_unref(request->file); /* which may be the last reference */
 }
 
-/* The task that enters the ring gives files back as it leaves the kernel, or is about to sleep (fput). */
+/* The task that enters the ring gives files back as it leaves the kernel, or is about to sleep
+ * (fput). */
 void ci_kring_put_files(struct ci_kring *ring)
 {
     struct ci_list *node;
@@ -86,7 +88,8 @@ void ci_krequest_end(struct ci_krequest *request)
     ci_krequest_drop(request);
 }
 
-/* What a send or receive has done before is told instead of the error, since 6.1 (io_sendrecv_fail). */
+/* What a send or receive has done before is told instead of the error, since 6.1
+ * (io_sendrecv_fail). */
 void ci_krequest_fail(struct ci_krequest *request, int error)
 {
     request->failed = true;
@@ -223,7 +226,8 @@ void ci_kring_before_call(void)
 static void cancel_of_thread(struct ci_kring *ring, int thread)
 {
     for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
-        for (struct ci_list *node = ring->table[i].next, *next; node != &ring->table[i]; node = next) {
+        for (struct ci_list *node = ring->table[i].next, *next; node != &ring->table[i];
+             node = next) {
             next = node->next;
             struct ci_krequest *request = ci_container_of(node, struct ci_krequest, link);
             if (request->thread == thread)

@@ -1,9 +1,10 @@
-/* Threads of the simulated kernel that carry out what cannot be polled for, or was polled for in vain:
- * io-wq.c and io_wq_submit_work of Linux 6.1.
+/* Threads of the simulated kernel that carry out what cannot be polled for, or was polled for in
+ * vain: io-wq.c and io_wq_submit_work of Linux 6.1.
  *
- * 1. There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg, recvmsg).
- * 2. One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel answers
- *    -EALREADY: it ends with -EINTR if it sleeps for a file to be ready; a disk is waited for.
+ * 1. There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg,
+ * recvmsg).
+ * 2. One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel
+ * answers -EALREADY: it ends with -EINTR if it sleeps for a file to be ready; a disk is waited for.
  * 3. Its end is told by task work.
  */
 #include <errno.h>
@@ -55,7 +56,8 @@ static void try_it(struct ci_krequest *request)
         finish(request);
     else if (request->cancelled)
         finish_with(request, -EINTR);
-    else if (!ci_kring_poll_events(request) || (ci_kring_heeds_nonblock(request) && !request->file->blocking))
+    else if (!ci_kring_poll_events(request) ||
+             (ci_kring_heeds_nonblock(request) && !request->file->blocking))
         finish_with(request, -EAGAIN);
     else
         sleep_for_file(request);
@@ -80,7 +82,9 @@ static void begin(void *arg, size_t serial)
     request->state = CI_KREQUEST_WORKING;
     const struct ci_kfile_type *type = request->file->type;
     if (type->delay)
-        ci_kschedule(ci_time_after(ci_know(), type->delay(request->file, request->opcode == IORING_OP_FSYNC)), carry_on, request, serial);
+        ci_kschedule(ci_time_after(ci_know(),
+                                   type->delay(request->file, request->opcode == IORING_OP_FSYNC)),
+                     carry_on, request, serial);
     else
         carry_on(request, serial);
 }

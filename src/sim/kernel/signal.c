@@ -1,5 +1,5 @@
-/* sys/signal.h: a process of the simulated world gets the signals that ci_ksignal_raise sends it; none
- * come from outside. */
+/* sys/signal.h: a process of the simulated world gets the signals that ci_ksignal_raise sends it;
+ * none come from outside. */
 #include "sys/signal.h"
 
 #include <errno.h>
@@ -53,7 +53,8 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number)
             ci_sys_eventfd_add(sink->eventfd);
         }
     }
-    for (const struct ci_signal_stop *stop = process->stops; stop && (number == SIGINT || number == SIGTERM); stop = stop->next)
+    for (const struct ci_signal_stop *stop = process->stops;
+         stop && (number == SIGINT || number == SIGTERM); stop = stop->next)
         stop->fn(stop->arg);
 }
 

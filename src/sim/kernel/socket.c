@@ -55,14 +55,14 @@ static size_t buffer_size(void)
     return sizes ? (size_t)2048 << ci_kbelow(sizes) : 212992;
 }
 
-struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_type *type)
+struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type)
 {
     struct ci_world *world = ci_k.world;
     struct ci_ksocket *socket = calloc(1, sizeof *socket);
     ci_check(socket);
     ci_kfile_init(&socket->file, type);
-    socket->place = place;
-    socket->peer_place = place;
+    socket->node = node;
+    socket->peer_node = node;
     socket->in_most = buffer_size();
     socket->out_most = buffer_size();
     ci_kqueue_init(&socket->in);
@@ -70,7 +70,7 @@ struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_
     socket->local = (struct sockaddr_in){
         .sin_family = AF_INET,
         .sin_port = htons(world->next_port),
-        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)place->number),
+        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)node->number),
     };
     world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
     socket->next = ci_k.sockets;
@@ -94,14 +94,15 @@ bool ci_ksocket_is(const struct ci_kfile *file)
     return file && (file->type == &ci_kstream_type || file->type == &ci_kdatagram_type);
 }
 
-const struct ci_place *ci_ksocket_place_at(const struct ci_place *from, const struct sockaddr_in *address)
+const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
+                                         const struct sockaddr_in *address)
 {
     uint32_t host = ntohl(address->sin_addr.s_addr);
     int number = host >> 24 == 127 || host == 0 ? from->number : (int)(host & 0xffffff);
-    const struct ci_place *place = ci_k.world->places;
-    while (place && place->number != number)
-        place = place->next;
-    return place;
+    const struct ci_node *node = ci_k.world->nodes;
+    while (node && node->number != number)
+        node = node->next;
+    return node;
 }
 
 int ci_ksocket_take_error(struct ci_ksocket *socket)

@@ -1,6 +1,6 @@
-/* What the simulated kernel's sockets are, for the files that make them: streams in stream.c (what calls
- * see) and network.c (what goes between two of them), listener.c (how a connection comes to be),
- * datagram.c, and socket.c, which they have in common.
+/* What the simulated kernel's sockets are, for the files that make them: streams in stream.c (what
+ * calls see) and network.c (what goes between two of them), listener.c (how a connection comes to
+ * be), datagram.c, and socket.c, which they have in common.
  *
  * A socket is never freed before the kernel ends: what is under way to it may point at it.
  */
@@ -20,7 +20,7 @@ struct ci_ksegment {
     bool end;
     struct sockaddr_in from;   /* of a datagram */
     struct ci_ksocket *sender; /* likewise */
-    const struct ci_place *to; /* likewise */
+    const struct ci_node *to;  /* likewise */
     in_port_t port;            /* likewise, to which it goes */
     size_t start, len;
     char data[];
@@ -34,7 +34,7 @@ struct ci_kqueue {
 struct ci_ksocket {
     struct ci_kfile file;
     struct ci_ksocket *next; /* of all */
-    struct ci_place *place;
+    struct ci_node *node;
     enum ci_ksocket_state state;
     bool orphan; /* no descriptor is left */
     struct sockaddr_in local, remote;
@@ -49,7 +49,7 @@ struct ci_ksocket {
     size_t in_most, out_most; /* buffer sizes */
 
     struct ci_ksocket *peer;
-    const struct ci_place *peer_place;
+    const struct ci_node *peer_node;
     struct ci_kqueue in, out;
     coir_time last_arrival; /* of what this end has sent: nothing overtakes */
     bool pumps;             /* an event is going to move what `out` has */
@@ -71,8 +71,9 @@ static inline struct ci_ksocket *ci_ksocket_of(struct ci_kfile *file)
 }
 
 /* socket.c */
-struct ci_ksocket *ci_ksocket_new(struct ci_place *place, const struct ci_kfile_type *type);
-const struct ci_place *ci_ksocket_place_at(const struct ci_place *from, const struct sockaddr_in *address);
+struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type);
+const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
+                                         const struct sockaddr_in *address);
 int ci_ksocket_take_error(struct ci_ksocket *socket);
 bool ci_ksocket_is(const struct ci_kfile *file);
 extern const struct ci_kfile_type ci_kstream_type, ci_kdatagram_type;
@@ -87,7 +88,8 @@ struct ci_ksegment *ci_ksegment_new(size_t len);
 const coir_link *ci_knetwork_link(const struct ci_ksocket *socket);
 bool ci_knetwork_is_cut(const struct ci_ksocket *socket);
 coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len);
-void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to); /* calls fn(to), from `socket` */
+/* calls fn(to), from `socket` */
+void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to);
 void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
 void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
 void ci_knetwork_send_reset(struct ci_ksocket *socket);

@@ -1,13 +1,13 @@
-/* Stream sockets as calls see them: net/ipv4/tcp.c and net/core/stream.c of Linux 6.1; tcp(7), send(2),
- * recv(2), shutdown(2), close(2).
+/* Stream sockets as calls see them: net/ipv4/tcp.c and net/core/stream.c of Linux 6.1; tcp(7),
+ * send(2), recv(2), shutdown(2), close(2).
  *
- * 1. A read takes what there is; an error is reported before an end that came with it, but not after the
- *    peer's end (SOCK_DONE); each error once.
- * 2. A write takes what there is room for. One that could not take all, or was asked whether there is
- *    room when there was none, hears of it later (no_space).
+ * 1. A read takes what there is; an error is reported before an end that came with it, but not
+ * after the peer's end (SOCK_DONE); each error once.
+ * 2. A write takes what there is room for. One that could not take all, or was asked whether there
+ * is room when there was none, hears of it later (no_space).
  * 3. A shutdown of the own direction wakes everybody who waits.
- * 4. A close with bytes that nobody read, or with SO_LINGER of 0, resets; another one lets what was sent
- *    go on, and then the end.
+ * 4. A close with bytes that nobody read, or with SO_LINGER of 0, resets; another one lets what was
+ * sent go on, and then the end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -101,9 +101,10 @@ static int refuse_to_send(struct ci_ksocket *socket)
     }
     if (socket->state != CI_KCONNECTED)
         return -EPIPE;
-    if (ci_world_fault(world, socket->place, socket->place->faults.no_buffers, "no buffers"))
+    if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return -ENOBUFS;
-    if (ci_world_fault(world, socket->place, ci_knetwork_link(socket)->reset, "the connection is reset"))
+    if (ci_world_fault(world, socket->node, ci_knetwork_link(socket)->reset,
+                       "the connection is reset"))
         return (int)break_connection(socket);
     return 0;
 }
@@ -116,7 +117,8 @@ static ssize_t write_stream(struct ci_kfile *file, const struct iovec *iov, int 
         ci_ktrace("send", (int64_t)file->serial, rc);
         return rc;
     }
-    size_t wanted = 0, copied = 0, room = socket->out_most > socket->out.bytes ? socket->out_most - socket->out.bytes : 0;
+    size_t wanted = 0, copied = 0,
+           room = socket->out_most > socket->out.bytes ? socket->out_most - socket->out.bytes : 0;
     for (int i = 0; i < count; i++)
         wanted += iov[i].iov_len;
     size_t len = wanted < room ? wanted : room;

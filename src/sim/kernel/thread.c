@@ -31,7 +31,8 @@ static char *take_stack(void)
         spares = spares->next;
         return stack;
     }
-    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ci_check(stack != MAP_FAILED);
     mprotect(stack, GUARD, PROT_NONE);
     return stack;
@@ -50,8 +51,8 @@ static void give_stack(char *stack)
 static struct ci_stack_view *came_from; /* the stack that was just left */
 
 /* Not traced by TSan, see base/sanitizer.c. */
-CI_UNTRACED static CI_NOINLINE void jump(struct ci_context *from, struct ci_stack_view *left, struct ci_context *to,
-                                         const struct ci_stack_view *there)
+CI_UNTRACED static CI_NOINLINE void jump(struct ci_context *from, struct ci_stack_view *left,
+                                         struct ci_context *to, const struct ci_stack_view *there)
 {
     if (ci_sanitizer) {
         came_from = left;
@@ -79,15 +80,16 @@ static void switch_to(struct ci_kthread *to)
     exchange_locals(from ? from->locals : outside_locals, to ? to->locals : outside_locals);
     ci_k.thread = to;
     ci_k.process = to ? to->process : NULL;
-    jump(from ? &from->context : &ci_k.outside, from ? &from->left : &ci_k.outside_left, to ? &to->context : &ci_k.outside,
-         to ? &to->left : &ci_k.outside_left);
+    jump(from ? &from->context : &ci_k.outside, from ? &from->left : &ci_k.outside_left,
+         to ? &to->context : &ci_k.outside, to ? &to->left : &ci_k.outside_left);
 }
 
 /* ---- choosing ---- */
 
 static bool can_run(const struct ci_kthread *thread)
 {
-    return !thread->ended && (!thread->waits_for || thread->ready(thread->ready_arg) || thread->deadline <= ci_know());
+    return !thread->ended && (!thread->waits_for || thread->ready(thread->ready_arg) ||
+                              thread->deadline <= ci_know());
 }
 
 static int find_runnable(struct ci_kthread *runnable[THREADS_MOST], bool *ret_spinning)
@@ -146,7 +148,8 @@ static struct ci_kthread *choose(void)
     return runnable[count > 1 ? ci_kbelow((uint64_t)count) : 0];
 }
 
-bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg, coir_time deadline)
+bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg,
+                     coir_time deadline)
 {
     struct ci_kthread *self = ci_k.thread;
     ci_check(self && "the scenario itself cannot sleep");
@@ -160,7 +163,8 @@ bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), voi
     return ready(arg);
 }
 
-static const coir_time slack = 50 * COIR_US, late_most = 1 * COIR_MS; /* slack: prctl(2), PR_SET_TIMERSLACK */
+/* slack: prctl(2), PR_SET_TIMERSLACK */
+static const coir_time slack = 50 * COIR_US, late_most = 1 * COIR_MS;
 
 coir_time ci_kdeadline(coir_time timeout)
 {
@@ -182,8 +186,8 @@ void ci_kthread_sleep(const char *what, coir_time until)
 
 void ci_kthread_be_late(void)
 {
-    const struct ci_place *place = ci_k.process->place;
-    if (ci_world_fault(ci_k.world, place, place->faults.late, "late news"))
+    const struct ci_node *node = ci_k.process->node;
+    if (ci_world_fault(ci_k.world, node, node->faults.late, "late news"))
         ci_kthread_sleep("the processor", ci_kafter((uint64_t)late_most));
 }
 
@@ -197,7 +201,9 @@ void ci_kthread_may_yield(void)
 
 static void set_next_point(void)
 {
-    ci_kpoints_left = ci_k.settings.point_one_in ? 1 + (uint32_t)ci_kbelow(2 * ci_k.settings.point_one_in) : UINT32_MAX;
+    ci_kpoints_left = ci_k.settings.point_one_in
+                          ? 1 + (uint32_t)ci_kbelow(2 * ci_k.settings.point_one_in)
+                          : UINT32_MAX;
 }
 
 void ci_kpoint_reached(void)
@@ -251,7 +257,8 @@ struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(voi
     thread->fn = fn;
     thread->arg = arg;
     thread->stack = take_stack();
-    ci_stack_view_init(&thread->own, thread->stack + GUARD, thread->stack + STACK - sizeof(struct spare));
+    ci_stack_view_init(&thread->own, thread->stack + GUARD,
+                       thread->stack + STACK - sizeof(struct spare));
     thread->left = thread->own;
     ci_context_init(&thread->context, begin_thread, thread->stack + STACK - sizeof(struct spare));
     process->threads++;
@@ -300,8 +307,9 @@ void ci_kthreads_dump(void)
     ci_list_for_each (node, &ci_k.threads) {
         const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
         if (!thread->ended)
-            ci_world_trace(ci_k.world, thread->process->place, "  thread %d waits for %s fd=%d", thread->number,
-                           thread->waits_for ? thread->waits_for : "nothing", thread->waits_fd);
+            ci_world_trace(ci_k.world, thread->process->node, "  thread %d waits for %s fd=%d",
+                           thread->number, thread->waits_for ? thread->waits_for : "nothing",
+                           thread->waits_fd);
     }
 }
 

@@ -1,5 +1,5 @@
-/* kqueue(2) played by poll(2), well enough for the conformance suite. EV_CLEAR is taken for level: an edge may be reported too often, and a
- * driver must bear that. One kqueue at a time. */
+/* kqueue(2) played by poll(2), well enough for the conformance suite. EV_CLEAR is taken for level:
+ * an edge may be reported too often, and a driver must bear that. One kqueue at a time. */
 #include "fake.h"
 
 #include <errno.h>
@@ -30,7 +30,8 @@ int kqueue(void)
 static struct filter *find(const struct kevent *change)
 {
     for (int i = 0; i < FILTERS; i++)
-        if (filters[i].used && filters[i].asked.ident == change->ident && filters[i].asked.filter == change->filter)
+        if (filters[i].used && filters[i].asked.ident == change->ident &&
+            filters[i].asked.filter == change->filter)
             return &filters[i];
     return NULL;
 }
@@ -89,7 +90,8 @@ static int wait_all(struct kevent *events, int event_count, const struct timespe
         struct kevent *event = &events[count++];
         *event = filters[i].asked;
         event->flags = 0;
-        if (happened & (POLLHUP | POLLERR) || (event->filter == EVFILT_READ && happened & POLLRDHUP))
+        if (happened & (POLLHUP | POLLERR) ||
+            (event->filter == EVFILT_READ && happened & POLLRDHUP))
             event->flags |= EV_EOF;
         event->fflags = happened & POLLERR ? ECONNRESET : 0;
         if (filters[i].asked.flags & EV_ONESHOT)
@@ -98,7 +100,8 @@ static int wait_all(struct kevent *events, int event_count, const struct timespe
     return count;
 }
 
-int kevent(int kq, const struct kevent *changes, int change_count, struct kevent *events, int event_count, const struct timespec *timeout)
+int kevent(int kq, const struct kevent *changes, int change_count, struct kevent *events,
+           int event_count, const struct timespec *timeout)
 {
     (void)kq;
     for (int i = 0; i < change_count; i++)

@@ -124,7 +124,8 @@ static const struct sockaddr *address_of(const struct slot *slot)
 static int64_t act_listen(struct game *game, const struct step *step)
 {
     struct sockaddr_in address = own_address(game);
-    int fd = ci_sys_listen((const struct sockaddr *)(const void *)&address, sizeof address, (int)step->x, false, false);
+    int fd = ci_sys_listen((const struct sockaddr *)(const void *)&address, sizeof address,
+                           (int)step->x, false, false);
     open_slot(game, step->a, LISTENER, fd);
     if (fd >= 0)
         learn_address(&game->slots[step->a]);
@@ -201,8 +202,8 @@ static void act_receive(struct game *game, const struct step *step, struct answe
         say(answer, hash_bytes(data, (size_t)n));
 }
 
-/* Until nothing is taken even after everything has arrived that can. How much that is the real kernel
- * says; the model is told. */
+/* Until nothing is taken even after everything has arrived that can. How much that is the real
+ * kernel says; the model is told. */
 static void act_fill(struct game *game, const struct step *step, struct answer *answer)
 {
     static char data[65536];
@@ -228,7 +229,8 @@ static void act_drain(struct game *game, const struct step *step, struct answer 
     uint32_t got = 0, waits = 0;
     ssize_t n;
     say(answer, 0);
-    while ((n = ci_sys_recv(slot->fd, data, sizeof data)) > 0 || (n == -EAGAIN && got < slot->filled && waits++ < 20)) {
+    while ((n = ci_sys_recv(slot->fd, data, sizeof data)) > 0 ||
+           (n == -EAGAIN && got < slot->filled && waits++ < 20)) {
         got += n > 0 ? (uint32_t)n : 0;
         for (ssize_t i = 0; i < n; i++)
             answer->words[0] = answer->words[0] * 31 + data[i];
@@ -278,7 +280,8 @@ static void act_receive_from(struct game *game, const struct step *step, struct 
 {
     struct sockaddr_in from = {0};
     struct iovec iov = {arena_take(game, step->x, false), step->x};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = sizeof from};
+    struct msghdr message = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = sizeof from};
     ssize_t n = ci_sys_recvmsg(game->slots[step->a].fd, &message);
     say(answer, n);
     if (n < 0)
@@ -295,7 +298,8 @@ static void act_poll(struct game *game, const struct step *step, struct answer *
     struct pollfd fds[SLOTS];
     for (int i = 0; i < SLOTS; i++) {
         const struct slot *slot = &game->slots[i];
-        fds[i] = (struct pollfd){.fd = slot->kind == NONE || slot->kind == RESERVED ? -1 : slot->fd, .events = (short)step->x};
+        fds[i] = (struct pollfd){.fd = slot->kind == NONE || slot->kind == RESERVED ? -1 : slot->fd,
+                                 .events = (short)step->x};
     }
     say(answer, ci_sys_poll(fds, SLOTS, 0));
     for (int i = 0; i < SLOTS; i++)
@@ -314,8 +318,10 @@ static int64_t act_epoll(struct game *game, const struct step *step)
 static int64_t act_control(struct game *game, const struct step *step)
 {
     static const int whats[] = {EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL};
-    struct epoll_event event = {.events = step->x, .data.u64 = (uint64_t)game->number << 8 | step->b};
-    return ci_eventpoll_control(&game->slots[step->a].eventpoll, whats[step->c], game->slots[step->b].fd, &event);
+    struct epoll_event event = {.events = step->x,
+                                .data.u64 = (uint64_t)game->number << 8 | step->b};
+    return ci_eventpoll_control(&game->slots[step->a].eventpoll, whats[step->c],
+                                game->slots[step->b].fd, &event);
 }
 
 static void act_wait(struct game *game, const struct step *step, struct answer *answer)
@@ -356,7 +362,8 @@ static int64_t act_on_socket(struct game *game, const struct step *step)
     case OP_CLOSE: close_slot(slot); return 0;
     case OP_COPY: return act_copy(game, step);
     case OP_DATAGRAM: return act_datagram(game, step);
-    case OP_ASSOCIATE: return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
+    case OP_ASSOCIATE:
+        return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
     case OP_SEND_TO: return act_send_to(game, step);
     case OP_EVENTFD: open_slot(game, step->a, EVENTFD, ci_sys_eventfd()); return 0;
     case OP_ADD: return kernel_add(slot->fd, step->x);
@@ -392,7 +399,8 @@ void game_open(struct game *game, uint64_t seed, enum mode mode, char *arena)
     *game = (struct game){.seed = seed, .arena = arena};
     if (mode != MODE_RING)
         return;
-    game->has_ring = ci_ring_open(&game->ring, 8, 16, false) == 0 && ci_ring_buffers_make(&game->buffers, BUFFERS, BUFFER_SIZE) == 0;
+    game->has_ring = ci_ring_open(&game->ring, 8, 16, false) == 0 &&
+                     ci_ring_buffers_make(&game->buffers, BUFFERS, BUFFER_SIZE) == 0;
     ci_check(game->has_ring && ci_ring_submit(&game->ring) == 0); /* which enables it */
     ci_check(ci_ring_buffers_register(&game->ring, &game->buffers, 0) == 0);
     for (uint16_t i = 0; i < BUFFERS; i++)

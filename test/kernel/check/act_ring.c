@@ -14,7 +14,8 @@ static struct request *find_request(struct game *game, uint64_t name)
 }
 
 /* NULL: the ring, or the table of requests, is full. */
-static struct io_uring_sqe *new_entry(struct game *game, const struct step *step, uint8_t opcode, uint8_t on, struct request **ret_request)
+static struct io_uring_sqe *new_entry(struct game *game, const struct step *step, uint8_t opcode,
+                                      uint8_t on, struct request **ret_request)
 {
     struct request *request = find_request(game, 0);
     struct io_uring_sqe *sqe = request ? ci_ring_entry(&game->ring) : NULL;
@@ -23,7 +24,8 @@ static struct io_uring_sqe *new_entry(struct game *game, const struct step *step
     sqe->opcode = opcode;
     sqe->fd = on < SLOTS ? game->slots[on].fd : -1;
     sqe->user_data = game->number;
-    *request = (struct request){.name = game->number, .op = step->op, .slot = on, .target = step->a};
+    *request =
+        (struct request){.name = game->number, .op = step->op, .slot = on, .target = step->a};
     *ret_request = request;
     game->unsubmitted++;
     if (on < SLOTS)
@@ -31,7 +33,8 @@ static struct io_uring_sqe *new_entry(struct game *game, const struct step *step
     return sqe;
 }
 
-static void fill_bytes(struct game *game, const struct step *step, struct io_uring_sqe *sqe, struct request *request)
+static void fill_bytes(struct game *game, const struct step *step, struct io_uring_sqe *sqe,
+                       struct request *request)
 {
     bool sends = step->op == OP_RING_SEND || step->op == OP_RING_SEND_MESSAGE;
     request->buf = arena_take(game, step->x, sends);
@@ -52,7 +55,8 @@ static void fill_bytes(struct game *game, const struct step *step, struct io_uri
     sqe->len = 1;
 }
 
-static void fill_eventfd(struct game *game, const struct step *step, struct io_uring_sqe *sqe, struct request *request)
+static void fill_eventfd(struct game *game, const struct step *step, struct io_uring_sqe *sqe,
+                         struct request *request)
 {
     request->buf = arena_take(game, 8, false);
     request->len = 8;
@@ -63,7 +67,8 @@ static void fill_eventfd(struct game *game, const struct step *step, struct io_u
 
 static void fill_connect(struct game *game, const struct step *step, struct io_uring_sqe *sqe)
 {
-    struct sockaddr_in *address = (struct sockaddr_in *)(void *)arena_take(game, sizeof *address, false);
+    struct sockaddr_in *address =
+        (struct sockaddr_in *)(void *)arena_take(game, sizeof *address, false);
     *address = game->slots[step->b].address;
     sqe->addr = (uintptr_t)address;
     sqe->off = sizeof *address;
@@ -108,7 +113,8 @@ static int64_t prepare(struct game *game, const struct step *step)
         open_slot(game, step->a, STREAM, ci_sys_socket(AF_INET));
         ci_sys_no_delay(game->slots[step->a].fd);
     }
-    struct io_uring_sqe *sqe = new_entry(game, step, opcode_of((enum op)step->op), slot_of(step), &request);
+    struct io_uring_sqe *sqe =
+        new_entry(game, step, opcode_of((enum op)step->op), slot_of(step), &request);
     if (!sqe)
         return -1;
     switch ((enum op)step->op) {
@@ -160,7 +166,8 @@ static void hold(struct game *game, uint32_t flags, int32_t result, struct answe
     say(answer, hash_bytes(ci_ring_buffer(&game->buffers, id), (size_t)result));
 }
 
-static void tell_completion(struct game *game, const struct io_uring_cqe *cqe, struct answer *answer)
+static void tell_completion(struct game *game, const struct io_uring_cqe *cqe,
+                            struct answer *answer)
 {
     struct request *request = find_request(game, cqe->user_data);
     int64_t result = cqe->res;
@@ -172,7 +179,9 @@ static void tell_completion(struct game *game, const struct io_uring_cqe *cqe, s
     say(answer, cqe->flags);
     if (cqe->flags & IORING_CQE_F_BUFFER)
         hold(game, cqe->flags, cqe->res, answer);
-    else if (cqe->res > 0 && (request->op == OP_RING_RECEIVE || request->op == OP_RING_RECEIVE_MESSAGE || request->op == OP_RING_READ))
+    else if (cqe->res > 0 &&
+             (request->op == OP_RING_RECEIVE || request->op == OP_RING_RECEIVE_MESSAGE ||
+              request->op == OP_RING_READ))
         say(answer, hash_bytes(request->buf, (size_t)cqe->res));
     if (cqe->flags & IORING_CQE_F_MORE)
         return;
@@ -184,7 +193,8 @@ static void tell_completion(struct game *game, const struct io_uring_cqe *cqe, s
 static void enter(struct game *game, const struct step *step, struct answer *answer)
 {
     game->unsubmitted = 0;
-    say(answer, step->op == OP_RING_SUBMIT ? ci_ring_submit(&game->ring) : ci_ring_enter(&game->ring, step->x, 0));
+    say(answer, step->op == OP_RING_SUBMIT ? ci_ring_submit(&game->ring)
+                                           : ci_ring_enter(&game->ring, step->x, 0));
     say(answer, ci_ring_overflowed(&game->ring));
     for (const struct io_uring_cqe *cqe; (cqe = ci_ring_completion(&game->ring));) {
         tell_completion(game, cqe, answer);

@@ -1,6 +1,7 @@
-/* The simulated kernel checked against the real one. check_real draws a program of system calls from a
- * seed, makes the calls through sys/ on the real kernel, and prints each with its answer (struct step,
- * struct answer). check_model makes the same calls on the simulated kernel and compares the answers.
+/* The simulated kernel checked against the real one. check_real draws a program of system calls
+ * from a seed, makes the calls through sys/ on the real kernel, and prints each with its answer
+ * (struct step, struct answer). check_model makes the same calls on the simulated kernel and
+ * compares the answers.
  *
  *   draw.c        chooses the next call
  *   act.c         makes it: sockets, epoll, poll, eventfd
@@ -10,8 +11,8 @@
  *
  * 1. After each call both kernels settle: everything that is under way arrives. What a call answers
  *    after that depends on the calls before it, and on choices of the kernel that outlast settling.
- * 2. The model forbids an answer when none of its tries gives it: first without chance (ci_kcalm), then
- *    under seeds, which choose what else Linux may do.
+ * 2. The model forbids an answer when none of its tries gives it: first without chance (ci_kcalm),
+ * then under seeds, which choose what else Linux may do.
  * 3. Answers name no descriptor, address, port or time. Open files are named by their slot.
  */
 #ifndef TEST_KERNEL_CHECK_H
@@ -25,7 +26,15 @@
 #include "sys/eventpoll.h"
 #include "sys/ring.h"
 
-enum { SLOTS = 12, WORDS_MAX = 240, HELD_MAX = 64, REQUESTS_MAX = 64, BUFFERS = 4, BUFFER_SIZE = 256, ARENA = 1 << 18 };
+enum {
+    SLOTS = 12,
+    WORDS_MAX = 240,
+    HELD_MAX = 64,
+    REQUESTS_MAX = 64,
+    BUFFERS = 4,
+    BUFFER_SIZE = 256,
+    ARENA = 1 << 18
+};
 
 enum op {
     OP_LISTEN,  /* a: slot; x: backlog */
@@ -148,7 +157,8 @@ int kernel_add(coir_fd fd, uint64_t number);
 
 /* How much OP_FILL is to come to the real kernel finds out, and the model is told. */
 void kernel_prepare_fill(coir_fd fd);
-size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len); /* of the next send, of `len` at most */
+/* of the next send, of `len` at most */
+size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len);
 void kernel_end_fill(coir_fd fd);
 
 #endif

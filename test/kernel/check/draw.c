@@ -1,5 +1,5 @@
-/* Draws the next call of a program: check.h. What would make an answer hang on how the real kernel cuts
- * or times segments is left out; each such rule says so. */
+/* Draws the next call of a program: check.h. What would make an answer hang on how the real kernel
+ * cuts or times segments is left out; each such rule says so. */
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
@@ -9,7 +9,15 @@
 enum { STEPS_MAX = 45, SENT_MAX = 8000, SEND_MAX = 1200 };
 
 static const uint16_t poll_events[] = {
-    POLLIN, POLLOUT, POLLIN | POLLOUT, POLLIN | POLLRDHUP, POLLRDHUP, POLLIN | POLLOUT | POLLRDHUP, POLLIN | POLLRDNORM, 0, POLLPRI,
+    POLLIN,
+    POLLOUT,
+    POLLIN | POLLOUT,
+    POLLIN | POLLRDHUP,
+    POLLRDHUP,
+    POLLIN | POLLOUT | POLLRDHUP,
+    POLLIN | POLLRDNORM,
+    0,
+    POLLPRI,
 };
 
 static uint32_t below(struct ci_random *random, uint32_t bound)
@@ -32,7 +40,8 @@ static uint8_t pick_open(const struct game *game, struct ci_random *random)
     uint8_t found = SLOTS;
     uint32_t count = 0;
     for (uint8_t i = 0; i < SLOTS; i++)
-        if (game->slots[i].kind != NONE && game->slots[i].kind != RESERVED && below(random, ++count) == 0)
+        if (game->slots[i].kind != NONE && game->slots[i].kind != RESERVED &&
+            below(random, ++count) == 0)
             found = i;
     return found;
 }
@@ -61,7 +70,8 @@ static uint8_t find_peer(const struct game *game, uint8_t at)
 {
     in_port_t own = port_of(game, at, false), theirs = port_of(game, at, true);
     for (uint8_t i = 0; theirs && i < SLOTS; i++)
-        if (game->slots[i].kind == STREAM && port_of(game, i, false) == theirs && port_of(game, i, true) == own)
+        if (game->slots[i].kind == STREAM && port_of(game, i, false) == theirs &&
+            port_of(game, i, true) == own)
             return i;
     return SLOTS;
 }
@@ -70,20 +80,22 @@ static int state_of(const struct slot *slot)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
-    return getsockopt(slot->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_state : TCP_CLOSE;
+    return getsockopt(slot->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_state
+                                                                         : TCP_CLOSE;
 }
 
 /* Who else takes the socket's error has the ring connect it for a second time. */
 static bool is_connected_by_ring(const struct game *game, uint8_t at)
 {
     for (int i = 0; i < REQUESTS_MAX; i++)
-        if (game->requests[i].name && game->requests[i].op == OP_RING_CONNECT && game->requests[i].slot == at)
+        if (game->requests[i].name && game->requests[i].op == OP_RING_CONNECT &&
+            game->requests[i].slot == at)
             return true;
     return false;
 }
 
-/* Which of several receives gets the bytes hangs on when each was woken last, for whatever reason. A driver
- * has one at a time. */
+/* Which of several receives gets the bytes hangs on when each was woken last, for whatever reason.
+ * A driver has one at a time. */
 static bool may_receive(const struct game *game, uint8_t at)
 {
     if (game->slots[at].copied || game->slots[at].filled)
@@ -91,7 +103,8 @@ static bool may_receive(const struct game *game, uint8_t at)
     for (int i = 0; i < REQUESTS_MAX; i++) {
         uint8_t op = game->requests[i].op;
         bool receives =
-            op == OP_RING_RECEIVE || (op >= OP_RING_RECEIVE_MESSAGE && op <= OP_RING_RECEIVE_CHOSEN && op != OP_RING_SEND_MESSAGE);
+            op == OP_RING_RECEIVE || (op >= OP_RING_RECEIVE_MESSAGE &&
+                                      op <= OP_RING_RECEIVE_CHOSEN && op != OP_RING_SEND_MESSAGE);
         if (game->requests[i].name && game->requests[i].slot == at && receives)
             return false;
     }
@@ -100,8 +113,9 @@ static bool may_receive(const struct game *game, uint8_t at)
 
 /* ---- what may be called now ---- */
 
-/* Few bytes, so that they find room whatever the buffers are. And none from an end that has not taken what
- * fills the way to it: they would carry an acknowledgement, which frees a part of the peer's buffer. */
+/* Few bytes, so that they find room whatever the buffers are. And none from an end that has not
+ * taken what fills the way to it: they would carry an acknowledgement, which frees a part of the
+ * peer's buffer. */
 static bool may_send(struct game *game, struct step *step)
 {
     struct slot *slot = &game->slots[step->a];
@@ -119,12 +133,12 @@ static bool may_fill(struct game *game, struct step *step)
         return false;
     const struct slot *peer = &game->slots[step->b];
     int state = state_of(slot);
-    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled && !slot->copied && !peer->copied &&
-           !peer->filled && !peer->pending && !slot->pending;
+    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled &&
+           !slot->copied && !peer->copied && !peer->filled && !peer->pending && !slot->pending;
 }
 
-/* How much of what fills the way to the peer has arrived is not to be known: neither a reset nor the end
- * may follow. */
+/* How much of what fills the way to the peer has arrived is not to be known: neither a reset nor
+ * the end may follow. */
 static bool may_close(struct game *game, const struct step *step)
 {
     const struct slot *slot = &game->slots[step->a];
@@ -136,12 +150,13 @@ static bool may_close(struct game *game, const struct step *step)
     return peer == SLOTS || !game->slots[peer].filled;
 }
 
-/* A ring's send that finds no room after the peer's end is told at once that the socket is ready, again and
- * again, until a kernel thread answers -EAGAIN at a time of its own. */
+/* A ring's send that finds no room after the peer's end is told at once that the socket is ready,
+ * again and again, until a kernel thread answers -EAGAIN at a time of its own. */
 static bool may_never_wait(const struct game *game, const struct step *step)
 {
     uint8_t peer = find_peer(game, step->a);
-    return peer < SLOTS && game->slots[peer].filled && state_of(&game->slots[step->a]) != TCP_ESTABLISHED;
+    return peer < SLOTS && game->slots[peer].filled &&
+           state_of(&game->slots[step->a]) != TCP_ESTABLISHED;
 }
 
 static bool draw_on_stream(struct game *game, struct ci_random *random, struct step *step)
@@ -154,18 +169,25 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
         return false;
     struct slot *slot = &game->slots[step->a];
     switch ((enum op)step->op) {
-    case OP_RING_SEND: step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0); __attribute__((fallthrough));
+    case OP_RING_SEND:
+        step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
+        __attribute__((fallthrough));
     case OP_RING_SEND_MESSAGE:
         if (may_never_wait(game, step))
             return false;
         __attribute__((fallthrough));
     case OP_SEND: return may_send(game, step);
-    case OP_RING_RECEIVE: step->y = below(random, 3) ? 0 : MSG_WAITALL; __attribute__((fallthrough));
+    case OP_RING_RECEIVE:
+        step->y = below(random, 3) ? 0 : MSG_WAITALL;
+        __attribute__((fallthrough));
     case OP_RING_RECEIVE_MESSAGE: return may_receive(game, step->a) && step->x;
     case OP_RING_RECEIVE_ALL:
-    case OP_RING_RECEIVE_CHOSEN: return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_RING_RECEIVE_CHOSEN:
+        return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
     case OP_RECEIVE: return !slot->filled && step->x;
-    case OP_SHUTDOWN: return !slot->filled && may_close(game, step) && state_of(slot) != TCP_SYN_SENT; /* then it disconnects */
+    /* then it disconnects */
+    case OP_SHUTDOWN:
+        return !slot->filled && may_close(game, step) && state_of(slot) != TCP_SYN_SENT;
     case OP_FILL: return may_fill(game, step);
     case OP_DRAIN: {
         step->b = find_peer(game, step->a);
@@ -199,8 +221,9 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
     case OP_RING_ACCEPT: return step->a < SLOTS && step->b < SLOTS;
     case OP_COPY:
         step->b = pick_open(game, random);
-        return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL && !game->slots[step->b].pending &&
-               !game->slots[step->b].filled && game->slots[step->b].kind != LISTENER;
+        return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL &&
+               !game->slots[step->b].pending && !game->slots[step->b].filled &&
+               game->slots[step->b].kind != LISTENER;
     default: return step->a < SLOTS;
     }
 }
@@ -209,7 +232,8 @@ static bool draw_on_datagram(struct game *game, struct ci_random *random, struct
 {
     step->a = pick(game, random, DATAGRAM);
     step->x = below(random, 300);
-    step->b = step->op == OP_SEND_TO && below(random, 4) == 0 ? SLOTS : pick(game, random, DATAGRAM);
+    step->b =
+        step->op == OP_SEND_TO && below(random, 4) == 0 ? SLOTS : pick(game, random, DATAGRAM);
     if (step->a == SLOTS || (step->op == OP_ASSOCIATE && step->b == SLOTS))
         return false;
     return step->op != OP_SEND_TO || game->slots[step->a].sent++ < 10;
@@ -257,7 +281,8 @@ static bool draw_on_eventfd(struct game *game, struct ci_random *random, struct 
 static bool draw_named(struct game *game, struct ci_random *random, struct step *step)
 {
     const struct request *request = &game->requests[below(random, 8)];
-    step->x = request->name && below(random, 8) ? (uint32_t)request->name : 1 + below(random, game->number + 1);
+    step->x = request->name && below(random, 8) ? (uint32_t)request->name
+                                                : 1 + below(random, game->number + 1);
     return true;
 }
 
@@ -353,7 +378,9 @@ static bool draw_operands(struct game *game, struct ci_random *random, struct st
     case OP_EVENTFD:
     case OP_RING_ACCEPT:
     case OP_RING_CONNECT: return draw_opening(game, random, step);
-    case OP_CLOSE: step->a = pick_open(game, random); return step->a < SLOTS && !game->unsubmitted && may_close(game, step);
+    case OP_CLOSE:
+        step->a = pick_open(game, random);
+        return step->a < SLOTS && !game->unsubmitted && may_close(game, step);
     case OP_ASSOCIATE:
     case OP_SEND_TO:
     case OP_RECEIVE_FROM: return draw_on_datagram(game, random, step);

@@ -1,5 +1,5 @@
-/* check_model [--trace] MODE FROM-TO: runs check_real, makes the same calls on the simulated kernel, and
- * compares the answers: check.h 2. */
+/* check_model [--trace] MODE FROM-TO: runs check_real, makes the same calls on the simulated
+ * kernel, and compares the answers: check.h 2. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -69,8 +69,8 @@ static struct ci_ksocket *connected_at(coir_fd fd)
     return socket && socket->peer ? socket : NULL;
 }
 
-/* As much as the real kernel took. Half of it arrives, or in every other try all of it, of which the sender
- * does not know before it has been read. */
+/* As much as the real kernel took. Half of it arrives, or in every other try all of it, of which
+ * the sender does not know before it has been read. */
 void kernel_prepare_fill(coir_fd fd)
 {
     const struct answer *answer = &now.program->records[now.step].answer;
@@ -135,8 +135,8 @@ static void print_line(const char *line, void *arg)
     puts(line);
 }
 
-/* The machine's kernel is a new one. What ends a call early for reasons that the program cannot see is
- * not drawn. */
+/* The machine's kernel is a new one. What ends a call early for reasons that the program cannot see
+ * is not drawn. */
 static void choose(int try)
 {
     if (try <= LATE_TRIES)
@@ -160,7 +160,7 @@ static bool attempt(const struct program *program, int try, bool trace)
     world.trace = trace ? print_line : NULL;
     ci_sim_kernel->open(&world, 3600 * COIR_S, NULL, 0);
     choose(try);
-    ci_sim_kernel->start(ci_world_add_place(&world, "here"), play, NULL);
+    ci_sim_kernel->start(ci_world_add_node(&world, "here"), play, NULL);
     int rc = ci_sim_kernel->run();
     if (rc < 0)
         printf("seed %" PRIu64 ": %s\n", program->seed, coir_strerror(rc));
@@ -179,7 +179,8 @@ static bool read_program(FILE *file, struct program *program)
         struct record *record = &program->records[program->count];
         if (fread(&record->step, sizeof record->step, 1, file) != 1 ||
             fread(&record->answer.count, sizeof record->answer.count, 1, file) != 1 ||
-            fread(record->answer.words, sizeof record->answer.words[0], record->answer.count, file) != record->answer.count)
+            fread(record->answer.words, sizeof record->answer.words[0], record->answer.count,
+                  file) != record->answer.count)
             return false;
         if (record->step.op == OP_END)
             return true;
@@ -187,7 +188,8 @@ static bool read_program(FILE *file, struct program *program)
 }
 
 /* The program beside this one, with its output to be read. */
-static FILE *start_real(const char *self, enum mode mode, uint64_t from, uint64_t to, pid_t *ret_pid)
+static FILE *start_real(const char *self, enum mode mode, uint64_t from, uint64_t to,
+                        pid_t *ret_pid)
 {
     char path[4096], range[64];
     const char *slash = strrchr(self, '/');
@@ -208,7 +210,8 @@ static FILE *start_real(const char *self, enum mode mode, uint64_t from, uint64_
     return fdopen(fds[0], "r");
 }
 
-/* The first try that gives the same answers; -1: none. *ret_best: of all, the one that came furthest. */
+/* The first try that gives the same answers; -1: none. *ret_best: of all, the one that came
+ * furthest. */
 static int find_try(const struct program *program, int *ret_best)
 {
     uint32_t furthest = 0;
@@ -235,18 +238,20 @@ static void print_words(const char *who, const struct answer *answer)
 static void print_difference(const struct program *program, int try)
 {
     attempt(program, try, false);
-    printf("seed %" PRIu64 ", step %u of %u, try %d:\n", program->seed, now.same + 1, program->count, try);
+    printf("seed %" PRIu64 ", step %u of %u, try %d:\n", program->seed, now.same + 1,
+           program->count, try);
     for (uint32_t i = 0; i <= now.same; i++) {
         const struct record *record = &program->records[i];
         const struct step *step = &record->step;
-        printf("  %u %s a=%u b=%u c=%u x=%#x y=%#x\n", i + 1, op_names[step->op], step->a, step->b, step->c, step->x, step->y);
+        printf("  %u %s a=%u b=%u c=%u x=%#x y=%#x\n", i + 1, op_names[step->op], step->a, step->b,
+               step->c, step->x, step->y);
         print_words(i < now.same ? "both" : "real", &record->answer);
     }
     print_words("model", &now.answer);
 }
 
-/* Whether the real kernel gives the forbidden answer each time. One that it gives once hangs on something
- * beside the program, such as an interrupt at the wrong time. */
+/* Whether the real kernel gives the forbidden answer each time. One that it gives once hangs on
+ * something beside the program, such as an interrupt at the wrong time. */
 static bool is_repeated(const char *self, const struct program *program)
 {
     static struct program again;
@@ -306,9 +311,11 @@ static int check_all(const char *self, enum mode mode, uint64_t from, uint64_t t
     if (file)
         fclose(file);
     waitpid(pid, &status, 0);
-    printf("%s: %" PRIu64 " programs, %" PRIu64 " calls: %" PRIu64 " as the model without chance, %" PRIu64
-           " as one of its choices, %" PRIu64 " forbidden, %" PRIu64 " forbidden once and not repeated\n",
-           mode_names[mode], counts.programs, counts.steps, counts.calm, counts.chosen, counts.forbidden, counts.once);
+    printf("%s: %" PRIu64 " programs, %" PRIu64 " calls: %" PRIu64
+           " as the model without chance, %" PRIu64 " as one of its choices, %" PRIu64
+           " forbidden, %" PRIu64 " forbidden once and not repeated\n",
+           mode_names[mode], counts.programs, counts.steps, counts.calm, counts.chosen,
+           counts.forbidden, counts.once);
     return counts.forbidden || counts.programs != to - from + 1 || status != 0;
 }
 
@@ -320,7 +327,8 @@ int main(int argc, char **argv)
     at += trace;
     while (argc == at + 2 && mode < MODE_COUNT && strcmp(argv[at], mode_names[mode]) != 0)
         mode++;
-    if (argc != at + 2 || mode == MODE_COUNT || sscanf(argv[at + 1], "%llu-%llu", &from, &to) != 2) {
+    if (argc != at + 2 || mode == MODE_COUNT ||
+        sscanf(argv[at + 1], "%llu-%llu", &from, &to) != 2) {
         fprintf(stderr, "usage: check_model [--trace] epoll|poll|io_uring FROM-TO\n");
         return 2;
     }

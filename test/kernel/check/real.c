@@ -1,4 +1,5 @@
-/* check_real MODE FROM-TO: runs programs on the real kernel, and prints each call with its answer: check.h. */
+/* check_real MODE FROM-TO: runs programs on the real kernel, and prints each call with its answer:
+ * check.h. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -11,8 +12,8 @@
 
 #include "check.h"
 
-/* Over the loopback everything arrives within the call that sends it, where one processor runs both ends;
- * but acknowledgements, which free the sender's buffer, may be delayed. */
+/* Over the loopback everything arrives within the call that sends it, where one processor runs both
+ * ends; but acknowledgements, which free the sender's buffer, may be delayed. */
 void kernel_settle(struct game *game)
 {
     int on = 1;

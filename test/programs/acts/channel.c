@@ -1,4 +1,5 @@
-/* A channel, or two with relays in between: what is sent comes once, in its sender's order, or is dropped as the policy says. */
+/* A channel, or two with relays in between: what is sent comes once, in its sender's order, or is
+ * dropped as the policy says. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ struct pipeline {
     int sending, relaying;
 };
 
-static struct act *releasing; /* one act at a time has items that are released: the callback knows no more */
+/* one act at a time has items that are released: the callback knows no more */
+static struct act *releasing;
 
 /* Items whose size is odd lie anywhere. */
 static struct item item_in(const void *bytes)
@@ -54,15 +56,20 @@ static int draw_pipeline(struct act *act, struct ci_random *random)
     pipeline->item_size = sizeof(struct item) + draw(random, 3) * draw(random, SLACK);
     for (int i = 0; i < 2; i++)
         pipeline->capacities[i] = capacities[draw(random, 8)];
-    bool may_drop = pipeline->capacities[0] && pipeline->capacities[0] != COIR_UNLIMITED && !releasing;
-    pipeline->overflow = may_drop && draw(random, 2) ? (enum coir_overflow)draw(random, 4) : COIR_OVERFLOW_WAIT;
-    pipeline->releases = !releasing && (pipeline->overflow != COIR_OVERFLOW_WAIT || draw(random, 4) == 0);
+    bool may_drop =
+        pipeline->capacities[0] && pipeline->capacities[0] != COIR_UNLIMITED && !releasing;
+    pipeline->overflow =
+        may_drop && draw(random, 2) ? (enum coir_overflow)draw(random, 4) : COIR_OVERFLOW_WAIT;
+    pipeline->releases =
+        !releasing && (pipeline->overflow != COIR_OVERFLOW_WAIT || draw(random, 4) == 0);
     if (pipeline->releases)
         releasing = act;
     pipeline->drains = draw(random, 2) || !pipeline->releases;
     pipeline->late_close = draw(random, 4) == 0;
-    pipeline->relays = act->actor_count > 3 && draw(random, 3) == 0 ? (int)draw_from(random, 1, 2) : 0;
-    pipeline->senders = (int)draw_from(random, 1, (unsigned)(act->actor_count - pipeline->relays - 1));
+    pipeline->relays =
+        act->actor_count > 3 && draw(random, 3) == 0 ? (int)draw_from(random, 1, 2) : 0;
+    pipeline->senders =
+        (int)draw_from(random, 1, (unsigned)(act->actor_count - pipeline->relays - 1));
     pipeline->sending = pipeline->senders;
     pipeline->relaying = pipeline->relays;
     for (int i = pipeline->senders; i < act->actor_count; i++)
@@ -71,17 +78,20 @@ static int draw_pipeline(struct act *act, struct ci_random *random)
     for (int i = 0; i < 1 + (pipeline->relays > 0); i++)
         if (make_channel(pipeline, i) < 0)
             return -ENOMEM;
-    return ledger_init(&pipeline->ledger, act, (unsigned)pipeline->senders, draw(random, 1u << draw_from(random, 1, 9)));
+    return ledger_init(&pipeline->ledger, act, (unsigned)pipeline->senders,
+                       draw(random, 1u << draw_from(random, 1, 9)));
 }
 
 static void print_pipeline(const struct act *act, FILE *file)
 {
     const struct pipeline *pipeline = act->own;
-    fprintf(file, ", %d senders of %u items of %zu bytes, capacity %zd, policy %d%s%s", pipeline->senders, pipeline->ledger.each,
-            pipeline->item_size, (ssize_t)pipeline->capacities[0], pipeline->overflow, pipeline->releases ? ", releases" : "",
-            pipeline->drains ? "" : ", left full");
+    fprintf(file, ", %d senders of %u items of %zu bytes, capacity %zd, policy %d%s%s",
+            pipeline->senders, pipeline->ledger.each, pipeline->item_size,
+            (ssize_t)pipeline->capacities[0], pipeline->overflow,
+            pipeline->releases ? ", releases" : "", pipeline->drains ? "" : ", left full");
     if (pipeline->relays)
-        fprintf(file, ", %d relays into capacity %zd", pipeline->relays, (ssize_t)pipeline->capacities[1]);
+        fprintf(file, ", %d relays into capacity %zd", pipeline->relays,
+                (ssize_t)pipeline->capacities[1]);
 }
 
 /* ---- sending ---- */
@@ -117,7 +127,9 @@ static int send_one(struct actor *actor, coir_channel *channel, void *item)
         return send_from_thread(actor, channel, item);
     struct wait wait = {call_send, send_op, send_case, .object = channel, .data = item};
     int rc;
-    while ((rc = draw(&actor->random, 5) ? actor_wait(actor, &wait) : coir_channel_try_send(channel, item)) == LOST || rc == -EAGAIN)
+    while ((rc = draw(&actor->random, 5) ? actor_wait(actor, &wait)
+                                         : coir_channel_try_send(channel, item)) == LOST ||
+           rc == -EAGAIN)
         if ((rc = actor_lull(actor)) < 0)
             break;
     return rc;
@@ -138,7 +150,8 @@ static int send_all(struct actor *actor)
     }
     if (__atomic_sub_fetch(&pipeline->sending, 1, __ATOMIC_ACQ_REL) == 0)
         coir_channel_close(pipeline->channels[0]);
-    if (rc == -EPIPE && (actor->act->hurry || pipeline->overflow == COIR_OVERFLOW_CLOSE || actor->act->run->program->stops))
+    if (rc == -EPIPE && (actor->act->hurry || pipeline->overflow == COIR_OVERFLOW_CLOSE ||
+                         actor->act->run->program->stops))
         return 0;
     return rc < 0 ? actor_interrupted(actor, rc) : 0;
 }
@@ -171,10 +184,12 @@ static int recv_some(struct actor *actor, coir_channel *channel, void *items)
     if (actor->thread)
         return (rc = recv_in_thread(actor, channel, items)) < 0 ? rc : 1;
     struct wait one = wait_for_item(channel, items);
-    struct wait many = {call_recv_many, recv_many_op, .object = channel, .data = items, .number = MANY};
+    struct wait many = {call_recv_many, recv_many_op, .object = channel, .data = items,
+                        .number = MANY};
     for (;;) {
         unsigned how = draw(&actor->random, 6);
-        rc = how == 0 ? coir_channel_try_recv(channel, items) : actor_wait(actor, how < 3 ? &many : &one);
+        rc = how == 0 ? coir_channel_try_recv(channel, items)
+                      : actor_wait(actor, how < 3 ? &many : &one);
         if (rc != LOST && rc != -EAGAIN)
             return rc < 0 ? rc : how == 1 || how == 2 ? rc : 1;
         if ((rc = actor_lull(actor)) < 0)
@@ -216,7 +231,8 @@ static int relay_all(struct actor *actor)
     struct wait recv = wait_for_item(pipeline->channels[0], bytes);
     int rc = 0;
     for (;;) {
-        while ((rc = actor->thread ? recv_in_thread(actor, recv.object, bytes) : actor_wait(actor, &recv)) == LOST) {
+        while ((rc = actor->thread ? recv_in_thread(actor, recv.object, bytes)
+                                   : actor_wait(actor, &recv)) == LOST) {
         }
         if (rc < 0)
             break;
@@ -236,7 +252,8 @@ static int play_pipeline(struct actor *actor)
     const struct pipeline *pipeline = actor->act->own;
     if (actor->number < pipeline->senders)
         return send_all(actor);
-    return actor->number < pipeline->senders + pipeline->relays ? relay_all(actor) : receive_all(actor);
+    return actor->number < pipeline->senders + pipeline->relays ? relay_all(actor)
+                                                                : receive_all(actor);
 }
 
 static void end_pipeline(struct act *act)
@@ -254,7 +271,8 @@ static void check_pipeline(struct act *act)
     char bytes[sizeof(struct item) + 3 * SLACK];
     for (int i = 0; i < 2 && pipeline->channels[i]; i++) {
         ACT_CHECK(act, !complete || coir_channel_count(pipeline->channels[i]) == 0);
-        while ((pipeline->drains || !pipeline->releases) && coir_channel_try_recv(pipeline->channels[i], bytes) == 0) {
+        while ((pipeline->drains || !pipeline->releases) &&
+               coir_channel_try_recv(pipeline->channels[i], bytes) == 0) {
             struct item item = item_in(bytes);
             ledger_received(&pipeline->ledger, &item);
         }

@@ -1,4 +1,5 @@
-/* Datagrams: each comes whole, once at most, to whom it was sent, from whom it says; it may be lost. */
+/* Datagrams: each comes whole, once at most, to whom it was sent, from whom it says; it may be
+ * lost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,15 @@ static int draw_post(struct act *act, struct ci_random *random)
     post->receivers = (int)draw_from(random, 1, (unsigned)act->actor_count - 1);
     post->sending = act->actor_count - post->receivers;
     post->most = draw(random, 2u << draw_from(random, 0, 10));
-    return ledger_init(&post->ledger, act, (unsigned)act->actor_count, 1 + draw(random, 1u << draw_from(random, 1, 8)));
+    return ledger_init(&post->ledger, act, (unsigned)act->actor_count,
+                       1 + draw(random, 1u << draw_from(random, 1, 8)));
 }
 
 static void print_post(const struct act *act, FILE *file)
 {
     const struct post *post = act->own;
-    fprintf(file, ", %d receivers, %u datagrams of up to %u bytes by each of the others", post->receivers, post->ledger.each, post->most);
+    fprintf(file, ", %d receivers, %u datagrams of up to %u bytes by each of the others",
+            post->receivers, post->ledger.each, post->most);
 }
 
 static void fill(struct datagram *datagram)
@@ -55,7 +58,8 @@ static int open_one(struct actor *actor, const char *peer, coir_udp **ret_udp)
         program_fail(actor->act, "coir_udp_open: %s", coir_strerror(rc));
     rc = coir_udp_local(*ret_udp, post->addresses[actor->number], ADDRESS_SIZE);
     ACT_CHECK(actor->act, rc > 0);
-    __atomic_store_n(&post->known[actor->number], true, __ATOMIC_RELEASE); /* datagrams are no order that TSan knows of */
+    /* datagrams are no order that TSan knows of */
+    __atomic_store_n(&post->known[actor->number], true, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -65,7 +69,8 @@ static int call_send(struct wait *wait)
 {
     const struct datagram *datagram = wait->data;
     size_t len = (size_t)wait->number;
-    return (int)(wait->more ? coir_udp_send_to(wait->object, datagram, len, wait->more) : coir_udp_send(wait->object, datagram, len));
+    return (int)(wait->more ? coir_udp_send_to(wait->object, datagram, len, wait->more)
+                            : coir_udp_send(wait->object, datagram, len));
 }
 
 static coir_future *send_op(struct wait *wait, void *place)
@@ -76,14 +81,20 @@ static coir_future *send_op(struct wait *wait, void *place)
                       : coir_udp_send_op(place, wait->object, datagram, len);
 }
 
-static int send_one(struct actor *actor, coir_udp *udp, struct datagram *datagram, const char *address)
+static int send_one(struct actor *actor, coir_udp *udp, struct datagram *datagram,
+                    const char *address)
 {
     size_t len = offsetof(struct datagram, filling) + datagram->len;
     coir_address to;
     int rc = address ? coir_address_parse(address, &to) : 0;
     ACT_CHECK(actor->act, rc >= 0);
-    struct wait wait = {
-        call_send, send_op, .keeps = true, .object = udp, .data = datagram, .number = (int64_t)len, .more = address ? &to : NULL};
+    struct wait wait = {call_send,
+                        send_op,
+                        .keeps = true,
+                        .object = udp,
+                        .data = datagram,
+                        .number = (int64_t)len,
+                        .more = address ? &to : NULL};
     do
         rc = actor_wait(actor, &wait);
     while (rc == LOST);
@@ -140,7 +151,8 @@ static coir_future *recv_op(struct wait *wait, void *place)
     return coir_udp_recv_op(place, wait->object, wait->data, (size_t)wait->number, wait->more);
 }
 
-static void got(struct actor *actor, const struct datagram *datagram, size_t count, size_t room, const coir_address *from)
+static void got(struct actor *actor, const struct datagram *datagram, size_t count, size_t room,
+                const coir_address *from)
 {
     struct post *post = actor->act->own;
     char address[ADDRESS_SIZE];
@@ -151,11 +163,13 @@ static void got(struct actor *actor, const struct datagram *datagram, size_t cou
     ACT_CHECK_EQ(actor->act, count, whole < room ? whole : room);
     for (uint32_t i = 0; i < count - offsetof(struct datagram, filling); i++)
         if (datagram->filling[i] != (char)(datagram->item.proof + i * 7))
-            program_fail(actor->act, "byte %u of datagram %u of %u is wrong", i, datagram->item.number, datagram->item.sender);
+            program_fail(actor->act, "byte %u of datagram %u of %u is wrong", i,
+                         datagram->item.number, datagram->item.sender);
     ACT_CHECK(actor->act, __atomic_load_n(&post->known[datagram->item.sender], __ATOMIC_ACQUIRE));
     ACT_CHECK(actor->act, coir_address_format(from, address, sizeof address) > 0);
     if (strcmp(address, post->addresses[datagram->item.sender]) != 0)
-        program_fail(actor->act, "a datagram of %s comes from %s", post->addresses[datagram->item.sender], address);
+        program_fail(actor->act, "a datagram of %s comes from %s",
+                     post->addresses[datagram->item.sender], address);
     __atomic_add_fetch(&post->came, 1, __ATOMIC_RELAXED);
 }
 
@@ -183,8 +197,12 @@ static int recv_all(struct actor *actor)
         coir_event_set(&post->all_open);
     for (bool last = false; !last && rc >= 0;) {
         coir_address from;
-        size_t room = draw(&actor->random, 4) ? sizeof datagram : offsetof(struct datagram, filling) + draw(&actor->random, 100);
-        struct wait wait = {call_recv, recv_op, .keeps = true, .object = udp, .data = &datagram, .number = (int64_t)room, .more = &from};
+        size_t room = draw(&actor->random, 4)
+                          ? sizeof datagram
+                          : offsetof(struct datagram, filling) + draw(&actor->random, 100);
+        struct wait wait = {call_recv,     recv_op,           .keeps = true,
+                            .object = udp, .data = &datagram, .number = (int64_t)room,
+                            .more = &from};
         bool done = __atomic_load_n(&post->sending, __ATOMIC_ACQUIRE) == 0;
         rc = recv_for_a_while(actor, &wait);
         last = done && rc == -ETIME;
@@ -207,7 +225,9 @@ static void check_post(struct act *act)
 {
     struct post *post = act->own;
     uint64_t lost = ledger_lost(&post->ledger);
-    ACT_CHECK(act, !act_complete(act) || post->came + lost == (uint64_t)(act->actor_count - post->receivers) * post->ledger.each);
+    ACT_CHECK(act, !act_complete(act) ||
+                       post->came + lost ==
+                           (uint64_t)(act->actor_count - post->receivers) * post->ledger.each);
 }
 
 static void free_post(struct act *act)

@@ -1,4 +1,5 @@
-/* Events: a latch that all wait for, and then a ring of batons of which one is set at a time: who has it takes it back and sets the next.
+/* Events: a latch that all wait for, and then a ring of batons of which one is set at a time: who
+ * has it takes it back and sets the next.
  */
 #include <errno.h>
 #include <sched.h>
@@ -74,7 +75,8 @@ static int play_ring(struct actor *actor)
             break;
         coir_event_reset(&ring->batons[actor->number]);
         ACT_CHECK_EQ(actor->act, __atomic_add_fetch(&ring->holders, 1, __ATOMIC_RELAXED), 1);
-        ACT_CHECK_EQ(actor->act, ring->done++, lap * (unsigned)actor->act->actor_count + (unsigned)actor->number);
+        ACT_CHECK_EQ(actor->act, ring->done++,
+                     lap * (unsigned)actor->act->actor_count + (unsigned)actor->number);
         if (!actor->thread)
             actor_rest(actor);
         __atomic_sub_fetch(&ring->holders, 1, __ATOMIC_RELAXED);

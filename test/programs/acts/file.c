@@ -1,4 +1,5 @@
-/* A file that several tasks write at offsets and read back: each block holds what its owner wrote last, and nothing that nobody wrote. */
+/* A file that several tasks write at offsets and read back: each block holds what its owner wrote
+ * last, and nothing that nobody wrote. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -87,13 +88,15 @@ static coir_future *sync_op(struct wait *wait, void *place)
     return coir_file_sync_op(place, wait->object);
 }
 
-/* All of the block: its length; less at the end of the file; or interrupted. Who is interrupted may have written some of it. */
+/* All of the block: its length; less at the end of the file; or interrupted. Who is interrupted may
+ * have written some of it. */
 static int transfer(struct actor *actor, bool writes, unsigned block, char *bytes)
 {
     const struct book *book = actor->act->own;
     size_t done = 0, left;
     while ((left = book->size - done) > 0) {
-        struct wait wait = {.object = book->file, .data = bytes + done, .more = &left, .keeps = true};
+        struct wait wait = {
+            .object = book->file, .data = bytes + done, .more = &left, .keeps = true};
         wait.call = writes ? call_write : call_read;
         wait.op = writes ? write_op : read_op;
         wait.number = (int64_t)block * book->size + (int64_t)done;
@@ -125,17 +128,21 @@ static int write_block(struct actor *actor, unsigned block, char *bytes)
     return rc;
 }
 
-/* Every byte is of a version between what had been written before and what had been begun after; what was never written is 0 or absent. */
-static void check_bytes(struct act *act, unsigned block, const char *bytes, unsigned count, unsigned least)
+/* Every byte is of a version between what had been written before and what had been begun after;
+ * what was never written is 0 or absent. */
+static void check_bytes(struct act *act, unsigned block, const char *bytes, unsigned count,
+                        unsigned least)
 {
     const struct book *book = act->own;
     unsigned most = __atomic_load_n(&book->states[block].begun, __ATOMIC_ACQUIRE);
     ACT_CHECK(act, least == 0 || count == book->size);
     for (unsigned i = 0; i < count; i++) {
         unsigned version = version_of(block, i, bytes[i]);
-        bool right = (version >= least && version >= 1 && version <= most) || (least == 0 && bytes[i] == 0);
+        bool right =
+            (version >= least && version >= 1 && version <= most) || (least == 0 && bytes[i] == 0);
         if (!right)
-            program_fail(act, "byte %u of block %u is of version %u, not of %u to %u", i, block, version, least, most);
+            program_fail(act, "byte %u of block %u is of version %u, not of %u to %u", i, block,
+                         version, least, most);
     }
 }
 
@@ -187,7 +194,8 @@ static void check_block(struct act *act, unsigned block, char *bytes)
     unsigned done = 0;
     ssize_t rc = 1;
     for (; done < book->size && rc > 0; done += (unsigned)rc)
-        if ((rc = coir_file_read(book->file, bytes + done, book->size - done, (int64_t)block * book->size + done)) < 0)
+        if ((rc = coir_file_read(book->file, bytes + done, book->size - done,
+                                 (int64_t)block * book->size + done)) < 0)
             program_fail(act, "coir_file_read: %s", coir_strerror((int)rc));
     check_bytes(act, block, bytes, done, book->states[block].written);
 }

@@ -1,5 +1,6 @@
-/* Streams that go from worker to worker, with bytes that nobody has read yet: none is lost, doubled or out of order. The writing ends stay
- * with one task each; the reading ends travel through channels, from station to station. */
+/* Streams that go from worker to worker, with bytes that nobody has read yet: none is lost, doubled
+ * or out of order. The writing ends stay with one task each; the reading ends travel through
+ * channels, from station to station. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,14 +28,16 @@ struct journey {
 
 static char byte_at(const struct traveller *traveller, uint32_t at)
 {
-    return (char)((uint32_t)traveller->act->seed + (uint32_t)traveller->number * 31 + at * 11 + (at >> 8) + (at >> 16));
+    return (char)((uint32_t)traveller->act->seed + (uint32_t)traveller->number * 31 + at * 11 +
+                  (at >> 8) + (at >> 16));
 }
 
 static int draw_journey(struct act *act, struct ci_random *random)
 {
     struct journey *journey = act->own = calloc(1, sizeof *journey);
     journey->crowd = draw(random, 12) == 0;
-    journey->streams = (int)(journey->crowd ? draw_from(random, 280, STREAMS_MOST) : draw_from(random, 1, 8));
+    journey->streams =
+        (int)(journey->crowd ? draw_from(random, 280, STREAMS_MOST) : draw_from(random, 1, 8));
     journey->burst = journey->crowd ? 9000 : draw(random, 2u << draw(random, 14));
     journey->piece = 1 + draw(random, 2u << draw(random, 13));
     journey->waits_for_bursts = journey->crowd || draw(random, 2);
@@ -42,8 +45,11 @@ static int draw_journey(struct act *act, struct ci_random *random)
     if (!(journey->travellers = calloc((size_t)journey->streams, sizeof *journey->travellers)))
         return -ENOMEM;
     for (int i = 0; i < journey->streams; i++)
-        journey->travellers[i] = (struct traveller){
-            .act = act, .number = i, .bytes = journey->burst + draw(random, journey->piece * (hops + 1)), .hops = draw(random, hops + 1)};
+        journey->travellers[i] =
+            (struct traveller){.act = act,
+                               .number = i,
+                               .bytes = journey->burst + draw(random, journey->piece * (hops + 1)),
+                               .hops = draw(random, hops + 1)};
     for (int i = 0; i < act->actor_count; i++)
         if (coir_channel_new(sizeof(struct traveller *), COIR_UNLIMITED, &journey->stations[i]) < 0)
             return -ENOMEM;
@@ -53,7 +59,8 @@ static int draw_journey(struct act *act, struct ci_random *random)
 static void print_journey(const struct act *act, FILE *file)
 {
     const struct journey *journey = act->own;
-    fprintf(file, ", %d streams, %u bytes and then pieces of %u, hops:", journey->streams, journey->burst, journey->piece);
+    fprintf(file, ", %d streams, %u bytes and then pieces of %u, hops:", journey->streams,
+            journey->burst, journey->piece);
     for (int i = 0; i < journey->streams && i < 20; i++)
         fprintf(file, " %u", journey->travellers[i].hops);
 }
@@ -135,7 +142,8 @@ static void read_some(struct traveller *traveller, const char *bytes, ssize_t co
 {
     for (ssize_t i = 0; i < count; i++, traveller->read++)
         if (traveller->read >= traveller->bytes || bytes[i] != byte_at(traveller, traveller->read))
-            program_fail(traveller->act, "stream %d: byte %u of %u is wrong", traveller->number, traveller->read, traveller->bytes);
+            program_fail(traveller->act, "stream %d: byte %u of %u is wrong", traveller->number,
+                         traveller->read, traveller->bytes);
 }
 
 static int call_read(struct wait *wait)
@@ -168,7 +176,9 @@ static int read_here(struct actor *actor, struct traveller *traveller)
 {
     char bytes[3000];
     size_t len = 1 + draw(&actor->random, sizeof bytes - 1);
-    struct wait read = {call_read, read_op, .keeps = true, .object = traveller->near, .data = bytes, .number = (int64_t)len};
+    struct wait read = {call_read,     read_op,
+                        .keeps = true, .object = traveller->near,
+                        .data = bytes, .number = (int64_t)len};
     struct wait look = {call_look, look_op, look_case, .keeps = true, .object = traveller->near};
     int rc;
     if (draw(&actor->random, 3)) {
@@ -216,8 +226,10 @@ static int stay(struct actor *actor, struct traveller *traveller)
     if (rc < 0)
         return give_up(traveller, rc);
     if (ended) {
-        if (traveller->read != traveller->bytes && !actor->act->hurry && !actor->act->run->program->stops)
-            program_fail(actor->act, "stream %d: %u of %u bytes came", traveller->number, traveller->read, traveller->bytes);
+        if (traveller->read != traveller->bytes && !actor->act->hurry &&
+            !actor->act->run->program->stops)
+            program_fail(actor->act, "stream %d: %u of %u bytes came", traveller->number,
+                         traveller->read, traveller->bytes);
         arrive(journey, traveller, actor->act->actor_count);
         return 0;
     }
@@ -239,7 +251,9 @@ static int receive_visit(void *arg)
     const struct visit *visit = arg;
     int rc = stay(visit->actor, visit->traveller);
     const struct act *act = visit->actor->act;
-    return rc < 0 && !act->hurry && !act->run->program->stops && rc != -ECANCELED ? actor_interrupted(visit->actor, rc) : rc;
+    return rc < 0 && !act->hurry && !act->run->program->stops && rc != -ECANCELED
+               ? actor_interrupted(visit->actor, rc)
+               : rc;
 }
 
 /* Every stay is a task of its own: a stream that waits for its bytes keeps no other. */
@@ -275,7 +289,8 @@ static int play_journey(struct actor *actor)
             rc = coir_event_wait(&journey->all_written);
         for (int i = 0; i < journey->streams && rc == 0; i++) {
             struct traveller *traveller = &journey->travellers[i];
-            rc = coir_channel_send(journey->stations[1 + i % (actor->act->actor_count - 1)], &traveller);
+            rc = coir_channel_send(journey->stations[1 + i % (actor->act->actor_count - 1)],
+                                   &traveller);
         }
         if (rc == 0)
             rc = be_a_station(actor);

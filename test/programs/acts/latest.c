@@ -1,5 +1,5 @@
-/* A latest value, set by some and watched by others: no version goes backwards, each setter's values come in order and whole, and every
- * watcher sees the last one. */
+/* A latest value, set by some and watched by others: no version goes backwards, each setter's
+ * values come in order and whole, and every watcher sees the last one. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static int draw_news(struct act *act, struct ci_random *random)
     news->setters = news->setting = (int)draw_from(random, 1, (unsigned)act->actor_count - 1);
     for (int i = news->setters; i < act->actor_count; i++)
         act->actors[i].thread = false; /* there is no wait for those */
-    int rc = ledger_init(&news->items, act, (unsigned)news->setters, 1 + draw(random, 1u << draw_from(random, 1, 8)));
+    int rc = ledger_init(&news->items, act, (unsigned)news->setters,
+                         1 + draw(random, 1u << draw_from(random, 1, 8)));
     return rc < 0 ? rc : coir_latest_new(sizeof value, &value, &news->latest);
 }
 
@@ -78,9 +79,11 @@ static uint64_t look(const struct act *act, struct order *order, uint64_t seen)
     struct value value;
     uint64_t version = coir_latest_get(news->latest, &value);
     if (version < seen)
-        program_fail(act, "version %llu after %llu", (unsigned long long)version, (unsigned long long)seen);
+        program_fail(act, "version %llu after %llu", (unsigned long long)version,
+                     (unsigned long long)seen);
     for (int i = 1; i < COPIES_MOST && version > 1; i++)
-        if (value.copies[i].sender != value.copies[0].sender || value.copies[i].number != value.copies[0].number ||
+        if (value.copies[i].sender != value.copies[0].sender ||
+            value.copies[i].number != value.copies[0].number ||
             value.copies[i].proof != value.copies[0].proof)
             program_fail(act, "a value in two parts, version %llu", (unsigned long long)version);
     if (version > seen && version > 1)
@@ -93,7 +96,8 @@ static int watch(struct actor *actor)
     struct news *news = actor->act->own;
     struct order order;
     uint64_t seen = 0;
-    struct wait wait = {call_wait, wait_op, wait_case, .keeps = true, .object = news->latest, .data = &seen};
+    struct wait wait = {call_wait,    wait_op, wait_case, .keeps = true, .object = news->latest,
+                        .data = &seen};
     int rc;
     order_init(&order);
     while ((rc = actor_wait(actor, &wait)) == 0 || rc == LOST) {
@@ -104,7 +108,8 @@ static int watch(struct actor *actor)
     if (rc != -EPIPE)
         return actor_interrupted(actor, rc);
     ACT_CHECK_EQ(actor->act, look(actor->act, &order, seen), seen);
-    ACT_CHECK(actor->act, actor->act->hurry || actor->act->run->program->stops || seen == 1 + news->sets);
+    ACT_CHECK(actor->act,
+              actor->act->hurry || actor->act->run->program->stops || seen == 1 + news->sets);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Locks of every kind around plain memory: one at a time has it, readers share it, units are as many as there are, and what goes through a
- * buffer that a condition guards comes out once. */
+/* Locks of every kind around plain memory: one at a time has it, readers share it, units are as
+ * many as there are, and what goes through a buffer that a condition guards comes out once. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static int draw_locks(struct act *act, struct ci_random *random)
     locks->rounds = draw_from(random, 1, 2u << draw(random, 8));
     locks->units = draw_from(random, 1, UNITS_MOST);
     locks->mutex = locks->kind == LOCK_FAIR ? fair : plain;
-    locks->semaphore = (coir_semaphore)COIR_SEMAPHORE_INIT(locks->kind == LOCK_SEMAPHORE ? locks->units : 0);
+    locks->semaphore =
+        (coir_semaphore)COIR_SEMAPHORE_INIT(locks->kind == LOCK_SEMAPHORE ? locks->units : 0);
     locks->buffered = act->actor_count > 1 && locks->kind <= LOCK_FAIR && draw(random, 2);
     locks->filling = act->actor_count / 2;
     for (int i = 0; i < act->actor_count && locks->buffered; i++)
@@ -46,7 +47,8 @@ static void print_locks(const struct act *act, FILE *file)
 {
     static const char *const names[] = {"mutex", "fair mutex", "shared mutex", "semaphore"};
     const struct locks *locks = act->own;
-    fprintf(file, ", %s, %u rounds%s", names[locks->kind], locks->rounds, locks->buffered ? ", with a buffer and conditions" : "");
+    fprintf(file, ", %s, %u rounds%s", names[locks->kind], locks->rounds,
+            locks->buffered ? ", with a buffer and conditions" : "");
     if (locks->kind == LOCK_SEMAPHORE)
         fprintf(file, ", %u units", locks->units);
 }
@@ -57,7 +59,9 @@ static int call_lock(struct wait *wait)
 {
     struct locks *locks = wait->object;
     switch (locks->kind) {
-    case LOCK_SHARED: return wait->number ? coir_shared_mutex_share(&locks->shared) : coir_shared_mutex_lock(&locks->shared);
+    case LOCK_SHARED:
+        return wait->number ? coir_shared_mutex_share(&locks->shared)
+                            : coir_shared_mutex_lock(&locks->shared);
     case LOCK_SEMAPHORE: return coir_semaphore_acquire(&locks->semaphore, (uint64_t)wait->number);
     default: return coir_mutex_lock(&locks->mutex);
     }
@@ -68,8 +72,10 @@ static coir_future *lock_op(struct wait *wait, void *place)
     struct locks *locks = wait->object;
     switch (locks->kind) {
     case LOCK_SHARED:
-        return wait->number ? coir_shared_mutex_share_op(place, &locks->shared) : coir_shared_mutex_lock_op(place, &locks->shared);
-    case LOCK_SEMAPHORE: return coir_semaphore_acquire_op(place, &locks->semaphore, (uint64_t)wait->number);
+        return wait->number ? coir_shared_mutex_share_op(place, &locks->shared)
+                            : coir_shared_mutex_lock_op(place, &locks->shared);
+    case LOCK_SEMAPHORE:
+        return coir_semaphore_acquire_op(place, &locks->semaphore, (uint64_t)wait->number);
     default: return coir_mutex_lock_op(place, &locks->mutex);
     }
 }
@@ -78,8 +84,11 @@ static int try_lock(struct wait *wait)
 {
     struct locks *locks = wait->object;
     switch (locks->kind) {
-    case LOCK_SHARED: return wait->number ? coir_shared_mutex_try_share(&locks->shared) : coir_shared_mutex_try_lock(&locks->shared);
-    case LOCK_SEMAPHORE: return coir_semaphore_try_acquire(&locks->semaphore, (uint64_t)wait->number);
+    case LOCK_SHARED:
+        return wait->number ? coir_shared_mutex_try_share(&locks->shared)
+                            : coir_shared_mutex_try_lock(&locks->shared);
+    case LOCK_SEMAPHORE:
+        return coir_semaphore_try_acquire(&locks->semaphore, (uint64_t)wait->number);
     default: return coir_mutex_try_lock(&locks->mutex);
     }
 }
@@ -102,7 +111,8 @@ static int take(struct actor *actor, struct wait *wait)
             sched_yield();
         return rc;
     }
-    while ((rc = draw(&actor->random, 6) ? actor_wait(actor, wait) : try_lock(wait)) == LOST || rc == -EAGAIN)
+    while ((rc = draw(&actor->random, 6) ? actor_wait(actor, wait) : try_lock(wait)) == LOST ||
+           rc == -EAGAIN)
         if ((rc = actor_lull(actor)) < 0)
             break;
     return rc;
@@ -182,7 +192,8 @@ static coir_future *condition_op(struct wait *wait, void *place)
 /* With the mutex held, and held after it. 0, or interrupted. */
 static int await_condition(struct actor *actor, coir_condition *condition, coir_mutex *mutex)
 {
-    struct wait wait = {call_condition, condition_op, .keeps = true, .object = condition, .data = mutex};
+    struct wait wait = {call_condition, condition_op, .keeps = true, .object = condition,
+                        .data = mutex};
     int rc = actor_wait(actor, &wait);
     return rc == LOST ? 0 : rc;
 }
@@ -259,7 +270,8 @@ static void check_locks(struct act *act)
     ACT_CHECK_EQ(act, locks->counted, locks->expected);
     ACT_CHECK_EQ(act, coir_mutex_try_lock(&locks->mutex), 0);
     ACT_CHECK_EQ(act, coir_shared_mutex_try_lock(&locks->shared), 0);
-    ACT_CHECK_EQ(act, coir_semaphore_units(&locks->semaphore), locks->kind == LOCK_SEMAPHORE ? locks->units : 0);
+    ACT_CHECK_EQ(act, coir_semaphore_units(&locks->semaphore),
+                 locks->kind == LOCK_SEMAPHORE ? locks->units : 0);
     for (; locks->count; locks->count--)
         ledger_received(&locks->ledger, &locks->slots[locks->first++ % SLOTS]);
     ledger_check(&locks->ledger);

@@ -1,5 +1,6 @@
-/* Plain threads that run functions in the runtime's fibers and post calls, while it runs and after it has ended: each call is made once and
- * its result is told; or it is refused, and was not made. */
+/* Plain threads that run functions in the runtime's fibers and post calls, while it runs and after
+ * it has ended: each call is made once and its result is told; or it is refused, and was not made.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,7 +36,8 @@ static int draw_visits(struct act *act, struct ci_random *random)
 static void print_visits(const struct act *act, FILE *file)
 {
     const struct visits *visits = act->own;
-    fprintf(file, ", %u visits each, pauses of %u us%s", visits->each, visits->pause_us, visits->until_refused ? ", until refused" : "");
+    fprintf(file, ", %u visits each, pauses of %u us%s", visits->each, visits->pause_us,
+            visits->until_refused ? ", until refused" : "");
 }
 
 static int be_useful(void *arg)
@@ -44,7 +46,9 @@ static int be_useful(void *arg)
     visit->made++;
     int rc = 0;
     for (unsigned i = draw(&visit->random, 4); i && rc == 0; i--)
-        rc = draw(&visit->random, 2) ? coir_yield() : coir_sleep_for((coir_time)draw(&visit->random, 100) * COIR_US);
+        rc = draw(&visit->random, 2)
+                 ? coir_yield()
+                 : coir_sleep_for((coir_time)draw(&visit->random, 100) * COIR_US);
     return rc < 0 ? rc : visit->number;
 }
 
@@ -71,8 +75,9 @@ static bool block_on(struct actor *actor, struct visit *visit)
     bool posts = draw(&visit->random, 3) == 0;
     coir_call call;
     if (posts) {
-        int rc =
-            coir_runtime_post(actor->act->run->runtime, (int)draw(&visit->random, actor->act->run->program->workers), post_number, visits);
+        int rc = coir_runtime_post(actor->act->run->runtime,
+                                   (int)draw(&visit->random, actor->act->run->program->workers),
+                                   post_number, visits);
         if (rc == 0)
             __atomic_add_fetch(&visits->posted, 1, __ATOMIC_RELAXED);
         else
@@ -81,7 +86,8 @@ static bool block_on(struct actor *actor, struct visit *visit)
     visit->made = 0;
     visit->number = 1 + (int)draw(&visit->random, 1000);
     act_count(actor->act);
-    int rc = (int)coir_block_on(actor->act->run->runtime, coir_call_init(&call, posts ? await_number : be_useful, visit));
+    int rc = (int)coir_block_on(actor->act->run->runtime,
+                                coir_call_init(&call, posts ? await_number : be_useful, visit));
     ACT_CHECK(actor->act, visit->made <= 1);
     if (rc >= 0) {
         ACT_CHECK_EQ(actor->act, rc, visit->number);

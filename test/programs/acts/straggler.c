@@ -1,5 +1,5 @@
-/* Tasks that begin late, by calls that were posted while the run was about to end, and then want something of other workers: they get it,
- * or are refused. */
+/* Tasks that begin late, by calls that were posted while the run was about to end, and then want
+ * something of other workers: they get it, or are refused. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,7 +36,9 @@ static void post_straggler(struct actor *actor, struct ci_random *random, int de
     struct straggler *straggler = malloc(sizeof *straggler);
     *straggler = (struct straggler){actor, {ci_random_next(random)}, depth};
     count(&stragglers->posted);
-    if (coir_runtime_post(actor->act->run->runtime, (int)draw(random, actor->act->run->program->workers), begin_straggler, straggler) < 0) {
+    if (coir_runtime_post(actor->act->run->runtime,
+                          (int)draw(random, actor->act->run->program->workers), begin_straggler,
+                          straggler) < 0) {
         count(&stragglers->refused);
         count(&stragglers->made);
         free(straggler);

@@ -1,4 +1,5 @@
-/* Connections: what one end writes the other reads, every byte once and in order, in both directions, however they are read and written. */
+/* Connections: what one end writes the other reads, every byte once and in order, in both
+ * directions, however they are read and written. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ struct pair {
     coir_stream *ends[2];
     coir_event all_read[2]; /* by each end, and the end behind it */
     coir_event all_came[2]; /* to each end, but for the end */
-    coir_event stuck[2];    /* each end has written as much as the connection takes, or everything */
+    /* each end has written as much as the connection takes, or everything */
+    coir_event stuck[2];
     bool waits_until_stuck; /* the one that holds: before it writes anything */
     coir_channel *way;      /* of a connection to whoever is to accept it */
     coir_listener *listener;
@@ -49,11 +51,14 @@ struct end {
 
 static char byte_at(const struct end *end, int side, uint32_t at)
 {
-    return (char)((uint32_t)end->actor->act->seed + (uint32_t)side * 101 + at * 7 + (at >> 8) + (at >> 16));
+    return (char)((uint32_t)end->actor->act->seed + (uint32_t)side * 101 + at * 7 + (at >> 8) +
+                  (at >> 16));
 }
 
-/* One end cannot write all before it has read all: what it waits for in both directions is reading. */
-static void draw_impasse(struct pair *pair, struct actor *actors, unsigned side, struct ci_random *random)
+/* One end cannot write all before it has read all: what it waits for in both directions is reading.
+ */
+static void draw_impasse(struct pair *pair, struct actor *actors, unsigned side,
+                         struct ci_random *random)
 {
     pair->manners[side] = MANNER_HOLD;
     pair->manners[!side] = MANNER_LOOP;
@@ -83,17 +88,21 @@ static int draw_connections(struct act *act, struct ci_random *random)
         unsigned side = draw(random, 2);
         if (pair->manners[0] >= MANNER_WRITE_FIRST && pair->manners[1] >= MANNER_WRITE_FIRST)
             pair->manners[side] = MANNER_LOOP;
-        uint32_t pieces = (pair->bytes[0] + pair->bytes[1]) / pair->piece; /* a program is not to take long */
+        /* a program is not to take long */
+        uint32_t pieces = (pair->bytes[0] + pair->bytes[1]) / pair->piece;
         if (pieces > 3000)
             pair->piece *= pieces / 3000 + 1;
         if (pair->piece > PIECE)
             pair->piece = PIECE;
         if (draw(random, 3) == 0)
             draw_impasse(pair, &act->actors[2 * i], side, random);
-        if (pair->piece >= 500) /* smaller ones and small buffers: the kernel drops segments, and is slow */
-            pair->buffer = pair->waits_until_stuck || draw(random, 2) ? 16384 << draw(random, 3) : 0;
+        if (pair->piece >=
+            500) /* smaller ones and small buffers: the kernel drops segments, and is slow */
+            pair->buffer =
+                pair->waits_until_stuck || draw(random, 2) ? 16384 << draw(random, 3) : 0;
         if (pair->duplex)
-            act->actors[2 * i].place = act->actors[2 * i + 1].place = act->place == COIR_ANYWHERE ? COIR_HERE : act->place;
+            act->actors[2 * i].place = act->actors[2 * i + 1].place =
+                act->place == COIR_ANYWHERE ? COIR_HERE : act->place;
         if (coir_channel_new(sizeof(coir_stream *), 1, &pair->way) < 0)
             return -ENOMEM;
     }
@@ -106,8 +115,9 @@ static void print_connections(const struct act *act, FILE *file)
     const struct connections *all = act->own;
     for (int i = 0; i < all->count; i++) {
         const struct pair *pair = &all->pairs[i];
-        fprintf(file, "\n  %s: %u bytes by %s, %u bytes by %s, pieces of %u, buffers %d", pair->duplex ? "duplex" : "connection",
-                pair->bytes[0], manners[pair->manners[0]], pair->bytes[1], manners[pair->manners[1]], pair->piece, pair->buffer);
+        fprintf(file, "\n  %s: %u bytes by %s, %u bytes by %s, pieces of %u, buffers %d",
+                pair->duplex ? "duplex" : "connection", pair->bytes[0], manners[pair->manners[0]],
+                pair->bytes[1], manners[pair->manners[1]], pair->piece, pair->buffer);
     }
 }
 
@@ -153,8 +163,8 @@ static coir_case accept_case(struct wait *wait)
     return coir_case_accept(wait->object, wait->data);
 }
 
-/* A connection that is given up is made anew, so the listener may have some that nobody is at the other end of. Whoever connects says so,
- * and is answered: 0; 1: it is to be tried again. */
+/* A connection that is given up is made anew, so the listener may have some that nobody is at the
+ * other end of. Whoever connects says so, and is answered: 0; 1: it is to be tried again. */
 static int greet(struct end *end)
 {
     char byte = 'h';
@@ -169,22 +179,27 @@ static int greet(struct end *end)
     }
     if (rc == 1)
         return 0;
-    bool again = rc == -COIR_EEND || rc == -ECONNRESET || rc == -EPIPE || (rc == -ETIME && !coir_task_interrupted());
+    bool again = rc == -COIR_EEND || rc == -ECONNRESET || rc == -EPIPE ||
+                 (rc == -ETIME && !coir_task_interrupted());
     return again ? 1 : (int)rc;
 }
 
 static int open_connection(struct end *end)
 {
     struct pair *pair = end->pair;
-    struct wait connect = {call_connect, connect_op, .keeps = true, .object = pair->address, .data = &end->stream};
-    struct wait accept = {call_accept, accept_op, accept_case, .keeps = true, .object = pair->listener, .data = &end->stream};
+    struct wait connect = {call_connect, connect_op, .keeps = true, .object = pair->address,
+                           .data = &end->stream};
+    struct wait accept = {
+        call_accept,         accept_op, accept_case, .keeps = true, .object = pair->listener,
+        .data = &end->stream};
     for (int rc = 1;; rc = 1) {
         while ((rc = actor_wait(end->actor, end->side ? &accept : &connect)) == LOST) {
         }
         if (rc < 0)
             return rc;
-        /* A small one: a peer that does not read soon stops this end. Not the receive buffer: where it shrinks under a window that was
-         * offered, the kernel drops acknowledgements too, and both ends send the same again for minutes. */
+        /* A small one: a peer that does not read soon stops this end. Not the receive buffer: where
+         * it shrinks under a window that was offered, the kernel drops acknowledgements too, and
+         * both ends send the same again for minutes. */
         if (pair->buffer)
             coir_tcp_set_option(end->stream, COIR_TCP_SEND_BUFFER, pair->buffer);
         if ((rc = greet(end)) == 0)
@@ -216,8 +231,10 @@ static int open_duplex(struct end *end)
 static void came(struct end *end, const char *bytes, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++, end->read++)
-        if (end->read >= end->pair->bytes[!end->side] || bytes[i] != byte_at(end, !end->side, end->read))
-            program_fail(end->actor->act, "pair %d side %d: byte %u of %u is wrong", end->actor->number / 2, end->side, end->read,
+        if (end->read >= end->pair->bytes[!end->side] ||
+            bytes[i] != byte_at(end, !end->side, end->read))
+            program_fail(end->actor->act, "pair %d side %d: byte %u of %u is wrong",
+                         end->actor->number / 2, end->side, end->read,
                          end->pair->bytes[!end->side]);
     if (end->read == end->pair->bytes[!end->side])
         coir_event_set(&end->pair->all_came[end->side]);
@@ -234,7 +251,8 @@ static uint32_t next_piece(const struct end *end, char *bytes)
 {
     uint32_t left = end->pair->bytes[end->side] - end->written, count = end->pair->piece;
     if (draw(&end->actor->random, 2))
-        count = draw_from(&end->actor->random, 1, end->pair->manners[end->side] == MANNER_HOLD ? count / 8 + 1 : count);
+        count = draw_from(&end->actor->random, 1,
+                          end->pair->manners[end->side] == MANNER_HOLD ? count / 8 + 1 : count);
     if (count > left)
         count = left;
     for (uint32_t i = 0; i < count; i++)
@@ -299,9 +317,11 @@ static int call_writev(struct wait *wait)
 /* 1: there is an end to it; 0: go on. */
 static int read_once(struct end *end, char *bytes)
 {
-    struct wait read = {call_read, read_op, .keeps = true, .object = end->stream, .data = bytes, .number = end->pair->piece};
-    struct wait readv = read,
-                look = {call_stream_wait, stream_wait_op, stream_case, .keeps = true, .object = end->stream, .number = COIR_READ};
+    struct wait read = {call_read,     read_op,
+                        .keeps = true, .object = end->stream,
+                        .data = bytes, .number = end->pair->piece};
+    struct wait readv = read, look = {call_stream_wait, stream_wait_op,        stream_case,
+                                      .keeps = true,    .object = end->stream, .number = COIR_READ};
     readv.call = call_readv;
     readv.op = NULL;
     int rc;
@@ -337,7 +357,8 @@ static int read_all(void *arg)
 static int write_once(struct end *end, char *bytes)
 {
     uint32_t count = next_piece(end, bytes);
-    struct wait write = {call_write, write_op, .keeps = true, .object = end->stream, .data = bytes, .number = count};
+    struct wait write = {call_write,    write_op,       .keeps = true, .object = end->stream,
+                         .data = bytes, .number = count};
     struct wait writev = write;
     writev.call = call_writev;
     writev.op = NULL;
@@ -355,11 +376,13 @@ static int write_all(void *arg)
     while (rc == 0 && end->written < end->pair->bytes[end->side]) {
         rc = write_once(end, bytes);
         if (rc == 0 && end->pair->waits_until_stuck && draw(&end->actor->random, 4) == 0)
-            rc = actor_lull(end->actor); /* the reader sees what came, and then that nothing more does */
+            /* the reader sees what came, and then that nothing more does */
+            rc = actor_lull(end->actor);
     }
     free(bytes);
     /* The news of the end reaches one that misses that of the bytes. */
-    if (rc == 0 && end->pair->waits_until_stuck && end->pair->manners[end->side] == MANNER_HOLD && end->written)
+    if (rc == 0 && end->pair->waits_until_stuck && end->pair->manners[end->side] == MANNER_HOLD &&
+        end->written)
         rc = coir_event_wait(&end->pair->all_came[!end->side]);
     return rc < 0 ? rc : coir_shutdown_write(end->stream);
 }
@@ -382,7 +405,8 @@ static int by_two_tasks(struct end *end)
 static int move_some(struct end *end, char *bytes)
 {
     int rc = 0;
-    unsigned times = draw(&end->actor->random, 2) ? UINT32_MAX : draw(&end->actor->random, 4); /* all there is, or some */
+    /* all there is, or some */
+    unsigned times = draw(&end->actor->random, 2) ? UINT32_MAX : draw(&end->actor->random, 4);
     while (!end->ended && times-- && rc >= 0) {
         rc = (int)coir_try_read(end->stream, bytes, end->pair->piece);
         if (rc > 0)
@@ -414,7 +438,8 @@ static int by_loop(struct end *end)
             shut = true;
         }
         int events = (end->ended ? 0 : COIR_READ) | (shut ? 0 : COIR_WRITE);
-        struct wait look = {call_stream_wait, stream_wait_op, stream_case, .keeps = true, .object = end->stream, .number = events};
+        struct wait look = {call_stream_wait, stream_wait_op,        stream_case,
+                            .keeps = true,    .object = end->stream, .number = events};
         if (rc == 0 && events) {
             rc = actor_wait(end->actor, &look);
             rc = rc == LOST || rc >= 0 ? 0 : rc;
@@ -444,14 +469,17 @@ static bool may_break(const struct end *end, int rc)
 {
     const struct act *act = end->actor->act;
     return (act->hurry != HURRY_NOT || act->run->program->stops) &&
-           (rc == -EPIPE || rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -ENOTCONN || rc == -COIR_EEND);
+           (rc == -EPIPE || rc == -ECONNRESET || rc == -ECONNREFUSED || rc == -ENOTCONN ||
+            rc == -COIR_EEND);
 }
 
 static int play_end(struct actor *actor)
 {
-    static int (*const ways[])(struct end * end) = {by_loop, by_two_tasks, by_writing_first, by_holding};
+    static int (*const ways[])(struct end * end) = {by_loop, by_two_tasks, by_writing_first,
+                                                    by_holding};
     struct connections *all = actor->act->own;
-    struct end end = {.actor = actor, .pair = &all->pairs[actor->number / 2], .side = actor->number % 2};
+    struct end end = {
+        .actor = actor, .pair = &all->pairs[actor->number / 2], .side = actor->number % 2};
     int rc = end.pair->duplex ? open_duplex(&end) : open_connection(&end);
     if (rc == 0)
         rc = ways[end.pair->manners[end.side]](&end);
@@ -459,9 +487,12 @@ static int play_end(struct actor *actor)
     coir_event_set(&end.pair->all_came[end.side]); /* or given up */
     coir_event_set(&end.pair->all_read[end.side]);
     coir_event_set(&end.pair->stuck[end.side]);
-    if (rc == 0 && (!end.ended || end.read != end.pair->bytes[!end.side] || end.written != end.pair->bytes[end.side]) &&
+    if (rc == 0 &&
+        (!end.ended || end.read != end.pair->bytes[!end.side] ||
+         end.written != end.pair->bytes[end.side]) &&
         !(actor->act->hurry || actor->act->run->program->stops))
-        program_fail(actor->act, "pair %d side %d: %u of %u bytes came", actor->number / 2, end.side, end.read, end.pair->bytes[!end.side]);
+        program_fail(actor->act, "pair %d side %d: %u of %u bytes came", actor->number / 2,
+                     end.side, end.read, end.pair->bytes[!end.side]);
     return rc < 0 && !may_break(&end, rc) ? actor_interrupted(actor, rc) : rc < 0 ? -ECANCELED : 0;
 }
 

@@ -1,5 +1,6 @@
-/* A topic: its subscribers get all items in one order; each loses what its policy says and nothing else; and an item that was not published
- * reaches nobody. Some subscribers stay, the others come and go. */
+/* A topic: its subscribers get all items in one order; each loses what its policy says and nothing
+ * else; and an item that was not published reaches nobody. Some subscribers stay, the others come
+ * and go. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@ struct subject {
     struct subscriber subscribers[ACTORS_MOST];
 };
 
-static struct act *counting; /* one act at a time has items that are retained: the callbacks know no more */
+/* one act at a time has items that are retained: the callbacks know no more */
+static struct act *counting;
 
 static void add(unsigned *to, unsigned amount)
 {
@@ -34,8 +36,10 @@ static void add(unsigned *to, unsigned amount)
 static unsigned index_of(const struct subject *subject, const struct item *item)
 {
     struct item proper = ledger_item(&subject->items, item->sender, item->number);
-    if (item->sender >= subject->items.senders || item->number >= subject->items.each || item->proof != proper.proof)
-        program_fail(subject->items.act, "an item that nobody published: %u of %u", item->number, item->sender);
+    if (item->sender >= subject->items.senders || item->number >= subject->items.each ||
+        item->proof != proper.proof)
+        program_fail(subject->items.act, "an item that nobody published: %u of %u", item->number,
+                     item->sender);
     return item->sender * subject->items.each + item->number;
 }
 
@@ -76,7 +80,8 @@ static int draw_subject(struct act *act, struct ci_random *random)
     static const size_t capacities[] = {1, 1, 2, 3, 8, 64, COIR_UNLIMITED};
     struct subject *subject = act->own = calloc(1, sizeof *subject);
     subject->publishers = (int)draw_from(random, 1, (unsigned)act->actor_count - 1);
-    subject->staying = (int)draw_from(random, 0, (unsigned)(act->actor_count - subject->publishers));
+    subject->staying =
+        (int)draw_from(random, 0, (unsigned)(act->actor_count - subject->publishers));
     subject->publishing = subject->publishers;
     bool all_wait = draw(random, 3) == 0;
     for (int i = subject->publishers; i < act->actor_count; i++) {
@@ -94,7 +99,8 @@ static int draw_subject(struct act *act, struct ci_random *random)
         options.ref = retain_item;
         options.unref = release_item;
     }
-    int rc = ledger_init(&subject->items, act, (unsigned)subject->publishers, 1 + draw(random, 1u << draw_from(random, 1, 7)));
+    int rc = ledger_init(&subject->items, act, (unsigned)subject->publishers,
+                         1 + draw(random, 1u << draw_from(random, 1, 7)));
     if (rc == 0)
         rc = make_tables(subject);
     return rc < 0 ? rc : coir_topic_new_with(&options, &subject->topic);
@@ -103,10 +109,11 @@ static int draw_subject(struct act *act, struct ci_random *random)
 static void print_subject(const struct act *act, FILE *file)
 {
     const struct subject *subject = act->own;
-    fprintf(file, ", %d publishers of %u items%s, %d stay:", subject->publishers, subject->items.each, subject->counts ? ", counted" : "",
-            subject->staying);
+    fprintf(file, ", %d publishers of %u items%s, %d stay:", subject->publishers,
+            subject->items.each, subject->counts ? ", counted" : "", subject->staying);
     for (int i = subject->publishers; i < act->actor_count; i++)
-        fprintf(file, " capacity %zd policy %d;", (ssize_t)subject->subscribers[i].capacity, subject->subscribers[i].overflow);
+        fprintf(file, " capacity %zd policy %d;", (ssize_t)subject->subscribers[i].capacity,
+                subject->subscribers[i].overflow);
 }
 
 static int begin_subject(struct act *act)
@@ -115,7 +122,8 @@ static int begin_subject(struct act *act)
     int rc = 0;
     for (int i = subject->publishers; i < subject->publishers + subject->staying && rc == 0; i++) {
         struct subscriber *subscriber = &subject->subscribers[i];
-        rc = coir_subscribe(subject->topic, subscriber->capacity, subscriber->overflow, &subscriber->channel);
+        rc = coir_subscribe(subject->topic, subscriber->capacity, subscriber->overflow,
+                            &subscriber->channel);
     }
     return rc;
 }
@@ -180,7 +188,8 @@ static void got(struct subject *subject, int number, const struct item *item)
     unsigned index = index_of(subject, item);
     add(&subject->received[index], 1);
     if (subscriber->at[index])
-        program_fail(subject->items.act, "item %u of %u came twice to %d", item->number, item->sender, number);
+        program_fail(subject->items.act, "item %u of %u came twice to %d", item->number,
+                     item->sender, number);
     subscriber->at[index] = (int)++subscriber->count;
 }
 
@@ -213,7 +222,8 @@ static int visit(struct actor *actor, const struct subscriber *subscriber)
     int rc = coir_subscribe(subject->topic, subscriber->capacity, subscriber->overflow, &channel);
     ACT_CHECK_EQ(actor->act, rc, 0);
     {
-        COIR_DEADLINE(coir_in((coir_time)draw(&actor->random, 1u << draw(&actor->random, 11)) * COIR_US));
+        COIR_DEADLINE(
+            coir_in((coir_time)draw(&actor->random, 1u << draw(&actor->random, 11)) * COIR_US));
         for (unsigned i = draw(&actor->random, 20); i && (rc == 0 || rc == LOST); i--)
             rc = receive_one(actor, channel);
     }
@@ -243,8 +253,10 @@ static void end_subject(struct act *act)
 
 /* ---- the reckoning ---- */
 
-/* What came to both came in the same order: the items, in one's order, come later and later for the other. */
-static void check_same_order(const struct subject *subject, const struct subscriber *one, const struct subscriber *other)
+/* What came to both came in the same order: the items, in one's order, come later and later for the
+ * other. */
+static void check_same_order(const struct subject *subject, const struct subscriber *one,
+                             const struct subscriber *other)
 {
     unsigned items = subject->items.senders * subject->items.each;
     unsigned *by_place = calloc(items + 1, sizeof *by_place);
@@ -253,7 +265,8 @@ static void check_same_order(const struct subject *subject, const struct subscri
     for (unsigned place = 1, last = 0; place <= one->count; place++) {
         unsigned item = by_place[place], at = (unsigned)other->at[item];
         if (at && at < last)
-            program_fail(subject->items.act, "item %u came in another order to another subscriber", item);
+            program_fail(subject->items.act, "item %u came in another order to another subscriber",
+                         item);
         last = at ? at : last;
     }
     free(by_place);
@@ -263,32 +276,40 @@ static void check_same_order(const struct subject *subject, const struct subscri
 static void check_order(const struct subject *subject, int number)
 {
     const struct subscriber *subscriber = &subject->subscribers[number];
-    bool gapless = number < subject->publishers + subject->staying &&
-                   (subscriber->overflow == COIR_OVERFLOW_WAIT || subscriber->overflow == COIR_OVERFLOW_CLOSE);
+    bool gapless =
+        number < subject->publishers + subject->staying &&
+        (subscriber->overflow == COIR_OVERFLOW_WAIT || subscriber->overflow == COIR_OVERFLOW_CLOSE);
     for (unsigned sender = 0; sender < subject->items.senders; sender++) {
         const int *at = subscriber->at + (size_t)sender * subject->items.each;
         int last = 0;
         bool gap = false;
         for (unsigned i = 0; i < subject->items.each; i++) {
             if (at[i] && (at[i] < last || (gap && gapless)))
-                program_fail(subject->items.act, "item %u of %u came to %d out of order, or after a gap", i, sender, number);
+                program_fail(subject->items.act,
+                             "item %u of %u came to %d out of order, or after a gap", i, sender,
+                             number);
             last = at[i] ? at[i] : last;
             gap |= !at[i];
         }
     }
 }
 
-static void check_item(const struct act *act, const struct subject *subject, unsigned item, bool lossless)
+static void check_item(const struct act *act, const struct subject *subject, unsigned item,
+                       bool lossless)
 {
     if (subject->received[item] > subject->queued[item])
-        program_fail(act, "item %u: queued for %u, received by %u", item, subject->queued[item], subject->received[item]);
+        program_fail(act, "item %u: queued for %u, received by %u", item, subject->queued[item],
+                     subject->received[item]);
     if (lossless && subject->received[item] != subject->queued[item])
-        program_fail(act, "item %u: queued for %u, received by %u only", item, subject->queued[item], subject->received[item]);
-    if (subject->counts && subject->retained[item] != subject->received[item] + subject->released[item])
-        program_fail(act, "item %u: retained %u times, received by %u, released %u times", item, subject->retained[item],
-                     subject->received[item], subject->released[item]);
+        program_fail(act, "item %u: queued for %u, received by %u only", item,
+                     subject->queued[item], subject->received[item]);
+    if (subject->counts &&
+        subject->retained[item] != subject->received[item] + subject->released[item])
+        program_fail(act, "item %u: retained %u times, received by %u, released %u times", item,
+                     subject->retained[item], subject->received[item], subject->released[item]);
     if (subject->counts && subject->retained[item] < subject->queued[item])
-        program_fail(act, "item %u: queued for %u, retained %u times", item, subject->queued[item], subject->retained[item]);
+        program_fail(act, "item %u: queued for %u, retained %u times", item, subject->queued[item],
+                     subject->retained[item]);
 }
 
 static void drain(struct act *act, int number)

@@ -1,8 +1,10 @@
-/* Trees of scopes: tasks that spawn tasks, under deadlines and shields, that fail and cancel each other; into scopes around them, from any
- * worker; and into the background.
+/* Trees of scopes: tasks that spawn tasks, under deadlines and shields, that fail and cancel each
+ * other; into scopes around them, from any worker; and into the background.
  *
- * 1. A task that was started runs and ends once; none outlives its scope; who joins it gets what it returned.
- * 2. -ECANCELED and -ETIME come where something said so: a cancel or a deadline, at or around the task, and no shield between.
+ * 1. A task that was started runs and ends once; none outlives its scope; who joins it gets what it
+ * returned.
+ * 2. -ECANCELED and -ETIME come where something said so: a cancel or a deadline, at or around the
+ * task, and no shield between.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -71,13 +73,15 @@ static bool outer_cause(const struct act *act)
     return act->hurry != HURRY_NOT || act->run->program->stops;
 }
 
-/* Whether a task with this bond around it may be told `rc`: its own scope's opening, then what holds outside, up to a shield. */
+/* Whether a task with this bond around it may be told `rc`: its own scope's opening, then what
+ * holds outside, up to a shield. */
 static bool has_cause(const struct tree *tree, const struct bond *bond, int rc)
 {
     coir_time now = coir_now();
     while (bond) {
         const struct node *owner = bond->owner;
-        if ((rc == -ETIME && bond->deadline <= now) || (rc == -ECANCELED && is_set(&bond->cancelled)))
+        if ((rc == -ETIME && bond->deadline <= now) ||
+            (rc == -ECANCELED && is_set(&bond->cancelled)))
             return true;
         if (bond->shielded)
             return false;
@@ -88,7 +92,8 @@ static bool has_cause(const struct tree *tree, const struct bond *bond, int rc)
     return outer_cause(tree->act);
 }
 
-/* The same for the node itself, within its own open scope (NULL: none). A scope that is cancelled cancels its tasks, not its opener. */
+/* The same for the node itself, within its own open scope (NULL: none). A scope that is cancelled
+ * cancels its tasks, not its opener. */
 static int caused(const struct node *node, const struct bond *own, int rc)
 {
     bool may = false, seen_outside = !own || !own->shielded;
@@ -97,9 +102,11 @@ static int caused(const struct node *node, const struct bond *own, int rc)
     if (own && rc == -ETIME)
         may = own->deadline <= coir_now();
     if (seen_outside)
-        may |= (rc == -ECANCELED && is_set(&node->cancelled)) || has_cause(node->tree, node->bond, rc);
+        may |=
+            (rc == -ECANCELED && is_set(&node->cancelled)) || has_cause(node->tree, node->bond, rc);
     if (!may)
-        program_fail(node->tree->act, "a task at depth %d was told %d, and nothing says why", node->depth, rc);
+        program_fail(node->tree->act, "a task at depth %d was told %d, and nothing says why",
+                     node->depth, rc);
     return rc;
 }
 
@@ -144,7 +151,8 @@ static struct node *new_node(struct node *parent, struct bond *bond)
 }
 
 /* A refusal needs a cause with the caller, or with the scope that it would be in. */
-static int refused(const struct node *parent, const struct bond *own, const struct bond *into, int rc)
+static int refused(const struct node *parent, const struct bond *own, const struct bond *into,
+                   int rc)
 {
     if (into && (rc == -ECANCELED || rc == -ETIME) && has_cause(parent->tree, into, rc))
         return rc;
@@ -152,7 +160,8 @@ static int refused(const struct node *parent, const struct bond *own, const stru
 }
 
 /* Into the caller's own scope, the one that it lives in, or the background (NULL). */
-static int spawn(struct node *parent, struct bond *own, struct bond *into, coir_handle *handle, struct node **ret_node)
+static int spawn(struct node *parent, struct bond *own, struct bond *into, coir_handle *handle,
+                 struct node **ret_node)
 {
     const struct act *act = parent->tree->act;
     struct node *node = new_node(parent, into);
@@ -162,7 +171,9 @@ static int spawn(struct node *parent, struct bond *own, struct bond *into, coir_
     unsigned workers = act->run->program->workers, where = draw(&parent->random, workers + 2);
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = into ? "node" : "background";
-    options.place = where < workers ? COIR_ON_WORKER((int)where) : where == workers ? COIR_HERE : COIR_ANYWHERE;
+    options.place = where < workers    ? COIR_ON_WORKER((int)where)
+                    : where == workers ? COIR_HERE
+                                       : COIR_ANYWHERE;
     options.handle = handle;
     unsigned *started = into ? &into->started : &node->tree->background_started;
     __atomic_add_fetch(started, 1, __ATOMIC_RELAXED);
@@ -178,8 +189,10 @@ static int spawn(struct node *parent, struct bond *own, struct bond *into, coir_
 
 static int rest(struct node *node, const struct bond *own)
 {
-    int rc =
-        draw(&node->random, 3) ? coir_sleep_for((coir_time)draw(&node->random, 1u << draw(&node->random, 10)) * COIR_US) : coir_yield();
+    int rc = draw(&node->random, 3)
+                 ? coir_sleep_for((coir_time)draw(&node->random, 1u << draw(&node->random, 10)) *
+                                  COIR_US)
+                 : coir_yield();
     return rc < 0 ? caused(node, own, rc) : 0;
 }
 
@@ -219,7 +232,8 @@ static int act_in_scope(struct node *node, struct bond *own)
     case 1: return spawn(node, own, own, NULL, &child);
     case 2: return spawn_and_join(node, own);
     case 3: return node->bond && node->depth > 1 ? spawn(node, own, node->bond, NULL, &child) : 0;
-    case 4: return node->bond && draw(&node->random, 3) == 0 ? spawn(node, own, NULL, NULL, &child) : 0;
+    case 4:
+        return node->bond && draw(&node->random, 3) == 0 ? spawn(node, own, NULL, NULL, &child) : 0;
     case 5:
         if (violent(node)) {
             set(&own->cancelled);
@@ -237,12 +251,15 @@ static void check_wait(const struct node *node, const struct bond *own, int rc)
     struct act *act = node->tree->act;
     if (rc >= 0) {
         ACT_CHECK_EQ(act, rc, 0);
-        ACT_CHECK_EQ(act, __atomic_load_n(&own->ended, __ATOMIC_ACQUIRE), __atomic_load_n(&own->started, __ATOMIC_RELAXED));
+        ACT_CHECK_EQ(act, __atomic_load_n(&own->ended, __ATOMIC_ACQUIRE),
+                     __atomic_load_n(&own->started, __ATOMIC_RELAXED));
         ACT_CHECK_EQ(act, coir_scope_live(&own->scope), 0);
         ACT_CHECK(act, !own->serving || coir_scope_errors(&own->scope) <= own->failed);
         return;
     }
-    bool of_a_task = !own->serving && is_set(&own->failures[rc == FAILURE ? 0 : rc == -ECANCELED ? 1 : 2]);
+    bool of_a_task = !own->serving && is_set(&own->failures[rc == FAILURE      ? 0
+                                                            : rc == -ECANCELED ? 1
+                                                                               : 2]);
     if (!of_a_task)
         caused(node, own, rc);
 }
@@ -269,7 +286,8 @@ static int in_scope(struct node *node, struct bond *own)
 
 static int in_blocks(struct node *node, struct bond *own)
 {
-    coir_time when = coir_in((coir_time)draw(&node->random, 1u << draw(&node->random, 12)) * COIR_US);
+    coir_time when =
+        coir_in((coir_time)draw(&node->random, 1u << draw(&node->random, 12)) * COIR_US);
     switch (draw(&node->random, 6)) {
     case 0: {
         COIR_DEADLINE(when);
@@ -328,7 +346,8 @@ static int play_tree(struct actor *actor)
 static void end_tree(struct act *act)
 {
     struct tree *tree = act->own;
-    while (__atomic_load_n(&tree->background_ended, __ATOMIC_ACQUIRE) < __atomic_load_n(&tree->background_started, __ATOMIC_RELAXED) &&
+    while (__atomic_load_n(&tree->background_ended, __ATOMIC_ACQUIRE) <
+               __atomic_load_n(&tree->background_started, __ATOMIC_RELAXED) &&
            coir_sleep_for(100 * COIR_US) == 0) {
     }
 }

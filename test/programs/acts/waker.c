@@ -1,5 +1,5 @@
-/* Parkers that are woken from tasks and plain threads: no wake-up is lost, none is invented, and wakers may be used when their parker is
- * gone. */
+/* Parkers that are woken from tasks and plain threads: no wake-up is lost, none is invented, and
+ * wakers may be used when their parker is gone. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -118,7 +118,8 @@ static void wake(struct actor *actor, struct mailbox *box)
     act_count(actor->act);
 }
 
-/* All of them, once more: after the last post of the last one every parker sees that there are no more. */
+/* All of them, once more: after the last post of the last one every parker sees that there are no
+ * more. */
 static void let_go(struct actor *actor)
 {
     struct mail *mail = actor->act->own;
@@ -169,7 +170,8 @@ static void check_mail(struct act *act)
                 coir_waker_drop(box->slots[j]);
     }
     ACT_CHECK(act, !act_complete(act) || taken == posts);
-    ACT_CHECK(act, !act_complete(act) || posts == (uint64_t)(act->actor_count - mail->parkers) * mail->each);
+    ACT_CHECK(act, !act_complete(act) ||
+                       posts == (uint64_t)(act->actor_count - mail->parkers) * mail->each);
 }
 
 static void free_mail(struct act *act)

@@ -132,9 +132,10 @@ TEST(inbox_keeps_every_senders_order)
         pthread_join(threads[i], NULL);
 }
 
-static const int meant_by_coir[] = {ESRCH,      EXDEV,    ETIME,     ECANCELED,    EDEADLK,  EBUSY,  EAGAIN,        EALREADY,
-                                    EPIPE,      EINVAL,   EBADF,     EADDRINUSE,   EMFILE,   ENFILE, EADDRNOTAVAIL, ECONNREFUSED,
-                                    ECONNRESET, ENOTCONN, ETIMEDOUT, EDESTADDRREQ, EMSGSIZE, ENOBUFS};
+static const int meant_by_coir[] = {
+    ESRCH,      EXDEV,    ETIME,     ECANCELED,    EDEADLK,  EBUSY,  EAGAIN,        EALREADY,
+    EPIPE,      EINVAL,   EBADF,     EADDRINUSE,   EMFILE,   ENFILE, EADDRNOTAVAIL, ECONNREFUSED,
+    ECONNRESET, ENOTCONN, ETIMEDOUT, EDESTADDRREQ, EMSGSIZE, ENOBUFS};
 
 TEST(errors_have_texts)
 {
@@ -144,7 +145,8 @@ TEST(errors_have_texts)
     CHECK(strcmp(coir_strerror(INT_MIN), "unknown error") == 0);
     for (int i = 0; i < (int)(sizeof meant_by_coir / sizeof meant_by_coir[0]); i++) {
         const char *text = coir_strerror(-meant_by_coir[i]);
-        CHECK(strcmp(text, strerror(meant_by_coir[i])) != 0); /* the C library means something else by it */
+        /* the C library means something else by it */
+        CHECK(strcmp(text, strerror(meant_by_coir[i])) != 0);
         for (int k = 0; k < i; k++)
             CHECK(strcmp(text, coir_strerror(meant_by_coir[k])) != 0);
     }
@@ -155,19 +157,23 @@ TEST(errors_have_texts)
 /* Against arithmetic that cannot overflow, on every pair of times at and around each border. */
 TEST(times_saturate)
 {
-    static const coir_time borders[] = {INT64_MIN, INT64_MIN / 2, -COIR_S, 0, COIR_S, COIR_NEVER / 2, COIR_NEVER};
+    static const coir_time borders[] = {INT64_MIN, INT64_MIN / 2,  -COIR_S,   0,
+                                        COIR_S,    COIR_NEVER / 2, COIR_NEVER};
     coir_time times[3 * sizeof borders / sizeof *borders];
     int count = 0;
     for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
         for (int beside = -1; beside <= 1; beside++)
-            if (!(borders[i] == INT64_MIN && beside < 0) && !(borders[i] == COIR_NEVER && beside > 0))
+            if (!(borders[i] == INT64_MIN && beside < 0) &&
+                !(borders[i] == COIR_NEVER && beside > 0))
                 times[count++] = borders[i] + beside;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {
             coir_time a = times[i], b = times[j];
             __int128 sum = (__int128)a + b, difference = (__int128)a - b;
             bool never = a == COIR_NEVER || b == COIR_NEVER || sum > COIR_NEVER;
-            CHECK_EQ(ci_time_after(a, b), never ? COIR_NEVER : sum < INT64_MIN ? INT64_MIN : (coir_time)sum);
+            CHECK_EQ(ci_time_after(a, b), never             ? COIR_NEVER
+                                          : sum < INT64_MIN ? INT64_MIN
+                                                            : (coir_time)sum);
             never = a == COIR_NEVER || difference > COIR_NEVER;
             coir_time left = never ? COIR_NEVER : difference > 0 ? (coir_time)difference : 0;
             CHECK_EQ(ci_time_left(a, b), left);
@@ -221,7 +227,8 @@ static bool in_a_block(const char *object, size_t size)
     return false;
 }
 
-/* Objects of every slab are zero at first, whole, apart from each other, and inside of memory that is the pool's. */
+/* Objects of every slab are zero at first, whole, apart from each other, and inside of memory that
+ * is the pool's. */
 static void grow_pool(size_t size, size_t count)
 {
     struct ci_pool pool;
@@ -243,7 +250,8 @@ static void grow_pool(size_t size, size_t count)
         for (size_t i = 0; i < count; i++)
             ci_pool_give(&pool, objects[i]);
         CHECK_EQ(pool.live, 0);
-        CHECK(round == 0 ? block_count > 2 : block_count == slabs); /* the second round needs nothing new */
+        /* the second round needs nothing new */
+        CHECK(round == 0 ? block_count > 2 : block_count == slabs);
     }
     ci_pool_done(&pool);
     CHECK_EQ(block_count, 0);
@@ -316,8 +324,10 @@ TEST(a_pool_gives_back_what_was_not_used_between_two_trims)
         CHECK_EQ(slabs_live, most);
     }
     ci_pool_trim(&pool);
-    CHECK(slabs_live <= 4);                       /* that of the one in use, the newest, those of the few kept */
-    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_LATER); /* it may be more when the one in use is given back */
+    /* that of the one in use, the newest, those of the few kept */
+    CHECK(slabs_live <= 4);
+    /* it may be more when the one in use is given back */
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_LATER);
     for (int i = 0; i < SIZE; i++)
         CHECK_EQ(objects[1000][i], (char)1000);
     CHECK_EQ(pool.live, 1);

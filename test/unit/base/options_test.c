@@ -1,6 +1,6 @@
-/* Programs that were compiled against an older coir, whose structs are a field shorter, and against a
- * newer one, whose structs are longer. The structs end where memory ends: what is behind them is not
- * looked at. */
+/* Programs that were compiled against an older coir, whose structs are a field shorter, and against
+ * a newer one, whose structs are longer. The structs end where memory ends: what is behind them is
+ * not looked at. */
 #include "base/options.h"
 
 #include <coir.h>
@@ -23,7 +23,8 @@ static void *at_the_end(const void *bytes, size_t len, size_t size)
 {
     if (!page) {
         page_size = (size_t)sysconf(_SC_PAGESIZE);
-        page = mmap(NULL, 2 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        page =
+            mmap(NULL, 2 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(page != MAP_FAILED);
         CHECK_EQ(mprotect(page + page_size, page_size, PROT_NONE), 0);
     }
@@ -43,7 +44,8 @@ static size_t size_before(size_t field)
 }
 
 /* Of structs that were not set to their initialiser; or which end inside of a field. */
-static const size_t never_sizes[] = {0, 1, 7, sizeof(size_t) + 1, 8 << 20, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
+static const size_t never_sizes[] = {
+    0, 1, 7, sizeof(size_t) + 1, 8 << 20, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
 
 /* Every function that takes options: what it answers to options of this version. */
 typedef int call_fn(const void *options);
@@ -52,7 +54,8 @@ static void take_each_size(call_fn *call, const void *initial, size_t size, size
 {
     int answer = call(at_the_end(initial, size, size));
     CHECK(answer != -COIR_EUNSIZED && answer != -COIR_ENEWER && answer != -EINVAL);
-    CHECK_EQ(call(at_the_end(initial, size, size_before(last_field))), answer); /* an older program's */
+    /* an older program's */
+    CHECK_EQ(call(at_the_end(initial, size, size_before(last_field))), answer);
     CHECK_EQ(call(at_the_end(initial, size, size + GROWN)), answer);
     for (size_t at = size; at < size + GROWN; at++) {
         char *newer = at_the_end(initial, size, size + GROWN);
@@ -66,7 +69,8 @@ static void take_each_size(call_fn *call, const void *initial, size_t size, size
     }
 }
 
-#define TAKE_EACH_SIZE(call, type, initialiser, last) take_each_size(call, &(type)initialiser, sizeof(type), offsetof(type, last))
+#define TAKE_EACH_SIZE(call, type, initialiser, last) \
+    take_each_size(call, &(type)initialiser, sizeof(type), offsetof(type, last))
 
 static int nothing(void *arg)
 {
@@ -154,17 +158,20 @@ TEST_REAL(options_of_any_size_in_a_fiber)
     TAKE_EACH_SIZE(call_go_future_with, coir_go_options, COIR_GO_OPTIONS, copy_size);
     coir_channel_options channel = COIR_CHANNEL_OPTIONS;
     channel.item_size = 8;
-    take_each_size(call_channel_new_with, &channel, sizeof channel, offsetof(coir_channel_options, arg));
+    take_each_size(call_channel_new_with, &channel, sizeof channel,
+                   offsetof(coir_channel_options, arg));
     coir_topic_options topic = COIR_TOPIC_OPTIONS;
     topic.item_size = 8;
     take_each_size(call_topic_new_with, &topic, sizeof topic, offsetof(coir_topic_options, arg));
     TAKE_EACH_SIZE(call_tcp_listen_with, coir_listen_options, COIR_LISTEN_OPTIONS, ipv6_only);
     coir_serve_tcp_options tcp = COIR_SERVE_TCP_OPTIONS;
     tcp.address = "127.0.0.1:0";
-    take_each_size(call_serve_tcp_with, &tcp, sizeof tcp, offsetof(coir_serve_tcp_options, drain_timeout));
+    take_each_size(call_serve_tcp_with, &tcp, sizeof tcp,
+                   offsetof(coir_serve_tcp_options, drain_timeout));
     coir_serve_http_options http = COIR_SERVE_HTTP_OPTIONS;
     http.address = "127.0.0.1:0";
-    take_each_size(call_serve_http_with, &http, sizeof http, offsetof(coir_serve_http_options, end_cancels));
+    take_each_size(call_serve_http_with, &http, sizeof http,
+                   offsetof(coir_serve_http_options, end_cancels));
     TAKE_EACH_SIZE(call_router_new_with, coir_router_options, COIR_ROUTER_OPTIONS, allocator);
 }
 
@@ -223,7 +230,8 @@ TEST(options_of_any_size_outside)
     TAKE_EACH_SIZE(call_sim_run, coir_sim_options, COIR_SIM_OPTIONS, choose_faults);
     coir_allocator allocator = COIR_ALLOCATOR(NULL, NULL, NULL);
     CHECK_EQ(ci_allocator_read(&allocator, NULL), 0);
-    take_each_size(call_with_allocator, &allocator, sizeof allocator, offsetof(coir_allocator, arg));
+    take_each_size(call_with_allocator, &allocator, sizeof allocator,
+                   offsetof(coir_allocator, arg));
 }
 
 /* An older program's options mean what they meant: fields behind their end have the default. */
@@ -298,7 +306,8 @@ static int call_counters(coir_runtime *runtime, void *counters)
     return coir_counters_get(runtime, counters);
 }
 
-static void fill_in_each_size(int (*call)(coir_runtime *, void *), coir_runtime *runtime, size_t size, size_t last_field)
+static void fill_in_each_size(int (*call)(coir_runtime *, void *), coir_runtime *runtime,
+                              size_t size, size_t last_field)
 {
     char ones[512];
     memset(ones, 1, sizeof ones);
@@ -326,8 +335,10 @@ static int call_http_counters(coir_runtime *runtime, void *counters)
 TEST_REAL(results_of_any_size)
 {
     coir_runtime *here = coir_runtime_current();
-    fill_in_each_size(call_counters, here, sizeof(coir_counters), offsetof(coir_counters, task_errors));
-    fill_in_each_size(call_http_counters, here, sizeof(coir_http_counters), offsetof(coir_http_counters, errors_sent));
+    fill_in_each_size(call_counters, here, sizeof(coir_counters),
+                      offsetof(coir_counters, task_errors));
+    fill_in_each_size(call_http_counters, here, sizeof(coir_http_counters),
+                      offsetof(coir_http_counters, errors_sent));
     coir_counters counters = COIR_COUNTERS;
     CHECK_EQ(coir_counters_get(here, &counters), 0);
     CHECK_EQ(counters.tasks_live, 1);
@@ -351,7 +362,8 @@ static int faulty_scenario(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "host", fail_to_open, NULL);
 }
 
-/* An older program's result holds the first fields, and so many of the faults as it has room for. */
+/* An older program's result holds the first fields, and so many of the faults as it has room for.
+ */
 TEST(a_shorter_result_of_a_simulation)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;
@@ -359,10 +371,12 @@ TEST(a_shorter_result_of_a_simulation)
     CHECK_EQ(coir_sim_run(&options, faulty_scenario, NULL, &whole), 0);
     CHECK_EQ(whole.fault_count, FAULTS);
     CHECK(whole.steps && whole.trace_hash && whole.faults[FAULTS - 1]);
-    for (size_t size = sizeof(size_t); size < offsetof(coir_sim_result, faults[FAULTS]); size += sizeof(size_t)) {
+    for (size_t size = sizeof(size_t); size < offsetof(coir_sim_result, faults[FAULTS]);
+         size += sizeof(size_t)) {
         char *shorter = at_the_end(NULL, 0, size);
         memcpy(shorter, &size, sizeof size);
-        CHECK_EQ(coir_sim_run(&options, faulty_scenario, NULL, (coir_sim_result *)(void *)shorter), 0);
+        CHECK_EQ(coir_sim_run(&options, faulty_scenario, NULL, (coir_sim_result *)(void *)shorter),
+                 0);
         size_t at = sizeof size;
         CHECK(memcmp(shorter + at, (const char *)&whole + at, size - at) == 0);
     }

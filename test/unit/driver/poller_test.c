@@ -110,7 +110,8 @@ TEST(one_shot_and_hang_up)
     on_each(one_shot);
 }
 
-/* A number that is closed, reused and registered again gives the new token, and nothing of the old one. */
+/* A number that is closed, reused and registered again gives the new token, and nothing of the old
+ * one. */
 static void reuse(const char *name)
 {
     coir_poller_event event;
@@ -166,7 +167,8 @@ static void own_sources(const char *name)
     CHECK_EQ(coir_source_set(&sources[0], COIR_WRITE), 0);
     CHECK_EQ(coir_source_set(&sources[1], COIR_READ), 0);
     CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 2);
-    CHECK(events[0].token == 100 && events[0].events == (COIR_READ | COIR_WRITE) && events[1].token == 101);
+    CHECK(events[0].token == 100 && events[0].events == (COIR_READ | COIR_WRITE) &&
+          events[1].token == 101);
     CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 0);
     CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), 0);
     __atomic_store_n(&answered, 0, __ATOMIC_RELEASE);

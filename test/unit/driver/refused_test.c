@@ -174,7 +174,8 @@ static int close_while_refused(void *arg)
 
 static int wait_for_all(void *arg)
 {
-    static coir_task_fn *const tasks[] = {read_stream, write_stream, accept_stream, wait_foreign, close_while_refused};
+    static coir_task_fn *const tasks[] = {read_stream, write_stream, accept_stream, wait_foreign,
+                                          close_while_refused};
     char path[] = "/tmp/coir-refused-XXXXXX";
     coir_file *file;
     close(mkstemp(path));
@@ -228,7 +229,8 @@ static void ends_while_it_runs(unsigned error)
         return;
     CHECK_EQ(coir_runtime_run(runtime, wait_for_all, &error), -(int)error);
     CHECK(strstr(logged, "refuses to wait") && strstr(logged, coir_strerror(-(int)error)));
-    CHECK_EQ(coir_runtime_run(runtime, wait_for_all, &error), -(int)error); /* there is no ring any more */
+    /* there is no ring any more */
+    CHECK_EQ(coir_runtime_run(runtime, wait_for_all, &error), -(int)error);
     coir_runtime_free(runtime);
     CHECK_EQ(open_descriptors(), before);
 }
@@ -278,7 +280,8 @@ static int close_and_refuse(void *arg)
     connect_pair();
     {
         COIR_DEADLINE(coir_in(COIR_MS));
-        CHECK_EQ(coir_read(near, read_into[0], sizeof read_into[0]), -ETIME); /* its receive goes on */
+        /* its receive goes on */
+        CHECK_EQ(coir_read(near, read_into[0], sizeof read_into[0]), -ETIME);
     }
     refuse(SYS_io_uring_enter, EPERM);
     coir_close(near);
@@ -344,7 +347,8 @@ TEST(a_poller_says_that_every_wait_is_refused)
     for (int i = 0; i < 2; i++) {
         coir_source source = {{0}};
         CHECK_EQ(coir_poller_wait(pollers[i], &event, 1, COIR_NEVER), -EPERM);
-        CHECK_EQ(coir_source_add(&source, pollers[i], 2), 0); /* what is known without the kernel is told */
+        /* what is known without the kernel is told */
+        CHECK_EQ(coir_source_add(&source, pollers[i], 2), 0);
         CHECK_EQ(coir_source_set(&source, COIR_READ), 0);
         CHECK_EQ(coir_poller_wait(pollers[i], &event, 1, COIR_NEVER), 1);
         CHECK_EQ(event.token, 2);

@@ -39,7 +39,8 @@ static void share(const char *driver, int events_max)
     }
     for (int i = 0; i < SOURCES + DESCRIPTORS; i++)
         if (reported[i] < WAITS / (2 * (SOURCES + DESCRIPTORS)))
-            test_fail(__FILE__, __LINE__, "%s, %d at a time: token %d was reported %d times", driver, events_max, i, reported[i]);
+            test_fail(__FILE__, __LINE__, "%s, %d at a time: token %d was reported %d times",
+                      driver, events_max, i, reported[i]);
     for (int i = 0; i < SOURCES; i++)
         coir_source_remove(&sources[i]);
     coir_poller_free(poller);

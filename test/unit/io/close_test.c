@@ -25,7 +25,8 @@ TEST_REAL(a_peer_sees_the_end_while_the_fiber_that_closed_computes)
         coir_close(stream);
         if (i & 2)
             CHECK_EQ(recv(peer, buf, sizeof buf, 0), 4);
-        CHECK_EQ(recv(peer, buf, sizeof buf, 0), 0); /* blocks the worker's thread: it enters nothing */
+        /* blocks the worker's thread: it enters nothing */
+        CHECK_EQ(recv(peer, buf, sizeof buf, 0), 0);
         close(peer);
     }
     coir_listener_close(listener);

@@ -1,5 +1,5 @@
-/* Real sockets and files whose calls fail, move less than they could, and come late: what gets through is right, and when the calls work
- * again everything does. */
+/* Real sockets and files whose calls fail, move less than they could, and come late: what gets
+ * through is right, and when the calls work again everything does. */
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,8 @@ static struct ci_driver *driver;
 static char address[64];
 static int good, bad;
 
-static int open_faulty(void *arg, int worker, const coir_allocator *allocator, struct ci_driver **ret_driver)
+static int open_faulty(void *arg, int worker, const coir_allocator *allocator,
+                       struct ci_driver **ret_driver)
 {
     (void)worker;
     struct ci_driver *real;
@@ -32,7 +33,8 @@ static int echo(coir_stream *stream, void *arg)
     char buf[1000];
     (void)arg;
     ssize_t n;
-    while ((n = coir_read(stream, buf, sizeof buf)) > 0 && (n = coir_write_all(stream, buf, (size_t)n)) == 0)
+    while ((n = coir_read(stream, buf, sizeof buf)) > 0 &&
+           (n = coir_write_all(stream, buf, (size_t)n)) == 0)
         continue;
     return (int)n;
 }
@@ -115,11 +117,13 @@ static void use_sockets(void)
     CHECK(bad > 20 && good + bad == CLIENTS * VISITS);
 }
 
-/* Whatever accept(2), or waiting for it, may say of the moment or of a connection that has gone: the server goes on. */
+/* Whatever accept(2), or waiting for it, may say of the moment or of a connection that has gone:
+ * the server goes on. */
 static void survive_failing_accepts(void)
 {
-    static const int errors[] = {-EMFILE, -ENFILE,   -ENOBUFS,     -ENOMEM,    -ENOSPC, -ECONNABORTED, -EPROTO,
-                                 -EPERM,  -ENETDOWN, -ENOPROTOOPT, -EHOSTDOWN, -ENONET, -EHOSTUNREACH, -ENETUNREACH};
+    static const int errors[] = {-EMFILE,       -ENFILE, -ENOBUFS,      -ENOMEM,     -ENOSPC,
+                                 -ECONNABORTED, -EPROTO, -EPERM,        -ENETDOWN,   -ENOPROTOOPT,
+                                 -EHOSTDOWN,    -ENONET, -EHOSTUNREACH, -ENETUNREACH};
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);

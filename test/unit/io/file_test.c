@@ -188,7 +188,8 @@ TEST_SIM(simulated_reads_are_cancelled_in_races)
 
 /* ---- what a loss of power leaves ---- */
 
-/* A log of records of 700 bytes, each synced before it counts: after a crash every record that counted is there, whole. */
+/* A log of records of 700 bytes, each synced before it counts: after a crash every record that
+ * counted is there, whole. */
 enum { RECORD = 700 };
 struct log {
     coir_sim *sim;
@@ -210,7 +211,8 @@ static int append_forever(void *arg)
     int rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &file);
     for (int i = 0; rc >= 0; i++) {
         record(bytes, i);
-        if ((rc = (int)coir_file_write(file, bytes, RECORD, (int64_t)i * RECORD)) == RECORD && (rc = coir_file_sync(file)) == 0)
+        if ((rc = (int)coir_file_write(file, bytes, RECORD, (int64_t)i * RECORD)) == RECORD &&
+            (rc = coir_file_sync(file)) == 0)
             log->synced = i + 1;
     }
     coir_file_close(file);
@@ -234,7 +236,8 @@ static int look_at_log(void *arg)
         return 0;
     for (;; log->found++) {
         record(expected, log->found);
-        if (coir_file_read(file, bytes, RECORD, (int64_t)log->found * RECORD) != RECORD || memcmp(bytes, expected, RECORD) != 0)
+        if (coir_file_read(file, bytes, RECORD, (int64_t)log->found * RECORD) != RECORD ||
+            memcmp(bytes, expected, RECORD) != 0)
             break;
     }
     coir_file_close(file);
@@ -266,7 +269,8 @@ TEST(what_was_synced_survives_a_loss_of_power_and_nothing_else_must)
         struct log log = {0};
         int rc = coir_sim_run(&options, lose_power, &log, NULL);
         if (rc < 0)
-            test_fail(__FILE__, __LINE__, "seed %d: %s, %d of %d records", (int)seed, coir_strerror(rc), log.found, log.synced);
+            test_fail(__FILE__, __LINE__, "seed %d: %s, %d of %d records", (int)seed,
+                      coir_strerror(rc), log.found, log.synced);
     }
     CHECK(torn > 50 && kept_more > 10);
 }

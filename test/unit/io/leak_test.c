@@ -1,4 +1,5 @@
-/* Descriptors: what fails, loses or is closed early leaves none behind, and none is left to a child. */
+/* Descriptors: what fails, loses or is closed early leaves none behind, and none is left to a
+ * child. */
 #include <coir.h>
 #include <coir/poller.h>
 #include <dirent.h>
@@ -97,8 +98,8 @@ TEST_REAL(a_connect_that_fails_or_is_cancelled_leaves_nothing)
 
 /* ---- an accept that loses ---- */
 
-/* The connection and what decides the select otherwise are ready at the same time: whatever wins, the connection is the next accept's, and
- * none is lost or held. */
+/* The connection and what decides the select otherwise are ready at the same time: whatever wins,
+ * the connection is the next accept's, and none is lost or held. */
 TEST_REAL(a_connection_that_came_for_a_lost_select_is_the_next_accepts)
 {
     warm_up();
@@ -169,7 +170,8 @@ TEST_REAL(a_file_closed_under_its_operations_serves_them_first)
         CHECK_EQ(coir_file_open(path, O_RDONLY, 0, &file), 0);
         coir_set_init(&set);
         for (int i = 0; i < OPS; i++) {
-            reads[i] = (coir_branch)COIR_BRANCH(coir_file_read_op(&ops[i], file, back[i], LEN, i * LEN));
+            reads[i] =
+                (coir_branch)COIR_BRANCH(coir_file_read_op(&ops[i], file, back[i], LEN, i * LEN));
             CHECK_EQ(coir_set_add(&set, &reads[i]), 0);
         }
         CHECK_EQ(coir_yield(), 0); /* they begin */

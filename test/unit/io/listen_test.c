@@ -1,4 +1,5 @@
-/* Listening that fails says where, why, and what to do about it; and what coir_main says of it last. */
+/* Listening that fails says where, why, and what to do about it; and what coir_main says of it
+ * last. */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -120,12 +121,14 @@ TEST(coir_main_logs_what_the_environment_asks_for)
     CHECK(said[0] == 0);
     setenv("COIR_LOG", "loud", 1);
     CHECK_EQ(status_of(end_with, 0), 0);
-    CHECK(strstr(said, "COIR_LOG is \"loud\"; it may be none, error, warning, info or debug") != NULL);
+    CHECK(strstr(said, "COIR_LOG is \"loud\"; it may be none, error, warning, info or debug") !=
+          NULL);
 }
 
 /* ---- the end of serving ---- */
 
-/* Puts a connection aside for the seat of a worker that is busy: it has been told, and has not looked. */
+/* Puts a connection aside for the seat of a worker that is busy: it has been told, and has not
+ * looked. */
 static int accept_what_another_was_to_have(void *arg)
 {
     (void)arg;

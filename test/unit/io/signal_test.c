@@ -88,7 +88,8 @@ static int raise_and_post(void *arg)
     return coir_runtime_post(coir_runtime_current(), 0, set_rival, &rival);
 }
 
-/* The select is decided by the event after the signal's eventfd was found readable: the signal was not taken, and is there for the next. */
+/* The select is decided by the event after the signal's eventfd was found readable: the signal was
+ * not taken, and is there for the next. */
 TEST_REAL(a_signal_that_loses_a_select_is_kept)
 {
     static const int number = SIGUSR1;

@@ -1,4 +1,5 @@
-/* How connections spread over the workers: by count, however they arrive, whatever waits for the kernel, whoever accepts. */
+/* How connections spread over the workers: by count, however they arrive, whatever waits for the
+ * kernel, whoever accepts. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -167,7 +168,8 @@ static void come_fairly(const char *how, void (*come)(int), int size)
         if (shares_are_fair())
             return;
     }
-    test_fail(__FILE__, __LINE__, "%s of %d over %d workers: %d %d %d %d", how, size, workers, counts[0], counts[1], counts[2], counts[3]);
+    test_fail(__FILE__, __LINE__, "%s of %d over %d workers: %d %d %d %d", how, size, workers,
+              counts[0], counts[1], counts[2], counts[3]);
 }
 
 static void come_in_all_ways(void)
@@ -178,7 +180,8 @@ static void come_in_all_ways(void)
     come_fairly("groups", come_in_groups, CONNECTIONS);
 }
 
-/* Each is gone before the next comes: a worker that has not noticed the end of one yet is passed over, so the shares are not exact. */
+/* Each is gone before the next comes: a worker that has not noticed the end of one yet is passed
+ * over, so the shares are not exact. */
 static void come_one_by_one(int count)
 {
     for (int i = 0; i < count; i++) {
@@ -193,7 +196,8 @@ static void come_and_go(void)
     come_fairly("single connections", come_one_by_one, CONNECTIONS);
 }
 
-/* Worker 0 computes until the others have served all but one: that one may have been promised to it by io_uring before. */
+/* Worker 0 computes until the others have served all but one: that one may have been promised to it
+ * by io_uring before. */
 static void come_to_a_busy_one(void)
 {
     memset(counts, 0, sizeof counts);

@@ -141,7 +141,8 @@ static int talk(void *arg)
     coir_stream *stream;
     char out[3000], in[3000];
     int rc, seed = (int)(intptr_t)arg;
-    while ((rc = coir_tcp_connect(address, &stream)) == -ECONNREFUSED) /* the server is not up yet */
+    while ((rc = coir_tcp_connect(address, &stream)) ==
+           -ECONNREFUSED) /* the server is not up yet */
         if ((rc = coir_sleep_for(COIR_MS)) < 0)
             break;
     if (rc < 0)
@@ -161,7 +162,8 @@ static int talk(void *arg)
         CHECK_EQ(coir_read(stream, in, 1), 0);
     }
     coir_close(stream);
-    return rc == -ECONNRESET || rc == -EPIPE || rc == -COIR_EEND ? 0 : rc; /* what a world with resets may do */
+    /* what a world with resets may do */
+    return rc == -ECONNRESET || rc == -EPIPE || rc == -COIR_EEND ? 0 : rc;
 }
 
 static int talk_all(void *arg)
@@ -202,7 +204,11 @@ static int scenario(coir_sim *sim, void *arg)
 
 TEST(echo_in_a_world_that_fails_a_thousand_seeds)
 {
-    coir_link link = {.latency = 2 * COIR_MS, .jitter = 3 * COIR_MS, .loss = 0.05, .reset = 0.01, .short_io = 0.3};
+    coir_link link = {.latency = 2 * COIR_MS,
+                      .jitter = 3 * COIR_MS,
+                      .loss = 0.05,
+                      .reset = 0.01,
+                      .short_io = 0.3};
     listen_on = "127.0.0.1:7777";
     snprintf(address, sizeof address, "server:7777");
     uint64_t first_seed = 1, last_seed = 1000;
@@ -213,7 +219,8 @@ TEST(echo_in_a_world_that_fails_a_thousand_seeds)
         coir_sim_result first = COIR_SIM_RESULT, second = COIR_SIM_RESULT;
         int rc = coir_sim_run(&options, scenario, &link, &first);
         if (rc < 0)
-            test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed, coir_strerror(rc));
+            test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed,
+                      coir_strerror(rc));
         if (seed % 50 == 0) {
             CHECK_EQ(coir_sim_run(&options, scenario, &link, &second), rc);
             CHECK(first.trace_hash == second.trace_hash && first.steps == second.steps);
@@ -238,7 +245,8 @@ TEST_REAL(a_foreign_timerfd_is_waited_for)
         CHECK_EQ(coir_fd_read(fd, &count, sizeof count), -ETIME);
     }
     timerfd_settime(fd, 0, &soon, NULL);
-    CHECK_EQ(coir_fd_read(fd, &count, sizeof count), sizeof count); /* a timeout does not damage anything */
+    /* a timeout does not damage anything */
+    CHECK_EQ(coir_fd_read(fd, &count, sizeof count), sizeof count);
     close(fd);
     CHECK_EQ(coir_fd_wait(fd, COIR_READ), -EBADF);
 }
@@ -368,8 +376,9 @@ TEST_REAL(addresses_are_understood_or_refused)
 {
     coir_listener *listener;
     coir_stream *stream;
-    static const char *const bad[] = {"",       ":",       "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
-                                      "::1:80", "[::1:80", "[]:80",     "[zz]:80"};
+    static const char *const bad[] = {
+        "",       ":",       "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536",
+        "::1:80", "[::1:80", "[]:80",     "[zz]:80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_EQ(coir_tcp_listen(bad[i], &listener), -COIR_EADDRESS);
     CHECK_EQ(coir_tcp_connect("no.such.name:80", &stream), -COIR_ENAME);
@@ -385,7 +394,8 @@ static int exhausted_server(void *arg)
     return serve_echo(NULL);
 }
 
-/* Out of descriptors, accepting backs off without spinning, and goes on by itself when there are some again. */
+/* Out of descriptors, accepting backs off without spinning, and goes on by itself when there are
+ * some again. */
 TEST_REAL(emfile_backs_off_and_recovers)
 {
     int taken[64], count = 0;
@@ -395,7 +405,8 @@ TEST_REAL(emfile_backs_off_and_recovers)
     coir_go(scope, exhausted_server, NULL);
     while (!address[0]) /* until it listens */
         coir_yield();
-    int socket_for_client = socket(AF_INET, SOCK_STREAM, 0); /* its number is freed for the client below */
+    /* its number is freed for the client below */
+    int socket_for_client = socket(AF_INET, SOCK_STREAM, 0);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     struct rlimit few = {(rlim_t)socket_for_client + 1, limit.rlim_max};
@@ -562,7 +573,8 @@ static coir_future *ask_for_nothing(coir_future *future)
     COIR_BEGIN(future);
     COIR_AWAIT(future, self->inner = coir_event_wait_op(&self->wait, &self->never));
     self->results[0] = (int)self->inner->result;
-    COIR_AWAIT(future, self->inner = coir_read_full_op(&self->all, self->stream, NULL, 0, &self->done));
+    COIR_AWAIT(future,
+               self->inner = coir_read_full_op(&self->all, self->stream, NULL, 0, &self->done));
     self->results[1] = (int)self->inner->result;
     COIR_AWAIT(future, self->inner = coir_write_all_op(&self->all, self->stream, NULL, 0));
     self->results[2] = (int)self->inner->result;

@@ -1,4 +1,5 @@
-/* Datagrams, on the real driver and in the simulator; and that only the future whose datagram came is polled. */
+/* Datagrams, on the real driver and in the simulator; and that only the future whose datagram came
+ * is polled. */
 #include <coir.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +93,8 @@ static coir_future *counter_poll(coir_future *future)
     self->polls++;
     COIR_BEGIN(future);
     for (;;) {
-        COIR_AWAIT(future, coir_udp_recv_op(&self->recv, self->udp, self->buf, sizeof self->buf, NULL));
+        COIR_AWAIT(future,
+                   coir_udp_recv_op(&self->recv, self->udp, self->buf, sizeof self->buf, NULL));
         if (self->recv.future.result <= 0)
             COIR_RETURN(future, self->recv.future.result);
         self->received++;
@@ -108,7 +110,8 @@ static int receive_all(void *arg)
     coir_branch branches[SOCKETS];
     (void)arg;
     for (int i = 0; i < SOCKETS; i++)
-        branches[i] = (coir_branch)COIR_BRANCH(coir_future_init(&counters[i].future, &counter_kind));
+        branches[i] =
+            (coir_branch)COIR_BRANCH(coir_future_init(&counters[i].future, &counter_kind));
     return coir_join_all(branches, SOCKETS, 0);
 }
 
@@ -127,7 +130,8 @@ static void ten_sockets(void)
         coir_go(scope, receive_all, NULL);
         unsigned random = 1;
         for (int i = 0; i < DATAGRAMS; i++) {
-            struct counter *counter = &counters[(random = random * 1103515245 + 12345) / 65536 % SOCKETS];
+            struct counter *counter =
+                &counters[(random = random * 1103515245 + 12345) / 65536 % SOCKETS];
             coir_event_reset(&counter->came);
             CHECK_EQ(coir_udp_send(senders[counter - counters], "ping", 4), 4);
             CHECK_EQ(coir_event_wait(&counter->came), 0);
@@ -213,7 +217,8 @@ static int lossy_world(coir_sim *sim, void *arg)
 {
     (void)arg;
     coir_host *listener = coir_sim_host(sim, "listener", listen_for_beats, NULL);
-    coir_sim_link(sim, listener, NULL, (coir_link){.latency = 2 * COIR_MS, .jitter = 5 * COIR_MS, .loss = 0.25});
+    coir_sim_link(sim, listener, NULL,
+                  (coir_link){.latency = 2 * COIR_MS, .jitter = 5 * COIR_MS, .loss = 0.25});
     return coir_sim_host_main(sim, "sender", send_beats, NULL);
 }
 

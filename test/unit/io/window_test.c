@@ -1,4 +1,5 @@
-/* Bytes through windows of a few bytes: whatever a write or a read was cut to, it goes on where it was cut. */
+/* Bytes through windows of a few bytes: whatever a write or a read was cut to, it goes on where it
+ * was cut. */
 #include <coir.h>
 #include <string.h>
 
@@ -45,7 +46,8 @@ static int write_it(void *arg)
 static void read_vectors(coir_stream *stream)
 {
     for (size_t at = 0; at < LEN;) {
-        struct iovec three[3] = {{received + at, 1}, {received + at + 1, 0}, {received + at + 1, LEN - at - 1}};
+        struct iovec three[3] = {
+            {received + at, 1}, {received + at + 1, 0}, {received + at + 1, LEN - at - 1}};
         ssize_t n = coir_readv(stream, three, 3);
         CHECK(n > 0);
         at += (size_t)n;

@@ -10,7 +10,8 @@
 static int calls;
 static coir_time last_due;
 
-/* The argument is when it is due: whatever the delays of this machine were while they were started, they fire in that order. */
+/* The argument is when it is due: whatever the delays of this machine were while they were started,
+ * they fire in that order. */
 static void check_order(coir_loop *loop, coir_timer *timer, void *arg)
 {
     (void)timer;
@@ -80,7 +81,8 @@ TEST(a_watch_calls_as_long_as_it_holds_and_may_stop_itself)
     CHECK_EQ(coir_loop_new(&loop), 0);
     CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
     CHECK_EQ(coir_watch_start(loop, &watches[0], ends[0], COIR_READ, on_readable, NULL), 0);
-    CHECK_EQ(coir_watch_start(loop, &watches[1], ends[0], COIR_READ, on_readable, NULL), -16 /* EBUSY */);
+    CHECK_EQ(coir_watch_start(loop, &watches[1], ends[0], COIR_READ, on_readable, NULL),
+             -16 /* EBUSY */);
     CHECK_EQ(write(ends[1], "x", 1), 1);
     CHECK_EQ(coir_loop_run(loop), 0); /* returns: nothing is left */
     CHECK_EQ(calls, 3);
@@ -106,7 +108,8 @@ static void start_again_inside(coir_loop *loop, coir_watch *watch, int events, v
     CHECK_EQ(read(calls ? others[0] : ends[0], &byte, 1), 1);
     coir_watch_stop(loop, watch);
     if (calls++ == 0) /* a stopped one may start anew, also here */
-        CHECK_EQ(coir_watch_start(loop, watch, others[0], COIR_READ, start_again_inside, &calls), 0);
+        CHECK_EQ(coir_watch_start(loop, watch, others[0], COIR_READ, start_again_inside, &calls),
+                 0);
 }
 
 TEST(a_started_watch_cannot_be_started_again)
@@ -115,8 +118,10 @@ TEST(a_started_watch_cannot_be_started_again)
     CHECK_EQ(coir_loop_new(&loop), 0);
     CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
     CHECK_EQ(pipe2(others, O_NONBLOCK), 0);
-    CHECK_EQ(coir_watch_start(loop, &watches[0], -1, COIR_READ, start_again_inside, &calls), -EBADF);
-    CHECK_EQ(coir_watch_start(loop, &watches[0], ends[0], COIR_READ, start_again_inside, &calls), 0);
+    CHECK_EQ(coir_watch_start(loop, &watches[0], -1, COIR_READ, start_again_inside, &calls),
+             -EBADF);
+    CHECK_EQ(coir_watch_start(loop, &watches[0], ends[0], COIR_READ, start_again_inside, &calls),
+             0);
     start_again(loop, &watches[0]);
     CHECK_EQ(write(ends[1], "x", 1), 1);
     CHECK_EQ(write(others[1], "x", 1), 1);

@@ -75,8 +75,10 @@ static void run_model(uint64_t seed)
         if (ci_random_below(&random, 4))
             continue;
         CHECK(ci_wheel_next(&wheel) <= earliest());
-        now = ci_random_below(&random, 2) && ci_wheel_next(&wheel) != COIR_NEVER && ci_wheel_next(&wheel) > now ? ci_wheel_next(&wheel)
-                                                                                                                : now + some_delay(&random);
+        now = ci_random_below(&random, 2) && ci_wheel_next(&wheel) != COIR_NEVER &&
+                      ci_wheel_next(&wheel) > now
+                  ? ci_wheel_next(&wheel)
+                  : now + some_delay(&random);
         last_turn = 0;
         ci_wheel_fire(&wheel, now);
         CHECK(earliest() > now); /* nothing that is due is left */
@@ -147,7 +149,8 @@ TEST(wheel_may_be_changed_from_its_callbacks)
     CHECK_EQ(wheel.count, 0);
 }
 
-/* Of timers that are due together, the first to fire moves others: later, far, and back. What was moved fires at its new time, once. */
+/* Of timers that are due together, the first to fire moves others: later, far, and back. What was
+ * moved fires at its new time, once. */
 static coir_time moved_to[TIMERS];
 static int fired_each[TIMERS];
 

@@ -1,4 +1,5 @@
-/* A connect that is given up: the end that the server may have accepted meanwhile is reset, as a kernel answers what it does not expect. */
+/* A connect that is given up: the end that the server may have accepted meanwhile is reset, as a
+ * kernel answers what it does not expect. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -35,7 +36,8 @@ static int cut_later(void *arg)
 {
     (void)arg;
     coir_sleep_for(10 * COIR_MS + COIR_MS / 4);
-    coir_sim_link(w.sim, w.client, w.server, (coir_link){.latency = 10 * COIR_MS, .cut = w.cut, .one_way = true});
+    coir_sim_link(w.sim, w.client, w.server,
+                  (coir_link){.latency = 10 * COIR_MS, .cut = w.cut, .one_way = true});
     return 0;
 }
 

@@ -1,5 +1,6 @@
-/* Nothing crosses a link that is cut, in the direction in which it is cut, and all crosses it in the other: connections, data, ends,
- * resets, room and datagrams, from either side. What a stream sent meanwhile crosses when the link is well again. */
+/* Nothing crosses a link that is cut, in the direction in which it is cut, and all crosses it in
+ * the other: connections, data, ends, resets, room and datagrams, from either side. What a stream
+ * sent meanwhile crosses when the link is well again. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -79,7 +80,8 @@ static void send_part(coir_stream *stream)
 
 static void hear_part(coir_stream *stream)
 {
-    static const int then[ACTS] = {[WRITE] = 1, [END] = 0, [CLOSE] = -ECONNRESET, [CLOSE_UNREAD] = -ECONNRESET};
+    static const int then[ACTS] = {
+        [WRITE] = 1, [END] = 0, [CLOSE] = -ECONNRESET, [CLOSE_UNREAD] = -ECONNRESET};
     if (w.act == CLOSE || w.act == CLOSE_UNREAD)
         CHECK_EQ(coir_write(stream, "z", 1), 1);
     coir_sleep_until(at(3 * COIR_S / 2));
@@ -289,7 +291,8 @@ static int recv_until(coir_udp *udp, coir_time until)
     return (int)coir_udp_recv(udp, buf, sizeof buf, NULL);
 }
 
-/* Each side sends "cut" while the link is cut, and "more" when it is whole; what comes in when, `lost` says. */
+/* Each side sends "cut" while the link is cut, and "more" when it is whole; what comes in when,
+ * `lost` says. */
 static void exchange(coir_udp *udp, bool lost)
 {
     coir_sleep_until(at(COIR_S));

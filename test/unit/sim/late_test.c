@@ -1,5 +1,6 @@
-/* The fault "late": what is complete is told late, so that a deadline that passes meanwhile comes too late, and a cancelled operation ends
- * late too. Both happen, and neither does without the fault. */
+/* The fault "late": what is complete is told late, so that a deadline that passes meanwhile comes
+ * too late, and a cancelled operation ends late too. Both happen, and neither does without the
+ * fault. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -31,7 +32,8 @@ static int write_bytes(void *arg)
     return 0;
 }
 
-/* Deadlines around the time at which the next byte comes; the rest of the byte is taken without one. */
+/* Deadlines around the time at which the next byte comes; the rest of the byte is taken without
+ * one. */
 static void read_bytes(coir_stream *stream)
 {
     char byte;

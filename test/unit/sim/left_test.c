@@ -1,4 +1,5 @@
-/* The audit at the end of a simulated world: what a host that did not crash has left open fails the run, by name. */
+/* The audit at the end of a simulated world: what a host that did not crash has left open fails the
+ * run, by name. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -166,7 +167,8 @@ static int scenario(coir_sim *sim, void *arg)
         coir_sim_crash(sim, host);
     while (rc == 0 && !coir_host_is_down(host))
         rc = coir_sim_host_main(sim, "other", wait_a_while, NULL);
-    return rc == 0 && ending->replace ? coir_sim_host_main(sim, "careless", wait_a_while, NULL) : rc;
+    return rc == 0 && ending->replace ? coir_sim_host_main(sim, "careless", wait_a_while, NULL)
+                                      : rc;
 }
 
 static void must_leave(coir_task_fn *leave, const char *what)
@@ -176,7 +178,8 @@ static void must_leave(coir_task_fn *leave, const char *what)
             struct ending ending = {.leave = leave, .crash = way == 1, .replace = way == 2};
             coir_sim_options options = test_sim_options(workers, workers);
             coir_sim_result result = COIR_SIM_RESULT;
-            CHECK_EQ(coir_sim_run(&options, scenario, &ending, &result), *what && way != 1 ? -COIR_ELEFT : 0);
+            CHECK_EQ(coir_sim_run(&options, scenario, &ending, &result),
+                     *what && way != 1 ? -COIR_ELEFT : 0);
             if (way == 1 || !*what)
                 CHECK_EQ(result.left[0], 0);
             else if (!strstr(result.left, what) || strncmp(result.left, "careless: ", 10) != 0)

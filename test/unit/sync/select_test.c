@@ -37,8 +37,9 @@ TEST_SIM(cases_of_every_kind)
     coir_time nap = 3 * COIR_MS;
     options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, give_42, &nap), 0);
-    coir_case waits[] = {coir_case_recv(channel, &got),  coir_case_stream(a, COIR_READ), coir_case_event(&event),
-                         coir_case_latest(latest, seen), coir_case_after(1 * COIR_MS),   coir_case_join(handle)};
+    coir_case waits[] = {coir_case_recv(channel, &got), coir_case_stream(a, COIR_READ),
+                         coir_case_event(&event),       coir_case_latest(latest, seen),
+                         coir_case_after(1 * COIR_MS),  coir_case_join(handle)};
     CHECK_EQ(coir_select(waits, 6), 4);
     CHECK_EQ(waits[4].result, 0);
     waits[4] = coir_case_after(COIR_S);
@@ -121,7 +122,8 @@ static bool accept_by_any(coir_listener *listener, coir_time patience, coir_stre
 {
     coir_open_op op;
     coir_sleep_op sleep;
-    coir_branch race[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, patience)), COIR_BRANCH(coir_accept_op(&op, listener, ret_stream))};
+    coir_branch race[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, patience)),
+                          COIR_BRANCH(coir_accept_op(&op, listener, ret_stream))};
     int which = coir_any(race, 2);
     CHECK(which == 0 || (which == 1 && race[1].future->result == 0));
     return which == 1;
@@ -157,7 +159,8 @@ TEST(an_accept_that_loses_loses_no_connection)
         test_in_runtime(accepts, 1);
 }
 
-/* ---- any select, random cancels, deadlines and closes: every message is received exactly once or still there ---- */
+/* ---- any select, random cancels, deadlines and closes: every message is received exactly once or
+ * still there ---- */
 
 enum { CHANNELS = 3, TASKS = 6, ROUNDS = 12, IDS = TASKS * ROUNDS };
 
@@ -192,16 +195,19 @@ static void did_receive(struct world *world, int id)
     __atomic_add_fetch(&world->received[id], 1, __ATOMIC_RELAXED);
 }
 
-/* Each task's own pair of streams: what it writes at one end it reads at the other, when a select says so. */
+/* Each task's own pair of streams: what it writes at one end it reads at the other, when a select
+ * says so. */
 struct pipe {
     coir_stream *in, *out;
     int written, read;
 };
 
-/* One select over two or three random channel cases, some of them on the same channel in both directions, a stream, and time. */
+/* One select over two or three random channel cases, some of them on the same channel in both
+ * directions, a stream, and time. */
 static int select_once(struct world *world, struct pipe *pipe)
 {
-    int id = __atomic_add_fetch(&world->next_id, 1, __ATOMIC_RELAXED), got[3] = {0}, count = 2 + (int)draw(world, 2);
+    int id = __atomic_add_fetch(&world->next_id, 1, __ATOMIC_RELAXED), got[3] = {0},
+        count = 2 + (int)draw(world, 2);
     coir_case waits[5];
     bool sends[5] = {false};
     char byte = 'x';
@@ -209,7 +215,8 @@ static int select_once(struct world *world, struct pipe *pipe)
         pipe->written++;
     for (int i = 0; i < count; i++) {
         sends[i] = draw(world, 2);
-        waits[i] = sends[i] ? coir_case_send(any_channel(world), &id) : coir_case_recv(any_channel(world), &got[i]);
+        waits[i] = sends[i] ? coir_case_send(any_channel(world), &id)
+                            : coir_case_recv(any_channel(world), &got[i]);
     }
     waits[count] = coir_case_after((coir_time)draw(world, 40) * COIR_US);
     waits[count + 1] = coir_case_stream(pipe->in, COIR_READ);

@@ -1,4 +1,5 @@
-/* The same waits between real threads, for as many rounds as ROUNDS says: to be run under the thread sanitizer. */
+/* The same waits between real threads, for as many rounds as ROUNDS says: to be run under the
+ * thread sanitizer. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>

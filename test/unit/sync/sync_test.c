@@ -1,4 +1,5 @@
-/* Locks, events, channels, topics: what each promises, in the simulator with one and with several workers, and with real threads. */
+/* Locks, events, channels, topics: what each promises, in the simulator with one and with several
+ * workers, and with real threads. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
@@ -92,7 +93,8 @@ static int use_shared(void *arg)
     for (int i = 0; i < 20; i++) {
         bool writes = i % 4 == 0;
         COIR_DEADLINE(i % 5 == 4 ? coir_in(20 * COIR_US) : COIR_NEVER);
-        int rc = writes ? coir_shared_mutex_lock(&guarded->shared) : coir_shared_mutex_share(&guarded->shared);
+        int rc = writes ? coir_shared_mutex_lock(&guarded->shared)
+                        : coir_shared_mutex_share(&guarded->shared);
         if (rc < 0)
             continue;
         int writers = __atomic_add_fetch(&guarded->writers, writes, __ATOMIC_SEQ_CST);
@@ -472,7 +474,8 @@ static int receive_some(void *arg)
     struct traffic *traffic = arg;
     uint64_t items[5];
     for (;;) {
-        int n = traffic->batch ? (int)coir_channel_recv_many(traffic->channel, items, 5) : coir_channel_recv(traffic->channel, items);
+        int n = traffic->batch ? (int)coir_channel_recv_many(traffic->channel, items, 5)
+                               : coir_channel_recv(traffic->channel, items);
         if (n < 0)
             return n == -EPIPE ? 0 : n;
         for (int i = 0; i < (n ? n : 1); i++)
@@ -532,7 +535,9 @@ TEST_SIM(a_full_channel_does_what_its_policy_says)
         for (int i = 1; i <= 3; i++)
             last = coir_channel_send(channel, &i);
         CHECK_EQ(last, policy == COIR_OVERFLOW_CLOSE ? -EPIPE : 0);
-        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST ? 1 : policy == COIR_OVERFLOW_DROP_NEWEST ? 3 : 0);
+        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST   ? 1
+                           : policy == COIR_OVERFLOW_DROP_NEWEST ? 3
+                                                                 : 0);
         CHECK_EQ(coir_channel_recv(channel, &got), 0);
         CHECK_EQ(got, policy == COIR_OVERFLOW_DROP_OLDEST ? 2 : 1);
         released = 0;
@@ -566,7 +571,8 @@ static void topic(void)
 {
     coir_topic *topic;
     struct subscriber subscribers[4] = {{0}};
-    static const enum coir_overflow policies[] = {COIR_OVERFLOW_WAIT, COIR_OVERFLOW_WAIT, COIR_OVERFLOW_DROP_OLDEST, COIR_OVERFLOW_CLOSE};
+    static const enum coir_overflow policies[] = {COIR_OVERFLOW_WAIT, COIR_OVERFLOW_WAIT,
+                                                  COIR_OVERFLOW_DROP_OLDEST, COIR_OVERFLOW_CLOSE};
     CHECK_EQ(coir_topic_new(sizeof(int), &topic), 0);
     int none = 1;
     CHECK_EQ(coir_publish(topic, &none), 0);
@@ -649,8 +655,9 @@ TEST_REAL(publishers_that_wait_stay_in_order)
         CHECK_EQ(coir_publish(topic, &item), 3);
         coir_go(scope, publish_one, topic);
         coir_go(scope, publish_one, topic);
-        coir_yield();                                /* both wait for the first subscriber */
-        CHECK_EQ(coir_channel_recv(waits, &got), 0); /* the second item closes a subscriber, in the middle of its delivery */
+        coir_yield(); /* both wait for the first subscriber */
+        /* the second item closes a subscriber, in the middle of its delivery */
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
         CHECK_EQ(coir_channel_recv(waits, &got), 0);
         CHECK_EQ(got, 2);
         CHECK_EQ(coir_channel_recv(waits, &got), 0);

@@ -43,9 +43,10 @@ static unsigned end(void)
     return cpus;
 }
 
-static const char v1_mount[] = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
-                               "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
-                               "34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n";
+static const char v1_mount[] =
+    "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
+    "34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n";
 static const char v2_mount[] = "41 31 0:38 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n";
 
 TEST(no_files_no_limit)
@@ -92,7 +93,8 @@ TEST(hybrid_takes_the_tighter_of_both)
 
 TEST(in_a_container_the_mounted_group_counts)
 {
-    begin("32 31 0:29 /docker/0123 /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n", "1:cpu:/docker/0123/app\n");
+    begin("32 31 0:29 /docker/0123 /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n",
+          "1:cpu:/docker/0123/app\n");
     put("/sys/fs/cgroup/cpu/app/cpu.cfs_quota_us", "100000");
     put("/sys/fs/cgroup/cpu/app/cpu.cfs_period_us", "100000");
     put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000");
@@ -102,7 +104,8 @@ TEST(in_a_container_the_mounted_group_counts)
 
 TEST(a_group_outside_of_the_mount_is_the_mounted_one)
 {
-    begin("32 31 0:29 /docker/0123 /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n", "0::/docker/012345\n");
+    begin("32 31 0:29 /docker/0123 /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n",
+          "0::/docker/012345\n");
     put("/sys/fs/cgroup/cpu.max", "200000 100000");
     CHECK_EQ(end(), 2);
 }

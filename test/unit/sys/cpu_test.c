@@ -1,4 +1,5 @@
-/* Machines with more CPUs than a cpu_set_t has bits. This program's sched_getaffinity stands in for the C library's. */
+/* Machines with more CPUs than a cpu_set_t has bits. This program's sched_getaffinity stands in for
+ * the C library's. */
 #include "sys/cpu.h"
 
 #include <errno.h>

@@ -17,7 +17,8 @@
 
 static char said[1000];
 
-/* What misuses coir lies together in the program, and returns to there: that is the place to be named. */
+/* What misuses coir lies together in the program, and returns to there: that is the place to be
+ * named. */
 #define MISUSE(name, call)                                              \
     static __attribute__((section("misuses"), noinline)) int name(void) \
     {                                                                   \
@@ -38,7 +39,8 @@ static void check_place(void)
 {
     uintptr_t base = 0;
     dl_iterate_phdr(take_base, &base);
-    uintptr_t place = base + (uintptr_t)strtoull(strstr(said, "called at ") + strlen("called at "), NULL, 16);
+    uintptr_t place =
+        base + (uintptr_t)strtoull(strstr(said, "called at ") + strlen("called at "), NULL, 16);
     CHECK(place >= (uintptr_t)__start_misuses && place < (uintptr_t)__stop_misuses);
 }
 
@@ -159,7 +161,8 @@ MISUSE(go_with_closed, coir_go_with(&zero, NULL, return_0, NULL))
 MISUSE(go_on_closed, coir_go_on(&zero, 0, return_0, NULL))
 MISUSE(go_anywhere_closed, coir_go_anywhere(&zero, return_0, NULL))
 MISUSE(go_future_closed, coir_go_future(&zero, coir_sleep_for_op(&sleep_op, 0)))
-MISUSE(complete_closed, coir_completion_start(&zero, &completion, coir_sleep_for_op(&sleep_op, 0), NULL, NULL))
+MISUSE(complete_closed,
+       coir_completion_start(&zero, &completion, coir_sleep_for_op(&sleep_op, 0), NULL, NULL))
 MISUSE(wait_closed, coir_scope_wait(&zero))
 MISUSE(call_nothing, coir_call_on(0, NULL, NULL))
 MISUSE(offload_nothing, coir_offload(NULL, NULL))

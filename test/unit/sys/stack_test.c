@@ -1,4 +1,5 @@
-/* Stacks: their guards, their reuse, what goes back after a burst; and the context switch on them. */
+/* Stacks: their guards, their reuse, what goes back after a burst; and the context switch on them.
+ */
 #include "sys/stack.h"
 
 #include <signal.h>
@@ -53,7 +54,8 @@ static void check_guard(enum ci_stack_guard guard)
         CHECK(record && bottom < record && record + RECORD <= bottom + SIZE);
         CHECK(((uintptr_t)record & 15) == 0);
         memset(record, 1, RECORD);
-        CHECK(ci_stack_in_guard(&stacks, record, bottom + 5) && !ci_stack_in_guard(&stacks, record, record));
+        CHECK(ci_stack_in_guard(&stacks, record, bottom + 5) &&
+              !ci_stack_in_guard(&stacks, record, record));
         if (i % 25 == 0) {
             CHECK_EQ(signal_of(write_low, bottom), SIGSEGV);
             CHECK_EQ(signal_of(write_above, bottom), 0);
@@ -80,7 +82,8 @@ static void spoil_and_give(char *record)
     ci_stacks_give(&stacks, record);
 }
 
-/* The last resort sees an overflow when the stack comes back; stacks that have a real guard are left alone. */
+/* The last resort sees an overflow when the stack comes back; stacks that have a real guard are
+ * left alone. */
 TEST(guards_by_a_pattern)
 {
     enum { FIRST_MAPPING = 64 };
@@ -94,7 +97,8 @@ TEST(guards_by_a_pattern)
     CHECK_EQ(ci_stack_guards_used(), 2 * FIRST_MAPPING); /* and not one more */
     CHECK_EQ(stacks.mapping_count, 2);                   /* none was begun in vain */
     if (!CI_ASAN && !CI_TSAN) {
-        CHECK_EQ(signal_of(write_low, ci_stack_bottom(&stacks, guarded[FIRST_MAPPING - 1])), SIGSEGV);
+        CHECK_EQ(signal_of(write_low, ci_stack_bottom(&stacks, guarded[FIRST_MAPPING - 1])),
+                 SIGSEGV);
         CHECK_EQ(signal_of(write_low, ci_stack_bottom(&stacks, good)), 0);
         CHECK_EQ(signal_of(spoil_and_give, bad), SIGABRT);
     }
@@ -110,7 +114,8 @@ TEST(guards_by_a_pattern)
 TEST(the_budget_of_guards_is_shared_and_given_back)
 {
     enum { STACKS = 3000 };
-    static const size_t budgets[] = {600, 2000, 600}; /* of the first, both want more than is left at the same time */
+    /* of the first, both want more than is left at the same time */
+    static const size_t budgets[] = {600, 2000, 600};
     static struct ci_stacks two[2];
     static char *records[2][STACKS];
     for (int round = 0; round < 3; round++) {
@@ -130,7 +135,8 @@ TEST(the_budget_of_guards_is_shared_and_given_back)
         ci_stacks_trim(&two[0]);
         CHECK(ci_stack_guards_used() < used);
         ci_stacks_done(&two[1]);
-        for (int i = 0; i < 2000; i++) /* new mappings of the first have real guards again, as far as the budget goes */
+        for (int i = 0; i < 2000;
+             i++) /* new mappings of the first have real guards again, as far as the budget goes */
             CHECK(ci_stacks_take(&two[0]));
         CHECK(ci_stack_guards_used() > budget / 2);
         ci_stacks_done(&two[0]);
@@ -138,7 +144,8 @@ TEST(the_budget_of_guards_is_shared_and_given_back)
     }
 }
 
-/* The kernel refuses a mapping although the budget has some: the program has used its own share up, and more. */
+/* The kernel refuses a mapping although the budget has some: the program has used its own share up,
+ * and more. */
 TEST(without_mappings_there_are_patterns)
 {
     enum { MOST = 70000 };
@@ -148,13 +155,15 @@ TEST(without_mappings_there_are_patterns)
     ci_stack_guards_limit(CI_GUARD_MPROTECT, 0);
     ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
     CHECK(ci_stacks_take(&stacks));
-    char *all = mmap(NULL, (size_t)MOST * 2 * (size_t)page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *all = mmap(NULL, (size_t)MOST * 2 * (size_t)page, PROT_READ,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(all != MAP_FAILED);
     long taken = 0;
     while (taken < MOST && mprotect(all + 2 * taken * page, (size_t)page, PROT_NONE) == 0)
         taken++;
     CHECK(taken < MOST);
-    CHECK_EQ(mprotect(all + 2 * (taken - 1) * page, (size_t)page, PROT_READ), 0); /* room for one more mapping, of stacks */
+    /* room for one more mapping, of stacks */
+    CHECK_EQ(mprotect(all + 2 * (taken - 1) * page, (size_t)page, PROT_READ), 0);
     CHECK_EQ(mprotect(all + 2 * (taken - 2) * page, (size_t)page, PROT_READ), 0);
     char *record = NULL;
     for (int i = 0; i < 10; i++)
@@ -193,7 +202,8 @@ TEST(what_only_a_burst_needed_goes_back)
     CHECK_EQ(ci_stacks_trim(&stacks), CI_TRIM_SOON); /* puts them aside */
     CHECK_EQ(stacks.mapping_count, mappings);
     ci_stacks_trim(&stacks);
-    CHECK(mappings > 5 && stacks.mapping_count <= 3); /* the first, that of the one still in use, that of the few kept */
+    /* the first, that of the one still in use, that of the few kept */
+    CHECK(mappings > 5 && stacks.mapping_count <= 3);
     memset(records[3000], 2, RECORD);
     CHECK_EQ(stacks.live, 1);
     size_t cached = 0;

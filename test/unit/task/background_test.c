@@ -1,4 +1,5 @@
-/* The background scope of a runtime: what a NULL scope means, and what the end of a run does to it. */
+/* The background scope of a runtime: what a NULL scope means, and what the end of a run does to it.
+ */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
@@ -124,7 +125,8 @@ TEST(the_result_of_a_run_is_that_of_its_first_task)
     CHECK_EQ(run(leave_with, NULL, 0), 0);
     CHECK_EQ(ended, 1); /* the job was waited for */
     CHECK_EQ(run(leave_with, (void *)7, 0), 7);
-    CHECK_EQ(run(leave_with, (void *)-EBADMSG, 0), -EBADMSG); /* and does not wait for what is in the background */
+    /* and does not wait for what is in the background */
+    CHECK_EQ(run(leave_with, (void *)-EBADMSG, 0), -EBADMSG);
     CHECK_EQ(ended, 3);
     CHECK_EQ(run(start_failing_jobs, (void *)-ENOENT, 0), -ENOENT);
 }
@@ -138,7 +140,8 @@ static int finish_after_the_stop(void *arg)
     (void)arg;
     CHECK_EQ(coir_event_wait(&stopped), 0);
     CHECK_EQ(coir_task_interrupted(), 0);
-    background_saw = coir_go(NULL, outlive, NULL); /* a drained request may leave another job behind */
+    /* a drained request may leave another job behind */
+    background_saw = coir_go(NULL, outlive, NULL);
     return 0;
 }
 

@@ -42,8 +42,10 @@ static void check_refused(const coir_config *config, const char *name, const cha
 
 TEST(stack_size)
 {
-    static const size_t good[] = {1, 16 * 1024, 32 * 1024, 32 * 1024 + 1, 1 << 20, (1 << 30) - 1, 1 << 30};
-    static const size_t bad[] = {(1 << 30) + 1, (size_t)1 << 31, SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 2, SIZE_MAX};
+    static const size_t good[] = {1,       16 * 1024,     32 * 1024, 32 * 1024 + 1,
+                                  1 << 20, (1 << 30) - 1, 1 << 30};
+    static const size_t bad[] = {(1 << 30) + 1,    (size_t)1 << 31,  SIZE_MAX / 2,
+                                 SIZE_MAX / 2 + 1, SIZE_MAX / 2 + 2, SIZE_MAX};
     coir_config config = make_config();
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         config.stack_size = good[i];
@@ -159,12 +161,14 @@ TEST(of_channels_and_simulations)
 TEST(unlimited)
 {
     coir_config config = make_config();
-    config.tasks_max = config.budget = config.offload_threads_max = config.offload_queue_max = COIR_UNLIMITED;
+    config.tasks_max = config.budget = config.offload_threads_max = config.offload_queue_max =
+        COIR_UNLIMITED;
     config.defer_timeout = config.drain_timeout = COIR_NEVER;
     check_taken(&config);
 }
 
-/* ---- the environment fills in what the program left open, and comes first where the program says so ---- */
+/* ---- the environment fills in what the program left open, and comes first where the program says
+ * so ---- */
 
 static size_t workers_of(const coir_config *config)
 {

@@ -1,5 +1,6 @@
-/* One rule for every suspending call: in a block whose deadline has passed it says -ETIME, in a task that was cancelled -ECANCELED; while
- * it waits, and when it is made; and leaving the block ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
+/* One rule for every suspending call: in a block whose deadline has passed it says -ETIME, in a
+ * task that was cancelled -ECANCELED; while it waits, and when it is made; and leaving the block
+ * ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
  */
 #include <coir.h>
 #include <coir/web.h>
@@ -72,7 +73,8 @@ static ssize_t group(coir_future *op(coir_group *group, coir_branch *branches, s
 {
     coir_group all;
     coir_wait_op waits[2];
-    coir_branch branches[2] = {COIR_BRANCH(coir_event_wait_op(&waits[0], &t.never)), COIR_BRANCH(coir_event_wait_op(&waits[1], &t.never))};
+    coir_branch branches[2] = {COIR_BRANCH(coir_event_wait_op(&waits[0], &t.never)),
+                               COIR_BRANCH(coir_event_wait_op(&waits[1], &t.never))};
     return coir_await(op(&all, branches, 2));
 }
 
@@ -125,8 +127,8 @@ static ssize_t set_next(void)
 static ssize_t select_all(bool in_order)
 {
     uint64_t item;
-    coir_case cases[] = {coir_case_event(&t.never), coir_case_recv(t.channel, &item), coir_case_stream(t.silent, COIR_READ),
-                         coir_case_after(1000 * COIR_S)};
+    coir_case cases[] = {coir_case_event(&t.never), coir_case_recv(t.channel, &item),
+                         coir_case_stream(t.silent, COIR_READ), coir_case_after(1000 * COIR_S)};
     return in_order ? coir_select_in_order(cases, 4) : coir_select(cases, 4);
 }
 
@@ -184,7 +186,8 @@ static ssize_t listen_somewhere(bool with)
 {
     coir_listener *listener = NULL;
     coir_listen_options options = COIR_LISTEN_OPTIONS;
-    int rc = with ? coir_tcp_listen_with("127.0.0.1:0", &options, &listener) : coir_tcp_listen("127.0.0.1:0", &listener);
+    int rc = with ? coir_tcp_listen_with("127.0.0.1:0", &options, &listener)
+                  : coir_tcp_listen("127.0.0.1:0", &listener);
     coir_listener_close(listener);
     return rc;
 }
@@ -217,7 +220,8 @@ static int serve_http(coir_listener *listener)
 {
     coir_router *router = NULL;
     CHECK_EQ(coir_router_new(&router), 0);
-    int rc = listener ? coir_serve_http_with(HTTP_ON(listener), router) : coir_serve_http("127.0.0.1:0", router);
+    int rc = listener ? coir_serve_http_with(HTTP_ON(listener), router)
+                      : coir_serve_http("127.0.0.1:0", router);
     coir_router_free(router);
     return rc;
 }
@@ -225,7 +229,8 @@ static int serve_http(coir_listener *listener)
 static uint64_t item;
 static size_t done;
 static coir_stream *accepted;
-static struct iovec vec[2] = {{bytes, sizeof bytes / 2}, {bytes + sizeof bytes / 2, sizeof bytes / 2}};
+static struct iovec vec[2] = {{bytes, sizeof bytes / 2},
+                              {bytes + sizeof bytes / 2, sizeof bytes / 2}};
 
 /* Until there is no room left. */
 static ssize_t write_on(bool vectored)
@@ -237,7 +242,8 @@ static ssize_t write_on(bool vectored)
     return n;
 }
 
-/* What the call does when nothing interrupts it: waits for ever, or ends by itself, so that it is only asked when it is made. */
+/* What the call does when nothing interrupts it: waits for ever, or ends by itself, so that it is
+ * only asked when it is made. */
 enum { WAITS, ENDS };
 
 /* clang-format off */
@@ -292,7 +298,7 @@ enum { WAITS, ENDS };
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
     X(coir_tcp_listen, ENDS, listen_somewhere(false))                             \
     X(coir_tcp_listen_with, ENDS, listen_somewhere(true))                         \
-    X(coir_serve_tcp_with_listener, WAITS, serve_on(serve_raw))                                     \
+    X(coir_serve_tcp_with_listener, WAITS, serve_on(serve_raw))                            \
     X(coir_serve_tcp_with, WAITS, serve_on(serve_with))                               \
     X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
     X(coir_serve_http, WAITS, serve_http(NULL))                                   \
@@ -341,8 +347,8 @@ static const struct row rows[] = {ROWS(ROW)}, web_rows[] = {WEB_ROWS(ROW)};
 static void expect(const struct row *row, const char *when, ssize_t got, int want)
 {
     if (got != want)
-        test_fail(__FILE__, __LINE__, "%s, %s, says %zd (%s), not %s", row->name, when, got, got < 0 ? coir_strerror((int)got) : "",
-                  coir_strerror(want));
+        test_fail(__FILE__, __LINE__, "%s, %s, says %zd (%s), not %s", row->name, when, got,
+                  got < 0 ? coir_strerror((int)got) : "", coir_strerror(want));
 }
 
 static void check_deadline(const struct row *row)
@@ -380,7 +386,8 @@ static int ask_as_child(void *arg)
     const struct question *question = arg;
     COIR_DEADLINE_AS(own, coir_in(1000 * COIR_S));
     if (!question->row->ends)
-        expect(question->row, "waiting as its task is cancelled", question->row->call(), question->want);
+        expect(question->row, "waiting as its task is cancelled", question->row->call(),
+               question->want);
     else
         coir_event_wait(&t.never);
     expect(question->row, "made in a cancelled task", question->row->call(), question->want);
@@ -421,7 +428,8 @@ static void ask_all(const struct row *table, size_t count)
 
 /* ---- making the objects ---- */
 
-/* Writes until there is no room any more, nor any to come: nobody reads. A socket that has a little room does not say so. */
+/* Writes until there is no room any more, nor any to come: nobody reads. A socket that has a little
+ * room does not say so. */
 static void fill(coir_stream *stream)
 {
     static char much[1 << 20];
@@ -537,7 +545,8 @@ static int serve_questions(void *arg)
 
 static void ask_about_the_web(void)
 {
-    static const char request[] = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n", body[] = "0123456789";
+    static const char request[] = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n",
+                      body[] = "0123456789";
     char answer[1000] = "";
     size_t len = 0;
     coir_stream *stream;

@@ -96,7 +96,8 @@ TEST(where_io_uring_is_forbidden_epoll_is_used)
 {
     if (!has_io_uring())
         return;
-    refuse_calls(SYS_io_uring_setup, SYS_io_uring_register, EPERM); /* as the sysctl kernel.io_uring_disabled does, too */
+    /* as the sysctl kernel.io_uring_disabled does, too */
+    refuse_calls(SYS_io_uring_setup, SYS_io_uring_register, EPERM);
     works_on("readiness");
     CHECK(strstr(logged, "epoll: io_uring does not work here (Operation not permitted)") != NULL);
     fails_where_it_is_named(-EPERM);

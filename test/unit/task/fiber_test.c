@@ -294,7 +294,8 @@ static CI_NOINLINE int large_frame(void)
 {
     char frame[200 * 1024];
     frame[0] = 1;
-    __asm__ volatile("" : : "r"(frame) : "memory"); /* all of it is used, for all the compiler knows */
+    /* all of it is used, for all the compiler knows */
+    __asm__ volatile("" : : "r"(frame) : "memory");
     return frame[0];
 }
 
@@ -306,7 +307,8 @@ static int call_large_frame(void *arg)
 }
 
 #if defined(__x86_64__)
-/* What a function of that size does which is compiled without probes: it steps over the guard, into what somebody else protects. */
+/* What a function of that size does which is compiled without probes: it steps over the guard, into
+ * what somebody else protects. */
 static int steps_over_the_guard(void *arg)
 {
     (void)arg;
@@ -323,7 +325,8 @@ static int steps_over_the_guard(void *arg)
 }
 #endif
 
-/* Runs `fn` in a child, which a signal ends: that signal, and the first bytes of what the child said. */
+/* Runs `fn` in a child, which a signal ends: that signal, and the first bytes of what the child
+ * said. */
 static int end_of(coir_task_fn *fn, char *text, size_t size)
 {
     int ends[2];
@@ -360,7 +363,8 @@ TEST(an_overflow_names_the_task_and_aborts)
 {
     if (CI_ASAN || CI_TSAN)
         return; /* the sanitizers have reports of their own */
-    expect_end(overflow, SIGABRT, "is in the guard of a stack of 65536 bytes (coir_config.stack_size sets them)\n");
+    expect_end(overflow, SIGABRT,
+               "is in the guard of a stack of 65536 bytes (coir_config.stack_size sets them)\n");
     expect_end(overflow_in_generator, SIGABRT, "is in the guard");
     expect_end(call_large_frame, SIGABRT, "is in the guard");
 }
@@ -509,7 +513,8 @@ static void on_fault(int number)
 TEST(runtimes_that_end_in_any_order_leave_the_threads_signal_stack)
 {
     enum { RUNTIMES = 3, ORDERS = 6 };
-    static const int orders[ORDERS][RUNTIMES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const int orders[ORDERS][RUNTIMES] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                 {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     static char memory[64 * 1024];
     stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, now;
     CHECK_EQ(sigaltstack(&own, NULL), 0);
@@ -560,7 +565,8 @@ static int fork_in_fiber(void *arg)
     (void)arg;
     pid_t child = fork();
     if (child == 0) {
-        int refused = coir_sleep_for(1) == -COIR_EFORKED && coir_go(NULL, fault, NULL) == -COIR_EFORKED;
+        int refused =
+            coir_sleep_for(1) == -COIR_EFORKED && coir_go(NULL, fault, NULL) == -COIR_EFORKED;
         if (!refused)
             _exit(9);
         return 0; /* returning ends the child: the other fibers are its parent's */

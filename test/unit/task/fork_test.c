@@ -118,7 +118,8 @@ static int scenario(coir_sim *sim, void *arg)
 }
 
 static coir_go_options go = COIR_GO_OPTIONS;
-static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1, COIR_OVERFLOW_WAIT, 0, 0};
+static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1,
+                                               COIR_OVERFLOW_WAIT,           0, 0};
 static coir_topic_options topic_options = COIR_TOPIC_OPTIONS;
 static coir_sim_options sim_options = COIR_SIM_OPTIONS;
 static coir_poller_event poller_event;
@@ -130,235 +131,241 @@ static void *ret;
 
 /* R: is refused. V: returns nothing. P: computes, or looks at one object. Z: answers 0 or NULL.
  * ONE: an exit status. */
-#define CALLS(R, V, P, Z, ONE)                                                                                               \
-    R(coir_go, coir_go(NULL, task, NULL))                                                                                    \
-    R(coir_go_anywhere, coir_go_anywhere(o.scope, task, NULL))                                                               \
-    R(coir_go_on, coir_go_on(o.scope, 0, task, NULL))                                                                        \
-    R(coir_go_on_no_worker, coir_go_on(o.scope, -1, task, NULL))                                                             \
-    R(coir_go_with, coir_go_with(o.scope, &go, task, NULL))                                                                  \
-    R(coir_go_future_with, coir_go_future_with(o.scope, &go, &o.future))                                                     \
-    R(coir_go_future, coir_go_future(o.scope, &o.future))                                                                    \
-    R(coir_completion_start, coir_completion_start(o.scope, &o.completion, &o.future, complete, NULL))                       \
-    R(coir_scope_wait, coir_scope_wait(o.scope))                                                                             \
-    V(coir_scope_cancel, coir_scope_cancel(o.scope))                                                                         \
-    V(coir_scope_close, coir_scope_close(o.scope))                                                                           \
-    P(coir_scope_open, coir_scope_open(&(coir_scope){{0}}))                                                                  \
-    P(coir_serving_scope_open, coir_serving_scope_open(&(coir_scope){{0}}))                                                  \
-    P(coir_scope_live, coir_scope_live(o.scope))                                                                             \
-    P(coir_scope_errors, coir_scope_errors(o.scope))                                                                         \
-    R(coir_join, coir_join(&o.handle))                                                                                       \
-    V(coir_cancel, coir_cancel(&o.handle))                                                                                   \
-    P(coir_handle_has_ended, coir_handle_has_ended(&o.handle))                                                               \
-    V(coir_handle_done, coir_handle_done(&o.handle))                                                                         \
-    R(coir_yield, coir_yield())                                                                                              \
-    R(coir_sleep_for, coir_sleep_for(1))                                                                                     \
-    R(coir_sleep_until, coir_sleep_until(1))                                                                                 \
-    R(coir_await, coir_await(&o.future))                                                                                     \
-    R(coir_offload, coir_offload(task, NULL))                                                                                \
-    R(coir_call_on, coir_call_on(0, task, NULL))                                                                             \
-    R(coir_call_on_no_worker, coir_call_on(-1, task, NULL))                                                                  \
-    R(coir_defer, coir_defer(call, NULL))                                                                                    \
-    Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                                                      \
-    R(coir_task_set_name, coir_task_set_name("name"))                                                                        \
-    Z(coir_task_name, coir_task_name())                                                                                      \
-    Z(coir_task_interrupted, coir_task_interrupted())                                                                        \
-    R(coir_local_set, coir_local_set(&item, &item))                                                                          \
-    Z(coir_local_get, coir_local_get(&item))                                                                                 \
-    V(coir_deadline_enter, coir_deadline_enter(&(coir_block){{0}}, 1))                                                       \
-    V(coir_shield_enter, coir_shield_enter(&(coir_block){{0}}))                                                              \
-    V(coir_deadline_move, coir_deadline_move(&o.deadline, 1))                                                                \
-    V(coir_block_leave, coir_block_leave(&o.deadline))                                                                       \
-    P(coir_task_deadline, coir_task_deadline())                                                                              \
-    P(coir_deadline_passed, coir_deadline_passed(&o.deadline))                                                               \
-    P(coir_now, coir_now())                                                                                                  \
-    P(coir_in, coir_in(1))                                                                                                   \
-    P(coir_strerror, coir_strerror(1))                                                                                       \
-    P(coir_version, coir_version())                                                                                          \
-    R(coir_any, coir_any(&o.branch, 1))                                                                                      \
-    R(coir_any_in_order, coir_any_in_order(&o.branch, 1))                                                                    \
-    R(coir_join_all, coir_join_all(&o.branch, 1, 1))                                                                         \
-    R(coir_join_or_cancel, coir_join_or_cancel(&o.branch, 1, 1))                                                             \
-    P(coir_call_init, coir_call_init(&(coir_call){0}, task, NULL))                                                           \
-    P(coir_branch_is_complete, coir_branch_is_complete(&o.branch))                                                           \
-    R(coir_select, coir_select(&wait_case, 1))                                                                               \
-    R(coir_select_in_order, coir_select_in_order(&wait_case, 1))                                                             \
-    V(coir_set_init, coir_set_init(&(coir_set){0}))                                                                          \
-    R(coir_set_add, coir_set_add(&o.set, &o.branch))                                                                         \
-    R(coir_set_next, coir_set_next(&o.set, NULL))                                                                            \
-    V(coir_set_cancel, coir_set_cancel(&o.set))                                                                              \
-    V(coir_set_done, coir_set_done(&o.set))                                                                                  \
-    P(coir_set_live, coir_set_live(&o.set))                                                                                  \
-    R(coir_parker_wait, coir_parker_wait(&o.parker))                                                                         \
-    R(coir_parker_init, coir_parker_init(&(coir_parker){0}))                                                                 \
-    V(coir_parker_done, coir_parker_done(&o.parker))                                                                         \
-    V(coir_parker_waker, coir_waker_wake(coir_parker_waker(&o.parker)))                                                      \
-    R(coir_generator_new, coir_generator_new(generate, NULL, RET(coir_generator)))                                           \
-    R(coir_generator_next, coir_generator_next(o.generator, 1, &item))                                                       \
-    R(coir_generator_yield, coir_generator_yield(o.generator, 1, &item))                                                     \
-    V(coir_generator_free, coir_generator_free(o.generator))                                                                 \
-    R(coir_runtime_new, coir_runtime_new(NULL, RET(coir_runtime)))                                                           \
-    R(coir_runtime_run, coir_runtime_run(o.other, task, NULL))                                                               \
-    R(coir_runtime_begin, coir_runtime_begin(o.other, task, NULL))                                                           \
-    R(coir_runtime_end, coir_runtime_end(o.other))                                                                           \
-    R(coir_runtime_fd, coir_runtime_fd(o.other))                                                                             \
-    Z(coir_runtime_step, coir_runtime_step(o.other))                                                                         \
-    Z(coir_runtime_next, coir_runtime_next(o.other))                                                                         \
-    V(coir_runtime_stop, coir_runtime_stop(o.runtime))                                                                       \
-    V(coir_runtime_hold, coir_runtime_hold(o.runtime))                                                                       \
-    V(coir_runtime_release, coir_runtime_release(o.runtime))                                                                 \
-    V(coir_runtime_free, coir_runtime_free(o.runtime))                                                                       \
-    V(coir_counters_get, coir_counters_get(o.runtime, &(coir_counters){0}))                                                  \
-    Z(coir_runtime_current, coir_runtime_current())                                                                          \
-    P(coir_worker_count, coir_worker_count(o.runtime))                                                                       \
-    P(coir_worker_index, coir_worker_index())                                                                                \
-    R(coir_runtime_post, coir_runtime_post(o.runtime, 0, call, NULL))                                                        \
-    R(coir_block_on, coir_block_on(o.runtime, &o.future))                                                                    \
-    ONE(coir_main, coir_main(task, NULL))                                                                                    \
-    R(coir_channel_new, coir_channel_new(8, 1, RET(coir_channel)))                                                           \
-    R(coir_channel_new_with, coir_channel_new_with(&channel_options, RET(coir_channel)))                                     \
-    V(coir_channel_free, coir_channel_free(o.channel))                                                                       \
-    R(coir_channel_send, coir_channel_send(o.channel, &item))                                                                \
-    R(coir_channel_recv, coir_channel_recv(o.channel, &item))                                                                \
-    R(coir_channel_recv_many, coir_channel_recv_many(o.channel, &item, 1))                                                   \
-    R(coir_channel_try_send, coir_channel_try_send(o.channel, &item))                                                        \
-    R(coir_channel_try_recv, coir_channel_try_recv(o.channel, &item))                                                        \
-    V(coir_channel_close, coir_channel_close(o.channel))                                                                     \
-    P(coir_channel_count, coir_channel_count(o.channel))                                                                     \
-    P(coir_channel_is_closed, coir_channel_is_closed(o.channel))                                                             \
-    R(coir_topic_new, coir_topic_new(8, RET(coir_topic)))                                                                    \
-    R(coir_topic_new_with, coir_topic_new_with(&topic_options, RET(coir_topic)))                                             \
-    V(coir_topic_close, coir_topic_close(o.topic))                                                                           \
-    V(coir_topic_free, coir_topic_free(o.topic))                                                                             \
-    R(coir_subscribe, coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, RET(coir_channel)))                                     \
-    R(coir_publish, coir_publish(o.topic, &item))                                                                            \
-    R(coir_try_publish, coir_try_publish(o.topic, &item))                                                                    \
-    P(coir_topic_subscribers, coir_topic_subscribers(o.topic))                                                               \
-    R(coir_latest_new, coir_latest_new(8, &item, RET(coir_latest)))                                                          \
-    V(coir_latest_free, coir_latest_free(o.latest))                                                                          \
-    V(coir_latest_set, coir_latest_set(o.latest, &item))                                                                     \
-    P(coir_latest_get, coir_latest_get(o.latest, &item))                                                                     \
-    R(coir_latest_wait, coir_latest_wait(o.latest, 0))                                                                       \
-    V(coir_latest_close, coir_latest_close(o.latest))                                                                        \
-    R(coir_mutex_lock, coir_mutex_lock(&o.free_mutex))                                                                       \
-    R(coir_mutex_try_lock, coir_mutex_try_lock(&o.free_mutex))                                                               \
-    V(coir_mutex_unlock, coir_mutex_unlock(&o.mutex))                                                                        \
-    R(coir_shared_mutex_lock, coir_shared_mutex_lock(&o.shared))                                                             \
-    R(coir_shared_mutex_share, coir_shared_mutex_share(&o.shared))                                                           \
-    R(coir_shared_mutex_try_lock, coir_shared_mutex_try_lock(&o.shared))                                                     \
-    R(coir_shared_mutex_try_share, coir_shared_mutex_try_share(&o.shared))                                                   \
-    V(coir_shared_mutex_unlock, coir_shared_mutex_unlock(&o.shared))                                                         \
-    R(coir_condition_wait, coir_condition_wait(&o.condition, &o.mutex))                                                      \
-    V(coir_condition_signal, coir_condition_signal(&o.condition))                                                            \
-    V(coir_condition_broadcast, coir_condition_broadcast(&o.condition))                                                      \
-    R(coir_event_wait, coir_event_wait(&o.event))                                                                            \
-    V(coir_event_set, coir_event_set(&o.event))                                                                              \
-    V(coir_event_reset, coir_event_reset(&o.event))                                                                          \
-    P(coir_event_is_set, coir_event_is_set(&o.event))                                                                        \
-    R(coir_semaphore_acquire, coir_semaphore_acquire(&o.semaphore, 1))                                                       \
-    R(coir_semaphore_try_acquire, coir_semaphore_try_acquire(&o.semaphore, 1))                                               \
-    R(coir_semaphore_release, coir_semaphore_release(&o.semaphore, 1))                                                       \
-    P(coir_semaphore_units, coir_semaphore_units(&o.semaphore))                                                              \
-    R(coir_duplex, coir_duplex(64, RET(coir_stream), RET(coir_stream)))                                                      \
-    R(coir_read, coir_read(o.b, buf, 1))                                                                                     \
-    R(coir_readv, coir_readv(o.b, &iov, 1))                                                                                  \
-    R(coir_read_full, coir_read_full(o.b, buf, 1, NULL))                                                                     \
-    R(coir_read_full_nothing, coir_read_full(o.b, buf, 0, NULL))                                                             \
-    R(coir_write, coir_write(o.b, buf, 1))                                                                                   \
-    R(coir_writev, coir_writev(o.b, &iov, 1))                                                                                \
-    R(coir_write_all, coir_write_all(o.b, buf, 1))                                                                           \
-    R(coir_write_all_nothing, coir_write_all(o.b, buf, 0))                                                                   \
-    R(coir_writev_all, coir_writev_all(o.b, &iov, 1))                                                                        \
-    R(coir_writev_all_nothing, coir_writev_all(o.b, &iov, 0))                                                                \
-    R(coir_try_read, coir_try_read(o.b, buf, 1))                                                                             \
-    R(coir_try_write, coir_try_write(o.b, buf, 1))                                                                           \
-    R(coir_stream_wait, coir_stream_wait(o.b, COIR_READ))                                                                    \
-    R(coir_stream_detach, coir_stream_detach(o.b))                                                                           \
-    R(coir_stream_local, coir_stream_local(o.b, buf, sizeof buf))                                                            \
-    R(coir_stream_peer, coir_stream_peer(o.b, buf, sizeof buf))                                                              \
-    R(coir_shutdown_write, coir_shutdown_write(o.b))                                                                         \
-    V(coir_close, coir_close(o.a))                                                                                           \
-    R(coir_fd_read, coir_fd_read(o.pipe[0], buf, 1))                                                                         \
-    R(coir_fd_write, coir_fd_write(o.pipe[1], buf, 1))                                                                       \
-    R(coir_fd_wait, coir_fd_wait(o.pipe[0], COIR_READ))                                                                      \
-    R(coir_tcp_listen_with, coir_tcp_listen_with("127.0.0.1:0", NULL, RET(coir_listener)))                                   \
-    R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", RET(coir_listener)))                                                   \
-    R(coir_tcp_connect, coir_tcp_connect("127.0.0.1:1", RET(coir_stream)))                                                   \
-    R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                                                    \
-    R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                                                \
-    R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                                                 \
-    V(coir_listener_close, coir_listener_close(o.listener))                                                                  \
-    R(coir_serve_tcp_with_listener, coir_serve_tcp_with(TCP_ON(o.listener), connection, NULL))                               \
-    R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                                                       \
-    R(coir_serve_tcp_with,                                                                                                   \
-      coir_serve_tcp_with(&(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0}, connection, NULL)) \
-    P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                                                       \
-    P(coir_address_format, coir_address_format(&address, buf, sizeof buf))                                                   \
-    R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                                                      \
-    R(coir_udp_send, coir_udp_send(o.udp, buf, 1))                                                                           \
-    R(coir_udp_send_to, coir_udp_send_to(o.udp, buf, 1, &address))                                                           \
-    R(coir_udp_recv, coir_udp_recv(o.udp, buf, 1, NULL))                                                                     \
-    R(coir_udp_local, coir_udp_local(o.udp, buf, sizeof buf))                                                                \
-    V(coir_udp_close, coir_udp_close(o.udp))                                                                                 \
-    R(coir_file_open, coir_file_open("/dev/null", O_RDONLY, 0, RET(coir_file)))                                              \
-    R(coir_file_read, coir_file_read(o.file, buf, 1, 0))                                                                     \
-    R(coir_file_write, coir_file_write(o.file, buf, 1, 0))                                                                   \
-    R(coir_file_sync, coir_file_sync(o.file))                                                                                \
-    R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                                                      \
-    V(coir_file_close, coir_file_close(o.file))                                                                              \
-    R(coir_signals_open, coir_signals_open(&usr1, 1, RET(coir_signals)))                                                     \
-    R(coir_signals_wait, coir_signals_wait(o.signals))                                                                       \
-    V(coir_signals_close, coir_signals_close(o.signals))                                                                     \
-    R(coir_loop_new_with, coir_loop_new_with(NULL, RET(coir_loop)))                                                          \
-    R(coir_loop_new, coir_loop_new(RET(coir_loop)))                                                                          \
-    R(coir_loop_run, coir_loop_run(o.loop))                                                                                  \
-    R(coir_loop_run_once, coir_loop_run_once(o.loop, COIR_NEVER))                                                            \
-    R(coir_loop_post, coir_loop_post(o.loop, call, NULL))                                                                    \
-    V(coir_loop_stop, coir_loop_stop(o.loop))                                                                                \
-    P(coir_loop_now, coir_loop_now(o.loop))                                                                                  \
-    V(coir_loop_free, coir_loop_free(o.loop))                                                                                \
-    R(coir_watch_start, coir_watch_start(o.loop, &(coir_watch){{0}}, o.pipe[1], COIR_WRITE, on_watch, NULL))                 \
-    V(coir_watch_stop, coir_watch_stop(o.loop, &o.watch))                                                                    \
-    V(coir_timer_start, coir_timer_start(o.loop, &o.timer, 1, on_timer, NULL))                                               \
-    V(coir_timer_stop, coir_timer_stop(o.loop, &o.timer))                                                                    \
-    V(coir_hook_start, coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_HOOK_BEFORE_WAIT, on_hook, NULL))                     \
-    V(coir_hook_stop, coir_hook_stop(o.loop, &o.hook))                                                                       \
-    R(coir_poller_new_with, coir_poller_new_with(NULL, RET(coir_poller)))                                                    \
-    R(coir_poller_new, coir_poller_new(RET(coir_poller)))                                                                    \
-    R(coir_poller_add, coir_poller_add(o.poller, o.pipe[1], 1, COIR_WRITE))                                                  \
-    R(coir_poller_modify, coir_poller_modify(o.poller, o.pipe[0], 1, COIR_READ))                                             \
-    R(coir_poller_remove, coir_poller_remove(o.poller, o.pipe[0]))                                                           \
-    R(coir_poller_wait, coir_poller_wait(o.poller, &poller_event, 1, COIR_NEVER))                                            \
-    V(coir_poller_free, coir_poller_free(o.poller))                                                                          \
-    R(coir_source_add, coir_source_add(&(coir_source){{0}}, o.poller, 1))                                                    \
-    R(coir_source_set, coir_source_set(&o.source, 1))                                                                        \
-    V(coir_source_remove, coir_source_remove(&o.source))                                                                     \
-    R(coir_router_new_with, coir_router_new_with(NULL, RET(coir_router)))                                                    \
-    R(coir_router_new, coir_router_new(RET(coir_router)))                                                                    \
-    R(coir_route, coir_route(o.router, "GET", "/a", handler, NULL))                                                          \
-    V(coir_router_free, coir_router_free(o.router))                                                                          \
-    R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                                                             \
-    R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))                                             \
-    V(coir_http_counters_get, coir_http_counters_get(&(coir_http_counters){0}))                                              \
-    R(coir_sim_run, coir_sim_run(&sim_options, scenario, NULL, NULL))                                                        \
-    ONE(coir_sim_main, coir_sim_main(1, sim_arguments, scenario, NULL))                                                      \
-    Z(coir_sim_host, coir_sim_host(FREED, "host", task, NULL))                                                               \
-    R(coir_sim_host_main, coir_sim_host_main(FREED, "host", task, NULL))                                                     \
-    R(coir_sim_configure, coir_sim_configure(FREED, &(coir_config)COIR_CONFIG))                                              \
-    V(coir_sim_set_link, coir_sim_set_link(FREED, FREED, FREED, &(coir_link){0}))                                            \
-    V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))                                             \
-    V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                                                     \
-    V(coir_sim_faults, coir_sim_faults(FREED, FREED, (coir_faults){0}))                                                      \
-    V(coir_sim_crash, coir_sim_crash(FREED, FREED))                                                                          \
+#define CALLS(R, V, P, Z, ONE)                                                                 \
+    R(coir_go, coir_go(NULL, task, NULL))                                                      \
+    R(coir_go_anywhere, coir_go_anywhere(o.scope, task, NULL))                                 \
+    R(coir_go_on, coir_go_on(o.scope, 0, task, NULL))                                          \
+    R(coir_go_on_no_worker, coir_go_on(o.scope, -1, task, NULL))                               \
+    R(coir_go_with, coir_go_with(o.scope, &go, task, NULL))                                    \
+    R(coir_go_future_with, coir_go_future_with(o.scope, &go, &o.future))                       \
+    R(coir_go_future, coir_go_future(o.scope, &o.future))                                      \
+    R(coir_completion_start,                                                                   \
+      coir_completion_start(o.scope, &o.completion, &o.future, complete, NULL))                \
+    R(coir_scope_wait, coir_scope_wait(o.scope))                                               \
+    V(coir_scope_cancel, coir_scope_cancel(o.scope))                                           \
+    V(coir_scope_close, coir_scope_close(o.scope))                                             \
+    P(coir_scope_open, coir_scope_open(&(coir_scope){{0}}))                                    \
+    P(coir_serving_scope_open, coir_serving_scope_open(&(coir_scope){{0}}))                    \
+    P(coir_scope_live, coir_scope_live(o.scope))                                               \
+    P(coir_scope_errors, coir_scope_errors(o.scope))                                           \
+    R(coir_join, coir_join(&o.handle))                                                         \
+    V(coir_cancel, coir_cancel(&o.handle))                                                     \
+    P(coir_handle_has_ended, coir_handle_has_ended(&o.handle))                                 \
+    V(coir_handle_done, coir_handle_done(&o.handle))                                           \
+    R(coir_yield, coir_yield())                                                                \
+    R(coir_sleep_for, coir_sleep_for(1))                                                       \
+    R(coir_sleep_until, coir_sleep_until(1))                                                   \
+    R(coir_await, coir_await(&o.future))                                                       \
+    R(coir_offload, coir_offload(task, NULL))                                                  \
+    R(coir_call_on, coir_call_on(0, task, NULL))                                               \
+    R(coir_call_on_no_worker, coir_call_on(-1, task, NULL))                                    \
+    R(coir_defer, coir_defer(call, NULL))                                                      \
+    Z(coir_defer_disarm, coir_defer_disarm(call, NULL))                                        \
+    R(coir_task_set_name, coir_task_set_name("name"))                                          \
+    Z(coir_task_name, coir_task_name())                                                        \
+    Z(coir_task_interrupted, coir_task_interrupted())                                          \
+    R(coir_local_set, coir_local_set(&item, &item))                                            \
+    Z(coir_local_get, coir_local_get(&item))                                                   \
+    V(coir_deadline_enter, coir_deadline_enter(&(coir_block){{0}}, 1))                         \
+    V(coir_shield_enter, coir_shield_enter(&(coir_block){{0}}))                                \
+    V(coir_deadline_move, coir_deadline_move(&o.deadline, 1))                                  \
+    V(coir_block_leave, coir_block_leave(&o.deadline))                                         \
+    P(coir_task_deadline, coir_task_deadline())                                                \
+    P(coir_deadline_passed, coir_deadline_passed(&o.deadline))                                 \
+    P(coir_now, coir_now())                                                                    \
+    P(coir_in, coir_in(1))                                                                     \
+    P(coir_strerror, coir_strerror(1))                                                         \
+    P(coir_version, coir_version())                                                            \
+    R(coir_any, coir_any(&o.branch, 1))                                                        \
+    R(coir_any_in_order, coir_any_in_order(&o.branch, 1))                                      \
+    R(coir_join_all, coir_join_all(&o.branch, 1, 1))                                           \
+    R(coir_join_or_cancel, coir_join_or_cancel(&o.branch, 1, 1))                               \
+    P(coir_call_init, coir_call_init(&(coir_call){0}, task, NULL))                             \
+    P(coir_branch_is_complete, coir_branch_is_complete(&o.branch))                             \
+    R(coir_select, coir_select(&wait_case, 1))                                                 \
+    R(coir_select_in_order, coir_select_in_order(&wait_case, 1))                               \
+    V(coir_set_init, coir_set_init(&(coir_set){0}))                                            \
+    R(coir_set_add, coir_set_add(&o.set, &o.branch))                                           \
+    R(coir_set_next, coir_set_next(&o.set, NULL))                                              \
+    V(coir_set_cancel, coir_set_cancel(&o.set))                                                \
+    V(coir_set_done, coir_set_done(&o.set))                                                    \
+    P(coir_set_live, coir_set_live(&o.set))                                                    \
+    R(coir_parker_wait, coir_parker_wait(&o.parker))                                           \
+    R(coir_parker_init, coir_parker_init(&(coir_parker){0}))                                   \
+    V(coir_parker_done, coir_parker_done(&o.parker))                                           \
+    V(coir_parker_waker, coir_waker_wake(coir_parker_waker(&o.parker)))                        \
+    R(coir_generator_new, coir_generator_new(generate, NULL, RET(coir_generator)))             \
+    R(coir_generator_next, coir_generator_next(o.generator, 1, &item))                         \
+    R(coir_generator_yield, coir_generator_yield(o.generator, 1, &item))                       \
+    V(coir_generator_free, coir_generator_free(o.generator))                                   \
+    R(coir_runtime_new, coir_runtime_new(NULL, RET(coir_runtime)))                             \
+    R(coir_runtime_run, coir_runtime_run(o.other, task, NULL))                                 \
+    R(coir_runtime_begin, coir_runtime_begin(o.other, task, NULL))                             \
+    R(coir_runtime_end, coir_runtime_end(o.other))                                             \
+    R(coir_runtime_fd, coir_runtime_fd(o.other))                                               \
+    Z(coir_runtime_step, coir_runtime_step(o.other))                                           \
+    Z(coir_runtime_next, coir_runtime_next(o.other))                                           \
+    V(coir_runtime_stop, coir_runtime_stop(o.runtime))                                         \
+    V(coir_runtime_hold, coir_runtime_hold(o.runtime))                                         \
+    V(coir_runtime_release, coir_runtime_release(o.runtime))                                   \
+    V(coir_runtime_free, coir_runtime_free(o.runtime))                                         \
+    V(coir_counters_get, coir_counters_get(o.runtime, &(coir_counters){0}))                    \
+    Z(coir_runtime_current, coir_runtime_current())                                            \
+    P(coir_worker_count, coir_worker_count(o.runtime))                                         \
+    P(coir_worker_index, coir_worker_index())                                                  \
+    R(coir_runtime_post, coir_runtime_post(o.runtime, 0, call, NULL))                          \
+    R(coir_block_on, coir_block_on(o.runtime, &o.future))                                      \
+    ONE(coir_main, coir_main(task, NULL))                                                      \
+    R(coir_channel_new, coir_channel_new(8, 1, RET(coir_channel)))                             \
+    R(coir_channel_new_with, coir_channel_new_with(&channel_options, RET(coir_channel)))       \
+    V(coir_channel_free, coir_channel_free(o.channel))                                         \
+    R(coir_channel_send, coir_channel_send(o.channel, &item))                                  \
+    R(coir_channel_recv, coir_channel_recv(o.channel, &item))                                  \
+    R(coir_channel_recv_many, coir_channel_recv_many(o.channel, &item, 1))                     \
+    R(coir_channel_try_send, coir_channel_try_send(o.channel, &item))                          \
+    R(coir_channel_try_recv, coir_channel_try_recv(o.channel, &item))                          \
+    V(coir_channel_close, coir_channel_close(o.channel))                                       \
+    P(coir_channel_count, coir_channel_count(o.channel))                                       \
+    P(coir_channel_is_closed, coir_channel_is_closed(o.channel))                               \
+    R(coir_topic_new, coir_topic_new(8, RET(coir_topic)))                                      \
+    R(coir_topic_new_with, coir_topic_new_with(&topic_options, RET(coir_topic)))               \
+    V(coir_topic_close, coir_topic_close(o.topic))                                             \
+    V(coir_topic_free, coir_topic_free(o.topic))                                               \
+    R(coir_subscribe, coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, RET(coir_channel)))       \
+    R(coir_publish, coir_publish(o.topic, &item))                                              \
+    R(coir_try_publish, coir_try_publish(o.topic, &item))                                      \
+    P(coir_topic_subscribers, coir_topic_subscribers(o.topic))                                 \
+    R(coir_latest_new, coir_latest_new(8, &item, RET(coir_latest)))                            \
+    V(coir_latest_free, coir_latest_free(o.latest))                                            \
+    V(coir_latest_set, coir_latest_set(o.latest, &item))                                       \
+    P(coir_latest_get, coir_latest_get(o.latest, &item))                                       \
+    R(coir_latest_wait, coir_latest_wait(o.latest, 0))                                         \
+    V(coir_latest_close, coir_latest_close(o.latest))                                          \
+    R(coir_mutex_lock, coir_mutex_lock(&o.free_mutex))                                         \
+    R(coir_mutex_try_lock, coir_mutex_try_lock(&o.free_mutex))                                 \
+    V(coir_mutex_unlock, coir_mutex_unlock(&o.mutex))                                          \
+    R(coir_shared_mutex_lock, coir_shared_mutex_lock(&o.shared))                               \
+    R(coir_shared_mutex_share, coir_shared_mutex_share(&o.shared))                             \
+    R(coir_shared_mutex_try_lock, coir_shared_mutex_try_lock(&o.shared))                       \
+    R(coir_shared_mutex_try_share, coir_shared_mutex_try_share(&o.shared))                     \
+    V(coir_shared_mutex_unlock, coir_shared_mutex_unlock(&o.shared))                           \
+    R(coir_condition_wait, coir_condition_wait(&o.condition, &o.mutex))                        \
+    V(coir_condition_signal, coir_condition_signal(&o.condition))                              \
+    V(coir_condition_broadcast, coir_condition_broadcast(&o.condition))                        \
+    R(coir_event_wait, coir_event_wait(&o.event))                                              \
+    V(coir_event_set, coir_event_set(&o.event))                                                \
+    V(coir_event_reset, coir_event_reset(&o.event))                                            \
+    P(coir_event_is_set, coir_event_is_set(&o.event))                                          \
+    R(coir_semaphore_acquire, coir_semaphore_acquire(&o.semaphore, 1))                         \
+    R(coir_semaphore_try_acquire, coir_semaphore_try_acquire(&o.semaphore, 1))                 \
+    R(coir_semaphore_release, coir_semaphore_release(&o.semaphore, 1))                         \
+    P(coir_semaphore_units, coir_semaphore_units(&o.semaphore))                                \
+    R(coir_duplex, coir_duplex(64, RET(coir_stream), RET(coir_stream)))                        \
+    R(coir_read, coir_read(o.b, buf, 1))                                                       \
+    R(coir_readv, coir_readv(o.b, &iov, 1))                                                    \
+    R(coir_read_full, coir_read_full(o.b, buf, 1, NULL))                                       \
+    R(coir_read_full_nothing, coir_read_full(o.b, buf, 0, NULL))                               \
+    R(coir_write, coir_write(o.b, buf, 1))                                                     \
+    R(coir_writev, coir_writev(o.b, &iov, 1))                                                  \
+    R(coir_write_all, coir_write_all(o.b, buf, 1))                                             \
+    R(coir_write_all_nothing, coir_write_all(o.b, buf, 0))                                     \
+    R(coir_writev_all, coir_writev_all(o.b, &iov, 1))                                          \
+    R(coir_writev_all_nothing, coir_writev_all(o.b, &iov, 0))                                  \
+    R(coir_try_read, coir_try_read(o.b, buf, 1))                                               \
+    R(coir_try_write, coir_try_write(o.b, buf, 1))                                             \
+    R(coir_stream_wait, coir_stream_wait(o.b, COIR_READ))                                      \
+    R(coir_stream_detach, coir_stream_detach(o.b))                                             \
+    R(coir_stream_local, coir_stream_local(o.b, buf, sizeof buf))                              \
+    R(coir_stream_peer, coir_stream_peer(o.b, buf, sizeof buf))                                \
+    R(coir_shutdown_write, coir_shutdown_write(o.b))                                           \
+    V(coir_close, coir_close(o.a))                                                             \
+    R(coir_fd_read, coir_fd_read(o.pipe[0], buf, 1))                                           \
+    R(coir_fd_write, coir_fd_write(o.pipe[1], buf, 1))                                         \
+    R(coir_fd_wait, coir_fd_wait(o.pipe[0], COIR_READ))                                        \
+    R(coir_tcp_listen_with, coir_tcp_listen_with("127.0.0.1:0", NULL, RET(coir_listener)))     \
+    R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", RET(coir_listener)))                     \
+    R(coir_tcp_connect, coir_tcp_connect("127.0.0.1:1", RET(coir_stream)))                     \
+    R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                      \
+    R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                  \
+    R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                   \
+    V(coir_listener_close, coir_listener_close(o.listener))                                    \
+    R(coir_serve_tcp_with_listener, coir_serve_tcp_with(TCP_ON(o.listener), connection, NULL)) \
+    R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                         \
+    R(coir_serve_tcp_with,                                                                     \
+      coir_serve_tcp_with(                                                                     \
+          &(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0},      \
+          connection, NULL))                                                                   \
+    P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                         \
+    P(coir_address_format, coir_address_format(&address, buf, sizeof buf))                     \
+    R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                        \
+    R(coir_udp_send, coir_udp_send(o.udp, buf, 1))                                             \
+    R(coir_udp_send_to, coir_udp_send_to(o.udp, buf, 1, &address))                             \
+    R(coir_udp_recv, coir_udp_recv(o.udp, buf, 1, NULL))                                       \
+    R(coir_udp_local, coir_udp_local(o.udp, buf, sizeof buf))                                  \
+    V(coir_udp_close, coir_udp_close(o.udp))                                                   \
+    R(coir_file_open, coir_file_open("/dev/null", O_RDONLY, 0, RET(coir_file)))                \
+    R(coir_file_read, coir_file_read(o.file, buf, 1, 0))                                       \
+    R(coir_file_write, coir_file_write(o.file, buf, 1, 0))                                     \
+    R(coir_file_sync, coir_file_sync(o.file))                                                  \
+    R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
+    V(coir_file_close, coir_file_close(o.file))                                                \
+    R(coir_signals_open, coir_signals_open(&usr1, 1, RET(coir_signals)))                       \
+    R(coir_signals_wait, coir_signals_wait(o.signals))                                         \
+    V(coir_signals_close, coir_signals_close(o.signals))                                       \
+    R(coir_loop_new_with, coir_loop_new_with(NULL, RET(coir_loop)))                            \
+    R(coir_loop_new, coir_loop_new(RET(coir_loop)))                                            \
+    R(coir_loop_run, coir_loop_run(o.loop))                                                    \
+    R(coir_loop_run_once, coir_loop_run_once(o.loop, COIR_NEVER))                              \
+    R(coir_loop_post, coir_loop_post(o.loop, call, NULL))                                      \
+    V(coir_loop_stop, coir_loop_stop(o.loop))                                                  \
+    P(coir_loop_now, coir_loop_now(o.loop))                                                    \
+    V(coir_loop_free, coir_loop_free(o.loop))                                                  \
+    R(coir_watch_start,                                                                        \
+      coir_watch_start(o.loop, &(coir_watch){{0}}, o.pipe[1], COIR_WRITE, on_watch, NULL))     \
+    V(coir_watch_stop, coir_watch_stop(o.loop, &o.watch))                                      \
+    V(coir_timer_start, coir_timer_start(o.loop, &o.timer, 1, on_timer, NULL))                 \
+    V(coir_timer_stop, coir_timer_stop(o.loop, &o.timer))                                      \
+    V(coir_hook_start,                                                                         \
+      coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_HOOK_BEFORE_WAIT, on_hook, NULL))        \
+    V(coir_hook_stop, coir_hook_stop(o.loop, &o.hook))                                         \
+    R(coir_poller_new_with, coir_poller_new_with(NULL, RET(coir_poller)))                      \
+    R(coir_poller_new, coir_poller_new(RET(coir_poller)))                                      \
+    R(coir_poller_add, coir_poller_add(o.poller, o.pipe[1], 1, COIR_WRITE))                    \
+    R(coir_poller_modify, coir_poller_modify(o.poller, o.pipe[0], 1, COIR_READ))               \
+    R(coir_poller_remove, coir_poller_remove(o.poller, o.pipe[0]))                             \
+    R(coir_poller_wait, coir_poller_wait(o.poller, &poller_event, 1, COIR_NEVER))              \
+    V(coir_poller_free, coir_poller_free(o.poller))                                            \
+    R(coir_source_add, coir_source_add(&(coir_source){{0}}, o.poller, 1))                      \
+    R(coir_source_set, coir_source_set(&o.source, 1))                                          \
+    V(coir_source_remove, coir_source_remove(&o.source))                                       \
+    R(coir_router_new_with, coir_router_new_with(NULL, RET(coir_router)))                      \
+    R(coir_router_new, coir_router_new(RET(coir_router)))                                      \
+    R(coir_route, coir_route(o.router, "GET", "/a", handler, NULL))                            \
+    V(coir_router_free, coir_router_free(o.router))                                            \
+    R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                               \
+    R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))               \
+    V(coir_http_counters_get, coir_http_counters_get(&(coir_http_counters){0}))                \
+    R(coir_sim_run, coir_sim_run(&sim_options, scenario, NULL, NULL))                          \
+    ONE(coir_sim_main, coir_sim_main(1, sim_arguments, scenario, NULL))                        \
+    Z(coir_sim_host, coir_sim_host(FREED, "host", task, NULL))                                 \
+    R(coir_sim_host_main, coir_sim_host_main(FREED, "host", task, NULL))                       \
+    R(coir_sim_configure, coir_sim_configure(FREED, &(coir_config)COIR_CONFIG))                \
+    V(coir_sim_set_link, coir_sim_set_link(FREED, FREED, FREED, &(coir_link){0}))              \
+    V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))               \
+    V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                       \
+    V(coir_sim_faults, coir_sim_faults(FREED, FREED, (coir_faults){0}))                        \
+    V(coir_sim_crash, coir_sim_crash(FREED, FREED))                                            \
     V(coir_sim_stop, coir_sim_stop(FREED, FREED))
 
 /* What has no meaning without a request (see the handler below) or a simulation that runs. */
 static const char *const inside_only[] = {
-    "coir_request_header",  "coir_request_param",  "coir_request_query_value", "coir_request_alloc",
-    "coir_request_context", "coir_request_host",   "coir_request_length",      "coir_request_method",
-    "coir_request_path",    "coir_request_query",  "coir_request_body",        "coir_request_set_end_cancels",
-    "coir_request_read",    "coir_respond",        "coir_respond_text",        "coir_response_begin",
-    "coir_response_flush",  "coir_response_write", "coir_response_add_header", "coir_sim_random",
-    "coir_host_is_down",
+    "coir_request_header",      "coir_request_param",   "coir_request_query_value",
+    "coir_request_alloc",       "coir_request_context", "coir_request_host",
+    "coir_request_length",      "coir_request_method",  "coir_request_path",
+    "coir_request_query",       "coir_request_body",    "coir_request_set_end_cancels",
+    "coir_request_read",        "coir_respond",         "coir_respond_text",
+    "coir_response_begin",      "coir_response_flush",  "coir_response_write",
+    "coir_response_add_header", "coir_sim_random",      "coir_host_is_down",
 };
 
 /* ---- the table ---- */
@@ -424,7 +431,8 @@ static void call_all_in_children(void)
         }
         int rc = answer_of(child);
         if (rc)
-            fprintf(stderr, "  %s: %s %d\n", calls[i].name, rc < 0 ? "signal" : "status", rc < 0 ? -rc : rc);
+            fprintf(stderr, "  %s: %s %d\n", calls[i].name, rc < 0 ? "signal" : "status",
+                    rc < 0 ? -rc : rc);
         wrong += rc != 0;
     }
     CHECK_EQ(wrong, 0);
@@ -538,7 +546,8 @@ static void fork_and_call(void)
         coir_cancel(&o.handle);
         CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 0);
         CHECK_EQ(write(o.pipe[1], "x", 1), 1);
-        CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 1); /* its registration is there */
+        /* its registration is there */
+        CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 1);
         coir_block_leave(&o.deadline);
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
@@ -592,7 +601,8 @@ TEST(every_public_function_is_in_the_table)
                 continue;
             seen++;
             if (!listed(name))
-                missing++, fprintf(stderr, "  %s: what does %s do in a child after fork()?\n", headers.gl_pathv[i], name);
+                missing++, fprintf(stderr, "  %s: what does %s do in a child after fork()?\n",
+                                   headers.gl_pathv[i], name);
         }
         fclose(file);
     }
@@ -658,7 +668,8 @@ static int fork_in_handler(coir_request *req, coir_response *res, void *arg)
     pid_t child = fork();
     if (child == 0) {
         alarm(5);
-        CHECK_EQ(coir_respond_text(res, 200, "from the child of %s", coir_request_path(req)), -COIR_EFORKED);
+        CHECK_EQ(coir_respond_text(res, 200, "from the child of %s", coir_request_path(req)),
+                 -COIR_EFORKED);
         CHECK_EQ(coir_respond(res, 200, "text/plain", "from the child", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_add_header(res, "X-From", "the child"), -COIR_EFORKED);
         CHECK_EQ(coir_response_begin(res, 200, "text/plain", 14), -COIR_EFORKED);

@@ -214,7 +214,9 @@ TEST_SIM(a_completion_calls_back_and_may_free_everything)
     int result = 0;
     struct done *done = malloc(sizeof *done);
     done->result = &result;
-    CHECK_EQ(coir_completion_start(scope, &done->completion, &make_beat(&done->beat)->future, on_done, done), 0);
+    CHECK_EQ(coir_completion_start(scope, &done->completion, &make_beat(&done->beat)->future,
+                                   on_done, done),
+             0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(result, 13);
 }
@@ -339,7 +341,8 @@ TEST_SIM(join_waits_for_all)
     CHECK_EQ(coir_join_all(branches, 3, 0), 0);
     CHECK_EQ(coir_now() - before, 30 * COIR_MS);
     for (int i = 0; i < 3; i++)
-        CHECK(beats[i].sent == 13 && beats[i].future.result == 13 && coir_branch_is_complete(&branches[i]));
+        CHECK(beats[i].sent == 13 && beats[i].future.result == 13 &&
+              coir_branch_is_complete(&branches[i]));
     CHECK_EQ(coir_join_all(NULL, 0, 0), 0);
 }
 
@@ -356,7 +359,10 @@ TEST_SIM(join_in_a_window_runs_so_many_at_a_time)
 
 TEST_SIM(the_first_error_ends_a_try_join)
 {
-    struct nap naps[4] = {{30 * COIR_MS, 0, 0}, {10 * COIR_MS, -EIO, 0}, {20 * COIR_MS, -EPERM, 0}, {5 * COIR_MS, 3, 0}};
+    struct nap naps[4] = {{30 * COIR_MS, 0, 0},
+                          {10 * COIR_MS, -EIO, 0},
+                          {20 * COIR_MS, -EPERM, 0},
+                          {5 * COIR_MS, 3, 0}};
     coir_call calls[4];
     coir_branch branches[4];
     for (int i = 0; i < 4; i++)
@@ -421,7 +427,8 @@ TEST_SIM(groups_nest_and_cancel_inwards)
     coir_group groups[2];
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 4; i++)
-            inner[i / 2][i % 2] = (coir_branch)COIR_BRANCH(coir_sleep_for_op(&sleeps[i], (10 + i) * COIR_MS));
+            inner[i / 2][i % 2] =
+                (coir_branch)COIR_BRANCH(coir_sleep_for_op(&sleeps[i], (10 + i) * COIR_MS));
         for (int i = 0; i < 2; i++)
             outer[i] = (coir_branch)COIR_BRANCH(coir_join_all_op(&groups[i], inner[i], 2, 0));
         coir_time before = coir_now();
@@ -501,7 +508,8 @@ TEST_SIM(a_frame_may_await_a_task)
     options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, take_nap, &nap), 0);
     coir_sleep_op limit;
-    coir_branch race[2] = {COIR_BRANCH(coir_sleep_for_op(&limit, COIR_MS)), COIR_BRANCH(coir_join_op(handle))};
+    coir_branch race[2] = {COIR_BRANCH(coir_sleep_for_op(&limit, COIR_MS)),
+                           COIR_BRANCH(coir_join_op(handle))};
     CHECK_EQ(coir_any(race, 2), 0);
     race[0] = (coir_branch)COIR_BRANCH(coir_sleep_for_op(&limit, 20 * COIR_MS));
     race[1] = (coir_branch)COIR_BRANCH(coir_join_op(handle));
@@ -510,7 +518,8 @@ TEST_SIM(a_frame_may_await_a_task)
     CHECK_EQ(coir_await(coir_join_op(handle)), 42);
 }
 
-/* Random trees of groups over calls and sleeps, cancelled at random: everything that began has ended when the outermost group has. */
+/* Random trees of groups over calls and sleeps, cancelled at random: everything that began has
+ * ended when the outermost group has. */
 struct leaf {
     coir_call call;
     int runs;
@@ -536,10 +545,13 @@ static void random_groups(void)
     coir_branch inner[WIDTH][WIDTH], outer[WIDTH];
     for (int i = 0; i < WIDTH; i++) {
         for (int k = 0; k < WIDTH; k++)
-            inner[i][k] = (coir_branch)COIR_BRANCH(coir_call_init(&leaves[i][k].call, leaf_task, &leaves[i][k]));
-        coir_future *group = rand() % 3 == 0   ? coir_any_op(&groups[i], inner[i], WIDTH)
-                             : rand() % 2 == 0 ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3)
-                                               : coir_join_all_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3);
+            inner[i][k] = (coir_branch)COIR_BRANCH(
+                coir_call_init(&leaves[i][k].call, leaf_task, &leaves[i][k]));
+        coir_future *group =
+            rand() % 3 == 0 ? coir_any_op(&groups[i], inner[i], WIDTH)
+            : rand() % 2 == 0
+                ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3)
+                : coir_join_all_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3);
         outer[i] = (coir_branch)COIR_BRANCH(group);
     }
     COIR_DEADLINE(coir_in((rand() % 400) * COIR_US));

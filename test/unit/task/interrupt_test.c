@@ -117,7 +117,8 @@ TEST_REAL(sleeps_never_end_early_in_real_time)
     }
 }
 
-/* The last millisecond of a sleep is slept, not polled: a sleep costs a handful of waits, whatever its length. */
+/* The last millisecond of a sleep is slept, not polled: a sleep costs a handful of waits, whatever
+ * its length. */
 TEST_REAL(sleeps_do_not_spin_at_their_end)
 {
     coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
@@ -162,7 +163,8 @@ TEST_REAL(a_sleep_withdrawn_before_the_worker_waits_leaves_nothing)
     for (int i = 0; i < 1000; i++) {
         coir_sleep_op sleep;
         coir_future turn;
-        coir_branch race[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)), COIR_BRANCH(coir_yield_op(&turn))};
+        coir_branch race[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)),
+                              COIR_BRANCH(coir_yield_op(&turn))};
         CHECK_EQ(coir_any(race, 2), 1);
         CHECK_EQ(sleep.future.result, -ECANCELED);
     }

@@ -35,7 +35,8 @@ static void many(void)
     COIR_SCOPE(scope);
     for (int i = 0; i < 500; i++) {
         numbers[i] = i;
-        coir_go_on(scope, i % (int)coir_worker_count(coir_runtime_current()), offload_square, &numbers[i]);
+        coir_go_on(scope, i % (int)coir_worker_count(coir_runtime_current()), offload_square,
+                   &numbers[i]);
     }
     CHECK_EQ(coir_scope_wait(scope), 0);
 }
@@ -182,13 +183,15 @@ static int fill_the_queue(void *arg)
     CHECK_EQ(coir_offload(note, (void *)3), -EAGAIN);
     coir_offload_job jobs[2];
     coir_sleep_op sleep;
-    coir_branch race[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)4)), COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_MS))};
+    coir_branch race[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)4)),
+                          COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_MS))};
     CHECK_EQ(coir_any_in_order(race, 2), 0);
     CHECK_EQ(jobs[0].future.result, -EAGAIN);
     pthread_mutex_unlock(&gate);
     coir_scope_wait(scope);
     CHECK_EQ(ran, 2);
-    coir_branch both[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)5)), COIR_BRANCH(coir_offload_op(&jobs[1], note, (void *)6))};
+    coir_branch both[] = {COIR_BRANCH(coir_offload_op(&jobs[0], note, (void *)5)),
+                          COIR_BRANCH(coir_offload_op(&jobs[1], note, (void *)6))};
     CHECK_EQ(coir_join_all(both, 2, 0), 0);
     CHECK_EQ(ran, 4);
     return 0;

@@ -1,4 +1,5 @@
-/* The edges of a runtime: wakers, plain threads that block on futures, foreign event loops, and runs that are dead. */
+/* The edges of a runtime: wakers, plain threads that block on futures, foreign event loops, and
+ * runs that are dead. */
 #include <coir.h>
 #include <errno.h>
 #include <poll.h>
@@ -63,7 +64,8 @@ static void *wake_thread(void *arg)
     return NULL;
 }
 
-/* Each round the thread makes something true and wakes; the task waits until it is. A lost wake-up would wait for ever. */
+/* Each round the thread makes something true and wakes; the task waits until it is. A lost wake-up
+ * would wait for ever. */
 static int be_woken(void *arg)
 {
     struct shuttle *shuttle = arg;
@@ -140,7 +142,9 @@ static void *visit(void *arg)
         coir_wait_op op;
         int number = i;
         CHECK_EQ(coir_block_on(visitors->runtime, coir_call_init(&call, add, &number)), i + 1);
-        CHECK_EQ(coir_block_on(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)), 0);
+        CHECK_EQ(
+            coir_block_on(visitors->runtime, coir_channel_send_op(&op, visitors->channel, &number)),
+            0);
     }
     coir_semaphore_release(&visitors->left, 1);
     return NULL;
@@ -248,7 +252,9 @@ TEST(a_foreign_loop_drives_a_worker)
     struct pollfd watched = {.fd = coir_runtime_fd(runtime), .events = POLLIN};
     do {
         coir_time next = coir_runtime_next(runtime), now = coir_now();
-        int timeout = next == COIR_NEVER ? -1 : next <= now ? 0 : (int)((next - now + COIR_MS - 1) / COIR_MS);
+        int timeout = next == COIR_NEVER ? -1
+                      : next <= now      ? 0
+                                         : (int)((next - now + COIR_MS - 1) / COIR_MS);
         CHECK(poll(&watched, 1, timeout) >= 0);
         steps++;
     } while (coir_runtime_step(runtime));

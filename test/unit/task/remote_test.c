@@ -1,4 +1,5 @@
-/* Spawning into a scope of another worker. In the simulator, with three workers whose order is the seed's, and on real threads. */
+/* Spawning into a scope of another worker. In the simulator, with three workers whose order is the
+ * seed's, and on real threads. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
@@ -246,7 +247,8 @@ static int use_handles(void *arg)
         coir_cancel(handle);
         reason_seen = coir_join(handle);
         CHECK_EQ(reason_seen, -ECANCELED);
-        CHECK_EQ(coir_go_with(shared_scope, &options, wait_long, NULL), 0); /* it outlives its handle */
+        /* it outlives its handle */
+        CHECK_EQ(coir_go_with(shared_scope, &options, wait_long, NULL), 0);
     }
     return 0;
 }
@@ -303,7 +305,9 @@ static int spawn_other_kinds(void *arg)
     coir_local_set(&key, (void *)(uintptr_t)&key);
     CHECK_EQ(coir_go(shared_scope, look_at_local, NULL), 0);
     CHECK_EQ(coir_go_future(shared_scope, coir_call_init(&calls[0], look_at_local, NULL)), 0);
-    CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_init(&calls[1], fail, NULL), on_complete, NULL), 0);
+    CHECK_EQ(coir_completion_start(shared_scope, &completion, coir_call_init(&calls[1], fail, NULL),
+                                   on_complete, NULL),
+             0);
     return 0;
 }
 
@@ -334,7 +338,8 @@ static int spawn_to_the_limit(void *arg)
             count++;
         CHECK_EQ(rc, -EAGAIN);
         CHECK(count <= LIMIT);
-        while (coir_go(shared_scope, end_at_once, NULL) == -EAGAIN) /* a place comes back when one has ended */
+        while (coir_go(shared_scope, end_at_once, NULL) ==
+               -EAGAIN) /* a place comes back when one has ended */
             CHECK_EQ(coir_yield(), 0);
     }
     return 0;

@@ -48,7 +48,8 @@ TEST(a_stop_from_before_the_run_ends_it)
     int started = 0;
     coir_runtime_stop(runtime);
     CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, &started), -ECANCELED);
-    CHECK_EQ(started, 1); /* as any task that is cancelled before it starts: it is told at its first suspending call */
+    /* as any task that is cancelled before it starts: it is told at its first suspending call */
+    CHECK_EQ(started, 1);
     CHECK_EQ(coir_runtime_run(runtime, add_one, &started), 0); /* it was for that run alone */
     coir_runtime_stop(runtime);
     CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, NULL), -ECANCELED);
@@ -112,7 +113,8 @@ TEST(a_stop_that_races_with_the_begin_ends_the_run)
         pthread_t thread;
         CHECK_EQ(pthread_create(&thread, NULL, stop_soon, runtime), 0);
         CHECK_EQ(coir_runtime_run(runtime, wait_for_ever, NULL), -ECANCELED);
-        coir_runtime_free(runtime); /* the stopping thread may still be on its way out of the call */
+        /* the stopping thread may still be on its way out of the call */
+        coir_runtime_free(runtime);
         pthread_join(thread, NULL);
     }
 }
@@ -148,7 +150,8 @@ static void *block_early(void *arg)
 {
     struct early *early = arg;
     coir_call call;
-    early->result = (int)coir_block_on(early->runtime, coir_call_init(&call, add_one, &early->count));
+    early->result =
+        (int)coir_block_on(early->runtime, coir_call_init(&call, add_one, &early->count));
     return NULL;
 }
 
@@ -260,7 +263,8 @@ TEST(without_a_thread_for_each_worker_nothing_starts)
     struct rlimit before;
     int count = 0;
     getrlimit(RLIMIT_AS, &before);
-    CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0); /* the stacks that fibers need are there */
+    /* the stacks that fibers need are there */
+    CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0);
     for (int i = 0; i < 3; i++) {
         limit_memory();
         int rc = coir_runtime_run(runtime, add_one, &count);

@@ -1,4 +1,5 @@
-/* Scopes, tasks, results, cancellation. On the simulator's clock: nothing here waits for real time. */
+/* Scopes, tasks, results, cancellation. On the simulator's clock: nothing here waits for real time.
+ */
 #include <coir.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -239,7 +240,8 @@ TEST(the_table_of_tasks_has_a_limit)
     CHECK_EQ(coir_runtime_new(&config, &runtime), -EINVAL);
 }
 
-/* ---- a handle is good at any time: before the task begins, while it runs, after its end, and when its stack is another's ---- */
+/* ---- a handle is good at any time: before the task begins, while it runs, after its end, and when
+ * its stack is another's ---- */
 
 static coir_handle *own;
 
@@ -301,7 +303,8 @@ static int fail_late(void *arg)
     return failing->error;
 }
 
-/* Each of several tasks fails with an error of its own, in a known order, whatever it was asked meanwhile. */
+/* Each of several tasks fails with an error of its own, in a known order, whatever it was asked
+ * meanwhile. */
 static void fail_in_turn(void)
 {
     static const int errors[] = {-ENOENT, -EIO, -ECANCELED, -ETIME, -EBADMSG};

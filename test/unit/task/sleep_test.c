@@ -137,7 +137,8 @@ static void burst(coir_task_fn *sleep)
                 CHECK_EQ(coir_go(scope, sleep, NULL), 0);
             CHECK_EQ(coir_scope_wait(scope), 0);
         }
-        CHECK(counters().stacks_cached >= BURST); /* at once all of them are kept: another burst may come */
+        /* at once all of them are kept: another burst may come */
+        CHECK(counters().stacks_cached >= BURST);
         coir_sleep_for(10 * COIR_S);
         CHECK(counters().stacks_cached < 1000);
         CHECK_EQ(counters().stacks_live, 1);

@@ -161,8 +161,9 @@ TEST(one_that_starts_after_a_signal_hears_the_next)
     check_handler(SIGTERM, SIG_IGN);
 }
 
-/* One signal a run. In odd rounds at any moment of it: before it watches, while it runs, as it goes. In even rounds while
- * its task runs, which does not end by itself: that one must be cancelled. None reaches a run that is gone. */
+/* One signal a run. In odd rounds at any moment of it: before it watches, while it runs, as it
+ * goes. In even rounds while its task runs, which does not end by itself: that one must be
+ * cancelled. None reaches a run that is gone. */
 enum { ROUNDS = 500 };
 static int armed, sent;
 
@@ -207,7 +208,8 @@ TEST(a_signal_at_any_moment_of_a_run)
     for (int i = 1; i <= ROUNDS; i++) {
         coir_runtime *runtime;
         CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-        if (i % 2 == 1 || CI_TSAN) { /* TSan may keep a signal for the fiber that it came to, which does not run again */
+        if (i % 2 == 1 || CI_TSAN) {
+            /* TSan may keep a signal for the fiber that it came to, which does not run again */
             __atomic_store_n(&armed, i, __ATOMIC_RELEASE);
             int rc = coir_runtime_run(runtime, yield_until_sent, &i);
             CHECK(rc == 0 || rc == -ECANCELED);
@@ -299,7 +301,8 @@ CALLS(3)
 CALLS(4)
 CALLS(5)
 
-static void (*const calls[])(int, siginfo_t *, void *) = {calls_0, calls_1, calls_2, calls_3, calls_4, calls_5};
+static void (*const calls[])(int, siginfo_t *, void *) = {calls_0, calls_1, calls_2,
+                                                          calls_3, calls_4, calls_5};
 
 TEST(a_chaining_handler_between_two_runtimes)
 {
@@ -309,7 +312,11 @@ TEST(a_chaining_handler_between_two_runtimes)
         sides[i].opens = i % 3 == 1;
         start(&sides[i], NULL);
         if (i < FOREIGN)
-            CHECK_EQ(sigaction(SIGINT, &(struct sigaction){.sa_sigaction = calls[i], .sa_flags = SA_SIGINFO}, &found[i]), 0);
+            CHECK_EQ(
+                sigaction(SIGINT,
+                          &(struct sigaction){.sa_sigaction = calls[i], .sa_flags = SA_SIGINFO},
+                          &found[i]),
+                0);
     }
     kill(getpid(), SIGINT);
     for (int i = 0; i <= FOREIGN; i++)
@@ -317,12 +324,14 @@ TEST(a_chaining_handler_between_two_runtimes)
     CHECK_EQ(earlier, 1);
     for (int i = 0; i < FOREIGN; i++)
         CHECK_EQ(called[i], 1);
-    raise(SIGINT); /* the last of the program's is back, and finds the first through what is left of ours */
+    /* the last of the program's is back, and finds the first through what is left of ours */
+    raise(SIGINT);
     CHECK_EQ(called[FOREIGN - 1], 2);
     CHECK_EQ(called[0], 2);
     CHECK_EQ(earlier, 2);
     signal(SIGINT, on_earlier);
-    start(&sides[0], NULL); /* all levels may be in use: it is heard again once there is nobody's handler */
+    /* all levels may be in use: it is heard again once there is nobody's handler */
+    start(&sides[0], NULL);
     signal(SIGINT, SIG_DFL);
     start(&sides[1], NULL);
     kill(getpid(), SIGINT);

@@ -1,4 +1,5 @@
-/* Several workers: placement, far tasks, posts, stopping. Simulated ones, whose interleaving comes from a seed, and real threads. */
+/* Several workers: placement, far tasks, posts, stopping. Simulated ones, whose interleaving comes
+ * from a seed, and real threads. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -17,7 +18,8 @@ static int where(void *arg)
 
 static void place(void)
 {
-    int count = (int)coir_worker_count(coir_runtime_current()), seen[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    int count = (int)coir_worker_count(coir_runtime_current()),
+        seen[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
     COIR_SCOPE(scope);
     for (int i = 0; i < count; i++)
         CHECK_EQ(coir_go_on(scope, i, where, &seen[i]), 0);
@@ -83,7 +85,8 @@ static int wait_long(void *arg)
     return rc;
 }
 
-/* Cancels far tasks at any moment of their lives: before they arrive, while they are shared, parked, or ending. */
+/* Cancels far tasks at any moment of their lives: before they arrive, while they are shared,
+ * parked, or ending. */
 static void cancel_far(void)
 {
     int count = (int)coir_worker_count(coir_runtime_current());

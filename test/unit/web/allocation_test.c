@@ -13,7 +13,8 @@ static void *counted_alloc(size_t size, void *context)
 {
     (void)context;
     void *memory = NULL;
-    if (__atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED) == fail_at || posix_memalign(&memory, 64, size) != 0)
+    if (__atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED) == fail_at ||
+        posix_memalign(&memory, 64, size) != 0)
         return NULL;
     __atomic_fetch_add(&live, 1, __ATOMIC_RELAXED);
     return memory;
@@ -51,7 +52,8 @@ static int hello(coir_request *req, coir_response *res, void *arg)
     ssize_t n = coir_request_read(req, body, sizeof body);
     coir_request_alloc(req, 3000);
     coir_response_add_header(res, "X-Thing", "something");
-    return n < 0 ? (int)n : coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
+    return n < 0 ? (int)n
+                 : coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
 }
 
 static coir_listener *listener;
@@ -66,7 +68,8 @@ static int serve(void *arg)
 /* One connection, some requests; 0, or the error that ended it. */
 static int ask(const char *address, int requests)
 {
-    static const char text[] = "POST /hello/you HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
+    static const char text[] =
+        "POST /hello/you HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
     char buf[1000];
     coir_stream *stream;
     int rc = coir_tcp_connect(address, &stream);
@@ -141,7 +144,8 @@ TEST(any_allocation_may_fail)
         allocations = 0;
         run(start); /* an error or success, but an end */
         if (live)
-            test_fail(__FILE__, __LINE__, "%ld allocations lost when number %ld failed", live, fail_at);
+            test_fail(__FILE__, __LINE__, "%ld allocations lost when number %ld failed", live,
+                      fail_at);
     }
     coir_router_free(router);
 }

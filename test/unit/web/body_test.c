@@ -91,13 +91,15 @@ static void expect_body(size_t len, size_t from)
 
 static void expect_whole_bodies(void)
 {
-    static const size_t lens[] = {0, 1, MAX - 1, MAX, MAX + 1, 2 * MAX}, chunks[] = {0, 1, 700, MAX, 100000}, pieces[] = {1000000, 999};
+    static const size_t lens[] = {0, 1, MAX - 1, MAX, MAX + 1, 2 * MAX},
+                        chunks[] = {0, 1, 700, MAX, 100000}, pieces[] = {1000000, 999};
     for (size_t l = 0; l < 6; l++)
         for (size_t c = 0; c < 5; c++)
             for (size_t p = 0; p < 2; p++) {
                 int got = send_body("/whole", lens[l], chunks[c], pieces[p]);
                 if (got != (lens[l] <= MAX ? 200 : 413))
-                    test_fail(__FILE__, __LINE__, "%d for %zu bytes in chunks of %zu", got, lens[l], chunks[c]);
+                    test_fail(__FILE__, __LINE__, "%d for %zu bytes in chunks of %zu", got, lens[l],
+                              chunks[c]);
                 if (got == 200)
                     expect_body(lens[l], 0);
             }
@@ -108,7 +110,8 @@ static void expect_whole_bodies(void)
     expect_body(MAX, 10);
     max = SIZE_MAX;
     CHECK_EQ(send_body("/whole", ARENA_MAX - 200, 0, 1000000), 200);
-    CHECK_EQ(send_body("/whole", ARENA_MAX + 1, 0, 1000000), 500); /* no memory for it, which is not the client's fault */
+    /* no memory for it, which is not the client's fault */
+    CHECK_EQ(send_body("/whole", ARENA_MAX + 1, 0, 1000000), 500);
     CHECK_EQ(send_body("/whole", ARENA_MAX + 1, 900, 1000000), 500);
     max = 0;
     CHECK_EQ(send_body("/whole", 0, 0, 1000000), 200);
@@ -173,7 +176,8 @@ static int ask_starving(void *arg)
     for (int i = 0; i < 2; i++) {
         coir_stream *stream = dial();
         send_text(stream, requests[i]);
-        send_text(stream, " HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n1");
+        send_text(stream,
+                  " HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\n1");
         coir_sleep_for(COIR_MS);
         send_text(stream, "2");
         CHECK(strncmp(receive_all(stream), answers[i], 13) == 0);

@@ -1,4 +1,5 @@
-/* A client that knows nothing of HTTP, for the tests of the server: it sends bytes and keeps those that come back. */
+/* A client that knows nothing of HTTP, for the tests of the server: it sends bytes and keeps those
+ * that come back. */
 #ifndef TEST_WEB_CLIENT_H
 #define TEST_WEB_CLIENT_H
 
@@ -38,7 +39,8 @@ static inline int serve_router(coir_router *router, const coir_serve_http_option
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, server_address, sizeof server_address);
-    coir_serve_http_options with = options ? *options : (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    coir_serve_http_options with =
+        options ? *options : (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     with.listener = listener;
     int rc = coir_serve_http_with(&with, router);
     coir_listener_close(listener);

@@ -1,4 +1,5 @@
-/* The edges of what a server promises: each limit at its value and one beside, and states that are rarely met. */
+/* The edges of what a server promises: each limit at its value and one beside, and states that are
+ * rarely met. */
 #include <coir/web.h>
 #include <stdio.h>
 
@@ -42,7 +43,8 @@ static int query(coir_request *req, coir_response *res, void *arg)
 static int arena(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
-    char *all = coir_request_alloc(req, ARENA_MAX), *more = coir_request_alloc(req, 1), *none = coir_request_alloc(req, SIZE_MAX);
+    char *all = coir_request_alloc(req, ARENA_MAX), *more = coir_request_alloc(req, 1),
+         *none = coir_request_alloc(req, SIZE_MAX);
     if (all)
         memset(all, 1, ARENA_MAX);
     return coir_respond_text(res, 200, "%d %d %d", all != NULL, more != NULL, none != NULL);
@@ -77,7 +79,8 @@ static int long_head(coir_request *req, coir_response *res, void *arg)
 static int params(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
-    return coir_respond_text(res, 200, "%s %s", coir_request_param(req, "a"), coir_request_param(req, "h"));
+    return coir_respond_text(res, 200, "%s %s", coir_request_param(req, "a"),
+                             coir_request_param(req, "h"));
 }
 
 static const struct route routes[] = {
@@ -104,16 +107,20 @@ TEST_SERVER(no_body_overtakes_its_head)
 {
     char request[200];
     for (int around = BUFFER; around <= 2 * BUFFER; around += BUFFER)
-        for (int len = around - 200; len < around + 10; len += len < around - 130 || len > around - 5 ? 1 : 7) {
-            snprintf(request, sizeof request, GET("/hello") GET("/bytes/%d") GET("/chunk/%d") GET("/query?v=end"), len, len);
+        for (int len = around - 200; len < around + 10;
+             len += len < around - 130 || len > around - 5 ? 1 : 7) {
+            snprintf(request, sizeof request,
+                     GET("/hello") GET("/bytes/%d") GET("/chunk/%d") GET("/query?v=end"), len, len);
             ask(request);
-            const char *at = strstr(answer, "\r\n\r\n404 Not Found\nHTTP/1.1 200 OK\r\n"); /* one that has gathered */
+            /* one that has gathered */
+            const char *at = strstr(answer, "\r\n\r\n404 Not Found\nHTTP/1.1 200 OK\r\n");
             CHECK(at && (at = strstr(at, "HTTP/1.1")) && (at = strstr(at, "\r\n\r\n")));
             at += 4;
             for (int i = 0; i < len; i++)
                 CHECK_EQ(at[i], 'a' + i % 26);
             at += len;
-            CHECK(strncmp(at, "HTTP/1.1 200 OK\r\n", 17) == 0 && (at = strstr(at, "\r\n\r\n5\r\nfirst\r\n")));
+            CHECK(strncmp(at, "HTTP/1.1 200 OK\r\n", 17) == 0 &&
+                  (at = strstr(at, "\r\n\r\n5\r\nfirst\r\n")));
             at += 14;
             CHECK_EQ(strtol(at, NULL, 16), len);
             at = strstr(at, "\r\n") + 2;
@@ -128,10 +135,12 @@ TEST_SERVER(a_long_head_fits_behind_what_has_gathered)
 {
     char request[200];
     for (int len = 7000; len < BUFFER; len += 97) {
-        snprintf(request, sizeof request, GET("/bytes/%d") GET("/long/head") GET("/query?v=end"), len);
+        snprintf(request, sizeof request, GET("/bytes/%d") GET("/long/head") GET("/query?v=end"),
+                 len);
         ask(request);
         CHECK_EQ(occurrences(answer, "HTTP/1.1 200 OK\r\n"), 3);
-        CHECK(strstr(answer, "xxx\r\nContent-Length: 2\r\n\r\nitHTTP/1.1 200 OK\r\n") && strstr(answer, "\r\n\r\nend"));
+        CHECK(strstr(answer, "xxx\r\nContent-Length: 2\r\n\r\nitHTTP/1.1 200 OK\r\n") &&
+              strstr(answer, "\r\n\r\nend"));
     }
 }
 
@@ -140,10 +149,13 @@ static int take_bytes(size_t len, bool chunked)
     static char request[10000];
     if (chunked) /* in two chunks */
         snprintf(request, sizeof request,
-                 "POST /take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%0*d\r\n1\r\nz\r\n0\r\n\r\n", (unsigned)len - 1,
-                 (int)len - 1, 0);
+                 "POST /take HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+                 "chunked\r\n\r\n%x\r\n%0*d\r\n1\r\nz\r\n0\r\n\r\n",
+                 (unsigned)len - 1, (int)len - 1, 0);
     else
-        snprintf(request, sizeof request, "POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%0*d", len, (int)len, 0);
+        snprintf(request, sizeof request,
+                 "POST /take HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%0*d", len, (int)len,
+                 0);
     return status(ask(request));
 }
 
@@ -180,9 +192,11 @@ static void reach_head_limits(void)
 {
     static char request[20000];
     for (int over = 0; over < 2; over++) {
-        snprintf(request, sizeof request, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", 500 - 14 + over, 0);
+        snprintf(request, sizeof request, "GET /%0*d HTTP/1.1\r\nHost: a\r\n\r\n", 500 - 14 + over,
+                 0);
         CHECK_EQ(status(ask(request)), over ? 414 : 404);
-        snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n", 12288 - 32 + over, 0);
+        snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: a\r\nX: %0*d\r\n\r\n",
+                 12288 - 32 + over, 0);
         CHECK_EQ(status(ask(request)), over ? 431 : 404);
     }
 }
@@ -214,8 +228,10 @@ TEST_SERVER(values_are_decoded_or_refused)
     CHECK(strstr(ask(GET("/query?v=a%20b+c%7e")), "\r\n\r\na b c~"));
     CHECK(strstr(ask(GET("/query?v=a%00b")), "\r\n\r\nNULL"));
     CHECK(strstr(ask(GET("/query?v=%00")), "\r\n\r\nNULL"));
-    CHECK(strstr(ask(GET("/query?v=a%")), "\r\n\r\nNULL") && strstr(ask(GET("/query?v=a%4")), "\r\n\r\nNULL"));
-    CHECK(strstr(ask(GET("/query?v=a%4g")), "\r\n\r\nNULL") && strstr(ask(GET("/query?w=a")), "\r\n\r\nNULL"));
+    CHECK(strstr(ask(GET("/query?v=a%")), "\r\n\r\nNULL") &&
+          strstr(ask(GET("/query?v=a%4")), "\r\n\r\nNULL"));
+    CHECK(strstr(ask(GET("/query?v=a%4g")), "\r\n\r\nNULL") &&
+          strstr(ask(GET("/query?w=a")), "\r\n\r\nNULL"));
     CHECK(strstr(ask(GET("/query?u&v")), "\r\n\r\n") && answer[answer_len - 1] == '\n');
     CHECK(strstr(ask(GET("/1/2/3/4/5/6/7/8")), "\r\n\r\n1 8"));
     CHECK_EQ(status(ask(GET("/1%00/2/3/4/5/6/7/8"))), 400);
@@ -237,7 +253,8 @@ TEST_SERVER(the_idle_timeout_begins_behind_each_answer)
     coir_close(stream);
 }
 
-/* An answer that said nothing of an end had begun before the server was asked to stop: its connection ends with it all the same. */
+/* An answer that said nothing of an end had begun before the server was asked to stop: its
+ * connection ends with it all the same. */
 TEST_SIM(no_connection_becomes_idle_while_a_server_drains)
 {
     COIR_SCOPE(server);

@@ -1,5 +1,5 @@
-/* No answer depends on an earlier request: any request after any others on one connection is answered byte for byte as on a
- * connection of its own, save the Date. */
+/* No answer depends on an earlier request: any request after any others on one connection is
+ * answered byte for byte as on a connection of its own, save the Date. */
 #include <coir/web.h>
 #include <stdio.h>
 
@@ -11,9 +11,10 @@ static int hello(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
     const char *name = coir_request_param(req, "name");
-    return coir_respond_text(res, 200, "%s %s %s?%s from %s, %s", coir_request_method(req), name ? name : "nobody", coir_request_path(req),
-                             coir_request_query(req), coir_request_host(req),
-                             coir_request_header(req, "x") ? coir_request_header(req, "x") : "no x");
+    return coir_respond_text(
+        res, 200, "%s %s %s?%s from %s, %s", coir_request_method(req), name ? name : "nobody",
+        coir_request_path(req), coir_request_query(req), coir_request_host(req),
+        coir_request_header(req, "x") ? coir_request_header(req, "x") : "no x");
 }
 
 /* In one piece, however the body came. */
@@ -38,7 +39,11 @@ static int fails(coir_request *req, coir_response *res, void *arg)
 }
 
 static const struct route routes[] = {
-    {"GET", "/hello", hello}, {"GET", "/hello/{name}", hello}, {"POST", "/echo", echo}, {"GET", "/fails", fails}, {0},
+    {"GET", "/hello", hello},
+    {"GET", "/hello/{name}", hello},
+    {"POST", "/echo", echo},
+    {"GET", "/fails", fails},
+    {0},
 };
 
 static int serve(void *arg)
@@ -62,7 +67,8 @@ static const char *const requests[] = {
     "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
     "OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n",
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
-    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: u\r\n\r\n",
+    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: "
+    "u\r\n\r\n",
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n",
     "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
     "BREW /hello HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -141,8 +147,9 @@ static void expect(const char *want, const char *what, const char *before, const
 {
     hide_dates(answer);
     if (strcmp(answer, want) != 0)
-        test_fail(__FILE__, __LINE__, "%s: after\n%s\n-- the answer to --\n%s\n-- is --\n%s\n-- not --\n%s", what, before, last, answer,
-                  want);
+        test_fail(__FILE__, __LINE__,
+                  "%s: after\n%s\n-- the answer to --\n%s\n-- is --\n%s\n-- not --\n%s", what,
+                  before, last, answer, want);
 }
 
 static void ask_each_after_each(void)
@@ -165,7 +172,8 @@ static void ask_each_after_each(void)
     CHECK(kept >= 12);
 }
 
-/* All but the last of a sequence keep the connection open; it comes in one piece, or in two cut anywhere. */
+/* All but the last of a sequence keep the connection open; it comes in one piece, or in two cut
+ * anywhere. */
 static void ask_sequence(uint64_t *random)
 {
     static char text[20000], want[20000];

@@ -1,5 +1,5 @@
-/* When an answer ends the connection, and that such an end resets nobody: on real sockets and in the
- * simulator. */
+/* When an answer ends the connection, and that such an end resets nobody: on real sockets and in
+ * the simulator. */
 #include <coir/web.h>
 #include <stdio.h>
 
@@ -150,7 +150,9 @@ static void expect_kept(coir_stream *stream, const char *end)
     coir_close(stream);
 }
 
-#define EXPECTS(path, length) "POST " path " HTTP/1.1\r\nHost: a\r\nContent-Length: " length "\r\nExpect: 100-continue\r\n\r\n"
+#define EXPECTS(path, length)                                      \
+    "POST " path " HTTP/1.1\r\nHost: a\r\nContent-Length: " length \
+    "\r\nExpect: 100-continue\r\n\r\n"
 
 static void expect_without_waiting(void)
 {
@@ -191,7 +193,8 @@ static void expect_echo(void)
 {
     static char text[LONG + 1];
     coir_stream *stream = dial();
-    send_text(stream, "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+    send_text(stream,
+              "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
     receive_until(stream, "one\r\n");
     CHECK(!strstr(answer, "Connection: close"));
     send_text(stream, "3\r\ntwo\r\n0\r\n\r\n");
@@ -267,9 +270,11 @@ static void send_behind(const char *request, const char *end)
 
 static void expect_no_reset(void)
 {
-    send_behind("POST /fails HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx", "500 Internal Server Error\n");
+    send_behind("POST /fails HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+                "500 Internal Server Error\n");
     send_behind("POST /fails-late HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx", "hello");
-    send_behind("POST /eager HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", "hello");
+    send_behind("POST /eager HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n",
+                "hello");
     send_behind("POST /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nx", "ok");
     send_behind("GET /stop HTTP/1.1\r\nHost: a\r\n\r\n", "hello");
 }

@@ -1,4 +1,5 @@
-/* The limit of connections a worker: the other worker takes what one cannot, and what nobody can take waits. */
+/* The limit of connections a worker: the other worker takes what one cannot, and what nobody can
+ * take waits. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -67,7 +68,8 @@ static void fill(void)
             coir_stream *first = dial(address), *second = dial(address), *third;
             int a = ask(first), b = ask(second);
             if (a < 0 || b < 0 || a == b) /* one each */
-                test_fail(__FILE__, __LINE__, "round %d: the first got %d, the second %d", round, a, b);
+                test_fail(__FILE__, __LINE__, "round %d: the first got %d, the second %d", round, a,
+                          b);
             third = dial(address);
             {
                 COIR_DEADLINE(coir_in(20 * COIR_MS));

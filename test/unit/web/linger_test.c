@@ -1,4 +1,5 @@
-/* Answers before the end of their request, on real sockets and in the simulator: the client gets to see them, however it sends. */
+/* Answers before the end of their request, on real sockets and in the simulator: the client gets to
+ * see them, however it sends. */
 #include <coir/web.h>
 #include <stdio.h>
 
@@ -63,7 +64,8 @@ static int serve(void *arg)
     return serve_routes(routes, &options);
 }
 
-/* Sends all of it before it looks for an answer, as Python's http.client does: nothing of either is lost. */
+/* Sends all of it before it looks for an answer, as Python's http.client does: nothing of either is
+ * lost. */
 static void send_first(const char *head, size_t body_len, int want)
 {
     static char piece[100000];
@@ -74,7 +76,8 @@ static void send_first(const char *head, size_t body_len, int want)
         size_t n = body_len - sent < sizeof piece ? body_len - sent : sizeof piece;
         int rc = coir_write_all(stream, piece, n);
         if (rc < 0)
-            test_fail(__FILE__, __LINE__, "%s after %zu of %zu bytes: %.60s", coir_strerror(rc), sent, body_len, head);
+            test_fail(__FILE__, __LINE__, "%s after %zu of %zu bytes: %.60s", coir_strerror(rc),
+                      sent, body_len, head);
         sent += n;
     }
     ssize_t n;
@@ -83,7 +86,8 @@ static void send_first(const char *head, size_t body_len, int want)
         answer_len += (size_t)n;
     answer[answer_len] = '\0';
     coir_close(stream);
-    if (n < 0 || status(answer) != want || !strstr(answer, "Connection: close\r\n") || occurrences(answer, "HTTP/1.1") != 1)
+    if (n < 0 || status(answer) != want || !strstr(answer, "Connection: close\r\n") ||
+        occurrences(answer, "HTTP/1.1") != 1)
         test_fail(__FILE__, __LINE__, "%d: %s: %.200s", (int)n, head, answer);
 }
 
@@ -93,16 +97,22 @@ static void expect_answers(void)
 {
     send_first("POST /none HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n", MUCH, 404);
     send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n", MUCH, 200);
-    send_first("GET /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2faf080\r\n", MUCH, 200);
+    send_first("GET /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2faf080\r\n",
+               MUCH, 200);
     send_first("POST /eager HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n", MUCH, 200);
     send_first("POST /fails HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n", MUCH, 500);
     send_first("BREW /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n", MUCH, 501);
-    send_first("POST /eager HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff", MUCH, 200); /* refused on the way */
+    /* refused on the way */
+    send_first("POST /eager HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff",
+               MUCH, 200);
     send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000000\r\n\r\n", MUCH, 413);
-    send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n", MUCH, 400);
+    send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+               MUCH, 400);
     send_first("GET /", MUCH, 414);
     send_first("GET /hello HTTP/1.1\r\nHost: a\r\nX: ", MUCH, 431);
-    send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\nExpect: 100-continue\r\n\r\n", MUCH, 200);
+    send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\nExpect: "
+               "100-continue\r\n\r\n",
+               MUCH, 200);
     send_first("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n", 65537, 200);
 }
 
@@ -118,7 +128,8 @@ static void expect_kept(void)
     static const char *const heads[] = {
         "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n%065536d" GET("/hello"),
         "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n%01d" GET("/hello"),
-        "POST /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n%01000d\r\n0\r\n\r\n" GET("/hello"),
+        "POST /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n3e8\r\n%01000d\r\n0\r\n\r\n" GET("/hello"),
         "POST /eager HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n%065536d" GET("/hello"),
     };
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {

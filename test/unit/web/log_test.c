@@ -99,7 +99,8 @@ static void expect_line(const char *start, const char *end)
 {
     const char *line = line_count ? lines[line_count - 1] : "none";
     size_t len = strlen(line), end_len = strlen(end);
-    if (line_count != 1 || strncmp(line, start, strlen(start)) != 0 || len < end_len || strcmp(line + len - end_len, end) != 0)
+    if (line_count != 1 || strncmp(line, start, strlen(start)) != 0 || len < end_len ||
+        strcmp(line + len - end_len, end) != 0)
         test_fail(__FILE__, __LINE__, "%d lines: %s", line_count, line);
     line_count = 0;
 }
@@ -107,25 +108,34 @@ static void expect_line(const char *start, const char *end)
 static void fail_in_every_way(void)
 {
     CHECK_EQ(status(ask(GET("/returns/-5?query"))), 500);
-    expect_line("GET /returns/-5 from 127.0.0.1:", ": its handler failed: Input/output error (error 5); the client gets 500 (task a name)");
+    expect_line(
+        "GET /returns/-5 from 127.0.0.1:",
+        ": its handler failed: Input/output error (error 5); the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/returns/-99999"))), 500);
-    expect_line("GET /returns/-99999 from ", ": its handler failed: unknown error (error 99999); the client gets 500 (task a name)");
+    expect_line(
+        "GET /returns/-99999 from ",
+        ": its handler failed: unknown error (error 99999); the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/returns/-2147483648"))), 500);
-    expect_line("GET /returns/-2147483648 from ",
-                ": its handler failed: unknown error (error 2147483648); the client gets 500 (task a name)");
+    expect_line("GET /returns/-2147483648 from ", ": its handler failed: unknown error (error "
+                                                  "2147483648); the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/returns/404"))), 500);
-    expect_line("GET /returns/404 from 127.0.0.1:",
-                ": its handler returned 404, where 0 or a negative error has a meaning (a status is given "
-                "to coir_respond); the client gets 500 (task a name)");
+    expect_line(
+        "GET /returns/404 from 127.0.0.1:",
+        ": its handler returned 404, where 0 or a negative error has a meaning (a status is given "
+        "to coir_respond); the client gets 500 (task a name)");
     CHECK_EQ(status(ask("HEAD /returns/0 HTTP/1.1\r\nHost: a\r\n\r\n")), 500);
     expect_line("HEAD /returns/0 from ",
-                ": its handler returned 0 without an answer (coir_respond, coir_response_begin); the client gets 500 (task a name)");
+                ": its handler returned 0 without an answer (coir_respond, coir_response_begin); "
+                "the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/answers/-5"))), 200);
-    expect_line("GET /answers/-5 from ", ": its handler failed: Input/output error (error 5) (task http connection)");
+    expect_line("GET /answers/-5 from ",
+                ": its handler failed: Input/output error (error 5) (task http connection)");
     CHECK_EQ(status(ask(GET("/answers/200"))), 200);
-    expect_line("GET /answers/200 from ", "(a status is given to coir_respond) (task http connection)");
+    expect_line("GET /answers/200 from ",
+                "(a status is given to coir_respond) (task http connection)");
     CHECK_EQ(status(ask(GET("/short"))), 200);
-    expect_line("GET /short from ", ": its answer is 95 bytes shorter than coir_response_begin was told (task http connection)");
+    expect_line("GET /short from ", ": its answer is 95 bytes shorter than coir_response_begin was "
+                                    "told (task http connection)");
 }
 
 #define REFUSE_NEGATIVE(field)                                                                   \
@@ -171,7 +181,10 @@ static void misbehave(void)
     ask("\r\nbad\r\n\r\n");
     ask("POST /reads HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx");
     ask("POST /reads HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
-    CHECK_EQ(status(ask("POST /reads HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n")), 400);
+    CHECK_EQ(
+        status(ask(
+            "POST /reads HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffff\r\n")),
+        400);
     for (int i = 0; i < 5; i++) {
         coir_http_counters counters = COIR_HTTP_COUNTERS;
         coir_stream *stream = dial();
@@ -204,7 +217,8 @@ static void fail_often(void)
     coir_close(stream);
 }
 
-/* Ten a second; each of the others is counted by a line of its own, at the latest when the runtime is freed. */
+/* Ten a second; each of the others is counted by a line of its own, at the latest when the runtime
+ * is freed. */
 TEST(of_many_warnings_most_are_only_counted)
 {
     coir_time start = coir_now();
@@ -213,7 +227,8 @@ TEST(of_many_warnings_most_are_only_counted)
     CHECK(line_count <= 11 * seconds);
     for (int i = 0; i < line_count; i++) {
         unsigned long long suppressed = 0;
-        if (sscanf(lines[i], "worker 0: %llu more warnings suppressed within one second", &suppressed) == 1)
+        if (sscanf(lines[i], "worker 0: %llu more warnings suppressed within one second",
+                   &suppressed) == 1)
             CHECK(suppressed > 0);
         told += suppressed ? (long)suppressed : 1;
     }
@@ -246,9 +261,12 @@ static void end_in_every_way(void)
     ask("a");
     CHECK_EQ(line_count, 0);
     ask("\\"); /* 5 before a */
-    expect_line("connection from 127.0.0.1:", " ended with an error: Input/output error (error 5, task connection)");
+    expect_line("connection from 127.0.0.1:",
+                " ended with an error: Input/output error (error 5, task connection)");
     ask("b");
-    expect_line("connection from 127.0.0.1:", ": its function returned 1, where 0 or a negative error has a meaning (task connection)");
+    expect_line(
+        "connection from 127.0.0.1:",
+        ": its function returned 1, where 0 or a negative error has a meaning (task connection)");
 }
 
 TEST(connections_that_fail_are_named)

@@ -1,4 +1,5 @@
-/* What clients can make a server hold, and what it gives back: resident memory, on every real driver. */
+/* What clients can make a server hold, and what it gives back: resident memory, on every real
+ * driver. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* A server without limits: COIR_NEVER in each option that is a time, COIR_UNLIMITED in every other. */
+/* A server without limits: COIR_NEVER in each option that is a time, COIR_UNLIMITED in every other.
+ */
 #include <coir.h>
 #include <coir/web.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static void say(coir_stream *stream, const char *text)
 /* The client waits for nine minutes before each part of its requests. */
 TEST_SIM(a_server_without_limits_waits)
 {
-    static const char *const parts[] = {"POST / HT", "TP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", "ab"};
+    static const char *const parts[] = {"POST / HT",
+                                        "TP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", "ab"};
     char address[64], buf[500];
     coir_router *router;
     coir_stream *stream;

@@ -1,4 +1,5 @@
-/* A part of a head that is kept: what it takes, and that parsing goes on from it wherever the head was cut. */
+/* A part of a head that is kept: what it takes, and that parsing goes on from it wherever the head
+ * was cut. */
 #include <stdio.h>
 
 #include "harness.h"
@@ -29,7 +30,9 @@ static const struct ci_http1_limits limits = {8000, CI_HTTP_HEAD_MOST};
 
 static size_t make_head(int fields)
 {
-    size_t len = (size_t)snprintf(text, sizeof text, "POST /a?b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n");
+    size_t len = (size_t)snprintf(
+        text, sizeof text,
+        "POST /a?b HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: close\r\n");
     for (int i = 3; i < fields; i++)
         len += (size_t)snprintf(text + len, sizeof text - len, "Name-%d: value %d\r\n", i, i * i);
     return len + (size_t)snprintf(text + len, sizeof text - len, "\r\n");
@@ -57,7 +60,8 @@ static void cut_at(size_t cut, size_t len, size_t skipped, const struct ci_http1
     size_t found = exchange.head.field_count * sizeof(struct ci_http1_field);
     CHECK(ci_http_partial_save(&exchange, (coir_time)cut));
     size_t room = bytes_live - cut - found;
-    CHECK(room <= offsetof(struct ci_http1_head, fields) + 64); /* the parser's state and a few words */
+    /* the parser's state and a few words */
+    CHECK(room <= offsetof(struct ci_http1_head, fields) + 64);
     memset(&exchange.head, 0xa5, sizeof exchange.head);
     memset(in, 0xa5, sizeof in);
     CHECK_EQ(ci_http_partial_deadline(&connection), (coir_time)cut);

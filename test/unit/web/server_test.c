@@ -1,4 +1,5 @@
-/* The HTTP server in the simulated world: real handlers, virtual network and time. What happens on real sockets is in test/e2e. */
+/* The HTTP server in the simulated world: real handlers, virtual network and time. What happens on
+ * real sockets is in test/e2e. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/web.h>
@@ -26,7 +27,8 @@ static int echo(coir_request *req, coir_response *res, void *arg)
     (void)arg;
     char buf[3000];
     ssize_t n = 1, len = 0;
-    while (n > 0 && len < (ssize_t)sizeof buf) { /* a small body is there before the answer begins */
+    while (n > 0 && len < (ssize_t)sizeof buf) {
+        /* a small body is there before the answer begins */
         if ((n = coir_request_read(req, buf + len, sizeof buf - (size_t)len)) < 0)
             return (int)n;
         len += n;
@@ -34,7 +36,8 @@ static int echo(coir_request *req, coir_response *res, void *arg)
     n = len;
     int rc = coir_response_begin(res, 200, "text/plain", coir_request_length(req));
     while (rc == 0 && n > 0)
-        if ((rc = coir_response_write(res, buf, (size_t)n)) == 0 && (n = coir_request_read(req, buf, sizeof buf)) < 0)
+        if ((rc = coir_response_write(res, buf, (size_t)n)) == 0 &&
+            (n = coir_request_read(req, buf, sizeof buf)) < 0)
             rc = (int)n;
     return rc;
 }
@@ -150,10 +153,14 @@ static int long_type(coir_request *req, coir_response *res, void *arg)
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 
 static const struct route routes[] = {
-    {"GET", "/hello", hello},          {"GET", "/hello/{name}", hello},     {"POST", "/echo", echo},           {"GET", "/nap/{ms}", nap},
-    {"GET", "/big/{bytes}", big},      {"GET", "/broken", broken},          {"GET", "/nothing", says_nothing}, {"GET", "/short", too_short},
-    {"GET", "/fields", fields},        {"GET", "/chunks", chunks},          {"GET", "/a%2Fb", slash},          {"HEAD", "/a%2Fb", star},
-    {"GET", "/caf\xc3\xa9/%2A", star}, {"GET", "/type/{bytes}", long_type}, {"GET", "/there", nap_if_there},   {0},
+    {"GET", "/hello", hello},          {"GET", "/hello/{name}", hello},
+    {"POST", "/echo", echo},           {"GET", "/nap/{ms}", nap},
+    {"GET", "/big/{bytes}", big},      {"GET", "/broken", broken},
+    {"GET", "/nothing", says_nothing}, {"GET", "/short", too_short},
+    {"GET", "/fields", fields},        {"GET", "/chunks", chunks},
+    {"GET", "/a%2Fb", slash},          {"HEAD", "/a%2Fb", star},
+    {"GET", "/caf\xc3\xa9/%2A", star}, {"GET", "/type/{bytes}", long_type},
+    {"GET", "/there", nap_if_there},   {0},
 };
 
 static int serve(void *arg)
@@ -171,8 +178,10 @@ TEST_SERVER(routes_answer)
     CHECK(strstr(ask(GET("/hello")), "\r\n\r\nHello, World!"));
     CHECK(strstr(ask(GET("/hello/caf%C3%A9%20au%2Flait")), "Hello, caf\xc3\xa9 au/lait!"));
     CHECK(strstr(ask(GET("http://elsewhere/hello?x")), "Hello, World!"));
-    CHECK(strstr(ask(GET("/hell%6f")), "Hello, World!") && strstr(ask(GET("/%68ello/%79ou")), "Hello, you!"));
-    CHECK(strstr(ask(GET("/a%2fb")), "slash") && strstr(ask(GET("/a%2Fb")), "slash") && strstr(ask(GET("/%63af%c3%a9/*")), "star"));
+    CHECK(strstr(ask(GET("/hell%6f")), "Hello, World!") &&
+          strstr(ask(GET("/%68ello/%79ou")), "Hello, you!"));
+    CHECK(strstr(ask(GET("/a%2fb")), "slash") && strstr(ask(GET("/a%2Fb")), "slash") &&
+          strstr(ask(GET("/%63af%c3%a9/*")), "star"));
     ask("HEAD /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"); /* its own route, behind GET's */
     CHECK(strstr(answer, "Content-Length: 4\r\n"));
     CHECK_EQ(status(ask(GET("/a/b"))), 404);
@@ -190,9 +199,11 @@ TEST_SERVER(routes_answer)
     CHECK_EQ(status(ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")), 204);
     CHECK_EQ(status(ask("BREW /hello HTTP/1.1\r\nHost: a\r\n\r\n")), 501);
     ask("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
-    CHECK(status(answer) == 200 && strstr(answer, "Content-Length: 13\r\n") && strstr(answer, "\r\n\r\n")[4] == '\0');
+    CHECK(status(answer) == 200 && strstr(answer, "Content-Length: 13\r\n") &&
+          strstr(answer, "\r\n\r\n")[4] == '\0');
     CHECK(strstr(ask("GET /hello HTTP/1.0\r\n\r\n"), "Connection: close"));
-    CHECK(strstr(ask("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), "Connection: keep-alive"));
+    CHECK(strstr(ask("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"),
+                 "Connection: keep-alive"));
     CHECK(strstr(answer, "Date: Thu, 01 Jan 2026 "));
 }
 
@@ -219,11 +230,26 @@ TEST(a_route_behind_its_like_is_refused)
         const char *first, *second;
         bool dead;
     } cases[] = {
-        {"/", "/", true},           {"/a", "/a", true},       {"/a", "/%61", true},          {"/%61", "/a", true},
-        {"/a%2fb", "/a%2Fb", true}, {"/{x}", "/{y}", true},   {"/{x}", "/a", true},          {"/a/{x}/c", "/a/b/c", true},
-        {"/a/{x}", "/a/{x}", true}, {"/a", "/{x}", false},    {"/a", "/a/", false},          {"/a/", "/a", false},
-        {"/{x}", "/", false},       {"/", "/{x}", false},     {"/{x}/b", "/a/{y}", false},   {"/{x}", "/a/b", false},
-        {"/a%2fb", "/a/b", false},  {"/a/{x}", "/a/", false}, {"/{x}/{y}", "/a/b/c", false}, {"/a", "/A", false},
+        {"/", "/", true},
+        {"/a", "/a", true},
+        {"/a", "/%61", true},
+        {"/%61", "/a", true},
+        {"/a%2fb", "/a%2Fb", true},
+        {"/{x}", "/{y}", true},
+        {"/{x}", "/a", true},
+        {"/a/{x}/c", "/a/b/c", true},
+        {"/a/{x}", "/a/{x}", true},
+        {"/a", "/{x}", false},
+        {"/a", "/a/", false},
+        {"/a/", "/a", false},
+        {"/{x}", "/", false},
+        {"/", "/{x}", false},
+        {"/{x}/b", "/a/{y}", false},
+        {"/{x}", "/a/b", false},
+        {"/a%2fb", "/a/b", false},
+        {"/a/{x}", "/a/", false},
+        {"/{x}/{y}", "/a/b/c", false},
+        {"/a", "/A", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         coir_router *router;
@@ -231,17 +257,20 @@ TEST(a_route_behind_its_like_is_refused)
         CHECK_EQ(coir_route(router, "GET", cases[i].first, hello, NULL), 0);
         CHECK_EQ(coir_route(router, "PUT", cases[i].second, hello, NULL), 0);
         CHECK_EQ(coir_route(router, "HEAD", cases[i].second, hello, NULL), 0);
-        if (coir_route(router, "GET", cases[i].second, hello, NULL) != (cases[i].dead ? -EEXIST : 0))
+        if (coir_route(router, "GET", cases[i].second, hello, NULL) !=
+            (cases[i].dead ? -EEXIST : 0))
             test_fail(__FILE__, __LINE__, "%s behind %s", cases[i].second, cases[i].first);
         coir_router_free(router);
     }
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
-    CHECK_EQ(coir_route(router, "GET", "/files/*", hello, NULL), -EINVAL); /* not what it looks like: a literal star is %2A */
+    CHECK_EQ(coir_route(router, "GET", "/files/*", hello, NULL),
+             -EINVAL); /* not what it looks like: a literal star is %2A */
     CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello, NULL), 0);
-    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello, NULL), -EINVAL); /* coir_request_param could give only one of them */
+    /* coir_request_param could give only one of them */
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello, NULL), 0);
     coir_router_free(router);
@@ -255,7 +284,8 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
     CHECK(strcmp(strstr(answer, "\r\n\r\n") + 4, "short") == 0);
     CHECK(strstr(ask(GET("/fields?v=a%20b+c")), "X-Good: a b c\r\n"));
     CHECK(strstr(ask(GET("/type/201")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit"));
-    CHECK(strstr(ask(GET("/type/8186")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit") && answer_len > 8192);
+    CHECK(strstr(ask(GET("/type/8186")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit") &&
+          answer_len > 8192);
     CHECK(strstr(ask(GET("/type/8187")), "\r\n\r\n8187: a limit"));
     CHECK(strstr(ask(GET("/chunks")), "\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
@@ -273,7 +303,8 @@ TEST_SERVER(a_waiting_handler_holds_nothing_back)
         answer_len += (size_t)n;
     answer[answer_len] = '\0';
     CHECK_EQ(n, -ETIME);
-    CHECK(strstr(answer, "Hello, World!") && strstr(answer, "3\r\none\r\n") && !strstr(answer, "two"));
+    CHECK(strstr(answer, "Hello, World!") && strstr(answer, "3\r\none\r\n") &&
+          !strstr(answer, "two"));
     coir_close(stream);
 }
 
@@ -284,7 +315,8 @@ TEST_SERVER(pipelined_requests_are_answered_at_once_and_in_order)
     for (size_t i = 0; i < 4; i++) {
         size_t len = 0;
         for (int n = 0; n < counts[i]; n++)
-            len += (size_t)snprintf(requests + len, sizeof requests - len, "GET /hello/%d HTTP/1.1\r\nHost: a\r\n\r\n", n);
+            len += (size_t)snprintf(requests + len, sizeof requests - len,
+                                    "GET /hello/%d HTTP/1.1\r\nHost: a\r\n\r\n", n);
         coir_stream *stream = dial();
         coir_time start = coir_now();
         send_bytes(stream, requests, len);
@@ -308,7 +340,8 @@ TEST_SERVER(pipelined_requests_are_answered_at_once_and_in_order)
 
 TEST_SERVER(a_head_that_ends_where_the_buffer_ends_gets_its_body)
 {
-    static const char first[] = GET("/hello"), post[] = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+    static const char first[] = GET("/hello"),
+                      post[] = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
     for (int off = -2; off <= 2; off++) {
         static char requests[20000];
         size_t end = (size_t)(16384 + off), len = 0;
@@ -331,7 +364,8 @@ TEST_SERVER(a_head_that_ends_where_the_buffer_ends_gets_its_body)
 
 TEST_SERVER(a_request_split_at_every_byte_is_answered)
 {
-    static const char text[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" GET("/hello");
+    static const char text[] = "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+                               "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n" GET("/hello");
     for (size_t cut = 1; cut < sizeof text - 1; cut++) {
         coir_stream *stream = dial();
         send_bytes(stream, text, cut);
@@ -354,7 +388,8 @@ TEST_SERVER(a_request_split_at_every_byte_is_answered)
     coir_close(stream);
 }
 
-/* Bad requests: the status, then the end, even though more follows; and nothing of what follows is answered. */
+/* Bad requests: the status, then the end, even though more follows; and nothing of what follows is
+ * answered. */
 TEST_SERVER(bad_requests_get_their_status_and_the_end)
 {
     static const struct {
@@ -365,12 +400,17 @@ TEST_SERVER(bad_requests_get_their_status_and_the_end)
         {"GET /hello HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", 400},
         {"GET /hello HTTP/1.1\r\n\r\n", 400},
         {"GET /hello HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400},
-        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400},
-        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+         400},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n0\r\n\r\n",
+         400},
         {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, x\r\n\r\n0\r\n\r\n", 400},
         {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x, chunked\r\n\r\n0\r\n\r\n", 501},
         {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n", 400},
-        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n\r\n", 400},
+        {"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+         "chunked\r\n\r\nffffffffffffffffff\r\n\r\n",
+         400},
         {"POST /hello HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n\r\n", 405},
         {"GET /hello HTTP/3.0\r\nHost: a\r\n\r\n", 505},
         {"GET /hello HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", 417},
@@ -382,7 +422,8 @@ TEST_SERVER(bad_requests_get_their_status_and_the_end)
         coir_write_all(stream, GET("/hello/smuggled"), sizeof GET("/hello/smuggled") - 1);
         receive_all(stream); /* ends: the server closes */
         coir_close(stream);
-        if (status(answer) != cases[i].status || strstr(answer, "smuggled") || !strstr(answer, "Connection: close"))
+        if (status(answer) != cases[i].status || strstr(answer, "smuggled") ||
+            !strstr(answer, "Connection: close"))
             test_fail(__FILE__, __LINE__, "got %s for %s", answer, cases[i].text);
     }
     static char lines[20000];
@@ -401,7 +442,9 @@ TEST_SERVER(bodies_are_streamed_limited_and_thrown_away)
 {
     static char body[50000], request[51000];
     memset(body, 'z', sizeof body - 1);
-    snprintf(request, sizeof request, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", sizeof body - 1, body);
+    snprintf(request, sizeof request,
+             "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", sizeof body - 1,
+             body);
     ask(request);
     CHECK(status(answer) == 200 && strcmp(strstr(answer, "\r\n\r\n") + 4, body) == 0);
     /* a small body that nobody reads is passed over; the connection goes on */
@@ -422,7 +465,9 @@ TEST_SERVER(bodies_are_streamed_limited_and_thrown_away)
 TEST_SERVER(continue_is_sent_when_the_body_is_wanted)
 {
     coir_stream *stream = dial();
-    send_text(stream, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    send_text(
+        stream,
+        "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
     ssize_t n = coir_read(stream, answer, 1000);
     CHECK(n == 25 && memcmp(answer, "HTTP/1.1 100 Continue\r\n\r\n", 25) == 0);
     send_text(stream, "ok");
@@ -431,7 +476,9 @@ TEST_SERVER(continue_is_sent_when_the_body_is_wanted)
     coir_close(stream);
     /* and not when it is not: the final answer comes, and the connection closes */
     stream = dial();
-    send_text(stream, "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    send_text(
+        stream,
+        "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
     CHECK_EQ(status(receive_all(stream)), 405);
     coir_close(stream);
 }
@@ -500,7 +547,8 @@ static int nap_if_there(coir_request *req, coir_response *res, void *arg)
     return rc < 0 ? rc : coir_respond_text(res, 200, "slept");
 }
 
-/* Sends a request and closes its direction a while later: how many handlers were cancelled by that. */
+/* Sends a request and closes its direction a while later: how many handlers were cancelled by that.
+ */
 static int cancelled_by_end(const char *request, coir_time after)
 {
     int before = handlers_cancelled;
@@ -518,7 +566,8 @@ TEST_SERVER(a_half_close_cancels_the_handlers_that_ask_for_it)
     CHECK_EQ(cancelled_by_end(GET("/there"), 0), 1);
     CHECK_EQ(cancelled_by_end(GET("/there"), COIR_S / 2), 1);
     CHECK_EQ(cancelled_by_end(GET("/there"), 2 * COIR_S), 1);
-    CHECK_EQ(cancelled_by_end(GET("/there?late=1"), COIR_S / 2), 1); /* said after the end had come */
+    /* said after the end had come */
+    CHECK_EQ(cancelled_by_end(GET("/there?late=1"), COIR_S / 2), 1);
     CHECK_EQ(cancelled_by_end(GET("/there?late=1&never=1"), COIR_S / 2), 0);
     CHECK_EQ(cancelled_by_end(GET("/there?never=1"), 2 * COIR_S), 0);
     CHECK_EQ(cancelled_by_end(GET("/nap/1000"), 0), 0);
@@ -592,7 +641,8 @@ TEST_SERVER(five_thousand_idle_connections_hold_no_stack_and_end_by_their_timeou
 static int stopped_at(coir_time nap)
 {
     char request[100];
-    snprintf(request, sizeof request, "GET /nap/%d HTTP/1.1\r\nHost: a\r\n\r\n", (int)(nap / COIR_MS));
+    snprintf(request, sizeof request, "GET /nap/%d HTTP/1.1\r\nHost: a\r\n\r\n",
+             (int)(nap / COIR_MS));
     COIR_SCOPE(server);
     coir_go(server, serve, NULL);
     coir_stream *idle = dial();
@@ -623,7 +673,8 @@ TEST_SIM(a_stopped_server_drains)
 static int rude_client(void *arg)
 {
     static const char text[] =
-        GET("/hello") "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" GET("/nap/50") GET("/big/100000");
+        GET("/hello") "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" GET(
+            "/nap/50") GET("/big/100000");
     uint64_t *random = arg;
     for (int i = 0; i < 10; i++) {
         coir_stream *stream;
@@ -680,7 +731,11 @@ static int all_clients(void *arg)
 static int rude_scenario(coir_sim *sim, void *arg)
 {
     coir_host *server = coir_sim_host(sim, "server", serve, NULL);
-    coir_link link = {.latency = COIR_MS, .jitter = COIR_MS, .loss = 0.02, .reset = *(uint64_t *)arg % 2 ? 0.02 : 0, .short_io = 0.3};
+    coir_link link = {.latency = COIR_MS,
+                      .jitter = COIR_MS,
+                      .loss = 0.02,
+                      .reset = *(uint64_t *)arg % 2 ? 0.02 : 0,
+                      .short_io = 0.3};
     coir_sim_link(sim, server, NULL, link);
     return coir_sim_host_main(sim, "clients", all_clients, arg);
 }
@@ -697,7 +752,8 @@ TEST(clients_may_vanish_at_any_moment)
         coir_sim_result result = COIR_SIM_RESULT, again = COIR_SIM_RESULT;
         int rc = coir_sim_run(&sim_options, rude_scenario, &seed, &result);
         if (rc < 0)
-            test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed, coir_strerror(rc));
+            test_fail(__FILE__, __LINE__, "SEED=%llu: %s", (unsigned long long)seed,
+                      coir_strerror(rc));
         if (seed % 20)
             continue;
         CHECK_EQ(coir_sim_run(&sim_options, rude_scenario, &seed, &again), 0);

@@ -1,5 +1,6 @@
-/* On the real driver, where ready fibers run in turn (the simulator may let one have several turns).
- * A worker is shared: whatever handlers and clients do, other fibers of the worker run in between. */
+/* On the real driver, where ready fibers run in turn (the simulator may let one have several
+ * turns). A worker is shared: whatever handlers and clients do, other fibers of the worker run in
+ * between. */
 #include <coir/event.h>
 #include <coir/web.h>
 #include <stdio.h>
@@ -59,7 +60,8 @@ static int ignorant(coir_request *req, coir_response *res, void *arg)
 static coir_event over = COIR_EVENT_INIT;
 static int watched; /* a plain socket: what was sent is there at once */
 
-/* Its share is used up twice while small pieces gather: they are sent when it waits, and not before. */
+/* Its share is used up twice while small pieces gather: they are sent when it waits, and not
+ * before. */
 static int gather(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -91,7 +93,8 @@ static int serve(void *arg)
     return serve_routes(routes, NULL);
 }
 
-/* Runs whenever it may, from the first operation to the last, and sees how far the handlers got meanwhile. */
+/* Runs whenever it may, from the first operation to the last, and sees how far the handlers got
+ * meanwhile. */
 static int watch(void *arg)
 {
     long before = 0;
@@ -144,13 +147,16 @@ static void expect_shared(const char *text, size_t len, long operations)
 
 static void share(void)
 {
-    static const char head[] = "HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n", get[] = GET("/small"), many[] = GET("/");
+    static const char head[] = "HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n", get[] = GET("/small"),
+                      many[] = GET("/");
     static char ignorant_post[2000], pipelined[sizeof many * 8000];
     size_t len = 0;
     expect_shared(head, sizeof head - 1, 20000);
     expect_shared(get, sizeof get - 1, 20000);
     CHECK(occurrences(answer, "\r\nx\r\n") == 20000);
-    len = (size_t)sprintf(ignorant_post, "POST /ignorant HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n%01000d", 0);
+    len = (size_t)sprintf(
+        ignorant_post, "POST /ignorant HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n%01000d",
+        0);
     expect_shared(ignorant_post, len, 15000);
     len = 0;
     for (int i = 0; i < 8000; i++)
@@ -166,7 +172,8 @@ TEST_REAL(no_handler_and_no_client_keeps_a_worker_for_itself)
 static void read_gathered(void)
 {
     watched = plain_dial(server_address);
-    CHECK_EQ(send(watched, GET("/gather"), sizeof GET("/gather") - 1, 0), sizeof GET("/gather") - 1);
+    CHECK_EQ(send(watched, GET("/gather"), sizeof GET("/gather") - 1, 0),
+             sizeof GET("/gather") - 1);
     ssize_t n;
     while ((n = recv(watched, answer, 1000, MSG_DONTWAIT)) < 0)
         CHECK_EQ(coir_sleep_for(COIR_MS), 0);

@@ -86,7 +86,8 @@ TEST_SERVER(empty_lines_keep_no_connection_alive)
         read_one_answer(stream);
         for (int n = 0; rc == 0 && coir_now() - start < 200 * COIR_S; n++) {
             coir_sleep_for(4 * COIR_S);
-            rc = coir_write_all(stream, lines[i == 0 ? 0 : 1 + n % 2], strlen(lines[i == 0 ? 0 : 1 + n % 2]));
+            rc = coir_write_all(stream, lines[i == 0 ? 0 : 1 + n % 2],
+                                strlen(lines[i == 0 ? 0 : 1 + n % 2]));
         }
         CHECK(coir_now() - start < 80 * COIR_S);
         coir_close(stream);
@@ -101,7 +102,8 @@ static bool answered_within(coir_stream *stream, coir_time pause)
     return coir_stream_wait(stream, COIR_READ) != -ETIME;
 }
 
-/* Sends the text, then `drip` again and again, a pause behind each; how long until the server has had enough. */
+/* Sends the text, then `drip` again and again, a pause behind each; how long until the server has
+ * had enough. */
 static coir_time drip_until_refused(const char *text, const char *drip, coir_time pause)
 {
     coir_stream *stream = dial();
@@ -127,7 +129,8 @@ static void expect_refusal(coir_time took, coir_time from, coir_time to)
 
 TEST_SERVER(drips_end_wherever_they_drip)
 {
-    expect_refusal(drip_until_refused("GET / HTTP/1.1\r\nHost: a\r\nX: ", "y", 2 * COIR_S), 9 * COIR_S, 12 * COIR_S);
+    expect_refusal(drip_until_refused("GET / HTTP/1.1\r\nHost: a\r\nX: ", "y", 2 * COIR_S),
+                   9 * COIR_S, 12 * COIR_S);
     expect_refusal(drip_until_refused("G", "E", 2 * COIR_S), 9 * COIR_S, 12 * COIR_S);
     expect_refusal(drip_until_refused(LONG, "y", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
     expect_refusal(drip_until_refused(CHUNKED, "0", 2 * COIR_S), 29 * COIR_S, 33 * COIR_S);
@@ -143,7 +146,8 @@ TEST_SERVER(drips_end_wherever_they_drip)
 
 TEST_SERVER(a_body_at_the_least_rate_arrives)
 {
-    static const char hundred[] = "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789";
+    static const char hundred[] = "0123456789012345678901234567890123456789012345678901234567890123"
+                                  "456789012345678901234567890123456789";
     coir_stream *stream = dial();
     send_text(stream, LONG);
     for (int i = 0; i < 200; i++) { /* 100 bytes a second */
@@ -171,8 +175,10 @@ static void expect_own_limits(void)
     memset(hundred, 'y', 100);
     hundred[100] = '\0';
     expect_refusal(drip_until_refused("G", "E", COIR_S), 2 * COIR_S, 4 * COIR_S);
-    expect_refusal(drip_until_refused(LONG, hundred, COIR_S), 5 * COIR_S, 7 * COIR_S);          /* a tenth of the rate */
-    expect_refusal(drip_until_refused(LONG, hundred, 100 * COIR_MS), 55 * COIR_S, 65 * COIR_S); /* just enough: the total time ends it */
+    /* a tenth of the rate */
+    expect_refusal(drip_until_refused(LONG, hundred, COIR_S), 5 * COIR_S, 7 * COIR_S);
+    /* just enough: the total time ends it */
+    expect_refusal(drip_until_refused(LONG, hundred, 100 * COIR_MS), 55 * COIR_S, 65 * COIR_S);
 }
 
 TEST_SIM(limits_of_time_can_be_chosen)
@@ -181,7 +187,8 @@ TEST_SIM(limits_of_time_can_be_chosen)
     CHECK_EQ(with_server(serve, expect_own_limits), 0);
 }
 
-/* A reader that takes much at a time, and rests in between for longer than write_timeout in all, is not slow. */
+/* A reader that takes much at a time, and rests in between for longer than write_timeout in all, is
+ * not slow. */
 static void read_in_bursts(void)
 {
     coir_stream *stream = dial();
@@ -190,7 +197,9 @@ static void read_in_bursts(void)
     send_text(stream, "GET /stream/1000000000 HTTP/1.1\r\nHost: a\r\n\r\n");
     for (int i = 0; i < 100 && n > 0; i++) {
         coir_sleep_for(800 * COIR_MS);
-        for (size_t burst = 0; burst < 1000000 && (n = coir_read(stream, answer, sizeof answer / 10)) > 0; burst += (size_t)n)
+        for (size_t burst = 0;
+             burst < 1000000 && (n = coir_read(stream, answer, sizeof answer / 10)) > 0;
+             burst += (size_t)n)
             sum += (size_t)n;
     }
     if (n <= 0)
@@ -218,7 +227,8 @@ TEST_SIM(the_total_time_also_ends_a_silence)
 
 static void expect_no_limits(void)
 {
-    coir_time took = drip_until_refused("POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 700\r\n\r\n", "y", 4 * COIR_S);
+    coir_time took = drip_until_refused(
+        "POST /count HTTP/1.1\r\nHost: a\r\nContent-Length: 700\r\n\r\n", "y", 4 * COIR_S);
     if (status(answer) != 200 || took < 699 * 4 * COIR_S)
         test_fail(__FILE__, __LINE__, "%.15s after %lld s", answer, (long long)(took / COIR_S));
     expect_refusal(drip_until_refused(LONG, "y", 6 * COIR_S), 4 * COIR_S, 6 * COIR_S);

@@ -1,5 +1,5 @@
-/* The end of a server: nobody whose connection was accepted, or waits in the backlog, is cut off; new clients are refused at once. In the
- * simulator, and on every real driver. */
+/* The end of a server: nobody whose connection was accepted, or waits in the backlog, is cut off;
+ * new clients are refused at once. In the simulator, and on every real driver. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -79,7 +79,8 @@ static int serve_lines(void *arg)
 
 /* ---- clients ---- */
 
-/* One request on a connection of its own: 0, or the error of connect. Every connection that was made gets its answer. */
+/* One request on a connection of its own: 0, or the error of connect. Every connection that was
+ * made gets its answer. */
 static int ask(const char *path)
 {
     char text[1000] = "";
@@ -88,7 +89,8 @@ static int ask(const char *path)
     if (rc < 0)
         return rc;
     connected++;
-    int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path);
+    int len = snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+                       path);
     CHECK_EQ(coir_write_all(stream, text, (size_t)len), 0);
     memset(text, 0, sizeof text);
     CHECK(coir_read(stream, text, sizeof text - 1) > 0);
@@ -124,7 +126,8 @@ static void listen_anywhere(void)
 
 /* ---- what is asked ---- */
 
-/* Most clients wait in the backlog as the server is asked to stop, while a request goes on for long. */
+/* Most clients wait in the backlog as the server is asked to stop, while a request goes on for
+ * long. */
 static void the_backlog(void)
 {
     listen_anywhere();
