@@ -1,27 +1,30 @@
-/* Deadlines and shields: they hold from where they stand to the end of their block.
+/* Cancel scopes: deadlines and shields. Each holds from where it is declared to the end of the C
+ * block around it.
  *
  *   {
  *       COIR_DEADLINE(coir_in(500 * COIR_MS));
- *       n = coir_read(conn, buf, sizeof buf);      -ETIME once it has passed
+ *       n = coir_read(conn, buf, sizeof buf);      -ETIME once the deadline has passed
  *   }
  *
- * A deadline is inherited by everything called in its block, and by the tasks of scopes opened in
- * it; leaving the block ends it. In a shielded block cancellation and outer deadlines are not seen;
- * they are seen again behind it.
+ * A deadline is inherited by everything called inside of its cancel scope, and by the tasks of task
+ * scopes opened inside of it; leaving the cancel scope ends it. Inside of a shield neither
+ * cancellation nor outer deadlines are seen; they are seen again after it was left.
  *
- * One rule: once a block's deadline has passed, every suspending call (COIR_SUSPENDS) and every
- * spawn inside says -ETIME, until the block is left; a task that was cancelled gets -ECANCELED from
- * them instead, until it ends. A call in progress is withdrawn and says so at once; one that cannot
- * be withdrawn, as a file's, gives its own result, and the next call says -ETIME.
+ * One rule: once a cancel scope's deadline has passed, every suspending call (COIR_SUSPENDS) and
+ * every spawn inside of it returns -ETIME, until it is left. In a task that was cancelled they
+ * return -ECANCELED instead, until the task ends. A call in progress is withdrawn and returns the
+ * error at once; one that cannot be withdrawn, such as a file's, returns its own result, and the
+ * next call returns -ETIME.
  *
  * Whose deadline was it? A call may also hand on an -ETIME or -ECANCELED that is not the caller's:
- * the result of a task that was joined, of a function that was called, of a peer that was too slow
- * for a limit of a protocol.
+ * the result of a task that was joined, of a function that was called, or of a peer that exceeded a
+ * time limit of its protocol. To tell them apart:
  *
- *   coir_deadline_passed(block)     this block's has passed: its work was too slow
- *   coir_task_interrupted() != 0         otherwise: a block around, or the opener of the task's
- * scope, wants an end: return what was got coir_task_interrupted() == 0         otherwise: the call
- * was not interrupted; what it was made on failed with this error */
+ *   coir_deadline_passed(cancel_scope)  true: this deadline has passed, its work was too slow
+ *   coir_task_interrupted()             not 0: an outer cancel scope, or the opener of the task's
+ *                                       scope, wants an end: return that error;
+ *                                       0: the call was not interrupted, and what it was made on
+ *                                       failed with this error */
 #ifndef COIR_DEADLINE_H
 #define COIR_DEADLINE_H
 
@@ -31,43 +34,45 @@
 extern "C" {
 #endif
 
-typedef struct coir_block {
+typedef struct coir_cancel_scope {
     uint64_t opaque[16];
-} coir_block;
+} coir_cancel_scope;
 
 #define COIR_DEADLINE(when) COIR_DEADLINE_IN_(COIR_CONCAT(coir_deadline_, __LINE__), when)
-#define COIR_DEADLINE_IN_(name, when)               \
-    coir_block name COIR_CLEANUP(coir_block_leave); \
+#define COIR_DEADLINE_IN_(name, when)                             \
+    coir_cancel_scope name COIR_CLEANUP(coir_cancel_scope_leave); \
     coir_deadline_enter(&name, when)
 
-/* The same, and `name` is the block, a pointer: for coir_deadline_passed and coir_deadline_move. */
-#define COIR_DEADLINE_AS(name, when)                          \
-    coir_block name##_storage COIR_CLEANUP(coir_block_leave); \
-    coir_block *name = (coir_deadline_enter(&name##_storage, when), &name##_storage)
+/* The same; `name` is a pointer to the cancel scope, for coir_deadline_passed and
+ * coir_deadline_move. */
+#define COIR_DEADLINE_AS(name, when)                                        \
+    coir_cancel_scope name##_storage COIR_CLEANUP(coir_cancel_scope_leave); \
+    coir_cancel_scope *name = (coir_deadline_enter(&name##_storage, when), &name##_storage)
 
 #define COIR_SHIELD COIR_SHIELD_IN_(COIR_CONCAT(coir_shield_, __LINE__))
-#define COIR_SHIELD_IN_(name)                       \
-    coir_block name COIR_CLEANUP(coir_block_leave); \
+#define COIR_SHIELD_IN_(name)                                     \
+    coir_cancel_scope name COIR_CLEANUP(coir_cancel_scope_leave); \
     coir_shield_enter(&name)
 
-/* What the macros call. Blocks nest; outside of a fiber they do nothing.
+/* What the macros call. Cancel scopes nest; outside of a fiber they do nothing.
  * Suspends: no.  Threads: worker. */
-COIR_API void coir_deadline_enter(coir_block *block, coir_time when);
-COIR_API void coir_shield_enter(coir_block *block);
-COIR_API void coir_block_leave(coir_block *block);
+COIR_API void coir_deadline_enter(coir_cancel_scope *cancel_scope, coir_time when);
+COIR_API void coir_shield_enter(coir_cancel_scope *cancel_scope);
+COIR_API void coir_cancel_scope_leave(coir_cancel_scope *cancel_scope);
 
-/* Moves a deadline, also one that has passed: the block's calls are made again then. What it has
- * interrupted stays so: a scope that was open inside of the block when the deadline passed, or was
- * opened after that, has asked its tasks to end, and refuses spawns with -ETIME.
+/* Moves a deadline, also one that has passed: calls inside of its cancel scope succeed again then.
+ * What it has interrupted stays so: a task scope that was open inside of it when the deadline
+ * passed, or was opened after that, has asked its tasks to end, and refuses spawns with -ETIME.
  * Suspends: no.  Threads: owner. */
-COIR_API void coir_deadline_move(coir_block *block, coir_time when);
+COIR_API void coir_deadline_move(coir_cancel_scope *cancel_scope, coir_time when);
 
-/* Whether the block's own deadline has passed, as far as the block's calls were told. Also after
- * the block was left, if its storage is still there; false for a shield.
+/* Whether the cancel scope's own deadline has passed, as far as the calls inside of it were told.
+ * Also after it was left, if its storage is still there; false for a shield.
  * Suspends: no.  Threads: owner. */
-COIR_API bool coir_deadline_passed(const coir_block *block);
+COIR_API bool coir_deadline_passed(const coir_cancel_scope *cancel_scope);
 
-/* The nearest deadline that the calling task is under in its own blocks, or COIR_NEVER. */
+/* The nearest deadline that the calling task is under in cancel scopes of its own, or COIR_NEVER.
+ * Suspends: no.  Threads: worker. */
 COIR_API coir_time coir_task_deadline(void);
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ typedef struct coir_handle {
     coir_scope name##_storage COIR_CLEANUP(coir_scope_close); \
     coir_scope *name = coir_serving_scope_open(&name##_storage)
 
-/* Opens a scope of the calling task; scopes, deadlines and shields of one task nest like blocks.
+/* Opens a scope of the calling task; scopes, deadlines and shields of one task nest.
  * Outside of a fiber the scope is dead, as after its end: spawns into it get -EBADF.
  * Suspends: no.  Threads: worker. */
 COIR_API coir_scope *coir_scope_open(coir_scope *scope);

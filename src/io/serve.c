@@ -135,7 +135,7 @@ int ci_serve_here(struct ci_serving_here *here)
 {
     COIR_SCOPE(accepting);
     COIR_SHIELD;
-    coir_block limit COIR_CLEANUP(coir_block_leave);
+    coir_cancel_scope limit COIR_CLEANUP(coir_cancel_scope_leave);
     coir_deadline_enter(&limit, COIR_NEVER);
     COIR_SERVING_SCOPE(connections);
     here->connections = connections;

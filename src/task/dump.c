@@ -17,9 +17,11 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
         if (!task->worker || task->worker->runnable != &task->runnable)
             ci_runnable_waits_for(&task->runnable, waits_for, sizeof waits_for);
         line(arg, depth, name_of(task), waits_for, task->runnable.cancelled);
-        for (const struct ci_block *block = task->runnable.blocks; block; block = block->outer)
-            if (block->kind == CI_BLOCK_SCOPE)
-                dump_scope(ci_container_of(block, struct ci_scope, block), depth + 1, line, arg);
+        for (const struct ci_cancel_scope *cancel_scope = task->runnable.cancel_scopes;
+             cancel_scope; cancel_scope = cancel_scope->outer)
+            if (cancel_scope->kind == CI_CANCEL_SCOPE_TASKS)
+                dump_scope(ci_container_of(cancel_scope, struct ci_scope, cancel_scope), depth + 1,
+                           line, arg);
     }
 }
 

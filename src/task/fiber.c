@@ -217,10 +217,10 @@ int ci_refuse(struct ci_worker *worker)
 
 static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    struct ci_block shield;
+    struct ci_cancel_scope shield;
     struct ci_deadline limit;
-    ci_block_enter(&shield, worker->runnable, CI_BLOCK_SHIELD);
-    coir_deadline_enter((coir_block *)(void *)&limit,
+    ci_cancel_scope_enter(&shield, worker->runnable, CI_CANCEL_SCOPE_SHIELD);
+    coir_deadline_enter((coir_cancel_scope *)(void *)&limit,
                         coir_in(worker->runtime->config.defer_timeout));
     while (fiber->deferred) {
         struct ci_deferred deferred = *fiber->deferred;
@@ -228,8 +228,8 @@ static void run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
         fiber->deferred = deferred.next;
         deferred.fn(deferred.arg);
     }
-    coir_block_leave((coir_block *)(void *)&limit);
-    ci_block_leave(&shield);
+    coir_cancel_scope_leave((coir_cancel_scope *)(void *)&limit);
+    ci_cancel_scope_leave(&shield);
 }
 
 /* The rest of a fiber's life after one call: it goes on with a fresh one, or it is gone. */

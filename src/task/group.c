@@ -77,7 +77,7 @@ static bool cancel_branch(struct branch *branch, int reason)
 {
     struct ci_runnable *runnable = &branch->runnable;
     coir_future *leaf = runnable->inner;
-    if (runnable->blocks || leaf->caller != &branch->end || runnable->cancelled) {
+    if (runnable->cancel_scopes || leaf->caller != &branch->end || runnable->cancelled) {
         ci_runnable_cancel(runnable, reason);
         return false;
     }

@@ -135,7 +135,8 @@ void ci_scope_remove(struct ci_scope *scope, struct ci_task *task)
 
 void ci_task_end(struct ci_task *task)
 {
-    ci_check(!task->runnable.blocks); /* every block that the task entered has been left */
+    ci_check(
+        !task->runnable.cancel_scopes); /* every cancel scope that the task entered has been left */
     if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
         task->locals = NULL;
@@ -170,7 +171,7 @@ static const coir_future_kind end_kind = COIR_FUTURE_KIND("ended", end_poll, NUL
 
 void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 {
-    scope->block = (struct ci_block){0};
+    scope->cancel_scope = (struct ci_cancel_scope){0};
     scope->home = home;
     ci_list_init(&scope->tasks);
     scope->live = 0;
@@ -538,7 +539,7 @@ static coir_scope *open_scope(coir_scope *words, bool serving)
     if (!in_fiber)
         return words;
     int inherited = worker->runnable->interrupt;
-    ci_block_enter(&scope->block, worker->runnable, CI_BLOCK_SCOPE);
+    ci_cancel_scope_enter(&scope->cancel_scope, worker->runnable, CI_CANCEL_SCOPE_TASKS);
     if (ci_unlikely(inherited)) {
         scope->interrupt = inherited;
         scope->cancelled = true;
@@ -563,7 +564,7 @@ static int scope_cancel(coir_future *future, int reason)
 {
     struct scope_op *op = ci_container_of(future, struct scope_op, future);
     (void)reason;
-    if (!(future->result = ci_runnable_interrupted_inside(op->runnable, &op->scope->block)))
+    if (!(future->result = ci_runnable_interrupted_inside(op->runnable, &op->scope->cancel_scope)))
         return false;
     op->scope->waiter = NULL;
     return true;
@@ -596,7 +597,7 @@ int coir_scope_wait(coir_scope *words)
         return -EBUSY;
     int rc = 0;
     if (ci_unlikely(worker->runnable->interrupt) &&
-        (rc = ci_runnable_interrupted_inside(worker->runnable, &scope->block)) < 0) {
+        (rc = ci_runnable_interrupted_inside(worker->runnable, &scope->cancel_scope)) < 0) {
         ci_spend(worker);
         return rc;
     }
@@ -617,7 +618,7 @@ void coir_scope_close(coir_scope *words)
         coir_scope_wait(words);
     }
     scope->home = NULL;
-    ci_block_leave(&scope->block);
+    ci_cancel_scope_leave(&scope->cancel_scope);
 }
 
 size_t coir_scope_live(const coir_scope *scope)

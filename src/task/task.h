@@ -32,22 +32,26 @@
 #include "task/waiter.h"
 #include "task/waker.h"
 
-/* ---- blocks: what a runnable is inside of, innermost first ---- */
+/* ---- cancel scopes: what a runnable is inside of, innermost first ---- */
 
-enum ci_block_kind { CI_BLOCK_DEADLINE = 1, CI_BLOCK_SHIELD, CI_BLOCK_SCOPE };
+enum ci_cancel_scope_kind {
+    CI_CANCEL_SCOPE_DEADLINE = 1,
+    CI_CANCEL_SCOPE_SHIELD,
+    CI_CANCEL_SCOPE_TASKS
+};
 
-struct ci_block {
-    struct ci_block *outer;
+struct ci_cancel_scope {
+    struct ci_cancel_scope *outer;
     struct ci_runnable *runnable; /* NULL: entered outside of a fiber, does nothing */
     uint8_t kind;
     bool expired; /* a deadline that has passed */
 };
 
 struct ci_deadline {
-    struct ci_block block;
+    struct ci_cancel_scope cancel_scope;
     struct ci_timer timer;
 };
-CI_LEAVES_SPARE_WORDS(struct ci_deadline, coir_block);
+CI_LEAVES_SPARE_WORDS(struct ci_deadline, coir_cancel_scope);
 
 /* ---- stackful calls: a future that runs a function on a stack of its own ---- */
 
@@ -176,7 +180,7 @@ static inline struct ci_fiber *ci_fiber_of(coir_future *back)
 /* ---- scopes ---- */
 
 struct ci_scope {
-    struct ci_block block;
+    struct ci_cancel_scope cancel_scope;
     struct ci_worker *home; /* NULL: not open */
     struct ci_list tasks;
     size_t live;
@@ -233,13 +237,14 @@ int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct 
  * and what it waits for is withdrawn. */
 void ci_runnable_cancel(struct ci_runnable *runnable, int reason);
 
-/* What interrupts a runnable from inside of its block `outer`; with NULL, or a block of another
+/* What interrupts a runnable from inside of its cancel scope `outer`; with NULL, or one of another
  * runnable: altogether. */
 int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
-                                   const struct ci_block *outer);
+                                   const struct ci_cancel_scope *outer);
 
-void ci_block_enter(struct ci_block *block, struct ci_runnable *runnable, enum ci_block_kind kind);
-void ci_block_leave(struct ci_block *block);
+void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runnable *runnable,
+                           enum ci_cancel_scope_kind kind);
+void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope);
 
 /* ---- workers ---- */
 

@@ -31,9 +31,9 @@ struct ci_runnable {
     struct ci_runnable *next;
     coir_future *inner;
     struct ci_task *task;
-    struct ci_block *blocks; /* what it is inside of, innermost first */
-    int32_t interrupt;       /* what suspending calls return: 0, -ECANCELED or -ETIME */
-    int32_t cancelled;       /* why it was asked to end, or 0 */
+    struct ci_cancel_scope *cancel_scopes; /* what it is inside of, innermost first */
+    int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
+    int32_t cancelled; /* why it was asked to end, or 0 */
 };
 
 /* A task's own runnable is its first member. */

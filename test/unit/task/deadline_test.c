@@ -1,6 +1,6 @@
-/* One rule for every suspending call: in a block whose deadline has passed it says -ETIME, in a
- * task that was cancelled -ECANCELED; while it waits, and when it is made; and leaving the block
- * ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
+/* One rule for every suspending call: in a cancel scope whose deadline has passed it says -ETIME,
+ * in a task that was cancelled -ECANCELED; while it waits, and when it is made; and leaving the
+ * cancel scope ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
  */
 #include <coir.h>
 #include <coir/web.h>
@@ -612,7 +612,7 @@ static int fail_by_itself(void *arg)
 static void tell_apart(int error)
 {
     coir_call call;
-    COIR_DEADLINE_AS(block, coir_in(1000 * COIR_S));
+    COIR_DEADLINE_AS(limit, coir_in(1000 * COIR_S));
     COIR_SERVING_SCOPE(scope);
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
@@ -628,7 +628,7 @@ static void tell_apart(int error)
         CHECK_EQ(coir_scope_wait(plain), error);
     }
     CHECK_EQ(coir_task_interrupted(), 0);
-    CHECK_EQ(coir_deadline_passed(block), 0);
+    CHECK_EQ(coir_deadline_passed(limit), 0);
     CHECK_EQ(coir_yield(), 0);
 }
 
@@ -668,13 +668,13 @@ TEST_SIM(a_deadline_inside_of_a_scope_ends_the_wait_and_not_the_tasks)
 /* The deadline may go on, but not the scopes that it has ended. */
 TEST_SIM(scopes_that_a_deadline_has_ended_stay_so_when_it_is_moved)
 {
-    COIR_DEADLINE_AS(block, coir_in(COIR_MS));
+    COIR_DEADLINE_AS(limit, coir_in(COIR_MS));
     COIR_SCOPE(before);
     CHECK_EQ(coir_go(before, nothing, NULL), 0);
     CHECK_EQ(coir_sleep_for(COIR_S), -ETIME);
     COIR_SCOPE(after);
     CHECK_EQ(coir_go(after, nothing, NULL), -ETIME);
-    coir_deadline_move(block, coir_in(COIR_S));
+    coir_deadline_move(limit, coir_in(COIR_S));
     CHECK_EQ(coir_yield(), 0);
     CHECK_EQ(coir_go(before, nothing, NULL), -ETIME);
     CHECK_EQ(coir_go(after, nothing, NULL), -ETIME);
@@ -685,10 +685,10 @@ TEST_SIM(scopes_that_a_deadline_has_ended_stay_so_when_it_is_moved)
 
 TEST_SIM(a_moved_deadline_has_not_passed)
 {
-    COIR_DEADLINE_AS(block, coir_now());
-    CHECK_EQ(coir_deadline_passed(block), 1);
+    COIR_DEADLINE_AS(limit, coir_now());
+    CHECK_EQ(coir_deadline_passed(limit), 1);
     CHECK_EQ(coir_yield(), -ETIME);
-    coir_deadline_move(block, coir_in(COIR_S));
-    CHECK_EQ(coir_deadline_passed(block), 0);
+    coir_deadline_move(limit, coir_in(COIR_S));
+    CHECK_EQ(coir_deadline_passed(limit), 0);
     CHECK_EQ(coir_yield(), 0);
 }

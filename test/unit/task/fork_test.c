@@ -21,7 +21,7 @@ static struct {
     coir_runtime *runtime, *other;
     coir_scope *scope;
     coir_handle handle;
-    coir_block deadline;
+    coir_cancel_scope deadline;
     coir_channel *channel, *subscriber;
     coir_topic *topic;
     coir_latest *latest;
@@ -166,10 +166,10 @@ static void *ret;
     Z(coir_task_interrupted, coir_task_interrupted())                                          \
     R(coir_local_set, coir_local_set(&item, &item))                                            \
     Z(coir_local_get, coir_local_get(&item))                                                   \
-    V(coir_deadline_enter, coir_deadline_enter(&(coir_block){{0}}, 1))                         \
-    V(coir_shield_enter, coir_shield_enter(&(coir_block){{0}}))                                \
+    V(coir_deadline_enter, coir_deadline_enter(&(coir_cancel_scope){{0}}, 1))                  \
+    V(coir_shield_enter, coir_shield_enter(&(coir_cancel_scope){{0}}))                         \
     V(coir_deadline_move, coir_deadline_move(&o.deadline, 1))                                  \
-    V(coir_block_leave, coir_block_leave(&o.deadline))                                         \
+    V(coir_cancel_scope_leave, coir_cancel_scope_leave(&o.deadline))                           \
     P(coir_task_deadline, coir_task_deadline())                                                \
     P(coir_deadline_passed, coir_deadline_passed(&o.deadline))                                 \
     P(coir_now, coir_now())                                                                    \
@@ -548,7 +548,7 @@ static void fork_and_call(void)
         CHECK_EQ(write(o.pipe[1], "x", 1), 1);
         /* its registration is there */
         CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 1);
-        coir_block_leave(&o.deadline);
+        coir_cancel_scope_leave(&o.deadline);
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
     free_all();

@@ -38,15 +38,15 @@ TEST_SIM(a_deadline_in_the_past_has_passed)
 
 TEST_SIM(a_deadline_may_be_moved)
 {
-    coir_block block;
-    coir_deadline_enter(&block, coir_in(COIR_MS));
-    coir_deadline_move(&block, coir_in(3 * COIR_S));
+    coir_cancel_scope cancel_scope;
+    coir_deadline_enter(&cancel_scope, coir_in(COIR_MS));
+    coir_deadline_move(&cancel_scope, coir_in(3 * COIR_S));
     CHECK_EQ(coir_sleep_for(2 * COIR_S), 0);
-    coir_deadline_move(&block, coir_in(COIR_MS));
+    coir_deadline_move(&cancel_scope, coir_in(COIR_MS));
     CHECK_EQ(coir_sleep_for(2 * COIR_S), -ETIME);
-    coir_deadline_move(&block, COIR_NEVER);
+    coir_deadline_move(&cancel_scope, COIR_NEVER);
     CHECK_EQ(coir_sleep_for(2 * COIR_S), 0);
-    coir_block_leave(&block);
+    coir_cancel_scope_leave(&cancel_scope);
 }
 
 static int results[2];
