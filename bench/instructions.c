@@ -1,5 +1,5 @@
-/* One operation, again and again, for bench/instructions to count. Usage: bench_instructions
- * OPERATION TIMES */
+/* One operation, again and again, for bench/instructions to count. "request" is the client of a
+ * server whose instructions are counted. Usage: bench_instructions OPERATION TIMES [ADDRESS] */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +89,30 @@ static int run_mutex(void)
     return 0;
 }
 
+static const char *address;
+
+/* Asks for /hello on one connection, each time when the answer has come. */
+static int run_request(void)
+{
+    static const char request[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char answer[1000];
+    coir_stream *stream;
+    int rc = coir_tcp_connect(address, &stream);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; rc == 0 && i < times; i++) {
+        ssize_t n = 0, len = 0;
+        rc = coir_write_all(stream, request, sizeof request - 1);
+        while (rc == 0 && (len < 6 || memcmp(answer + len - 6, "World!", 6) != 0)) {
+            n = coir_read(stream, answer + len, sizeof answer - (size_t)len);
+            rc = n > 0 ? 0 : n < 0 ? (int)n : -COIR_EEND;
+            len += n;
+        }
+    }
+    coir_close(stream);
+    return rc;
+}
+
 static int start(void *arg)
 {
     static const struct {
@@ -96,7 +120,7 @@ static int start(void *arg)
         int (*run)(void);
     } operations[] = {
         {"yield", run_yield},   {"spawn", run_spawn}, {"channel", run_channel},
-        {"select", run_select}, {"mutex", run_mutex},
+        {"select", run_select}, {"mutex", run_mutex}, {"request", run_request},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;
@@ -109,9 +133,10 @@ static int start(void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc < 3 || (strcmp(argv[1], "request") == 0 && argc != 4))
         return 2;
     times = atoi(argv[2]);
+    address = argv[3];
     setenv("COIR_WORKERS", "1", 1);
     return coir_main(start, argv[1]);
 }
