@@ -61,6 +61,17 @@ void ci_stream_close_soon(coir_stream *stream);
  */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
+/* coir_write_op, but the completion of a write that is carried out in full may be delayed
+ * (driver.h 8): for one whose end nothing waits for but the next operation on the stream. */
+coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);
+
+/* Whether the runnable is suspended in `op` and has not been woken. */
+bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable);
+
+/* Ends that wait with -ECANCELED, without cancelling the runnable; at the latest when the driver
+ * has completed the operation. Does nothing if the runnable does not wait for it. */
+void ci_io_withdraw(coir_io_op *op, struct ci_runnable *runnable);
+
 /* The stream counts as one of its listener's no more: it is closed, or leaves its worker. */
 void ci_seat_leave(coir_stream *stream);
 

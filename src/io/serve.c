@@ -8,9 +8,9 @@
 
 /* How long an acceptor waits when the process or the system is out of something. */
 static const coir_time accept_pause = 100 * COIR_MS;
-/* How long it waits for a place when the worker's table of tasks is full: the backlog is the queue.
- */
-static const coir_time spawn_pause = 5 * COIR_MS;
+/* How long it waits before it looks again for room for one more connection on the worker: in its
+ * table of tasks, or under connections_max. The backlog is the queue meanwhile. */
+static const coir_time room_pause = 5 * COIR_MS;
 /* How long handshakes that were under way as new clients were refused have to end: long for a
  * network that is near. */
 static const coir_time handshake_time = 5 * COIR_MS;
@@ -51,8 +51,25 @@ static int admit(struct ci_serving_here *here, coir_stream *stream)
 {
     int rc;
     while ((rc = here->start(here, stream)) == -EAGAIN || rc == -ENOMEM)
-        if ((rc = coir_sleep_for(spawn_pause)) < 0)
+        if ((rc = coir_sleep_for(room_pause)) < 0)
             break;
+    return rc;
+}
+
+static bool is_full(const struct ci_serving_here *here)
+{
+    return here->connections_max && coir_scope_live(here->connections) >= here->connections_max;
+}
+
+/* Accepts nothing until the worker may have one more connection. */
+static int wait_for_room(struct ci_serving_here *here)
+{
+    if (ci_likely(!is_full(here)))
+        return 0;
+    ci_listener_forget(here->serving->listener); /* so that new clients wake the other workers */
+    int rc = 0;
+    while (rc == 0 && is_full(here))
+        rc = coir_sleep_for(room_pause);
     return rc;
 }
 
@@ -62,7 +79,7 @@ static int accept_loop(void *arg)
     coir_stream *stream;
     int rc = 0;
     for (bool reported = false; rc == 0;) {
-        if (here->wait_for_room && (rc = here->wait_for_room(here)) < 0)
+        if ((rc = wait_for_room(here)) < 0)
             break;
         if ((rc = coir_accept(here->serving->listener, &stream)) < 0) {
             rc = after_error(rc, &reported);

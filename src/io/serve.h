@@ -27,8 +27,8 @@ struct ci_serving_here {
     coir_scope *connections;
     /* accepted as the acceptor was cancelled, and not admitted yet */
     coir_stream *held;
-    /* before each accept; NULL: there always is */
-    int (*wait_for_room)(struct ci_serving_here *here);
+    /* how many this worker may have open; past it, they wait in the backlog. 0: any number */
+    size_t connections_max;
     /* a connection; after -EAGAIN or -ENOMEM it is asked again */
     int (*start)(struct ci_serving_here *here, coir_stream *stream);
     /* nothing new is to begin: how much is in progress */

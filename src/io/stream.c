@@ -193,6 +193,26 @@ coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf,
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
+coir_future *ci_write_lazy_op(coir_io_op *words, coir_stream *stream, const void *data, size_t len)
+{
+    struct ci_io_op *op = io_op_of(words);
+    ci_io_init(op, stream, WRITE_OP(stream, data, len));
+    op->io.lazy = true;
+    return &op->future;
+}
+
+bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable)
+{
+    return runnable->inner == &((const struct ci_io_op *)(const void *)op)->future;
+}
+
+void ci_io_withdraw(coir_io_op *words, struct ci_runnable *runnable)
+{
+    struct ci_io_op *op = io_op_of(words);
+    if (ci_io_suspended(words, runnable) && op->future.kind->cancel(&op->future, -ECANCELED))
+        ci_wake(ci_worker_current, runnable, &op->future);
+}
+
 coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
                            int iov_count)
 {

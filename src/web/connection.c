@@ -29,16 +29,16 @@ static coir_future *connection_poll(coir_future *future);
 static const coir_future_kind connection_kind =
     COIR_FUTURE_KIND("http connection", connection_poll, NULL);
 
-static struct coir_loop *loop_of(const struct ci_http_connection *connection)
+static struct ci_worker *worker_of(const struct ci_http_connection *connection)
 {
-    return &connection->server->http->worker->loop;
+    return connection->server->http->worker;
 }
 
 static coir_future *finish(struct ci_http_connection *connection)
 {
     struct ci_http_worker *http = connection->server->http;
     coir_future *caller = connection->future.caller;
-    ci_wheel_cancel(&loop_of(connection)->wheel, &connection->timer);
+    ci_worker_cancel_timer(worker_of(connection), &connection->timer);
     ci_http_partial_drop(connection);
     ci_stream_close_soon(connection->stream);
     ci_pool_give(&http->connections, connection);
@@ -57,23 +57,19 @@ static coir_future *await(struct ci_http_connection *connection, enum state stat
 
 static void set_timer_at(struct ci_http_connection *connection, coir_time when)
 {
-    struct coir_loop *loop = loop_of(connection);
-    if (ci_timer_started(&connection->timer))
-        ci_wheel_move(&loop->wheel, &connection->timer, when);
-    else
-        ci_loop_start_timer(loop, &connection->timer, when);
+    ci_worker_set_timer(worker_of(connection), &connection->timer, when);
 }
 
 static void set_timer(struct ci_http_connection *connection, coir_time duration)
 {
-    set_timer_at(connection, ci_time_after(loop_of(connection)->now, duration));
+    set_timer_at(connection, ci_time_after(ci_worker_now(worker_of(connection)), duration));
 }
 
 /* ---- the end of a connection whose client may still send ---- */
 
 static coir_future *wait_lingering(struct ci_http_connection *connection)
 {
-    coir_time silent = ci_time_after(loop_of(connection)->now, linger_silence);
+    coir_time silent = ci_time_after(ci_worker_now(worker_of(connection)), linger_silence);
     set_timer_at(connection, silent < connection->linger_end ? silent : connection->linger_end);
     return await(connection, LINGERING,
                  coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
@@ -86,8 +82,8 @@ static coir_future *begin_lingering(struct ci_http_connection *connection)
 {
     if (coir_shutdown_write(connection->stream) < 0)
         return finish(connection);
-    connection->linger_end =
-        ci_time_after(loop_of(connection)->now, connection->server->options->linger_timeout);
+    connection->linger_end = ci_time_after(ci_worker_now(worker_of(connection)),
+                                           connection->server->options->linger_timeout);
     connection->discarded = 0;
     return wait_lingering(connection);
 }
@@ -141,17 +137,12 @@ static coir_time time_for_rest(const struct ci_http_connection *connection)
                                   : connection->out_len * COIR_S / (coir_time)options->rate_min);
 }
 
-/* Nobody waits for this write but the next request, with which its end may be told. */
+/* Only the next request waits for this write, so its completion may be delayed until then. */
 static coir_future *send_rest(struct ci_http_connection *connection)
 {
-    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
     const char *data = connection->out + connection->out_at;
-    struct ci_op io = {.fd = connection->stream->fd,
-                       .kind = CI_OP_WRITE,
-                       .lazy = true,
-                       .data = data,
-                       .len = connection->out_len};
-    return await(connection, SENDING, ci_io_init(op, connection->stream, &io));
+    return await(connection, SENDING,
+                 ci_write_lazy_op(&connection->io, connection->stream, data, connection->out_len));
 }
 
 static coir_future *sent(struct ci_http_connection *connection, int32_t count)
@@ -215,10 +206,7 @@ static coir_future *connection_poll(coir_future *future)
 /* Ends the wait for a request, but not the connection. */
 static void withdraw_wait(struct ci_http_connection *connection)
 {
-    struct ci_io_op *op = (struct ci_io_op *)(void *)&connection->io;
-    if (connection->task->runnable.inner == &op->future &&
-        op->future.kind->cancel(&op->future, -ECANCELED))
-        ci_wake(ci_worker_current, &connection->task->runnable, &op->future);
+    ci_io_withdraw(&connection->io, &connection->task->runnable);
 }
 
 /* Too long idle, or too long without a byte sent; or a time at which it might have been: a request
@@ -227,17 +215,17 @@ static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection =
         ci_container_of(timer, struct ci_http_connection, timer);
-    const struct ci_io_op *op = (const struct ci_io_op *)(const void *)&connection->io;
     bool waits = connection->future.state != CALLING;
     if (connection->future.state == WAITING && connection->partial)
         withdraw_wait(connection);
-    else if (waits && connection->task->runnable.inner == &op->future)
+    else if (waits && ci_io_suspended(&connection->io, &connection->task->runnable))
         ci_runnable_cancel(&connection->task->runnable, -ETIME);
 }
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
-    coir_time now = loop_of(connection)->now, idle = connection->server->options->idle_timeout;
+    coir_time now = ci_worker_now(worker_of(connection)),
+              idle = connection->server->options->idle_timeout;
     /* without a timeout nobody has noted it */
     coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle;
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);

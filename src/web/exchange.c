@@ -124,33 +124,6 @@ ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_t
 
 /* ---- a client that goes away while a handler waits ---- */
 
-static void on_hangup(struct ci_op *op);
-
-static void begin_watch(struct ci_exchange *exchange)
-{
-    exchange->hangup =
-        (struct ci_op){.done = on_hangup, .fd = exchange->stream->fd, .kind = CI_OP_POLL};
-    exchange->hangup.events = exchange->end_cancels ? CI_EVENT_END : 0;
-    exchange->hangup_started = !exchange->stream->kind->start(exchange->stream, &exchange->hangup);
-    if (!exchange->hangup_started && exchange->hangup.result > 0)
-        ci_runnable_cancel(&exchange->connection->task->runnable,
-                           /* gone already: what the fiber is about to wait for is withdrawn */
-                           -ECANCELED);
-}
-
-static void on_hangup(struct ci_op *op)
-{
-    struct ci_exchange *exchange = ci_container_of(op, struct ci_exchange, hangup);
-    struct ci_task *task = exchange->connection->task;
-    exchange->hangup_started = false;
-    if (task->runnable.inner == &exchange->unwatched)
-        ci_wake(ci_worker_current, &task->runnable, &exchange->unwatched);
-    else if (op->result == -ECANCELED)
-        begin_watch(exchange); /* it was withdrawn to be asked anew, while the handler waits */
-    else
-        ci_runnable_cancel(&task->runnable, -ECANCELED);
-}
-
 /* Before the fiber parks in a handler: sends the gathered output as far as possible without
  * waiting, and starts the watch for a hang-up. A fiber that yields because its budget is spent is
  * ready to run: its output keeps gathering. */
@@ -158,15 +131,14 @@ static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
     bool budget_spent = ci_worker_current->budget <= 0;
-    if (exchange->out_len && !budget_spent && !exchange->stream->writer) {
+    if (exchange->out_len && !budget_spent) {
         ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
         if (n > 0) {
             exchange->out_len -= (size_t)n;
             memmove(exchange->out, exchange->out + n, exchange->out_len);
         }
     }
-    if (!exchange->hangup_started)
-        begin_watch(exchange);
+    ci_hangup_start(&exchange->hangup);
 }
 
 static void watch_client(struct ci_exchange *exchange)
@@ -176,33 +148,15 @@ static void watch_client(struct ci_exchange *exchange)
     fiber->before_park_arg = exchange;
 }
 
-static const coir_future_kind unwatched_kind = COIR_FUTURE_KIND("the end of a watch", NULL, NULL);
-
 static void unwatch_client(struct ci_exchange *exchange)
 {
     ci_worker_current->fiber->before_park = NULL;
-    if (!exchange->hangup_started)
-        return;
-    if (exchange->stream->kind->cancel(exchange->stream, &exchange->hangup)) {
-        exchange->hangup_started = false;
-        return;
-    }
-    /* the operation lies on this stack: it must have come back before that goes */
-    struct ci_worker *worker = ci_worker_current;
-    exchange->unwatched = (coir_future){&unwatched_kind, &worker->fiber->back, 0, 0};
-    worker->runnable->inner = &exchange->unwatched;
-    ci_park(worker);
+    ci_hangup_stop(&exchange->hangup);
 }
 
 void coir_request_set_end_cancels(coir_request *req, bool cancels)
 {
-    struct ci_exchange *exchange = req->exchange;
-    bool changed = exchange->end_cancels != cancels;
-    exchange->end_cancels = cancels;
-    if (changed && exchange->hangup_started &&
-        exchange->stream->kind->cancel(exchange->stream, &exchange->hangup))
-        /* else it comes back by itself; either way the watch begins anew */
-        exchange->hangup_started = false;
+    ci_hangup_set_end_cancels(&req->exchange->hangup, cancels);
 }
 
 /* ---- one request ---- */
@@ -260,7 +214,7 @@ static bool answer(struct ci_exchange *exchange)
                     head->path.len ? head->path.len : 1, &exchange->match);
     ci_arena_init(&exchange->arena, &exchange->server->http->blocks,
                   exchange->server->options->arena_max);
-    exchange->end_cancels = exchange->server->options->end_cancels;
+    exchange->hangup.end_cancels = exchange->server->options->end_cancels;
     watch_client(exchange);
     int rc = exchange->match.route
                  ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
@@ -424,11 +378,12 @@ int ci_serve_requests(void *arg)
     exchange.connection = connection;
     exchange.server = connection->server;
     exchange.stream = connection->stream;
+    ci_hangup_init(&exchange.hangup, connection->stream, &connection->task->runnable);
     exchange.in_start = exchange.in_len = exchange.out_len = 0;
     exchange.error = 0;
     exchange.taking.behind = 0;
     exchange.sent = 0;
-    exchange.hangup_started = exchange.unread = exchange.continue_due = exchange.body_begun = false;
+    exchange.unread = exchange.continue_due = exchange.body_begun = false;
     exchange.body.state = CI_BODY_DONE; /* a head that is refused has none */
     exchange.body_at = 0;
     exchange.in = ci_pool_take(buffers);

@@ -15,8 +15,10 @@
 #include "base/arena.h"
 #include "base/time.h"
 #include "coir/web.h"
+#include "io/hangup.h"
 #include "io/serve.h"
 #include "proto/http1.h"
+#include "task/timer.h"
 
 enum {
     CI_HTTP_BUFFER = 16 * 1024,
@@ -174,11 +176,7 @@ struct ci_exchange {
     bool continue_due; /* the client waits for leave to send the body */
     bool body_begun;   /* the handler has read some of the body */
 
-    struct ci_op hangup; /* pending while a handler waits */
-    bool hangup_started;
-    /* not only a reset or a hang-up cancels the handler, but a half-close too */
-    bool end_cancels;
-    coir_future unwatched; /* awaited when the driver takes its time to give that operation back */
+    struct ci_hangup hangup; /* started while a handler waits */
 
     struct ci_http1_head head;
     struct ci_http1_body body;

@@ -6,9 +6,6 @@
 
 #include "web/http.h"
 
-/* How long an acceptor that is full waits before it looks again: the backlog is the queue. */
-static const coir_time full_pause = 5 * COIR_MS;
-
 /* ---- what a worker keeps ---- */
 
 static const char http_key;
@@ -63,12 +60,11 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
 
 const char *ci_http_date(struct ci_http_worker *http)
 {
-    struct ci_driver *driver = http->worker->loop.driver;
-    int64_t second = http->worker->loop.now / COIR_S;
+    int64_t second = ci_worker_now(http->worker) / COIR_S;
     if (ci_likely(second == http->date_second))
         return http->date;
     http->date_second = second;
-    time_t seconds = (time_t)(driver->kind->wall(driver) / COIR_S);
+    time_t seconds = (time_t)(ci_worker_wall(http->worker) / COIR_S);
     struct tm tm;
     static const char days[] = "SunMonTueWedThuFriSat",
                       months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -111,20 +107,6 @@ static struct ci_http_server *server_of(struct ci_serving_here *here)
 static int start_connection(struct ci_serving_here *here, coir_stream *stream)
 {
     return ci_http_connection_start(server_of(here), stream);
-}
-
-/* Waits until the worker has room for a connection. */
-static int wait_for_room(struct ci_serving_here *here)
-{
-    size_t most = server_of(here)->options->connections_max;
-    if (!most || coir_scope_live(here->connections) < most)
-        return 0;
-    /* the others are woken, and what nobody takes waits in the backlog */
-    ci_listener_forget(here->serving->listener);
-    int rc = 0;
-    while (rc == 0 && coir_scope_live(here->connections) >= most)
-        rc = coir_sleep_for(full_pause);
-    return rc;
 }
 
 /* Connections that wait for a request look once more, and end. How many requests are in progress.
@@ -218,7 +200,7 @@ static int serve(coir_listener *listener, coir_router *router,
     ci_serving_init(&serving, listener, options->drain_timeout, "request");
     struct ci_http_server server = {
         .here = {.serving = &serving,
-                 .wait_for_room = wait_for_room,
+                 .connections_max = options->connections_max,
                  .start = start_connection,
                  .drain = drain},
         .router = router,
