@@ -4,19 +4,6 @@
 
 #include "sim/socket.h"
 
-static const char *kind_of(const struct ci_socket *socket)
-{
-    switch (socket->state) {
-    case LISTENING: return "listener";
-    case DATAGRAM: return "datagram socket";
-    case UNCONNECTED:
-    case CONNECTING:
-    case CONNECTED:
-    case RESET: break;
-    }
-    return "stream";
-}
-
 void ci_socket_audit(struct ci_world *world)
 {
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
@@ -26,7 +13,7 @@ void ci_socket_audit(struct ci_world *world)
         char to[40] = "";
         if (socket->peer_node != socket->node)
             snprintf(to, sizeof to, " with %.24s", socket->peer_node->name);
-        ci_world_leave(world, socket->node, "%s fd=%d port=%d%s%s", kind_of(socket), socket->fd,
+        ci_world_leave(world, socket->node, "%s fd=%d port=%d%s%s", socket->kind->name, socket->fd,
                        ntohs(socket->local.sin_port), to,
                        socket->pending ? ", an operation is pending" : "");
     }

@@ -1,19 +1,21 @@
 /* Simulated datagrams: lost, doubled, delayed each by itself and so reordered, and dropped where
  * too many wait. */
+#include "sim/datagram.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/socket.h"
+#include "sim/address.h"
 
 enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
 
 static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other)
 {
     return socket->has_peer && other->sin_port == socket->remote.sin_port &&
-           ci_socket_number_of(socket->node, other) ==
-               ci_socket_number_of(socket->node, &socket->remote);
+           ci_sim_address_number(socket->node, other) ==
+               ci_sim_address_number(socket->node, &socket->remote);
 }
 
 static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
@@ -25,7 +27,7 @@ static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, si
         return;
     ci_world_trace(world, socket->node, "refused fd=%d", socket->fd);
     socket->error = -ECONNREFUSED;
-    ci_socket_look_again(world, socket);
+    ci_socket_changed(world, socket);
 }
 
 /* Nobody takes a datagram that came to `node`: its sender is told, if it is connected. */
@@ -43,7 +45,7 @@ static void refuse(struct ci_world *world, const struct ci_node *node,
 static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
                              void *data)
 {
-    struct segment *segment = data;
+    struct ci_segment *segment = data;
     bool taken = socket && (!socket->has_peer || is_peer(socket, &segment->from));
     if (!taken || socket->backlog_len == DATAGRAMS_WAIT) {
         if (!taken)
@@ -56,14 +58,14 @@ static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, s
     socket->backlog_len++;
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
-    ci_socket_look_again(world, socket);
+    ci_socket_changed(world, socket);
 }
 
-bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
+static bool try_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
 {
-    struct segment *segment = socket->in;
+    struct ci_segment *segment = socket->in;
     if (socket->error)
-        return *ret = ci_socket_take_error(socket), true;
+        return *ret = ci_socket_take_error(socket, 0), true;
     if (!segment)
         return false;
     size_t len =
@@ -82,8 +84,8 @@ bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *
     return *ret = (int)len, true;
 }
 
-bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket,
-                      const struct msghdr *message, int *ret)
+static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message,
+                     int *ret)
 {
     const struct sockaddr_in *to = message->msg_name  ? message->msg_name
                                    : socket->has_peer ? &socket->remote
@@ -93,11 +95,11 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket,
     if (!to || to->sin_family != AF_INET)
         return *ret = to ? -EAFNOSUPPORT : -EDESTADDRREQ, true;
     if (socket->error)
-        return *ret = ci_socket_take_error(socket), true;
+        return *ret = ci_socket_take_error(socket, 0), true;
     if (len > DATAGRAM_MAX)
         return *ret = -EMSGSIZE, true;
-    struct ci_socket *target = ci_socket_at(world, DATAGRAM, socket->node, to);
-    const struct ci_node *there = ci_socket_node_at(world, socket->node, to);
+    struct ci_socket *target = ci_sim_address_find(world, socket->kind, socket->node, to);
+    const struct ci_node *there = ci_sim_address_node(world, socket->node, to);
     const coir_link *link = ci_world_find_link(world, socket->node, there ? there : socket->node);
     if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return *ret = -ENOBUFS, true;
@@ -116,22 +118,44 @@ bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket,
         if (link->jitter > 0)
             when = ci_time_after(
                 when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
-        struct segment *segment = malloc(sizeof *segment + len);
+        struct ci_segment *segment = malloc(sizeof *segment + len);
         ci_check(segment);
-        *segment = (struct segment){.len = len, .from = socket->local, .to = there, .sender = -1};
+        *segment =
+            (struct ci_segment){.len = len, .from = socket->local, .to = there, .sender = -1};
         if (is_peer(socket, to)) {
             segment->sender = socket->fd;
             segment->sender_serial = socket->serial;
         }
-        segment->from.sin_addr.s_addr = htonl(10u << 24 | (unsigned)socket->node->number);
+        segment->from.sin_addr = ci_sim_address_of(socket->node);
         memcpy(segment->data, message->msg_iov->iov_base, len);
         ci_socket_schedule(world, when, datagram_arrives, target, len, segment);
     }
     return true;
 }
 
-int ci_socket_datagram(struct ci_world *world, struct ci_node *node,
-                       const struct ci_datagram *datagram)
+static int events(const struct ci_socket *socket)
+{
+    return COIR_WRITE | (socket->in ? COIR_READ : 0);
+}
+
+static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
+                    int *ret)
+{
+    if (op->kind == CI_OP_RECEIVE)
+        return try_receive(socket, op->message, ret);
+    if (op->kind == CI_OP_SEND)
+        return try_send(world, socket, op->message, ret);
+    return *ret = -ENOTCONN, true;
+}
+
+static const struct ci_socket_kind datagram_kind = {
+    .name = "datagram socket",
+    .attempt = attempt,
+    .events = events,
+};
+
+int ci_sim_datagram_open(struct ci_world *world, struct ci_node *node,
+                         const struct ci_datagram *datagram)
 {
     int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
@@ -140,12 +164,11 @@ int ci_socket_datagram(struct ci_world *world, struct ci_node *node,
     in_port_t port = ((const struct sockaddr_in *)(const void *)datagram->address)->sin_port;
     if (datagram->peer && datagram->peer->sa_family != AF_INET)
         return -EAFNOSUPPORT;
-    if (ci_socket_port_is_taken(world, DATAGRAM, node, port))
+    if (ci_sim_address_is_taken(world, &datagram_kind, node, port))
         return -EADDRINUSE;
-    struct ci_socket *socket = ci_socket_new(world, node);
+    struct ci_socket *socket = ci_socket_new(world, node, &datagram_kind);
     if (!socket)
         return -ENOMEM;
-    socket->state = DATAGRAM;
     if (port)
         socket->local.sin_port = port;
     if (datagram->peer) {

@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "driver/count.h"
-#include "sim/world.h"
+#include "sim/address.h"
+#include "sim/datagram.h"
+#include "sim/listener.h"
+#include "sim/stream.h"
 
 static struct ci_sim_driver *self(struct ci_driver *driver)
 {
@@ -168,27 +171,27 @@ static uint64_t random_number(struct ci_driver *driver)
 static int open_socket(struct ci_driver *driver, int family)
 {
     (void)family;
-    return ci_socket_open(self(driver)->world, self(driver)->node);
+    return ci_sim_stream_open(self(driver)->world, self(driver)->node);
 }
 
 static int open_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
-    return ci_socket_datagram(self(driver)->world, self(driver)->node, datagram);
+    return ci_sim_datagram_open(self(driver)->world, self(driver)->node, datagram);
 }
 
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
-    return ci_socket_listen(self(driver)->world, self(driver)->node, listen);
+    return ci_sim_listener_open(self(driver)->world, self(driver)->node, listen);
 }
 
 static int refuse(struct ci_driver *driver, coir_fd fd)
 {
-    return ci_socket_refuse(self(driver)->world, fd);
+    return ci_sim_listener_refuse(self(driver)->world, fd);
 }
 
 static int shutdown_write(struct ci_driver *driver, coir_fd fd)
 {
-    return ci_socket_shutdown_write(self(driver)->world, fd);
+    return ci_sim_stream_shutdown_write(self(driver)->world, fd);
 }
 
 /* Of most, the simulated network has nothing that they change. */
@@ -197,7 +200,7 @@ static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option opt
     if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
         return -EINVAL;
     return option == COIR_TCP_RESET_ON_CLOSE
-               ? ci_socket_reset_on_close(self(driver)->world, fd, value != 0)
+               ? ci_sim_stream_reset_on_close(self(driver)->world, fd, value != 0)
                : 0;
 }
 

@@ -1,5 +1,4 @@
-/* What the simulated sockets are, for the files that make them: streams in socket.c, datagrams in
- * datagram.c. */
+/* A simulated socket, for the files that make its kinds: stream.c, listener.c, datagram.c. */
 #ifndef CI_SIM_SOCKET_H
 #define CI_SIM_SOCKET_H
 
@@ -7,89 +6,108 @@
 
 #include "sim/world.h"
 
-enum state { UNCONNECTED, LISTENING, CONNECTING, CONNECTED, RESET, DATAGRAM };
+/* What a socket does, by what it is. */
+struct ci_socket_kind {
+    const char *name;
 
-struct segment {
-    struct segment *next;
+    /* Begins a CI_OP_CONNECT before it is tried for the first time: 0 or an error. NULL: -EISCONN.
+     */
+    int (*connect)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op);
+
+    /* Tries an operation, but no CI_OP_POLL. True: it is complete, *ret is its result. */
+    bool (*attempt)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
+                    int *ret);
+
+    /* What a poll of it finds now. */
+    int (*events)(const struct ci_socket *socket);
+
+    /* Before the socket goes. NULL: nothing. */
+    void (*close)(struct ci_world *world, struct ci_socket *socket);
+};
+
+enum ci_stream_state {
+    CI_STREAM_UNCONNECTED, /* also every socket of another kind */
+    CI_STREAM_CONNECTING,
+    CI_STREAM_CONNECTED,
+    CI_STREAM_RESET
+};
+
+/* Bytes that have arrived, or are on their way. */
+struct ci_segment {
+    struct ci_segment *next;
     uint64_t sender_serial;
-    coir_fd sender;
+    coir_fd sender; /* of a datagram: -1 if a refusal is of no interest to it */
     size_t start, len;
     struct sockaddr_in from;  /* of a datagram */
     const struct ci_node *to; /* likewise */
     char data[];
 };
 
-struct pending {
-    struct pending *next;
-    struct ci_op *op;
-    struct ci_sim_driver *driver;
-};
-
-/* Something for the peer that cannot get there. */
-struct parcel {
-    struct parcel *next;
-    ci_event_fn *what;
-    size_t amount;
-    void *data;
-};
-
 struct ci_socket {
     coir_fd fd;
-    uint64_t serial;
+    uint64_t serial; /* tells it from others that have had its descriptor */
+    const struct ci_socket_kind *kind;
     struct ci_node *node;
-    enum state state;
     int error; /* to be reported once */
     struct sockaddr_in local, remote;
-    struct ci_socket *peer; /* NULL: closed */
-    struct segment *in, **in_tail;
-    bool in_ended, out_ended;
-    bool resets;   /* when it is closed */
-    bool has_peer; /* a datagram socket that is connected to `remote` */
-    size_t unread_by_peer;
-    const struct ci_node *peer_node; /* also when the peer is closed */
-    coir_time last_arrival;          /* of what this end has sent */
-    struct parcel *outbox, **outbox_tail;
-    int retries;
-    struct pending *pending;
-    bool looking, look_more;
+    struct ci_segment *in, **in_tail;
 
-    struct ci_socket *backlog, **backlog_tail, *backlog_next;
-    int backlog_len, backlog_max;
-    bool queued;  /* in a listener's backlog */
-    bool refuses; /* a listener: new connections are not answered */
+    /* operations that are not complete: socket.c */
+    struct ci_pending *pending;
+    bool trying, changed; /* see ci_socket_changed */
+
+    /* a stream */
+    enum ci_stream_state state;
+    bool in_ended, out_ended;
+    bool resets;                     /* when it is closed */
+    struct ci_socket *peer;          /* NULL: closed */
+    const struct ci_node *peer_node; /* also when the peer is closed */
+    size_t unread_by_peer;
     int syn_tries;
+
+    /* a stream's way to its peer: transport.c */
+    coir_time last_arrival; /* of what this end has sent */
+    struct ci_parcel *outbox, **outbox_tail;
+    int retries;
+
+    /* a stream that its listener has not accepted yet */
+    bool queued;
+    struct ci_socket *backlog_next;
+
+    /* a listener; `backlog_len` counts a datagram socket's input, too */
+    struct ci_socket *backlog, **backlog_tail;
+    int backlog_len, backlog_max;
+    bool refuses; /* new connections are not answered */
+
+    /* a datagram socket */
+    bool has_peer; /* it is connected to `remote` */
 };
 
 /* A new socket at the lowest free descriptor, with a port of its own; NULL: memory is out. */
-struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_node *node);
+struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_node *node,
+                                const struct ci_socket_kind *kind);
 
-/* The number of the node that an address means, seen from a node; the node, NULL: none. */
-int ci_socket_number_of(const struct ci_node *node, const struct sockaddr_in *address);
-const struct ci_node *ci_socket_node_at(const struct ci_world *world, const struct ci_node *from,
-                                        const struct sockaddr_in *address);
-
-/* The socket in a state that an address leads to, seen from a node; whether one has the port
- * already. */
-struct ci_socket *ci_socket_at(const struct ci_world *world, enum state state,
-                               const struct ci_node *from, const struct sockaddr_in *to);
-bool ci_socket_port_is_taken(const struct ci_world *world, enum state state,
-                             const struct ci_node *node, in_port_t port);
+/* The socket that has a descriptor; the one that had it when its serial number was noted. NULL:
+ * closed. */
+static inline struct ci_socket *ci_socket_of(const struct ci_world *world, coir_fd fd)
+{
+    return fd >= 0 && (size_t)fd < world->socket_capacity ? world->sockets[fd] : NULL;
+}
+struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint64_t serial);
 
 /* -EMFILE or -ENFILE, where a fault wants it so; else 0. */
 int ci_socket_no_descriptor(struct ci_world *world, const struct ci_node *node);
 
+/* Lets `what` happen to a socket. */
 void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what,
                         const struct ci_socket *socket, size_t amount, void *data);
 
-/* The error that is to be reported once. */
-int ci_socket_take_error(struct ci_socket *socket);
+/* The error that is to be reported once; `otherwise` if there is none. */
+int ci_socket_take_error(struct ci_socket *socket, int otherwise);
 
-/* Tries its operations again. */
-void ci_socket_look_again(struct ci_world *world, struct ci_socket *socket);
+void ci_socket_drop_input(struct ci_socket *socket);
 
-/* True: complete, *ret is the result. */
-bool ci_datagram_receive(struct ci_socket *socket, struct msghdr *message, int *ret);
-bool ci_datagram_send(struct ci_world *world, struct ci_socket *socket,
-                      const struct msghdr *message, int *ret);
+/* Something has happened to the socket: tries its operations again. */
+void ci_socket_changed(struct ci_world *world, struct ci_socket *socket);
 
 #endif

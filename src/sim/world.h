@@ -178,15 +178,6 @@ void ci_disk_audit(struct ci_world *world); /* files that are still open */
 /* ---- sockets ---- */
 
 struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint64_t serial);
-int ci_socket_open(struct ci_world *world, struct ci_node *node);
-int ci_socket_datagram(struct ci_world *world, struct ci_node *node,
-                       const struct ci_datagram *datagram);
-int ci_socket_listen(struct ci_world *world, struct ci_node *node, const struct ci_listen *listen);
-int ci_socket_refuse(struct ci_world *world, coir_fd fd);
-int ci_socket_reset_on_close(struct ci_world *world, coir_fd fd, bool on);
-int ci_socket_shutdown_write(struct ci_world *world, coir_fd fd);
-int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
-                      struct sockaddr_storage *ret_address, socklen_t *ret_len);
 bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op);
 bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op);
 

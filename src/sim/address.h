@@ -1,0 +1,31 @@
+/* Addresses of the simulated network: the host with number N is 10.0.0.N, and a loopback address
+ * reaches its own host first, then any host of the world. */
+#ifndef CI_SIM_ADDRESS_H
+#define CI_SIM_ADDRESS_H
+
+#include "sim/socket.h"
+
+/* The address of a host on its network, in network order. */
+struct in_addr ci_sim_address_of(const struct ci_node *node);
+
+/* The number of the host that an address means, seen from a host. */
+int ci_sim_address_number(const struct ci_node *from, const struct sockaddr_in *address);
+
+/* The host that has that number. NULL: none. */
+const struct ci_node *ci_sim_address_node(const struct ci_world *world, const struct ci_node *from,
+                                          const struct sockaddr_in *address);
+
+/* The socket of a kind that an address leads to, seen from a host. NULL: none. */
+struct ci_socket *ci_sim_address_find(const struct ci_world *world,
+                                      const struct ci_socket_kind *kind, const struct ci_node *from,
+                                      const struct sockaddr_in *to);
+
+/* Whether a socket of a kind has a port of a host already. Port 0 never is. */
+bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socket_kind *kind,
+                             const struct ci_node *node, in_port_t port);
+
+/* The socket's own address or its peer's. -EBADF, -ENOTCONN. */
+int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
+                      struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+#endif

@@ -1,0 +1,115 @@
+/* Simulated listeners, and the connections in their backlogs. */
+#include "sim/listener.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sim/address.h"
+#include "sim/transport.h"
+
+static int events(const struct ci_socket *socket)
+{
+    return socket->backlog ? COIR_READ : 0;
+}
+
+static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *ret)
+{
+    struct ci_socket *accepted = socket->backlog;
+    if (!accepted)
+        return false;
+    if ((*ret = ci_socket_no_descriptor(world, socket->node)) < 0)
+        return true;
+    socket->backlog = accepted->backlog_next;
+    if (!socket->backlog)
+        socket->backlog_tail = &socket->backlog;
+    socket->backlog_len--;
+    accepted->queued = false;
+    if (ci_world_fault(world, socket->node, ci_transport_link(world, accepted)->reset,
+                       "a connection dies in the backlog")) {
+        ci_transport_send_reset(world, accepted);
+        ci_socket_close(world, accepted->fd);
+        return *ret = -ECONNABORTED, true;
+    }
+    ci_world_trace(world, socket->node, "accept fd=%d new=%d", socket->fd, accepted->fd);
+    return *ret = accepted->fd, true;
+}
+
+static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
+                    int *ret)
+{
+    if (op->kind == CI_OP_ACCEPT)
+        return try_accept(world, socket, ret);
+    return *ret = -ENOTCONN, true;
+}
+
+static void close_backlog(struct ci_world *world, struct ci_socket *socket)
+{
+    while (socket->backlog) {
+        struct ci_socket *waiting = socket->backlog;
+        socket->backlog = waiting->backlog_next;
+        ci_transport_send_reset(world, waiting);
+        ci_socket_close(world, waiting->fd);
+    }
+}
+
+static const struct ci_socket_kind listener_kind = {
+    .name = "listener",
+    .attempt = attempt,
+    .events = events,
+    .close = close_backlog,
+};
+
+struct ci_socket *ci_sim_listener_find(const struct ci_world *world, const struct ci_socket *client)
+{
+    return ci_sim_address_find(world, &listener_kind, client->node, &client->remote);
+}
+
+struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket *listener,
+                                        struct ci_socket *client)
+{
+    struct ci_socket *server = ci_socket_new(world, listener->node, client->kind);
+    if (!server)
+        return NULL;
+    server->state = CI_STREAM_CONNECTED;
+    server->queued = true;
+    server->local = listener->local;
+    server->remote = client->local;
+    server->peer = client;
+    client->peer = server;
+    server->peer_node = client->node;
+    client->peer_node = server->node;
+    *listener->backlog_tail = server;
+    listener->backlog_tail = &server->backlog_next;
+    listener->backlog_len++;
+    return server;
+}
+
+int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
+                         const struct ci_listen *listen)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    if (listen->address->sa_family == AF_INET)
+        memcpy(&address, listen->address, sizeof address);
+    else
+        address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
+    if (ci_sim_address_is_taken(world, &listener_kind, node, address.sin_port))
+        return -EADDRINUSE;
+    struct ci_socket *socket = ci_socket_new(world, node, &listener_kind);
+    if (!socket)
+        return -ENOMEM;
+    if (!address.sin_port)
+        address.sin_port = socket->local.sin_port;
+    socket->local = address;
+    socket->backlog_max = listen->backlog;
+    ci_world_trace(world, node, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
+    return socket->fd;
+}
+
+int ci_sim_listener_refuse(struct ci_world *world, coir_fd fd)
+{
+    struct ci_socket *socket = ci_socket_of(world, fd);
+    if (!socket || socket->kind != &listener_kind)
+        return -EINVAL;
+    socket->refuses = true;
+    return 0;
+}

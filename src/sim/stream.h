@@ -1,0 +1,15 @@
+#ifndef CI_SIM_STREAM_H
+#define CI_SIM_STREAM_H
+
+#include "sim/socket.h"
+
+/* An unconnected stream's descriptor, or an error. */
+int ci_sim_stream_open(struct ci_world *world, struct ci_node *node);
+
+/* From now on a close resets the connection, or does not. -EBADF. */
+int ci_sim_stream_reset_on_close(struct ci_world *world, coir_fd fd, bool on);
+
+/* Ends what this end sends. -EBADF, -ENOTCONN. */
+int ci_sim_stream_shutdown_write(struct ci_world *world, coir_fd fd);
+
+#endif

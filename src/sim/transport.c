@@ -1,0 +1,179 @@
+/* The way of a stream's segments to its peer, as TCP has it at its worst.
+ *
+ * 1. What one end sends arrives in order; each segment suffers the link's delays on its own, but
+ * never overtakes.
+ * 2. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent
+ * again later and later; when that has been in vain for long enough, the stream ends with
+ * -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
+ */
+#include "sim/transport.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+enum { RETRIES = 8 };
+static const coir_time retransmission_most = 10 * COIR_S;
+
+/* Something for the peer that cannot get there. */
+struct ci_parcel {
+    struct ci_parcel *next;
+    ci_event_fn *what;
+    size_t amount;
+    void *data;
+};
+
+const coir_link *ci_transport_link(const struct ci_world *world, const struct ci_socket *socket)
+{
+    return ci_world_find_link(world, socket->node, socket->peer_node);
+}
+
+bool ci_transport_is_cut(const struct ci_world *world, const struct ci_socket *socket)
+{
+    return ci_world_is_cut(world, socket->node, socket->peer_node);
+}
+
+coir_time ci_transport_arrival(struct ci_world *world, struct ci_socket *socket, size_t len)
+{
+    const coir_link *link = ci_transport_link(world, socket);
+    coir_time when =
+        ci_time_after(ci_world_sent_at(world, socket->node, socket->peer_node, len), link->latency);
+    if (link->jitter > 0)
+        when =
+            ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
+    if (ci_world_fault(world, socket->node, link->loss, "a segment is lost"))
+        when = ci_time_after(when, ci_transport_retransmission);
+    if (when < socket->last_arrival)
+        when = socket->last_arrival;
+    return socket->last_arrival = when;
+}
+
+/* ---- resets ---- */
+
+void ci_transport_reset(struct ci_world *world, struct ci_socket *socket, int error)
+{
+    if (socket->state == CI_STREAM_RESET)
+        return;
+    ci_world_trace(world, socket->node, "reset fd=%d", socket->fd);
+    ci_socket_drop_input(socket);
+    socket->state = CI_STREAM_RESET;
+    socket->error = error;
+    ci_socket_changed(world, socket);
+}
+
+void ci_transport_reset_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
+                                void *data)
+{
+    (void)amount;
+    (void)data;
+    if (socket)
+        ci_transport_reset(world, socket, -ECONNRESET);
+}
+
+void ci_transport_send_reset(struct ci_world *world, struct ci_socket *socket)
+{
+    if (socket->peer && !ci_transport_is_cut(world, socket))
+        ci_socket_schedule(world, ci_transport_arrival(world, socket, 0),
+                           ci_transport_reset_arrives, socket->peer, 0, NULL);
+}
+
+/* ---- the outbox ---- */
+
+void ci_transport_drop_outbox(struct ci_socket *socket)
+{
+    while (socket->outbox) {
+        struct ci_parcel *parcel = socket->outbox;
+        socket->outbox = parcel->next;
+        free(parcel->data);
+        free(parcel);
+    }
+    socket->outbox_tail = &socket->outbox;
+}
+
+static coir_time retry_time(const struct ci_world *world, size_t retries)
+{
+    coir_time wait = ci_transport_retransmission << retries;
+    return ci_time_after(world->now, wait < retransmission_most ? wait : retransmission_most);
+}
+
+static void time_out(struct ci_world *world, struct ci_socket *socket)
+{
+    ci_transport_drop_outbox(socket);
+    ci_transport_reset(world, socket, -ETIMEDOUT);
+}
+
+/* A reset comes back when the way back is open before this end has given up. */
+static void unanswered(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
+{
+    (void)data;
+    if (!socket)
+        return;
+    if (!ci_world_is_cut(world, socket->peer_node, socket->node))
+        ci_socket_schedule(world,
+                           ci_time_after(world->now, ci_transport_link(world, socket)->latency),
+                           ci_transport_reset_arrives, socket, 0, NULL);
+    else if (++retries <= RETRIES)
+        ci_socket_schedule(world, retry_time(world, retries), unanswered, socket, retries, NULL);
+    else
+        time_out(world, socket);
+}
+
+void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket)
+{
+    unanswered(world, socket, 0, NULL);
+}
+
+static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+                     size_t amount, void *data)
+{
+    coir_time when = ci_transport_arrival(world, socket, amount);
+    if (socket->peer) {
+        ci_socket_schedule(world, when, what, socket->peer, amount, data);
+    } else { /* the peer is closed already */
+        free(data);
+        ci_socket_schedule(world, when, unanswered, socket, 0, NULL);
+    }
+}
+
+static void retry(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
+{
+    (void)amount;
+    (void)data;
+    if (!socket || !socket->outbox)
+        return;
+    if (ci_transport_is_cut(world, socket)) {
+        if (++socket->retries <= RETRIES)
+            ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0,
+                               NULL);
+        else
+            time_out(world, socket);
+        return;
+    }
+    socket->retries = 0;
+    while (socket->outbox) {
+        struct ci_parcel *parcel = socket->outbox;
+        if (!(socket->outbox = parcel->next))
+            socket->outbox_tail = &socket->outbox;
+        send_off(world, socket, parcel->what, parcel->amount, parcel->data);
+        free(parcel);
+    }
+}
+
+void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+                       size_t amount, void *data)
+{
+    if (!socket->outbox && !ci_transport_is_cut(world, socket)) {
+        send_off(world, socket, what, amount, data);
+        return;
+    }
+    struct ci_parcel *parcel = malloc(sizeof *parcel);
+    ci_check(parcel);
+    *parcel = (struct ci_parcel){NULL, what, amount, data};
+    if (!socket->outbox) {
+        socket->retries = 0;
+        ci_socket_schedule(world, retry_time(world, 0), retry, socket, 0, NULL);
+    }
+    *socket->outbox_tail = parcel;
+    socket->outbox_tail = &parcel->next;
+}
