@@ -77,6 +77,13 @@ struct ci_op {
     };
 };
 
+/* For start: the operation has completed at once. */
+static inline bool ci_op_complete(struct ci_op *op, int32_t result)
+{
+    op->result = result;
+    return true;
+}
+
 struct ci_listen {
     const struct sockaddr *address;
     socklen_t address_len;

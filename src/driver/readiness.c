@@ -214,12 +214,6 @@ static void complete_ended(struct readiness *readiness, coir_fd fd)
     }
 }
 
-static bool fail(struct ci_op *op, int error)
-{
-    op->result = error;
-    return true;
-}
-
 /* A slot that an earlier, foreign use left behind begins anew. */
 static void claim(struct slot *slot, enum slot_use use)
 {
@@ -282,7 +276,7 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
 {
     enum slot_use use = op->kind == CI_OP_ACCEPT ? LISTENER : OURS;
     if (ci_unlikely(slot->ops && slot->use != use))
-        return fail(op, -EBUSY);
+        return ci_op_complete(op, -EBUSY);
     if (use == LISTENER)
         claim_listener(slot, op);
     claim(slot, use);
@@ -291,7 +285,7 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     if (op->kind == CI_OP_CONNECT) {
         int rc = ci_sys_connect(op->fd, op->address, (socklen_t)op->count);
         if (rc != -EINPROGRESS)
-            return fail(op, rc);
+            return ci_op_complete(op, rc);
         slot->ready = 0;
     } else if (op->kind == CI_OP_POLL && !slot->registered) {
         slot->ready = 0; /* nothing is known yet; registering tells */
@@ -300,10 +294,10 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     }
     int rc = slot->registered ? 0 : register_ours(readiness, slot, op->fd);
     if (rc < 0)
-        return fail(op, rc);
+        return ci_op_complete(op, rc);
     wait_for(readiness, slot, op);
     if (op->no_wait) /* registered all the same: a later try is to see what has come meanwhile */
-        return fail(op, -EAGAIN);
+        return ci_op_complete(op, -EAGAIN);
     park(readiness, slot, op);
     return false;
 }
@@ -337,7 +331,7 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
 {
     enum slot_use use = op->kind == CI_OP_WATCH ? WATCHED : FOREIGN;
     if (slot->ops && (slot->use != use || interest(slot) & op->events || use == WATCHED))
-        return fail(op, -EBUSY);
+        return ci_op_complete(op, -EBUSY);
     claim(slot, use);
     slot->generation++; /* the batch may hold an event of an earlier wait */
     park(readiness, slot, op);
@@ -346,22 +340,22 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
         return false;
     unlink_op(readiness, slot, op);
     if (rc == -EPERM && op->kind == CI_OP_FOREIGN)
-        return fail(op, op->events); /* a file that is always ready */
-    return fail(op, rc);
+        return ci_op_complete(op, op->events); /* a file that is always ready */
+    return ci_op_complete(op, rc);
 }
 
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
     if (ci_unlikely(op->fd < 0))
-        return fail(op, -EBADF);
+        return ci_op_complete(op, -EBADF);
     if (ci_unlikely(op->kind > CI_OP_WATCH))
-        return fail(op, -EOPNOTSUPP);
+        return ci_op_complete(op, -EOPNOTSUPP);
     if (ci_count_trim(op))
         return true;
     int rc = reserve(readiness, op->fd);
     if (ci_unlikely(rc < 0))
-        return fail(op, rc);
+        return ci_op_complete(op, rc);
     struct slot *slot = &readiness->slots[op->fd];
     if (op->kind >= CI_OP_FOREIGN)
         return start_foreign(readiness, slot, op);

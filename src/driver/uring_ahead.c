@@ -12,8 +12,8 @@ void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id)
 
 void ci_uring_give_more_buffers(struct ci_uring *uring)
 {
-    uint16_t target = uring->given ? (uint16_t)(2 * uring->given) : BUFFERS_FIRST;
-    while (uring->given < target && uring->given < BUFFERS)
+    uint16_t target = uring->given ? (uint16_t)(2 * uring->given) : CI_URING_BUFFERS_FIRST;
+    while (uring->given < target && uring->given < CI_URING_BUFFERS)
         ci_uring_give_buffer(uring, ++uring->given);
 }
 

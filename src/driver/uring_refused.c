@@ -10,7 +10,7 @@ void ci_uring_close_ring(struct ci_uring *uring)
 {
     if (uring->open)
         ci_ring_close(&uring->ring);
-    uring->open = uring->wakes = false;
+    uring->open = uring->wakeup_armed = false;
 }
 
 /* The closes that the kernel has not taken. */
@@ -31,9 +31,9 @@ static void end_ops(struct ci_uring *uring, struct ci_uring_slot *slot)
     for (struct ci_op *op = slot->ops, *next; op; op = next) {
         next = op->next;
         if (op->kind == CI_OP_WATCH)
-            op->pending = WAITS;
+            op->pending = CI_URING_WAITING;
         else
-            ci_uring_end(uring, slot, op, ENDED, -ECANCELED);
+            ci_uring_end(uring, slot, op, CI_URING_ENDED, -ECANCELED);
     }
 }
 
@@ -41,19 +41,19 @@ static void end_ops(struct ci_uring *uring, struct ci_uring_slot *slot)
 static CI_COLD void give_up(struct ci_uring *uring, int error)
 {
     for (uint32_t i = 1; i < uring->entry_count; i++)
-        if (uring->entries[i].use != FREE)
-            ci_ring_take_back(&uring->ring, ci_uring_name(uring, i));
+        if (uring->entries[i].use != CI_URING_FREE)
+            ci_ring_take_back(&uring->ring, ci_uring_user_data(uring, i));
     ci_uring_reap(uring);
     close_now(&uring->ring);
     ci_uring_close_ring(uring);
     uring->refused = error;
-    uring->closes = uring->hurry = false;
+    uring->close_queued = uring->lazy_due = false;
     uring->lazy_first = uring->lazy_last = uring->lazy_submitted = uring->lazy = 0;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
-        if (entry->use == OP && entry->op && entry->op->kind >= CI_OP_READ_AT)
-            ci_uring_end(uring, NULL, entry->op, ENDED, -ECANCELED);
-        if (entry->use != FREE)
+        if (entry->use == CI_URING_OP && entry->op && entry->op->kind >= CI_OP_READ_AT)
+            ci_uring_end(uring, NULL, entry->op, CI_URING_ENDED, -ECANCELED);
+        if (entry->use != CI_URING_FREE)
             ci_uring_free_entry(uring, i);
     }
     for (size_t fd = 0; fd < uring->slot_count; fd++)

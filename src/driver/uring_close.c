@@ -1,0 +1,206 @@
+/* How a descriptor leaves the driver over io_uring (it is closed, forgotten or moved to another
+ * driver), and how it comes from another one. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "base/sanitizer.h"
+#include "driver/uring.h"
+#include "sys/call.h"
+
+/* Waits until the kernel has given back what the descriptor's operations lent it. */
+static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
+{
+    for (bool asked = false;;) { /* a cancel that is refused is repeated where that is seen */
+        const struct ci_uring_slot *slot = &uring->slots[fd];
+        bool waits = receive_too && slot->receive, lazy = false, all = true;
+        uring->reaping = true; /* the list is being walked */
+        if (waits && !asked)
+            all = ci_uring_request_cancel(uring, slot->receive);
+        for (struct ci_op *op = slot->ops; op; op = op->next)
+            if (ci_uring_is_lazy(uring, op)) { /* submitting ends it */
+                ci_uring_set_due(uring, op);
+                lazy = true;
+            } else if (op->pending == CI_URING_IN_FLIGHT) {
+                waits = true;
+                if (!asked)
+                    all &= ci_uring_request_cancel(uring, (uint32_t)op->result);
+            }
+        uring->reaping = false;
+        if (!waits && !lazy)
+            return;
+        asked |= all;
+        bool sleeps = waits && !lazy && all;
+        ci_uring_turn(uring, sleeps, sleeps ? -1 : 0); /* given up, nothing is the kernel's */
+    }
+}
+
+/* Takes those of the descriptor's operations that the kernel has no memory of: they end here.
+ * *ret_asked: the kernel has been asked to end a poll. */
+static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot,
+                                  bool *ret_asked)
+{
+    struct ci_op *taken = NULL, *op, **at = &slot->ops;
+    while ((op = *at)) {
+        if (op->pending == CI_URING_IN_FLIGHT && !ci_uring_is_poll(op)) {
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        op->next = taken;
+        taken = op;
+    }
+    *ret_asked = false;
+    for (op = taken; op; op = op->next) {
+        if (op->pending == CI_URING_IN_FLIGHT) {
+            ci_uring_orphan(uring, (uint32_t)op->result);
+            *ret_asked = true;
+        }
+        op->result = -ECANCELED;
+        op->pending = CI_URING_ENDED;
+    }
+    return taken;
+}
+
+/* And those that have ended and not been told. A reader for whom there was something is not told of
+ * it. */
+static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op *taken)
+{
+    struct ci_op *op, **at = &uring->ended;
+    while ((op = *at)) {
+        if (op->fd != fd) {
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        if (op->pending == CI_URING_READY)
+            op->result = -ECANCELED;
+        op->next = taken;
+        taken = op;
+    }
+    uring->ended_tail = at;
+    return taken;
+}
+
+/* The descriptor's operations end. Those that wait go first: a receive that ends is not asked for
+ * again on their behalf. True: the kernel has been asked for something that it has not answered
+ * yet. */
+static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
+{
+    bool asked;
+    struct ci_op *ops = take_waiting(uring, &uring->slots[fd], &asked), *op;
+    settle(uring, fd, at_once);
+    struct ci_uring_slot *slot = &uring->slots[fd];
+    if (slot->receive) {
+        ci_uring_request_cancel(uring, slot->receive);
+        uring->entries[slot->receive].fd = -1;
+        asked = true;
+    }
+    ops = take_ended(uring, fd, ops);
+    ci_check(!slot->ops);
+    ci_uring_drop_ahead(uring, slot);
+    *slot = (struct ci_uring_slot){0};
+    while ((op = ops)) {
+        ops = op->next;
+        uring->base.pending--;
+        op->pending = CI_URING_IDLE;
+        if (uring->watching == op)
+            uring->watching = NULL;
+        op->done(op);
+    }
+    return asked;
+}
+
+void ci_uring_forget(struct ci_driver *driver, coir_fd fd)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if ((size_t)fd < uring->slot_count)
+        clear(uring, fd, true);
+}
+
+void ci_uring_close(struct ci_driver *driver, coir_fd fd)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    struct io_uring_sqe *sqe = NULL;
+    if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
+        /* what nobody read is lost: the peer is told, as the kernel would */
+        ci_sys_reset_on_close(fd);
+    /* which wants to see the descriptor closed */
+    bool by_call = ci_sanitizer == CI_THREAD_SANITIZER;
+    bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
+    if (asked && !by_call && (sqe = ci_uring_sqe(uring))) {
+        sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
+        sqe->fd = fd;
+        sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+    } else {
+        ci_sys_close(fd);
+    }
+    uring->close_queued |= asked; /* what is to end holds the socket */
+}
+
+/* An enter that looks for completions: the end of a receive is one, and it holds the socket open.
+ */
+void ci_uring_flush(struct ci_driver *driver)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if (uring->open && uring->close_queued)
+        ci_uring_enter(uring, false, 0); /* what is refused is for the next wait */
+}
+
+/* ---- from one worker to another ---- */
+
+/* Copies what was read ahead out of the buffers. *ret_ahead stays as it is if there is nothing. */
+static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot,
+                      struct ci_ahead **ret_ahead)
+{
+    size_t len = 0;
+    for (uint16_t id = slot->first; id; id = uring->held[id].next)
+        len += uring->held[id].len;
+    len -= slot->taken;
+    if (!len && !slot->error)
+        return 0;
+    struct ci_ahead *ahead = ci_alloc(uring->allocator, sizeof *ahead + len);
+    if (!ahead)
+        return -ENOMEM;
+    *ahead = (struct ci_ahead){uring->allocator, len, 0, slot->error};
+    ci_uring_take_some(uring, slot, ahead->bytes, len);
+    *ret_ahead = ahead;
+    return 0;
+}
+
+int ci_uring_detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if ((size_t)fd >= uring->slot_count)
+        return 0;
+    if (uring->slots[fd].ops)
+        return -EBUSY;
+    settle(uring, fd, true);
+    struct ci_uring_slot *slot = &uring->slots[fd];
+    int rc = 0;
+    if (slot->has_adopted)
+        *ret_ahead = slot->adopted;
+    else
+        rc = copy_ahead(uring, slot, ret_ahead);
+    if (rc == 0)
+        *slot = (struct ci_uring_slot){0};
+    return rc;
+}
+
+/* The bytes stay where they are: no buffer is needed, and there may be none. */
+int ci_uring_adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    int rc = ci_uring_reserve(uring, fd);
+    if (rc < 0)
+        return rc;
+    struct ci_uring_slot *slot = &uring->slots[fd];
+    ci_check(!slot->receive && !ci_uring_readable(slot));
+    slot->has_adopted = ahead->at < ahead->len;
+    if (slot->has_adopted) {
+        slot->adopted = ahead;
+    } else {
+        slot->error = (uint8_t)ahead->error;
+        ci_ahead_free(ahead);
+    }
+    return 0;
+}

@@ -1,0 +1,117 @@
+/* Entries of the driver over io_uring: the table of what the kernel has been asked for, taking an
+ * entry together with a submission queue entry (SQE), and asking the kernel to cancel one. */
+#include "base/check.h"
+#include "driver/uring.h"
+
+enum { SQE_TRIES = 16 };
+
+struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring)
+{
+    struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
+    for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < SQE_TRIES; tries++) {
+        ci_ring_submit(&uring->ring);
+        ci_uring_note_submitted(uring);
+        if (tries > 0 && !uring->reaping) {
+            /* a full completion queue makes the kernel refuse submissions */
+            ci_uring_enter(uring, false, 0);
+            uring->reap(uring);
+        }
+        sqe = ci_ring_entry(&uring->ring);
+    }
+    return sqe;
+}
+
+uint64_t ci_uring_user_data(const struct ci_uring *uring, uint32_t index)
+{
+    return (uint64_t)uring->entries[index].generation << 32 | index;
+}
+
+static bool add_entries(struct ci_uring *uring)
+{
+    size_t from = uring->entry_count ? uring->entry_count : 1;
+    if (ci_grow(uring->allocator, (void **)&uring->entries, &uring->entry_count,
+                sizeof(struct ci_uring_entry), from + 1) < 0)
+        return false;
+    for (size_t i = uring->entry_count; i-- > from;) {
+        uring->entries[i].fd = (coir_fd)uring->free_entry;
+        uring->free_entry = (uint32_t)i;
+    }
+    return true;
+}
+
+uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op,
+                          coir_fd fd, uint8_t opcode, struct io_uring_sqe **ret_sqe)
+{
+    struct io_uring_sqe *sqe = ci_uring_sqe(uring);
+    if (ci_unlikely(!sqe))
+        return 0;
+    if (ci_unlikely(!uring->free_entry) && !add_entries(uring)) {
+        sqe->opcode = IORING_OP_NOP; /* an SQE cannot be put back */
+        sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+        return 0;
+    }
+    uint32_t index = uring->free_entry;
+    struct ci_uring_entry *entry = &uring->entries[index];
+    uring->free_entry = (uint32_t)entry->fd;
+    uring->used++;
+    entry->op = op;
+    entry->fd = fd;
+    entry->use = use & 0x7f;
+    entry->cancel_requested = false;
+    entry->generation++;
+    sqe->opcode = opcode;
+    sqe->fd = fd;
+    sqe->user_data = ci_uring_user_data(uring, index);
+    *ret_sqe = sqe;
+    return index;
+}
+
+void ci_uring_free_entry(struct ci_uring *uring, uint32_t index)
+{
+    uring->entries[index].use = CI_URING_FREE;
+    uring->entries[index].fd = (coir_fd)uring->free_entry;
+    uring->free_entry = index;
+    uring->used--;
+}
+
+bool ci_uring_is_live(const struct ci_uring *uring, uint64_t user_data)
+{
+    uint32_t index = (uint32_t)user_data;
+    return index && index < uring->entry_count && ci_uring_user_data(uring, index) == user_data &&
+           uring->entries[index].use != CI_URING_FREE;
+}
+
+bool ci_uring_request_cancel(struct ci_uring *uring, uint32_t index)
+{
+    uring->entries[index].cancel_requested = true;
+    /* read first: getting an SQE may reap, after which the entry may be used for something else */
+    uint64_t user_data = ci_uring_user_data(uring, index);
+    struct io_uring_sqe *sqe = ci_uring_sqe(uring);
+    if (ci_unlikely(!sqe))
+        return false;
+    sqe->opcode = IORING_OP_ASYNC_CANCEL;
+    sqe->fd = -1;
+    sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+    sqe->addr = user_data;
+    sqe->user_data = ci_uring_cancel_of | user_data;
+    return true;
+}
+
+/* The kernel was about to retry the request (ENOENT), or one of its own threads was (EALREADY);
+ * either may wait again afterwards, so the cancel is requested once more. Not for a file: requests
+ * on files do not wait for events, they complete by themselves. */
+void ci_uring_retry_cancel(struct ci_uring *uring, uint64_t user_data)
+{
+    if (!ci_uring_is_live(uring, user_data))
+        return;
+    const struct ci_uring_entry *entry = &uring->entries[(uint32_t)user_data];
+    if (entry->use != CI_URING_OP || !entry->op || !ci_uring_on_file(entry->op))
+        ci_uring_request_cancel(uring, (uint32_t)user_data);
+}
+
+void ci_uring_orphan(struct ci_uring *uring, uint32_t index)
+{
+    uring->entries[index].op = NULL;
+    /* if this fails, the entry stays until its event comes, which nobody waits for */
+    ci_uring_request_cancel(uring, index);
+}

@@ -1,0 +1,173 @@
+/* How operations of the driver over io_uring are started and cancelled. What can complete without
+ * the ring does so at once: a read of what was read ahead, an attempt that must not wait. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "driver/count.h"
+#include "driver/uring.h"
+#include "sys/call.h"
+
+static bool is_foreign(const struct ci_op *op)
+{
+    return op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
+}
+
+static ssize_t receive_now(const struct ci_op *op)
+{
+    return op->kind == CI_OP_READ ? ci_sys_recv(op->fd, op->buf, op->len)
+                                  : ci_sys_recvv(op->fd, op->iov, op->count);
+}
+
+static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    if (ci_uring_readable(slot))
+        return ci_op_complete(op, ci_uring_take(uring, slot, op));
+    if (!slot->receive && (slot->overrun || op->no_wait)) {
+        ssize_t rc = receive_now(op);
+        if (rc != -EAGAIN && rc != -EINTR)
+            return ci_op_complete(op, (int32_t)rc);
+        slot->overrun = false;
+        if (op->no_wait) /* so that the next attempt finds what has come until then */
+            ci_uring_arm_receive(uring, slot, op->fd);
+    }
+    if (op->no_wait)
+        return ci_op_complete(op, -EAGAIN);
+    return !ci_uring_wait_for_data(uring, slot, op, false) && ci_op_complete(op, -ENOMEM);
+}
+
+static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    if (op->events & COIR_READ && ci_uring_readable(slot))
+        return ci_op_complete(op, ci_uring_readable_events(slot));
+    bool submitted = op->events & COIR_READ ? ci_uring_wait_for_data(uring, slot, op, false)
+                                            : ci_uring_submit_poll(uring, slot, op);
+    return !submitted && ci_op_complete(op, -ENOMEM);
+}
+
+static bool start_foreign(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    for (const struct ci_op *other = slot->ops; other; other = other->next)
+        if (op->kind == CI_OP_WATCH || other->kind != CI_OP_FOREIGN || other->events & op->events)
+            return ci_op_complete(op, -EBUSY);
+    return !ci_uring_submit_poll(uring, slot, op) && ci_op_complete(op, -ENOMEM);
+}
+
+static bool start_now(struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE: return ci_op_complete(op, (int)ci_sys_send(op->fd, op->data, op->len));
+    case CI_OP_WRITEV: return ci_op_complete(op, (int)ci_sys_sendv(op->fd, op->iov, op->count));
+    case CI_OP_RECEIVE: return ci_op_complete(op, (int)ci_sys_recvmsg(op->fd, op->message));
+    case CI_OP_SEND: return ci_op_complete(op, (int)ci_sys_sendmsg(op->fd, op->message));
+    case CI_OP_ACCEPT: return ci_op_complete(op, ci_sys_accept(op->fd));
+    default: return ci_op_complete(op, -EINVAL);
+    }
+}
+
+bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    bool submitted = false;
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV: return start_read(uring, slot, op);
+    case CI_OP_POLL: return start_poll(uring, slot, op);
+    default: break;
+    }
+    if (op->no_wait)
+        return start_now(op);
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE: submitted = ci_uring_submit_write(uring, slot, op); break;
+    case CI_OP_WRITEV:
+        submitted = ci_uring_submit_vector(uring, slot, op, IORING_OP_SENDMSG);
+        break;
+    case CI_OP_RECEIVE:
+        submitted = ci_uring_submit_message(uring, slot, op, IORING_OP_RECVMSG);
+        break;
+    case CI_OP_SEND: submitted = ci_uring_submit_message(uring, slot, op, IORING_OP_SENDMSG); break;
+    case CI_OP_ACCEPT:
+        if ((submitted = ci_uring_submit(uring, slot, op, IORING_OP_ACCEPT, &sqe)))
+            sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+        break;
+    case CI_OP_CONNECT:
+        if ((submitted = ci_uring_submit(uring, slot, op, IORING_OP_CONNECT, &sqe))) {
+            sqe->addr = (uintptr_t)op->address;
+            sqe->off = (uint32_t)op->count;
+        }
+        break;
+    default: break;
+    }
+    return !submitted && ci_op_complete(op, -ENOMEM);
+}
+
+static bool start_on_file(struct ci_uring *uring, struct ci_op *op)
+{
+    static const uint8_t opcodes[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC};
+    struct io_uring_sqe *sqe;
+    uint32_t index =
+        ci_uring_prepare(uring, CI_URING_OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
+    if (!index)
+        return ci_op_complete(op, -ENOMEM);
+    if (op->kind != CI_OP_SYNC) {
+        sqe->addr = (uintptr_t)op->buf;
+        sqe->len = (uint32_t)op->count;
+        sqe->off = (uint64_t)op->offset;
+    }
+    uring->base.pending++;
+    op->pending = CI_URING_IN_FLIGHT;
+    op->result = (int32_t)index;
+    return false;
+}
+
+bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    if (ci_unlikely(op->fd < 0))
+        return ci_op_complete(op, -EBADF);
+    if (ci_uring_on_file(op))
+        return start_on_file(uring, op);
+    if (ci_count_trim(op))
+        return true;
+    int rc = ci_uring_reserve(uring, op->fd);
+    if (ci_unlikely(rc < 0))
+        return ci_op_complete(op, rc);
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    if (is_foreign(op))
+        return start_foreign(uring, slot, op);
+    if (ci_unlikely(slot->ops && is_foreign(slot->ops)))
+        return ci_op_complete(op, -EBUSY);
+    return ci_uring_start_ours(uring, slot, op);
+}
+
+bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    ci_check(op->pending);
+    if (op->pending >= CI_URING_READY && op->kind != CI_OP_WATCH)
+        return false;
+    if (op->pending >= CI_URING_READY) {
+        ci_uring_withdraw_ended(uring, op);
+        return true;
+    }
+    if (ci_uring_on_file(op)) {
+        ci_uring_request_cancel(uring, (uint32_t)op->result);
+        return false;
+    }
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    if (uring->watching == op)
+        uring->watching = NULL;
+    if (op->pending == CI_URING_WAITING) {
+        ci_uring_withdraw(uring, slot, op);
+        return true;
+    }
+    if (ci_uring_is_poll(op)) {
+        ci_uring_orphan(uring, (uint32_t)op->result);
+        ci_uring_withdraw(uring, slot, op);
+        return true;
+    }
+    if (ci_uring_is_lazy(uring, op))
+        ci_uring_set_due(uring, op);
+    else
+        ci_uring_request_cancel(uring, (uint32_t)op->result);
+    return false;
+}
