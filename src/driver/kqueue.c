@@ -3,6 +3,7 @@
 #include <sys/event.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <time.h>
 
 #include "driver/selector.h"
@@ -22,12 +23,10 @@ static struct kqueue_selector *self(struct ci_selector *selector)
     return ci_container_of(selector, struct kqueue_selector, base);
 }
 
-static int change(struct kqueue_selector *kqueue, uintptr_t ident, int filter, unsigned flags,
-                  unsigned what, uint32_t generation)
+static int change_wakeup(const struct kqueue_selector *kqueue, unsigned flags, unsigned what)
 {
     struct kevent change;
-    EV_SET(&change, ident, (short)filter, (unsigned short)flags, what, 0,
-           (void *)(uintptr_t)generation);
+    EV_SET(&change, WAKE_IDENT, EVFILT_USER, (unsigned short)flags, what, 0, NULL);
     return kevent(kqueue->kqueue, &change, 1, NULL, 0, NULL) < 0 ? -errno : 0;
 }
 
@@ -42,48 +41,65 @@ static unsigned flags_of(enum ci_trigger trigger)
     return EV_ADD;
 }
 
+/* Registers both filters of a descriptor anew: those in `events` are added, the others go. EV_ADD
+ * alone would keep the trigger of a registration that exists, and a one-shot event that was
+ * reported to nobody. EV_RECEIPT: each change is answered, and no event is taken. */
+static int set_filters(struct kqueue_selector *kqueue, coir_fd fd, uint32_t generation,
+                       unsigned events, enum ci_trigger trigger)
+{
+    static const struct {
+        short filter;
+        unsigned event;
+    } filters[] = {{EVFILT_READ, COIR_READ}, {EVFILT_WRITE, COIR_WRITE}};
+    struct kevent changes[4], answers[4];
+    int count = 0, rc = 0;
+    for (size_t i = 0; i < ci_countof(filters); i++) {
+        EV_SET(&changes[count++], (uintptr_t)fd, filters[i].filter, EV_DELETE | EV_RECEIPT, 0, 0,
+               NULL);
+        if (events & filters[i].event)
+            EV_SET(&changes[count++], (uintptr_t)fd, filters[i].filter,
+                   (unsigned short)(flags_of(trigger) | EV_RECEIPT), 0, 0,
+                   (void *)(uintptr_t)generation);
+    }
+    int answered = kevent(kqueue->kqueue, changes, count, answers, count, NULL);
+    if (answered < 0)
+        return -errno;
+    for (int i = 0; i < answered; i++)
+        if (changes[i].flags & EV_ADD && answers[i].data)
+            rc = -(int)answers[i].data;
+    return rc;
+}
+
 static void remove_fd(struct ci_selector *selector, coir_fd fd)
 {
-    /* either may not be there */
-    change(self(selector), (uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0);
-    change(self(selector), (uintptr_t)fd, EVFILT_WRITE, EV_DELETE, 0, 0);
+    set_filters(self(selector), fd, 0, 0, CI_LEVEL);
 }
 
 static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
                enum ci_trigger trigger)
 {
-    struct kqueue_selector *kqueue = self(selector);
-    int rc = 0;
-    if (events & COIR_READ)
-        rc = change(kqueue, (uintptr_t)fd, EVFILT_READ, flags_of(trigger), 0, generation);
-    if (rc == 0 && events & COIR_WRITE)
-        rc = change(kqueue, (uintptr_t)fd, EVFILT_WRITE, flags_of(trigger), 0, generation);
+    int rc = set_filters(self(selector), fd, generation, events, trigger);
     if (rc < 0)
         remove_fd(selector, fd);
     return rc;
 }
 
-/* Adding what is there replaces it; what is not wanted any more goes. */
-static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
-                  enum ci_trigger trigger)
+/* poll(2) reports a hang-up and an error whether they are asked for or not. */
+static bool has_hung_up(coir_fd fd)
 {
-    struct kqueue_selector *kqueue = self(selector);
-    if (!(events & COIR_READ))
-        change(kqueue, (uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0);
-    if (!(events & COIR_WRITE))
-        change(kqueue, (uintptr_t)fd, EVFILT_WRITE, EV_DELETE, 0, 0);
-    return add(selector, fd, generation, events, trigger);
+    struct pollfd ask = {.fd = fd};
+    return ci_sys_poll(&ask, 1, 0) > 0;
 }
 
-/* The end of a socket's reading direction is no hang-up; that of a pipe is, and so is any end that
- * comes with an error. */
+/* EV_EOF tells of the end of one direction, and that of writing is the process's own shutdown too:
+ * poll(2) knows whether the other one has ended. An end with an error (fflags) is one of both. */
 static uint32_t translate(const struct kevent *event)
 {
     bool writes = event->filter == EVFILT_WRITE, failed = event->flags & EV_ERROR || event->fflags;
     uint32_t events = writes ? COIR_WRITE : COIR_READ;
     if (event->flags & EV_EOF) {
         events |= writes ? 0 : CI_EVENT_END;
-        if (writes || failed || !ci_sys_is_socket((coir_fd)event->ident))
+        if (failed || has_hung_up((coir_fd)event->ident))
             events |= COIR_HANGUP;
     }
     return failed ? events | COIR_EVENT_ERROR : events;
@@ -110,7 +126,7 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
 
 static void wake(struct ci_selector *selector)
 {
-    change(self(selector), WAKE_IDENT, EVFILT_USER, 0, NOTE_TRIGGER, 0);
+    change_wakeup(self(selector), 0, NOTE_TRIGGER);
 }
 
 static coir_fd descriptor(struct ci_selector *selector)
@@ -129,7 +145,7 @@ static void free_selector(struct ci_selector *selector)
 static const struct ci_selector_kind kqueue_kind = {
     .name = "kqueue",
     .add = add,
-    .modify = modify,
+    .modify = add,
     .remove = remove_fd,
     .wait = wait_ready,
     .wake = wake,
@@ -145,9 +161,7 @@ int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_sel
     selector->base.kind = &kqueue_kind;
     selector->allocator = allocator;
     selector->kqueue = kqueue();
-    int rc = selector->kqueue < 0
-                 ? -errno
-                 : change(selector, WAKE_IDENT, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0);
+    int rc = selector->kqueue < 0 ? -errno : change_wakeup(selector, EV_ADD | EV_CLEAR, 0);
     if (rc < 0) {
         free_selector(&selector->base);
         return rc;

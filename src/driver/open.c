@@ -13,7 +13,8 @@ static const struct {
 } selectors[] = {
 #ifdef __linux__
     {"epoll", ci_epoll_open},
-#else
+#endif
+#if defined(COIR_KQUEUE) || !defined(__linux__) /* on Linux: over the simulated kernel */
     {"kqueue", ci_kqueue_open},
 #endif
 #if defined(COIR_URING)

@@ -236,12 +236,6 @@ bool ci_sys_is_open(coir_fd fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-bool ci_sys_is_socket(coir_fd fd)
-{
-    struct stat what;
-    return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
-}
-
 /* A descriptor without offsets is closed again: -ESPIPE. One opened with O_NONBLOCK for our sake
  * gets its flags back, without which io_uring would answer -EAGAIN where it can wait. */
 static int check_opened(int fd, int flags)

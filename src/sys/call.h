@@ -47,8 +47,6 @@ bool ci_sys_is_open(coir_fd fd);
 /* Whether a descriptor can be waited for: 0, -EBADF, or -EPERM for a file that is always ready. */
 int ci_sys_poll_check(coir_fd fd);
 
-bool ci_sys_is_socket(coir_fd fd);
-
 /* Of files. They may block for as long as a disk takes. */
 /* does not wait for another opener: -ESPIPE where there are no offsets */
 int ci_sys_open(const char *path, int flags, unsigned mode);

@@ -203,21 +203,10 @@ void listen_anywhere(void)
     CHECK(env.listener >= 0);
 }
 
-int open_real(const coir_allocator *allocator, struct ci_driver **ret_driver)
-{
-#ifdef CONFORM_KQUEUE
-    struct ci_selector *selector;
-    int rc = ci_kqueue_open(allocator, &selector);
-    return rc < 0 ? rc : ci_readiness_open(selector, allocator, ret_driver);
-#else
-    return ci_driver_open(env.name, allocator, ret_driver);
-#endif
-}
-
 /* False: it is io_uring, and that does not work here. */
 static bool open_or_leave_out(void)
 {
-    int rc = open_real(&ci_system_allocator, &env.driver);
+    int rc = ci_driver_open(env.name, &ci_system_allocator, &env.driver);
     if (rc < 0 && strcmp(env.name, "io_uring") == 0) {
         printf("left out: io_uring does not work here: %s\n", coir_strerror(rc));
         return false;
@@ -228,7 +217,7 @@ static bool open_or_leave_out(void)
 
 void open_another(struct ci_driver **ret_driver)
 {
-    CHECK_EQ(open_real(&ci_system_allocator, ret_driver), 0);
+    CHECK_EQ(ci_driver_open(env.name, &ci_system_allocator, ret_driver), 0);
 }
 
 void on_driver(const char *name, void (*body)(void))

@@ -21,9 +21,6 @@ struct counted {
     int done;
 };
 
-/* One more real driver of the kind that is being tested. */
-int open_real(const coir_allocator *allocator, struct ci_driver **ret_driver);
-
 void pass(void);
 bool start(struct counted *counted, struct ci_op op);
 int finish(struct counted *counted);
@@ -62,20 +59,15 @@ void on_driver(const char *name, void (*body)(void));
         on_driver(#driver, body); \
     }
 
-#if defined(CONFORM_KQUEUE) /* a program of its own: kqueue.c is not in the library here */
-#define ON_REAL(name, body) ON(kqueue, name, body)
-#define ON_SELECTORS(name, body) \
-    static void (*const not_on_the_fake)(void) __attribute__((unused)) = body;
-#define ON_SIM(name, body)
-#else
-#define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body)
-#define ON_REAL(name, body) ON(io_uring, name, body) ON(epoll, name, body) ON(poll, name, body)
 #if defined(CONFORM_KERNEL) /* the real drivers, over the simulated kernel */
+#define ON_KQUEUE(name, body) ON(kqueue, name, body)
 #define ON_SIM(name, body)
 #else
+#define ON_KQUEUE(name, body)
 #define ON_SIM(name, body) ON(sim, name, body)
 #endif
-#endif
+#define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body) ON_KQUEUE(name, body)
+#define ON_REAL(name, body) ON(io_uring, name, body) ON_SELECTORS(name, body)
 
 #define CONFORM(name)              \
     static void name##_body(void); \

@@ -157,7 +157,7 @@ static void two_drivers_body(void)
     struct ci_driver *drivers[2] = {env.driver};
     size_t got = 0;
     came = 0;
-    CHECK_EQ(open_real(&ci_system_allocator, &drivers[1]), 0);
+    CHECK_EQ(ci_driver_open(env.name, &ci_system_allocator, &drivers[1]), 0);
     for (int i = 0; i < 200; i++) {
         unsigned char in[1500];
         struct ci_ahead *ahead;

@@ -35,7 +35,7 @@ static void no_descriptor_body(void)
     const coir_allocator noting = COIR_ALLOCATOR(note_size, give_back, NULL);
     struct ci_driver *driver;
     char byte = 0;
-    CHECK_EQ(open_real(&noting, &driver), 0);
+    CHECK_EQ(ci_driver_open(env.name, &noting, &driver), 0);
     largest = 0;
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 4; k++) {

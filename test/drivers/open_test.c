@@ -34,7 +34,7 @@ static void every_allocation_body(void)
     int rc = -ENOMEM;
     for (int i = 0; rc < 0; i++) {
         left = i;
-        rc = open_real(&failing, &driver);
+        rc = ci_driver_open(env.name, &failing, &driver);
         CHECK(rc == 0 || rc == -ENOMEM);
     }
     left = 0; /* an open driver needs no more memory to be woken */

@@ -258,9 +258,3 @@ int ci_sys_poll_check(coir_fd fd)
     const struct ci_kfile *file = ci_kfd_find(fd);
     return !file ? -EBADF : file->type->delay ? -EPERM : 0;
 }
-
-bool ci_sys_is_socket(coir_fd fd)
-{
-    ci_kcall();
-    return ci_ksocket_is(ci_kfd_find(fd));
-}

@@ -25,7 +25,7 @@ struct epoll {
 };
 
 struct item {
-    struct ci_list in_epoll, in_file, ready;
+    struct ci_list in_epoll, ready;
     struct epoll *epoll;
     struct ci_kfile *file;
     coir_fd fd;
@@ -69,9 +69,10 @@ static bool on_change(struct ci_kwaiter *waiter, unsigned key)
 
 static struct item *find_item(const struct epoll *epoll, const struct ci_kfile *file, coir_fd fd)
 {
-    ci_list_for_each (node, &file->items) {
-        struct item *item = ci_container_of(node, struct item, in_file);
-        if (item->epoll == epoll && item->fd == fd)
+    ci_list_for_each (node, &file->waiters) {
+        struct ci_kwaiter *waiter = ci_container_of(node, struct ci_kwaiter, link);
+        struct item *item = ci_container_of(waiter, struct item, waiter);
+        if (waiter->wake == on_change && item->epoll == epoll && item->fd == fd)
             return item;
     }
     return NULL;
@@ -81,9 +82,13 @@ static void free_item(struct item *item)
 {
     ci_kwaiter_remove(&item->waiter);
     ci_list_unlink(&item->in_epoll);
-    ci_list_unlink(&item->in_file);
     ci_list_unlink(&item->ready);
     free(item);
+}
+
+static void on_gone(struct ci_kwaiter *waiter)
+{
+    free_item(ci_container_of(waiter, struct item, waiter));
 }
 
 static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd,
@@ -96,11 +101,10 @@ static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd,
     ci_check(item);
     *item = (struct item){.epoll = epoll, .file = file, .fd = fd, .event = *event};
     item->event.events |= EPOLLERR | EPOLLHUP;
-    item->waiter.wake = on_change;
-    item->waiter.exclusive = event->events & EPOLLEXCLUSIVE;
+    item->waiter = (struct ci_kwaiter){
+        .wake = on_change, .gone = on_gone, .exclusive = event->events & EPOLLEXCLUSIVE};
     ci_list_init(&item->ready);
     ci_list_push(&epoll->items, &item->in_epoll);
-    ci_list_push(&file->items, &item->in_file);
     ci_kwaiter_add(&item->waiter, file);
     if (held_by(item))
         make_ready(item);
@@ -153,12 +157,6 @@ int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd
     int rc = control(epoll_of(self), what, file, fd, event);
     ci_ktrace("epoll_ctl", fd, (int64_t)what << 32 | rc);
     return rc;
-}
-
-void ci_kepoll_forget(struct ci_kfile *file)
-{
-    while (!ci_list_empty(&file->items))
-        free_item(ci_container_of(file->items.next, struct item, in_file));
 }
 
 /* ---- waiting ---- */

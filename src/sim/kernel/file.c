@@ -13,7 +13,6 @@ void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type)
 {
     *file = (struct ci_kfile){.type = type, .refs = 1, .serial = ++ci_k.serial};
     ci_list_init(&file->waiters);
-    ci_list_init(&file->items);
 }
 
 struct ci_kfile *ci_kfile_ref(struct ci_kfile *file)
@@ -27,8 +26,11 @@ void ci_kfile_unref(struct ci_kfile *file)
     ci_check(file->refs);
     if (--file->refs)
         return;
-    ci_kepoll_forget(file);
-    ci_check(ci_list_empty(&file->waiters));
+    while (!ci_list_empty(&file->waiters)) {
+        struct ci_kwaiter *waiter = ci_container_of(file->waiters.next, struct ci_kwaiter, link);
+        ci_check(waiter->gone);
+        waiter->gone(waiter);
+    }
     file->type->release(file);
 }
 
@@ -71,6 +73,18 @@ struct ci_kfile *ci_kfd_find(coir_fd fd)
     return fd >= 0 && (size_t)fd < process->file_room ? process->files[fd] : NULL;
 }
 
+/* A waiter may remove itself. */
+static void tell_of_close(const struct ci_kfile *file, coir_fd fd)
+{
+    const struct ci_list *node = file->waiters.next, *next;
+    for (; node != &file->waiters; node = next) {
+        next = node->next;
+        struct ci_kwaiter *waiter = ci_container_of(node, struct ci_kwaiter, link);
+        if (waiter->closed)
+            waiter->closed(waiter, fd);
+    }
+}
+
 int ci_kfd_close(coir_fd fd)
 {
     struct ci_kfile *file = ci_kfd_find(fd);
@@ -78,6 +92,7 @@ int ci_kfd_close(coir_fd fd)
         return -EBADF;
     ci_ktrace("close", fd, (int64_t)file->serial);
     ci_k.process->files[fd] = NULL;
+    tell_of_close(file, fd);
     ci_kfile_unref(file);
     return 0;
 }

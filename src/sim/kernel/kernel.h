@@ -151,7 +151,6 @@ struct ci_kfile {
     bool blocking;          /* operations are to sleep rather than answer -EAGAIN */
     uint64_t serial;        /* of opening, for the trace */
     struct ci_list waiters; /* those that are not exclusive first */
-    struct ci_list items;   /* registrations with epoll (epoll.c) */
 };
 
 /* What a kind of file can do. NULL: that fails with the error in brackets. No operation sleeps: it
@@ -210,6 +209,10 @@ struct ci_kwaiter {
     struct ci_list link;
     struct ci_kfile *file;
     bool (*wake)(struct ci_kwaiter *waiter, unsigned key);
+    /* The last reference to the file has gone: removes the waiter. NULL: it holds one itself. */
+    void (*gone)(struct ci_kwaiter *waiter);
+    /* ci_k.process closes a descriptor of the file. May remove the waiter. NULL: no matter. */
+    void (*closed)(struct ci_kwaiter *waiter, coir_fd fd);
     bool exclusive;
 };
 
@@ -252,7 +255,6 @@ void ci_kprocesses_free(void);
 int ci_kpipe(coir_fd ret_fds[2]);
 void ci_ksignal_raise(struct ci_kprocess *process, int number);
 void ci_ksocket_free_all(void);
-void ci_kepoll_forget(struct ci_kfile *file); /* the registrations of a file that goes */
 
 void ci_krings_open(void);
 void ci_krings_calm(void);

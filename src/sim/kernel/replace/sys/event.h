@@ -1,7 +1,7 @@
-/* What kqueue(2) looks like, for building its selector where there is none. fake.c says what it
- * does. */
-#ifndef FAKE_SYS_EVENT_H
-#define FAKE_SYS_EVENT_H
+/* kqueue(2) and its structures, which Linux has not: what driver/kqueue.c is compiled with over the
+ * simulated kernel. The numbers are FreeBSD's (sys/event.h). */
+#ifndef CI_SYS_EVENT_H
+#define CI_SYS_EVENT_H
 
 #include <stdint.h>
 #include <time.h>
@@ -11,16 +11,17 @@ struct kevent {
     short filter;
     unsigned short flags;
     unsigned int fflags;
-    int64_t data;
+    int64_t data; /* not filled in by the model */
     void *udata;
 };
 
-enum { EVFILT_READ = -1, EVFILT_WRITE = -2, EVFILT_USER = -10 };
+enum { EVFILT_READ = -1, EVFILT_WRITE = -2, EVFILT_USER = -11 };
 enum {
-    EV_ADD = 1,
-    EV_DELETE = 2,
-    EV_ONESHOT = 0x10,
-    EV_CLEAR = 0x20,
+    EV_ADD = 0x0001,
+    EV_DELETE = 0x0002,
+    EV_ONESHOT = 0x0010,
+    EV_CLEAR = 0x0020,
+    EV_RECEIPT = 0x0040,
     EV_ERROR = 0x4000,
     EV_EOF = 0x8000
 };
