@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/listener.h"
 
 /* How long an acceptor waits when the process or the system is out of something. */
@@ -113,10 +114,13 @@ static int take_backlog(struct ci_serving_here *here)
 static void stop_accepting(struct ci_serving_here *here)
 {
     coir_listener *listener = here->serving->listener;
+    ci_check(coir_task_interrupted() != -ECANCELED, "serve.h 2");
     if (here->held && admit(here, here->held) < 0)
         coir_close(here->held);
     ci_listener_forget(listener);
-    if (ci_fetch_sub(&here->serving->accepting, 1) > 1)
+    int32_t accepting = ci_fetch_sub(&here->serving->accepting, 1);
+    ci_check(accepting > 0, "serve.h 1");
+    if (accepting > 1)
         return;
     ci_listener_refuse(listener);
     if (take_backlog(here) == 0 && coir_sleep_for(handshake_time) == 0)

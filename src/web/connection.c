@@ -7,10 +7,14 @@
  *                                                  `-- the answer may be lost --> LINGERING -- end,
  * silence, limits --> closed
  */
+#include "web/connection.h"
+
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/time.h"
-#include "web/http.h"
+#include "web/exchange.h"
+#include "web/partial.h"
 
 enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
 
@@ -105,6 +109,7 @@ static coir_future *discard(struct ci_http_connection *connection)
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
+    ci_check(!connection->out, "connection.h 1");
     if (draining && connection->called &&
         !connection->partial) /* more requests may be behind the last one */
         return connection->served || connection->served_lately ? begin_lingering(connection)
@@ -224,6 +229,7 @@ static void on_idle(struct ci_timer *timer)
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
+    ci_check(connection->future.state == WAITING, "connection.h 3");
     coir_time now = ci_worker_now(worker_of(connection)),
               idle = connection->server->options->idle_timeout;
     /* without a timeout nobody has noted it */
@@ -250,6 +256,7 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->called = connection->served_lately = false;
     connection->served = true; /* a new connection has its time as one that was served has */
     connection->partial = NULL;
+    connection->out = NULL;
     ci_timer_init(&connection->timer, on_idle);
     int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future,
                           &connection->task);

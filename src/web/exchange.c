@@ -1,162 +1,48 @@
 /* Requests and answers on one connection, in a fiber: from the bytes that woke it to the moment
  * when there are none left. */
+#include "web/exchange.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "web/http.h"
+#include "web/body.h"
+#include "web/head.h"
+#include "web/report.h"
+#include "web/response.h"
 
 /* Answers that are longer need the client's leave to be sent: TCP begins with about ten segments
  * (RFC 6928). What lies unsent in the system's buffer is lost when bytes that nobody reads turn a
  * close into a reset. */
 enum { SENT_AT_ONCE = 8 * 1024 };
 
-/* ---- sending ---- */
-
-/* Waits until the client has read some. */
-static ssize_t write_some(struct ci_exchange *exchange, const char *data, size_t len)
-{
-    const coir_serve_http_options *options = exchange->server->options;
-    coir_time start = coir_now();
-    COIR_DEADLINE(ci_time_after(start, ci_pace_left(&exchange->taking, options->write_timeout)));
-    ssize_t n = coir_write(exchange->stream, data, len);
-    ci_pace_add(&exchange->taking, options->rate_min, coir_now() - start, n > 0 ? (size_t)n : 0);
-    return n;
-}
-
-/* Everything, as fast as the client takes it. */
-static int send_all(struct ci_exchange *exchange, const char *data, size_t len)
-{
-    while (len && !exchange->error) {
-        ssize_t n = coir_task_interrupted();
-        if (n == 0) {
-            n = coir_try_write(exchange->stream, data, len);
-            ci_spend(ci_worker_current);
-            if (ci_unlikely(exchange->taking.behind) && n > 0)
-                ci_pace_add(&exchange->taking, exchange->server->options->rate_min, 0, (size_t)n);
-        }
-        if (n == -EAGAIN)
-            n = write_some(exchange, data, len);
-        if (n < 0) {
-            exchange->error = (int)n;
-            break;
-        }
-        data += n;
-        len -= (size_t)n;
-        exchange->sent += (size_t)n;
-    }
-    return exchange->error;
-}
-
-int ci_exchange_flush(struct ci_exchange *exchange)
-{
-    size_t len = exchange->out_len;
-    exchange->out_len = 0;
-    return send_all(exchange, exchange->out, len);
-}
-
-char *ci_exchange_room(struct ci_exchange *exchange, size_t len)
-{
-    if (len > CI_HTTP_BUFFER - exchange->out_len && ci_exchange_flush(exchange) < 0)
-        return NULL;
-    return exchange->out + exchange->out_len;
-}
-
-int ci_exchange_send(struct ci_exchange *exchange, const void *data, size_t len)
-{
-    if (len > CI_HTTP_BUFFER - exchange->out_len && ci_exchange_flush(exchange) < 0)
-        return exchange->error;
-    if (len > CI_HTTP_BUFFER)
-        return send_all(exchange, data, len);
-    memcpy(exchange->out + exchange->out_len, data, len);
-    exchange->out_len += len;
-    return exchange->error;
-}
-
-/* ---- receiving ---- */
-
-/* Makes room at the end of the input: everything before the body's unread bytes may go, but not the
- * head in front of them. */
-static void make_room(struct ci_exchange *exchange, size_t keep_from, size_t *at)
-{
-    size_t unread = exchange->in_len - *at;
-    memmove(exchange->in + keep_from, exchange->in + *at, unread);
-    *at = keep_from;
-    exchange->in_len = keep_from + unread;
-}
-
-ssize_t ci_exchange_try_fill(struct ci_exchange *exchange)
-{
-    ssize_t n = coir_try_read(exchange->stream, exchange->in + exchange->in_len,
-                              CI_HTTP_BUFFER - exchange->in_len);
-    ci_spend(ci_worker_current);
-    if (n > 0)
-        exchange->in_len += (size_t)n;
-    return n;
-}
-
-static ssize_t read_until(struct ci_exchange *exchange, coir_time deadline)
-{
-    /* the client may be waiting for the answers before it sends more */
-    int rc = ci_exchange_flush(exchange);
-    if (rc < 0)
-        return rc;
-    COIR_DEADLINE(deadline);
-    ssize_t n = coir_read(exchange->stream, exchange->in + exchange->in_len,
-                          CI_HTTP_BUFFER - exchange->in_len);
-    if (n > 0)
-        exchange->in_len += (size_t)n;
-    return n;
-}
-
-ssize_t ci_exchange_fill(struct ci_exchange *exchange, coir_time timeout, coir_time *waited)
-{
-    size_t head_end = exchange->in_start + exchange->head.line;
-    if (exchange->body_at > head_end)
-        make_room(exchange, head_end, &exchange->body_at);
-    ssize_t n = ci_exchange_try_fill(exchange);
-    if (n != -EAGAIN)
-        return n;
-    coir_time start = coir_now();
-    n = read_until(exchange, ci_time_after(start, timeout));
-    *waited += coir_now() - start;
-    return n;
-}
-
-/* ---- a client that goes away while a handler waits ---- */
+/* ---- while a handler waits ---- */
 
 /* Before the fiber parks in a handler: sends the gathered output as far as possible without
  * waiting, and starts the watch for a hang-up. A fiber that yields because its budget is spent is
- * ready to run: its output keeps gathering. */
+ * runnable: its output keeps gathering. */
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
     bool budget_spent = ci_worker_current->budget <= 0;
-    if (exchange->out_len && !budget_spent) {
-        ssize_t n = coir_try_write(exchange->stream, exchange->out, exchange->out_len);
-        if (n > 0) {
-            exchange->out_len -= (size_t)n;
-            memmove(exchange->out, exchange->out + n, exchange->out_len);
-        }
-    }
+    if (!budget_spent)
+        ci_http_output_try_flush(&exchange->out);
     ci_hangup_start(&exchange->hangup);
 }
 
 static void watch_client(struct ci_exchange *exchange)
 {
     struct ci_fiber *fiber = ci_worker_current->fiber;
+    exchange->hangup.end_cancels = exchange->server->options->end_cancels;
     fiber->before_park = before_park;
     fiber->before_park_arg = exchange;
 }
 
 static void unwatch_client(struct ci_exchange *exchange)
 {
-    ci_worker_current->fiber->before_park = NULL;
+    struct ci_fiber *fiber = ci_worker_current->fiber;
+    ci_check(fiber->before_park_arg == exchange, "exchange.h 1");
+    fiber->before_park = NULL;
     ci_hangup_stop(&exchange->hangup);
-}
-
-void coir_request_set_end_cancels(coir_request *req, bool cancels)
-{
-    ci_hangup_set_end_cancels(&req->exchange->hangup, cancels);
 }
 
 /* ---- one request ---- */
@@ -173,7 +59,7 @@ static bool known_method(const char *method, size_t len)
 
 static int answer_without_route(struct ci_exchange *exchange, coir_response *response)
 {
-    const char *bytes = exchange->in + exchange->in_start,
+    const char *bytes = ci_http_input_request(&exchange->in),
                *method = bytes + exchange->head.method.at;
     size_t method_len = exchange->head.method.len;
     char allow[256];
@@ -197,10 +83,10 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
 static bool answer(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
-    const char *bytes = exchange->in + exchange->in_start;
+    const char *bytes = ci_http_input_request(&exchange->in);
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .response = &response};
-    exchange->continue_due = head->expects_continue && exchange->in_len == exchange->body_at;
+    exchange->continue_due = head->expects_continue && exchange->in.end == exchange->in.body_at;
     exchange->body_begun = false;
     ci_bump(&exchange->server->http->requests);
     if (head->content_length > 0 &&
@@ -214,7 +100,6 @@ static bool answer(struct ci_exchange *exchange)
                     head->path.len ? head->path.len : 1, &exchange->match);
     ci_arena_init(&exchange->arena, &exchange->server->http->blocks,
                   exchange->server->options->arena_max);
-    exchange->hangup.end_cancels = exchange->server->options->end_cancels;
     watch_client(exchange);
     int rc = exchange->match.route
                  ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
@@ -225,8 +110,8 @@ static bool answer(struct ci_exchange *exchange)
     int ended = rc >= 0 && response.begun ? ci_response_end(&response) : 0;
     if (ci_unlikely(rc != 0 || ended < 0 || !response.begun))
         ci_request_report(&request, rc, ended);
-    bool go_on = rc >= 0 && ended >= 0 && !exchange->error;
-    if (!response.begun && !exchange->error && !coir_task_interrupted()) {
+    bool go_on = rc >= 0 && ended >= 0 && !exchange->out.error;
+    if (!response.begun && !exchange->out.error && !coir_task_interrupted()) {
         ci_respond_error(exchange, request.body_error ? request.body_error : 500);
         go_on = false;
     }
@@ -236,97 +121,19 @@ static bool answer(struct ci_exchange *exchange)
         exchange->unread = exchange->body.state != CI_BODY_DONE;
         return false;
     }
-    exchange->unread = !ci_request_discard(&request);
+    exchange->unread = !ci_body_discard(&request);
     return !exchange->unread;
 }
 
 /* ---- the connection's turn ---- */
-
-enum outcome { ANSWERED, NO_MORE, CLOSED };
-
-/* More of a head. A client that takes its time is waited for without a stack: *ret_aside. */
-static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool *ret_aside)
-{
-    ssize_t n = ci_exchange_try_fill(exchange);
-    if (n != -EAGAIN)
-        return n;
-    if (coir_now() >= deadline)
-        return -ETIME;
-    *ret_aside = ci_http_partial_save(exchange, deadline);
-    return *ret_aside ? n : read_until(exchange, deadline);
-}
-
-/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112, 2.2).
- */
-static bool is_lone_cr(const struct ci_exchange *exchange)
-{
-    size_t len = exchange->in_len - exchange->in_start;
-    return !exchange->head.has_request_line && len == exchange->head.line + 1 &&
-           exchange->in[exchange->in_len - 1] == '\r';
-}
-
-/* When the client must have sent the rest. Only a request puts the idle timeout off. */
-static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
-{
-    const struct ci_http_connection *connection = exchange->connection;
-    const coir_serve_http_options *options = exchange->server->options;
-    if (!lone_cr)
-        return coir_in(options->header_timeout);
-    if (connection->served)
-        return coir_in(options->idle_timeout);
-    return ci_timer_started(&connection->timer) ? connection->timer.when : coir_now();
-}
-
-/* Gets the next request's head. */
-static enum outcome next_head(struct ci_exchange *exchange)
-{
-    const coir_serve_http_options *options = exchange->server->options;
-    struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
-    coir_time deadline = COIR_NEVER;
-    bool aside = false, lone_cr = false;
-    if (exchange->connection->partial) {
-        deadline = ci_http_partial_restore(exchange);
-        lone_cr = is_lone_cr(exchange);
-    } else {
-        ci_http1_head_init(&exchange->head);
-    }
-    for (;;) {
-        size_t len = exchange->in_len - exchange->in_start;
-        int rc = ci_http1_parse(&exchange->head, &limits, exchange->in + exchange->in_start, len);
-        if (ci_likely(rc > 0))
-            return ANSWERED;
-        if (rc < 0) {
-            exchange->unread = true;
-            ci_respond_error(exchange, -rc);
-            return CLOSED;
-        }
-        bool begun = exchange->head.has_request_line || len > exchange->head.line,
-             was_lone_cr = lone_cr;
-        if (!begun)
-            return NO_MORE; /* nothing, or empty lines */
-        lone_cr = is_lone_cr(exchange);
-        if (deadline == COIR_NEVER || lone_cr != was_lone_cr)
-            deadline = head_deadline(exchange, lone_cr);
-        if (exchange->in_start)
-            make_room(exchange, 0, &exchange->in_start);
-        ssize_t n = read_head(exchange, deadline, &aside);
-        if (aside)
-            return NO_MORE;
-        exchange->unread = true;
-        if (n == -ETIME && !coir_task_interrupted() && !lone_cr)
-            ci_respond_error(exchange, 408);
-        if (n <= 0)
-            return CLOSED;
-    }
-}
 
 /* Whether closing at once could reset the connection before the client has the answer (RFC
  * 9112, 9.6). A client that wanted to keep it learns of the end only from the answer, and may have
  * sent more by then. */
 static bool may_lose_answer(const struct ci_exchange *exchange)
 {
-    return exchange->unread || exchange->in_len > exchange->body_at || exchange->head.keep_alive ||
-           exchange->sent > SENT_AT_ONCE;
+    return exchange->unread || exchange->in.end > exchange->in.body_at ||
+           exchange->head.keep_alive || exchange->out.sent > SENT_AT_ONCE;
 }
 
 /* The head stays where it is while a handler runs: a body of which more is to come needs the room
@@ -334,39 +141,59 @@ static bool may_lose_answer(const struct ci_exchange *exchange)
 static void make_room_for_body(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
-    size_t there = exchange->in_len - exchange->in_start - head->line;
-    if (exchange->in_start && (head->chunked || head->content_length > (int64_t)there))
-        make_room(exchange, 0, &exchange->in_start);
+    size_t there = exchange->in.end - exchange->in.start - head->line;
+    if (exchange->in.start && (head->chunked || head->content_length > (int64_t)there))
+        ci_http_input_move(&exchange->in, 0, &exchange->in.start);
+}
+
+/* Gets and answers one request. CI_HTTP_NEXT_HEAD: the next one may follow. */
+static enum ci_http_next serve_one(struct ci_exchange *exchange)
+{
+    enum ci_http_next next = ci_http_next_head(exchange);
+    if (next != CI_HTTP_NEXT_HEAD)
+        return next;
+    exchange->connection->served = true;
+    make_room_for_body(exchange);
+    exchange->in.body_at = exchange->in.start;
+    ci_http_input_take(&exchange->in, exchange->head.line);
+    ci_http1_body_init(&exchange->body, &exchange->head);
+    if (!answer(exchange))
+        return CI_HTTP_NEXT_CLOSED;
+    exchange->in.start = exchange->in.body_at;
+    return next;
 }
 
 static enum ci_http_verdict serve(struct ci_exchange *exchange)
 {
-    ssize_t n = exchange->connection->partial
-                    ? 0
-                    : coir_try_read(exchange->stream, exchange->in, CI_HTTP_BUFFER);
-    if (n <= 0 && !exchange->connection->partial)
-        return n == -EAGAIN ? CI_HTTP_KEEP : CI_HTTP_CLOSE; /* woken for nothing, or the end */
-    exchange->in_len = (size_t)n;
-    for (;;) {
-        enum outcome outcome = next_head(exchange);
-        if (outcome == ANSWERED) {
-            exchange->connection->served = true;
-            make_room_for_body(exchange);
-            exchange->body_at = exchange->in_start + exchange->head.line;
-            ci_http1_body_init(&exchange->body, &exchange->head);
-            if (answer(exchange)) {
-                exchange->in_start = exchange->body_at;
-                continue;
-            }
-            outcome = CLOSED;
-        }
-        if (outcome == NO_MORE && !exchange->error)
-            return CI_HTTP_KEEP; /* the connection sends what has gathered */
-        if (ci_exchange_flush(exchange) < 0 || coir_task_interrupted() ||
-            !may_lose_answer(exchange))
-            return CI_HTTP_CLOSE;
-        return CI_HTTP_LINGER;
+    enum ci_http_next next;
+    if (!exchange->connection->partial) {
+        ssize_t n = coir_try_read(exchange->in.stream, exchange->in.bytes, CI_HTTP_BUFFER);
+        if (n <= 0)
+            return n == -EAGAIN ? CI_HTTP_KEEP : CI_HTTP_CLOSE; /* a spurious wake-up, or the end */
+        exchange->in.end = (size_t)n;
     }
+    do
+        next = serve_one(exchange);
+    while (next == CI_HTTP_NEXT_HEAD && exchange->in.start < exchange->in.end);
+    if (next != CI_HTTP_NEXT_CLOSED && !exchange->out.error)
+        return CI_HTTP_KEEP; /* the connection sends what has gathered */
+    if (ci_http_output_flush(&exchange->out) < 0 || coir_task_interrupted() ||
+        !may_lose_answer(exchange))
+        return CI_HTTP_CLOSE;
+    return CI_HTTP_LINGER;
+}
+
+static void init(struct ci_exchange *exchange, struct ci_http_connection *connection, char *in,
+                 char *out)
+{
+    coir_stream *stream = connection->stream;
+    exchange->connection = connection;
+    exchange->server = connection->server;
+    ci_http_output_init(&exchange->out, stream, connection->server->options, out);
+    ci_http_input_init(&exchange->in, stream, &exchange->out, in);
+    exchange->unread = exchange->continue_due = exchange->body_begun = false;
+    ci_hangup_init(&exchange->hangup, stream, &connection->task->runnable);
+    exchange->body.state = CI_BODY_DONE; /* a head that is refused has none */
 }
 
 int ci_serve_requests(void *arg)
@@ -374,31 +201,23 @@ int ci_serve_requests(void *arg)
     struct ci_http_connection *connection = arg;
     struct ci_pool *buffers = &connection->server->http->buffers;
     struct ci_exchange exchange;
+    char *in = ci_pool_take(buffers), *out = ci_pool_take(buffers);
     connection->served = false;
-    exchange.connection = connection;
-    exchange.server = connection->server;
-    exchange.stream = connection->stream;
-    ci_hangup_init(&exchange.hangup, connection->stream, &connection->task->runnable);
-    exchange.in_start = exchange.in_len = exchange.out_len = 0;
-    exchange.error = 0;
-    exchange.taking.behind = 0;
-    exchange.sent = 0;
-    exchange.unread = exchange.continue_due = exchange.body_begun = false;
-    exchange.body.state = CI_BODY_DONE; /* a head that is refused has none */
-    exchange.body_at = 0;
-    exchange.in = ci_pool_take(buffers);
-    exchange.out = ci_pool_take(buffers);
-    if (!exchange.in || !exchange.out)
+    connection->verdict = CI_HTTP_CLOSE;
+    if (in && out) {
+        init(&exchange, connection, in, out);
+        connection->verdict = serve(&exchange);
+    } else {
         ci_warn(ci_worker_current, "a connection is closed: no memory for its buffers");
-    connection->verdict = exchange.in && exchange.out ? serve(&exchange) : CI_HTTP_CLOSE;
-    if (connection->verdict == CI_HTTP_KEEP && exchange.out_len) {
-        connection->out = exchange.out;
-        connection->out_at = 0;
-        connection->out_len = (uint32_t)exchange.out_len;
-    } else if (exchange.out) {
-        ci_pool_give(buffers, exchange.out);
     }
-    if (exchange.in)
-        ci_pool_give(buffers, exchange.in);
+    if (connection->verdict == CI_HTTP_KEEP && exchange.out.len) {
+        connection->out = out;
+        connection->out_at = 0;
+        connection->out_len = (uint32_t)exchange.out.len;
+    } else if (out) {
+        ci_pool_give(buffers, out);
+    }
+    if (in)
+        ci_pool_give(buffers, in);
     return 0;
 }

@@ -1,8 +1,9 @@
-/* A head of which only a part has come: what it holds, and no stack and no buffers. The parser goes
- * on where it was. */
+/* See partial.h. */
+#include "web/partial.h"
+
 #include <string.h>
 
-#include "web/http.h"
+#include "base/check.h"
 
 /* Behind it lie the parser's state, with the fields that it has found, and the bytes. */
 struct ci_http_partial {
@@ -26,16 +27,17 @@ bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 {
     struct ci_http_connection *connection = exchange->connection;
     const struct ci_http1_head *head = &exchange->head;
+    ci_check(!connection->partial, "partial.h 1");
     size_t head_size =
         offsetof(struct ci_http1_head, fields) + head->field_count * sizeof head->fields[0];
-    size_t len = exchange->in_len - exchange->in_start;
+    size_t len = exchange->in.end - exchange->in.start;
     struct ci_http_partial *partial =
         ci_alloc(allocator_of(connection), sizeof *partial + head_size + len);
     if (!partial)
         return false;
     *partial = (struct ci_http_partial){deadline, head_size, len};
     memcpy(partial->memory, head, head_size);
-    memcpy(partial->memory + head_size, exchange->in + exchange->in_start, len);
+    memcpy(partial->memory + head_size, ci_http_input_request(&exchange->in), len);
     connection->partial = partial;
     return true;
 }
@@ -45,9 +47,9 @@ coir_time ci_http_partial_restore(struct ci_exchange *exchange)
     struct ci_http_partial *partial = exchange->connection->partial;
     coir_time deadline = partial->deadline;
     memcpy(&exchange->head, partial->memory, partial->head_size);
-    memcpy(exchange->in, partial->memory + partial->head_size, partial->len);
-    exchange->in_start = 0;
-    exchange->in_len = partial->len;
+    memcpy(exchange->in.bytes, partial->memory + partial->head_size, partial->len);
+    exchange->in.start = 0;
+    exchange->in.end = partial->len;
     ci_http_partial_drop(exchange->connection);
     return deadline;
 }

@@ -1,9 +1,9 @@
 /* Warnings about handlers that fail or misuse the interface. What a client can cause alone is not
  * logged. */
+#include "web/report.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "web/http.h"
 
 enum { PATH_SHOWN = 100, WHAT_MOST = 160 };
 
@@ -32,14 +32,14 @@ void ci_request_report(const coir_request *req, int rc, int ended)
 {
     const struct ci_exchange *exchange = req->exchange;
     const struct ci_http1_head *head = &exchange->head;
-    bool clients_fault = exchange->error || req->body_error || coir_task_interrupted();
+    bool clients_fault = exchange->out.error || req->body_error || coir_task_interrupted();
     if (rc <= 0 && clients_fault)
         return;
-    const char *bytes = exchange->in + exchange->in_start,
+    const char *bytes = ci_http_input_request(&exchange->in),
                *answer = req->response->begun ? "" : "; the client gets 500";
     char peer[64], what[WHAT_MOST];
     say_what(what, req->response, rc, ended);
-    if (coir_stream_peer(exchange->stream, peer, sizeof peer) < 0)
+    if (coir_stream_peer(exchange->in.stream, peer, sizeof peer) < 0)
         strcpy(peer, "a peer that is gone");
     ci_warn(ci_worker_current, "%.*s %.*s from %s: %s%s (task %s)", (int)head->method.len,
             bytes + head->method.at, head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN,

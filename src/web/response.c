@@ -1,11 +1,13 @@
 /* Writing answers. */
+#include "web/response.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "web/http.h"
+#include "web/body.h"
 
 enum { HEAD_ROOM = 512, CHUNK_HEAD = 18 };
 
@@ -27,7 +29,7 @@ static int grow_extra(coir_response *res, size_t want)
 {
     if (want <= res->extra_capacity)
         return 0;
-    if (want > CI_HTTP_EXTRA_MOST)
+    if (want > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
     size_t capacity = want < 256 ? 256 : want * 2;
     char *grown = ci_arena_alloc(&res->exchange->arena, capacity);
@@ -115,20 +117,23 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
+    struct ci_http_worker *http = exchange->server->http;
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
     if (status < 200 || status > 999 || length < -1 || (type && !ci_http1_is_value(type, type_len)))
         return -EINVAL;
-    if (type_len + res->extra_len > CI_HTTP_EXTRA_MOST)
+    if (type_len + res->extra_len > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
-    char *start = ci_exchange_room(exchange, HEAD_ROOM + type_len + res->extra_len), *at = start;
+    char *start = ci_http_output_room(&exchange->out, HEAD_ROOM + type_len + res->extra_len),
+         *at = start;
     if (!at)
-        return exchange->error;
+        return exchange->out.error;
     const char *reason = ci_http1_reason(status);
     at =
         PUT(put_text(PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " "), reason), "\r\n");
-    at = PUT(put(PUT(at, "Date: "), ci_http_date(exchange->server->http), 29), "\r\n");
+    const char *date = ci_http_date_now(&http->date, http->worker);
+    at = PUT(put(PUT(at, "Date: "), date, CI_HTTP_DATE_LEN), "\r\n");
     if (type && !res->has_type)
         at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
     at = put_framing(res, at, status, length);
@@ -140,10 +145,10 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     else if (head->minor_version == 0)
         at = PUT(at, "Connection: keep-alive\r\n");
     at = PUT(at, "\r\n");
-    exchange->out_len += (size_t)(at - start);
+    ci_http_output_claim(&exchange->out, (size_t)(at - start));
     res->begun = true;
     bool head_only = head->method.len == 4 &&
-                     memcmp(exchange->in + exchange->in_start + head->method.at, "HEAD", 4) == 0;
+                     memcmp(ci_http_input_request(&exchange->in) + head->method.at, "HEAD", 4) == 0;
     res->no_body = without_body(status) || head_only;
     res->remaining = length;
     return 0;
@@ -160,10 +165,10 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
 {
     char head[CHUNK_HEAD];
     int head_len = snprintf(head, sizeof head, "%zx\r\n", len);
-    int rc = ci_exchange_send(res->exchange, head, (size_t)head_len);
+    int rc = ci_http_output_send(&res->exchange->out, head, (size_t)head_len);
     if (rc == 0)
-        rc = ci_exchange_send(res->exchange, data, len);
-    return rc < 0 ? rc : ci_exchange_send(res->exchange, "\r\n", 2);
+        rc = ci_http_output_send(&res->exchange->out, data, len);
+    return rc < 0 ? rc : ci_http_output_send(&res->exchange->out, "\r\n", 2);
 }
 
 static int write_body(coir_response *res, const void *data, size_t len)
@@ -177,7 +182,8 @@ static int write_body(coir_response *res, const void *data, size_t len)
     }
     if (res->no_body || len == 0)
         return 0;
-    return res->chunked ? write_chunk(res, data, len) : ci_exchange_send(res->exchange, data, len);
+    return res->chunked ? write_chunk(res, data, len)
+                        : ci_http_output_send(&res->exchange->out, data, len);
 }
 
 /* Spends budget in every case, also for HEAD, for errors and for pieces that only gather. */
@@ -196,7 +202,7 @@ int coir_response_flush(coir_response *res)
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
-    return ci_exchange_flush(res->exchange);
+    return ci_http_output_flush(&res->exchange->out);
 }
 
 int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length)
@@ -242,7 +248,7 @@ int coir_respond_text(coir_response *res, int status, const char *format, ...)
 int ci_response_end(coir_response *res)
 {
     if (res->chunked && !res->no_body)
-        return ci_exchange_send(res->exchange, "0\r\n\r\n", 5);
+        return ci_http_output_send(&res->exchange->out, "0\r\n\r\n", 5);
     if (res->remaining > 0 && !res->no_body)
         return -COIR_EEND; /* less than was announced: only closing tells the client */
     return 0;

@@ -1,9 +1,14 @@
-/* Which handler answers which path. */
+/* The table of routes: see router.h. */
+#include "web/router.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
-#include "web/http.h"
+#include "base/memory.h"
+#include "base/options.h"
+#include "proto/url.h"
+#include "task/task.h"
 
 /* Of a route's method and pattern, which lie together. */
 static size_t text_size(const struct ci_route *route)
@@ -47,25 +52,11 @@ void coir_router_free(coir_router *router)
     ci_free(&allocator, router, sizeof *router);
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool valid_name(const char *at, const char *end)
 {
     while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-'))
         at++;
     return at == end;
-}
-
-static bool valid_escape(const char *c)
-{
-    int high = hex(c[1]), low = high < 0 ? -1 : hex(c[2]);
-    return low >= 0 && (high || low);
 }
 
 /* Whether the parameter "{name}" at `param`, of `len` bytes, stands further ahead in the pattern,
@@ -86,7 +77,7 @@ static bool valid_pattern(const char *pattern, int *ret_count)
         return false;
     *ret_count = 0;
     for (const char *c = pattern; *c; c++) {
-        if (strchr("}*?#", *c) || (*c == '%' && !valid_escape(c)))
+        if (strchr("}*?#", *c) || (*c == '%' && !ci_url_is_escape(c)))
             return false;
         if (*c != '{')
             continue;
@@ -108,27 +99,12 @@ static struct ci_span segment(const char *text, size_t at, size_t len)
     return (struct ci_span){(uint32_t)at, (uint32_t)((slash ? (size_t)(slash - text) : len) - at)};
 }
 
-/* The next character, decoded. An escaped slash is not equal to a separator. */
-static int next_char(const char *text, size_t *at)
-{
-    enum { ESCAPED_SLASH = 256 };
-    if (text[*at] != '%')
-        return (unsigned char)text[(*at)++];
-    int c = hex(text[*at + 1]) << 4 | hex(text[*at + 2]);
-    *at += 3;
-    return c == '/' ? ESCAPED_SLASH : c;
-}
-
-/* Whether two texts are equal, once decoded if `escaped` (RFC 3986, 6.2.2.2). */
+/* Whether two texts are equal; `escaped`: once decoded. */
 static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len, bool escaped)
 {
-    if (!escaped)
-        return a_len == b_len && memcmp(a, b, a_len) == 0;
-    size_t i = 0, j = 0;
-    while (i < a_len && j < b_len)
-        if (next_char(a, &i) != next_char(b, &j))
-            return false;
-    return i == a_len && j == b_len;
+    if (escaped)
+        return ci_url_equal(a, a_len, b, b_len);
+    return a_len == b_len && memcmp(a, b, a_len) == 0;
 }
 
 static bool is_method(const struct ci_route *route, const char *method, size_t len)
@@ -276,24 +252,4 @@ size_t ci_router_allow(const coir_router *router, const char *path, size_t path_
             len = add_method(text, size, len, "HEAD");
     }
     return add_method(text, size, len, "OPTIONS");
-}
-
-bool ci_url_decode(char *to, const char *from, size_t len, bool plus)
-{
-    for (size_t i = 0; i < len; i++) {
-        char c = from[i];
-        if (c == '+' && plus) {
-            c = ' ';
-        } else if (c == '%') {
-            if (i + 2 >= len || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
-                return false;
-            c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
-            i += 2;
-        }
-        if (!c)
-            return false;
-        *to++ = c;
-    }
-    *to = '\0';
-    return true;
 }

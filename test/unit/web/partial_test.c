@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "harness.h"
-#include "web/http.h"
+#include "web/partial.h"
 
 static size_t bytes_live;
 
@@ -19,14 +19,14 @@ static void count_free(void *memory, size_t size, void *context)
     ci_system_allocator.free(memory, size, context);
 }
 
-static char in[CI_HTTP_BUFFER], text[CI_HTTP_HEAD_MOST];
+static char in[CI_HTTP_BUFFER], text[CI_HTTP_HEAD_MAX];
 static coir_runtime runtime = {.allocator = COIR_ALLOCATOR(count_alloc, count_free, NULL)};
 static struct ci_worker worker = {.runtime = &runtime};
 static struct ci_http_worker http = {.worker = &worker};
 static struct ci_http_server server = {.http = &http};
 static struct ci_http_connection connection = {.server = &server};
-static struct ci_exchange exchange = {.connection = &connection, .server = &server, .in = in};
-static const struct ci_http1_limits limits = {8000, CI_HTTP_HEAD_MOST};
+static struct ci_exchange exchange = {.connection = &connection, .server = &server, .in.bytes = in};
+static const struct ci_http1_limits limits = {8000, CI_HTTP_HEAD_MAX};
 
 static size_t make_head(int fields)
 {
@@ -53,8 +53,8 @@ static void check_same(const struct ci_http1_head *a, const struct ci_http1_head
 static void cut_at(size_t cut, size_t len, size_t skipped, const struct ci_http1_head *whole)
 {
     memcpy(in + skipped, text, cut);
-    exchange.in_start = skipped;
-    exchange.in_len = skipped + cut;
+    exchange.in.start = skipped;
+    exchange.in.end = skipped + cut;
     ci_http1_head_init(&exchange.head);
     CHECK_EQ(ci_http1_parse(&exchange.head, &limits, in + skipped, cut), 0);
     size_t found = exchange.head.field_count * sizeof(struct ci_http1_field);
@@ -67,7 +67,7 @@ static void cut_at(size_t cut, size_t len, size_t skipped, const struct ci_http1
     CHECK_EQ(ci_http_partial_deadline(&connection), (coir_time)cut);
     CHECK_EQ(ci_http_partial_restore(&exchange), (coir_time)cut);
     CHECK(!connection.partial && bytes_live == 0);
-    CHECK(exchange.in_start == 0 && exchange.in_len == cut && memcmp(in, text, cut) == 0);
+    CHECK(exchange.in.start == 0 && exchange.in.end == cut && memcmp(in, text, cut) == 0);
     memcpy(in + cut, text + cut, len - cut);
     CHECK_EQ(ci_http1_parse(&exchange.head, &limits, in, len), len);
     check_same(&exchange.head, whole);

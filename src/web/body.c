@@ -1,0 +1,209 @@
+/* Reading the body of a request: by its handler, and what the handler left of it. */
+#include "web/body.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "task/task.h"
+
+/* Bytes of a body that nobody read, which are worth reading to keep the connection. */
+enum { DISCARD_MAX = 64 * 1024 };
+
+/* ---- a piece of it ---- */
+
+static int fail(coir_request *req, int status, int error)
+{
+    req->body_error = status;
+    return error;
+}
+
+static int send_continue(coir_request *req)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    req->exchange->continue_due = false;
+    if (req->response->begun)
+        return 0; /* the final answer has been seen */
+    int rc = ci_http_output_send(&req->exchange->out, line, sizeof line - 1);
+    return rc < 0 ? rc : ci_http_output_flush(&req->exchange->out);
+}
+
+/* Waits for more of the body, within body_timeout, rate_min and body_total_timeout. */
+static ssize_t receive(coir_request *req)
+{
+    const coir_serve_http_options *options = req->exchange->server->options;
+    coir_time left = ci_pace_left(&req->sending, options->body_timeout),
+              total = options->body_total_timeout - req->body_waited, waited = 0;
+    if (left <= 0 || total <= 0)
+        return -ETIME;
+    struct ci_exchange *exchange = req->exchange;
+    ssize_t n = ci_http_input_read_body(&exchange->in, exchange->in.start + exchange->head.line,
+                                        left < total ? left : total, &waited);
+    req->body_waited += waited;
+    ci_pace_add(&req->sending, options->rate_min, waited, n > 0 ? (size_t)n : 0);
+    return n;
+}
+
+/* Eats framing until body bytes are there (1) or the body ends (0). */
+static int find_data(coir_request *req, size_t *ret_data)
+{
+    struct ci_exchange *exchange = req->exchange;
+    for (;;) {
+        int64_t ate =
+            ci_http1_body_frame(&exchange->body, exchange->in.bytes + exchange->in.body_at,
+                                exchange->in.end - exchange->in.body_at, ret_data);
+        if (ate < 0)
+            return fail(req, (int)-ate, -COIR_EPROTOCOL);
+        ci_http_input_take(&exchange->in, (size_t)ate);
+        if (exchange->body.state == CI_BODY_DONE)
+            return 0;
+        if (*ret_data)
+            return 1;
+        int rc = req->exchange->continue_due ? send_continue(req) : 0;
+        if (rc < 0)
+            return rc;
+        ssize_t n = receive(req);
+        if (n < 0 && coir_task_interrupted())
+            return (int)n; /* the caller's matter: the body is unharmed */
+        if (n == -ETIME)
+            return fail(req, 408, -ETIME);
+        if (n == -ENOMEM || n == -ENOBUFS)
+            return (int)n; /* this machine's matter, not the client's: nothing was read */
+        if (n <= 0)
+            return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);
+    }
+}
+
+static ssize_t read_body(coir_request *req, void *buf, size_t len)
+{
+    struct ci_exchange *exchange = req->exchange;
+    size_t data = 0;
+    if (len == 0 || exchange->body.state == CI_BODY_DONE)
+        return 0;
+    if (req->body_error)
+        return -COIR_EPROTOCOL;
+    int rc = find_data(req, &data);
+    if (rc <= 0)
+        return rc;
+    if (data > len)
+        data = len;
+    exchange->body_begun = true;
+    if ((req->body_read += data) > exchange->server->options->body_max)
+        return fail(req, 413, -COIR_ETOOLARGE);
+    memcpy(buf, exchange->in.bytes + exchange->in.body_at, data);
+    ci_http_input_take(&exchange->in, data);
+    ci_http1_body_took(&exchange->body, data);
+    return (ssize_t)data;
+}
+
+/* Spends budget in every case, also at the end of the body and on errors. */
+ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    ssize_t n = read_body(req, buf, len);
+    ci_spend(ci_worker_current);
+    return n;
+}
+
+/* ---- the whole body ---- */
+
+enum { BODY_ROOM = 4096 };
+
+/* A declared length plus a NUL; for chunks, twice as much each time. At most one byte more than
+ * `max`, to see that there is more, and a NUL. */
+static size_t room_for_body(const coir_request *req, size_t max, size_t room)
+{
+    const struct ci_http1_body *body = &req->exchange->body;
+    size_t most = max + 2;
+    size_t want = room ? 2 * room : body->chunked ? BODY_ROOM : (size_t)body->remaining + 1;
+    return want < most ? want : most;
+}
+
+ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
+{
+    struct ci_exchange *exchange = req->exchange;
+    const struct ci_http1_body *body = &exchange->body;
+    size_t len = 0, room = 0;
+    char *text = NULL;
+    ssize_t n = 1;
+    if (max > SIZE_MAX / 4)
+        max = SIZE_MAX / 4;
+    if (!body->chunked && body->remaining > max)
+        return fail(req, 413, -COIR_ETOOLARGE);
+    while (n > 0) {
+        if (len + 1 >= room) {
+            size_t wider = room_for_body(req, max, room);
+            char *grown = ci_arena_alloc(&exchange->arena, wider);
+            if (!grown)
+                return -ENOMEM;
+            if (len)
+                memcpy(grown, text, len);
+            text = grown;
+            room = wider;
+        }
+        if ((n = coir_request_read(req, text + len, room - 1 - len)) < 0)
+            return n;
+        if ((len += (size_t)n) > max)
+            return fail(req, 413, -COIR_ETOOLARGE);
+        if (!body->chunked && body->state == CI_BODY_DONE)
+            break;
+    }
+    text[len] = '\0';
+    *ret_body = text;
+    return (ssize_t)len;
+}
+
+/* ---- the rest of it ---- */
+
+/* The length of a chunked body is unknown: true if its end is in the input buffer. */
+static bool chunks_are_here(const struct ci_exchange *exchange)
+{
+    struct ci_http1_body body = exchange->body;
+    size_t at = exchange->in.body_at, data = 0;
+    while (body.state != CI_BODY_DONE && at < exchange->in.end) {
+        int64_t ate =
+            ci_http1_body_frame(&body, exchange->in.bytes + at, exchange->in.end - at, &data);
+        if (ate < 0)
+            return false;
+        at += (size_t)ate + data;
+        if (data)
+            ci_http1_body_took(&body, data);
+    }
+    return body.state == CI_BODY_DONE;
+}
+
+bool ci_body_end_is_near(struct ci_exchange *exchange)
+{
+    const struct ci_http1_body *body = &exchange->body;
+    if (body->state == CI_BODY_DONE)
+        return true;
+    if (exchange->continue_due && ci_http_input_try_read(&exchange->in) > 0)
+        exchange->continue_due = false; /* it did not wait: the body is on its way */
+    if (exchange->continue_due)
+        return false;
+    return body->chunked ? chunks_are_here(exchange) : body->remaining <= DISCARD_MAX;
+}
+
+bool ci_body_discard(coir_request *req)
+{
+    struct ci_exchange *exchange = req->exchange;
+    if (req->body_error)
+        return false;
+    if (exchange->body.state == CI_BODY_DONE)
+        return true;
+    if (req->exchange->continue_due)
+        return false; /* the client waits for leave to send: whether a body follows is unknown */
+    if (!exchange->body.chunked && exchange->body.remaining > DISCARD_MAX)
+        return false; /* the answer began while the handler was reading, and it stopped */
+    for (size_t thrown = 0; thrown <= DISCARD_MAX;) {
+        size_t data = 0;
+        int rc = find_data(req, &data);
+        if (rc <= 0)
+            return rc == 0;
+        ci_http_input_take(&exchange->in, data);
+        ci_http1_body_took(&exchange->body, data);
+        thrown += data;
+    }
+    return false;
+}

@@ -1,0 +1,55 @@
+/* A connection between requests.
+ *
+ * 1. A connection without a request in progress is a stackless task: it waits for its stream and
+ * owns no buffer and no parser. A part of a head that has come is kept in memory of its size
+ * (partial.h).
+ * 2. When bytes come, it calls ci_serve_requests on a stack: that takes the buffers, answers what
+ * has come, and gives everything back, but for answers that have not been sent (`out`).
+ * 3. While it waits for a request it is in its server's list `idle`.
+ */
+#ifndef CI_WEB_CONNECTION_H
+#define CI_WEB_CONNECTION_H
+
+#include "web/server.h"
+
+/* What a connection does when its requests have been served. Lingering: the answers are sent, the
+ * client is told that there will be no more, and what it sends is discarded until it closes. */
+enum ci_http_verdict { CI_HTTP_CLOSE, CI_HTTP_LINGER, CI_HTTP_KEEP };
+
+struct ci_http_connection {
+    coir_future future; /* the task's root */
+    coir_stream *stream;
+    struct ci_http_server *server;
+    struct ci_task *task;
+    struct ci_timer timer;        /* the time limit of what it waits for */
+    enum ci_http_verdict verdict; /* what ci_serve_requests decided */
+    bool served;                  /* the last call of ci_serve_requests answered a request */
+    bool called;                  /* the client has sent something */
+    /* it had an answer shortly before the drain, which the client may be reading still */
+    bool served_lately;
+    struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
+    union {
+        struct ci_list idle; /* while it waits for a request */
+        struct {             /* from the call until its answers are sent */
+            char *out;       /* CI_HTTP_BUFFER bytes; NULL: nothing is left to send */
+            uint32_t out_at, out_len;
+        };
+        struct { /* while it lingers */
+            coir_time linger_end;
+            size_t discarded;
+        };
+    };
+    union { /* what it awaits */
+        coir_io_op io;
+        struct ci_call call;
+    };
+};
+
+/* Starts a task for an accepted stream. 0, -EAGAIN or -ENOMEM: the stream is the caller's. */
+int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
+
+/* The server drains, and the connection waits for a request: what has come already is answered,
+ * and then it ends. One that has sent nothing yet is given a moment. */
+void ci_http_connection_drain(struct ci_http_connection *connection);
+
+#endif

@@ -1,0 +1,55 @@
+/* A request in progress, on its fiber's stack, and what the handler sees of it.
+ *
+ * 1. While a handler runs, its fiber's before_park is the exchange's: before the fiber waits for
+ * anything, answers that have gathered are sent, and the client is watched: a reset or a hang-up
+ * cancels the task.
+ */
+#ifndef CI_WEB_EXCHANGE_H
+#define CI_WEB_EXCHANGE_H
+
+#include "base/arena.h"
+#include "io/hangup.h"
+#include "proto/http1.h"
+#include "web/connection.h"
+#include "web/input.h"
+#include "web/output.h"
+#include "web/router.h"
+
+struct ci_exchange {
+    struct ci_http_connection *connection;
+    struct ci_http_server *server;
+    struct ci_http_input in;
+    struct ci_http_output out;
+    bool unread;       /* bytes that the client sent or will send are not read */
+    bool continue_due; /* the client waits for a 100 before it sends the body */
+    bool body_begun;   /* the handler has read some of the body */
+
+    struct ci_hangup hangup;
+    struct ci_http1_head head;
+    struct ci_http1_body body;
+    struct ci_match match;
+    struct ci_arena arena; /* what the handler is given, until the request ends */
+};
+
+struct coir_response {
+    struct ci_exchange *exchange;
+    char *extra; /* fields added by the handler, in the arena */
+    size_t extra_len, extra_capacity;
+    /* of the announced length; -1: chunked, or until the end of the connection */
+    int64_t remaining;
+    bool begun, chunked, no_body, close, has_type;
+};
+
+struct coir_request {
+    struct ci_exchange *exchange;
+    uint64_t body_read;
+    coir_time body_waited; /* for bytes of the body */
+    struct ci_pace sending;
+    int body_error; /* the status that it calls for; 0: none */
+    coir_response *response;
+};
+
+/* Serves the requests that have come on a struct ci_http_connection; on a stack. */
+int ci_serve_requests(void *connection);
+
+#endif

@@ -1,0 +1,76 @@
+/* The options of a server: see limits.h. */
+#include "web/limits.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/options.h"
+#include "task/task.h"
+
+/* Bytes a second: past it, arithmetic on rates would need more than 64 bits. */
+enum { RATE_MAX = 1 << 30 };
+
+static int check_times(const coir_serve_http_options *options)
+{
+    const struct {
+        const char *name;
+        coir_time value;
+    } times[] = {
+        {"header_timeout", options->header_timeout},
+        {"idle_timeout", options->idle_timeout},
+        {"body_timeout", options->body_timeout},
+        {"write_timeout", options->write_timeout},
+        {"drain_timeout", options->drain_timeout},
+        {"body_total_timeout", options->body_total_timeout},
+        {"linger_timeout", options->linger_timeout},
+    };
+    for (size_t i = 0; i < ci_countof(times); i++) {
+        if (times[i].value >= 0)
+            continue;
+        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR,
+               "coir_serve_http_options.%s is negative: %" PRId64
+               " ns; 0 is the default, COIR_NEVER is no limit",
+               times[i].name, times[i].value);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static void fill_in_defaults(coir_serve_http_options *options)
+{
+#define DEFAULT(field, value) options->field = options->field ? options->field : (value)
+    DEFAULT(header_timeout, 10 * COIR_S);
+    DEFAULT(idle_timeout, 60 * COIR_S);
+    DEFAULT(body_timeout, 30 * COIR_S);
+    DEFAULT(write_timeout, 60 * COIR_S);
+    DEFAULT(drain_timeout, 10 * COIR_S);
+    DEFAULT(line_max, 8000);
+    DEFAULT(head_max, 8192);
+    DEFAULT(body_max, (uint64_t)1 << 30);
+    DEFAULT(arena_max, 1 << 20);
+    DEFAULT(body_total_timeout, 3600 * COIR_S);
+    DEFAULT(rate_min, 100);
+    DEFAULT(linger_timeout, 30 * COIR_S);
+    DEFAULT(linger_max, 64 << 20);
+    DEFAULT(connections_max, COIR_UNLIMITED);
+#undef DEFAULT
+}
+
+int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http_options *given)
+{
+    *options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    int rc = ci_options_read(options, sizeof *options, given);
+    if (rc == 0)
+        rc = check_times(options);
+    if (rc == 0 && !options->address == !options->listener)
+        rc = -EINVAL;
+    if (rc < 0)
+        return rc;
+    fill_in_defaults(options);
+    if (options->head_max == COIR_UNLIMITED)
+        options->head_max = CI_HTTP_HEAD_MAX;
+    if (options->line_max > options->head_max)
+        options->line_max = options->head_max;
+    bool valid_rate = options->rate_min <= RATE_MAX || options->rate_min == COIR_UNLIMITED;
+    return options->head_max <= CI_HTTP_HEAD_MAX && valid_rate ? 0 : -EINVAL;
+}

@@ -1,0 +1,51 @@
+/* Answers on their way to the client: they gather in a buffer while more requests are waiting in
+ * the input, and are sent in one write, or before the fiber waits for anything.
+ *
+ * 1. At most CI_HTTP_BUFFER bytes have gathered.
+ *
+ * After an error of the stream nothing more is sent: all calls return the error.
+ */
+#ifndef CI_WEB_OUTPUT_H
+#define CI_WEB_OUTPUT_H
+
+#include "base/check.h"
+#include "web/limits.h"
+#include "web/pace.h"
+
+struct ci_http_output {
+    coir_stream *stream;
+    const coir_serve_http_options *options;
+    char *bytes; /* CI_HTTP_BUFFER bytes */
+    size_t len;  /* gathered */
+    size_t sent; /* bytes ever */
+    int error;   /* of the stream, or why the task was interrupted while it sent; 0: none */
+    struct ci_pace taking;
+};
+
+static inline void ci_http_output_init(struct ci_http_output *output, coir_stream *stream,
+                                       const coir_serve_http_options *options, char *bytes)
+{
+    *output = (struct ci_http_output){.stream = stream, .options = options, .bytes = bytes};
+}
+
+/* Sends everything that has gathered, as fast as the client takes it: within write_timeout and
+ * rate_min, else -ETIME. Suspends. */
+int ci_http_output_flush(struct ci_http_output *output);
+
+/* Sends `len` bytes, behind what has gathered; small pieces gather. Suspends. */
+int ci_http_output_send(struct ci_http_output *output, const void *data, size_t len);
+
+/* Sends as much of what has gathered as the system takes now. Never suspends. */
+void ci_http_output_try_flush(struct ci_http_output *output);
+
+/* Room for `len` bytes, at most CI_HTTP_BUFFER, at the end of what has gathered; NULL when the
+ * stream has failed. Suspends. What is written there is claimed afterwards. */
+char *ci_http_output_room(struct ci_http_output *output, size_t len);
+
+static inline void ci_http_output_claim(struct ci_http_output *output, size_t len)
+{
+    output->len += len;
+    ci_check(output->len <= CI_HTTP_BUFFER, "output.h 1");
+}
+
+#endif

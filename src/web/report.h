@@ -1,0 +1,11 @@
+/* Warnings about handlers. */
+#ifndef CI_WEB_REPORT_H
+#define CI_WEB_REPORT_H
+
+#include "web/exchange.h"
+
+/* Warns of a handler that failed, or that misused the interface. rc: what it returned; ended: what
+ * ci_response_end returned. */
+CI_COLD void ci_request_report(const coir_request *req, int rc, int ended);
+
+#endif

@@ -1,0 +1,47 @@
+/* Which handler answers which path.
+ *
+ * 1. A path or a pattern that is compared has valid escapes only: coir_route refuses other
+ * patterns, and the parser of heads other paths.
+ */
+#ifndef CI_WEB_ROUTER_H
+#define CI_WEB_ROUTER_H
+
+#include "proto/http1.h"
+#include "web/limits.h"
+
+struct ci_route {
+    const char *method, *pattern; /* NUL-terminated, in one piece of memory */
+    size_t method_len, pattern_len;
+    bool has_params, has_escapes;
+    coir_handler_fn *handler;
+    void *arg;
+};
+
+struct coir_router {
+    struct ci_route *routes; /* in the order of coir_route: the first that matches wins */
+    size_t count, capacity;
+    coir_allocator allocator;
+};
+
+struct ci_param {
+    struct ci_span name;  /* in the pattern */
+    struct ci_span value; /* in the path */
+};
+
+struct ci_match {
+    const struct ci_route *route; /* NULL: none for this method */
+    bool path_known;              /* some route matches the path */
+    bool path_has_escapes;
+    struct ci_param params[CI_HTTP_PARAMS];
+    int param_count;
+};
+
+void ci_router_match(const coir_router *router, const char *method, size_t method_len,
+                     const char *path, size_t path_len, struct ci_match *ret_match);
+
+/* The value of an Allow field, such as "GET, HEAD, OPTIONS": the methods that the path has routes
+ * for. The path "*" stands for every path. Returns the length. */
+size_t ci_router_allow(const coir_router *router, const char *path, size_t path_len, char *text,
+                       size_t size);
+
+#endif

@@ -1,0 +1,18 @@
+/* A server on one worker: what the connections that its acceptor started share. */
+#ifndef CI_WEB_SERVER_H
+#define CI_WEB_SERVER_H
+
+#include "io/serve.h"
+#include "web/limits.h"
+#include "web/worker.h"
+
+struct ci_http_server {
+    struct ci_serving_here here;
+    const coir_router *router;
+    const coir_serve_http_options *options; /* complete: see ci_http_options_read */
+    struct ci_http_worker *http;
+    struct ci_list idle; /* connections that wait for a request */
+    bool draining;
+};
+
+#endif

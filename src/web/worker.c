@@ -1,0 +1,78 @@
+/* What a worker keeps for HTTP: see worker.h. */
+#include "web/worker.h"
+
+#include "base/arena.h"
+#include "base/options.h"
+#include "web/connection.h"
+
+static const char http_key;
+
+static void free_http(struct ci_worker_extension *extension, const coir_allocator *allocator)
+{
+    struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    ci_pool_done(&http->connections);
+    ci_pool_done(&http->buffers);
+    ci_pool_done(&http->blocks);
+    ci_free(allocator, http, sizeof *http);
+}
+
+static enum ci_trim trim_http(struct ci_worker_extension *extension)
+{
+    struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
+    enum ci_trim most = ci_pool_trim(&http->connections);
+    most = ci_trim_most(most, ci_pool_trim(&http->buffers));
+    return ci_trim_most(most, ci_pool_trim(&http->blocks));
+}
+
+static size_t live_http(const struct ci_worker_extension *extension)
+{
+    const struct ci_http_worker *http =
+        ci_container_of(extension, struct ci_http_worker, extension);
+    return http->connections.live + http->buffers.live + http->blocks.live;
+}
+
+struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
+{
+    struct ci_worker_extension *found = ci_worker_find_extension(worker, &http_key);
+    if (found)
+        return ci_container_of(found, struct ci_http_worker, extension);
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    struct ci_http_worker *http = ci_alloc_zero(allocator, sizeof *http);
+    if (!http)
+        return NULL;
+    http->extension.key = &http_key;
+    http->extension.free = free_http;
+    http->extension.trim = trim_http;
+    http->extension.live = live_http;
+    http->extension.what = "HTTP connections, buffers and arenas";
+    http->worker = worker;
+    http->date.second = -1;
+    ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);
+    ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
+    ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
+    http->connections.grown = http->buffers.grown = http->blocks.grown = &worker->grown;
+    ci_worker_add_extension(worker, &http->extension);
+    return http;
+}
+
+int coir_http_counters_get(coir_http_counters *ret_counters)
+{
+    coir_http_counters sum = COIR_HTTP_COUNTERS;
+    coir_runtime *runtime = coir_runtime_current();
+    for (int i = 0; runtime && i < runtime->worker_count; i++) {
+        struct ci_worker_extension *found = ci_load_acquire(
+            &runtime->workers[i]
+                 .extensions) /* pairs with the release in ci_worker_add_extension */;
+        while (found && found->key != &http_key)
+            found = found->next;
+        if (!found)
+            continue;
+        const struct ci_http_worker *http =
+            ci_container_of(found, struct ci_http_worker, extension);
+        sum.connections += ci_load_relaxed(&http->accepted);
+        sum.connections_live += ci_load_relaxed(&http->live);
+        sum.requests += ci_load_relaxed(&http->requests);
+        sum.errors_sent += ci_load_relaxed(&http->errors_sent);
+    }
+    return ci_result_write(ret_counters, &sum, sizeof sum);
+}

@@ -1,0 +1,22 @@
+/* What a worker keeps for all HTTP servers on it: pools, counters, the date. Only the worker
+ * changes it; any worker reads the counters. */
+#ifndef CI_WEB_WORKER_H
+#define CI_WEB_WORKER_H
+
+#include "task/task.h"
+#include "web/date.h"
+
+struct ci_http_worker {
+    struct ci_worker_extension extension;
+    struct ci_worker *worker;
+    struct ci_pool connections;
+    struct ci_pool buffers; /* of CI_HTTP_BUFFER bytes */
+    struct ci_pool blocks;  /* of the arenas */
+    uint64_t accepted, live, requests, errors_sent;
+    struct ci_http_date date;
+};
+
+/* Makes it at the first call on the worker. NULL: memory is out. */
+struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker);
+
+#endif
