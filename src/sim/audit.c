@@ -1,20 +1,23 @@
-/* The audit of sockets at the end of the world: a host that ended by itself, or was stopped, has
- * closed what it opened. */
+#include "sim/audit.h"
+
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "sim/socket.h"
+#include "sim/node.h"
+#include "sim/trace.h"
 
-void ci_socket_audit(struct ci_world *world)
+void ci_world_leave(struct ci_world *world, const struct ci_node *node, const char *format, ...)
 {
-    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
-        const struct ci_socket *socket = world->sockets[fd];
-        if (!socket || socket->queued) /* one that nobody has accepted is its listener's */
-            continue;
-        char to[40] = "";
-        if (socket->peer_node != socket->node)
-            snprintf(to, sizeof to, " with %.24s", socket->peer_node->name);
-        ci_world_leave(world, socket->node, "%s fd=%d port=%d%s%s", socket->kind->name, socket->fd,
-                       ntohs(socket->local.sin_port), to,
-                       socket->pending ? ", an operation is pending" : "");
-    }
+    if (node->crashed)
+        return;
+    char what[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    ci_world_trace(world, node, "left open: %s", what);
+    size_t len = strlen(world->left);
+    snprintf(world->left + len, sizeof world->left - len, "%s%s: %s",
+             world->left_count++ ? "; " : "", node->name, what);
 }

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "sim/address.h"
+#include "sim/fault.h"
+#include "sim/link.h"
 #include "sim/listener.h"
+#include "sim/trace.h"
 #include "sim/transport.h"
 
 enum { SYN_TRIES = 3 };

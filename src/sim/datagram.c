@@ -8,6 +8,9 @@
 
 #include "base/check.h"
 #include "sim/address.h"
+#include "sim/fault.h"
+#include "sim/link.h"
+#include "sim/trace.h"
 
 enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
 
@@ -119,7 +122,7 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, const str
             when = ci_time_after(
                 when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
         struct ci_segment *segment = malloc(sizeof *segment + len);
-        ci_check(segment);
+        ci_check(segment, "world.h 4");
         *segment =
             (struct ci_segment){.len = len, .from = socket->local, .to = there, .sender = -1};
         if (is_peer(socket, to)) {

@@ -1,20 +1,16 @@
-/* Simulated disks: files that take their time, fail, move less than they could, and after a loss of
- * power are what the seed makes of them.
- *
- * 1. A file has two contents: what a read sees, and what the disk has. Sync makes the second the
- * first.
- * 2. A loss of power leaves of each sector that differs either the one or the other; the length is
- * the one or the other too.
- * 3. An operation takes effect when it completes. One that is cancelled before either has no effect
- * or completes, as the seed says.
- */
+#include "sim/disk.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "sim/world.h"
+#include "sim/audit.h"
+#include "sim/event.h"
+#include "sim/fault.h"
+#include "sim/node.h"
+#include "sim/trace.h"
 
 /* files have descriptors of their own, far above those of sockets */
 enum { SECTOR = 512, FILE_MAX = 1 << 30, DESCRIPTORS = 1 << 20 };
@@ -50,7 +46,7 @@ struct job {
 static void resize(struct contents *contents, size_t len)
 {
     if (ci_grow(&ci_system_allocator, (void **)&contents->bytes, &contents->capacity, 1, len) < 0)
-        ci_check(false);
+        ci_check(!"memory", "world.h 4");
     if (len < contents->len)
         memset(contents->bytes + len, 0, contents->len - len);
     contents->len = len;
@@ -72,9 +68,8 @@ static struct ci_open_file *find(const struct ci_world *world, coir_fd fd)
     return open;
 }
 
-bool ci_disk_is_file(const struct ci_world *world, coir_fd fd)
+bool ci_disk_is_file(coir_fd fd)
 {
-    (void)world;
     return fd >= DESCRIPTORS;
 }
 
@@ -91,7 +86,7 @@ int ci_disk_find(struct ci_node *node, const char *path, int flags, struct ci_fi
         return -ENOENT;
     if (!file) {
         file = calloc(1, sizeof *file);
-        ci_check(file && (file->path = strdup(path)));
+        ci_check(file && (file->path = strdup(path)), "world.h 4");
         file->next = node->files;
         node->files = file;
     } else if (flags & O_TRUNC) {
@@ -111,7 +106,7 @@ int ci_disk_open(struct ci_node *node, const char *path, int flags)
     if (rc < 0)
         return rc;
     struct ci_open_file *open = calloc(1, sizeof *open);
-    ci_check(open);
+    ci_check(open, "world.h 4");
     *open =
         (struct ci_open_file){world->open_files, DESCRIPTORS, node, file, NULL, flags & O_ACCMODE};
     while (find(world, open->fd))
@@ -219,10 +214,9 @@ static void finish(struct ci_world *world, struct ci_open_file *open, struct job
     free(job);
 }
 
-static void when_due(struct ci_world *world, struct ci_socket *socket, size_t number, void *data)
+static void when_due(void *arg, size_t number)
 {
-    (void)socket;
-    (void)data;
+    struct ci_world *world = arg;
     for (struct ci_open_file *open = world->open_files; open; open = open->next)
         for (struct job **at = &open->jobs; *at; at = &(*at)->next)
             if ((*at)->number == number) {
@@ -238,19 +232,15 @@ bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op)
     if (!open)
         return op->result = -EBADF, true;
     struct job *job = malloc(sizeof *job);
-    ci_check(job);
+    ci_check(job, "world.h 4");
     *job = (struct job){open->jobs, ++world->event_serial, op, driver};
     open->jobs = job;
     op->pending = true;
     coir_time most = op->kind == CI_OP_SYNC ? sync_most : operation_most;
-    ci_world_schedule(
-        world, &(struct ci_event){
-                   .when = ci_time_after(
-                       world->now, (coir_time)ci_random_below(&world->random, (uint64_t)most)),
-                   .what = when_due,
-                   .fd = -1,
-                   .amount = job->number,
-               });
+    ci_world_call(
+        world,
+        ci_time_after(world->now, (coir_time)ci_random_below(&world->random, (uint64_t)most)),
+        when_due, world, job->number, NULL);
     return false;
 }
 

@@ -1,5 +1,7 @@
 /* The driver of a simulated worker: operations complete in the world, and are reported in the
  * worker's own turn. */
+#include "sim/driver.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -7,74 +9,18 @@
 
 #include "driver/count.h"
 #include "sim/address.h"
+#include "sim/completion.h"
 #include "sim/datagram.h"
+#include "sim/disk.h"
+#include "sim/fault.h"
 #include "sim/listener.h"
+#include "sim/name.h"
+#include "sim/node.h"
 #include "sim/stream.h"
 
 static struct ci_sim_driver *self(struct ci_driver *driver)
 {
     return ci_container_of(driver, struct ci_sim_driver, base);
-}
-
-static void put_completed(struct ci_sim_driver *driver, struct ci_op *op)
-{
-    op->next = NULL;
-    *driver->completed_tail = op;
-    driver->completed_tail = &op->next;
-}
-
-/* An event of a driver, which its number of an address stands for: no order depends on it. */
-static void late_no_more(struct ci_world *world, struct ci_socket *socket, size_t driver,
-                         void *data)
-{
-    (void)world;
-    (void)socket;
-    (void)data;
-    struct ci_sim_driver *sim = (struct ci_sim_driver *)driver;
-    struct ci_op **at = &sim->late, *op;
-    while (*at && (*at)->next)
-        at = &(*at)->next;
-    if ((op = *at)) { /* else its descriptor has been closed meanwhile */
-        *at = NULL;
-        put_completed(sim, op);
-    }
-}
-
-void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result)
-{
-    struct ci_world *world = driver->world;
-    op->result = result;
-    if (!ci_world_fault(world, driver->node, driver->node->faults.late, "late news")) {
-        put_completed(driver, op);
-        return;
-    }
-    op->next = driver->late;
-    driver->late = op;
-    ci_world_schedule(
-        world,
-        &(struct ci_event){
-            .when = ci_time_after(world->now, (coir_time)ci_random_below(&world->random, COIR_MS)),
-            .what = late_no_more,
-            .fd = -1,
-            .amount = (size_t)driver,
-        });
-}
-
-bool ci_sim_driver_busy(const struct ci_driver *driver)
-{
-    const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
-    return sim->completed || sim->woken;
-}
-
-void ci_sim_driver_audit(const struct ci_driver *driver)
-{
-    const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
-    for (const struct ci_op *op = sim->completed; op; op = op->next)
-        ci_world_leave(sim->world, sim->node, "operation kind=%d fd=%d result=%d, never reported",
-                       op->kind, op->fd, op->result);
-    for (const struct ci_op *op = sim->late; op; op = op->next)
-        ci_world_leave(sim->world, sim->node, "operation kind=%d fd=%d result=%d, late", op->kind,
-                       op->fd, op->result);
 }
 
 static bool start(struct ci_driver *driver, struct ci_op *op)
@@ -96,12 +42,6 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
                                      : ci_socket_cancel(self(driver), op);
 }
 
-static void report(struct ci_op *op)
-{
-    op->pending = false;
-    op->done(op);
-}
-
 /* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete
  * may be reported a wait later, so that timers and cancels come between. */
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
@@ -109,37 +49,8 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     (void)deadline;
     struct ci_sim_driver *sim = self(driver);
     sim->woken = false;
-    while (sim->completed && ci_random_below(&sim->world->random, 4) > 0) {
-        struct ci_op *op = sim->completed;
-        sim->completed = op->next;
-        if (!sim->completed)
-            sim->completed_tail = &sim->completed;
-        report(op);
-    }
+    ci_sim_driver_report(sim);
     return 0;
-}
-
-/* What is complete but not reported is reported before the descriptor goes. */
-static void report_all_of(struct ci_sim_driver *sim, coir_fd fd)
-{
-    for (struct ci_op **at = &sim->late, *op; (op = *at);)
-        if (op->fd == fd) {
-            *at = op->next;
-            put_completed(sim, op);
-        } else {
-            at = &op->next;
-        }
-    for (struct ci_op **at = &sim->completed, *op; (op = *at);) {
-        if (op->fd != fd) {
-            at = &op->next;
-            continue;
-        }
-        *at = op->next;
-        if (!*at)
-            sim->completed_tail = at;
-        report(op);
-        at = &sim->completed; /* `done` may have changed the list */
-    }
 }
 
 static void wake(struct ci_driver *driver)
@@ -219,15 +130,15 @@ static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_s
 static void forget(struct ci_driver *driver, coir_fd fd)
 {
     ci_socket_forget(self(driver)->world, self(driver), fd);
-    report_all_of(self(driver), fd);
+    ci_sim_driver_report_all(self(driver), fd);
 }
 
 static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct ci_world *world = self(driver)->world;
-    if (ci_disk_is_file(world, fd)) {
+    if (ci_disk_is_file(fd)) {
         ci_disk_close(world, fd);
-        report_all_of(self(driver), fd);
+        ci_sim_driver_report_all(self(driver), fd);
         return;
     }
     forget(driver, fd);

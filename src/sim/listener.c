@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "sim/address.h"
+#include "sim/fault.h"
+#include "sim/trace.h"
 #include "sim/transport.h"
 
 static int events(const struct ci_socket *socket)

@@ -9,9 +9,13 @@
 #include "sim/socket.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sim/address.h"
+#include "sim/audit.h"
+#include "sim/fault.h"
+#include "sim/trace.h"
 
 struct ci_pending {
     struct ci_pending *next;
@@ -25,16 +29,22 @@ struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint6
     return socket && socket->serial == serial ? socket : NULL;
 }
 
-void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what,
+static void happen(struct ci_world *world, const struct ci_event *event)
+{
+    event->what(world, ci_socket_find(world, event->fd, event->serial), event->amount, event->data);
+}
+
+void ci_socket_schedule(struct ci_world *world, coir_time when, ci_socket_event_fn *what,
                         const struct ci_socket *socket, size_t amount, void *data)
 {
     ci_world_schedule(world, &(struct ci_event){
                                  .when = when,
-                                 .what = what,
-                                 .fd = socket->fd,
-                                 .serial = socket->serial,
+                                 .happen = happen,
                                  .amount = amount,
                                  .data = data,
+                                 .what = what,
+                                 .serial = socket->serial,
+                                 .fd = socket->fd,
                              });
 }
 
@@ -222,4 +232,19 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     ci_socket_forget(world, NULL, fd);
     world->sockets[fd] = NULL;
     free(socket);
+}
+
+void ci_socket_audit(struct ci_world *world)
+{
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        const struct ci_socket *socket = world->sockets[fd];
+        if (!socket || socket->queued) /* one that nobody has accepted is its listener's */
+            continue;
+        char to[40] = "";
+        if (socket->peer_node != socket->node)
+            snprintf(to, sizeof to, " with %.24s", socket->peer_node->name);
+        ci_world_leave(world, socket->node, "%s fd=%d port=%d%s%s", socket->kind->name, socket->fd,
+                       ntohs(socket->local.sin_port), to,
+                       socket->pending ? ", an operation is pending" : "");
+    }
 }

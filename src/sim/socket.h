@@ -4,7 +4,9 @@
 
 #include <netinet/in.h>
 
-#include "sim/world.h"
+#include "sim/completion.h"
+#include "sim/event.h"
+#include "sim/node.h"
 
 /* What a socket does, by what it is. */
 struct ci_socket_kind {
@@ -99,7 +101,7 @@ struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint6
 int ci_socket_no_descriptor(struct ci_world *world, const struct ci_node *node);
 
 /* Lets `what` happen to a socket. */
-void ci_socket_schedule(struct ci_world *world, coir_time when, ci_event_fn *what,
+void ci_socket_schedule(struct ci_world *world, coir_time when, ci_socket_event_fn *what,
                         const struct ci_socket *socket, size_t amount, void *data);
 
 /* The error that is to be reported once; `otherwise` if there is none. */
@@ -109,5 +111,21 @@ void ci_socket_drop_input(struct ci_socket *socket);
 
 /* Something has happened to the socket: tries its operations again. */
 void ci_socket_changed(struct ci_world *world, struct ci_socket *socket);
+
+/* ---- what drivers ask ---- */
+
+/* Starts an operation. True: it is complete already. */
+bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op);
+
+/* Requests its cancellation. True: it is withdrawn; else it will be reported. */
+bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op);
+
+/* Takes the pending operations of one driver (NULL: of all) off the descriptor; they complete with
+ * -ECANCELED. */
+void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver, coir_fd fd);
+void ci_socket_close(struct ci_world *world, coir_fd fd);
+
+/* The audit: sockets that are still open. */
+void ci_socket_audit(struct ci_world *world);
 
 #endif

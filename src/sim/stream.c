@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "sim/connect.h"
+#include "sim/fault.h"
+#include "sim/link.h"
+#include "sim/trace.h"
 #include "sim/transport.h"
 
 enum { WINDOW = 64 * 1024 };

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "sim/fault.h"
+#include "sim/link.h"
+#include "sim/trace.h"
 
 enum { RETRIES = 8 };
 static const coir_time retransmission_most = 10 * COIR_S;
@@ -19,7 +22,7 @@ static const coir_time retransmission_most = 10 * COIR_S;
 /* Something for the peer that cannot get there. */
 struct ci_parcel {
     struct ci_parcel *next;
-    ci_event_fn *what;
+    ci_socket_event_fn *what;
     size_t amount;
     void *data;
 };
@@ -124,7 +127,7 @@ void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket)
     unanswered(world, socket, 0, NULL);
 }
 
-static void send_off(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+static void send_off(struct ci_world *world, struct ci_socket *socket, ci_socket_event_fn *what,
                      size_t amount, void *data)
 {
     coir_time when = ci_transport_arrival(world, socket, amount);
@@ -160,7 +163,7 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
     }
 }
 
-void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_socket_event_fn *what,
                        size_t amount, void *data)
 {
     if (!socket->outbox && !ci_transport_is_cut(world, socket)) {
@@ -168,7 +171,7 @@ void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_even
         return;
     }
     struct ci_parcel *parcel = malloc(sizeof *parcel);
-    ci_check(parcel);
+    ci_check(parcel, "world.h 4");
     *parcel = (struct ci_parcel){NULL, what, amount, data};
     if (!socket->outbox) {
         socket->retries = 0;

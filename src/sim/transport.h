@@ -16,7 +16,7 @@ coir_time ci_transport_arrival(struct ci_world *world, struct ci_socket *socket,
 
 /* Lets `what` happen to the peer when it arrives there, after all that was sent before it. Owns
  * `data`. */
-void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_event_fn *what,
+void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_socket_event_fn *what,
                        size_t amount, void *data);
 
 /* Sends the peer a reset; one that is lost is never sent again. */

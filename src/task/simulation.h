@@ -5,7 +5,14 @@
 #define CI_TASK_SIMULATION_H
 
 #include "coir/sim.h"
-#include "sim/world.h"
+#include "sim/audit.h"
+#include "sim/disk.h"
+#include "sim/driver.h"
+#include "sim/event.h"
+#include "sim/link.h"
+#include "sim/node.h"
+#include "sim/socket.h"
+#include "sim/trace.h"
 
 struct ci_worker;
 struct ci_kprocess;

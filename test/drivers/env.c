@@ -8,6 +8,10 @@
 #include "driver/readiness.h"
 #include "env.h"
 #include "harness.h"
+#include "sim/completion.h"
+#include "sim/driver.h"
+#include "sim/event.h"
+#include "sim/node.h"
 
 struct env env;
 uint32_t serial;

@@ -161,11 +161,8 @@ static void send_one(struct ci_ksocket *socket, const struct ci_node *to, in_por
     segment->sender = socket;
     segment->to = to;
     segment->port = port;
-    ci_world_schedule(ci_k.world, &(struct ci_event){.when = when_it_arrives(socket, to, len),
-                                                     .call = datagram_arrives,
-                                                     .arg = segment,
-                                                     .data = segment, /* freed with the world */
-                                                     .fd = -1});
+    ci_world_call(ci_k.world, when_it_arrives(socket, to, len), datagram_arrives, segment, 0,
+                  segment);
 }
 
 static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *address,

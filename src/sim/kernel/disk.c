@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "sim/disk.h"
 #include "sim/kernel/kernel.h"
 #include "sys/call.h"
 

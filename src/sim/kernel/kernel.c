@@ -57,9 +57,7 @@ void ci_kunknown(const char *what)
 
 void ci_kschedule(coir_time when, ci_call_fn *fn, void *arg, size_t number)
 {
-    ci_world_schedule(
-        ci_k.world,
-        &(struct ci_event){.when = when, .call = fn, .arg = arg, .fd = -1, .amount = number});
+    ci_world_call(ci_k.world, when, fn, arg, number, NULL);
 }
 
 /* ---- clocks: sys/clock.h ---- */

@@ -25,7 +25,11 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/sanitizer.h"
-#include "sim/world.h"
+#include "sim/event.h"
+#include "sim/fault.h"
+#include "sim/link.h"
+#include "sim/node.h"
+#include "sim/trace.h"
 #include "sys/context.h"
 
 /* ---- threads ---- */

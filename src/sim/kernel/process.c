@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "sim/audit.h"
 #include "sim/kernel/kernel.h"
+#include "sim/name.h"
 #include "sys/call.h"
 #include "sys/cpu.h"
 

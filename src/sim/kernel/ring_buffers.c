@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "sim/audit.h"
 #include "sim/kernel/ring.h"
 
 enum { ENTRIES_MOST = 32768, PAGE = 4096 };

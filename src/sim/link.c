@@ -1,0 +1,81 @@
+#include "sim/link.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "sim/node.h"
+#include "sim/trace.h"
+
+struct ci_rule {
+    struct ci_rule *next;
+    const struct ci_node *a, *b; /* NULL: every node */
+    coir_link link;
+    coir_time busy_until[2]; /* from a to b, and back */
+};
+
+void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                   const coir_link *link)
+{
+    struct ci_rule *rule = malloc(sizeof *rule);
+    ci_check(rule, "world.h 4");
+    *rule = (struct ci_rule){world->rules, a, b, *link, {0, 0}};
+    world->rules = rule;
+    ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "everybody",
+                   link->cut ? "cut" : "linked");
+}
+
+static bool covers(const struct ci_rule *rule, const struct ci_node *a, const struct ci_node *b)
+{
+    return (!rule->a || rule->a == a) && (!rule->b || rule->b == b);
+}
+
+/* The rule for what goes from `a` to `b`, and whether it goes as the rule says or the other way.
+ * NULL: none. */
+static struct ci_rule *find_rule(const struct ci_world *world, const struct ci_node *a,
+                                 const struct ci_node *b, int *ret_back)
+{
+    for (struct ci_rule *rule = world->rules; rule; rule = rule->next) {
+        *ret_back = !covers(rule, a, b);
+        if (!*ret_back || (!rule->link.one_way && covers(rule, b, a)))
+            return rule;
+    }
+    return NULL;
+}
+
+const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_node *a,
+                                    const struct ci_node *b)
+{
+    static const coir_link perfect = {.latency = 1 * COIR_US};
+    int back;
+    const struct ci_rule *rule = find_rule(world, a, b, &back);
+    return rule ? &rule->link : &perfect;
+}
+
+bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a, const struct ci_node *b)
+{
+    return a->dead || b->dead || ci_world_find_link(world, a, b)->cut;
+}
+
+coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                           size_t len)
+{
+    int back;
+    struct ci_rule *rule = find_rule(world, a, b, &back);
+    if (!rule || !rule->link.bandwidth)
+        return world->now;
+    coir_time *busy_until = &rule->busy_until[back];
+    if (*busy_until < world->now)
+        *busy_until = world->now;
+    double takes = (double)len * (double)COIR_S / (double)rule->link.bandwidth;
+    return *busy_until = ci_time_after(
+               *busy_until, takes < (double)(COIR_NEVER / 2) ? (coir_time)takes : COIR_NEVER);
+}
+
+void ci_world_free_links(struct ci_world *world)
+{
+    while (world->rules) {
+        struct ci_rule *rule = world->rules;
+        world->rules = rule->next;
+        free(rule);
+    }
+}

@@ -1,0 +1,24 @@
+/* The links between the hosts of a simulated world. */
+#ifndef CI_SIM_LINK_H
+#define CI_SIM_LINK_H
+
+#include "sim/world.h"
+
+/* Sets the link between `a` and `b` (NULL: every host); the last one that was set counts. */
+void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                   const coir_link *link);
+
+/* The link from `a` to `b`; whether nothing gets from `a` to `b` at all. */
+const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_node *a,
+                                    const struct ci_node *b);
+bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a,
+                     const struct ci_node *b);
+
+/* When the last of `len` bytes that `a` sends to `b` now has left, as far as the link's bandwidth
+ * goes. The bytes occupy the link until then. */
+coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                           size_t len);
+
+void ci_world_free_links(struct ci_world *world);
+
+#endif

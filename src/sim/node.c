@@ -1,0 +1,67 @@
+#include "sim/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/disk.h"
+#include "sim/fault.h"
+#include "sim/trace.h"
+
+/* Memory that a fault may refuse. */
+static void *allocate(size_t size, void *arg)
+{
+    struct ci_node *node = arg;
+    if (ci_world_fault(node->world, node, node->faults.no_memory, "no memory"))
+        return NULL;
+    void *memory = ci_alloc(&ci_system_allocator, size);
+    if (memory)
+        node->memory += size;
+    return memory;
+}
+
+static void release(void *memory, size_t size, void *arg)
+{
+    struct ci_node *node = arg;
+    node->memory -= memory ? size : 0;
+    ci_free(&ci_system_allocator, memory, size);
+}
+
+struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
+{
+    struct ci_node *node = calloc(1, sizeof *node);
+    if (!node)
+        return NULL;
+    node->world = world;
+    node->allocator = (coir_allocator)COIR_ALLOCATOR(allocate, release, node);
+    snprintf(node->name, sizeof node->name, "%s", name);
+    for (struct ci_node *before = world->nodes; before; before = before->next)
+        if (before->dead && before->number && strcmp(before->name, node->name) == 0) {
+            node->number = before->number;
+            node->files = before->files;
+            before->number = 0;
+            before->files = NULL;
+        }
+    if (!node->number)
+        node->number = ++world->node_count;
+    *world->nodes_tail = node;
+    world->nodes_tail = &node->next;
+    return node;
+}
+
+void ci_world_kill(struct ci_world *world, struct ci_node *node)
+{
+    ci_world_trace(world, node, "power lost");
+    node->dead = node->crashed = true;
+    ci_disk_lose_power(world, node);
+}
+
+void ci_world_free_nodes(struct ci_world *world)
+{
+    while (world->nodes) {
+        struct ci_node *node = world->nodes;
+        world->nodes = node->next;
+        ci_disk_free(node);
+        free(node);
+    }
+}
