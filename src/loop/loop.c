@@ -2,9 +2,8 @@
 
 #include <errno.h>
 
-#include "base/check.h"
-#include "base/options.h"
 #include "base/time.h"
+#include "loop/hook.h"
 #include "sys/clock.h"
 #include "sys/fork.h"
 
@@ -123,9 +122,6 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
     ci_store_relaxed(&loop->asleep, false);
 }
 
-/* The hooks of this turn are those that were there at its start. */
-static void call_hooks(struct coir_loop *loop, enum coir_hook_when when);
-
 static CI_NOINLINE void start_fresh(struct coir_loop *loop)
 {
     coir_time now = ci_loop_update_now(loop);
@@ -140,7 +136,7 @@ static CI_NOINLINE void start_fresh(struct coir_loop *loop)
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_BEFORE_WAIT])))
-        call_hooks(loop, COIR_HOOK_BEFORE_WAIT);
+        ci_hooks_call(loop, &loop->hooks[COIR_HOOK_BEFORE_WAIT]);
     if (loop->run_ready && loop->run_ready(loop))
         deadline = 0;
     if (!ci_list_empty(&loop->fresh))
@@ -157,7 +153,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_AFTER_TURN])))
-        call_hooks(loop, COIR_HOOK_AFTER_TURN);
+        ci_hooks_call(loop, &loop->hooks[COIR_HOOK_AFTER_TURN]);
 }
 
 struct call {
@@ -184,47 +180,4 @@ int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (
     *call = (struct call){{NULL, make_call}, fn, arg, allocator};
     ci_loop_send(loop, &call->message);
     return 0;
-}
-
-/* ---- hooks ---- */
-
-struct hook {
-    struct ci_list link;
-    coir_hook_fn *fn;
-    void *arg;
-};
-CI_LEAVES_SPARE_WORDS(struct hook, coir_hook);
-
-static struct hook *hook_of(coir_hook *hook)
-{
-    return (struct hook *)(void *)hook;
-}
-
-static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
-{
-    struct ci_list turn, *node;
-    ci_list_take(&turn, &loop->hooks[when]);
-    while ((node = turn.next) != &turn) {
-        ci_list_remove(node);
-        ci_list_push(&loop->hooks[when], node);
-        struct hook *hook = ci_container_of(node, struct hook, link);
-        hook->fn(loop, (coir_hook *)(void *)hook, hook->arg);
-    }
-}
-
-void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn,
-                     void *arg)
-{
-    if (ci_forked())
-        return;
-    *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
-    ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
-}
-
-void coir_hook_stop(coir_loop *loop, coir_hook *hook)
-{
-    (void)loop;
-    if (ci_forked())
-        return;
-    ci_list_remove(&hook_of(hook)->link);
 }

@@ -1,0 +1,46 @@
+#include "loop/hook.h"
+
+#include "base/options.h"
+#include "loop/loop.h"
+#include "sys/fork.h"
+
+struct hook {
+    struct ci_list link;
+    coir_hook_fn *fn;
+    void *arg;
+};
+CI_LEAVES_SPARE_WORDS(struct hook, coir_hook);
+
+static struct hook *hook_of(coir_hook *hook)
+{
+    return (struct hook *)(void *)hook;
+}
+
+void ci_hooks_call(coir_loop *loop, struct ci_list *hooks)
+{
+    struct ci_list turn, *node;
+    ci_list_take(&turn, hooks);
+    while ((node = turn.next) != &turn) {
+        ci_list_remove(node);
+        ci_list_push(hooks, node);
+        struct hook *hook = ci_container_of(node, struct hook, link);
+        hook->fn(loop, (coir_hook *)(void *)hook, hook->arg);
+    }
+}
+
+void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn,
+                     void *arg)
+{
+    if (ci_forked())
+        return;
+    *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
+    ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
+}
+
+void coir_hook_stop(coir_loop *loop, coir_hook *hook)
+{
+    (void)loop;
+    if (ci_forked())
+        return;
+    ci_list_remove(&hook_of(hook)->link);
+}
