@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 
 /* The decoded length, with the content in `out` where that is given; minus the status; -1 when the
  * body is not complete. */

@@ -3,89 +3,18 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-    BAD_REQUEST = -400,
-    URI_TOO_LONG = -414,
-    EXPECTATION_FAILED = -417,
-    FIELDS_TOO_LARGE = -431,
-    NOT_IMPLEMENTED = -501,
-    VERSION_NOT_SUPPORTED = -505
-};
-
-/* ---- characters ---- */
-
-enum { TOKEN = 1, VALUE = 2, TARGET = 4, HOST = 8, HEX = 16 };
-
-static const uint8_t classes[256] = {
-#define T TOKEN | VALUE | TARGET
-#define H TOKEN | VALUE | TARGET | HOST
-#define X TOKEN | VALUE | TARGET | HOST | HEX
-    ['\t'] = VALUE,
-    [' '] = VALUE,
-    ['!'] = H,
-    ['"'] = VALUE,
-    ['#'] = TOKEN | VALUE,
-    ['$'] = H,
-    ['%'] = H,
-    ['&'] = H,
-    ['\''] = H,
-    ['('] = VALUE | TARGET | HOST,
-    [')'] = VALUE | TARGET | HOST,
-    ['*'] = H,
-    ['+'] = H,
-    [','] = VALUE | TARGET | HOST,
-    ['-'] = H,
-    ['.'] = H,
-    ['/'] = VALUE | TARGET,
-    ['0' ... '9'] = X,
-    [':'] = VALUE | TARGET,
-    [';'] = VALUE | TARGET | HOST,
-    ['<'] = VALUE,
-    ['='] = VALUE | TARGET | HOST,
-    ['>'] = VALUE,
-    ['?'] = VALUE | TARGET,
-    ['@'] = VALUE | TARGET,
-    ['A' ... 'F'] = X,
-    ['G' ... 'Z'] = H,
-    ['['] = VALUE | TARGET,
-    ['\\'] = VALUE,
-    [']'] = VALUE | TARGET,
-    ['^'] = TOKEN | VALUE,
-    ['_'] = H,
-    ['`'] = TOKEN | VALUE,
-    ['a' ... 'f'] = X,
-    ['g' ... 'z'] = H,
-    ['{'] = VALUE | TARGET,
-    ['|'] = T,
-    ['}'] = VALUE | TARGET,
-    ['~'] = H,
-    [0x80 ... 0xff] = VALUE,
-#undef T
-#undef H
-#undef X
-};
-
-static bool is(char c, int class)
-{
-    return classes[(unsigned char)c] & class;
-}
-
-static bool all(const char *text, size_t len, int class)
-{
-    for (size_t i = 0; i < len; i++)
-        if (!is(text[i], class))
-            return false;
-    return true;
-}
+#include "proto/characters.h"
+#include "proto/http1_status.h"
+#include "proto/uri.h"
 
 bool ci_http1_is_token(const char *text, size_t len)
 {
-    return len > 0 && all(text, len, TOKEN);
+    return len > 0 && ci_chars_are(text, len, CI_CHAR_TOKEN);
 }
 
 bool ci_http1_is_value(const char *text, size_t len)
 {
-    return all(text, len, VALUE);
+    return ci_chars_are(text, len, CI_CHAR_VALUE);
 }
 
 static bool equals(const char *text, size_t len, const char *lower)
@@ -104,134 +33,12 @@ static int parse_version(struct ci_http1_head *head, const char *at, const char 
 {
     if (end - at != 8 || memcmp(at, "HTTP/", 5) != 0 || at[6] != '.' || at[5] < '0' ||
         at[5] > '9' || at[7] < '0' || at[7] > '9')
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     if (at[5] != '1')
-        return VERSION_NOT_SUPPORTED;
+        return -CI_HTTP1_VERSION_NOT_SUPPORTED;
     /* a higher minor version is spoken to as 1.1 (RFC 9110, 2.5) */
     head->minor_version = at[7] == '0' ? 0 : 1;
     return 0;
-}
-
-static bool all_digits(const char *at, const char *end)
-{
-    while (at < end && *at >= '0' && *at <= '9')
-        at++;
-    return at == end;
-}
-
-/* Whether every % begins a valid escape (RFC 3986, 2.1). %00 is refused unless nul_allowed. */
-static bool valid_escapes(const char *at, const char *end, bool nul_allowed)
-{
-    while ((at = memchr(at, '%', (size_t)(end - at)))) {
-        if (end - at < 3 || !is(at[1], HEX) || !is(at[2], HEX) ||
-            (!nul_allowed && at[1] == '0' && at[2] == '0'))
-            return false;
-        at += 3;
-    }
-    return true;
-}
-
-/* dec-octet *3( "." dec-octet ) */
-static bool valid_ipv4(const char *at, const char *end)
-{
-    for (int i = 0; i < 4; i++) {
-        const char *from = at;
-        int octet = 0;
-        while (at < end && at - from < 3 && *at >= '0' && *at <= '9')
-            octet = octet * 10 + (*at++ - '0');
-        if (at == from || octet > 255 || (*from == '0' && at - from > 1))
-            return false;
-        if (i < 3 && (at == end || *at++ != '.'))
-            return false;
-    }
-    return at == end;
-}
-
-/* Eight groups of 16 bits. "::" stands for one or more of them, an IPv4 address for the last two.
- * Zone identifiers are refused: they have no meaning on another machine. */
-static bool valid_ipv6(const char *at, const char *end)
-{
-    int groups = 0;
-    bool gap = end - at >= 2 && at[0] == ':' && at[1] == ':';
-    at += gap ? 2 : 0;
-    while (at < end) {
-        const char *from = at;
-        while (at < end && at - from < 5 && is(*at, HEX))
-            at++;
-        if (at < end && *at == '.') {
-            groups += 2;
-            return valid_ipv4(from, end) && (gap ? groups < 8 : groups == 8);
-        }
-        if (at == from || at - from > 4)
-            return false;
-        groups++;
-        if (at == end)
-            break;
-        if (*at++ != ':' || at == end)
-            return false;
-        if (*at == ':') {
-            if (gap)
-                return false;
-            gap = true;
-            at++;
-        }
-    }
-    return gap ? groups < 8 : groups == 8;
-}
-
-/* "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ) */
-static bool valid_ip_future(const char *at, const char *end)
-{
-    const char *dot = memchr(at, '.', (size_t)(end - at));
-    if (!dot || dot - at < 2 || dot + 1 == end || (*at | 0x20) != 'v' ||
-        !all(at + 1, (size_t)(dot - at - 1), HEX))
-        return false;
-    for (const char *c = dot + 1; c < end; c++)
-        if (!is(*c, HOST) && *c != ':')
-            return false;
-    return !memchr(dot, '%', (size_t)(end - dot));
-}
-
-/* uri-host [ ":" port ] (RFC 9110, 7.2; RFC 3986, 3.2.2). A port with an empty host is refused: an
- * http URI has a host (RFC 9110, 4.2.1). *ret_port: the port without the colon, or NULL. */
-static bool valid_authority(const char *at, const char *end, const char **ret_port)
-{
-    const char *host_end, *port;
-    if (at < end && *at == '[') {
-        const char *close = memchr(at, ']', (size_t)(end - at));
-        if (!close || !(valid_ipv6(at + 1, close) || valid_ip_future(at + 1, close)))
-            return false;
-        host_end = close + 1;
-    } else {
-        const char *colon = memchr(at, ':', (size_t)(end - at));
-        host_end = colon ? colon : end;
-        if (host_end == at || !all(at, (size_t)(host_end - at), HOST) ||
-            !valid_escapes(at, host_end, true))
-            return false;
-    }
-    port = host_end < end ? host_end + 1 : NULL;
-    *ret_port = port;
-    return !port || (*host_end == ':' && all_digits(port, end));
-}
-
-static bool valid_host(const char *at, const char *end)
-{
-    const char *port;
-    return at == end || valid_authority(at, end, &port); /* Host may be empty (RFC 9112, 3.2) */
-}
-
-/* Of CONNECT: with a port, and one that exists (RFC 9110, 9.3.6). */
-static bool valid_connect_target(const char *at, const char *end)
-{
-    const char *port;
-    if (!valid_authority(at, end, &port) || !port)
-        return false;
-    while (port < end && *port == '0')
-        port++;
-    int number = 0;
-    for (; port < end && number <= 65535; port++)
-        number = number * 10 + (*port - '0');
-    return number > 0 && number <= 65535;
 }
 
 /* Checks the escapes of the path, so that routing can decode it. The query is opaque here. */
@@ -241,7 +48,8 @@ static int parse_path(struct ci_http1_head *head, const char *base, const char *
     head->path = span(base, at, question ? question : end);
     if (question)
         head->query = span(base, question + 1, end);
-    return valid_escapes(at, question ? question : end, false) ? 0 : BAD_REQUEST;
+    return ci_uri_escapes_are_valid(at, question ? question : end, false) ? 0
+                                                                          : -CI_HTTP1_BAD_REQUEST;
 }
 
 /* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever
@@ -252,13 +60,13 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     size_t len = (size_t)(end - at);
     const char *method = base + head->method.at;
     bool connect = head->method.len == 7 && memcmp(method, "CONNECT", 7) == 0;
-    if (len == 0 || !all(at, len, TARGET))
-        return BAD_REQUEST;
+    if (len == 0 || !ci_chars_are(at, len, CI_CHAR_TARGET))
+        return -CI_HTTP1_BAD_REQUEST;
     head->target = head->path = span(base, at, end);
     if (connect) {
         head->form = CI_TARGET_AUTHORITY;
         head->path.len = 0;
-        return valid_connect_target(at, end) ? 0 : BAD_REQUEST;
+        return ci_uri_connect_target_is_valid(at, end) ? 0 : -CI_HTTP1_BAD_REQUEST;
     }
     if (*at == '/') {
         head->form = CI_TARGET_ORIGIN;
@@ -266,19 +74,20 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
     }
     if (len == 1 && *at == '*') {
         head->form = CI_TARGET_ASTERISK;
-        return head->method.len == 7 && memcmp(method, "OPTIONS", 7) == 0 ? 0 : BAD_REQUEST;
+        return head->method.len == 7 && memcmp(method, "OPTIONS", 7) == 0 ? 0
+                                                                          : -CI_HTTP1_BAD_REQUEST;
     }
     size_t scheme = len > 7 && strncasecmp(at, "http://", 7) == 0    ? 7
                     : len > 8 && strncasecmp(at, "https://", 8) == 0 ? 8
                                                                      : 0;
     if (!scheme)
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     head->form = CI_TARGET_ABSOLUTE;
     const char *host = at + scheme, *path = host;
     while (path < end && *path != '/' && *path != '?')
         path++;
-    if (path == host || !valid_host(host, path))
-        return BAD_REQUEST;
+    if (path == host || !ci_uri_host_is_valid(host, path))
+        return -CI_HTTP1_BAD_REQUEST;
     head->host = span(base, host, path);
     return parse_path(head, base, path, end);
 }
@@ -288,12 +97,12 @@ static int parse_request_line(struct ci_http1_head *head, const char *base, cons
 {
     const char *space = memchr(at, ' ', (size_t)(end - at));
     if (!space || !ci_http1_is_token(at, (size_t)(space - at)))
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     head->method = span(base, at, space);
     const char *target = space + 1;
     space = memchr(target, ' ', (size_t)(end - target));
     if (!space)
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     int rc = parse_version(head, space + 1, end);
     return rc < 0 ? rc : parse_target(head, base, target, space);
 }
@@ -303,11 +112,11 @@ static int parse_request_line(struct ci_http1_head *head, const char *base, cons
 static int parse_content_length(struct ci_http1_head *head, const char *at, const char *end)
 {
     if (head->content_length >= 0 || at == end || end - at > 18)
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     int64_t length = 0;
     for (; at < end; at++) {
         if (*at < '0' || *at > '9')
-            return BAD_REQUEST;
+            return -CI_HTTP1_BAD_REQUEST;
         length = length * 10 + (*at - '0');
     }
     head->content_length = length;
@@ -319,7 +128,7 @@ static int parse_content_length(struct ci_http1_head *head, const char *at, cons
 static int parse_transfer_encoding(struct ci_http1_head *head, const char *at, const char *end)
 {
     if (head->has_te)
-        return BAD_REQUEST;
+        return -CI_HTTP1_BAD_REQUEST;
     head->has_te = true;
     if (equals(at, (size_t)(end - at), "chunked")) {
         head->chunked = true;
@@ -328,8 +137,8 @@ static int parse_transfer_encoding(struct ci_http1_head *head, const char *at, c
     const char *last = end;
     while (last > at && last[-1] != ',' && last[-1] != ' ' && last[-1] != '\t')
         last--;
-    return last > at && equals(last, (size_t)(end - last), "chunked") ? NOT_IMPLEMENTED
-                                                                      : BAD_REQUEST;
+    return last > at && equals(last, (size_t)(end - last), "chunked") ? -CI_HTTP1_NOT_IMPLEMENTED
+                                                                      : -CI_HTTP1_BAD_REQUEST;
 }
 
 static int parse_connection(struct ci_http1_head *head, const char *at, const char *end)
@@ -350,8 +159,8 @@ static int parse_connection(struct ci_http1_head *head, const char *at, const ch
 
 static int parse_host(struct ci_http1_head *head, const char *base, const char *at, const char *end)
 {
-    if (head->has_host || !valid_host(at, end))
-        return BAD_REQUEST;
+    if (head->has_host || !ci_uri_host_is_valid(at, end))
+        return -CI_HTTP1_BAD_REQUEST;
     head->has_host = true;
     if (head->form != CI_TARGET_ABSOLUTE)
         head->host = span(base, at, end);
@@ -368,7 +177,7 @@ static int look_at_field(struct ci_http1_head *head, const char *base, const cha
         if (!equals(name, 6, "expect"))
             return 0;
         if (!equals(at, (size_t)(end - at), "100-continue"))
-            return EXPECTATION_FAILED;
+            return -CI_HTTP1_EXPECTATION_FAILED;
         head->expects_continue = true;
         return 0;
     case 10: return equals(name, 10, "connection") ? parse_connection(head, at, end) : 0;
@@ -383,19 +192,19 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
                        const char *end)
 {
     const char *colon = at;
-    while (colon < end && is(*colon, TOKEN))
+    while (colon < end && ci_char_is(*colon, CI_CHAR_TOKEN))
         colon++;
     if (colon == at || colon == end || *colon != ':')
-        return BAD_REQUEST; /* also a folded line, and white space before the colon */
+        return -CI_HTTP1_BAD_REQUEST; /* also a folded line, and white space before the colon */
     const char *value = colon + 1;
     while (value < end && (*value == ' ' || *value == '\t'))
         value++;
     while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    if (!all(value, (size_t)(end - value), VALUE))
-        return BAD_REQUEST;
+    if (!ci_chars_are(value, (size_t)(end - value), CI_CHAR_VALUE))
+        return -CI_HTTP1_BAD_REQUEST;
     if (head->field_count == CI_HTTP1_FIELDS)
-        return FIELDS_TOO_LARGE;
+        return -CI_HTTP1_FIELDS_TOO_LARGE;
     head->fields[head->field_count++] =
         (struct ci_http1_field){span(base, at, colon), span(base, value, end)};
     return look_at_field(head, base, at, (size_t)(colon - at), value, end);
@@ -405,9 +214,9 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
 static int finish(struct ci_http1_head *head)
 {
     if (head->minor_version >= 1 && !head->has_host)
-        return BAD_REQUEST; /* RFC 9112, 3.2 */
+        return -CI_HTTP1_BAD_REQUEST; /* RFC 9112, 3.2 */
     if (head->has_te && (head->content_length >= 0 || head->minor_version == 0))
-        return BAD_REQUEST; /* RFC 9112, 6.1: smuggling */
+        return -CI_HTTP1_BAD_REQUEST; /* RFC 9112, 6.1: smuggling */
     if (head->minor_version == 0)
         head->expects_continue = false; /* RFC 9110, 10.1.1 */
     head->keep_alive = !head->says_close && (head->minor_version >= 1 || head->says_keep_alive);
@@ -440,11 +249,11 @@ static int check_unfinished(const struct ci_http1_head *head, const struct ci_ht
         return 0;
     const char *cr = from < len ? memchr(bytes + from, '\r', len - from) : NULL;
     if (cr && cr + 1 < bytes + len)
-        return BAD_REQUEST; /* a bare CR */
+        return -CI_HTTP1_BAD_REQUEST; /* a bare CR */
     bool may_end = bytes[len - 1] == '\r';
     if (!head->has_request_line && len - head->line > (size_t)limits->line_max + may_end)
-        return URI_TOO_LONG;
-    return len >= limits->head_max ? FIELDS_TOO_LARGE : 0;
+        return -CI_HTTP1_URI_TOO_LONG;
+    return len >= limits->head_max ? -CI_HTTP1_FIELDS_TOO_LARGE : 0;
 }
 
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
@@ -455,11 +264,11 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
     while (from < len && (lf = memchr(bytes + from, '\n', len - from))) {
         const char *at = bytes + head->line;
         if (lf == at || lf[-1] != '\r')
-            return BAD_REQUEST; /* a bare LF */
+            return -CI_HTTP1_BAD_REQUEST; /* a bare LF */
         if (!head->has_request_line && (size_t)(lf - 1 - at) > limits->line_max)
-            return URI_TOO_LONG;
+            return -CI_HTTP1_URI_TOO_LONG;
         if ((size_t)(lf - bytes) >= limits->head_max)
-            return FIELDS_TOO_LARGE;
+            return -CI_HTTP1_FIELDS_TOO_LARGE;
         head->line = from = (uint32_t)(lf + 1 - bytes);
         int rc = parse_line(head, bytes, at, lf - 1);
         if (rc < 0)
@@ -470,7 +279,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
     head->scanned = (uint32_t)len;
     /* not followed by LF */
     bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r';
-    return after_cr ? BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
+    return after_cr ? -CI_HTTP1_BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }
 
 const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
@@ -482,197 +291,4 @@ const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, con
             return field;
     }
     return NULL;
-}
-
-/* ---- the body ---- */
-
-void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head)
-{
-    *body = (struct ci_http1_body){.chunked = head->chunked};
-    if (head->chunked) {
-        body->state = CI_BODY_SIZE;
-    } else if (head->content_length > 0) {
-        body->state = CI_BODY_DATA;
-        body->remaining = (uint64_t)head->content_length;
-    }
-}
-
-static int hex_digit(char c)
-{
-    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static int eat_size(struct ci_http1_body *body, char c)
-{
-    if (is(c, HEX)) {
-        if (body->remaining >> 58 || ++body->digits > CI_HTTP1_SIZE_DIGITS)
-            return BAD_REQUEST;
-        body->remaining = body->remaining << 4 | (uint64_t)hex_digit(c);
-        return CI_BODY_SIZE;
-    }
-    if (!body->digits)
-        return BAD_REQUEST;
-    return c == '\r'     ? CI_BODY_SIZE_LF
-           : c == ';'    ? CI_BODY_NAME_START
-           : is_blank(c) ? CI_BODY_SPACE
-                         : BAD_REQUEST;
-}
-
-/* One byte of a chunk's extensions. The next state, or minus a status. */
-static int eat_extension(enum ci_http1_body_state state, char c)
-{
-    switch (state) {
-    case CI_BODY_SPACE:
-        return c == ';' ? CI_BODY_NAME_START : is_blank(c) ? CI_BODY_SPACE : BAD_REQUEST;
-    case CI_BODY_NAME_START:
-        return is(c, TOKEN) ? CI_BODY_NAME : is_blank(c) ? CI_BODY_NAME_START : BAD_REQUEST;
-    case CI_BODY_NAME:
-        if (is(c, TOKEN))
-            return CI_BODY_NAME;
-        if (c == '\r')
-            return CI_BODY_SIZE_LF;
-        /* fall through */
-    case CI_BODY_NAME_SPACE:
-        return c == '='      ? CI_BODY_VALUE_START
-               : c == ';'    ? CI_BODY_NAME_START
-               : is_blank(c) ? CI_BODY_NAME_SPACE
-                             : BAD_REQUEST;
-    case CI_BODY_VALUE_START:
-        return c == '"'       ? CI_BODY_QUOTED
-               : is(c, TOKEN) ? CI_BODY_VALUE
-               : is_blank(c)  ? CI_BODY_VALUE_START
-                              : BAD_REQUEST;
-    case CI_BODY_QUOTED:
-        return c == '"'       ? CI_BODY_QUOTED_END
-               : c == '\\'    ? CI_BODY_ESCAPED
-               : is(c, VALUE) ? CI_BODY_QUOTED
-                              : BAD_REQUEST;
-    case CI_BODY_ESCAPED: return is(c, VALUE) ? CI_BODY_QUOTED : BAD_REQUEST;
-    case CI_BODY_VALUE:
-        if (is(c, TOKEN))
-            return CI_BODY_VALUE;
-        /* fall through */
-    default: /* CI_BODY_QUOTED_END */
-        return c == '\r'     ? CI_BODY_SIZE_LF
-               : c == ';'    ? CI_BODY_NAME_START
-               : is_blank(c) ? CI_BODY_SPACE
-                             : BAD_REQUEST;
-    }
-}
-
-/* One byte of the trailers. The next state, or minus a status. */
-static int eat_trailer(struct ci_http1_body *body, enum ci_http1_body_state state, char c)
-{
-    if (state == CI_BODY_TRAILER) {
-        body->in_name = true;
-        return c == '\r' ? CI_BODY_END_LF : is(c, TOKEN) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
-    }
-    if (!body->in_name)
-        return c == '\r' ? CI_BODY_TRAILER_LF : is(c, VALUE) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
-    body->in_name = c != ':';
-    return c == ':' || is(c, TOKEN) ? CI_BODY_TRAILER_LINE : BAD_REQUEST;
-}
-
-/* The end of a size line: subtracts the chunk's allowance (struct ci_http1_body). */
-static int begin_chunk(struct ci_http1_body *body)
-{
-    uint64_t allowance = 16 + body->remaining / 16;
-    body->framing -= allowance < body->framing ? (uint32_t)allowance : body->framing;
-    return body->remaining ? CI_BODY_DATA : CI_BODY_TRAILER;
-}
-
-/* One byte of framing. The next state, or minus a status. */
-static int eat(struct ci_http1_body *body, char c)
-{
-    enum ci_http1_body_state state = (enum ci_http1_body_state)body->state;
-    switch (state) {
-    case CI_BODY_SIZE: return eat_size(body, c);
-    default: return eat_extension(state, c);
-    case CI_BODY_SIZE_LF: return c == '\n' ? begin_chunk(body) : BAD_REQUEST;
-    case CI_BODY_DATA_CR: return c == '\r' ? CI_BODY_DATA_LF : BAD_REQUEST;
-    case CI_BODY_DATA_LF: body->digits = 0; return c == '\n' ? CI_BODY_SIZE : BAD_REQUEST;
-    case CI_BODY_TRAILER:
-    case CI_BODY_TRAILER_LINE: return eat_trailer(body, state, c);
-    case CI_BODY_TRAILER_LF: return c == '\n' ? CI_BODY_TRAILER : BAD_REQUEST;
-    case CI_BODY_END_LF: return c == '\n' ? CI_BODY_DONE : BAD_REQUEST;
-    }
-}
-
-int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
-                            size_t *ret_data)
-{
-    size_t ate = 0;
-    while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && ate < len) {
-        int next = eat(body, bytes[ate++]);
-        if (next < 0)
-            return next;
-        if (++body->framing > CI_HTTP1_FRAMING_MAX)
-            return body->state >= CI_BODY_TRAILER ? FIELDS_TOO_LARGE : BAD_REQUEST;
-        body->state = (uint8_t)next;
-    }
-    size_t data = body->state == CI_BODY_DATA ? len - ate : 0;
-    *ret_data =
-        data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);
-    return (int64_t)ate;
-}
-
-void ci_http1_body_took(struct ci_http1_body *body, size_t len)
-{
-    body->remaining -= len;
-    if (body->remaining == 0)
-        body->state = body->chunked ? CI_BODY_DATA_CR : CI_BODY_DONE;
-}
-
-/* ---- statuses ---- */
-
-const char *ci_http1_reason(int status)
-{
-    switch (status) {
-    case 100: return "Continue";
-    case 101: return "Switching Protocols";
-    case 200: return "OK";
-    case 201: return "Created";
-    case 202: return "Accepted";
-    case 204: return "No Content";
-    case 206: return "Partial Content";
-    case 301: return "Moved Permanently";
-    case 302: return "Found";
-    case 303: return "See Other";
-    case 304: return "Not Modified";
-    case 307: return "Temporary Redirect";
-    case 308: return "Permanent Redirect";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 406: return "Not Acceptable";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 410: return "Gone";
-    case 411: return "Length Required";
-    case 412: return "Precondition Failed";
-    case 413: return "Content Too Large";
-    case 414: return "URI Too Long";
-    case 415: return "Unsupported Media Type";
-    case 416: return "Range Not Satisfiable";
-    case 417: return "Expectation Failed";
-    case 421: return "Misdirected Request";
-    case 422: return "Unprocessable Content";
-    case 426: return "Upgrade Required";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 502: return "Bad Gateway";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    default: return "";
-    }
 }

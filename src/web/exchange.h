@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "io/hangup.h"
-#include "proto/http1.h"
+#include "proto/http1_body.h"
 #include "web/connection.h"
 #include "web/input.h"
 #include "web/output.h"

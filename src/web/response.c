@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "proto/http1_status.h"
 #include "web/body.h"
 
 enum { HEAD_ROOM = 512, CHUNK_HEAD = 18 };

@@ -1,0 +1,32 @@
+/* Classes of characters in HTTP and in URIs. A character may belong to several. */
+#ifndef CI_PROTO_CHARACTERS_H
+#define CI_PROTO_CHARACTERS_H
+
+#include "base/compiler.h"
+
+enum {
+    CI_CHAR_TOKEN = 1,  /* tchar (RFC 9110, 5.6.2) */
+    CI_CHAR_VALUE = 2,  /* field-vchar, space and tab (RFC 9110, 5.5) */
+    CI_CHAR_TARGET = 4, /* what may stand in a request target (RFC 9112, 3.2) */
+    CI_CHAR_HOST = 8,   /* unreserved, sub-delims and "%" (RFC 3986, 3.2.2) */
+    CI_CHAR_HEX = 16    /* HEXDIG */
+};
+
+extern const uint8_t ci_char_classes[256];
+
+/* Whether a character belongs to one of the classes. */
+static inline bool ci_char_is(char c, int classes)
+{
+    return ci_char_classes[(unsigned char)c] & classes;
+}
+
+/* The same for every character of a text; an empty one belongs to all. */
+static inline bool ci_chars_are(const char *text, size_t len, int classes)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!ci_char_is(text[i], classes))
+            return false;
+    return true;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* The body of an HTTP/1.1 request: what frames it is taken out, its data is left in place. As
+ * http1.h, a function of the bytes alone.
+ */
+#ifndef CI_PROTO_HTTP1_BODY_H
+#define CI_PROTO_HTTP1_BODY_H
+
+#include "proto/http1.h"
+
+/* chunk     = chunk-size [ chunk-ext ] CRLF chunk-data CRLF (RFC 9112, 7.1)
+ * chunk-ext = *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] ) */
+enum ci_http1_body_state {
+    CI_BODY_DONE,
+    CI_BODY_DATA,       /* `remaining` bytes of the body, or of the chunk */
+    CI_BODY_SIZE,       /* in a chunk's size */
+    CI_BODY_SPACE,      /* behind the size or a value: a semicolon must come */
+    CI_BODY_NAME_START, /* behind a semicolon: a name must come */
+    CI_BODY_NAME,
+    CI_BODY_NAME_SPACE,  /* behind a name: "=" or a semicolon must come */
+    CI_BODY_VALUE_START, /* behind "=": a value must come */
+    CI_BODY_VALUE,
+    CI_BODY_QUOTED,
+    CI_BODY_ESCAPED,    /* behind a backslash in a quoted string */
+    CI_BODY_QUOTED_END, /* behind the closing quote */
+    CI_BODY_SIZE_LF,
+    CI_BODY_DATA_CR,
+    CI_BODY_DATA_LF,
+    CI_BODY_TRAILER, /* at the start of a trailer line */
+    CI_BODY_TRAILER_LINE,
+    CI_BODY_TRAILER_LF,
+    CI_BODY_END_LF,
+};
+
+/* Framing is bounded. A chunk size has at most 16 digits, leading zeros included. All bytes of
+ * framing are counted; each chunk earns an allowance of 16 bytes and a sixteenth of its data. A
+ * body whose count passes CI_HTTP1_FRAMING_MAX is refused with 400, or 431 in the trailers. */
+enum { CI_HTTP1_SIZE_DIGITS = 16, CI_HTTP1_FRAMING_MAX = 8192 };
+
+struct ci_http1_body {
+    uint64_t remaining;
+    uint32_t framing; /* bytes counted, less the allowance */
+    uint8_t state, digits;
+    bool chunked, in_name;
+};
+
+void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);
+
+/* Eats framing at the front of `bytes`. Returns how many bytes it ate; then *ret_data of those
+ * behind belong to the body, and are to be taken off with ci_http1_body_took. < 0: minus the
+ * status. Done when body->state is CI_BODY_DONE. */
+int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
+                            size_t *ret_data);
+void ci_http1_body_took(struct ci_http1_body *body, size_t len);
+
+#endif
