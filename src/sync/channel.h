@@ -1,49 +1,59 @@
-/* What channels and topics share: a topic pushes into its subscribers' channels under the one lock
- * that all of them use. */
+/* Channels, for the files that make them, send and receive through them, and publish into them.
+ * Everything here is under the channel's lock.
+ *
+ * 1. While receivers are queued the ring is empty; while senders are queued it is full.
+ * 2. Nobody waits for a channel that is closed, or freed.
+ */
 #ifndef CI_SYNC_CHANNEL_H
 #define CI_SYNC_CHANNEL_H
 
-#include "coir/topic.h"
+#include "coir/channel.h"
+#include "sync/item_ring.h"
 #include "sync/wait.h"
+
+/* Whoever has to know when a channel has room, or goes: the topic that it subscribes to. Publishers
+ * that can go on then are put on `granted`. */
+struct ci_channel_observer {
+    void (*on_room)(struct ci_channel_observer *observer, struct ci_list *granted);
+    void (*on_free)(struct ci_channel_observer *observer, coir_channel *channel,
+                    struct ci_list *granted);
+};
 
 struct coir_channel {
     struct ci_lock *lock; /* its own, or its topic's */
-    size_t item_size, capacity;
-    size_t head, count, slots; /* of the ring; slots < capacity: it may grow */
-    char *items;
+    struct ci_item_ring ring;
     struct ci_list receivers, senders;
-    uint8_t overflow;
+    uint8_t overflow; /* enum coir_overflow */
     bool closed;
     struct ci_lock own_lock;
     void (*unref)(void *item, void *arg);
     void *arg;
-    struct coir_topic *topic;
-    struct ci_list member; /* of the topic */
+    struct ci_channel_observer *observer; /* NULL: a channel by itself */
+    struct ci_list subscription;          /* in its topic's list */
     coir_allocator allocator;
 };
 
-/* The allocator of the calling worker's runtime, or the system's. */
-const coir_allocator *ci_allocator_here(void);
-
-/* With the lock held: hands an item over or queues it, by the channel's policy; puts a receiver to
- * be woken on `granted`. 1, 0 when the policy was to drop it, -EPIPE when the channel is closed or
- * closes, -EAGAIN when it is full and the policy is to wait. */
+/* Hands an item over or queues it, by the channel's policy; puts a receiver to be woken on
+ * `granted`. 1, 0 when the policy was to drop it, -EPIPE when the channel is closed or closes,
+ * -EAGAIN when it is full and the policy is to wait. */
 int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *granted);
 
-/* With the lock held: no more is sent to it; puts those who wait on `granted`. */
+/* No more is sent to it; puts those who wait on `granted`. */
 void ci_channel_close(coir_channel *channel, struct ci_list *granted);
 
 /* Whether a push would not be -EAGAIN. */
 static inline bool ci_channel_has_room(const coir_channel *channel)
 {
-    return channel->count < channel->capacity || channel->overflow != COIR_OVERFLOW_WAIT ||
-           channel->closed;
+    return channel->ring.count < channel->ring.capacity ||
+           channel->overflow != COIR_OVERFLOW_WAIT || channel->closed;
 }
 
-/* With the lock held: a subscriber has room, or is gone: publishers that waited for that go on. */
-void ci_topic_room(struct coir_topic *topic, struct ci_list *granted);
-
-/* Leaves its topic, under the lock; puts publishers that waited for it on `granted`. */
-void ci_topic_leave(coir_channel *channel, struct ci_list *granted);
+/* Gives an item to a receiver that was taken off the queue. */
+CI_INLINE void ci_channel_hand_over(const coir_channel *channel, struct ci_wait *receiver,
+                                    const void *item)
+{
+    ci_item_copy(receiver->item, item, channel->ring.item_size);
+    receiver->future.result = receiver->items_max ? 1 : 0;
+}
 
 #endif

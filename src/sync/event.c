@@ -28,31 +28,22 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static coir_future *event_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
+static const struct ci_wait_kind event_kind = CI_WAIT_KIND("an event", start, ci_wait_cancel);
 
-static const coir_future_kind event_kind = COIR_FUTURE_KIND("an event", event_poll, ci_wait_cancel);
-
-static struct ci_wait *init(struct ci_wait *wait, coir_event *event)
+static struct ci_wait_for wait_for(coir_event *event)
 {
-    return ci_wait_init(wait, &event_kind, &event_of(event)->lock, event);
+    return (struct ci_wait_for){
+        .kind = &event_kind, .lock = &event_of(event)->lock, .object = event_of(event)};
 }
 
 coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event)
 {
-    return &init(ci_wait_of(op), event)->future;
+    return ci_wait_op(op, wait_for(event));
 }
 
 int coir_event_wait(coir_event *event)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
-        return rc;
-    return (int)ci_wait_here(ci_worker_current, init(CI_FIBER_OP(fiber, struct ci_wait), event),
-                             start);
+    return (int)ci_wait_in_fiber(wait_for(event));
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "sync/channel.h"
+#include "sync/allocator.h"
+#include "sync/wait.h"
 
 struct coir_latest {
     struct ci_lock lock;
@@ -29,33 +30,22 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static coir_future *latest_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
+static const struct ci_wait_kind latest_kind = CI_WAIT_KIND("another value", start, ci_wait_cancel);
 
-static const coir_future_kind latest_kind =
-    COIR_FUTURE_KIND("another value", latest_poll, ci_wait_cancel);
-
-static struct ci_wait *init(struct ci_wait *wait, coir_latest *latest, uint64_t version)
+static struct ci_wait_for wait_for(coir_latest *latest, uint64_t version)
 {
-    wait->amount = version;
-    return ci_wait_init(wait, &latest_kind, &latest->lock, latest);
+    return (struct ci_wait_for){
+        .kind = &latest_kind, .lock = &latest->lock, .object = latest, .amount = version};
 }
 
 coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest, uint64_t version)
 {
-    return &init(ci_wait_of(op), latest, version)->future;
+    return ci_wait_op(op, wait_for(latest, version));
 }
 
 int coir_latest_wait(coir_latest *latest, uint64_t version)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
-        return rc;
-    return (int)ci_wait_here(ci_worker_current,
-                             init(CI_FIBER_OP(fiber, struct ci_wait), latest, version), start);
+    return (int)ci_wait_in_fiber(wait_for(latest, version));
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)

@@ -7,12 +7,11 @@
  * it.
  * 3. A waiter that lost once, and every waiter of a fair mutex, is handed the mutex instead.
  */
-#include "coir/mutex.h"
+#include "sync/mutex.h"
 
 #include <errno.h>
 
 #include "base/check.h"
-#include "sync/wait.h"
 
 enum { FREE, HELD, CONTENDED };
 
@@ -138,21 +137,22 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static coir_future *mutex_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
+static const struct ci_wait_kind mutex_kind = CI_WAIT_KIND("a mutex", start, ci_wait_cancel);
 
-static const coir_future_kind mutex_kind = COIR_FUTURE_KIND("a mutex", mutex_poll, ci_wait_cancel);
-
-static struct ci_wait *init(struct ci_wait *wait, struct mutex *mutex)
+static struct ci_wait_for to_lock(struct mutex *mutex)
 {
-    return ci_wait_init(wait, &mutex_kind, &mutex->lock, mutex);
+    return (struct ci_wait_for){.kind = &mutex_kind, .lock = &mutex->lock, .object = mutex};
 }
 
 coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex)
 {
-    return &init(ci_wait_of(op), mutex_of(mutex))->future;
+    return ci_wait_op(op, to_lock(mutex_of(mutex)));
+}
+
+coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
+{
+    ci_wait_init(wait, to_lock(mutex_of(mutex)))->stubborn = true;
+    return &wait->future;
 }
 
 int coir_mutex_lock(coir_mutex *words)
@@ -167,101 +167,5 @@ int coir_mutex_lock(coir_mutex *words)
         ci_spend(worker);
         return 0;
     }
-    return (int)ci_wait_here(worker, init(CI_FIBER_OP(fiber, struct ci_wait), mutex), start);
-}
-
-/* ---- conditions ---- */
-
-struct condition {
-    struct ci_lock lock;
-    struct ci_list waiters;
-};
-CI_LEAVES_SPARE_WORDS(struct condition, coir_condition);
-
-struct condition_op {
-    coir_future future;
-    struct ci_wait wait; /* for the signal, then for the mutex */
-    struct condition *condition;
-    coir_mutex *mutex;
-    int32_t result;
-};
-CI_LEAVES_SPARE_WORDS(struct condition_op, coir_condition_op);
-
-static void lock_condition(struct condition *condition)
-{
-    ci_lock_take(&condition->lock);
-    ci_wait_open(&condition->waiters);
-}
-
-static coir_future *signal_poll(coir_future *future)
-{
-    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
-    struct condition_op *op = ci_container_of(wait, struct condition_op, wait);
-    lock_condition(op->condition);
-    ci_wait_queue(ci_worker_current, wait, &op->condition->waiters);
-    ci_lock_give(&op->condition->lock);
-    coir_mutex_unlock(op->mutex);
-    return NULL;
-}
-
-static const coir_future_kind signal_kind =
-    COIR_FUTURE_KIND("a condition", signal_poll, ci_wait_cancel);
-
-static coir_future *condition_poll(coir_future *future)
-{
-    struct condition_op *self = ci_container_of(future, struct condition_op, future);
-    COIR_BEGIN(future);
-    if (ci_worker_current->runnable->interrupt)
-        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
-    ci_wait_init(&self->wait, &signal_kind, &self->condition->lock, self->condition);
-    COIR_AWAIT(future, &self->wait.future);
-    self->result = (int32_t)self->wait.future.result;
-    init(&self->wait, mutex_of(self->mutex))->stubborn = true;
-    COIR_AWAIT(future, &self->wait.future);
-    COIR_RETURN(future, self->result);
-}
-
-static const coir_future_kind condition_kind =
-    COIR_FUTURE_KIND("a condition", condition_poll, NULL);
-
-coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition,
-                                    coir_mutex *mutex)
-{
-    struct condition_op *op = (struct condition_op *)(void *)words;
-    op->condition = (struct condition *)(void *)condition;
-    op->mutex = mutex;
-    return coir_future_init(&op->future, &condition_kind);
-}
-
-int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
-{
-    coir_condition_op op;
-    return (int)ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
-}
-
-void coir_condition_signal(coir_condition *words)
-{
-    if (ci_forked())
-        return;
-    struct condition *condition = (struct condition *)(void *)words;
-    lock_condition(condition);
-    struct ci_wait *wait = ci_wait_grant(&condition->waiters);
-    if (wait)
-        wait->future.result = 0;
-    ci_lock_give(&condition->lock);
-    if (wait)
-        ci_wait_wake(wait);
-}
-
-void coir_condition_broadcast(coir_condition *words)
-{
-    if (ci_forked())
-        return;
-    struct condition *condition = (struct condition *)(void *)words;
-    struct ci_list granted;
-    ci_list_init(&granted);
-    lock_condition(condition);
-    ci_wait_grant_all(&condition->waiters, 0, &granted);
-    ci_lock_give(&condition->lock);
-    ci_wait_wake_all(&granted);
+    return (int)ci_wait_here(worker, fiber, to_lock(mutex));
 }

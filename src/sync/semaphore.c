@@ -47,7 +47,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-/* With the lock held. */
+/* With the lock held: gives units to waiters, from the front. */
 static void serve(struct semaphore *semaphore, struct ci_list *granted)
 {
     for (struct ci_wait *wait;
@@ -60,59 +60,39 @@ static void serve(struct semaphore *semaphore, struct ci_list *granted)
     }
 }
 
-/* False, and nothing is added: they would be more than can be counted. */
-static bool add_and_serve(struct semaphore *semaphore, uint64_t amount)
-{
-    struct ci_list granted;
-    ci_list_init(&granted);
-    lock(semaphore);
-    bool fits = amount <= UINT64_MAX - semaphore->units;
-    if (fits) {
-        semaphore->units += amount;
-        serve(semaphore, &granted);
-    }
-    ci_lock_give(&semaphore->lock);
-    ci_wait_wake_all(&granted);
-    return fits;
-}
-
-static coir_future *semaphore_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
-
 /* A large request that gives up may have been what small ones waited behind. */
 static int semaphore_cancel(coir_future *future, int reason)
 {
-    struct semaphore *semaphore = ci_container_of(future, struct ci_wait, future)->object;
-    if (!ci_wait_cancel(future, reason))
-        return false;
-    add_and_serve(semaphore, 0);
-    return true;
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    struct semaphore *semaphore = wait->object;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    lock(semaphore);
+    bool withdrawn = ci_wait_withdraw(wait, reason);
+    serve(semaphore, &granted);
+    ci_lock_give(&semaphore->lock);
+    ci_wait_wake_all(&granted);
+    return withdrawn;
 }
 
-static const coir_future_kind semaphore_kind =
-    COIR_FUTURE_KIND("a semaphore", semaphore_poll, semaphore_cancel);
+static const struct ci_wait_kind semaphore_kind =
+    CI_WAIT_KIND("a semaphore", start, semaphore_cancel);
 
-static struct ci_wait *init(struct ci_wait *wait, coir_semaphore *semaphore, uint64_t amount)
+static struct ci_wait_for to_acquire(coir_semaphore *words, uint64_t amount)
 {
-    wait->amount = amount;
-    return ci_wait_init(wait, &semaphore_kind, &semaphore_of(semaphore)->lock, semaphore);
+    struct semaphore *semaphore = semaphore_of(words);
+    return (struct ci_wait_for){
+        .kind = &semaphore_kind, .lock = &semaphore->lock, .object = semaphore, .amount = amount};
 }
 
 coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount)
 {
-    return &init(ci_wait_of(op), semaphore, amount)->future;
+    return ci_wait_op(op, to_acquire(semaphore, amount));
 }
 
 int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
-        return rc;
-    return (int)ci_wait_here(ci_worker_current,
-                             init(CI_FIBER_OP(fiber, struct ci_wait), semaphore, amount), start);
+    return (int)ci_wait_in_fiber(to_acquire(semaphore, amount));
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
@@ -128,11 +108,22 @@ int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
     return taken ? 0 : -EAGAIN;
 }
 
-int coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount)
+int coir_semaphore_release(coir_semaphore *words, uint64_t amount)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return add_and_serve(semaphore_of(semaphore), amount) ? 0 : CI_MISUSE(-EOVERFLOW);
+    struct semaphore *semaphore = semaphore_of(words);
+    struct ci_list granted;
+    ci_list_init(&granted);
+    lock(semaphore);
+    bool fits = amount <= UINT64_MAX - semaphore->units;
+    if (fits) {
+        semaphore->units += amount;
+        serve(semaphore, &granted);
+    }
+    ci_lock_give(&semaphore->lock);
+    ci_wait_wake_all(&granted);
+    return fits ? 0 : CI_MISUSE(-EOVERFLOW);
 }
 
 uint64_t coir_semaphore_units(const coir_semaphore *words)

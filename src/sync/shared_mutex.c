@@ -67,64 +67,48 @@ static void serve(struct shared_mutex *mutex, struct ci_list *granted)
     }
 }
 
-static coir_future *shared_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
-
 /* A writer that gives up may have been what later readers waited behind. */
 static int shared_cancel(coir_future *future, int reason)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
     struct shared_mutex *mutex = wait->object;
-    if (!ci_wait_cancel(future, reason))
-        return false;
     struct ci_list granted;
     ci_list_init(&granted);
     lock(mutex);
+    bool withdrawn = ci_wait_withdraw(wait, reason);
     serve(mutex, &granted);
     ci_lock_give(&mutex->lock);
     ci_wait_wake_all(&granted);
-    return true;
+    return withdrawn;
 }
 
-static const coir_future_kind shared_kind =
-    COIR_FUTURE_KIND("a shared mutex", shared_poll, shared_cancel);
+static const struct ci_wait_kind shared_kind = CI_WAIT_KIND("a shared mutex", start, shared_cancel);
 
-static struct ci_wait *init(struct ci_wait *wait, coir_shared_mutex *mutex, bool writer)
+static struct ci_wait_for to_hold(coir_shared_mutex *words, bool writer)
 {
-    wait->amount = writer;
-    return ci_wait_init(wait, &shared_kind, &shared_of(mutex)->lock, mutex);
+    struct shared_mutex *mutex = shared_of(words);
+    return (struct ci_wait_for){
+        .kind = &shared_kind, .lock = &mutex->lock, .object = mutex, .amount = writer};
 }
 
 coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return &init(ci_wait_of(op), mutex, true)->future;
+    return ci_wait_op(op, to_hold(mutex, true));
 }
 
 coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return &init(ci_wait_of(op), mutex, false)->future;
-}
-
-static int take(coir_shared_mutex *mutex, bool writer, const char *call, const void *place)
-{
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
-    if (!fiber)
-        return rc;
-    return (int)ci_wait_here(ci_worker_current,
-                             init(CI_FIBER_OP(fiber, struct ci_wait), mutex, writer), start);
+    return ci_wait_op(op, to_hold(mutex, false));
 }
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)
 {
-    return take(mutex, true, CI_CALL, CI_PLACE);
+    return (int)ci_wait_in_fiber(to_hold(mutex, true));
 }
 
 int coir_shared_mutex_share(coir_shared_mutex *mutex)
 {
-    return take(mutex, false, CI_CALL, CI_PLACE);
+    return (int)ci_wait_in_fiber(to_hold(mutex, false));
 }
 
 static int try_take(coir_shared_mutex *words, bool writer)

@@ -7,12 +7,15 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "coir/topic.h"
+#include "sync/allocator.h"
 #include "sync/channel.h"
 
 struct coir_topic {
+    struct ci_channel_observer observer; /* of the subscribers' channels */
     struct ci_lock lock;
     size_t item_size, subscribers;
-    struct ci_list members, publishers;
+    struct ci_list subscriptions, publishers;
     bool closed;
     bool delivering; /* one item after the other, also when a subscriber is closed by one */
     void (*ref)(void *item, void *arg);
@@ -21,15 +24,15 @@ struct coir_topic {
     coir_allocator allocator;
 };
 
-static coir_channel *member_of(struct ci_list *node)
+static coir_channel *channel_of(struct ci_list *node)
 {
-    return ci_container_of(node, coir_channel, member);
+    return ci_container_of(node, coir_channel, subscription);
 }
 
 static bool all_have_room(struct coir_topic *topic)
 {
-    ci_list_for_each (node, &topic->members)
-        if (!ci_channel_has_room(member_of(node)))
+    ci_list_for_each (node, &topic->subscriptions)
+        if (!ci_channel_has_room(channel_of(node)))
             return false;
     return true;
 }
@@ -38,10 +41,10 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
 {
     int count = 0;
     topic->delivering = true;
-    ci_list_for_each (node, &topic->members) {
+    ci_list_for_each (node, &topic->subscriptions) {
         if (topic->ref)
             topic->ref(item, topic->arg);
-        if (ci_channel_push(member_of(node), item, granted) > 0)
+        if (ci_channel_push(channel_of(node), item, granted) > 0)
             count++;
         else if (topic->unref)
             topic->unref(item, topic->arg);
@@ -50,8 +53,10 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
     return count;
 }
 
-void ci_topic_room(struct coir_topic *topic, struct ci_list *granted)
+/* A subscriber has room, or is gone: publishers that waited for that go on. */
+static void on_room(struct ci_channel_observer *observer, struct ci_list *granted)
 {
+    struct coir_topic *topic = ci_container_of(observer, struct coir_topic, observer);
     while (!topic->delivering && !ci_list_empty(&topic->publishers) && all_have_room(topic)) {
         struct ci_wait *publisher = ci_wait_grant(&topic->publishers);
         if (!publisher)
@@ -61,12 +66,13 @@ void ci_topic_room(struct coir_topic *topic, struct ci_list *granted)
     }
 }
 
-void ci_topic_leave(coir_channel *channel, struct ci_list *granted)
+static void on_free(struct ci_channel_observer *observer, coir_channel *channel,
+                    struct ci_list *granted)
 {
-    struct coir_topic *topic = channel->topic;
-    ci_list_remove(&channel->member);
+    struct coir_topic *topic = ci_container_of(observer, struct coir_topic, observer);
+    ci_list_remove(&channel->subscription);
     topic->subscribers--;
-    ci_topic_room(topic, granted);
+    on_room(observer, granted);
 }
 
 void coir_topic_close(coir_topic *topic)
@@ -79,9 +85,9 @@ void coir_topic_close(coir_topic *topic)
     if (!topic->closed) {
         topic->closed = true;
         ci_wait_grant_all(&topic->publishers, -EPIPE, &granted);
-        ci_list_for_each (node, &topic->members)
-            if (!member_of(node)->closed)
-                ci_channel_close(member_of(node), &granted);
+        ci_list_for_each (node, &topic->subscriptions)
+            if (!channel_of(node)->closed)
+                ci_channel_close(channel_of(node), &granted);
     }
     ci_lock_give(&topic->lock);
     ci_wait_wake_all(&granted);
@@ -109,33 +115,23 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static coir_future *publish_poll(coir_future *future)
-{
-    return ci_wait_poll(future, start);
-}
+static const struct ci_wait_kind publish_kind =
+    CI_WAIT_KIND("room at the subscribers of a topic", start, ci_wait_cancel);
 
-static const coir_future_kind publish_kind =
-    COIR_FUTURE_KIND("room at the subscribers of a topic", publish_poll, ci_wait_cancel);
-
-static struct ci_wait *init(struct ci_wait *wait, coir_topic *topic, const void *item)
+static struct ci_wait_for to_publish(coir_topic *topic, const void *item)
 {
-    wait->item = (void *)(uintptr_t)item;
-    return ci_wait_init(wait, &publish_kind, &topic->lock, topic);
+    return (struct ci_wait_for){&publish_kind, &topic->lock, topic,
+                                .item = (void *)(uintptr_t)item};
 }
 
 coir_future *coir_publish_op(coir_wait_op *op, coir_topic *topic, const void *item)
 {
-    return &init(ci_wait_of(op), topic, item)->future;
+    return ci_wait_op(op, to_publish(topic, item));
 }
 
 int coir_publish(coir_topic *topic, const void *item)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (!fiber)
-        return rc;
-    return (int)ci_wait_here(ci_worker_current,
-                             init(CI_FIBER_OP(fiber, struct ci_wait), topic, item), start);
+    return (int)ci_wait_in_fiber(to_publish(topic, item));
 }
 
 int coir_try_publish(coir_topic *topic, const void *item)
@@ -176,7 +172,8 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
     topic->ref = options.ref;
     topic->unref = options.unref;
     topic->arg = options.arg;
-    ci_list_init(&topic->members);
+    topic->observer = (struct ci_channel_observer){on_room, on_free};
+    ci_list_init(&topic->subscriptions);
     ci_list_init(&topic->publishers);
     *ret_topic = topic;
     return 0;
@@ -193,7 +190,7 @@ void coir_topic_free(coir_topic *topic)
 {
     if (!topic || ci_forked())
         return;
-    ci_check(ci_list_empty(&topic->members) && ci_list_empty(&topic->publishers));
+    ci_check(ci_list_empty(&topic->subscriptions) && ci_list_empty(&topic->publishers));
     coir_allocator allocator = topic->allocator;
     ci_free(&allocator, topic, sizeof *topic);
 }
@@ -214,16 +211,16 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     if (rc < 0)
         return rc;
     channel->lock = &topic->lock;
-    channel->topic = topic;
+    channel->observer = &topic->observer;
     ci_lock_take(&topic->lock);
     bool closed = topic->closed;
     if (!closed) {
-        ci_list_push(&topic->members, &channel->member);
+        ci_list_push(&topic->subscriptions, &channel->subscription);
         topic->subscribers++;
     }
     ci_lock_give(&topic->lock);
     if (closed) {
-        channel->topic = NULL;
+        channel->observer = NULL;
         coir_channel_free(channel);
         return -EPIPE;
     }

@@ -1,19 +1,58 @@
 #include "sync/wait.h"
 
+coir_future *ci_wait_poll(coir_future *future)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    const struct ci_wait_kind *kind =
+        ci_container_of(future->kind, const struct ci_wait_kind, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (wait->state == CI_WAIT_NEW && !wait->stubborn && ci_leaf_refused(worker, future))
+        return future->caller;
+    return kind->start(worker, wait) ? ci_leaf_complete(worker, future) : NULL;
+}
+
+bool ci_wait_withdraw(struct ci_wait *wait, int reason)
+{
+    bool withdrawn = wait->state == CI_WAIT_QUEUED || wait->state == CI_WAIT_LOST;
+    if (wait->state == CI_WAIT_QUEUED)
+        ci_wait_take_off(wait, CI_WAIT_LOST);
+    if (withdrawn)
+        wait->future.result = reason;
+    return withdrawn;
+}
+
 int ci_wait_cancel(coir_future *future, int reason)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
     if (wait->stubborn)
         return false;
     ci_lock_take(wait->lock);
-    bool withdrawn = wait->state == CI_WAIT_QUEUED || wait->state == CI_WAIT_LOST;
-    if (wait->state == CI_WAIT_QUEUED)
-        ci_wait_take_off(wait, CI_WAIT_LOST);
+    bool withdrawn = ci_wait_withdraw(wait, reason);
     ci_lock_give(wait->lock);
-    if (withdrawn)
-        future->result = reason;
     return withdrawn;
 }
+
+/* ---- what needs no wait ---- */
+
+static coir_future *complete_poll(coir_future *future)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (worker->runnable->interrupt) {
+        future->result = worker->runnable->interrupt;
+        return future->caller;
+    }
+    return ci_leaf_complete(worker, future);
+}
+
+static const coir_future_kind complete_kind = COIR_FUTURE_KIND("nothing", complete_poll, NULL);
+
+coir_future *ci_wait_complete_op(coir_wait_op *op, int64_t result)
+{
+    op->future = (coir_future){&complete_kind, NULL, result, 0};
+    return &op->future;
+}
+
+/* ---- waking ---- */
 
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted)
 {

@@ -47,7 +47,17 @@ CI_LEAVES_SPARE_WORDS(struct ci_wait, coir_wait_op);
 /* Tries to have it at once, or queues. True: complete, with the result set. */
 typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
 
+struct ci_wait_kind {
+    coir_future_kind future;
+    ci_wait_start *start;
+};
+#define CI_WAIT_KIND(name, start, cancel)                     \
+    {                                                         \
+        COIR_FUTURE_KIND(name, ci_wait_poll, cancel), (start) \
+    }
+
 /* For the kinds. */
+coir_future *ci_wait_poll(coir_future *future);
 int ci_wait_cancel(coir_future *future, int reason);
 
 /* ---- with the object's lock held ---- */
@@ -100,6 +110,9 @@ static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
  * `granted`. */
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted);
 
+/* What a kind's cancel does: true when the waiter was withdrawn, with `reason` as its result. */
+bool ci_wait_withdraw(struct ci_wait *wait, int reason);
+
 /* ---- without it ---- */
 
 /* Wakes a waiter that was granted, with its result set, or one that is to try again. From any
@@ -115,22 +128,48 @@ static inline void ci_wait_wake_all(struct ci_list *granted)
 
 /* ---- the two ways to wait ---- */
 
-/* The poll of a kind. */
-CI_INLINE coir_future *ci_wait_poll(coir_future *future, ci_wait_start *start)
+/* What is waited for. */
+struct ci_wait_for {
+    const struct ci_wait_kind *kind;
+    struct ci_lock *lock;
+    void *object;
+    union {
+        void *item;
+        uint64_t amount;
+    };
+    size_t items_max;
+};
+
+/* Makes the record of a wait. */
+CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, struct ci_wait_for what)
 {
-    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
-    struct ci_worker *worker = ci_worker_current;
-    if (wait->state == CI_WAIT_NEW && !wait->stubborn && ci_leaf_refused(worker, future))
-        return future->caller;
-    return start(worker, wait) ? ci_leaf_complete(worker, future) : NULL;
+    wait->future = (coir_future){&what.kind->future, NULL, 0, 0};
+    wait->lock = what.lock;
+    wait->object = what.object;
+    wait->amount = what.amount; /* or the item */
+    wait->items_max = what.items_max;
+    wait->state = CI_WAIT_NEW;
+    wait->lost_once = wait->stubborn = false;
+    return wait;
 }
 
-/* A straight-line call, in a fiber that has entered: the fast path first, then the same record
- * waits. */
-CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, ci_wait_start *start)
+/* As a future of the caller's. */
+static inline coir_future *ci_wait_op(coir_wait_op *op, struct ci_wait_for what)
 {
-    wait->future.caller = &worker->fiber->back;
-    if (start(worker, wait)) {
+    return &ci_wait_init((struct ci_wait *)(void *)op, what)->future;
+}
+
+/* One that is complete at its first poll, with `result`. */
+coir_future *ci_wait_complete_op(coir_wait_op *op, int64_t result);
+
+/* As a straight-line call in a fiber that has entered: the fast path first, then the same record
+ * waits. */
+CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_fiber *fiber,
+                               struct ci_wait_for what)
+{
+    struct ci_wait *wait = ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), what);
+    wait->future.caller = &fiber->back;
+    if (what.kind->start(worker, wait)) {
         int64_t result = wait->future.result;
         ci_spend(worker); /* the record is another call's from here on */
         return result;
@@ -139,21 +178,13 @@ CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_wait *wait, c
     return wait->future.result;
 }
 
-/* Makes the record of a wait. */
-CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, const coir_future_kind *kind,
-                                       struct ci_lock *lock, void *object)
+/* A whole straight-line call. */
+CI_INLINE int64_t ci_wait_in_fiber_in(struct ci_wait_for what, const char *call, const void *place)
 {
-    wait->future = (coir_future){kind, NULL, 0, 0};
-    wait->lock = lock;
-    wait->object = object;
-    wait->state = CI_WAIT_NEW;
-    wait->lost_once = wait->stubborn = false;
-    return wait;
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
+    return ci_likely(fiber) ? ci_wait_here(ci_worker_current, fiber, what) : rc;
 }
-
-static inline struct ci_wait *ci_wait_of(coir_wait_op *op)
-{
-    return (struct ci_wait *)(void *)op;
-}
+#define ci_wait_in_fiber(what) ci_wait_in_fiber_in(what, CI_CALL, CI_PLACE)
 
 #endif

@@ -1,0 +1,323 @@
+/* Sending to and receiving from channels.
+ *
+ * An item goes straight to a queued receiver, and from a queued sender into the place that a
+ * receive has made. Whoever is polled decides its own coir_any only when it is certain to get or
+ * give something, and the other side's before it hands over. Without a ring both must be decided
+ * together (ci_claim_pair).
+ */
+#include <errno.h>
+
+#include "sync/channel.h"
+
+/* How a send or receive that was tried under the lock ended. */
+enum outcome { DONE, WOULD_WAIT, REFUSED };
+
+/* ---- sending ---- */
+
+/* Without a ring: takes the first one off the queue that can be decided together with us (`wait` is
+ * NULL in a try), and puts it on `granted`, as the last. */
+static enum outcome meet(struct ci_list *queue, struct ci_runnable *runnable,
+                         const struct ci_wait *wait, struct ci_list *granted)
+{
+    for (struct ci_list *node = queue->next, *next; node != queue; node = next) {
+        next = node->next;
+        struct ci_wait *peer = ci_container_of(node, struct ci_wait, link);
+        enum ci_pair pair;
+        if (wait)
+            pair = ci_claim_pair(runnable, &wait->future, peer->runnable, &peer->future);
+        else
+            pair = ci_claim(peer->runnable, &peer->future) ? CI_PAIR_CLAIMED : CI_PAIR_PEER_LOST;
+        if (pair == CI_PAIR_SELF_LOST)
+            return REFUSED;
+        if (pair == CI_PAIR_SAME)
+            continue;
+        ci_wait_take_off(peer, pair == CI_PAIR_CLAIMED ? CI_WAIT_GRANTED : CI_WAIT_LOST);
+        if (pair == CI_PAIR_CLAIMED) {
+            ci_list_push(granted, &peer->link);
+            return DONE;
+        }
+    }
+    return WOULD_WAIT;
+}
+
+static struct ci_wait *met(struct ci_list *granted)
+{
+    return ci_container_of(granted->prev, struct ci_wait, link);
+}
+
+static enum outcome try_send(coir_channel *channel, struct ci_runnable *runnable,
+                             struct ci_wait *wait, const void *item, int64_t *ret_result,
+                             struct ci_list *granted)
+{
+    *ret_result = -EPIPE;
+    if (channel->closed)
+        return DONE;
+    if (channel->ring.capacity == 0) {
+        enum outcome outcome = meet(&channel->receivers, runnable, wait, granted);
+        if (outcome == DONE) {
+            ci_channel_hand_over(channel, met(granted), item);
+            *ret_result = 0;
+        }
+        return outcome;
+    }
+    if (!ci_channel_has_room(channel))
+        return WOULD_WAIT;
+    if (wait && !ci_claim(runnable, &wait->future))
+        return REFUSED;
+    int rc = ci_channel_push(channel, item, granted);
+    if (rc == 0 && channel->unref)
+        channel->unref((void *)(uintptr_t)item, channel->arg);
+    *ret_result = rc < 0 ? rc : 0;
+    return DONE;
+}
+
+/* ---- receiving ---- */
+
+/* A place has come free: a sender that waits gets it. */
+static void refill(coir_channel *channel, struct ci_list *granted)
+{
+    struct ci_wait *sender = ci_wait_grant(&channel->senders);
+    if (sender) {
+        sender->future.result =
+            ci_item_ring_put(&channel->ring, sender->item); /* there is a place: it cannot fail */
+        ci_list_push(granted, &sender->link);
+    }
+    if (ci_unlikely(channel->observer != NULL))
+        channel->observer->on_room(channel->observer, granted);
+}
+
+static enum outcome try_receive(coir_channel *channel, struct ci_runnable *runnable,
+                                struct ci_wait *wait, void *item, size_t items_max,
+                                int64_t *ret_result, struct ci_list *granted)
+{
+    size_t got = 0, wanted = items_max ? items_max : 1;
+    if (channel->ring.count) {
+        if (wait && !ci_claim(runnable, &wait->future))
+            return REFUSED;
+        for (; got < wanted && channel->ring.count; got++) {
+            ci_item_ring_take(&channel->ring, (char *)item + got * channel->ring.item_size);
+            if (!ci_list_empty(&channel->senders) || channel->observer)
+                refill(channel, granted);
+        }
+    } else if (channel->ring.capacity == 0 && !ci_list_empty(&channel->senders)) {
+        enum outcome outcome = meet(&channel->senders, runnable, wait, granted);
+        if (outcome != DONE)
+            return outcome;
+        ci_item_copy(item, met(granted)->item, channel->ring.item_size);
+        met(granted)->future.result = 0;
+        got = 1;
+    } else if (!channel->closed) {
+        return WOULD_WAIT;
+    }
+    *ret_result = !got ? -EPIPE : items_max ? (int64_t)got : 0;
+    return DONE;
+}
+
+/* ---- waiting ---- */
+
+CI_INLINE bool finish(struct ci_worker *worker, struct ci_wait *wait, enum outcome outcome,
+                      struct ci_list *queue, struct ci_list *granted, coir_channel *channel)
+{
+    if (outcome == WOULD_WAIT)
+        ci_wait_queue(worker, wait, queue);
+    else if (ci_unlikely(outcome == REFUSED))
+        wait->future.result = -ECANCELED;
+    ci_lock_give(channel->lock);
+    ci_wait_wake_all(granted);
+    return outcome != WOULD_WAIT;
+}
+
+static bool start_send(struct ci_worker *worker, struct ci_wait *wait)
+{
+    coir_channel *channel = wait->object;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(channel->lock);
+    enum outcome outcome =
+        try_send(channel, worker->runnable, wait, wait->item, &wait->future.result, &granted);
+    return finish(worker, wait, outcome, &channel->senders, &granted, channel);
+}
+
+static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
+{
+    coir_channel *channel = wait->object;
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_lock_take(channel->lock);
+    enum outcome outcome = try_receive(channel, worker->runnable, wait, wait->item, wait->items_max,
+                                       &wait->future.result, &granted);
+    return finish(worker, wait, outcome, &channel->receivers, &granted, channel);
+}
+
+static const struct ci_wait_kind send_kind =
+    CI_WAIT_KIND("room in a channel", start_send, ci_wait_cancel);
+static const struct ci_wait_kind receive_kind =
+    CI_WAIT_KIND("an item of a channel", start_receive, ci_wait_cancel);
+
+CI_INLINE struct ci_wait_for to_send(coir_channel *channel, const void *item)
+{
+    return (struct ci_wait_for){&send_kind, channel->lock, channel,
+                                .item = (void *)(uintptr_t)item};
+}
+
+CI_INLINE struct ci_wait_for to_receive(coir_channel *channel, void *items, size_t items_max)
+{
+    return (struct ci_wait_for){.kind = &receive_kind,
+                                .lock = channel->lock,
+                                .object = channel,
+                                .item = items,
+                                .items_max = items_max};
+}
+
+coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel, const void *item)
+{
+    return ci_wait_op(op, to_send(channel, item));
+}
+
+coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item)
+{
+    return ci_wait_op(op, to_receive(channel, item, 0));
+}
+
+coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items,
+                                       size_t items_max)
+{
+    return items_max ? ci_wait_op(op, to_receive(channel, items, items_max))
+                     : ci_wait_complete_op(op, 0);
+}
+
+/* ---- the straight-line calls: what is common under the lock once, everything else as the futures
+ * do it ---- */
+
+/* With the lock held: room in the ring and nobody who waits for it, or a plain fiber that waits for
+ * an item. */
+CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
+{
+    struct ci_wait *receiver = ci_wait_first(&channel->receivers);
+    if (channel->closed)
+        return false;
+    if (!receiver) {
+        if (channel->ring.count == channel->ring.slots)
+            return false;
+        ci_item_ring_put(&channel->ring, item);
+    } else if (ci_runnable_is_branch(receiver->runnable)) {
+        return false;
+    } else {
+        ci_wait_take_off(receiver, CI_WAIT_GRANTED);
+        ci_channel_hand_over(channel, receiver, item);
+    }
+    *ret_receiver = receiver;
+    return true;
+}
+
+int coir_channel_send(coir_channel *channel, const void *item)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_wait *receiver;
+    ci_lock_take(channel->lock);
+    bool done = send_at_once(channel, item, &receiver);
+    ci_lock_give(channel->lock);
+    if (ci_likely(done)) {
+        if (receiver)
+            ci_wait_wake(receiver);
+        ci_spend(worker);
+        return 0;
+    }
+    return (int)ci_wait_here(worker, fiber, to_send(channel, item));
+}
+
+CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    ci_lock_take(channel->lock);
+    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->observer || channel->closed ||
+                    items_max)) {
+        ci_lock_give(channel->lock);
+        return ci_wait_here(worker, fiber, to_receive(channel, items, items_max));
+    }
+    if (channel->ring.count) {
+        ci_item_ring_take(&channel->ring, items);
+        ci_lock_give(channel->lock);
+        ci_spend(worker);
+        return 0;
+    }
+    struct ci_wait *wait =
+        ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), to_receive(channel, items, 0));
+    wait->future.caller = &fiber->back;
+    ci_wait_queue(worker, wait, &channel->receivers);
+    ci_lock_give(channel->lock);
+    ci_park_here(worker);
+    return wait->future.result;
+}
+
+int coir_channel_recv(coir_channel *channel, void *item)
+{
+    return (int)receive(channel, item, 0);
+}
+
+ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)
+{
+    if (ci_unlikely(items_max == 0)) {
+        coir_wait_op op;
+        return ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, items_max));
+    }
+    return receive(channel, items, items_max);
+}
+
+static coir_future *make_send(const coir_case *self, void *place)
+{
+    return coir_channel_send_op(place, self->object, self->data);
+}
+
+static coir_future *make_receive(const coir_case *self, void *place)
+{
+    return coir_channel_recv_op(place, self->object, self->data);
+}
+
+coir_case coir_case_send(coir_channel *channel, const void *item)
+{
+    return (coir_case){.make = make_send, .object = channel, .data = (void *)(uintptr_t)item};
+}
+
+coir_case coir_case_recv(coir_channel *channel, void *item)
+{
+    return (coir_case){.make = make_receive, .object = channel, .data = item};
+}
+
+/* ---- without waiting ---- */
+
+int coir_channel_try_send(coir_channel *channel, const void *item)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    struct ci_list granted;
+    int64_t result;
+    ci_list_init(&granted);
+    ci_lock_take(channel->lock);
+    enum outcome outcome = try_send(channel, NULL, NULL, item, &result, &granted);
+    ci_lock_give(channel->lock);
+    ci_wait_wake_all(&granted);
+    return outcome == DONE ? (int)result : -EAGAIN;
+}
+
+int coir_channel_try_recv(coir_channel *channel, void *item)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    struct ci_list granted;
+    int64_t result;
+    ci_list_init(&granted);
+    ci_lock_take(channel->lock);
+    enum outcome outcome = try_receive(channel, NULL, NULL, item, 0, &result, &granted);
+    ci_lock_give(channel->lock);
+    ci_wait_wake_all(&granted);
+    return outcome == DONE ? (int)result : -EAGAIN;
+}

@@ -1,0 +1,74 @@
+/* The items that lie in a channel: a ring buffer, made at its full size or grown by doubling. The
+ * channel's lock guards it.
+ *
+ * 1. `count` items lie in as many slots from `head` on, with slot 0 behind the last one; there are
+ * never more items than slots, nor more slots than the capacity.
+ */
+#ifndef CI_SYNC_ITEM_RING_H
+#define CI_SYNC_ITEM_RING_H
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+
+struct ci_item_ring {
+    size_t item_size, capacity;
+    size_t head, count, slots; /* slots < capacity: it may grow */
+    char *items;
+    const coir_allocator *allocator;
+};
+
+/* A ring with all its slots; without any if the capacity is COIR_UNLIMITED. -ENOMEM. */
+int ci_item_ring_init(struct ci_item_ring *ring, const coir_allocator *allocator, size_t item_size,
+                      size_t capacity);
+void ci_item_ring_done(struct ci_item_ring *ring);
+
+/* Doubles the slots. -ENOMEM, with the ring as it was. */
+int ci_item_ring_grow(struct ci_item_ring *ring);
+
+/* Most items are one word. */
+CI_INLINE void ci_item_copy(void *to, const void *from, size_t size)
+{
+    if (ci_likely(size == sizeof(uint64_t)))
+        memcpy(to, from, sizeof(uint64_t));
+    else
+        memcpy(to, from, size);
+}
+
+/* The slot `offset` behind the first one in use. */
+static inline char *ci_item_ring_slot(const struct ci_item_ring *ring, size_t offset)
+{
+    size_t index = ring->head + offset;
+    return ring->items + (index < ring->slots ? index : index - ring->slots) * ring->item_size;
+}
+
+/* Adds a copy of an item. -ENOMEM when it would have to grow, and cannot. */
+CI_INLINE int ci_item_ring_put(struct ci_item_ring *ring, const void *item)
+{
+    if (ci_unlikely(ring->count == ring->slots) && ci_item_ring_grow(ring) < 0)
+        return -ENOMEM;
+    ci_debug_check(ring->count < ring->slots && ring->slots <= ring->capacity, "item_ring.h 1");
+    ci_item_copy(ci_item_ring_slot(ring, ring->count), item, ring->item_size);
+    ring->count++;
+    return 0;
+}
+
+/* Drops the oldest item. */
+CI_INLINE void ci_item_ring_drop(struct ci_item_ring *ring)
+{
+    ci_debug_check(ring->count > 0 && ring->count <= ring->slots, "item_ring.h 1");
+    if (++ring->head == ring->slots)
+        ring->head = 0;
+    ring->count--;
+}
+
+/* Moves the oldest item out. */
+CI_INLINE void ci_item_ring_take(struct ci_item_ring *ring, void *item)
+{
+    ci_item_copy(item, ci_item_ring_slot(ring, 0), ring->item_size);
+    ci_item_ring_drop(ring);
+}
+
+#endif
