@@ -1,0 +1,40 @@
+/* The classes of characters, against the grammars that they are for. */
+#include "proto/characters.h"
+
+#include <string.h>
+
+#include "harness.h"
+
+#define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+static void expect_class(int class, const char *members, int from, int to)
+{
+    for (int c = 0; c < 256; c++) {
+        bool member = (c && strchr(members, c)) || (c >= from && c <= to);
+        if (ci_char_is((char)c, class) != member)
+            test_fail(__FILE__, __LINE__, "class %d, character %d: %d", class, c, !member);
+    }
+}
+
+TEST(classes_are_those_of_the_grammars)
+{
+    /* RFC 9110, 5.6.2: tchar */
+    expect_class(CI_CHAR_TOKEN, "!#$%&'*+-.^_`|~" DIGITS LETTERS, 1, 0);
+    /* RFC 3986, 2.2 and 2.3: unreserved, sub-delims; "%" begins an escape */
+    expect_class(CI_CHAR_HOST, "-._~!$&'()*+,;=%" DIGITS LETTERS, 1, 0);
+    /* what is reserved besides, and "{", "|", "}", which clients send though RFC 3986 has them not
+     */
+    expect_class(CI_CHAR_TARGET, "-._~!$&'()*+,;=%:/?@[]{|}" DIGITS LETTERS, 1, 0);
+    expect_class(CI_CHAR_HEX, DIGITS "abcdefABCDEF", 1, 0);
+    for (int c = 0; c < 256; c++) /* RFC 9110, 5.5: field-content and white space */
+        CHECK_EQ(ci_char_is((char)c, CI_CHAR_VALUE), c == '\t' || (c >= ' ' && c != 0x7f));
+}
+
+TEST(a_text_belongs_to_a_class_with_all_its_characters)
+{
+    CHECK(ci_chars_are("09aF", 4, CI_CHAR_HEX));
+    CHECK(!ci_chars_are("09ag", 4, CI_CHAR_HEX));
+    CHECK(ci_chars_are("09ag", 3, CI_CHAR_HEX));
+    CHECK(ci_chars_are("g", 0, CI_CHAR_HEX));
+}
