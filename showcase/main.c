@@ -1,4 +1,4 @@
-/* The showcase: everything embedded, nothing else to start. Usage: coir-showcase [PORT] */
+/* The showcase: one program, with its page in it. Usage: coir-showcase [PORT] */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pages.h"
+/* index.html, which the build embeds (cmake/embed.cmake). */
+extern const unsigned char page_index[];
+extern const size_t page_index_size;
 
 static int index_page(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
     (void)req;
-    return coir_respond(res, 200, "text/html; charset=utf-8", page_index, strlen(page_index));
+    return coir_respond(res, 200, "text/html; charset=utf-8", page_index, page_index_size);
 }
 
 static int hello(coir_request *req, coir_response *res, void *arg)
@@ -59,7 +61,8 @@ static int stream(coir_request *req, coir_response *res, void *arg)
     char buf[8192];
     int64_t left = number(coir_request_param(req, "bytes"), (int64_t)1 << 40);
     if (left < 0)
-        return coir_respond_text(res, 400, "how many bytes?\n");
+        return coir_respond_text(res, 400,
+                                 "BYTES in /stream/BYTES must be a number from 0 to 2^40\n");
     for (size_t i = 0; i < sizeof buf; i++)
         buf[i] = line[i % 64];
     int rc = coir_response_begin(res, 200, "text/plain", left);
@@ -76,7 +79,7 @@ static int sleep_page(coir_request *req, coir_response *res, void *arg)
     (void)arg;
     int64_t ms = number(coir_request_param(req, "ms"), 3600 * 1000);
     if (ms < 0)
-        return coir_respond_text(res, 400, "how many milliseconds?\n");
+        return coir_respond_text(res, 400, "MS in /sleep/MS must be a number from 0 to 3600000\n");
     coir_time start = coir_now();
     int rc = coir_sleep_for(ms * COIR_MS);
     if (rc < 0)
