@@ -271,16 +271,11 @@ static int serve_with(const coir_serve_tcp_options *given, coir_connection_fn *f
     return rc;
 }
 
-static bool in_fiber(void)
-{
-    return ci_worker_current && ci_worker_current->fiber;
-}
-
 int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
 {
-    if (!in_fiber())
+    if (!ci_serving_may_begin())
         return ci_no_fiber();
-    if (!fn)
+    if (!address || !fn)
         return CI_MISUSE(-EINVAL);
     coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     options.address = address;
@@ -289,7 +284,7 @@ int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
 
 int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_fn *fn, void *arg)
 {
-    if (!in_fiber())
+    if (!ci_serving_may_begin())
         return ci_no_fiber();
     return fn ? serve_with(options, fn, arg) : CI_MISUSE(-EINVAL);
 }

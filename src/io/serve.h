@@ -35,6 +35,13 @@ struct ci_serving_here {
     size_t (*drain)(struct ci_serving_here *here);
 };
 
+/* Servers run in fibers. One that is cancelled before it begins still takes what its listener's
+ * backlog holds, so this does not ask whether the fiber is cancelled. */
+static inline bool ci_serving_may_begin(void)
+{
+    return ci_worker_current && ci_worker_current->fiber;
+}
+
 void ci_serving_init(struct ci_serving *serving, coir_listener *listener, coir_time drain_timeout,
                      const char *unit);
 

@@ -99,8 +99,10 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len)
 ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(req)) < 0)
         return rc;
+    if (ci_unlikely(!buf && len))
+        return CI_MISUSE(-EINVAL);
     ssize_t n = read_body(req, buf, len);
     ci_spend(ci_worker_current);
     return n;
@@ -120,7 +122,7 @@ static size_t room_for_body(const coir_request *req, size_t max, size_t room)
     return want < most ? want : most;
 }
 
-ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
+static ssize_t read_whole_body(coir_request *req, size_t max, const char **ret_body)
 {
     struct ci_exchange *exchange = req->exchange;
     const struct ci_http1_body *body = &exchange->body;
@@ -152,6 +154,14 @@ ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
     text[len] = '\0';
     *ret_body = text;
     return (ssize_t)len;
+}
+
+ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(req)) < 0)
+        return rc;
+    return ret_body ? read_whole_body(req, max, ret_body) : CI_MISUSE(-EINVAL);
 }
 
 /* ---- the rest of it ---- */

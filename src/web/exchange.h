@@ -7,6 +7,8 @@
 #ifndef CI_WEB_EXCHANGE_H
 #define CI_WEB_EXCHANGE_H
 
+#include <errno.h>
+
 #include "base/arena.h"
 #include "io/hangup.h"
 #include "proto/http1_body.h"
@@ -48,6 +50,19 @@ struct coir_request {
     int body_error; /* the status that it calls for; 0: none */
     coir_response *response;
 };
+
+/* Whether a call on a request or a response (NULL: there is none) is refused: 0, -EINVAL, or -EXDEV
+ * on a worker that it does not belong to. */
+static inline int ci_exchange_refused(struct ci_exchange *const *object, const char *call,
+                                      const void *place)
+{
+    if (ci_likely(object && (*object)->server->http->worker == ci_worker_current))
+        return 0;
+    int error = object ? -EXDEV : -EINVAL;
+    return CI_DEBUG ? ci_misused(error, call, place) : error;
+}
+#define CI_EXCHANGE_REFUSED(object) \
+    ci_exchange_refused((object) ? &(object)->exchange : NULL, CI_CALL, CI_PLACE)
 
 /* Serves the requests that have come on a struct ci_http_connection; on a stack. */
 int ci_serve_requests(void *connection);

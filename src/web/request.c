@@ -1,4 +1,5 @@
 /* What a handler sees of a request: the public calls that read the head. */
+#include <errno.h>
 #include <string.h>
 
 #include "proto/url.h"
@@ -8,6 +9,16 @@ static const char *bytes_of(const struct ci_exchange *exchange)
 {
     return ci_http_input_request(&exchange->in);
 }
+
+/* Whether an argument is NULL that must not be: the getters have no errors, and answer as for what
+ * is not there. */
+static bool missing(const void *object, const char *call, const void *place)
+{
+    if (ci_unlikely(CI_DEBUG && !object))
+        ci_misused(-EINVAL, call, place);
+    return !object;
+}
+#define MISSING(object) missing(object, CI_CALL, CI_PLACE)
 
 /* A span of the head as a string of its own. */
 static const char *text(const coir_request *req, struct ci_span span)
@@ -19,31 +30,33 @@ static const char *text(const coir_request *req, struct ci_span span)
 
 const char *coir_request_method(const coir_request *req)
 {
-    return text(req, req->exchange->head.method);
+    return MISSING(req) ? "" : text(req, req->exchange->head.method);
 }
 
 const char *coir_request_path(const coir_request *req)
 {
-    return text(req, req->exchange->head.path);
+    return MISSING(req) ? "" : text(req, req->exchange->head.path);
 }
 
 const char *coir_request_query(const coir_request *req)
 {
-    return text(req, req->exchange->head.query);
+    return MISSING(req) ? "" : text(req, req->exchange->head.query);
 }
 
 const char *coir_request_host(const coir_request *req)
 {
-    return text(req, req->exchange->head.host);
+    return MISSING(req) ? "" : text(req, req->exchange->head.host);
 }
 
 void *coir_request_context(const coir_request *req)
 {
-    return req->exchange->server->options->context;
+    return MISSING(req) ? NULL : req->exchange->server->options->context;
 }
 
 const char *coir_request_header(const coir_request *req, const char *name)
 {
+    if (MISSING(req) || MISSING(name))
+        return NULL;
     const struct ci_http1_field *field =
         ci_http1_find(&req->exchange->head, bytes_of(req->exchange), name, strlen(name));
     return field ? text(req, field->value) : NULL;
@@ -57,6 +70,8 @@ static const char *decoded(const coir_request *req, const char *from, size_t len
 
 const char *coir_request_param(const coir_request *req, const char *name)
 {
+    if (MISSING(req) || MISSING(name))
+        return NULL;
     const struct ci_match *match = &req->exchange->match;
     size_t len = strlen(name);
     const char *path = bytes_of(req->exchange) + req->exchange->head.path.at;
@@ -71,6 +86,8 @@ const char *coir_request_param(const coir_request *req, const char *name)
 
 const char *coir_request_query_value(const coir_request *req, const char *name)
 {
+    if (MISSING(req) || MISSING(name))
+        return NULL;
     const char *at = bytes_of(req->exchange) + req->exchange->head.query.at,
                *end = at + req->exchange->head.query.len;
     size_t len = strlen(name);
@@ -90,16 +107,19 @@ const char *coir_request_query_value(const coir_request *req, const char *name)
 
 void *coir_request_alloc(coir_request *req, size_t size)
 {
-    return ci_arena_alloc(&req->exchange->arena, size);
+    return MISSING(req) ? NULL : ci_arena_alloc(&req->exchange->arena, size);
 }
 
 int64_t coir_request_length(const coir_request *req)
 {
+    if (MISSING(req))
+        return -EINVAL;
     const struct ci_http1_head *head = &req->exchange->head;
     return head->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
 }
 
 void coir_request_set_end_cancels(coir_request *req, bool cancels)
 {
-    ci_hangup_set_end_cancels(&req->exchange->hangup, cancels);
+    if (CI_EXCHANGE_REFUSED(req) == 0)
+        ci_hangup_set_end_cancels(&req->exchange->hangup, cancels);
 }

@@ -47,13 +47,18 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    int rc = CI_EXCHANGE_REFUSED(res);
+    if (rc < 0)
+        return rc;
+    if (!name || !value)
+        return CI_MISUSE(-EINVAL);
     size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
     if (res->begun)
         return -EALREADY;
     if (!ci_http1_is_token(name, name_len) || !ci_http1_is_value(value, value_len) ||
         reserved(name))
         return -EINVAL;
-    int rc = grow_extra(res, res->extra_len + len);
+    rc = grow_extra(res, res->extra_len + len);
     if (rc < 0)
         return rc;
     char *at = res->extra + res->extra_len;
@@ -191,8 +196,10 @@ static int write_body(coir_response *res, const void *data, size_t len)
 int coir_response_write(coir_response *res, const void *data, size_t len)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
+    if (ci_unlikely(!data && len))
+        return CI_MISUSE(-EINVAL);
     rc = write_body(res, data, len);
     ci_spend(ci_worker_current);
     return rc;
@@ -201,7 +208,7 @@ int coir_response_write(coir_response *res, const void *data, size_t len)
 int coir_response_flush(coir_response *res)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
     return ci_http_output_flush(&res->exchange->out);
 }
@@ -209,26 +216,38 @@ int coir_response_flush(coir_response *res)
 int coir_response_begin(coir_response *res, int status, const char *content_type, int64_t length)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
     struct ci_exchange *exchange = res->exchange;
     return begin(res, status, content_type, length,
                  exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
+static int respond(coir_response *res, int status, const char *content_type, const void *body,
+                   size_t len)
+{
+    int rc = ci_response_start(res, status, content_type, (int64_t)len);
+    return rc < 0 ? rc : write_body(res, body, len);
+}
+
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body,
                  size_t len)
 {
     int rc = 0;
-    if (ci_fiber_enter(&rc))
-        rc = ci_response_start(res, status, content_type, (int64_t)len);
-    return rc < 0 ? rc : write_body(res, body, len);
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
+        return rc;
+    if (ci_unlikely(!body && len))
+        return CI_MISUSE(-EINVAL);
+    return respond(res, status, content_type, body, len);
 }
 
 int coir_respond_text(coir_response *res, int status, const char *format, ...)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
+    int rc = 0;
+    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
+        return rc;
+    if (!format)
+        return CI_MISUSE(-EINVAL);
     char small[512], *text = small;
     va_list args;
     va_start(args, format);
@@ -243,7 +262,7 @@ int coir_respond_text(coir_response *res, int status, const char *format, ...)
         vsnprintf(text, (size_t)len + 1, format, args);
         va_end(args);
     }
-    return coir_respond(res, status, text_plain, text, (size_t)len);
+    return respond(res, status, text_plain, text, (size_t)len);
 }
 
 int ci_response_end(coir_response *res)

@@ -16,12 +16,7 @@ static size_t text_size(const struct ci_route *route)
     return route->method_len + route->pattern_len + 2;
 }
 
-int coir_router_new(coir_router **ret_router)
-{
-    return coir_router_new_with(NULL, ret_router);
-}
-
-int coir_router_new_with(const coir_router_options *given, coir_router **ret_router)
+static int new_router(const coir_router_options *given, coir_router **ret_router)
 {
     if (ci_forked())
         return -COIR_EFORKED;
@@ -38,6 +33,16 @@ int coir_router_new_with(const coir_router_options *given, coir_router **ret_rou
     router->allocator = allocator;
     *ret_router = router;
     return 0;
+}
+
+int coir_router_new(coir_router **ret_router)
+{
+    return ret_router ? new_router(NULL, ret_router) : CI_MISUSE(-EINVAL);
+}
+
+int coir_router_new_with(const coir_router_options *options, coir_router **ret_router)
+{
+    return ret_router ? new_router(options, ret_router) : CI_MISUSE(-EINVAL);
 }
 
 void coir_router_free(coir_router *router)
@@ -141,9 +146,11 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!router || !method || !pattern || !handler)
+        return CI_MISUSE(-EINVAL);
     int params;
     size_t method_len = strlen(method), pattern_len = strlen(pattern);
-    if (!ci_http1_is_token(method, method_len) || !handler || !valid_pattern(pattern, &params))
+    if (!ci_http1_is_token(method, method_len) || !valid_pattern(pattern, &params))
         return -EINVAL;
     struct ci_route route = {.method = method,
                              .pattern = pattern,

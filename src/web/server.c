@@ -75,16 +75,11 @@ static int serve_with(const coir_serve_http_options *given, coir_router *router)
     return rc;
 }
 
-static bool in_fiber(void)
-{
-    return ci_worker_current && ci_worker_current->fiber;
-}
-
 int coir_serve_http(const char *address, coir_router *router)
 {
-    if (!in_fiber())
+    if (!ci_serving_may_begin())
         return ci_no_fiber();
-    if (!router)
+    if (!address || !router)
         return CI_MISUSE(-EINVAL);
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.address = address;
@@ -93,7 +88,7 @@ int coir_serve_http(const char *address, coir_router *router)
 
 int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router)
 {
-    if (!in_fiber())
+    if (!ci_serving_may_begin())
         return ci_no_fiber();
     return router ? serve_with(options, router) : CI_MISUSE(-EINVAL);
 }

@@ -1,6 +1,8 @@
 /* What a worker keeps for HTTP: see worker.h. */
 #include "web/worker.h"
 
+#include <errno.h>
+
 #include "base/arena.h"
 #include "base/options.h"
 #include "web/connection.h"
@@ -58,6 +60,8 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
 int coir_http_counters_get(coir_http_counters *ret_counters)
 {
     coir_http_counters sum = COIR_HTTP_COUNTERS;
+    if (!ret_counters)
+        return CI_MISUSE(-EINVAL);
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
         struct ci_worker_extension *found = ci_load_acquire(
