@@ -138,35 +138,6 @@ static void fail_in_every_way(void)
                                     "told (task http connection)");
 }
 
-#define REFUSE_NEGATIVE(field)                                                                   \
-    do {                                                                                         \
-        coir_serve_http_options bad = COIR_SERVE_HTTP_OPTIONS;                                   \
-        COIR_DEADLINE(coir_in(COIR_S)); /* one that is accepted would be served with for ever */ \
-        bad.address = "127.0.0.1:0";                                                             \
-        bad.field = -1;                                                                          \
-        CHECK_EQ(coir_serve_http_with(&bad, router), -EINVAL);                                   \
-        expect_line("coir_serve_http_options." #field " is negative: -1 ns", "");                \
-    } while (0)
-
-static void give_negative_times(void)
-{
-    coir_router *router;
-    CHECK_EQ(coir_router_new(&router), 0);
-    REFUSE_NEGATIVE(header_timeout);
-    REFUSE_NEGATIVE(idle_timeout);
-    REFUSE_NEGATIVE(body_timeout);
-    REFUSE_NEGATIVE(write_timeout);
-    REFUSE_NEGATIVE(drain_timeout);
-    REFUSE_NEGATIVE(body_total_timeout);
-    REFUSE_NEGATIVE(linger_timeout);
-    coir_router_free(router);
-}
-
-TEST(negative_times_are_refused_by_name)
-{
-    run_logged(serve, give_negative_times);
-}
-
 TEST(handlers_that_fail_or_misuse_are_named)
 {
     run_logged(serve, fail_in_every_way);

@@ -1,0 +1,91 @@
+/* The options of a server: what is refused, and what is filled in. */
+#include "web/limits.h"
+
+#include <coir.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char line[512];
+
+static void keep_line(enum coir_log_level level, const char *text, void *context)
+{
+    (void)context;
+    if (level == COIR_LOG_ERROR)
+        snprintf(line, sizeof line, "%s", text);
+}
+
+static int read_given(const coir_serve_http_options *given)
+{
+    coir_serve_http_options options;
+    return ci_http_options_read(&options, given);
+}
+
+static int refuse(void *arg)
+{
+    (void)arg;
+    coir_serve_http_options given = COIR_SERVE_HTTP_OPTIONS;
+    CHECK_EQ(read_given(&given), -EINVAL); /* neither address nor listener */
+    given.address = "127.0.0.1:0";
+    CHECK_EQ(read_given(&given), 0);
+#define REFUSE(field, value)                 \
+    do {                                     \
+        coir_serve_http_options bad = given; \
+        bad.field = value;                   \
+        *line = '\0';                        \
+        CHECK_EQ(read_given(&bad), -EINVAL); \
+    } while (0)
+#define REFUSE_NEGATIVE(field)                                                               \
+    do {                                                                                     \
+        REFUSE(field, -1);                                                                   \
+        CHECK(strstr(line, "coir_serve_http_options." #field " is negative: -1 ns; 0 is ")); \
+    } while (0)
+    REFUSE_NEGATIVE(header_timeout);
+    REFUSE_NEGATIVE(idle_timeout);
+    REFUSE_NEGATIVE(body_timeout);
+    REFUSE_NEGATIVE(write_timeout);
+    REFUSE_NEGATIVE(drain_timeout);
+    REFUSE_NEGATIVE(body_total_timeout);
+    REFUSE_NEGATIVE(linger_timeout);
+    REFUSE(head_max, CI_HTTP_HEAD_MAX + 1);
+    REFUSE(rate_min, (1 << 30) + 1);
+    REFUSE(listener, (coir_listener *)(void *)&given); /* beside an address */
+    return 0;
+}
+
+TEST(bad_options_are_refused_and_negative_times_by_name)
+{
+    coir_runtime *runtime;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = keep_line;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, refuse, NULL), 0);
+    coir_runtime_free(runtime);
+}
+
+TEST_SIM(what_was_left_open_gets_its_default)
+{
+    coir_serve_http_options options, given = COIR_SERVE_HTTP_OPTIONS;
+    given.address = "127.0.0.1:0";
+    given.idle_timeout = COIR_NEVER;
+    given.line_max = 9000;
+    CHECK_EQ(ci_http_options_read(&options, &given), 0);
+    CHECK_EQ(options.idle_timeout, COIR_NEVER);
+    CHECK_EQ(options.header_timeout, 10 * COIR_S);
+    CHECK_EQ(options.body_max, 1 << 30);
+    CHECK_EQ(options.head_max, 8192);
+    CHECK_EQ(options.line_max, 8192); /* at most head_max */
+    CHECK(options.connections_max == COIR_UNLIMITED);
+    given.head_max = COIR_UNLIMITED;
+    CHECK_EQ(ci_http_options_read(&options, &given), 0);
+    CHECK_EQ(options.head_max, CI_HTTP_HEAD_MAX);
+    CHECK_EQ(options.line_max, 9000);
+    given.head_max = CI_HTTP_HEAD_MAX;
+    given.rate_min = 1 << 30;
+    CHECK_EQ(ci_http_options_read(&options, &given), 0);
+    given.rate_min = COIR_UNLIMITED;
+    CHECK_EQ(ci_http_options_read(&options, &given), 0);
+}

@@ -1,0 +1,31 @@
+/* What the client sees of an answer: its head, its framing, and of handlers that fail. */
+#include "site.h"
+
+TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
+{
+    CHECK_EQ(status(ask(GET("/broken"))), 500);
+    CHECK_EQ(status(ask(GET("/nothing"))), 500);
+    CHECK_EQ(status(ask(GET("/short"))), 200);
+    CHECK(strcmp(strstr(answer, "\r\n\r\n") + 4, "short") == 0);
+    CHECK(strstr(ask(GET("/fields?v=a%20b+c")), "X-Good: a b c\r\n"));
+    CHECK(strstr(ask(GET("/type/201")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit"));
+    CHECK(strstr(ask(GET("/type/8186")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit") &&
+          answer_len > 8192);
+    CHECK(strstr(ask(GET("/type/8187")), "\r\n\r\n8187: a limit"));
+    CHECK(strstr(ask(GET("/chunks")), "\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
+    CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
+}
+
+/* Nor does a head begin where it does not fit. */
+TEST_SERVER(a_long_head_fits_behind_what_has_gathered)
+{
+    char request[200];
+    for (int len = 7000; len < BUFFER; len += 97) {
+        snprintf(request, sizeof request, GET("/bytes/%d") GET("/long/head") GET("/query?v=end"),
+                 len);
+        ask(request);
+        CHECK_EQ(occurrences(answer, "HTTP/1.1 200 OK\r\n"), 3);
+        CHECK(strstr(answer, "xxx\r\nContent-Length: 2\r\n\r\nitHTTP/1.1 200 OK\r\n") &&
+              strstr(answer, "\r\n\r\nend"));
+    }
+}

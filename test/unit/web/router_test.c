@@ -1,0 +1,105 @@
+/* Which handler is called for which path; which patterns are refused. */
+#include "site.h"
+
+TEST_SERVER(routes_answer)
+{
+    CHECK(strstr(ask(GET("/hello")), "\r\n\r\nHello, World!"));
+    CHECK(strstr(ask(GET("/hello/caf%C3%A9%20au%2Flait")), "Hello, caf\xc3\xa9 au/lait!"));
+    CHECK(strstr(ask(GET("http://elsewhere/hello?x")), "Hello, World!"));
+    CHECK(strstr(ask(GET("/hell%6f")), "Hello, World!") &&
+          strstr(ask(GET("/%68ello/%79ou")), "Hello, you!"));
+    CHECK(strstr(ask(GET("/a%2fb")), "slash") && strstr(ask(GET("/a%2Fb")), "slash") &&
+          strstr(ask(GET("/%63af%c3%a9/*")), "star"));
+    ask("HEAD /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n"); /* its own route, behind GET's */
+    CHECK(strstr(answer, "Content-Length: 4\r\n"));
+    CHECK_EQ(status(ask(GET("/a/b"))), 404);
+    CHECK_EQ(status(ask(GET("/%2fhello"))), 404);
+    CHECK_EQ(status(ask(GET("/hello%2fyou"))), 404); /* that slash does not separate */
+    CHECK_EQ(status(ask(GET("/hello%00"))), 400);
+    CHECK_EQ(status(ask(GET("/hello/%"))), 400);
+    CHECK_EQ(status(ask(GET("/none"))), 404);
+    CHECK_EQ(status(ask(GET("/hello/"))), 404);
+    CHECK_EQ(status(ask(GET("/hello/a/b"))), 404);
+    CHECK_EQ(status(ask("POST /hello HTTP/1.1\r\nHost: a\r\n\r\n")), 405);
+    CHECK(strstr(answer, "Allow: GET, HEAD, OPTIONS\r\n"));
+    CHECK_EQ(status(ask("OPTIONS /echo HTTP/1.1\r\nHost: a\r\n\r\n")), 204);
+    CHECK(strstr(answer, "Allow: POST, OPTIONS\r\n"));
+    CHECK_EQ(status(ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")), 204);
+    CHECK_EQ(status(ask("BREW /hello HTTP/1.1\r\nHost: a\r\n\r\n")), 501);
+    ask("HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(status(answer) == 200 && strstr(answer, "Content-Length: 13\r\n") &&
+          strstr(answer, "\r\n\r\n")[4] == '\0');
+    CHECK(strstr(ask("GET /hello HTTP/1.0\r\n\r\n"), "Connection: close"));
+    CHECK(strstr(ask("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"),
+                 "Connection: keep-alive"));
+    CHECK(strstr(answer, "Date: Thu, 01 Jan 2026 "));
+}
+
+TEST(a_bad_route_is_refused)
+{
+    static const struct route bad[] = {
+        {"GET", "no/slash", hello}, {"GET", "/a%", hello},
+        {"GET", "/a%0g", hello},    {"GET", "/a%00", hello},
+        {"GET", "/a?b", hello},     {"GET", "/a#b", hello},
+        {"GET", "/a{b}", hello},    {"GET", "/{}", hello},
+        {"G T", "/", hello},        {"GET", "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", hello},
+    };
+    coir_router *router = make_router(routes);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (coir_route(router, bad[i].method, bad[i].pattern, bad[i].handler, NULL) != -EINVAL)
+            test_fail(__FILE__, __LINE__, "%s %s", bad[i].method, bad[i].pattern);
+    coir_router_free(router);
+}
+
+/* A route that no request could reach is refused. */
+TEST(a_route_behind_its_like_is_refused)
+{
+    static const struct {
+        const char *first, *second;
+        bool dead;
+    } cases[] = {
+        {"/", "/", true},
+        {"/a", "/a", true},
+        {"/a", "/%61", true},
+        {"/%61", "/a", true},
+        {"/a%2fb", "/a%2Fb", true},
+        {"/{x}", "/{y}", true},
+        {"/{x}", "/a", true},
+        {"/a/{x}/c", "/a/b/c", true},
+        {"/a/{x}", "/a/{x}", true},
+        {"/a", "/{x}", false},
+        {"/a", "/a/", false},
+        {"/a/", "/a", false},
+        {"/{x}", "/", false},
+        {"/", "/{x}", false},
+        {"/{x}/b", "/a/{y}", false},
+        {"/{x}", "/a/b", false},
+        {"/a%2fb", "/a/b", false},
+        {"/a/{x}", "/a/", false},
+        {"/{x}/{y}", "/a/b/c", false},
+        {"/a", "/A", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        coir_router *router;
+        CHECK_EQ(coir_router_new(&router), 0);
+        CHECK_EQ(coir_route(router, "GET", cases[i].first, hello, NULL), 0);
+        CHECK_EQ(coir_route(router, "PUT", cases[i].second, hello, NULL), 0);
+        CHECK_EQ(coir_route(router, "HEAD", cases[i].second, hello, NULL), 0);
+        if (coir_route(router, "GET", cases[i].second, hello, NULL) !=
+            (cases[i].dead ? -EEXIST : 0))
+            test_fail(__FILE__, __LINE__, "%s behind %s", cases[i].second, cases[i].first);
+        coir_router_free(router);
+    }
+    coir_router *router;
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "GET", "/files/*", hello, NULL),
+             -EINVAL); /* not what it looks like: a literal star is %2A */
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello, NULL), 0);
+    /* coir_request_param could give only one of them */
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello, NULL), 0);
+    coir_router_free(router);
+}
