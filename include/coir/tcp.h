@@ -90,7 +90,7 @@ typedef int coir_connection_fn(coir_stream *connection, void *arg);
  * recovers. Cancelled, it takes what the backlog holds and closes the listener's descriptor, lets
  * the connections go on for a second, cancels what is left, and waits for it.
  * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL no function; -ECANCELED.
+ * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
  * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 

@@ -40,7 +40,7 @@ typedef struct coir_router_options {
 /* Makes and frees a table of routes.
  * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers
  * that use it.
- * Errors: -ENOMEM. */
+ * Errors: -EINVAL no ret_router; -ENOMEM. */
 COIR_API int coir_router_new(coir_router **ret_router);
 COIR_API int coir_router_new_with(const coir_router_options *options, coir_router **ret_router);
 COIR_API void coir_router_free(coir_router *router);
@@ -52,8 +52,8 @@ COIR_API void coir_router_free(coir_router *router);
  * matches wins. A HEAD request is answered by a HEAD route if there is one, else by the handler of
  * GET, without the body. Must not be called while a server uses the router.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern, or two of its parameters have one name; -EEXIST an earlier route
- * of the same method matches every path that this one matches; -ENOMEM. */
+ * Errors: -EINVAL bad pattern, two of its parameters have one name, or no handler; -EEXIST an
+ * earlier route of the same method matches every path that this one matches; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern,
                         coir_handler_fn *handler, void *arg);
 
@@ -112,15 +112,16 @@ typedef struct coir_serve_http_options {
  * holds and closes the listener's descriptor, closes idle connections, lets requests in progress
  * finish until drain_timeout, and cancels what is left.
  * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL no router, or bad options (both of address and
- * listener, or neither), of which a log line names a negative time; -ECANCELED.
- * Cancel safety: that is how it is stopped. */
+ * Errors: those of coir_tcp_listen; -EINVAL no address, no router, or bad options (both of address
+ * and listener, or neither), of which a log line names a negative time; -ECANCELED. Cancel safety:
+ * that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
 /* ---- requests: all strings live as long as the request ---- */
 
-/* What a request says.
+/* What a request says. A call without a request, or without a name, answers as for what is not
+ * there; debug builds abort.
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_method(const coir_request *req);
 COIR_API const char *coir_request_path(const coir_request *req);  /* as sent, without the query */
@@ -140,7 +141,7 @@ COIR_API const char *coir_request_query_value(const coir_request *req, const cha
 /* Memory that goes when the request ends, or NULL at arena_max. */
 COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 
-/* The body's declared length, or -1 when it comes in chunks. */
+/* The body's declared length, or -1 when it comes in chunks; -EINVAL without a request. */
 COIR_API int64_t coir_request_length(const coir_request *req);
 
 /* Whether a client that closes its direction (a FIN) cancels this handler. Without this call the
@@ -158,15 +159,16 @@ COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
  * (an echo, a conversion); the connection ends behind that answer only if the handler did not.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
- * away; -ETIME body_timeout, body_total_timeout or rate_min.
+ * away; -ETIME body_timeout, body_total_timeout or rate_min; -EINVAL no request or no buffer;
+ * -EXDEV on another worker.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 
 /* Reads the rest of the body, at most `max` bytes, into memory of the request. Returns its length;
  * *ret_body is followed by a NUL. A handler that returns -COIR_ETOOLARGE gets its client a 413.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_request_read; -COIR_ETOOLARGE longer than `max`; -ENOMEM at arena_max.
- * Cancel safety: an unknown part has been read and is lost. */
+ * Errors: those of coir_request_read; -COIR_ETOOLARGE longer than `max`; -ENOMEM at arena_max;
+ * -EINVAL no ret_body. Cancel safety: an unknown part has been read and is lost. */
 COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body);
 
 /* ---- responses: one a request ---- */
@@ -174,14 +176,14 @@ COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const cha
 /* Adds a header field to a response that has not begun. Content-Length, Transfer-Encoding,
  * Connection and Date are the server's.
  * Suspends: no.  Threads: owner.
- * Errors: -EINVAL a name or a value that HTTP forbids; -EALREADY it has begun; -COIR_ETOOLARGE
- * more than 8192 bytes of fields; -ENOMEM. */
+ * Errors: -EINVAL no response, or a name or a value that HTTP forbids; -EALREADY it has begun;
+ * -COIR_ETOOLARGE more than 8192 bytes of fields; -ENOMEM; -EXDEV on another worker. */
 COIR_API int coir_response_add_header(coir_response *res, const char *name, const char *value);
 
 /* Answers with a whole body.
  * Suspends: yes.  Threads: owner.
- * Errors: -EALREADY; -EINVAL a status or type that HTTP forbids; -COIR_ETOOLARGE type and fields
- * are longer than 8192 bytes; those of coir_write.
+ * Errors: -EALREADY; -EINVAL no response, or a status or type that HTTP forbids; -COIR_ETOOLARGE
+ * type and fields are longer than 8192 bytes; -EXDEV on another worker; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type,
                                const void *body, size_t len);
@@ -198,8 +200,8 @@ COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char
 
 /* Writes a piece of the body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
- * Errors: -EINVAL not begun, or more than was announced; those of coir_write; -ETIME
- * write_timeout or rate_min.
+ * Errors: -EINVAL no response, not begun, or more than was announced; those of coir_write; -ETIME
+ * write_timeout or rate_min; -EXDEV on another worker.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 
@@ -223,7 +225,7 @@ typedef struct coir_http_counters {
 
 /* Reads them; approximate while the workers run.
  * Suspends: no.  Threads: worker.
- * Errors: -COIR_EUNSIZED. */
+ * Errors: -COIR_EUNSIZED; -EINVAL no ret_counters. */
 COIR_API int coir_http_counters_get(coir_http_counters *ret_counters);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* Which handler is called for which path; which patterns are refused. */
 #include "site.h"
+#include "sys/misuse.h"
 
 TEST_SERVER(routes_answer)
 {
@@ -102,4 +103,20 @@ TEST(a_route_behind_its_like_is_refused)
     CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello, NULL), 0);
     coir_router_free(router);
+}
+
+TEST(a_call_without_its_arguments_is_refused)
+{
+    coir_router *router;
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_router_new(NULL), -EINVAL);
+    CHECK_EQ(coir_router_new_with(NULL, NULL), -EINVAL);
+    CHECK_EQ(coir_router_new_with(NULL, &router), 0);
+    CHECK_EQ(coir_route(NULL, "GET", "/", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, NULL, "/", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", NULL, hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/", NULL, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/", hello, NULL), 0);
+    coir_router_free(router);
+    coir_router_free(NULL);
 }

@@ -3,6 +3,7 @@
 #include <coir/sim.h>
 
 #include "site.h"
+#include "sys/misuse.h"
 
 TEST_SERVER(slow_heads_and_idle_connections_end)
 {
@@ -222,4 +223,15 @@ TEST(clients_may_vanish_at_any_moment)
         CHECK_EQ(coir_sim_run(&sim_options, rude_scenario, &seed, &again), 0);
         CHECK(result.trace_hash == again.trace_hash);
     }
+}
+
+TEST_SIM(a_server_without_address_or_router_is_refused)
+{
+    coir_router *router = make_router(routes);
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_serve_http("127.0.0.1:0", NULL), -EINVAL);
+    CHECK_EQ(coir_serve_http(NULL, router), -EINVAL);
+    CHECK_EQ(coir_serve_http_with(HTTP_ON(NULL), router), -EINVAL);
+    CHECK_EQ(coir_http_counters_get(NULL), -EINVAL);
+    coir_router_free(router);
 }
