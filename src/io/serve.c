@@ -1,8 +1,8 @@
-/* Serving: acceptors, connections, the end (serve.h); and the server of raw connections. */
+/* Serving: acceptors, connections, the graceful end (serve.h); and coir_serve_tcp, the server of
+ * raw connections. */
 #include "io/serve.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "io/listener.h"
@@ -12,42 +12,47 @@ static const coir_time accept_pause = 100 * COIR_MS;
 /* How long it waits before it looks again for room for one more connection on the worker: in its
  * table of tasks, or under connections_max. The backlog is the queue meanwhile. */
 static const coir_time room_pause = 5 * COIR_MS;
-/* How long handshakes that were under way as new clients were refused have to end: long for a
- * network that is near. */
+/* How long handshakes have to complete that had begun when new clients were first refused: several
+ * round trips of a local network. */
 static const coir_time handshake_time = 5 * COIR_MS;
-/* A raw stream does not tell whether anything is in progress on it: not too long. */
+/* Shorter than HTTP's: whether anything is in progress on a raw stream is not known, so connections
+ * that are idle use up the whole time. */
 static const coir_time drain_default = 1 * COIR_S;
 
 /* ---- accepting ---- */
 
-/* ENOSPC: of epoll_ctl, past fs.epoll.max_user_watches. */
-static bool out_of_something(int error)
+/* Errors that go away when the process or the system has closed something. ENOSPC is epoll_ctl's,
+ * past fs.epoll.max_user_watches. */
+static bool is_shortage(int error)
 {
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||
            error == -ENOSPC;
 }
 
-/* Errors of a connection that was gone before it was accepted: accept(2) says to go on. */
-static bool not_ours(int error)
+/* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
+ * retry. */
+static bool is_of_client(int error)
 {
     return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
            error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -EHOSTUNREACH ||
            error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
 }
 
-/* After an error of accept: 0 to try again, at once or after a pause; else why not. */
+/* After an error of accept: 0 to retry, at once or after a pause; else the error to end with. */
 static int after_error(int error, bool *reported)
 {
-    if (!out_of_something(error))
-        return not_ours(error) ? 0 : error;
+    if (!is_shortage(error))
+        return is_of_client(error) ? 0 : error;
     if (!*reported)
         ci_log(coir_runtime_current(), COIR_LOG_WARNING,
-               "cannot accept: %s; waiting for it to get better", coir_strerror(error));
+               "cannot accept connections: %s; retrying every %d ms", coir_strerror(error),
+               (int)(accept_pause / COIR_MS));
     *reported = true;
     return coir_sleep_for(accept_pause);
 }
 
-/* Starts a connection, when there is a place for it. On an error the stream is the caller's. */
+/* Starts a connection; waits while there is no room for its task. On an error the stream is the
+ * caller's. */
 static int admit(struct ci_serving_here *here, coir_stream *stream)
 {
     int rc;
@@ -110,7 +115,8 @@ static int take_backlog(struct ci_serving_here *here)
     return rc;
 }
 
-/* The calling worker's acceptor has ended; after the last one nobody listens any more. */
+/* After the calling worker's acceptor has ended. The last worker to come here refuses new clients,
+ * takes what is in the backlog, and closes the listener. */
 static void stop_accepting(struct ci_serving_here *here)
 {
     coir_listener *listener = here->serving->listener;
@@ -128,7 +134,7 @@ static void stop_accepting(struct ci_serving_here *here)
     ci_listener_stop(listener);
 }
 
-/* The last worker says for all of them what is still in progress. */
+/* The last worker to come here logs what is in progress on all of them. */
 static void report(struct ci_serving *serving, size_t in_progress)
 {
     ci_fetch_add(&serving->left, (uint32_t)in_progress);
@@ -172,6 +178,11 @@ int ci_serve_here(struct ci_serving_here *here)
     return rc;
 }
 
+const char *ci_peer_text(const coir_stream *stream, char text[CI_PEER_MAX])
+{
+    return coir_stream_peer(stream, text, CI_PEER_MAX) < 0 ? "a peer that is gone" : text;
+}
+
 /* ---- raw connections ---- */
 
 struct service {
@@ -194,14 +205,12 @@ _Static_assert(sizeof(struct connection) <= COIR_COPY_MAX, "copied at spawn");
 
 static CI_COLD void warn(coir_stream *stream, int rc)
 {
-    char peer[64];
-    const char *name = coir_task_name();
-    if (coir_stream_peer(stream, peer, sizeof peer) < 0)
-        strcpy(peer, "a peer that is gone");
+    char text[CI_PEER_MAX];
+    const char *name = coir_task_name(), *peer = ci_peer_text(stream, text);
     if (rc > 0)
         ci_warn(ci_worker_current,
-                "connection from %s: its function returned %d, where 0 or a negative error has a "
-                "meaning (task %s)",
+                "connection from %s: its function returned %d; return 0 or a negative error (task "
+                "%s)",
                 peer, rc, name);
     else
         ci_warn(ci_worker_current, "connection from %s ended with an error: %s (error %u, task %s)",
@@ -213,7 +222,7 @@ static int run_connection(void *arg)
     struct connection *connection = arg;
     int rc = connection->fn(connection->stream, connection->arg);
     if (ci_unlikely(rc != 0) && rc != coir_task_interrupted())
-        warn(connection->stream, rc); /* the error of a cancelled task was asked for */
+        warn(connection->stream, rc); /* not of a cancelled task, whose error is expected */
     coir_close(connection->stream);
     return rc < 0 ? rc : 0;
 }

@@ -193,9 +193,9 @@ coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf,
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
-coir_future *ci_write_lazy_op(coir_io_op *words, coir_stream *stream, const void *data, size_t len)
+coir_future *ci_write_lazy_op(coir_io_op *opaque, coir_stream *stream, const void *data, size_t len)
 {
-    struct ci_io_op *op = io_op_of(words);
+    struct ci_io_op *op = io_op_of(opaque);
     ci_io_init(op, stream, WRITE_OP(stream, data, len));
     op->io.lazy = true;
     return &op->future;
@@ -206,10 +206,10 @@ bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable)
     return runnable->inner == &((const struct ci_io_op *)(const void *)op)->future;
 }
 
-void ci_io_withdraw(coir_io_op *words, struct ci_runnable *runnable)
+void ci_io_withdraw(coir_io_op *opaque, struct ci_runnable *runnable)
 {
-    struct ci_io_op *op = io_op_of(words);
-    if (ci_io_suspended(words, runnable) && op->future.kind->cancel(&op->future, -ECANCELED))
+    struct ci_io_op *op = io_op_of(opaque);
+    if (ci_io_suspended(opaque, runnable) && op->future.kind->cancel(&op->future, -ECANCELED))
         ci_wake(ci_worker_current, runnable, &op->future);
 }
 

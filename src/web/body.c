@@ -6,23 +6,26 @@
 
 #include "task/task.h"
 
-/* Bytes of a body that nobody read, which are worth reading to keep the connection. */
+/* A rest of a body up to this long is read and discarded to keep the connection. */
 enum { DISCARD_MAX = 64 * 1024 };
 
 /* ---- a piece of it ---- */
 
+/* The body cannot be read to its end: `status` is what the client is told if the handler returns
+ * the error without an answer. */
 static int fail(coir_request *req, int status, int error)
 {
     req->body_error = status;
     return error;
 }
 
+/* The client waits for this before it sends the body (RFC 9110, 10.1.1). */
 static int send_continue(coir_request *req)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
     req->exchange->continue_due = false;
     if (req->response->begun)
-        return 0; /* the final answer has been seen */
+        return 0; /* the client has the final answer, which stands for a 100 */
     int rc = ci_http_output_send(&req->exchange->out, line, sizeof line - 1);
     return rc < 0 ? rc : ci_http_output_flush(&req->exchange->out);
 }
@@ -43,7 +46,7 @@ static ssize_t receive(coir_request *req)
     return n;
 }
 
-/* Eats framing until body bytes are there (1) or the body ends (0). */
+/* Parses framing until body bytes are there (1) or the body ends (0). */
 static int find_data(coir_request *req, size_t *ret_data)
 {
     struct ci_exchange *exchange = req->exchange;
@@ -63,11 +66,12 @@ static int find_data(coir_request *req, size_t *ret_data)
             return rc;
         ssize_t n = receive(req);
         if (n < 0 && coir_task_interrupted())
-            return (int)n; /* the caller's matter: the body is unharmed */
+            return (int)n; /* the task was cancelled, or its deadline has passed: nothing is lost */
         if (n == -ETIME)
             return fail(req, 408, -ETIME);
         if (n == -ENOMEM || n == -ENOBUFS)
-            return (int)n; /* this machine's matter, not the client's: nothing was read */
+            return (
+                int)n; /* out of memory here, which is not the client's fault: nothing is lost */
         if (n <= 0)
             return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);
     }
@@ -110,10 +114,11 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
 
 /* ---- the whole body ---- */
 
-enum { BODY_ROOM = 4096 };
+enum { BODY_ROOM = 4096 }; /* the first piece of memory for a body in chunks */
 
-/* A declared length plus a NUL; for chunks, twice as much each time. At most one byte more than
- * `max`, to see that there is more, and a NUL. */
+/* How much memory to take next, of which there is `room`: the declared length and a NUL; for
+ * chunks, twice as much each time, but no more than `max`, one byte that shows that there is more,
+ * and a NUL. */
 static size_t room_for_body(const coir_request *req, size_t max, size_t room)
 {
     const struct ci_http1_body *body = &req->exchange->body;
@@ -130,7 +135,7 @@ static ssize_t read_whole_body(coir_request *req, size_t max, const char **ret_b
     char *text = NULL;
     ssize_t n = 1;
     if (max > SIZE_MAX / 4)
-        max = SIZE_MAX / 4;
+        max = SIZE_MAX / 4; /* so that room_for_body does not overflow */
     if (!body->chunked && body->remaining > max)
         return fail(req, 413, -COIR_ETOOLARGE);
     while (n > 0) {
@@ -166,7 +171,7 @@ ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
 
 /* ---- the rest of it ---- */
 
-/* The length of a chunked body is unknown: true if its end is in the input buffer. */
+/* The length of a chunked body is unknown: whether its end is in the input buffer already. */
 static bool chunks_are_here(const struct ci_exchange *exchange)
 {
     struct ci_http1_body body = exchange->body;
@@ -189,7 +194,7 @@ bool ci_body_end_is_near(struct ci_exchange *exchange)
     if (body->state == CI_BODY_DONE)
         return true;
     if (exchange->continue_due && ci_http_input_try_read(&exchange->in) > 0)
-        exchange->continue_due = false; /* it did not wait: the body is on its way */
+        exchange->continue_due = false; /* the client did not wait: the body is on its way */
     if (exchange->continue_due)
         return false;
     return body->chunked ? chunks_are_here(exchange) : body->remaining <= DISCARD_MAX;
@@ -203,17 +208,17 @@ bool ci_body_discard(coir_request *req)
     if (exchange->body.state == CI_BODY_DONE)
         return true;
     if (req->exchange->continue_due)
-        return false; /* the client waits for leave to send: whether a body follows is unknown */
+        return false; /* the client waits for a 100: whether a body follows is unknown */
     if (!exchange->body.chunked && exchange->body.remaining > DISCARD_MAX)
         return false; /* the answer began while the handler was reading, and it stopped */
-    for (size_t thrown = 0; thrown <= DISCARD_MAX;) {
+    for (size_t discarded = 0; discarded <= DISCARD_MAX;) {
         size_t data = 0;
         int rc = find_data(req, &data);
         if (rc <= 0)
             return rc == 0;
         ci_http_input_take(&exchange->in, data);
         ci_http1_body_took(&exchange->body, data);
-        thrown += data;
+        discarded += data;
     }
     return false;
 }

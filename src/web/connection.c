@@ -1,11 +1,17 @@
 /* A connection between requests: a stackless task.
  *
- *    WAITING -- readable --> CALLING (a fiber serves what has come) -- nothing left --> SENDING
- * (the last answers) -- sent --> WAITING
- *       `-- idle timeout, drain, error --> closed  |-- close, error --> closed             `--
- * timeout, error --> closed
- *                                                  `-- the answer may be lost --> LINGERING -- end,
- * silence, limits --> closed
+ *    state      what happened                       next state
+ *    STARTING   polled for the first time           WAITING
+ *    WAITING    the stream is readable              CALLING: a fiber serves what has come
+ *    WAITING    the server drains                   CALLING: what is late is answered
+ *    WAITING    idle timeout, error                 (closed)
+ *    CALLING    answers are left                    SENDING
+ *    CALLING    nothing is left                     WAITING; LINGERING if the server drains
+ *    CALLING    the client might lose the answer    LINGERING
+ *    CALLING    the connection cannot go on         (closed)
+ *    SENDING    everything was sent                 WAITING; LINGERING if the server drains
+ *    SENDING    timeout, error                      (closed)
+ *    LINGERING  end of file, silence, a limit       (closed)
  */
 #include "web/connection.h"
 
@@ -18,14 +24,14 @@
 
 enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
 
-/* How long a connection that has not sent anything yet may take, while the server drains: it was
- * accepted, and its request is on its way.
- */
+/* How long an accepted client that has not sent anything yet may take to do so while the server
+ * drains: its request is probably on its way. */
 static const coir_time first_request_time = 1 * COIR_S;
 
 /* Lingering ends after this long without a byte from the client. */
 static const coir_time linger_silence = 2 * COIR_S;
 
+/* While it lingers: bytes a read, on the worker's stack; reads before other tasks run. */
 enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
 
 static coir_future *connection_poll(coir_future *future);
@@ -38,6 +44,7 @@ static struct ci_worker *worker_of(const struct ci_http_connection *connection)
     return connection->server->http->worker;
 }
 
+/* Closes the connection and frees its record: the task ends with what this returns. */
 static coir_future *finish(struct ci_http_connection *connection)
 {
     struct ci_http_worker *http = connection->server->http;
@@ -51,6 +58,7 @@ static coir_future *finish(struct ci_http_connection *connection)
     return caller;
 }
 
+/* The child runs next, and the connection again when it is complete. */
 static coir_future *await(struct ci_http_connection *connection, enum state state,
                           coir_future *child)
 {
@@ -79,9 +87,9 @@ static coir_future *wait_lingering(struct ci_http_connection *connection)
                  coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
 
-/* Closing with unread bytes would reset the connection, and the client could lose the answer (RFC
- * 9112, 9.6). Many clients read it only after they have sent the whole request. What they send is
- * discarded, without a stack or a buffer. */
+/* Closing a socket with unread bytes resets the connection, and the client could lose the answer
+ * (RFC 9112, 9.6): many clients read it only after they have sent the whole request. What they send
+ * is discarded, without a stack or a buffer. */
 static coir_future *begin_lingering(struct ci_http_connection *connection)
 {
     if (coir_shutdown_write(connection->stream) < 0)
@@ -92,6 +100,7 @@ static coir_future *begin_lingering(struct ci_http_connection *connection)
     return wait_lingering(connection);
 }
 
+/* Reads and discards what has come; waits for more, or closes at the end of file or a limit. */
 static coir_future *discard(struct ci_http_connection *connection)
 {
     char bytes[DISCARD_AT_ONCE];
@@ -105,13 +114,13 @@ static coir_future *discard(struct ci_http_connection *connection)
     return n > 0 || n == -EAGAIN ? wait_lingering(connection) : finish(connection);
 }
 
-/* Only a request re-arms the idle timeout. Empty lines between requests do not. */
+/* Only an answered request restarts the idle timeout; empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
     ci_check(!connection->out, "connection.h 1");
-    if (draining && connection->called &&
-        !connection->partial) /* more requests may be behind the last one */
+    if (draining && connection->called && !connection->partial)
+        /* a client that had an answer may have sent more requests behind it */
         return connection->served || connection->served_lately ? begin_lingering(connection)
                                                                : finish(connection);
     if (connection->partial)
@@ -163,8 +172,9 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     return count < 0 ? finish(connection) : wait_for_request(connection);
 }
 
-/* Its wait was withdrawn, but it was not told to end: it looks at what has come; what is late is
- * answered. */
+/* Whether a connection whose wait ended with an error shall read once more: its wait was withdrawn
+ * (drain, or the deadline of a head), but its task was not cancelled. A request that has arrived
+ * meanwhile is answered. */
 static bool looks_once_more(const struct ci_http_connection *connection)
 {
     return (connection->server->draining || connection->partial) &&
@@ -214,8 +224,9 @@ static void withdraw_wait(struct ci_http_connection *connection)
     ci_io_withdraw(&connection->io, &connection->task->runnable);
 }
 
-/* Too long idle, or too long without a byte sent; or a time at which it might have been: a request
- * in progress has limits of its own, and an operation that has completed is not late. */
+/* The timer's callback: too long idle, or too long without a byte sent. It may be late for that: a
+ * request in progress (CALLING) has limits of its own, and an operation that has completed is not
+ * timed out. */
 static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection =
@@ -229,10 +240,10 @@ static void on_idle(struct ci_timer *timer)
 
 void ci_http_connection_drain(struct ci_http_connection *connection)
 {
-    ci_check(connection->future.state == WAITING, "connection.h 3");
+    ci_check(connection->future.state == WAITING, "connection.h 2");
     coir_time now = ci_worker_now(worker_of(connection)),
               idle = connection->server->options->idle_timeout;
-    /* without a timeout nobody has noted it */
+    /* when the wait began: the timer's time tells, unless there is no idle timeout */
     coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle;
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);
     if (connection->partial)
@@ -244,8 +255,9 @@ void ci_http_connection_drain(struct ci_http_connection *connection)
         withdraw_wait(connection);
 }
 
-int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
+int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream)
 {
+    struct ci_http_server *server = ci_container_of(here, struct ci_http_server, here);
     struct ci_http_worker *http = server->http;
     struct ci_http_connection *connection = ci_pool_take(&http->connections);
     if (!connection)
@@ -254,11 +266,11 @@ int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream)
     connection->stream = stream;
     connection->server = server;
     connection->called = connection->served_lately = false;
-    connection->served = true; /* a new connection has its time as one that was served has */
+    connection->served = true; /* so that wait_for_request starts the idle timeout */
     connection->partial = NULL;
     connection->out = NULL;
     ci_timer_init(&connection->timer, on_idle);
-    int rc = ci_go_future(server->here.connections, connection_kind.name, &connection->future,
+    int rc = ci_go_future(here->connections, connection_kind.name, &connection->future,
                           &connection->task);
     if (rc < 0) {
         ci_pool_give(&http->connections, connection);

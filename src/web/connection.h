@@ -1,11 +1,10 @@
-/* A connection between requests.
+/* A connection between requests: a stackless task that waits for its stream. When bytes come, it
+ * calls ci_serve_requests on a stack, which takes buffers, answers what has come, and gives
+ * everything back, but for answers that have not been sent (`out`).
  *
- * 1. A connection without a request in progress is a stackless task: it waits for its stream and
- * owns no buffer and no parser. A part of a head that has come is kept in memory of its size
- * (partial.h).
- * 2. When bytes come, it calls ci_serve_requests on a stack: that takes the buffers, answers what
- * has come, and gives everything back, but for answers that have not been sent (`out`).
- * 3. While it waits for a request it is in its server's list `idle`.
+ * 1. A connection that waits for a request owns no buffer and no parser. A part of a head that has
+ * come is kept in memory of its size (partial.h).
+ * 2. While it waits for a request it is in its server's list `idle`.
  */
 #ifndef CI_WEB_CONNECTION_H
 #define CI_WEB_CONNECTION_H
@@ -45,8 +44,9 @@ struct ci_http_connection {
     };
 };
 
-/* Starts a task for an accepted stream. 0, -EAGAIN or -ENOMEM: the stream is the caller's. */
-int ci_http_connection_start(struct ci_http_server *server, coir_stream *stream);
+/* Starts a task for an accepted stream of the server that `here` is part of: ci_serving_here.start.
+ * 0, or -EAGAIN or -ENOMEM: then the stream is still the caller's. */
+int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream);
 
 /* The server drains, and the connection waits for a request: what has come already is answered,
  * and then it ends. One that has sent nothing yet is given a moment. */

@@ -1,5 +1,5 @@
-/* Requests and answers on one connection, in a fiber: from the bytes that woke it to the moment
- * when there are none left. */
+/* Requests and answers on one connection, in a fiber: from the bytes that woke the connection until
+ * no bytes are left. */
 #include "web/exchange.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include "web/report.h"
 #include "web/response.h"
 
-/* Answers that are longer need the client's leave to be sent: TCP begins with about ten segments
- * (RFC 6928). What lies unsent in the system's buffer is lost when bytes that nobody reads turn a
- * close into a reset. */
+/* Bytes that the system can send without waiting for acknowledgements: TCP begins with about ten
+ * segments (RFC 6928). What is still in the socket's buffer is lost when unread bytes turn a close
+ * into a reset. */
 enum { SENT_AT_ONCE = 8 * 1024 };
 
 /* ---- while a handler waits ---- */
@@ -24,7 +24,7 @@ static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
     bool budget_spent = ci_worker_current->budget <= 0;
-    if (!budget_spent)
+    if (ci_likely(!budget_spent))
         ci_http_output_try_flush(&exchange->out);
     ci_hangup_start(&exchange->hangup);
 }
@@ -47,6 +47,7 @@ static void unwatch_client(struct ci_exchange *exchange)
 
 /* ---- one request ---- */
 
+/* Those of RFC 9110, 9.3 and RFC 5789 that servers implement. */
 static bool known_method(const char *method, size_t len)
 {
     static const char *const methods[] = {"GET",    "HEAD",  "POST",   "PUT",
@@ -57,6 +58,8 @@ static bool known_method(const char *method, size_t len)
     return false;
 }
 
+/* No route matches: 501 for an unknown method, 404 for an unknown path; else the path has other
+ * methods, which OPTIONS asks for and 405 must name. */
 static int answer_without_route(struct ci_exchange *exchange, coir_response *response)
 {
     const char *bytes = ci_http_input_request(&exchange->in),
@@ -70,7 +73,7 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
         return coir_respond_text(response, 404, "404 Not Found\n");
     ci_router_allow(exchange->server->router, bytes + exchange->head.path.at,
                     exchange->head.path.len, allow, sizeof allow);
-    /* RFC 9110, 15.5.6: it must be there */
+    /* RFC 9110, 15.5.6: a 405 must have the field */
     int rc = coir_response_add_header(response, "Allow", allow);
     if (rc < 0)
         return rc;
@@ -136,8 +139,8 @@ static bool may_lose_answer(const struct ci_exchange *exchange)
            exchange->head.keep_alive || exchange->out.sent > SENT_AT_ONCE;
 }
 
-/* The head stays where it is while a handler runs: a body of which more is to come needs the room
- * behind it. */
+/* The head stays where it is while a handler runs. Where more of the body is to come, the head is
+ * moved to the front of the buffer first, so that the room is behind it. */
 static void make_room_for_body(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;

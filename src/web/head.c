@@ -7,7 +7,8 @@
 #include "web/partial.h"
 #include "web/response.h"
 
-/* More of a head. A client that takes its time is waited for without a stack: *ret_aside. */
+/* Reads more of a head. If nothing has come, what there is of the head is put aside, and the client
+ * is waited for without a stack: *ret_aside. Without memory for that, the fiber waits. */
 static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool *ret_aside)
 {
     ssize_t n = ci_http_input_try_read(&exchange->in);
@@ -28,7 +29,8 @@ static bool is_lone_cr(const struct ci_exchange *exchange)
            exchange->in.bytes[exchange->in.end - 1] == '\r';
 }
 
-/* When the client must have sent the rest. Only a request puts the idle timeout off. */
+/* When the client must have sent the rest of the head. A lone CR is not the begin of a request: it
+ * has what is left of the idle timeout. */
 static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
 {
     const struct ci_http_connection *connection = exchange->connection;
@@ -40,7 +42,6 @@ static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
     return ci_timer_started(&connection->timer) ? connection->timer.when : coir_now();
 }
 
-/* Gets the next request's head. */
 enum ci_http_next ci_http_next_head(struct ci_exchange *exchange)
 {
     const coir_serve_http_options *options = exchange->server->options;

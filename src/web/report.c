@@ -1,31 +1,32 @@
-/* Warnings about handlers that fail or misuse the interface. What a client can cause alone is not
- * logged. */
+/* See report.h. */
 #include "web/report.h"
 
 #include <stdio.h>
-#include <string.h>
 
-enum { PATH_SHOWN = 100, WHAT_MOST = 160 };
+enum { PATH_SHOWN = 100, WHAT_MAX = 160 };
 
-static void say_what(char *what, const coir_response *res, int rc, int ended)
+/* What the handler did, and how to do it right. */
+static void describe(char *what, const coir_response *res, int rc, int ended)
 {
     if (rc > 0)
-        snprintf(what, WHAT_MOST,
-                 "its handler returned %d, where 0 or a negative error has a meaning (a status is "
-                 "given to coir_respond)",
-                 rc);
+        snprintf(
+            what, WHAT_MAX,
+            "its handler returned %d; return 0 or a negative error (a status is an argument of "
+            "coir_respond)",
+            rc);
     else if (rc < 0)
-        snprintf(what, WHAT_MOST, "its handler failed: %s (error %u)", coir_strerror(rc),
+        snprintf(what, WHAT_MAX, "its handler failed: %s (error %u)", coir_strerror(rc),
                  ci_error_number(rc));
     else if (!res->begun)
-        snprintf(what, WHAT_MOST,
-                 "its handler returned 0 without an answer (coir_respond, coir_response_begin)");
+        snprintf(what, WHAT_MAX,
+                 "its handler returned 0 without an answer: call coir_respond or "
+                 "coir_response_begin");
     else if (res->remaining > 0)
-        snprintf(what, WHAT_MOST,
-                 "its answer is %lld bytes shorter than coir_response_begin was told",
+        snprintf(what, WHAT_MAX,
+                 "its answer is %lld bytes shorter than the length given to coir_response_begin",
                  (long long)res->remaining);
     else
-        snprintf(what, WHAT_MOST, "its answer could not be ended: %s", coir_strerror(ended));
+        snprintf(what, WHAT_MAX, "its answer could not be ended: %s", coir_strerror(ended));
 }
 
 void ci_request_report(const coir_request *req, int rc, int ended)
@@ -37,11 +38,10 @@ void ci_request_report(const coir_request *req, int rc, int ended)
         return;
     const char *bytes = ci_http_input_request(&exchange->in),
                *answer = req->response->begun ? "" : "; the client gets 500";
-    char peer[64], what[WHAT_MOST];
-    say_what(what, req->response, rc, ended);
-    if (coir_stream_peer(exchange->in.stream, peer, sizeof peer) < 0)
-        strcpy(peer, "a peer that is gone");
+    char peer[CI_PEER_MAX], what[WHAT_MAX];
+    describe(what, req->response, rc, ended);
     ci_warn(ci_worker_current, "%.*s %.*s from %s: %s%s (task %s)", (int)head->method.len,
             bytes + head->method.at, head->path.len < PATH_SHOWN ? (int)head->path.len : PATH_SHOWN,
-            bytes + head->path.at, peer, what, answer, coir_task_name());
+            bytes + head->path.at, ci_peer_text(exchange->in.stream, peer), what, answer,
+            coir_task_name());
 }

@@ -1,4 +1,5 @@
-/* Warnings about handlers. */
+/* Warnings about handlers that fail or misuse the interface. What a client can cause alone is not
+ * logged: it could fill the log. */
 #ifndef CI_WEB_REPORT_H
 #define CI_WEB_REPORT_H
 

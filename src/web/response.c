@@ -1,4 +1,5 @@
-/* Writing answers. */
+/* Writing answers: the head, its fields, and the body in one of three framings (RFC 9112, 6.3): a
+ * length, chunks, or the end of the connection. */
 #include "web/response.h"
 
 #include <errno.h>
@@ -10,12 +11,14 @@
 #include "proto/http1_status.h"
 #include "web/body.h"
 
-enum { HEAD_ROOM = 512, CHUNK_HEAD = 18 };
+/* Bytes of a head without the handler's fields; of a chunk's size with its CRLF and a NUL. */
+enum { HEAD_ROOM = 512, CHUNK_HEAD = 2 * sizeof(size_t) + 3 };
 
 static const char text_plain[] = "text/plain; charset=utf-8";
 
 /* ---- header fields of the handler's ---- */
 
+/* Fields that the server writes itself: a second one would change the framing. */
 static bool reserved(const char *name)
 {
     static const char *const names[] = {"content-length", "transfer-encoding", "connection",
@@ -73,6 +76,7 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
 
 /* ---- the head ---- */
 
+/* These write to `at`, where there is room, and return what is behind. */
 static char *put(char *at, const char *text, size_t len)
 {
     memcpy(at, text, len);
@@ -96,11 +100,13 @@ static char *put_number(char *at, uint64_t number)
 
 #define PUT(at, literal) put(at, literal, sizeof literal - 1)
 
+/* RFC 9112, 6.3, rule 1. */
 static bool without_body(int status)
 {
     return status < 200 || status == 204 || status == 304;
 }
 
+/* A 304 may say the length of the body that a 200 would have (RFC 9110, 8.6); a 204 must not. */
 static char *put_framing(coir_response *res, char *at, int status, int64_t length)
 {
     const struct ci_http1_head *head = &res->exchange->head;
@@ -192,7 +198,8 @@ static int write_body(coir_response *res, const void *data, size_t len)
                         : ci_http_output_send(&res->exchange->out, data, len);
 }
 
-/* Spends budget in every case, also for HEAD, for errors and for pieces that only gather. */
+/* Spends budget in every case, also for HEAD, for errors and for pieces that only gather: a handler
+ * that writes in a loop lets other tasks run. */
 int coir_response_write(coir_response *res, const void *data, size_t len)
 {
     int rc = 0;

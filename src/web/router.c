@@ -10,7 +10,7 @@
 #include "proto/url.h"
 #include "task/task.h"
 
-/* Of a route's method and pattern, which lie together. */
+/* Bytes of a route's method and pattern, which are one piece of memory. */
 static size_t text_size(const struct ci_route *route)
 {
     return route->method_len + route->pattern_len + 2;
@@ -64,8 +64,7 @@ static bool valid_name(const char *at, const char *end)
     return at == end;
 }
 
-/* Whether the parameter "{name}" at `param`, of `len` bytes, stands further ahead in the pattern,
- * too. */
+/* Whether the parameter "{name}" at `param`, of `len` bytes, is a second one of its name. */
 static bool named_before(const char *pattern, const char *param, size_t len)
 {
     for (const char *c = pattern; c < param; c++)
@@ -98,6 +97,7 @@ static bool valid_pattern(const char *pattern, int *ret_count)
     return *ret_count <= CI_HTTP_PARAMS;
 }
 
+/* The segment of a path or pattern that begins at `at`. */
 static struct ci_span segment(const char *text, size_t at, size_t len)
 {
     const char *slash = memchr(text + at, '/', len - at);

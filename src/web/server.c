@@ -12,13 +12,7 @@ static struct ci_http_server *server_of(struct ci_serving_here *here)
     return ci_container_of(here, struct ci_http_server, here);
 }
 
-static int start_connection(struct ci_serving_here *here, coir_stream *stream)
-{
-    return ci_http_connection_start(server_of(here), stream);
-}
-
-/* Connections that wait for a request look once more, and end. How many requests are in progress.
- */
+/* The idle connections read once more and end. Returns how many requests are in progress. */
 static size_t drain(struct ci_serving_here *here)
 {
     struct ci_http_server *server = server_of(here);
@@ -50,7 +44,7 @@ static int serve(coir_listener *listener, coir_router *router,
     struct ci_http_server server = {
         .here = {.serving = &serving,
                  .connections_max = options->connections_max,
-                 .start = start_connection,
+                 .start = ci_http_connection_start,
                  .drain = drain},
         .router = router,
         .options = options,

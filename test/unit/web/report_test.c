@@ -121,21 +121,22 @@ static void fail_in_every_way(void)
     CHECK_EQ(status(ask(GET("/returns/404"))), 500);
     expect_line(
         "GET /returns/404 from 127.0.0.1:",
-        ": its handler returned 404, where 0 or a negative error has a meaning (a status is given "
-        "to coir_respond); the client gets 500 (task a name)");
+        ": its handler returned 404; return 0 or a negative error (a status is an argument of "
+        "coir_respond); the client gets 500 (task a name)");
     CHECK_EQ(status(ask("HEAD /returns/0 HTTP/1.1\r\nHost: a\r\n\r\n")), 500);
-    expect_line("HEAD /returns/0 from ",
-                ": its handler returned 0 without an answer (coir_respond, coir_response_begin); "
-                "the client gets 500 (task a name)");
+    expect_line(
+        "HEAD /returns/0 from ",
+        ": its handler returned 0 without an answer: call coir_respond or coir_response_begin; "
+        "the client gets 500 (task a name)");
     CHECK_EQ(status(ask(GET("/answers/-5"))), 200);
     expect_line("GET /answers/-5 from ",
                 ": its handler failed: Input/output error (error 5) (task http connection)");
     CHECK_EQ(status(ask(GET("/answers/200"))), 200);
     expect_line("GET /answers/200 from ",
-                "(a status is given to coir_respond) (task http connection)");
+                "(a status is an argument of coir_respond) (task http connection)");
     CHECK_EQ(status(ask(GET("/short"))), 200);
-    expect_line("GET /short from ", ": its answer is 95 bytes shorter than coir_response_begin was "
-                                    "told (task http connection)");
+    expect_line("GET /short from ", ": its answer is 95 bytes shorter than the length given to "
+                                    "coir_response_begin (task http connection)");
 }
 
 TEST(handlers_that_fail_or_misuse_are_named)
@@ -235,9 +236,8 @@ static void end_in_every_way(void)
     expect_line("connection from 127.0.0.1:",
                 " ended with an error: Input/output error (error 5, task connection)");
     ask("b");
-    expect_line(
-        "connection from 127.0.0.1:",
-        ": its function returned 1, where 0 or a negative error has a meaning (task connection)");
+    expect_line("connection from 127.0.0.1:",
+                ": its function returned 1; return 0 or a negative error (task connection)");
 }
 
 TEST(connections_that_fail_are_named)
