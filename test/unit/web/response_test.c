@@ -12,6 +12,7 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
     CHECK(strstr(ask(GET("/type/8186")), "00000\r\nContent-Length: 2\r\nX: y\r\n\r\nit") &&
           answer_len > 8192);
     CHECK(strstr(ask(GET("/type/8187")), "\r\n\r\n8187: a limit"));
+    CHECK(strstr(ask(GET("/typed")), "content-type: a/b\r\n") && !strstr(answer, "c/d"));
     CHECK(strstr(ask(GET("/chunks")), "\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
 }

@@ -105,6 +105,15 @@ static inline int fields(coir_request *req, coir_response *res, void *arg)
     return rc;
 }
 
+/* A Content-Type of its own, and another one as an argument. */
+static inline int typed(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    (void)req;
+    CHECK_EQ(coir_response_add_header(res, "content-type", "a/b"), 0);
+    return coir_respond(res, 200, "c/d", "it", 2);
+}
+
 static inline int chunks(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -242,6 +251,7 @@ static const struct route routes[] = {
     {"GET", "/nothing", says_nothing},
     {"GET", "/short", too_short},
     {"GET", "/fields", fields},
+    {"GET", "/typed", typed},
     {"GET", "/chunks", chunks},
     {"GET", "/a%2Fb", slash},
     {"HEAD", "/a%2Fb", star},
