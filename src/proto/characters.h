@@ -29,4 +29,10 @@ static inline bool ci_chars_are(const char *text, size_t len, int classes)
     return true;
 }
 
+/* The value of a hexadecimal digit, which `c` is. */
+static inline int ci_char_hex_value(char c)
+{
+    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
 #endif

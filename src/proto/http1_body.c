@@ -14,11 +14,6 @@ void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *
     }
 }
 
-static int hex_digit(char c)
-{
-    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -29,7 +24,7 @@ static int eat_size(struct ci_http1_body *body, char c)
     if (ci_char_is(c, CI_CHAR_HEX)) {
         if (body->remaining >> 58 || ++body->digits > CI_HTTP1_SIZE_DIGITS)
             return -CI_HTTP1_BAD_REQUEST;
-        body->remaining = body->remaining << 4 | (uint64_t)hex_digit(c);
+        body->remaining = body->remaining << 4 | (uint64_t)ci_char_hex_value(c);
         return CI_BODY_SIZE;
     }
     if (!body->digits)

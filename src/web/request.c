@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "proto/url.h"
+#include "proto/url_decode.h"
 #include "web/exchange.h"
 
 static const char *bytes_of(const struct ci_exchange *exchange)

@@ -7,7 +7,8 @@
 
 #include "base/memory.h"
 #include "base/options.h"
-#include "proto/url.h"
+#include "proto/uri.h"
+#include "proto/url_decode.h"
 #include "task/task.h"
 
 /* Bytes of a route's method and pattern, which are one piece of memory. */
@@ -77,11 +78,11 @@ static bool named_before(const char *pattern, const char *param, size_t len)
  * *ret_count: the number of parameters. */
 static bool valid_pattern(const char *pattern, int *ret_count)
 {
-    if (*pattern != '/')
+    if (*pattern != '/' || !ci_uri_escapes_are_valid(pattern, pattern + strlen(pattern), false))
         return false;
     *ret_count = 0;
     for (const char *c = pattern; *c; c++) {
-        if (strchr("}*?#", *c) || (*c == '%' && !ci_url_is_escape(c)))
+        if (strchr("}*?#", *c))
             return false;
         if (*c != '{')
             continue;

@@ -1,9 +1,10 @@
-/* Percent-encoding in URLs (RFC 3986, 2.1).
+/* Percent-encoding in URLs: decoded, or compared as if decoded (RFC 3986, 2.1; uri.h says whether
+ * it is valid).
  *
  * 1. Texts that are compared hold valid escapes only.
  */
-#ifndef CI_PROTO_URL_H
-#define CI_PROTO_URL_H
+#ifndef CI_PROTO_URL_DECODE_H
+#define CI_PROTO_URL_DECODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,10 +12,6 @@
 /* Decodes "%XX", and "+" where it stands for a space, into `to`, which has room for `len` bytes and
  * a NUL. False: an escape that is not valid, or a NUL. */
 bool ci_url_decode(char *to, const char *from, size_t len, bool plus);
-
-/* Whether a '%' at `c`, in a text that ends with a NUL, begins a valid escape of another byte than
- * NUL. */
-bool ci_url_is_escape(const char *c);
 
 /* Whether two texts are equal once decoded (RFC 3986, 6.2.2.2). An escaped slash is data: it is not
  * equal to a slash, which separates segments. */

@@ -1,15 +1,13 @@
-/* See url.h. */
-#include "proto/url.h"
+/* See url_decode.h. */
+#include "proto/url_decode.h"
 
 #include "base/check.h"
+#include "proto/characters.h"
 
-/* -1: not a hexadecimal digit. */
-static int hex(char c)
+/* The byte that the escape "%XX" at `c` stands for, which is valid. */
+static int escaped_byte(const char *c)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20; /* to lower case */
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return ci_char_hex_value(c[1]) << 4 | ci_char_hex_value(c[2]);
 }
 
 bool ci_url_decode(char *to, const char *from, size_t len, bool plus)
@@ -19,9 +17,9 @@ bool ci_url_decode(char *to, const char *from, size_t len, bool plus)
         if (c == '+' && plus) {
             c = ' ';
         } else if (c == '%') {
-            if (i + 2 >= len || hex(from[i + 1]) < 0 || hex(from[i + 2]) < 0)
+            if (i + 2 >= len || !ci_chars_are(from + i + 1, 2, CI_CHAR_HEX))
                 return false;
-            c = (char)(hex(from[i + 1]) << 4 | hex(from[i + 2]));
+            c = (char)escaped_byte(from + i);
             i += 2;
         }
         if (!c)
@@ -32,20 +30,14 @@ bool ci_url_decode(char *to, const char *from, size_t len, bool plus)
     return true;
 }
 
-bool ci_url_is_escape(const char *c)
-{
-    int high = hex(c[1]), low = high < 0 ? -1 : hex(c[2]);
-    return low >= 0 && (high || low);
-}
-
 /* The character at *at, decoded; moves *at behind it. */
 static int next_char(const char *text, size_t *at)
 {
     enum { ESCAPED_SLASH = 256 };
     if (text[*at] != '%')
         return (unsigned char)text[(*at)++];
-    ci_debug_check(hex(text[*at + 1]) >= 0 && hex(text[*at + 2]) >= 0, "url.h 1");
-    int c = hex(text[*at + 1]) << 4 | hex(text[*at + 2]);
+    ci_debug_check(ci_chars_are(text + *at + 1, 2, CI_CHAR_HEX), "url_decode.h 1");
+    int c = escaped_byte(text + *at);
     *at += 3;
     return c == '/' ? ESCAPED_SLASH : c;
 }

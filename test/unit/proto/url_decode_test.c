@@ -1,5 +1,5 @@
-/* Percent-encoding: decoded, checked and compared. */
-#include "proto/url.h"
+/* Percent-encoding: decoded, and compared as if decoded. */
+#include "proto/url_decode.h"
 
 #include <string.h>
 
@@ -24,13 +24,6 @@ TEST(escapes_are_decoded_or_refused)
     /* the length ends the text, not a NUL behind it */
     CHECK(!ci_url_decode(to, "%41", 2, false));
     CHECK(ci_url_decode(to, "%41", 3, false) && strcmp(to, "A") == 0);
-}
-
-TEST(an_escape_is_two_digits_and_no_nul)
-{
-    CHECK(ci_url_is_escape("%41") && ci_url_is_escape("%fF!") && ci_url_is_escape("%0a"));
-    CHECK(!ci_url_is_escape("%") && !ci_url_is_escape("%4") && !ci_url_is_escape("%4g"));
-    CHECK(!ci_url_is_escape("%00"));
 }
 
 static bool equal(const char *a, const char *b)
