@@ -83,17 +83,23 @@ int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file)
     return 0;
 }
 
+static void reset_child(struct ci_ksocket *child)
+{
+    child->listener = NULL;
+    child->resets = true;
+    ci_kfile_unref(&child->file);
+}
+
+/* inet_csk_listen_stop: the accept queue in its order, then what is not in it yet. */
 void ci_klistener_close(struct ci_ksocket *listener)
 {
     listener->state = CI_KCLOSED;
-    for (struct ci_ksocket *child = ci_k.sockets; child; child = child->next) {
-        if (child->listener != listener)
-            continue;
-        child->listener = NULL;
-        child->resets = true;
-        ci_kfile_unref(&child->file);
-    }
+    for (struct ci_ksocket *child = listener->backlog; child; child = child->backlog_next)
+        reset_child(child);
     listener->backlog = NULL;
+    for (struct ci_ksocket *child = ci_k.sockets; child; child = child->next)
+        if (child->listener == listener)
+            reset_child(child);
 }
 
 /* ---- connecting ---- */

@@ -163,10 +163,13 @@ static void end_arrives(struct ci_ksocket *socket)
     ci_kfile_wake(&peer->file, 0);
 }
 
+/* Each segment with bytes carries the acknowledgement of what came before it. */
 static void tell_of_bytes(struct ci_ksocket *peer, size_t moved)
 {
     if (!moved)
         return;
+    if (peer->end_is_late)
+        end_is_acknowledged(peer, 0);
     ci_ktrace("deliver", (int64_t)peer->file.serial, (int64_t)moved);
     ci_kfile_wake(&peer->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
 }
