@@ -1,5 +1,6 @@
 /* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its
- * place, and when the faults are over everybody is answered. */
+ * place. When the faults are over every client is answered, and a connection that the client has
+ * half-closed, or leaves idle, is closed by the server in time. */
 #include <coir/web.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 enum { CLIENTS = 3, REQUESTS_MOST = 6, BODY_MOST = 20000, FILE_SIZE = 5000 };
 
 static struct chaos chaos;
+static const coir_time idle_timeout = 5 * COIR_S, patience = 2 * COIR_S;
 
 /* ---- the server ---- */
 
@@ -149,8 +151,11 @@ static int serve_once(void)
     int rc = make_page();
     if (rc < 0 || (rc = coir_router_new(&router)) < 0)
         return rc;
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+    options.address = "0.0.0.0:80";
+    options.idle_timeout = idle_timeout;
     if ((rc = route_all(router)) == 0)
-        rc = coir_serve_http("0.0.0.0:80", router);
+        rc = coir_serve_http_with(&options, router);
     coir_router_free(router);
     return rc;
 }
@@ -175,8 +180,13 @@ static coir_host *start_server(struct chaos *of)
 enum kind { NUMBER, SLOW, MUCH, FILE_, BODY, KINDS };
 static const char *const names[] = {"number", "slow", "much", "file", "body"};
 
+/* What the client does when it has sent its requests: closes the connection after the answers;
+ * half-closes at once, which may share a segment with the last request; or stays. */
+enum ending { CLOSE, HALF_CLOSE, STAY, ENDINGS };
+
 struct visit {
     coir_stream *stream;
+    enum ending ending;
     int count;
     enum kind kinds[REQUESTS_MOST];
     unsigned numbers[REQUESTS_MOST];
@@ -220,7 +230,7 @@ static int ask(void *arg)
         rc = write_pieces(visit->stream, body, len);
         free(body);
     }
-    return rc;
+    return rc == 0 && visit->ending == HALF_CLOSE ? coir_shutdown_write(visit->stream) : rc;
 }
 
 struct reader {
@@ -296,10 +306,22 @@ static int hear(void *arg)
     return rc;
 }
 
+/* The server closes the connection in time. */
+static int hear_end(const struct visit *visit)
+{
+    char byte;
+    COIR_DEADLINE(coir_in(patience + (visit->ending == STAY ? idle_timeout : 0)));
+    ssize_t n = coir_read(visit->stream, &byte, 1);
+    if (n > 0)
+        __builtin_trap();
+    return (int)n;
+}
+
 static int visit(int client)
 {
     (void)client;
-    struct visit now = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST)};
+    struct visit now = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST),
+                        .ending = (enum ending)chaos_below(&chaos, ENDINGS)};
     for (int i = 0; i < now.count; i++) {
         now.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);
         now.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
@@ -309,6 +331,8 @@ static int visit(int client)
     if (rc < 0)
         return rc;
     rc = chaos_both(ask, hear, &now);
+    if (rc == 0 && now.ending != CLOSE)
+        rc = hear_end(&now);
     coir_close(now.stream);
     return rc;
 }

@@ -20,6 +20,7 @@ static uint64_t below(uint64_t bound)
 struct talk {
     coir_stream *stream;
     size_t sent, heard, total, first; /* first: what is heard before the stream is handed over */
+    bool half_closes;                 /* each side after its last byte; the other reads its end */
 };
 
 /* A deadline that is often too short. */
@@ -89,7 +90,7 @@ static int send_all(void *arg)
         if (below(8) == 0)
             coir_sleep_for((coir_time)below(3 * COIR_MS));
     }
-    return 0;
+    return talk->half_closes ? coir_shutdown_write(talk->stream) : 0;
 }
 
 static ssize_t read_some(struct talk *talk, char *data, size_t len)
@@ -133,6 +134,14 @@ static int hear_until(struct talk *talk, size_t end)
         talk->heard += n > 0 ? (size_t)n : 0;
     }
     return 0;
+}
+
+/* Asks for more than there is, so that the last bytes and the end may come together. */
+static int hear_to_the_end(void *arg)
+{
+    struct talk *talk = arg;
+    int rc = hear_until(talk, SIZE_MAX);
+    return rc == -COIR_EEND && talk->heard == talk->total ? 0 : rc < 0 ? rc : -EPROTO;
 }
 
 static int hear_first(void *arg)
@@ -197,32 +206,42 @@ static int hear_rest(void *arg)
     return rc;
 }
 
-static int hold_talk(coir_stream *stream, size_t total)
+static int send_and_hear(struct talk *talk, coir_task_fn *hear)
 {
-    struct talk talk = {.stream = stream, .total = total};
+    COIR_SCOPE(both);
+    int rc = coir_go(both, send_all, talk);
+    rc = rc < 0 ? rc : coir_go(both, hear, talk);
+    return rc < 0 ? rc : coir_scope_wait(both);
+}
+
+static int hold_talk(coir_stream *stream, size_t total, bool half_closes)
+{
+    struct talk talk = {.stream = stream, .total = total, .half_closes = half_closes};
+    if (half_closes) {
+        int rc = send_and_hear(&talk, hear_to_the_end);
+        coir_close(stream);
+        return rc;
+    }
     size_t left = below(2) ? below(LEFT_MOST) : 0;
     talk.first = left < total ? total - left : 0;
-    {
-        COIR_SCOPE(both);
-        int rc = coir_go(both, send_all, &talk);
-        rc = rc < 0 ? rc : coir_go(both, hear_first, &talk);
-        if (rc < 0 || (rc = coir_scope_wait(both)) < 0)
-            return rc;
-    }
+    int rc = send_and_hear(&talk, hear_first);
+    if (rc < 0)
+        return rc;
     coir_sleep_for((coir_time)below(2 * COIR_MS)); /* the rest comes meanwhile */
-    int rc = coir_stream_detach(stream);
+    rc = coir_stream_detach(stream);
     COIR_SCOPE(elsewhere);
     rc = rc < 0 ? rc : coir_go_anywhere(elsewhere, hear_rest, &talk);
     return rc < 0 ? rc : coir_scope_wait(elsewhere);
 }
 
-/* The first two bytes say how much each side is going to say. */
+/* The first three bytes say how much each side is going to say, and how it ends. */
 static int serve_one(void *arg)
 {
     coir_stream *stream = arg;
-    unsigned char said[2];
+    unsigned char said[3];
     ssize_t n = coir_read_full(stream, said, sizeof said, NULL);
-    return n < 0 ? (int)n : hold_talk(stream, (size_t)(said[0] << 8 | said[1]) % TOTAL_MOST);
+    return n < 0 ? (int)n
+                 : hold_talk(stream, (size_t)(said[0] << 8 | said[1]) % TOTAL_MOST, said[2] != 0);
 }
 
 static int serve(void *arg)
@@ -256,10 +275,11 @@ static int be_a_client(void *arg)
     for (int i = 0; i < TALKS; i++) {
         coir_stream *stream;
         size_t total = below(TOTAL_MOST);
-        unsigned char said[2] = {(unsigned char)(total >> 8), (unsigned char)total};
+        bool half_closes = below(3) == 0;
+        unsigned char said[3] = {(unsigned char)(total >> 8), (unsigned char)total, half_closes};
         int rc = coir_tcp_connect("server:7777", &stream);
         rc = rc < 0 ? rc : coir_write_all(stream, said, sizeof said);
-        if (rc < 0 || (rc = hold_talk(stream, total)) < 0)
+        if (rc < 0 || (rc = hold_talk(stream, total, half_closes)) < 0)
             return rc;
         talks_left--;
     }
