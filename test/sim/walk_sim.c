@@ -3,7 +3,8 @@
  *
  * What must hold: a sleep ends at its time with 0; or when the first thing that is seen from where
  * it stands interrupts it, with -ECANCELED or -ETIME; no earlier, and at most `slack` later. A
- * deadline is seen inside of its block, up to the innermost shield; so is the cancel of the task.
+ * deadline is seen inside of its block, up to the innermost shield, also after it was moved; so is
+ * the cancel of the task.
  * A spawned task sees what its opener sees around the scope, and no outer scope's end comes before
  * its tasks' ends. coir_deadline_passed says so for the blocks whose time it was. */
 #include <coir.h>
@@ -108,6 +109,11 @@ static void walk_under_deadline(const struct node *outer, int depth)
     struct node node = {outer, DEADLINE, coir_in(some_time())};
     COIR_DEADLINE_AS(block, node.when);
     walk(&node, depth);
+    if (below(2)) { /* no scope is open inside: earlier or later, whether it has passed or not */
+        node.when = coir_in(some_time());
+        coir_deadline_move(block, node.when);
+        walk(&node, depth);
+    }
     MUST(!coir_deadline_passed(block) || node.when <= coir_now());
 }
 
