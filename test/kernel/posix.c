@@ -170,6 +170,11 @@ int posix_pipe2(int fds[2], int flags)
     return rc;
 }
 
+bool posix_has_kernel(void)
+{
+    return ci_k.world != NULL;
+}
+
 void posix_leave_out(const char *what)
 {
     printf("left out: the simulated kernel has no %s\n", what);

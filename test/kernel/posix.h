@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -40,6 +41,9 @@ int posix_pipe2(int fds[2], int flags);
 ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
                      socklen_t to_len);
 int posix_temporary(void); /* a regular file */
+
+/* Whether there is a simulated kernel: the simulator's own driver has none. */
+bool posix_has_kernel(void);
 
 /* What the kernel does not have: the case ends, and says that it was left out. */
 __attribute__((noreturn)) void posix_leave_out(const char *what);

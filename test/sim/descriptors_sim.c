@@ -1,0 +1,250 @@
+/* Descriptors that are the program's own: fibers wait for pipes whose numbers are closed and reused
+ * at once, while a thread beside the runtime asks a poller of its own. Only over the simulated
+ * kernel: the simulator's own driver has no descriptors.
+ *
+ * What must hold:
+ * 1. What a wait says holds, for the file that has the number now: nothing of an earlier file is
+ *    told, even one that lives on under another number.
+ * 2. A wait ends soon after what it waits for has come.
+ * 3. The poller reports each byte, and each source that was set, until the thread has seen it. */
+#include <coir.h>
+#include <coir/poller.h>
+#include <coir/sim.h>
+#include <string.h>
+
+#include "sim/chaos.h"
+#include "sim/must.h"
+
+enum { WAITERS = 3, ROUNDS = 6, PIPES = 3, BYTES_MOST = 8, SOURCES = 2, COPIES_FROM = 300 };
+static const coir_time patience = 5 * COIR_S;
+
+static struct {
+    coir_sim *sim;
+    coir_poller *poller;
+    int pipes[PIPES][2], interests[PIPES]; /* of the poller */
+    int written[PIPES], read[PIPES];
+    coir_source sources[SOURCES];
+    bool was_set[SOURCES], was_reported[SOURCES];
+} w;
+
+static uint64_t below(uint64_t bound)
+{
+    return coir_sim_random(w.sim) % bound;
+}
+
+static void make_pipe(int ends[2])
+{
+    MUST_BE(pipe2(ends, O_NONBLOCK), 0);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd ask = {.fd = fd, .events = POLLIN};
+    return poll(&ask, 1, 0) > 0;
+}
+
+static void rest(void)
+{
+    MUST_BE(coir_sleep_for((coir_time)below((uint64_t)(2 * COIR_MS) >> below(8))), 0);
+}
+
+/* ---- fibers that wait ---- */
+
+static int write_later(void *arg)
+{
+    rest();
+    MUST_BE(write(*(const int *)arg, "x", 1), 1);
+    return 0;
+}
+
+/* In vain, nearly always: the registration stays behind. */
+static void give_up_waiting(int fd)
+{
+    COIR_DEADLINE(coir_in((coir_time)below(30 * COIR_US)));
+    int rc = coir_fd_wait(fd, COIR_READ);
+    MUST(rc == -ETIME || (rc > 0 && is_readable(fd)));
+}
+
+static void wait_for_byte(int ends[2])
+{
+    char byte;
+    COIR_DEADLINE(coir_in(patience));
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, write_later, &ends[1]), 0);
+    MUST(coir_fd_wait(ends[0], COIR_READ) & COIR_READ);
+    MUST(is_readable(ends[0]));
+    MUST_BE(read(ends[0], &byte, 1), 1);
+    MUST_BE(coir_scope_wait(scope), 0);
+}
+
+/* The number of a file that lives on, in `copy`, is given to another one, and then something
+ * happens to the first. */
+static void reuse_number(int copy)
+{
+    int first[2], second[2];
+    make_pipe(first);
+    give_up_waiting(first[0]);
+    MUST_BE(dup2(first[0], copy), copy);
+    close(first[0]);
+    make_pipe(second);
+    if (below(2))
+        give_up_waiting(second[0]);
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, write_later, &first[1]), 0);
+    for (int i = 0; i < 3; i++)
+        give_up_waiting(second[0]);
+    MUST_BE(coir_scope_wait(scope), 0);
+    give_up_waiting(second[0]);
+    wait_for_byte(second);
+    close(copy);
+    close(first[1]);
+    close(second[0]);
+    close(second[1]);
+}
+
+static int be_a_waiter(void *arg)
+{
+    int number = *(const int *)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        int ends[2];
+        reuse_number(COPIES_FROM + number);
+        make_pipe(ends);
+        for (uint64_t j = below(3); j; j--)
+            wait_for_byte(ends);
+        close(ends[0]);
+        if (below(2))
+            rest();
+        close(ends[1]);
+    }
+    return 0;
+}
+
+/* ---- a poller beside them ---- */
+
+static int feed_poller(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < PIPES * BYTES_MOST; i++) {
+        int pipe = (int)below(PIPES);
+        rest();
+        w.written[pipe]++;
+        MUST_BE(write(w.pipes[pipe][1], "x", 1), 1);
+    }
+    for (int i = 0; i < SOURCES; i++) {
+        rest();
+        w.was_set[i] = true;
+        MUST_BE(coir_source_set(&w.sources[i], COIR_READ), 0);
+    }
+    return 0;
+}
+
+static void read_pipe(int pipe)
+{
+    char bytes[BYTES_MOST];
+    ssize_t n;
+    while ((n = read(w.pipes[pipe][0], bytes, 1 + below(sizeof bytes))) > 0)
+        w.read[pipe] += (int)n;
+    MUST(w.read[pipe] <= w.written[pipe]);
+    if (w.interests[pipe] & COIR_ONE_SHOT)
+        MUST_BE(coir_poller_modify(w.poller, w.pipes[pipe][0], (uint64_t)pipe, w.interests[pipe]),
+                0);
+}
+
+static bool poller_is_done(void)
+{
+    int sum = 0;
+    for (int i = 0; i < PIPES; i++)
+        sum += w.read[i];
+    for (int i = 0; i < SOURCES; i++)
+        if (!w.was_reported[i])
+            return false;
+    return sum == PIPES * BYTES_MOST;
+}
+
+static void open_poller(void)
+{
+    static const char *const drivers[] = {"epoll", "io_uring", "poll", "kqueue"};
+    static const int triggers[] = {0, COIR_EDGE, COIR_ONE_SHOT};
+    coir_poller_options options = COIR_POLLER_OPTIONS;
+    options.driver = drivers[below(4)];
+    MUST_BE(coir_poller_new_with(&options, &w.poller), 0);
+    for (int i = 0; i < PIPES; i++) {
+        make_pipe(w.pipes[i]);
+        w.interests[i] = COIR_READ | triggers[below(3)];
+        MUST_BE(coir_poller_add(w.poller, w.pipes[i][0], (uint64_t)i, w.interests[i]), 0);
+    }
+    for (int i = 0; i < SOURCES; i++)
+        MUST_BE(coir_source_add(&w.sources[i], w.poller, (uint64_t)(PIPES + i)), 0);
+}
+
+static void close_poller(void)
+{
+    for (int i = 0; i < SOURCES; i++)
+        coir_source_remove(&w.sources[i]);
+    for (int i = 0; i < PIPES; i++) {
+        MUST_BE(coir_poller_remove(w.poller, w.pipes[i][0]), 0);
+        close(w.pipes[i][0]);
+        close(w.pipes[i][1]);
+    }
+    coir_poller_free(w.poller);
+}
+
+/* On a thread of its own. */
+static int use_poller(void *arg)
+{
+    (void)arg;
+    while (!poller_is_done()) {
+        coir_poller_event events[4];
+        int n = coir_poller_wait(w.poller, events, 1 + below(4), coir_in(patience));
+        MUST(n > 0 || n == -EINTR);
+        for (int i = 0; i < n; i++) {
+            int token = (int)events[i].token;
+            if (token < PIPES) {
+                read_pipe(token);
+                continue;
+            }
+            MUST(w.was_set[token - PIPES] && !w.was_reported[token - PIPES]);
+            w.was_reported[token - PIPES] = true;
+        }
+    }
+    close_poller();
+    return 0;
+}
+
+static int run_poller(void *arg)
+{
+    return coir_offload(use_poller, arg);
+}
+
+/* ---- all of it ---- */
+
+static int play(void *arg)
+{
+    static int numbers[WAITERS];
+    (void)arg;
+    COIR_SCOPE(scope);
+    for (int i = 0; i < WAITERS; i++) {
+        numbers[i] = i;
+        MUST_BE(coir_go_anywhere(scope, be_a_waiter, &numbers[i]), 0);
+    }
+    open_poller();
+    MUST_BE(coir_go(scope, run_poller, NULL), 0);
+    MUST_BE(coir_go_anywhere(scope, feed_poller, NULL), 0);
+    return coir_scope_wait(scope);
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    if (!posix_has_kernel())
+        return -ENOTSUP;
+    memset(&w, 0, sizeof w);
+    w.sim = sim;
+    MUST_BE(chaos_configure(sim), 0);
+    return coir_sim_host_main(sim, "host", play, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return coir_sim_main(argc, argv, scenario, NULL);
+}
