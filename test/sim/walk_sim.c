@@ -5,8 +5,9 @@
  * it stands interrupts it, with -ECANCELED or -ETIME; no earlier, and at most `slack` later. A
  * deadline is seen inside of its block, up to the innermost shield, also after it was moved; so is
  * the cancel of the task.
- * A spawned task sees what its opener sees around the scope, and no outer scope's end comes before
- * its tasks' ends. coir_deadline_passed says so for the blocks whose time it was. */
+ * A spawned task sees what its opener sees around the scope, also one that a member has spawned
+ * from another worker, and no outer scope's end comes before its tasks' ends. coir_deadline_passed
+ * says so for the blocks whose time it was. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -24,18 +25,27 @@ static coir_time slack;
 
 enum what { DEADLINE, SHIELD, CANCEL };
 
+struct members;
+
 /* What surrounds a call, innermost first: a chain over tasks. */
 struct node {
     const struct node *outer;
     enum what what;
     coir_time when; /* of a deadline; of a cancel, once it has been made; else COIR_NEVER */
+    struct members *members; /* of a task's own node: of which scope it is one */
+};
+
+/* A scope's tasks: its opener's, and those that they spawn beside themselves. */
+struct members {
+    coir_scope *scope;
+    const struct node *node; /* what they see of it */
+    int spawned, ended;
 };
 
 struct task {
     struct node node;
     int depth;
     coir_handle handle;
-    bool ended;
 };
 
 static struct {
@@ -94,7 +104,7 @@ static int be_a_task(void *arg)
 {
     struct task *task = arg;
     walk(&task->node, task->depth);
-    task->ended = true;
+    task->node.members->ended++;
     return 0;
 }
 
@@ -106,7 +116,7 @@ static void sleep_a_while(const struct node *node)
 
 static void walk_under_deadline(const struct node *outer, int depth)
 {
-    struct node node = {outer, DEADLINE, coir_in(some_time())};
+    struct node node = {outer, DEADLINE, coir_in(some_time()), NULL};
     COIR_DEADLINE_AS(block, node.when);
     walk(&node, depth);
     if (below(2)) { /* no scope is open inside: earlier or later, whether it has passed or not */
@@ -119,39 +129,42 @@ static void walk_under_deadline(const struct node *outer, int depth)
 
 static void walk_shielded(const struct node *outer, int depth)
 {
-    const struct node node = {outer, SHIELD, COIR_NEVER};
+    const struct node node = {outer, SHIELD, COIR_NEVER, NULL};
     COIR_SHIELD;
     MUST_BE(coir_task_interrupted(), 0);
     walk(&node, depth);
 }
 
-static struct task *spawn(coir_scope *scope, const struct node *outer, const struct node *caller,
+static struct task *spawn(struct members *members, const struct node *caller, bool handle,
                           int depth)
 {
     if (w.spawned == TASKS_MOST)
         return NULL;
     struct task *task = &w.tasks[w.spawned++]; /* at once: others spawn meanwhile */
     coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = &task->handle;
+    options.handle = handle ? &task->handle : NULL;
     options.place = COIR_ON_WORKER((int)below((uint64_t)coir_worker_count(coir_runtime_current())));
-    task->node = (struct node){outer, CANCEL, COIR_NEVER};
+    task->node = (struct node){members->node, CANCEL, COIR_NEVER, members};
     task->depth = depth;
-    int rc = coir_go_with(scope, &options, be_a_task, task);
-    if (rc < 0) {
-        MUST(has_cause(caller, rc, coir_now()));
-        return NULL;
-    }
-    return task;
+    members->spawned++;
+    int rc = coir_go_with(members->scope, &options, be_a_task, task);
+    if (rc == 0)
+        return task;
+    members->spawned--;
+    MUST(has_cause(caller, rc, coir_now()) || has_cause(members->node, rc, coir_now()));
+    return NULL;
 }
 
 static void walk_in_scope(const struct node *outer, int depth)
 {
-    struct node node = {outer, CANCEL, COIR_NEVER}; /* what its tasks see: when it is cancelled */
+    /* what its tasks see: when it is cancelled */
+    struct node node = {outer, CANCEL, COIR_NEVER, NULL};
     struct task *tasks[3];
     int count = (int)below(3) + 1;
     COIR_SERVING_SCOPE(scope);
+    struct members members = {scope, &node, 0, 0};
     for (int i = 0; i < count; i++)
-        tasks[i] = spawn(scope, &node, outer, depth);
+        tasks[i] = spawn(&members, outer, true, depth);
     walk(outer, depth);
     for (int i = 0; i < count; i++)
         if (tasks[i] && below(2)) {
@@ -166,20 +179,30 @@ static void walk_in_scope(const struct node *outer, int depth)
         coir_scope_cancel(scope);
     int rc = coir_scope_wait(scope); /* no deadline is inside: it waits for all, whatever it says */
     MUST(rc == 0 || has_cause(outer, rc, coir_now()));
+    MUST_BE(members.ended, members.spawned);
     for (int i = 0; i < count; i++)
-        if (tasks[i]) {
-            MUST(tasks[i]->ended);
+        if (tasks[i])
             coir_handle_done(&tasks[i]->handle);
-        }
+}
+
+/* A task spawns another one into the scope that it is in itself, which may be another worker's. */
+static void spawn_beside(const struct node *caller, int depth)
+{
+    const struct node *node = caller;
+    while (node && !node->members)
+        node = node->outer;
+    if (node)
+        spawn(node->members, caller, false, depth);
 }
 
 static void walk(const struct node *node, int depth)
 {
     for (uint64_t steps = below(STEPS_MOST); steps; steps--) {
-        switch (depth < DEPTH_MOST ? below(7) : 0) {
+        switch (depth < DEPTH_MOST ? below(8) : 0) {
         case 1: walk_under_deadline(node, depth + 1); break;
         case 2: walk_shielded(node, depth + 1); break;
         case 3: walk_in_scope(node, depth + 1); break;
+        case 4: spawn_beside(node, depth + 1); break;
         default: sleep_a_while(node);
         }
     }
