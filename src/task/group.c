@@ -256,6 +256,10 @@ static coir_future *set_member_ended(struct set *set, struct branch *branch);
 static coir_future *end_poll(coir_future *end)
 {
     struct branch *branch = ci_container_of(end, struct branch, end);
+    if (end->state == IDLE) {
+        end->state = RUNNING;
+        return branch->future;
+    }
     if (branch->link.next)
         return set_member_ended(branch->group, branch);
     struct group *group = branch->group;
@@ -383,6 +387,12 @@ int coir_set_add(coir_set *words, coir_branch *member)
     if (!worker || !worker->runnable)
         return ci_no_fiber();
     make_branch(branch, set, worker->runnable);
+    if (branch->future->kind->cancel) {
+        /* Until the member begins, the branch's end is its inner future: a leaf that was not polled
+         * cannot be cancelled, and its runnable is in the queue already. */
+        branch->end.state = IDLE;
+        branch->runnable.inner = &branch->end;
+    }
     ci_list_push(&set->running, &branch->link);
     set->live++;
     ci_ready(worker, &branch->runnable);

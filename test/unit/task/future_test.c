@@ -497,6 +497,31 @@ TEST_SIM(a_set_gives_its_members_back_in_the_order_of_completion)
     CHECK_EQ(naps[0].ended, -ECANCELED);
 }
 
+static int count_run(void *arg)
+{
+    ++*(int *)arg;
+    return 0;
+}
+
+TEST_SIM(a_member_of_a_set_may_be_cancelled_before_it_has_begun)
+{
+    int runs = 0;
+    coir_sleep_op sleep;
+    coir_branch member = COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)), *done;
+    coir_set set;
+    COIR_SCOPE(scope);
+    coir_set_init(&set);
+    CHECK_EQ(coir_set_add(&set, &member), 0);
+    CHECK_EQ(coir_go(scope, count_run, &runs), 0); /* behind the member in the queue */
+    coir_set_cancel(&set);
+    coir_time before = coir_now();
+    CHECK_EQ(coir_set_next(&set, &done), 1);
+    CHECK_EQ(done->future->result, -ECANCELED);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(runs, 1);
+    CHECK_EQ(coir_now(), before);
+}
+
 /* ---- joining ---- */
 
 TEST_SIM(a_frame_may_await_a_task)
