@@ -276,6 +276,11 @@ static int address(struct ci_driver *driver, coir_fd fd, bool peer,
     return THROUGH(address, fd, peer, ret_address, ret_len);
 }
 
+static int take_passed(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
+{
+    return THROUGH(take, fd, kind);
+}
+
 static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
                    socklen_t *ret_len)
 {
@@ -336,6 +341,7 @@ static const struct ci_driver_kind faulty_kind = {
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,
+    .take = take_passed,
     .resolve = resolve,
     .open = open_file,
     .file_size = file_size,

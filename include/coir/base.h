@@ -76,7 +76,7 @@ COIR_API coir_time coir_in(coir_time duration);
 /* Errors that errno has no name for. */
 enum coir_error {
     COIR_EEND = 4097, /* the stream ended before all that was asked for had come */
-    COIR_EADDRESS,    /* an address or port could not be understood */
+    COIR_EADDRESS,    /* an address is empty, or not of the kind that is wanted */
     COIR_ENAME,       /* a host name is unknown */
     COIR_EPROTOCOL,   /* the peer broke the protocol */
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
@@ -90,6 +90,11 @@ enum coir_error {
     COIR_EUNSIZED,
     /* a struct of options sets something that this version of coir does not know */
     COIR_ENEWER,
+    /* the host of an address is neither a number nor a name that there could be */
+    COIR_EHOST,
+    COIR_EPORT,   /* the port of an address is missing, or no number from 0 to 65535 */
+    COIR_EPATH,   /* the path of a unix: address does not begin with / or @, or is too long */
+    COIR_EPASSED, /* fd: or systemd: names no open socket, or one of another kind */
     COIR_ERROR_END
 };
 

@@ -1,5 +1,18 @@
-/* TCP: listeners, connections, and a server in one call. Addresses are "127.0.0.1:80", "[::1]:80",
- * "*:80" (every interface), "localhost:80". Port 0 lets the system choose. */
+/* TCP: listeners, connections, and a server in one call.
+ *
+ * An address is text, in one syntax for listening, connecting and datagrams:
+ *
+ *   127.0.0.1:80, [::1]:80  a number and a port; with port 0 the system chooses one
+ *   [fe80::1%eth0]:80       a number with a zone
+ *   example.org:80          a name and a port
+ *   :80, *:80               every interface, IPv6 and IPv4
+ *   unix:/path              a Unix socket: a file
+ *   unix:@name              a Unix socket in the abstract namespace; "unix:@": the system chooses
+ *   fd:3                    a socket that is open in this process; the call takes it over
+ *   systemd:NAME            a socket that was passed by socket activation (FileDescriptorName=)
+ *
+ * The error names the wrong part: -COIR_EHOST, -COIR_EPORT, -COIR_EPATH, -COIR_EPASSED (fd: and
+ * systemd:), or -COIR_EADDRESS where the text is empty or its form has no meaning for the call. */
 #ifndef COIR_TCP_H
 #define COIR_TCP_H
 
@@ -29,7 +42,8 @@ typedef struct coir_listen_options {
  * for a moment.
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
- * Errors: -COIR_EADDRESS; -EADDRINUSE and others of bind(2) and listen(2); -ECANCELED; -ETIME.
+ * Errors: those of an address; -COIR_ENAME; -EADDRINUSE and others of bind(2) and listen(2);
+ * -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options,
@@ -61,7 +75,7 @@ COIR_API int coir_listener_local(const coir_listener *listener, char *text, size
 COIR_API void coir_listener_close(coir_listener *listener);
 
 /* Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -COIR_EADDRESS, -COIR_ENAME; -ECONNREFUSED and others of connect(2).
+ * Errors: those of an address; -COIR_ENAME; -ECONNREFUSED and others of connect(2).
  * Cancel safety: the attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,

@@ -20,8 +20,8 @@ typedef struct coir_address {
  * send that names no other address goes to the peer, only the peer's datagrams are received, and
  * when nobody listens there the next call says -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
- * Errors: -COIR_EADDRESS, -COIR_ENAME; -EADDRINUSE and others of socket(2), bind(2) and
- * connect(2); -ENOMEM. */
+ * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
+ * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM. */
 COIR_API int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp);
 
 /* Closes and frees; what waits returns -ECANCELED. Takes NULL.
@@ -59,7 +59,7 @@ COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf
 /* Makes an address of text; writes one, or the socket's own, as text: the length. Text may name
  * "localhost", and a simulated host where a task of the simulation asks.
  * Suspends: no.  Threads: any; local: owner.
- * Errors: -COIR_EADDRESS, -COIR_ENAME. */
+ * Errors: those of an address; -COIR_ENAME. */
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);
 COIR_API int coir_udp_local(const coir_udp *udp, char *text, size_t size);

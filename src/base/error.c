@@ -10,7 +10,7 @@ static const char *own_error(int error)
 {
     switch (error) {
     case COIR_EEND: return "the stream ended before all that was asked for had come";
-    case COIR_EADDRESS: return "the address cannot be understood";
+    case COIR_EADDRESS: return "the address is empty, or not of the kind that is wanted here";
     case COIR_ENAME: return "the host name is unknown";
     case COIR_EPROTOCOL: return "the peer broke the protocol";
     case COIR_ETOOLARGE: return "a limit of the configuration was passed";
@@ -23,6 +23,15 @@ static const char *own_error(int error)
     case COIR_ENEWER:
         return "an option is set that this version of coir does not know: link a newer one, or "
                "leave it 0";
+    case COIR_EHOST:
+        return "the host of the address is neither a number nor a possible name (IPv6 numbers go "
+               "in brackets: [::1]:80)";
+    case COIR_EPORT:
+        return "the port of the address is missing, or is not a number from 0 to 65535";
+    case COIR_EPATH:
+        return "the path of the address must begin with / or @, and be at most 107 bytes long";
+    case COIR_EPASSED:
+        return "the address names no socket that is open in this process, or one of another kind";
     default: return NULL;
     }
 }

@@ -31,6 +31,7 @@
 #include "coir/base.h"
 #include "coir/tcp.h"
 #include "driver/event.h"
+#include "sys/passed.h"
 
 enum ci_op_kind {
     CI_OP_READ,    /* buf, len: the count, 0 at the end */
@@ -147,6 +148,8 @@ struct ci_driver_kind {
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,
                    struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    /* a socket of the program's: see ci_passed_take */
+    int (*take)(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
     int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
                    socklen_t *ret_len);
 

@@ -77,6 +77,15 @@ int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
     return ci_sys_name(fd, peer, ret_address, ret_len);
 }
 
+int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
+{
+    (void)driver;
+    int rc = ci_passed_take(fd, kind);
+    if (rc == 0 && kind != CI_PASSED_DATAGRAM)
+        ci_sys_no_delay(fd);
+    return rc;
+}
+
 /* Real names need a resolver that suspends. */
 int ci_kernel_resolve(struct ci_driver *driver, const char *host,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len)

@@ -1,29 +1,72 @@
-/* Addresses as text. */
+/* Addresses as text: the forms of coir/tcp.h. Pure but for fd: and systemd:, which ask what was
+ * passed to the process. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "driver/kernel.h"
 #include "io/io.h"
+#include "sys/passed.h"
 
-enum { HOST_MOST = 256 };
-
-static int parse_port(const char *text, uint16_t *ret_port)
+static int parse_number(const char *text, unsigned most, unsigned *ret_number)
 {
-    unsigned port = 0;
+    unsigned number = 0;
     if (!*text)
-        return -COIR_EADDRESS;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || (port = port * 10 + (unsigned)(*text - '0')) > 65535)
-            return -COIR_EADDRESS;
-    }
-    *ret_port = (uint16_t)port;
+        return -EINVAL;
+    for (; *text; text++)
+        if (*text < '0' || *text > '9' || (number = number * 10 + (unsigned)(*text - '0')) > most)
+            return -EINVAL;
+    *ret_number = number;
     return 0;
 }
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
+/* ---- unix:/path, unix:@name ---- */
+
+static int parse_unix(const char *path, struct ci_where *where)
+{
+    struct sockaddr_un *un = (struct sockaddr_un *)(void *)&where->address;
+    size_t len = strlen(path), most = sizeof un->sun_path;
+    bool abstract = path[0] == '@';
+    if ((path[0] != '/' && !abstract) || len + !abstract > most)
+        return -COIR_EPATH;
+    un->sun_family = AF_UNIX;
+    memcpy(un->sun_path, path, len);
+    if (abstract)
+        un->sun_path[0] = '\0';
+    size_t used =
+        abstract ? len
+                 : len + 1; /* a path's NUL belongs to it; "@" alone: the system chooses a name */
+    if (abstract && len == 1)
+        used = 0;
+    where->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + used);
+    return 0;
+}
+
+/* ---- fd:N, systemd:NAME ---- */
+
+static int parse_descriptor(const char *text, struct ci_where *where)
+{
+    unsigned fd;
+    if (parse_number(text, INT32_MAX / 16, &fd) < 0)
+        return -COIR_EPASSED;
+    where->kind = CI_AT_SOCKET;
+    where->fd = (coir_fd)fd;
+    return 0;
+}
+
+static int parse_systemd(const char *name, struct ci_where *where)
+{
+    where->kind = CI_AT_SOCKET;
+    where->fd = ci_passed_find(name);
+    return where->fd < 0 ? -COIR_EPASSED : 0;
+}
+
+/* ---- host:port ---- */
+
+void ci_address_set_port(struct sockaddr_storage *address, uint16_t port)
 {
     if (address->ss_family == AF_INET)
         ((struct sockaddr_in *)(void *)address)->sin_port = htons(port);
@@ -31,54 +74,133 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
 }
 
-static int parse_host(struct ci_driver *driver, const char *host, bool bracketed,
-                      struct sockaddr_storage *address, socklen_t *len)
+void ci_address_become_ipv4(struct ci_where *any)
 {
-    memset(address, 0, sizeof *address);
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)address;
-    if (bracketed || strcmp(host, "*") == 0) {
-        v6->sin6_family = AF_INET6;
-        *len = sizeof *v6;
-        return !bracketed || inet_pton(AF_INET6, host, &v6->sin6_addr) == 1 ? 0 : -COIR_EADDRESS;
-    }
-    v4->sin_family = AF_INET;
-    *len = sizeof *v4;
-    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1)
-        return 0;
-    return driver ? driver->kind->resolve(driver, host, address, len)
-                  : ci_kernel_resolve(NULL, host, address, len);
+    struct sockaddr_in6 six;
+    memcpy(&six, &any->address, sizeof six);
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = six.sin6_port};
+    memcpy(&any->address, &four, sizeof four);
+    any->len = sizeof four;
 }
 
-int ci_address_parse(struct ci_driver *driver, const char *text,
-                     struct sockaddr_storage *ret_address, socklen_t *ret_len)
+/* Between brackets; a zone, which a link-local address needs, is an interface's number or name. */
+static int parse_ipv6(char *host, struct ci_where *where)
 {
-    char host[HOST_MOST];
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)&where->address;
+    unsigned scope = 0;
+    char *zone = strchr(host, '%');
+    if (zone) {
+        *zone++ = '\0';
+        if (parse_number(zone, INT32_MAX / 16, &scope) < 0 && !(scope = ci_sys_interface(zone)))
+            return -COIR_EHOST;
+    }
+    six->sin6_family = AF_INET6;
+    six->sin6_scope_id = scope;
+    where->len = sizeof *six;
+    return inet_pton(AF_INET6, host, &six->sin6_addr) == 1 ? 0 : -COIR_EHOST;
+}
+
+static bool is_name(const char *host)
+{
+    bool digits_alone = true; /* "1.2.3" and "1234" are addresses that are not whole */
+    for (const char *at = host; *at; at++) {
+        bool digit = *at >= '0' && *at <= '9', letter = (*at | 32) >= 'a' && (*at | 32) <= 'z';
+        if (!digit && !letter && *at != '-' && *at != '.' && *at != '_' && !(*at & 0x80))
+            return false;
+        if (at[0] == '.' && (at == host || at[1] == '.'))
+            return false;
+        digits_alone &= digit || *at == '.';
+    }
+    return !digits_alone;
+}
+
+static int parse_host(char *host, bool bracketed, struct ci_where *where)
+{
+    struct sockaddr_in *four = (struct sockaddr_in *)(void *)&where->address;
+    if (bracketed)
+        return parse_ipv6(host, where);
+    if (!*host || strcmp(host, "*") == 0) {
+        where->any = true;
+        where->address.ss_family = AF_INET6;
+        where->len = sizeof(struct sockaddr_in6);
+        return 0;
+    }
+    if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        where->len = sizeof *four;
+        return 0;
+    }
+    if (!is_name(host))
+        return -COIR_EHOST;
+    where->kind = CI_AT_HOST;
+    memcpy(where->host, host, strlen(host) + 1);
+    return 0;
+}
+
+static int parse_host_and_port(const char *text, struct ci_where *where)
+{
+    char host[CI_HOST_SIZE];
     const char *colon = strrchr(text, ':');
     bool bracketed = text[0] == '[';
-    size_t len = colon ? (size_t)(colon - text) : 0;
-    if (len == 0 || len >= sizeof host || (bracketed && (len < 3 || colon[-1] != ']')))
-        return -COIR_EADDRESS;
-    if (bracketed) {
-        text++;
-        len -= 2;
-    }
-    if (memchr(text, ':', len) && !bracketed)
-        return -COIR_EADDRESS;
-    memcpy(host, text, len);
+    unsigned port;
+    const char *end = bracketed ? strchr(text, ']') : colon;
+    if (bracketed && !end)
+        return -COIR_EHOST;
+    if (!colon || colon < end)
+        return *text ? -COIR_EPORT : -COIR_EADDRESS;
+    size_t len = (size_t)(end - text) - bracketed;
+    if ((bracketed && colon != end + 1) || len >= sizeof host ||
+        (!bracketed && memchr(text, ':', len)))
+        return -COIR_EHOST;
+    memcpy(host, text + bracketed, len);
     host[len] = '\0';
-    uint16_t port = 0;
-    int rc = parse_port(colon + 1, &port);
-    struct sockaddr_storage address;
-    socklen_t address_len = 0;
-    if (rc == 0)
-        rc = parse_host(driver, host, bracketed, &address, &address_len);
+    int rc = parse_host(host, bracketed, where);
     if (rc < 0)
         return rc;
-    set_port(&address, port);
-    *ret_address = address;
-    *ret_len = address_len;
+    if (parse_number(colon + 1, UINT16_MAX, &port) < 0)
+        return -COIR_EPORT;
+    where->port = (uint16_t)port;
+    if (where->kind == CI_AT_ADDRESS)
+        ci_address_set_port(&where->address, where->port);
     return 0;
+}
+
+static const struct {
+    const char *prefix;
+    int (*parse)(const char *rest, struct ci_where *where);
+} forms[] = {
+    {"unix:", parse_unix},
+    {"fd:", parse_descriptor},
+    {"systemd:", parse_systemd},
+    {"", parse_host_and_port},
+};
+
+int ci_where_parse(const char *text, struct ci_where *ret_where)
+{
+    struct ci_where where = {.kind = CI_AT_ADDRESS, .fd = -1};
+    size_t form = 0;
+    while (strncmp(text, forms[form].prefix, strlen(forms[form].prefix)) != 0)
+        form++;
+    int rc = forms[form].parse(text + strlen(forms[form].prefix), &where);
+    if (rc == 0)
+        *ret_where = where;
+    return rc;
+}
+
+int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *ret_where)
+{
+    struct ci_where where;
+    int rc = ci_where_parse(text, &where);
+    if (rc == 0 && where.kind == CI_AT_HOST) {
+        rc = driver ? driver->kind->resolve(driver, where.host, &where.address, &where.len)
+                    : ci_kernel_resolve(NULL, where.host, &where.address, &where.len);
+        where.kind = CI_AT_ADDRESS;
+        if (rc == 0)
+            ci_address_set_port(&where.address, where.port);
+    }
+    if (rc == 0)
+        *ret_where = where;
+    return rc;
 }
 
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size)

@@ -88,12 +88,33 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 void ci_listener_refuse(coir_listener *listener);
 void ci_listener_stop(coir_listener *listener);
 
-/* "127.0.0.1:80" and the like to an address; names are the driver's to know. 0, -COIR_EADDRESS or
- * -COIR_ENAME. */
-int ci_address_parse(struct ci_driver *driver, const char *text,
-                     struct sockaddr_storage *ret_address, socklen_t *ret_len);
+/* What the text of an address means. */
+enum { CI_HOST_SIZE = 256 };
+struct ci_where {
+    enum { CI_AT_ADDRESS, CI_AT_HOST, CI_AT_SOCKET } kind;
+    /* an address: every interface, of both families, as far as the system has them */
+    bool any;
+    uint16_t port; /* a host's, or an address's */
+    coir_fd fd;    /* a socket that is open already */
+    socklen_t len; /* of the address */
+    struct sockaddr_storage address;
+    char host[CI_HOST_SIZE];
+};
 
-/* The other way: the length. */
+/* 0, or the error that names the part which is wrong: -COIR_EHOST, -COIR_EPORT, -COIR_EPATH,
+ * -COIR_EPASSED; -COIR_EADDRESS it is empty. */
+int ci_where_parse(const char *text, struct ci_where *ret_where);
+
+/* The same; a host is found if that takes no time: localhost, or in a simulated world any.
+ * Otherwise -COIR_ENAME. */
+int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *ret_where);
+
+void ci_address_set_port(struct sockaddr_storage *address, uint16_t port);
+
+/* Where `any` is meant and the system, or the peer, has no IPv6. */
+void ci_address_become_ipv4(struct ci_where *any);
+
+/* An address as text: the length. */
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size);
 
 #endif

@@ -86,7 +86,13 @@ static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *addres
     case -EADDRINUSE: remedy = "; stop that one, or choose another port"; break;
     case -EACCES: remedy = "; ports below 1024 need privileges, choose another one"; break;
     case -EADDRNOTAVAIL: remedy = "; 0.0.0.0 and [::] mean every address that it has"; break;
-    case -COIR_EADDRESS: remedy = "; write it like 127.0.0.1:8080 or [::1]:8080"; break;
+    case -COIR_EADDRESS:
+    case -COIR_EHOST:
+    case -COIR_EPORT: remedy = "; write it like 127.0.0.1:8080, [::1]:8080 or :8080"; break;
+    case -COIR_EPATH: remedy = "; write it like unix:/run/program.sock or unix:@program"; break;
+    case -COIR_EPASSED:
+        remedy = "; fd:3 and systemd:NAME take a socket that listens already";
+        break;
     default: break;
     }
     ci_log(runtime, COIR_LOG_ERROR, "cannot listen on \"%s\": %s%s", address, coir_strerror(error),
@@ -115,6 +121,25 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
     return rc;
 }
 
+/* A listening descriptor. */
+static int open_listener(struct ci_worker *worker, struct ci_where *where, struct ci_listen *listen,
+                         const char *address)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    int rc;
+    if (where->kind == CI_AT_SOCKET)
+        return (rc = driver->kind->take(driver, where->fd, CI_PASSED_LISTENER)) < 0 ? rc
+                                                                                    : where->fd;
+    listen->address = (struct sockaddr *)&where->address;
+    listen->address_len = where->len;
+    rc = listen_patiently(worker, listen, address);
+    if (!where->any || listen->ipv6_only || (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL))
+        return rc;
+    ci_address_become_ipv4(where); /* there is no IPv6 here */
+    listen->address_len = where->len;
+    return listen_patiently(worker, listen, address);
+}
+
 int coir_tcp_listen(const char *address, coir_listener **ret_listener)
 {
     return coir_tcp_listen_with(address, NULL, ret_listener);
@@ -130,22 +155,20 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     coir_listen_options options = COIR_LISTEN_OPTIONS;
     if ((rc = ci_options_read(&options, sizeof options, given)) < 0)
         return rc;
-    struct ci_driver *driver = worker->loop.driver;
-    struct sockaddr_storage where;
+    struct ci_where where;
     struct ci_listen listen = {
-        .address = (struct sockaddr *)&where,
         .backlog = options.backlog > INT_MAX ? INT_MAX
                    : options.backlog         ? (int)options.backlog
                                              : BACKLOG,
         .reuse_port = options.reuse_port,
         .ipv6_only = options.ipv6_only,
     };
-    if ((rc = ci_address_parse(driver, address, &where, &listen.address_len)) < 0)
+    if ((rc = ci_where_find(worker->loop.driver, address, &where)) < 0)
         return cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = new_listener(worker->runtime, -1);
     if (!listener)
         return -ENOMEM;
-    if ((rc = listen_patiently(worker, &listen, address)) < 0) {
+    if ((rc = open_listener(worker, &where, &listen, address)) < 0) {
         unref(listener);
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }

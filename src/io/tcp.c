@@ -15,6 +15,12 @@ CI_LEAVES_SPARE_WORDS(struct connect_op, coir_open_op);
 
 /* ---- connecting ---- */
 
+static int take_passed(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
+{
+    int rc = worker->loop.driver->kind->take(worker->loop.driver, fd, CI_PASSED_STREAM);
+    return rc < 0 ? rc : ci_socket_stream_new(worker, fd, ret_stream);
+}
+
 static coir_future *connect_poll(coir_future *future)
 {
     struct connect_op *self = ci_container_of(future, struct connect_op, future);
@@ -22,14 +28,17 @@ static coir_future *connect_poll(coir_future *future)
     struct ci_driver *driver = worker->loop.driver;
     COIR_BEGIN(future);
     struct ci_op io = {.kind = CI_OP_CONNECT, .address = (struct sockaddr *)&self->address};
-    socklen_t len;
-    int rc = ci_address_parse(driver, self->name, &self->address, &len);
-    if (rc < 0)
+    struct ci_where where;
+    int rc = ci_where_find(driver, self->name, &where);
+    if (rc == 0 && where.kind == CI_AT_SOCKET)
+        rc = take_passed(worker, where.fd, self->ret_stream);
+    if (rc < 0 || where.kind == CI_AT_SOCKET)
         COIR_RETURN(future, rc);
+    self->address = where.address;
     if ((self->fd = driver->kind->socket(driver, self->address.ss_family)) < 0)
         COIR_RETURN(future, self->fd);
     io.fd = self->fd;
-    io.count = (int32_t)len;
+    io.count = (int32_t)where.len;
     COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
     if (self->io.future.result < 0) {
         ci_driver_close(driver, self->fd);

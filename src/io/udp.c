@@ -37,17 +37,15 @@ static socklen_t length(const struct address *address)
                                                   : sizeof(struct sockaddr_in);
 }
 
-static int parse(struct ci_worker *worker, const char *text, struct address *ret_address)
-{
-    socklen_t len;
-    return ci_address_parse(worker->loop.driver, text, &ret_address->storage, &len);
-}
-
 int coir_address_parse(const char *text, coir_address *ret_address)
 {
-    socklen_t len;
-    struct ci_driver *driver = ci_worker_current ? ci_worker_current->loop.driver : NULL;
-    return ci_address_parse(driver, text, &address_of(ret_address)->storage, &len);
+    struct ci_where where;
+    int rc = ci_where_find(ci_worker_current ? ci_worker_current->loop.driver : NULL, text, &where);
+    if (rc == 0 && where.kind == CI_AT_SOCKET)
+        rc = -COIR_EADDRESS; /* a socket, not an address */
+    if (rc == 0)
+        address_of(ret_address)->storage = where.address;
+    return rc;
 }
 
 int coir_address_format(const coir_address *address, char *text, size_t size)
@@ -57,12 +55,27 @@ int coir_address_format(const coir_address *address, char *text, size_t size)
 
 /* ---- sockets ---- */
 
-static void become_ipv4(struct sockaddr_storage *any)
+/* A descriptor that is bound, and connected where there is a peer. */
+static int open_socket(struct ci_driver *driver, struct ci_where *own, const struct ci_where *peer)
 {
-    struct sockaddr_in6 six;
-    memcpy(&six, any, sizeof six);
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = six.sin6_port};
-    memcpy(any, &four, sizeof four);
+    int rc;
+    if (own->kind == CI_AT_SOCKET)
+        return (rc = driver->kind->take(driver, own->fd, CI_PASSED_DATAGRAM)) < 0 ? rc : own->fd;
+    if (own->any && peer && peer->address.ss_family == AF_INET)
+        ci_address_become_ipv4(own); /* any address of either family: of the peer's, then */
+    for (;;) {
+        struct ci_datagram datagram = {
+            .address = (const struct sockaddr *)&own->address,
+            .peer = peer ? (const struct sockaddr *)&peer->address : NULL,
+            .address_len = own->len,
+            .peer_len = peer ? peer->len : 0,
+        };
+        rc = driver->kind->datagram(driver, &datagram);
+        if (!own->any || own->address.ss_family == AF_INET ||
+            (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL))
+            return rc;
+        ci_address_become_ipv4(own); /* there is no IPv6 here */
+    }
 }
 
 int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
@@ -71,25 +84,19 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     if (!worker)
         return ci_no_worker();
     struct ci_driver *driver = worker->loop.driver;
-    struct address own, other = {0};
+    struct ci_where own, other;
+    int rc = ci_where_find(driver, address, &own);
+    if (rc == 0 && peer)
+        rc = ci_where_find(driver, peer, &other);
+    if (rc == 0 && peer && (own.kind == CI_AT_SOCKET || other.kind == CI_AT_SOCKET))
+        rc = -COIR_EADDRESS; /* what was passed is connected, or not, already */
+    if (rc < 0)
+        return rc;
     coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
     if (!udp)
         return -ENOMEM;
     udp->worker = worker;
-    int rc = parse(worker, address, &own);
-    if (rc == 0 && peer)
-        rc = parse(worker, peer, &other);
-    if (rc == 0 && other.storage.ss_family == AF_INET && own.storage.ss_family == AF_INET6)
-        become_ipv4(&own.storage); /* "*" is any address of either family: of the peer's, then */
-    struct ci_datagram datagram = {
-        .address = (struct sockaddr *)&own.storage,
-        .peer = peer ? (struct sockaddr *)&other.storage : NULL,
-        .address_len = length(&own),
-        .peer_len = length(&other),
-    };
-    if (rc == 0)
-        rc = udp->fd = driver->kind->datagram(driver, &datagram);
-    if (rc < 0) {
+    if ((rc = udp->fd = open_socket(driver, &own, peer ? &other : NULL)) < 0) {
         ci_free(&worker->runtime->allocator, udp, sizeof *udp);
         return rc;
     }

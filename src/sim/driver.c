@@ -121,6 +121,13 @@ static int address(struct ci_driver *driver, coir_fd fd, bool peer,
     return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
 }
 
+/* Nobody passes sockets to a simulated process. */
+static int take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
+{
+    (void)driver, (void)fd, (void)kind;
+    return -COIR_EPASSED;
+}
+
 static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
                    socklen_t *ret_len)
 {
@@ -179,6 +186,7 @@ static const struct ci_driver_kind sim_kind = {
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,
+    .take = take,
     .resolve = resolve,
     .open = open_file,
     .file_size = file_size,

@@ -95,10 +95,14 @@ int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len)
     return (int)answer(connect(fd, address, len));
 }
 
+static int set_option(coir_fd fd, int level, int option, int value)
+{
+    return (int)answer(setsockopt(fd, level, option, &value, sizeof value));
+}
+
 static int set_flag(coir_fd fd, int level, int option)
 {
-    int on = 1;
-    return (int)answer(setsockopt(fd, level, option, &on, sizeof on));
+    return set_option(fd, level, option, 1);
 }
 
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
@@ -109,7 +113,8 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
         return fd;
     if ((rc = set_flag(fd, SOL_SOCKET, SO_REUSEADDR)) < 0 ||
         (reuse_port && (rc = set_flag(fd, SOL_SOCKET, SO_REUSEPORT)) < 0) ||
-        (ipv6_only && (rc = set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY)) < 0) ||
+        (address->sa_family == AF_INET6 &&
+         (rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, ipv6_only)) < 0) ||
         (rc = (int)answer(bind(fd, address, len))) < 0 ||
         (rc = (int)answer(listen(fd, backlog))) < 0) {
         ci_sys_close(fd);

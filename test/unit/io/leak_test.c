@@ -75,7 +75,7 @@ TEST_REAL(a_connect_that_fails_or_is_cancelled_leaves_nothing)
         CHECK_EQ(coir_tcp_connect(address, &stream), -ECONNREFUSED);
         CHECK_EQ(coir_await(coir_tcp_connect_op(&op, address, &stream)), -ECONNREFUSED);
     }
-    CHECK_EQ(coir_tcp_connect("not an address", &stream), -COIR_EADDRESS);
+    CHECK_EQ(coir_tcp_connect("not an address", &stream), -COIR_EPORT);
     back_to(before);
     coir_listener *full;
     coir_listen_options options = COIR_LISTEN_OPTIONS;

@@ -41,7 +41,9 @@ static int listen_badly(void *arg)
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
     fails(address, -EADDRINUSE, "choose another port");
     fails("192.0.2.1:0", -EADDRNOTAVAIL, "0.0.0.0");
-    fails("nonsense", -COIR_EADDRESS, "127.0.0.1:8080");
+    fails("nonsense", -COIR_EPORT, "127.0.0.1:8080");
+    fails("unix:nonsense", -COIR_EPATH, "unix:/");
+    fails("fd:999", -COIR_EPASSED, "listens already");
     coir_listener_close(listener);
     return 0;
 }

@@ -28,7 +28,7 @@ static void echo_once(void)
     }
     CHECK_EQ(coir_udp_send_to(a, "", 0, &from), 0); /* an empty datagram is one */
     CHECK_EQ(coir_udp_recv(b, buf, sizeof buf, NULL), 0);
-    CHECK_EQ(coir_udp_open("nonsense", NULL, &b), -COIR_EADDRESS);
+    CHECK_EQ(coir_udp_open("nonsense", NULL, &b), -COIR_EPORT);
     coir_udp_close(a);
     coir_udp_close(b);
     coir_udp_close(NULL);
@@ -248,6 +248,6 @@ TEST(addresses_in_a_plain_thread)
     }
     CHECK_EQ(coir_address_parse("localhost:1", &address), 0);
     CHECK(coir_address_format(&address, text, sizeof text) > 0 && strcmp(text, "127.0.0.1:1") == 0);
-    CHECK_EQ(coir_address_parse("no such host:1", &address), -COIR_ENAME);
-    CHECK_EQ(coir_address_parse("127.0.0.1", &address), -COIR_EADDRESS);
+    CHECK_EQ(coir_address_parse("no-such-host:1", &address), -COIR_ENAME);
+    CHECK_EQ(coir_address_parse("127.0.0.1", &address), -COIR_EPORT);
 }

@@ -1,0 +1,57 @@
+#include "sys/passed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { FIRST = 3 }; /* SD_LISTEN_FDS_START */
+
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? strtol(text, NULL, 10) : 0;
+}
+
+coir_fd ci_passed_find(const char *name)
+{
+    const char *at = getenv("LISTEN_FDNAMES");
+    long count = number_of("LISTEN_FDS");
+    if (number_of("LISTEN_PID") != (long)getpid())
+        return -ENOENT;
+    for (int i = 0; i < count && at; i++) {
+        size_t len = strcspn(at, ":");
+        if (len == strlen(name) && memcmp(at, name, len) == 0)
+            return FIRST + i;
+        at = at[len] ? at + len + 1 : NULL;
+    }
+    return -ENOENT;
+}
+
+static int option_of(coir_fd fd, int option)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
+}
+
+int ci_passed_take(coir_fd fd, enum ci_passed kind)
+{
+    if (option_of(fd, SO_TYPE) != (kind == CI_PASSED_DATAGRAM ? SOCK_DGRAM : SOCK_STREAM))
+        return -COIR_EPASSED;
+    if (kind != CI_PASSED_DATAGRAM && option_of(fd, SO_ACCEPTCONN) != (kind == CI_PASSED_LISTENER))
+        return -COIR_EPASSED;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+        return -COIR_EPASSED;
+    return 0;
+}
+
+unsigned ci_sys_interface(const char *name)
+{
+    return if_nametoindex(name);
+}

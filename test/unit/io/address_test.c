@@ -1,0 +1,287 @@
+/* The one syntax of addresses: what each form means, and which part is wrong; sockets that were
+ * passed to the process. */
+#include <coir.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "plain.h"
+
+#define LONG_40 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONG_107 "/" LONG_40 LONG_40 "aaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define LONG_280 LONG_40 LONG_40 LONG_40 LONG_40 LONG_40 LONG_40 LONG_40
+
+TEST(each_form_is_understood_and_the_wrong_part_is_named)
+{
+    static const struct {
+        const char *text;
+        int want;
+    } rows[] = {
+        {"127.0.0.1:80", 0},
+        {"0.0.0.0:0", 0},
+        {"[::1]:65535", 0},
+        {"[fe80::1%1]:80", 0},
+        {"[fe80::1%lo]:80", 0},
+        {":80", 0},
+        {"*:80", 0},
+        {"example.org:80", 0},
+        {"a-b_c.d.:80", 0},
+        {"unix:/run/x.sock", 0},
+        {"unix:" LONG_107, 0},
+        {"unix:@name", 0},
+        {"unix:@", 0},
+        {"fd:0", 0},
+        {"", -COIR_EADDRESS},
+        {"127.0.0.1", -COIR_EPORT},
+        {"127.0.0.1:", -COIR_EPORT},
+        {"127.0.0.1:65536", -COIR_EPORT},
+        {"127.0.0.1:4294967376", -COIR_EPORT},
+        {"127.0.0.1:-1", -COIR_EPORT},
+        {"127.0.0.1:8o", -COIR_EPORT},
+        {"127.0.0.1:80 ", -COIR_EPORT},
+        {"127.0.0.1:http", -COIR_EPORT},
+        {"example.org", -COIR_EPORT},
+        {"[::1]", -COIR_EPORT},
+        {"[::1]:", -COIR_EPORT},
+        {"::1:80", -COIR_EHOST},
+        {"::1", -COIR_EHOST},
+        {"[::1:80", -COIR_EHOST},
+        {"[::1]80:80", -COIR_EHOST},
+        {"[]:80", -COIR_EHOST},
+        {"[127.0.0.1]:80", -COIR_EHOST},
+        {"[fe80::1%no-such-interface]:80", -COIR_EHOST},
+        {"256.1.1.1:80", -COIR_EHOST},
+        {"127.1:80", -COIR_EHOST},
+        {"1234:80", -COIR_EHOST},
+        {"a b:80", -COIR_EHOST},
+        {".:80", -COIR_EHOST},
+        {"a..b:80", -COIR_EHOST},
+        {"user@host:80", -COIR_EHOST},
+        {LONG_280 ":80", -COIR_EHOST},
+        {"[" LONG_280 "]:80", -COIR_EHOST},
+        {"unix:", -COIR_EPATH},
+        {"unix:relative", -COIR_EPATH},
+        {"unix:" LONG_107 "a", -COIR_EPATH},
+        {"fd:", -COIR_EPASSED},
+        {"fd:x", -COIR_EPASSED},
+        {"fd:-1", -COIR_EPASSED},
+        {"fd:99999999999", -COIR_EPASSED},
+        {"systemd:web", -COIR_EPASSED},
+    };
+    struct ci_where where;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int got = ci_where_parse(rows[i].text, &where);
+        if (got != rows[i].want)
+            test_fail(__FILE__, __LINE__, "\"%s\" says %d (%s)", rows[i].text, got,
+                      coir_strerror(got));
+    }
+}
+
+TEST(what_was_understood_is_what_was_meant)
+{
+    struct ci_where where;
+    const struct sockaddr_in6 *six = (const void *)&where.address;
+    const struct sockaddr_un *un = (const void *)&where.address;
+    CHECK_EQ(ci_where_parse(":8080", &where), 0);
+    CHECK(where.any && where.kind == CI_AT_ADDRESS && where.port == 8080);
+    CHECK(six->sin6_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr) &&
+          ntohs(six->sin6_port) == 8080);
+    CHECK_EQ(ci_where_parse("[fe80::1%7]:80", &where), 0);
+    CHECK(!where.any && six->sin6_scope_id == 7);
+    CHECK_EQ(ci_where_parse("Example.org:443", &where), 0);
+    CHECK(where.kind == CI_AT_HOST && strcmp(where.host, "Example.org") == 0 && where.port == 443);
+    CHECK_EQ(ci_where_parse("unix:/a", &where), 0);
+    CHECK(where.len == offsetof(struct sockaddr_un, sun_path) + 3 &&
+          strcmp(un->sun_path, "/a") == 0);
+    CHECK_EQ(ci_where_parse("unix:@a", &where), 0);
+    CHECK(where.len == offsetof(struct sockaddr_un, sun_path) + 2 &&
+          memcmp(un->sun_path, "\0a", 2) == 0);
+    CHECK_EQ(ci_where_parse("unix:@", &where), 0);
+    CHECK_EQ(where.len, offsetof(struct sockaddr_un, sun_path));
+    CHECK_EQ(ci_where_parse("fd:7", &where), 0);
+    CHECK(where.kind == CI_AT_SOCKET && where.fd == 7);
+}
+
+/* ---- every interface, both families ---- */
+
+static bool has_ipv6(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct sockaddr_in6 loopback = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    bool has = fd >= 0 && bind(fd, (struct sockaddr *)&loopback, sizeof loopback) == 0;
+    close(fd);
+    return has;
+}
+
+static void reach(const char *host, const char *port, coir_listener *listener)
+{
+    char address[80];
+    coir_stream *client, *server;
+    snprintf(address, sizeof address, "%s%s", host, port);
+    CHECK_EQ(coir_tcp_connect(address, &client), 0);
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    coir_close(client);
+    coir_close(server);
+}
+
+static void listen_on_everything(void)
+{
+    coir_listener *listener;
+    char address[64];
+    CHECK_EQ(coir_tcp_listen(":0", &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    const char *port = strrchr(address, ':');
+    reach("127.0.0.1", port, listener);
+    reach("localhost", port, listener);
+    if (has_ipv6())
+        reach("[::1]", port, listener);
+    coir_listener_close(listener);
+}
+
+TEST(no_host_is_every_interface_in_both_families)
+{
+    test_in_runtime(listen_on_everything, 1);
+}
+
+/* ---- sockets that were passed ---- */
+
+static int plain_listener(struct sockaddr_in *ret_address)
+{
+    socklen_t len = sizeof *ret_address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    *ret_address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)ret_address, sizeof *ret_address), 0);
+    CHECK_EQ(listen(fd, 16), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)ret_address, &len), 0);
+    return fd;
+}
+
+static void use_passed(const char *passed, const char *address)
+{
+    coir_listener *listener;
+    coir_stream *client, *server;
+    char local[64];
+    CHECK_EQ(coir_tcp_listen(passed, &listener), 0);
+    CHECK(coir_listener_local(listener, local, sizeof local) > 0);
+    CHECK(strcmp(local, address) == 0);
+    CHECK_EQ(coir_tcp_connect(address, &client), 0);
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    coir_close(client);
+    coir_close(server);
+    coir_listener_close(listener);
+}
+
+static void adopt_listener(void)
+{
+    struct sockaddr_in where;
+    char passed[32], address[64];
+    coir_listener *listener;
+    coir_stream *stream;
+    coir_udp *udp;
+    int fd = plain_listener(&where);
+    snprintf(passed, sizeof passed, "fd:%d", fd);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(where.sin_port));
+    CHECK_EQ(coir_tcp_connect(passed, &stream), -COIR_EPASSED);
+    CHECK_EQ(coir_udp_open(passed, NULL, &udp), -COIR_EPASSED);
+    use_passed(passed, address);
+    /* it was closed with its listener */
+    CHECK_EQ(coir_tcp_listen(passed, &listener), -COIR_EPASSED);
+}
+
+static void adopt_streams(void)
+{
+    struct sockaddr_in where;
+    char passed[32], buf[8];
+    coir_listener *listener;
+    coir_stream *stream;
+    int fd = plain_listener(&where), client = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(client, (struct sockaddr *)&where, sizeof where), 0);
+    int server = accept(fd, NULL, NULL);
+    snprintf(passed, sizeof passed, "fd:%d", client);
+    CHECK_EQ(coir_tcp_listen(passed, &listener), -COIR_EPASSED);
+    CHECK_EQ(coir_tcp_connect(passed, &stream), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_read(stream, buf, sizeof buf), -ETIME); /* it does not block */
+    }
+    CHECK_EQ(write(server, "hello", 5), 5);
+    CHECK_EQ(coir_read(stream, buf, sizeof buf), 5);
+    coir_close(stream);
+    CHECK_EQ(read(server, buf, 1), 0);
+    close(server);
+    close(fd);
+}
+
+static void adopt_datagrams(void)
+{
+    char passed[32], address[64], buf[8];
+    coir_udp *passed_one, *other;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CHECK_EQ(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    snprintf(passed, sizeof passed, "fd:%d", fd);
+    CHECK_EQ(coir_udp_open(passed, "127.0.0.1:9", &passed_one), -COIR_EADDRESS);
+    CHECK_EQ(coir_udp_open(passed, NULL, &passed_one), 0);
+    CHECK(coir_udp_local(passed_one, address, sizeof address) > 0);
+    CHECK_EQ(coir_udp_open(":0", address, &other), 0);
+    CHECK_EQ(coir_udp_send(other, "hello", 5), 5);
+    CHECK_EQ(coir_udp_recv(passed_one, buf, sizeof buf, NULL), 5);
+    coir_udp_close(passed_one);
+    coir_udp_close(other);
+}
+
+TEST(a_descriptor_by_number)
+{
+    test_in_runtime(adopt_listener, 1);
+    test_in_runtime(adopt_streams, 1);
+    test_in_runtime(adopt_datagrams, 1);
+}
+
+static struct sockaddr_in activated;
+
+static void adopt_activated(void)
+{
+    char address[64];
+    coir_listener *listener;
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(activated.sin_port));
+    CHECK_EQ(coir_tcp_listen("systemd:nobody", &listener), -COIR_EPASSED);
+    CHECK_EQ(coir_tcp_listen("systemd:we", &listener), -COIR_EPASSED);
+    use_passed("systemd:web", address);
+}
+
+TEST(a_socket_that_was_passed_by_name)
+{
+    char pid[16];
+    int fd = plain_listener(&activated);
+    CHECK_EQ(dup2(fd, 4), 4);
+    if (fd != 4)
+        close(fd);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("LISTEN_FDS", "2", 1);
+    setenv("LISTEN_FDNAMES", "admin:web", 1);
+    setenv("LISTEN_PID", "1", 1); /* another process was meant */
+    struct ci_where where;
+    CHECK_EQ(ci_where_parse("systemd:web", &where), -COIR_EPASSED);
+    setenv("LISTEN_PID", pid, 1);
+    CHECK_EQ(ci_where_parse("systemd:web", &where), 0);
+    CHECK_EQ(where.fd, 4);
+    test_in_runtime(adopt_activated, 1);
+}
+
+static void nothing_is_passed(void)
+{
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("fd:3", &listener), -COIR_EPASSED);
+}
+
+TEST(nothing_is_passed_to_a_simulated_host)
+{
+    test_in_sim(nothing_is_passed, 1, 1);
+}
