@@ -15,6 +15,7 @@
 #include <coir/latest.h>
 #include <coir/loop.h>
 #include <coir/mutex.h>
+#include <coir/name.h>
 #include <coir/offload.h>
 #include <coir/poller.h>
 #include <coir/runtime.h>

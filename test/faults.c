@@ -281,10 +281,10 @@ static int take_passed(struct ci_driver *driver, coir_fd fd, enum ci_passed kind
     return THROUGH(take, fd, kind);
 }
 
-static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
-                   socklen_t *ret_len)
+static int resolve(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
+                   coir_time *ret_delay)
 {
-    return THROUGH(resolve, host, ret_address, ret_len);
+    return THROUGH(resolve, host, family, ret_ips, ret_delay);
 }
 
 static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)

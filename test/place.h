@@ -10,6 +10,7 @@ union place {
     coir_io_all_op io_all;
     coir_open_op open;
     coir_udp_op udp;
+    coir_name_op name;
     coir_file_op file;
     coir_offload_job job;
     coir_sleep_op sleep;

@@ -92,9 +92,10 @@ enum coir_error {
     COIR_ENEWER,
     /* the host of an address is neither a number nor a name that there could be */
     COIR_EHOST,
-    COIR_EPORT,   /* the port of an address is missing, or no number from 0 to 65535 */
-    COIR_EPATH,   /* the path of a unix: address does not begin with / or @, or is too long */
-    COIR_EPASSED, /* fd: or systemd: names no open socket, or one of another kind */
+    COIR_EPORT,       /* the port of an address is missing, or no number from 0 to 65535 */
+    COIR_EPATH,       /* the path of a unix: address does not begin with / or @, or is too long */
+    COIR_EPASSED,     /* fd: or systemd: names no open socket, or one of another kind */
+    COIR_ENAMESERVER, /* name servers did not answer, or failed: nothing is known about the name */
     COIR_ERROR_END
 };
 

@@ -60,12 +60,19 @@ typedef struct coir_config {
     coir_time drain_timeout;
     /* [0] enum coir_environment, added up: which variables come before what is set here */
     unsigned environment;
+    /* [8; COIR_UNLIMITED: 1,024, the most] threads that ask the system for names (coir/name.h) */
+    size_t name_threads_max;
+    /* [1,024; COIR_UNLIMITED] answers about names that are kept, the ones used last */
+    size_t name_cache_max;
+    /* [10 s; COIR_NEVER] how long an answer is kept that does not say how long it holds: the
+     * system's do not */
+    coir_time name_cache_time;
 } coir_config;
 
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0                                             \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0                                    \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults.

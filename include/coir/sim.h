@@ -9,9 +9,9 @@
  *       return coir_sim_host_main(sim, "client", talk_to_it, NULL);
  *   }
  *
- * Each host is a runtime with a name that the others can connect to ("server:7777"). A loopback
- * address reaches its own host first, then any host of the world, so that programs written for
- * loopback run unchanged. */
+ * Each host is a runtime with a name that the others can connect to ("server:7777"; coir_sim_name
+ * gives it others). A loopback address reaches its own host first, then any host of the world, so
+ * that programs written for loopback run unchanged. */
 #ifndef COIR_SIM_H
 #define COIR_SIM_H
 
@@ -152,6 +152,31 @@ static inline void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_fa
 {
     faults.size = sizeof faults;
     coir_sim_set_faults(sim, host, &faults);
+}
+
+/* What the name servers of the world say about a name. A host that nothing was said about is found
+ * by its name, at once, at its IPv4 address; every other name is unknown. */
+typedef struct coir_name_answer {
+    size_t size; /* set by coir_sim_name */
+    /* [those of the host of that name] numbers and names of hosts, separated by spaces:
+     * "10.0.0.2 fd00::2 web". Host N of the world is 10.0.0.N and fd00::N; 192.0.2.0/24 and
+     * 2001:db8::/32 never answer. "": there is none */
+    const char *addresses;
+    /* before the IPv4 addresses are known; 0: no task waits for them, and nothing is cached */
+    coir_time latency;
+    coir_time latency_ipv6; /* the same for IPv6 */
+    int error;              /* [0] instead of the IPv4 addresses, as -COIR_ENAMESERVER */
+    int error_ipv6;
+} coir_name_answer;
+
+/* Sets what is said about `name` from now on.
+ * Suspends: no.  Threads: the simulation's.
+ * Errors: -ENOMEM. */
+COIR_API int coir_sim_set_name(coir_sim *sim, const char *name, const coir_name_answer *answer);
+static inline int coir_sim_name(coir_sim *sim, const char *name, coir_name_answer answer)
+{
+    answer.size = sizeof answer;
+    return coir_sim_set_name(sim, name, &answer);
 }
 
 /* The host loses its power: nothing that it does is seen by anybody from now on, its peers are not

@@ -23,6 +23,7 @@ static const char *own_error(int error)
     case COIR_ENEWER:
         return "an option is set that this version of coir does not know: link a newer one, or "
                "leave it 0";
+    case COIR_ENAMESERVER: return "the name servers did not answer, or failed";
     case COIR_EHOST:
         return "the host of the address is neither a number nor a possible name (IPv6 numbers go "
                "in brackets: [::1]:80)";

@@ -31,6 +31,7 @@
 #include "coir/base.h"
 #include "coir/tcp.h"
 #include "driver/event.h"
+#include "sys/lookup.h"
 #include "sys/passed.h"
 
 enum ci_op_kind {
@@ -150,8 +151,10 @@ struct ci_driver_kind {
                    struct sockaddr_storage *ret_address, socklen_t *ret_len);
     /* a socket of the program's: see ci_passed_take */
     int (*take)(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
-    int (*resolve)(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
-                   socklen_t *ret_len);
+    /* What is known of a name without asking: 0 or an error, which are to be told after *ret_delay;
+     * -EAGAIN: somebody has to be asked. */
+    int (*resolve)(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
+                   coir_time *ret_delay);
 
     /* On files: they may block for as long as a disk takes. */
     int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);

@@ -86,12 +86,12 @@ int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
     return rc;
 }
 
-/* Real names need a resolver that suspends. */
-int ci_kernel_resolve(struct ci_driver *driver, const char *host,
-                      struct sockaddr_storage *ret_address, socklen_t *ret_len)
+/* What is known without asking. */
+int ci_kernel_resolve(struct ci_driver *driver, const char *host, int family,
+                      struct ci_ips *ret_ips, coir_time *ret_delay)
 {
     (void)driver;
-    return ci_sys_resolve(host, ret_address, ret_len);
+    return ci_sys_resolve(host, family, ret_ips, ret_delay);
 }
 
 int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode)

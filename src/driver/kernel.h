@@ -17,8 +17,8 @@ int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option 
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
-int ci_kernel_resolve(struct ci_driver *driver, const char *host,
-                      struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_kernel_resolve(struct ci_driver *driver, const char *host, int family,
+                      struct ci_ips *ret_ips, coir_time *ret_delay);
 int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode);
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 

@@ -74,6 +74,15 @@ void ci_address_set_port(struct sockaddr_storage *address, uint16_t port)
         ((struct sockaddr_in6 *)(void *)address)->sin6_port = htons(port);
 }
 
+void ci_where_set(struct ci_where *where, const union ci_ip *ip)
+{
+    where->kind = CI_AT_ADDRESS;
+    where->len = ci_ip_len(ip);
+    memset(&where->address, 0, sizeof where->address);
+    memcpy(&where->address, ip, where->len);
+    ci_address_set_port(&where->address, where->port);
+}
+
 void ci_address_become_ipv4(struct ci_where *any)
 {
     struct sockaddr_in6 six;
@@ -190,13 +199,18 @@ int ci_where_parse(const char *text, struct ci_where *ret_where)
 int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *ret_where)
 {
     struct ci_where where;
+    struct ci_ips ips;
+    coir_time delay;
     int rc = ci_where_parse(text, &where);
     if (rc == 0 && where.kind == CI_AT_HOST) {
-        rc = driver ? driver->kind->resolve(driver, where.host, &where.address, &where.len)
-                    : ci_kernel_resolve(NULL, where.host, &where.address, &where.len);
-        where.kind = CI_AT_ADDRESS;
+        static const int families[] = {AF_INET, AF_INET6};
+        for (size_t i = 0; i < ci_countof(families) && (i == 0 || rc < 0); i++)
+            rc = driver ? driver->kind->resolve(driver, where.host, families[i], &ips, &delay)
+                        : ci_kernel_resolve(NULL, where.host, families[i], &ips, &delay);
         if (rc == 0)
-            ci_address_set_port(&where.address, where.port);
+            ci_where_set(&where, &ips.ip[0]);
+        else if (rc == -EAGAIN)
+            rc = -COIR_ENAME;
     }
     if (rc == 0)
         *ret_where = where;

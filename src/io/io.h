@@ -109,6 +109,9 @@ int ci_where_parse(const char *text, struct ci_where *ret_where);
  * Otherwise -COIR_ENAME. */
 int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *ret_where);
 
+/* A host has this address: the text means it and the port. */
+void ci_where_set(struct ci_where *where, const union ci_ip *ip);
+
 void ci_address_set_port(struct sockaddr_storage *address, uint16_t port);
 
 /* Where `any` is meant and the system, or the peer, has no IPv6. */

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <string.h>
 
 #include "base/check.h"
+#include "coir/name.h"
 
 enum {
     BACKLOG = 4096,
@@ -121,6 +124,21 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
     return rc;
 }
 
+/* A name that is not known at once has to be asked for: then the first of its addresses. */
+static int find_where(struct ci_worker *worker, const char *text, struct ci_where *where)
+{
+    coir_address first;
+    int rc = ci_where_find(worker->loop.driver, text, where);
+    if (rc != -COIR_ENAME || (rc = coir_resolve(text, &first, 1)) < 0)
+        return rc;
+    ci_where_parse(text, where);
+    where->kind = CI_AT_ADDRESS;
+    memcpy(&where->address, &first, sizeof where->address);
+    where->len = where->address.ss_family == AF_INET ? sizeof(struct sockaddr_in)
+                                                     : sizeof(struct sockaddr_in6);
+    return 0;
+}
+
 /* A listening descriptor. */
 static int open_listener(struct ci_worker *worker, struct ci_where *where, struct ci_listen *listen,
                          const char *address)
@@ -163,8 +181,8 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
         .reuse_port = options.reuse_port,
         .ipv6_only = options.ipv6_only,
     };
-    if ((rc = ci_where_find(worker->loop.driver, address, &where)) < 0)
-        return cannot_listen(worker->runtime, address, rc);
+    if ((rc = find_where(worker, address, &where)) < 0)
+        return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = new_listener(worker->runtime, -1);
     if (!listener)
         return -ENOMEM;

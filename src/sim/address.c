@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { BLACK_HOLE = 192u << 24 | 2 << 8 }; /* 192.0.2.0/24 */
+
 struct in_addr ci_sim_address_of(const struct ci_node *node)
 {
     return (struct in_addr){htonl(10u << 24 | (unsigned)node->number)};
@@ -25,6 +27,61 @@ const struct ci_node *ci_sim_address_node(const struct ci_world *world, const st
     while (node && node->number != ci_sim_address_number(from, address))
         node = node->next;
     return node;
+}
+
+int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_address,
+                      bool *ret_six)
+{
+    struct sockaddr_in6 six;
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *ret_six = address->sa_family == AF_INET6;
+    if (address->sa_family == AF_INET) {
+        memcpy(ret_address, address, sizeof *ret_address);
+        return 0;
+    }
+    if (address->sa_family != AF_INET6)
+        return -EAFNOSUPPORT;
+    memcpy(&six, address, sizeof six);
+    const uint8_t *bytes = six.sin6_addr.s6_addr;
+    static const uint8_t ours[13] = {0xfd}, documentation[4] = {0x20, 0x01, 0x0d, 0xb8};
+    in.sin_port = six.sin6_port;
+    if (memcmp(bytes, ours, sizeof ours) == 0)
+        in.sin_addr.s_addr =
+            htonl(10u << 24 | (uint32_t)bytes[13] << 16 | (uint32_t)bytes[14] << 8 | bytes[15]);
+    else if (memcmp(bytes, documentation, sizeof documentation) == 0)
+        in.sin_addr.s_addr = htonl(BLACK_HOLE);
+    else if (!IN6_IS_ADDR_LOOPBACK(&six.sin6_addr) && !IN6_IS_ADDR_UNSPECIFIED(&six.sin6_addr))
+        return -ENETUNREACH;
+    *ret_address = in;
+    return 0;
+}
+
+void ci_sim_address_out(const struct sockaddr_in *address, bool six,
+                        struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    uint32_t host = ntohl(address->sin_addr.s_addr);
+    if (!six) {
+        memcpy(ret_address, address, sizeof *address);
+        *ret_len = sizeof *address;
+        return;
+    }
+    struct sockaddr_in6 out = {.sin6_family = AF_INET6, .sin6_port = address->sin_port};
+    uint8_t *bytes = out.sin6_addr.s6_addr;
+    if (host >> 24 == IN_LOOPBACKNET) {
+        bytes[15] = 1;
+    } else if (host) {
+        bytes[0] = 0xfd;
+        bytes[13] = (uint8_t)(host >> 16);
+        bytes[14] = (uint8_t)(host >> 8);
+        bytes[15] = (uint8_t)host;
+    }
+    memcpy(ret_address, &out, sizeof out);
+    *ret_len = sizeof out;
+}
+
+bool ci_sim_address_is_black_hole(const struct sockaddr_in *address)
+{
+    return (ntohl(address->sin_addr.s_addr) & 0xffffff00) == BLACK_HOLE;
 }
 
 struct ci_socket *ci_sim_address_find(const struct ci_world *world,
@@ -66,7 +123,6 @@ int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
         return -EBADF;
     if (peer && socket->state != CI_STREAM_CONNECTED)
         return -ENOTCONN;
-    memcpy(ret_address, peer ? &socket->remote : &socket->local, sizeof socket->local);
-    *ret_len = sizeof socket->local;
+    ci_sim_address_out(peer ? &socket->remote : &socket->local, socket->six, ret_address, ret_len);
     return 0;
 }

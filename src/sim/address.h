@@ -1,5 +1,6 @@
-/* Addresses of the simulated network: the host with number N is 10.0.0.N, and a loopback address
- * reaches its own host first, then any host of the world. */
+/* Addresses of the simulated network: the host with number N is 10.0.0.N and fd00::N, and a
+ * loopback address reaches its own host first, then any host of the world. Inside of the world an
+ * address is the IPv4 one; its socket knows whether IPv6 was meant. */
 #ifndef CI_SIM_ADDRESS_H
 #define CI_SIM_ADDRESS_H
 
@@ -7,6 +8,16 @@
 
 /* The address of a host on its network, in network order. */
 struct in_addr ci_sim_address_of(const struct ci_node *node);
+
+/* An address of the program's as the world has it, and whether it is IPv6; and the other way.
+ * -EAFNOSUPPORT, -ENETUNREACH. */
+int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_address,
+                      bool *ret_six);
+void ci_sim_address_out(const struct sockaddr_in *address, bool six,
+                        struct sockaddr_storage *ret_address, socklen_t *ret_len);
+
+/* Nothing that is sent there is ever answered. */
+bool ci_sim_address_is_black_hole(const struct sockaddr_in *address);
 
 /* The number of the host that an address means, seen from a host. */
 int ci_sim_address_number(const struct ci_node *from, const struct sockaddr_in *address);

@@ -37,8 +37,9 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     if (!there) /* no host has the address */
         there = client->node;
     const coir_link *link = ci_world_find_link(world, client->node, there);
-    bool lost =
-        ci_world_is_cut(world, client->node, there) || ci_world_is_cut(world, there, client->node);
+    bool lost = ci_sim_address_is_black_hole(&client->remote) ||
+                ci_world_is_cut(world, client->node, there) ||
+                ci_world_is_cut(world, there, client->node);
     if (!listener && !lost) {
         ci_socket_schedule(world, ci_time_after(world->now, link->latency), answer_arrives, client,
                            ECONNREFUSED, NULL);
@@ -63,11 +64,11 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
 
 int ci_sim_connect_begin(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op)
 {
-    if (op->address->sa_family != AF_INET)
-        return -EAFNOSUPPORT;
     if (socket->state != CI_STREAM_UNCONNECTED)
         return -EISCONN;
-    memcpy(&socket->remote, op->address, sizeof socket->remote);
+    int rc = ci_sim_address_in(op->address, &socket->remote, &socket->six);
+    if (rc < 0)
+        return rc;
     const struct ci_socket *listener = ci_sim_listener_find(world, socket);
     const coir_link *link =
         ci_world_find_link(world, socket->node, listener ? listener->node : socket->node);

@@ -3,7 +3,6 @@
 #include "sim/driver.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,10 +127,10 @@ static int take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
     return -COIR_EPASSED;
 }
 
-static int resolve(struct ci_driver *driver, const char *host, struct sockaddr_storage *ret_address,
-                   socklen_t *ret_len)
+static int resolve(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
+                   coir_time *ret_delay)
 {
-    return ci_world_resolve(self(driver)->world, host, ret_address, ret_len);
+    return ci_world_resolve(self(driver)->world, host, family, ret_ips, ret_delay);
 }
 
 static void forget(struct ci_driver *driver, coir_fd fd)

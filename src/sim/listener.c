@@ -63,7 +63,9 @@ static const struct ci_socket_kind listener_kind = {
 
 struct ci_socket *ci_sim_listener_find(const struct ci_world *world, const struct ci_socket *client)
 {
-    return ci_sim_address_find(world, &listener_kind, client->node, &client->remote);
+    struct ci_socket *found =
+        ci_sim_address_find(world, &listener_kind, client->node, &client->remote);
+    return found && (found->any_family || found->six == client->six) ? found : NULL;
 }
 
 struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket *listener,
@@ -76,6 +78,7 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
     server->queued = true;
     server->local = listener->local;
     server->remote = client->local;
+    server->six = client->six;
     server->peer = client;
     client->peer = server;
     server->peer_node = client->node;
@@ -89,11 +92,15 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
 int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_listen *listen)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    if (listen->address->sa_family == AF_INET)
-        memcpy(&address, listen->address, sizeof address);
-    else
-        address.sin_port = ((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_port;
+    struct sockaddr_in address;
+    bool six;
+    int rc = ci_sim_address_in(listen->address, &address, &six);
+    if (rc < 0)
+        return rc;
+    bool any = six && IN6_IS_ADDR_UNSPECIFIED(
+                          &((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_addr);
+    if (any)
+        address.sin_addr.s_addr = INADDR_ANY;
     if (ci_sim_address_is_taken(world, &listener_kind, node, address.sin_port))
         return -EADDRINUSE;
     struct ci_socket *socket = ci_socket_new(world, node, &listener_kind);
@@ -102,6 +109,8 @@ int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
     if (!address.sin_port)
         address.sin_port = socket->local.sin_port;
     socket->local = address;
+    socket->any_family = any && !listen->ipv6_only;
+    socket->six = six && !socket->any_family;
     socket->backlog_max = listen->backlog;
     ci_world_trace(world, node, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
     return socket->fd;

@@ -1,12 +1,15 @@
+/* Names of the simulated world: what its name servers say. */
 #ifndef CI_SIM_NAME_H
 #define CI_SIM_NAME_H
 
-#include <sys/socket.h>
-
 #include "sim/world.h"
+#include "sys/lookup.h"
 
-/* The address of a host by its name, or of "localhost". -COIR_ENAME: there is none. */
-int ci_world_resolve(const struct ci_world *world, const char *host,
-                     struct sockaddr_storage *ret_address, socklen_t *ret_len);
+int ci_world_set_name(struct ci_world *world, const char *name, const coir_name_answer *answer);
+void ci_world_free_names(struct ci_world *world);
+
+/* What name servers say, after `*ret_delay`: 0 or an error. */
+int ci_world_resolve(const struct ci_world *world, const char *host, int family,
+                     struct ci_ips *ret_ips, coir_time *ret_delay);
 
 #endif

@@ -52,6 +52,8 @@ struct ci_socket {
     struct ci_node *node;
     int error; /* to be reported once */
     struct sockaddr_in local, remote;
+    bool six;        /* they are IPv6 */
+    bool any_family; /* a listener: clients of both families reach it */
     struct ci_segment *in, **in_tail;
 
     /* operations that are not complete: socket.c */

@@ -5,6 +5,7 @@
 #include "sim/disk.h"
 #include "sim/event.h"
 #include "sim/link.h"
+#include "sim/name.h"
 #include "sim/node.h"
 #include "sim/socket.h"
 
@@ -28,4 +29,5 @@ void ci_world_done(struct ci_world *world)
     free(world->sockets);
     ci_world_free_nodes(world);
     ci_world_free_links(world);
+    ci_world_free_names(world);
 }

@@ -41,8 +41,9 @@ struct ci_world {
     struct ci_node *nodes;           /* node.c: oldest first */
     struct ci_node **nodes_tail;
     int node_count;
-    struct ci_rule *rules; /* link.c: newest first */
-    uint64_t trace_hash;   /* trace.c */
+    struct ci_rule *rules;     /* link.c: newest first */
+    struct ci_sim_name *names; /* name.c */
+    uint64_t trace_hash;       /* trace.c */
     void (*trace)(const char *line, void *arg);
     void *trace_arg;
     uint64_t steps;

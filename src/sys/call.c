@@ -291,14 +291,19 @@ int ci_sys_sync(coir_fd fd)
     return (int)answer(fsync(fd));
 }
 
-int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+/* The one name that every machine has (RFC 6761, 6.3). */
+int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)
 {
-    if (strcmp(host, "localhost") != 0)
-        return -COIR_ENAME;
-    struct sockaddr_in loopback = {.sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    memcpy(ret_address, &loopback, sizeof loopback);
-    *ret_len = sizeof loopback;
+    if (strcasecmp(host, "localhost") != 0)
+        return -EAGAIN;
+    *ret_ips = (struct ci_ips){.count = 1};
+    *ret_delay = 0;
+    if (family == AF_INET)
+        ret_ips->ip[0].four =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    else
+        ret_ips->ip[0].six =
+            (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "coir/tcp.h"
+#include "sys/lookup.h"
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len);
@@ -55,9 +56,8 @@ ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset);
 ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset);
 int ci_sys_sync(coir_fd fd);
 
-/* The address, without a port, of a name that the machine knows by itself: "localhost". 0 or
- * -COIR_ENAME. */
-int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len);
+/* What the machine knows about a name by itself, as ci_driver_kind.resolve; -EAGAIN: nothing. */
+int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay);
 
 /* A number from the system's generator. */
 uint64_t ci_sys_random(void);

@@ -17,6 +17,11 @@ void ci_thread_join(struct ci_thread *thread)
     pthread_join(thread->handle, NULL);
 }
 
+void ci_thread_detach(struct ci_thread *thread)
+{
+    pthread_detach(thread->handle);
+}
+
 void ci_thread_adopt_stack(struct ci_stack_view *view)
 {
     ci_stack_view_adopt_thread(view);

@@ -45,7 +45,7 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
     uint32_t changes = ci_load(&runtime->stuck_changes);
     bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
                   ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
-                  ci_wakers_exported(runtime->wakers);
+                  ci_runtime_extensions_awaited(runtime) || ci_wakers_exported(runtime->wakers);
     if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) ||
         ci_load(&runtime->run) < CI_RUN_ROOT || ci_load(&runtime->stuck_changes) != changes)
         return true;

@@ -19,6 +19,9 @@ enum {
     BUDGET = 128,
     WORKERS_MOST = 1024,
     OFFLOAD_THREADS = 32,
+    NAME_THREADS = 8,
+    NAME_THREADS_MOST = 1024,
+    NAME_CACHE = 1024,
     OFFLOAD_THREADS_MOST = 65536,
 };
 
@@ -86,11 +89,15 @@ static int check_numbers(const coir_config *config)
     if (config->offload_threads_max > OFFLOAD_THREADS_MOST)
         return refuse_number(config, "offload_threads_max", config->offload_threads_max,
                              OFFLOAD_THREADS_MOST);
+    if (config->name_threads_max > NAME_THREADS_MOST)
+        return refuse_number(config, "name_threads_max", config->name_threads_max,
+                             NAME_THREADS_MOST);
     if ((unsigned)config->deadlock > COIR_DEADLOCK_END)
         return refuse_choice(config, "deadlock", (int)config->deadlock, COIR_DEADLOCK_END);
-    return check_time(config, "defer_timeout", config->defer_timeout) < 0
-               ? -EINVAL
-               : check_time(config, "drain_timeout", config->drain_timeout);
+    int rc = check_time(config, "defer_timeout", config->defer_timeout);
+    if (rc == 0)
+        rc = check_time(config, "drain_timeout", config->drain_timeout);
+    return rc < 0 ? rc : check_time(config, "name_cache_time", config->name_cache_time);
 }
 
 static CI_COLD int refuse_setting(const coir_config *config, const char *name, const char *value,
@@ -142,6 +149,14 @@ static int fill_in(coir_config *config, const coir_config *given)
         config->offload_threads_max = OFFLOAD_THREADS_MOST;
     if (config->offload_queue_max == COIR_UNLIMITED)
         config->offload_queue_max = 0;
+    if (!config->name_threads_max)
+        config->name_threads_max = NAME_THREADS;
+    if (config->name_threads_max == COIR_UNLIMITED)
+        config->name_threads_max = NAME_THREADS_MOST;
+    if (!config->name_cache_max)
+        config->name_cache_max = NAME_CACHE;
+    if (!config->name_cache_time)
+        config->name_cache_time = 10 * COIR_S;
     if (config->tasks_max == COIR_UNLIMITED)
         config->tasks_max = 0;
     if (!config->defer_timeout)
@@ -153,10 +168,50 @@ static int fill_in(coir_config *config, const coir_config *given)
 
 /* ---- making and freeing ---- */
 
+struct ci_runtime_extension *ci_runtime_find_extension(coir_runtime *runtime, const void *key)
+{
+    /* pairs with the exchange below */
+    struct ci_runtime_extension *extension = ci_load_acquire(&runtime->extensions);
+    while (extension && extension->key != key)
+        extension = extension->next;
+    return extension;
+}
+
+struct ci_runtime_extension *ci_runtime_add_extension(coir_runtime *runtime,
+                                                      struct ci_runtime_extension *extension)
+{
+    extension->next = ci_load_acquire(&runtime->extensions);
+    do {
+        for (struct ci_runtime_extension *there = extension->next; there; there = there->next)
+            if (there->key == extension->key)
+                return there;
+    } while (!ci_compare_exchange(&runtime->extensions, &extension->next, extension));
+    return extension;
+}
+
+bool ci_runtime_extensions_awaited(coir_runtime *runtime)
+{
+    bool awaited = false;
+    for (struct ci_runtime_extension *extension = ci_load_acquire(&runtime->extensions); extension;
+         extension = extension->next)
+        awaited |= extension->is_awaited(extension);
+    return awaited;
+}
+
+static void free_extensions(coir_runtime *runtime)
+{
+    while (runtime->extensions) {
+        struct ci_runtime_extension *extension = runtime->extensions;
+        runtime->extensions = extension->next;
+        extension->free(extension);
+    }
+}
+
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
     ci_run_close(runtime);
+    free_extensions(runtime);
     ci_offload_done(runtime);
     ci_wakers_abandon(runtime->wakers);
     for (int i = 0; i < runtime->worker_count; i++)

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
+#include "sim/name.h"
 #include "task/simulation.h"
 #include "task/task.h"
 
@@ -216,6 +217,15 @@ void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults
     sim->world.everywhere = faults;
     for (host = sim->hosts; host; host = host->next)
         host->node->faults = faults;
+}
+
+int coir_sim_set_name(coir_sim *sim, const char *name, const coir_name_answer *given)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    coir_name_answer answer = {0};
+    int rc = ci_options_read(&answer, sizeof answer, given);
+    return rc < 0 ? rc : ci_world_set_name(&sim->world, name, &answer);
 }
 
 void coir_sim_crash(coir_sim *sim, coir_host *host)

@@ -329,6 +329,22 @@ struct ci_worker_extension {
 struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension);
 
+/* What an upper layer keeps per runtime: found by key, freed with the runtime, after every task and
+ * before the workers. */
+struct ci_runtime_extension {
+    struct ci_runtime_extension *next;
+    const void *key;
+    void (*free)(struct ci_runtime_extension *extension);
+    /* whether a task waits for a thread of its */
+    bool (*is_awaited)(struct ci_runtime_extension *extension);
+};
+
+/* From any worker. If there is one of that key already, add leaves it, and answers with it. */
+struct ci_runtime_extension *ci_runtime_find_extension(coir_runtime *runtime, const void *key);
+struct ci_runtime_extension *ci_runtime_add_extension(coir_runtime *runtime,
+                                                      struct ci_runtime_extension *extension);
+bool ci_runtime_extensions_awaited(coir_runtime *runtime);
+
 /* The calling thread's stack is the worker's own from now on. */
 void ci_worker_adopt_thread(struct ci_worker *worker);
 
@@ -395,7 +411,9 @@ struct coir_runtime {
     struct ci_handle first; /* of the run's first task */
     struct ci_offload offload;
     struct ci_wakers *wakers;
-    int32_t visitors;       /* threads that are sending and are not of this runtime */
+    struct ci_runtime_extension *extensions; /* newest first */
+    /* threads that are sending and are not of this runtime */
+    int32_t visitors;
     int32_t holds;          /* plain threads that are going to send */
     bool was_visited;       /* one has, and may do so again */
     uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */

@@ -82,9 +82,21 @@ int ci_cpu_pin(unsigned index)
 
 /* ---- what else the machine knows ---- */
 
-int ci_sys_resolve(const char *host, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)
 {
-    return ci_world_resolve(ci_k.world, host, ret_address, ret_len);
+    return ci_world_resolve(ci_k.world, host, family, ret_ips, ret_delay);
+}
+
+/* Every name is known. */
+int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
+{
+    (void)host, (void)family, (void)ret_ips;
+    return -COIR_ENAME;
+}
+
+uint64_t ci_sys_lookup_stamp(void)
+{
+    return 0;
 }
 
 uint64_t ci_sys_random(void)

@@ -335,6 +335,12 @@ void ci_thread_join(struct ci_thread *thread)
     thread->kthread = NULL;
 }
 
+void ci_thread_detach(struct ci_thread *thread)
+{
+    (void)thread;
+    ci_kunknown("a thread that nobody joins");
+}
+
 void ci_thread_adopt_stack(struct ci_stack_view *view)
 {
     if (ci_k.thread)

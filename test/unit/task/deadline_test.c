@@ -303,6 +303,8 @@ enum { WAITS, ENDS };
     X(coir_serve_tcp, WAITS, coir_serve_tcp("127.0.0.1:0", serve_nobody, NULL))   \
     X(coir_serve_http, WAITS, serve_http(NULL))                                   \
     X(coir_serve_http_with, WAITS, serve_on(serve_http))                            \
+    X(coir_resolve, ENDS, coir_resolve("127.0.0.1:1", NULL, 0))                   \
+    X(coir_resolve_with, ENDS, coir_resolve_with("localhost:1", NULL, NULL, 0))   \
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \

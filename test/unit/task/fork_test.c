@@ -295,6 +295,8 @@ static void *ret;
       coir_serve_tcp_with(                                                                     \
           &(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0},      \
           connection, NULL))                                                                   \
+    R(coir_resolve, coir_resolve("127.0.0.1:1", &address, 1))                                  \
+    R(coir_resolve_with, coir_resolve_with("127.0.0.1:1", NULL, &address, 1))                  \
     P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                         \
     P(coir_address_format, coir_address_format(&address, buf, sizeof buf))                     \
     R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                        \
@@ -350,6 +352,7 @@ static void *ret;
     Z(coir_sim_host, coir_sim_host(FREED, "host", task, NULL))                                 \
     R(coir_sim_host_main, coir_sim_host_main(FREED, "host", task, NULL))                       \
     R(coir_sim_configure, coir_sim_configure(FREED, &(coir_config)COIR_CONFIG))                \
+    R(coir_sim_set_name, coir_sim_set_name(FREED, "name", &(coir_name_answer){0}))             \
     V(coir_sim_set_link, coir_sim_set_link(FREED, FREED, FREED, &(coir_link){0}))              \
     V(coir_sim_set_faults, coir_sim_set_faults(FREED, FREED, &(coir_faults){0}))               \
     V(coir_sim_link, coir_sim_link(FREED, FREED, FREED, (coir_link){0}))                       \

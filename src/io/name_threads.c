@@ -1,0 +1,126 @@
+/* Asking the system for names: getaddrinfo(3), on threads that do nothing else. A thread is made
+ * when a question finds none idle and there are fewer than the most, and leaves when it has had
+ * nothing to do for a while.
+ *
+ * 1. Nobody waits for a thread: not a caller past its deadline, nor the end of the runtime. So a
+ * thread keeps what it asks about on its own stack, and looks under the lock whether anybody is
+ * left to be told.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "io/io.h"
+#include "io/question.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+
+static const coir_time idle_most = 10 * COIR_S;
+
+/* What a thread asks, on its stack. */
+struct asking {
+    struct ci_list link;
+    struct ci_question *question; /* NULL: the runtime has ended */
+    int family;
+    char host[CI_HOST_SIZE];
+};
+
+static void ask(struct ci_names *names, struct ci_question *question)
+{
+    struct asking asking = {.question = question, .family = question->family};
+    struct ci_ips ips;
+    memcpy(asking.host, question->host, strlen(question->host) + 1);
+    ci_list_push(&names->asking, &asking.link);
+    ci_mutex_unlock(&names->lock);
+    int rc = ci_sys_lookup(asking.host, asking.family, &ips);
+    ci_mutex_lock(&names->lock);
+    if (!asking.question)
+        return;
+    ci_list_remove(&asking.link);
+    ci_question_answer(names, question, rc, &ips, ci_clock_now(), names->keep_time);
+    ci_question_drop(names, question);
+}
+
+/* Waits for a question; false when none came for so long that the thread should leave. */
+static bool wait_for_question(struct ci_names *names)
+{
+    coir_time until = ci_time_after(ci_clock_now(), idle_most);
+    int rc = 0;
+    names->idle++;
+    while (ci_list_empty(&names->queue) && !names->closed && rc != -ETIMEDOUT)
+        rc = ci_condition_wait(&names->work, &names->lock, until);
+    names->idle--;
+    return !ci_list_empty(&names->queue) && !names->closed;
+}
+
+static void *thread_main(void *arg)
+{
+    struct ci_names *names = arg;
+    ci_mutex_lock(&names->lock);
+    while (!names->closed) {
+        struct ci_list *node = ci_list_pop(&names->queue);
+        names->queued -= node != NULL;
+        if (node)
+            ask(names, ci_container_of(node, struct ci_question, queued));
+        else if (!wait_for_question(names))
+            break;
+    }
+    names->threads--;
+    ci_condition_broadcast(&names->left);
+    ci_names_unref(names);
+    return NULL;
+}
+
+static int add_thread(struct ci_names *names)
+{
+    struct ci_thread thread;
+    int rc = ci_thread_start(&thread, thread_main, names);
+    if (rc < 0)
+        return rc;
+    ci_thread_detach(&thread);
+    names->threads++;
+    names->refs++;
+    return 0;
+}
+
+int ci_name_threads_ask(struct ci_names *names, struct ci_question *question)
+{
+    int rc =
+        names->queued >= names->idle && names->threads < names->threads_max ? add_thread(names) : 0;
+    if (!names->threads)
+        return rc; /* nobody would ever ask it */
+    question->holders++;
+    ci_list_push(&names->queue, &question->queued);
+    names->queued++;
+    if (names->idle)
+        ci_condition_signal(&names->work);
+    return 0;
+}
+
+void ci_name_threads_withdraw(struct ci_names *names, struct ci_question *question)
+{
+    if (ci_list_empty(&question->queued))
+        return;
+    ci_list_remove(&question->queued);
+    names->queued--;
+    ci_question_drop(names, question);
+}
+
+void ci_name_threads_close(struct ci_names *names)
+{
+    struct ci_list *node;
+    size_t busy = 0;
+    while (!ci_list_empty(&names->queue))
+        ci_name_threads_withdraw(names,
+                                 ci_container_of(names->queue.next, struct ci_question, queued));
+    while ((node = ci_list_pop(&names->asking))) {
+        struct asking *asking = ci_container_of(node, struct asking, link);
+        ci_question_drop(names, asking->question);
+        asking->question = NULL;
+        busy++;
+    }
+    names->closed = true;
+    ci_condition_broadcast(&names->work);
+    while (names->threads > busy) /* the others have nothing to do but leave */
+        ci_condition_wait(&names->left, &names->lock, COIR_NEVER);
+}

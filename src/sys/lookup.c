@@ -1,0 +1,67 @@
+#include "sys/lookup.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static int error_of(int rc, int error)
+{
+    switch (rc) {
+    case 0: return 0;
+    case EAI_NONAME:
+#if defined(EAI_NODATA) && EAI_NODATA != EAI_NONAME
+    case EAI_NODATA:
+#endif
+        return -COIR_ENAME;
+    case EAI_MEMORY: return -ENOMEM;
+    case EAI_SYSTEM: return error ? -error : -COIR_ENAMESERVER;
+    default: return -COIR_ENAMESERVER;
+    }
+}
+
+static void add(struct ci_ips *ips, const struct sockaddr *address, socklen_t len)
+{
+    union ci_ip *ip = &ips->ip[ips->count];
+    if (len > sizeof *ip || ips->count == CI_IPS_MAX)
+        return;
+    memset(ip, 0, sizeof *ip);
+    memcpy(ip, address, len);
+    for (size_t i = 0; i < ips->count; i++)
+        if (memcmp(&ips->ip[i], ip, sizeof *ip) == 0)
+            return;
+    ips->count++;
+}
+
+int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
+{
+    struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    int rc = getaddrinfo(host, NULL, &hints, &found), error = errno;
+    if (rc)
+        return error_of(rc, error);
+    struct ci_ips ips = {0};
+    for (const struct addrinfo *at = found; at; at = at->ai_next)
+        if (at->ai_family == family)
+            add(&ips, at->ai_addr, at->ai_addrlen);
+    freeaddrinfo(found);
+    if (!ips.count)
+        return -COIR_ENAME;
+    *ret_ips = ips;
+    return 0;
+}
+
+uint64_t ci_sys_lookup_stamp(void)
+{
+    static const char *const files[] = {"/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct stat now;
+        if (stat(files[i], &now) < 0)
+            memset(&now, 0, sizeof now);
+        uint64_t parts[] = {(uint64_t)now.st_ino, (uint64_t)now.st_size,
+                            (uint64_t)now.st_mtim.tv_sec, (uint64_t)now.st_mtim.tv_nsec};
+        for (size_t part = 0; part < sizeof parts / sizeof *parts; part++)
+            sum = (sum ^ parts[part]) * 1099511628211u; /* FNV-1a, by words */
+    }
+    return sum;
+}
