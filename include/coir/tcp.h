@@ -42,8 +42,8 @@ typedef struct coir_listen_options {
  * for a moment.
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
- * Errors: those of an address; -COIR_ENAME; -EADDRINUSE and others of bind(2) and listen(2);
- * -ECANCELED; -ETIME.
+ * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
+ * listen(2); -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options,
@@ -74,9 +74,14 @@ COIR_API int coir_listener_local(const coir_listener *listener, char *text, size
  * Suspends: no.  Threads: worker. */
 COIR_API void coir_listener_close(coir_listener *listener);
 
-/* Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: those of an address; -COIR_ENAME; -ECONNREFUSED and others of connect(2).
- * Cancel safety: the attempt is given up, and its descriptor closed. */
+/* Connects to an address, or to a name: then its IPv6 and IPv4 addresses are asked for at the same
+ * time and tried one after the other, the families in turn, each a quarter of a second after the
+ * one before, or at once when that has failed; the first connection wins (Happy Eyeballs, RFC
+ * 8305). ":80" is this machine, by either family.
+ * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
+ * Errors: those of an address; -COIR_ENAME; -COIR_ENAMESERVER; -ECONNREFUSED and others of
+ * connect(2): of a name's addresses, of the one that was tried last.
+ * Cancel safety: every attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
                                           coir_stream **ret_stream);

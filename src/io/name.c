@@ -66,8 +66,7 @@ static int interleave(const struct resolve_op *self)
             }
     if (count)
         return (int)count;
-    /* an unknown name is the last thing to say */
-    return lookups[FOUR].result == -COIR_ENAME ? lookups[SIX].result : lookups[FOUR].result;
+    return ci_lookup_error(lookups[SIX].result, lookups[FOUR].result);
 }
 
 static coir_future *ask_all(const struct resolve_op *self)

@@ -66,6 +66,12 @@ struct ci_lookup {
 
 coir_future *ci_lookup_init(struct ci_lookup *lookup, const char *host, int family);
 
+/* What two errors say together: that a name is unknown only where both do. */
+static inline int ci_lookup_error(int six, int four)
+{
+    return four == -COIR_ENAME ? six : four;
+}
+
 /* ---- for the askers ---- */
 
 struct ci_names {
