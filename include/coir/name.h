@@ -6,7 +6,10 @@
  * are two questions. Equal questions are asked once at a time, whichever tasks of whichever workers
  * wait for the answer. Answers, also that a name is unknown, are kept for as long as they hold, and
  * asked for anew when /etc/hosts or /etc/resolv.conf change. Who leaves, cancelled or at a
- * deadline, leaves at once. "localhost" is known without asking. */
+ * deadline, leaves at once. "localhost" is known without asking.
+ *
+ * With coir_config.resolver = "c-ares" the workers ask name servers themselves: /etc/hosts and DNS
+ * alone, no threads, and answers hold for as long as they say. */
 #ifndef COIR_NAME_H
 #define COIR_NAME_H
 

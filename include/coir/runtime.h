@@ -60,6 +60,13 @@ typedef struct coir_config {
     coir_time drain_timeout;
     /* [0] enum coir_environment, added up: which variables come before what is set here */
     unsigned environment;
+    /* ["system"] what finds the addresses of names (coir/name.h): "system", or "c-ares" where coir
+     * was built with it: only name servers and /etc/hosts, no threads, and answers are kept for as
+     * long as they say. Borrowed until the runtime is freed */
+    const char *resolver;
+    /* [those of /etc/resolv.conf] for c-ares: "192.0.2.1:53,[2001:db8::1]:53". Borrowed until the
+     * runtime is freed */
+    const char *name_servers;
     /* [8; COIR_UNLIMITED: 1,024, the most] threads that ask the system for names (coir/name.h) */
     size_t name_threads_max;
     /* [1,024; COIR_UNLIMITED] answers about names that are kept, the ones used last */
@@ -72,7 +79,7 @@ typedef struct coir_config {
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0                                    \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0                              \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults.

@@ -79,6 +79,8 @@ static struct ci_names *make_names(coir_runtime *runtime)
     names->kept_max = runtime->config.name_cache_max;
     names->keep_time = runtime->config.name_cache_time;
     names->threads_max = runtime->config.name_threads_max;
+    names->by_cares = runtime->config.resolver && strcmp(runtime->config.resolver, "c-ares") == 0;
+    names->servers = runtime->config.name_servers;
     return names;
 }
 
@@ -100,8 +102,11 @@ static struct ci_names *find_names(coir_runtime *runtime)
 
 void ci_question_drop(struct ci_names *names, struct ci_question *question)
 {
-    if (--question->holders == 0)
-        ci_free(names->allocator, question, question->size);
+    if (--question->holders)
+        return;
+    if (question->cares)
+        ci_cares->free(question->cares, names->allocator);
+    ci_free(names->allocator, question, question->size);
 }
 
 /* It is not found any more. */
@@ -282,6 +287,32 @@ static void look_at_files(struct ci_names *names, coir_time now)
     names->stamp_time = now;
 }
 
+/* A question that is new: who asks it? */
+static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
+                         const struct ci_question *known)
+{
+    struct ci_question *question = lookup->question;
+    int rc = 0;
+    lookup->leads = known || names->by_cares;
+    if (known) {
+        question->error = known->error;
+        question->ips = known->ips;
+        question->due = known->due;
+    } else if (names->by_cares) {
+        question->asker = CI_ASKED_OF_CARES;
+        rc = ci_cares->start(names->allocator, names->servers, question->host, question->family,
+                             &question->cares);
+    } else {
+        question->asker = CI_ASKED_OF_THREADS;
+        rc = ci_name_threads_ask(names, question);
+    }
+    if (rc == 0)
+        return;
+    lookup->leads = false;
+    lookup->told = true;
+    ci_question_answer(names, question, rc, NULL, ci_worker_current->loop.now, 0);
+}
+
 /* With the lock held: finds or begins the question, and takes part in it. */
 static int join(struct ci_names *names, struct ci_lookup *lookup, const struct ci_question *known)
 {
@@ -302,20 +333,9 @@ static int join(struct ci_names *names, struct ci_lookup *lookup, const struct c
         return 0;
     }
     if (fresh) {
-        question->asker = known ? CI_ASKED_OF_WORLD : CI_ASKED_OF_THREADS;
-        if (known) {
-            question->error = known->error;
-            question->ips = known->ips;
-            question->due = known->due;
-            lookup->leads = true;
+        begin_asking(names, lookup, known);
+        if (lookup->leads || lookup->told)
             return 0;
-        }
-        int rc = ci_name_threads_ask(names, question);
-        if (rc < 0) {
-            ci_question_answer(names, question, rc, NULL, now, 0);
-            lookup->told = true;
-            return 0;
-        }
     }
     ci_list_push(&question->waiting, &lookup->link);
     return 0;
@@ -362,13 +382,27 @@ static int end(struct ci_lookup *lookup, int interrupted)
     return lookup->result;
 }
 
-/* The world has answered. */
-static void answer_from_world(struct ci_lookup *lookup)
+/* What a leader waits for. */
+static coir_future *ask(struct ci_lookup *lookup)
+{
+    struct ci_question *question = lookup->question;
+    if (question->asker == CI_ASKED_OF_CARES)
+        return ci_cares->ask(question->cares);
+    return coir_sleep_until_op((coir_sleep_op *)(void *)&lookup->pause, question->due);
+}
+
+/* The world, or a name server, has answered. */
+static void pass_on(struct ci_lookup *lookup)
 {
     struct ci_names *names = lookup->names;
+    struct ci_question *question = lookup->question;
+    struct ci_cares_answer answer = {question->error, question->ips, COIR_NEVER};
+    if (question->asker == CI_ASKED_OF_CARES)
+        answer = *ci_cares->answer(question->cares);
+    coir_time ttl = answer.ttl == COIR_NEVER ? names->keep_time : answer.ttl;
     ci_mutex_lock(&names->lock);
-    ci_question_answer(names, lookup->question, lookup->question->error, &lookup->question->ips,
-                       ci_worker_current->loop.now, names->keep_time);
+    ci_question_answer(names, question, answer.error, &answer.ips,
+                       ci_loop_update_now(&ci_worker_current->loop), ttl);
     ci_mutex_unlock(&names->lock);
 }
 
@@ -386,11 +420,11 @@ static coir_future *lookup_poll(coir_future *future)
             COIR_RETURN(future, end(self, (int)self->wait.result));
     }
     if (self->leads) {
-        COIR_AWAIT(future,
-                   coir_sleep_until_op((coir_sleep_op *)(void *)&self->pause, self->question->due));
-        if (self->pause.future.result < 0)
-            COIR_RETURN(future, end(self, (int)self->pause.future.result));
-        answer_from_world(self);
+        self->asking = ask(self);
+        COIR_AWAIT(future, self->asking);
+        if (self->asking->result < 0)
+            COIR_RETURN(future, end(self, (int)self->asking->result));
+        pass_on(self);
     }
     COIR_RETURN(future, end(self, 0));
 }

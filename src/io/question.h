@@ -19,6 +19,7 @@
 #ifndef CI_IO_QUESTION_H
 #define CI_IO_QUESTION_H
 
+#include "io/cares.h"
 #include "sys/lookup.h"
 #include "sys/thread.h"
 #include "task/task.h"
@@ -41,7 +42,8 @@ struct ci_question {
     struct ci_ips ips;
     coir_time expires; /* of the answer */
     coir_time due;     /* when the world answers */
-    size_t size;       /* of this struct */
+    struct ci_cares *cares;
+    size_t size; /* of this struct */
     char host[];
 };
 
@@ -61,6 +63,7 @@ struct ci_lookup {
     struct ci_message message;
     struct ci_list link;
     bool told, leads;
+    coir_future *asking; /* what it waits for as the leader */
     struct ci_sleep_op pause;
 };
 
@@ -84,6 +87,8 @@ struct ci_names {
     struct ci_list *buckets;
     struct ci_list answers; /* that are kept, the one that was used last at the end */
     size_t kept, kept_max;
+    bool by_cares;
+    const char *servers; /* for c-ares */
     coir_time keep_time; /* an answer that does not say how long it holds */
     uint64_t stamp;      /* of the files that say what names mean */
     coir_time stamp_time;

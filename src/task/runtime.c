@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/cares.h"
 #include "sys/cpu.h"
 #include "task/task.h"
 
@@ -105,6 +106,19 @@ static CI_COLD int refuse_setting(const coir_config *config, const char *name, c
 {
     log_to(config, COIR_LOG_ERROR, "%s is \"%s\"; it may be %s", name, value, wanted);
     return -EINVAL;
+}
+
+static int check_resolver(const coir_config *config)
+{
+    const char *names =
+        ci_has_cares ? "system or c-ares" : "system, as this coir was built without c-ares";
+    bool cares = config->resolver && strcmp(config->resolver, "c-ares") == 0;
+    if (config->resolver && strcmp(config->resolver, "system") != 0 && !(cares && ci_has_cares))
+        return refuse_setting(config, "the resolver", config->resolver, names);
+    if (config->name_servers && !cares)
+        return refuse_setting(config, "coir_config.name_servers", config->name_servers,
+                              "set for c-ares alone: the system has its own");
+    return 0;
 }
 
 /* Fills in what the program left open; what it set only where it asks for that. */
@@ -304,6 +318,8 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     config.allocator = &allocator;
     if (rc == 0 && config.driver && !ci_driver_known(config.driver))
         rc = refuse_setting(&config, "the driver", config.driver, ci_driver_names);
+    if (rc == 0)
+        rc = check_resolver(&config);
     if (rc < 0)
         return rc;
     rc = config.driver ? make_on(&config, config.driver, ret_runtime)

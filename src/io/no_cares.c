@@ -1,0 +1,3 @@
+#include "io/cares.h"
+
+const struct ci_cares_calls *const ci_cares = NULL;

@@ -1,0 +1,238 @@
+/* Names by c-ares, from a name server that lies (dns.h). In a build without c-ares it is said, and
+ * nothing else is tested. */
+#include <coir.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dns.h"
+
+static int open_files(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void run(coir_task_fn *fn, size_t workers)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = workers;
+    config.resolver = "c-ares";
+    config.name_servers = dns.address;
+    setenv("RES_OPTIONS", "retrans:100 retry:3", 1);
+    dns_start();
+    int before = open_files();
+    int rc = coir_runtime_new(&config, &runtime);
+    if (rc == -EINVAL) {
+        printf("left out: this coir was built without c-ares\n");
+        return;
+    }
+    CHECK_EQ(rc, 0);
+    CHECK_EQ(coir_runtime_run(runtime, fn, NULL), 0);
+    coir_runtime_free(runtime);
+    CHECK_EQ(open_files(), before);
+    dns_stop();
+}
+
+static int resolve(const char *name, enum coir_family family, coir_address *ret, size_t max)
+{
+    coir_resolve_options options = COIR_RESOLVE_OPTIONS;
+    options.family = family;
+    return coir_resolve_with(name, &options, ret, max);
+}
+
+/* ---- each lie ---- */
+
+static const struct row {
+    const char *name;
+    int four, six; /* how many addresses, or the error */
+} rows[] = {
+    {"plain.test:80", 1, 1},
+    {"second.test:80", 1, 1},
+    {"wrongid.test:80", 1, 1},
+    {"wrongname.test:80", 1, 1},
+    {"cut.test:80", 16, 16}, /* of 20: CI_IPS_MAX */
+    {"large.test:80", 16, 16},
+    {"chain.test:80", 1, 1},
+    {"loop.test:80", -COIR_ENAME, -COIR_ENAME},
+    {"nx.test:80", -COIR_ENAME, -COIR_ENAME},
+    {"fail.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+    {"garbage.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+    {"drop.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+};
+
+static void check(const struct row *row, enum coir_family family, int want, const char *first)
+{
+    coir_address found[16];
+    char text[64] = "";
+    int got = resolve(row->name, family, found, 16);
+    if (got > 0)
+        coir_address_format(&found[0], text, sizeof text);
+    if (got != want || (got > 0 && strcmp(text, first) != 0))
+        test_fail(__FILE__, __LINE__, "%s: %d (%s) %s, not %d", row->name, got,
+                  got < 0 ? coir_strerror(got) : "", text, want);
+}
+
+static int check_all(void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check(&rows[i], COIR_IPV4, rows[i].four, "192.0.2.1:80");
+        check(&rows[i], COIR_IPV6, rows[i].six, "[2001:db8::1]:80");
+    }
+    /* what was cut, and what was too large for a datagram without being so */
+    CHECK_EQ(dns_asked_over_tcp(), 4);
+    return 0;
+}
+
+TEST(a_name_server_that_lies_is_not_believed)
+{
+    run(check_all, 1);
+}
+
+/* ---- asked once, on the wire ---- */
+
+enum { NAMES = 100, ASKERS = 10000 };
+
+static int ask_numbered(void *arg)
+{
+    char name[32];
+    coir_address one;
+    snprintf(name, sizeof name, "plain%d.test:80", (int)((uintptr_t)arg % NAMES));
+    CHECK_EQ(resolve(name, COIR_IPV4, &one, 1), 1);
+    return 0;
+}
+
+static int ask_all(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    for (uintptr_t i = 0; i < ASKERS; i++)
+        CHECK_EQ(coir_go_on(scope, (int)(i / NAMES % 2), ask_numbered, (void *)i), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    return 0;
+}
+
+static int ask_all_and_count(void *arg)
+{
+    /* nothing is asked again because this machine is slow */
+    setenv("RES_OPTIONS", "retrans:30000 retry:2", 1);
+    CHECK_EQ(ask_all(arg), 0);
+    CHECK_EQ(dns_asked(false), NAMES);
+    CHECK_EQ(dns_asked(true), 0);
+    return 0;
+}
+
+TEST(ten_thousand_questions_of_a_hundred_names_are_a_hundred_on_the_wire)
+{
+    run(ask_all_and_count, 2);
+}
+
+/* ---- what is kept, and who leaves ---- */
+
+static int ask_twice(void *arg)
+{
+    coir_address one;
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(resolve("plain.test:80", COIR_IPV4, &one, 1), 1);
+        CHECK_EQ(resolve("nx.test:80", COIR_IPV4, &one, 1), -COIR_ENAME);
+    }
+    CHECK_EQ(dns_asked(false), 2);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(resolve("brief.test:80", COIR_IPV4, &one, 1), 1);
+    CHECK_EQ(dns_asked(false), 5); /* a TTL of 0 */
+    return 0;
+}
+
+TEST(answers_are_kept_for_as_long_as_they_say)
+{
+    run(ask_twice, 1);
+}
+
+static int leave_soon(void *arg)
+{
+    coir_address one;
+    COIR_DEADLINE(coir_in((coir_time)(intptr_t)arg));
+    CHECK_EQ(resolve("drop.test:80", COIR_IPV4, &one, 1), -ETIME);
+    return 0;
+}
+
+static int wait_to_the_end(void *arg)
+{
+    coir_address one;
+    (void)arg;
+    CHECK_EQ(resolve("drop.test:80", COIR_IPV4, &one, 1), -COIR_ENAMESERVER);
+    return 0;
+}
+
+/* Each leader leaves before the end; the question goes on, and is not put anew. */
+static int leave_one_after_the_other(void *arg)
+{
+    (void)arg;
+    setenv("RES_OPTIONS", "retrans:2000 retry:1", 1);
+    COIR_SCOPE(scope);
+    for (int i = 1; i <= 20; i++)
+        CHECK_EQ(coir_go_on(scope, i % 2, leave_soon, (void *)(intptr_t)(i * COIR_MS)), 0);
+    CHECK_EQ(coir_go(scope, wait_to_the_end, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(dns_asked(false), 1);
+    return 0;
+}
+
+TEST(a_question_goes_on_when_its_leader_leaves)
+{
+    run(leave_one_after_the_other, 2);
+}
+
+static int give_up(void *arg)
+{
+    coir_address one;
+    (void)arg;
+    int before = open_files();
+    for (int i = 0; i < 200; i++) {
+        COIR_DEADLINE(coir_in(i % 20 * 50 * COIR_US));
+        int rc = resolve(i % 2 ? "drop.test:80" : "brief.test:80", i % 3 ? COIR_IPV4 : COIR_IPV6,
+                         &one, 1);
+        CHECK(rc == -ETIME || (rc == 1 && i % 2 == 0));
+    }
+    CHECK_EQ(open_files(), before);
+    return 0;
+}
+
+TEST(who_gives_up_leaves_no_socket)
+{
+    run(give_up, 1);
+}
+
+static int connect_past_the_black_hole(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    COIR_DEADLINE(coir_in(30 * COIR_S));
+    setenv("RES_OPTIONS", "retrans:20000 retry:2", 1);
+    coir_address one;
+    CHECK_EQ(resolve("black.test:80", COIR_IPV4, &one, 1), 1);
+    {
+        COIR_DEADLINE(coir_in(10 * COIR_MS));
+        CHECK_EQ(resolve("black.test:80", COIR_ANY_FAMILY, &one, 1), -ETIME);
+    }
+    {
+        COIR_DEADLINE(coir_in(200 * COIR_MS)); /* 192.0.2.1 does not answer, or cannot be reached */
+        CHECK(coir_tcp_connect("black.test:80", &stream) < 0);
+    }
+    return 0;
+}
+
+TEST(a_server_that_does_not_know_of_ipv6)
+{
+    run(connect_past_the_black_hole, 1);
+}
