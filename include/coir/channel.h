@@ -20,8 +20,7 @@ enum coir_overflow {
 };
 
 typedef struct coir_channel_options {
-    /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
-    size_t size;
+    size_t size;      /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
     size_t item_size; /* bytes of an item */
     /* [0: a send waits until somebody receives] items; COIR_UNLIMITED: it grows as it must */
     size_t capacity;

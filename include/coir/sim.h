@@ -63,8 +63,7 @@ typedef struct coir_faults {
 } coir_faults;
 
 typedef struct coir_sim_options {
-    /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
-    size_t size;
+    size_t size;    /* sizeof(coir_sim_options), set by COIR_SIM_OPTIONS */
     uint64_t seed;  /* [0] */
     size_t workers; /* [1] workers of each host; at most 256 */
     /* [1 hour; COIR_NEVER: none] virtual time at which to give up */

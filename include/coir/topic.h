@@ -13,8 +13,7 @@ extern "C" {
 typedef struct coir_topic coir_topic;
 
 typedef struct coir_topic_options {
-    /* sizeof(coir_topic_options), set by COIR_TOPIC_OPTIONS */
-    size_t size;
+    size_t size;      /* sizeof(coir_topic_options), set by COIR_TOPIC_OPTIONS */
     size_t item_size; /* bytes of an item */
     /* [none] called for each copy that is queued: an item may be a pointer to something counted */
     void (*ref)(void *item, void *arg);
