@@ -27,6 +27,7 @@
 #include <coir/tcp.h>
 #include <coir/topic.h>
 #include <coir/udp.h>
+#include <coir/unix.h>
 #include <coir/version.h>
 #include <coir/waker.h>
 

@@ -260,6 +260,18 @@ static int refuse(struct ci_driver *driver, coir_fd fd)
     return THROUGH(refuse, fd);
 }
 
+static void unlisten(struct ci_driver *driver, coir_fd fd)
+{
+    end_all_on(self(driver), fd);
+    THROUGH(unlisten, fd);
+    count(self(driver));
+}
+
+static int credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials)
+{
+    return THROUGH(credentials, fd, ret_credentials);
+}
+
 static int shutdown_write(struct ci_driver *driver, coir_fd fd)
 {
     return THROUGH(shutdown_write, fd);
@@ -338,6 +350,8 @@ static const struct ci_driver_kind faulty_kind = {
     .datagram = open_datagram,
     .listen = open_listener,
     .refuse = refuse,
+    .unlisten = unlisten,
+    .credentials = credentials,
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,

@@ -12,7 +12,8 @@
  *   systemd:NAME            a socket that was passed by socket activation (FileDescriptorName=)
  *
  * The error names the wrong part: -COIR_EHOST, -COIR_EPORT, -COIR_EPATH, -COIR_EPASSED (fd: and
- * systemd:), or -COIR_EADDRESS where the text is empty or its form has no meaning for the call. */
+ * systemd:), or -COIR_EADDRESS where the text is empty or its form has no meaning for the call.
+ * What only Unix sockets can do is in coir/unix.h. */
 #ifndef COIR_TCP_H
 #define COIR_TCP_H
 
@@ -30,16 +31,19 @@ typedef struct coir_listen_options {
     size_t backlog;
     bool reuse_port; /* [false] SO_REUSEPORT: several listeners share the port */
     bool ipv6_only;  /* [false] */
+    /* [as the system makes it] of the file of a Unix socket: mode, user and group by number */
+    unsigned unix_mode, unix_owner, unix_group;
 } coir_listen_options;
 
-#define COIR_LISTEN_OPTIONS                  \
-    {                                        \
-        sizeof(coir_listen_options), 0, 0, 0 \
+#define COIR_LISTEN_OPTIONS                           \
+    {                                                 \
+        sizeof(coir_listen_options), 0, 0, 0, 0, 0, 0 \
     }
 
 /* Starts listening. Any worker of the runtime may accept from it, all at the same time. An address
  * that is in use is tried again for a second: a server on io_uring that was killed keeps its own
- * for a moment.
+ * for a moment. The file of a Unix socket that nobody listens on any more is replaced, under a lock
+ * (flock(2)) of its directory, and removed by coir_listener_close.
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
  * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and

@@ -72,6 +72,7 @@ static const char *meaning_of_system_error(int error)
     case ENOTCONN: return "it is not connected";
     case ETIMEDOUT: return "the peer did not answer in time";
     case EDESTADDRREQ: return "it has no peer: name one to send to";
+    case ETOOMANYREFS: return "too many descriptors are on their way between processes";
     case EMSGSIZE: return "the message is too large to be sent at once";
     case EMFILE: return "the process has too many files open (raise its limit: ulimit -n)";
     case ENFILE: return "the system has too many files open";

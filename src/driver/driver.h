@@ -30,20 +30,23 @@
 #include "base/memory.h"
 #include "coir/base.h"
 #include "coir/tcp.h"
+#include "coir/unix.h"
 #include "driver/event.h"
 #include "sys/lookup.h"
 #include "sys/passed.h"
 
 enum ci_op_kind {
-    CI_OP_READ,    /* buf, len: the count, 0 at the end */
-    CI_OP_WRITE,   /* data, len: the count */
-    CI_OP_READV,   /* iov, count */
-    CI_OP_WRITEV,  /* iov, count */
-    CI_OP_RECEIVE, /* message: one datagram, with its sender's address */
-    CI_OP_SEND,    /* message: one datagram, to its address */
+    CI_OP_READ,   /* buf, len: the count, 0 at the end */
+    CI_OP_WRITE,  /* data, len: the count */
+    CI_OP_READV,  /* iov, count */
+    CI_OP_WRITEV, /* iov, count */
+    /* message: one datagram, with its sender's address; of a stream that is read exactly: bytes and
+       control data */
+    CI_OP_RECEIVE,
+    CI_OP_SEND, /* message: one datagram, to its address; on a stream: bytes and control data */
     /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_ACCEPT,
-    CI_OP_CONNECT, /* address, count = its length */
+    CI_OP_CONNECT, /* address, count = its length. -EAGAIN: the backlog of a Unix socket is full */
     /* events on a descriptor of ours: those that hold. CI_EVENT_END may be asked for too */
     CI_OP_POLL,
     CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
@@ -63,6 +66,7 @@ struct ci_op {
     uint8_t pending;  /* not 0 while it is the driver's, which may tell apart how */
     bool no_wait : 1; /* -EAGAIN instead of waiting */
     bool lazy : 1;    /* a write: its completion may be delayed, see 8; the driver may clear this */
+    bool exact : 1;   /* a read, or a poll before one: nothing is received ahead of a reader */
     uint8_t events;   /* enum coir_events */
     int32_t result;
     int32_t count;
@@ -91,6 +95,7 @@ struct ci_listen {
     socklen_t address_len;
     int backlog;
     bool reuse_port, ipv6_only;
+    unsigned mode, owner, group; /* of the file of a Unix socket; 0: as the system makes it */
 };
 
 /* A datagram socket is bound to `address`; with a peer it is connected to it: it receives from the
@@ -145,10 +150,14 @@ struct ci_driver_kind {
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     /* a listener: no new client gets through; those in its backlog are still there */
     int (*refuse)(struct ci_driver *driver, coir_fd fd);
+    /* closes a listener; the file of a Unix socket is removed */
+    void (*unlisten)(struct ci_driver *driver, coir_fd fd);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,
                    struct sockaddr_storage *ret_address, socklen_t *ret_len);
+    /* of a Unix socket's peer */
+    int (*credentials)(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials);
     /* a socket of the program's: see ci_passed_take */
     int (*take)(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
     /* What is known of a name without asking: 0 or an error, which are to be told after *ret_delay;

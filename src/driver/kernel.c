@@ -1,5 +1,6 @@
 #include "driver/kernel.h"
 
+#include "driver/unix.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 #include <errno.h>
@@ -26,7 +27,7 @@ int ci_kernel_socket(struct ci_driver *driver, int family)
 {
     (void)driver;
     int fd = ci_sys_socket(family);
-    if (fd >= 0)
+    if (fd >= 0 && family != AF_UNIX)
         ci_sys_no_delay(fd);
     return fd;
 }
@@ -34,7 +35,9 @@ int ci_kernel_socket(struct ci_driver *driver, int family)
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
     (void)driver;
-    int fd = ci_sys_datagram(datagram->address, datagram->address_len);
+    int fd = datagram->address->sa_family == AF_UNIX
+                 ? ci_unix_datagram(datagram->address, datagram->address_len)
+                 : ci_sys_datagram(datagram->address, datagram->address_len);
     int rc =
         fd < 0 || !datagram->peer ? fd : ci_sys_connect(fd, datagram->peer, datagram->peer_len);
     if (fd >= 0 && rc < 0)
@@ -45,6 +48,8 @@ int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datag
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)
 {
     (void)driver;
+    if (listen->address->sa_family == AF_UNIX)
+        return ci_unix_listen(listen);
     int fd = ci_sys_listen(listen->address, listen->address_len, listen->backlog,
                            listen->reuse_port, listen->ipv6_only);
     if (fd >= 0)
@@ -56,6 +61,24 @@ int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd)
 {
     (void)driver;
     return ci_sys_refuse(fd);
+}
+
+void ci_kernel_unlisten(struct ci_driver *driver, coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    bool is_unix = ci_sys_name(fd, false, &own, &len) == 0 && own.ss_family == AF_UNIX;
+    if (is_unix)
+        ci_sys_refuse(fd); /* the driver may keep it open for a moment */
+    ci_driver_close(driver, fd);
+    if (is_unix)
+        ci_unix_remove((struct sockaddr *)&own, len);
+}
+
+int ci_kernel_credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials)
+{
+    (void)driver;
+    return ci_sys_credentials(fd, ret_credentials);
 }
 
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd)

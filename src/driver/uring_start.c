@@ -27,7 +27,7 @@ static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struc
         if (rc != -EAGAIN && rc != -EINTR)
             return ci_op_complete(op, (int32_t)rc);
         slot->overrun = false;
-        if (op->no_wait) /* so that the next attempt finds what has come until then */
+        if (op->no_wait && !op->exact) /* so that the next attempt finds what has come until then */
             ci_uring_arm_receive(uring, slot, op->fd);
     }
     if (op->no_wait)
@@ -72,6 +72,11 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
     case CI_OP_READ:
     case CI_OP_READV: return start_read(uring, slot, op);
     case CI_OP_POLL: return start_poll(uring, slot, op);
+    case CI_OP_CONNECT:
+        /* that of a Unix socket never waits: the ring would try again and again */
+        if (op->address->sa_family == AF_UNIX)
+            return ci_op_complete(op, ci_sys_connect(op->fd, op->address, (socklen_t)op->count));
+        break;
     default: break;
     }
     if (op->no_wait)

@@ -137,7 +137,7 @@ bool ci_uring_wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, 
                             bool own_memory)
 {
     if (!slot->receive &&
-        (own_memory || slot->overrun || !ci_uring_arm_receive(uring, slot, op->fd))) {
+        (own_memory || slot->overrun || op->exact || !ci_uring_arm_receive(uring, slot, op->fd))) {
         if (op->kind == CI_OP_POLL)
             return ci_uring_submit_poll(uring, slot, op);
         return op->kind == CI_OP_READ ? submit_read(uring, slot, op)

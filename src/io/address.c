@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
@@ -217,6 +218,35 @@ int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *r
     return rc;
 }
 
+static bool is_abstract(const struct sockaddr_un *address)
+{
+    return !address->sun_path[0] && address->sun_path[1];
+}
+
+static int format_unix(const struct sockaddr_un *address, char *text, size_t size)
+{
+    int most = (int)sizeof address->sun_path;
+    if (is_abstract(address))
+        return snprintf(text, size, "unix:@%.*s", most - 1, address->sun_path + 1);
+    return snprintf(text, size, "unix:%.*s", most, address->sun_path);
+}
+
+socklen_t ci_address_len(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)address;
+    size_t name = offsetof(struct sockaddr_un, sun_path);
+    if (address->ss_family != AF_UNIX)
+        return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                              : sizeof(struct sockaddr_in);
+    if (is_abstract(local))
+        return (socklen_t)(name + 1 + strnlen(local->sun_path + 1, sizeof local->sun_path - 1));
+    if (!local->sun_path[0])
+        return (socklen_t)name;
+    size_t len = strnlen(local->sun_path, sizeof local->sun_path);
+    /* with a NUL, where there is room */
+    return (socklen_t)(name + len + (len < sizeof local->sun_path));
+}
+
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "";
@@ -230,5 +260,7 @@ int ci_address_format(const struct sockaddr_storage *address, char *text, size_t
         inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
         return snprintf(text, size, "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
     }
+    if (address->ss_family == AF_UNIX)
+        return format_unix((const struct sockaddr_un *)(const void *)address, text, size);
     return -EOPNOTSUPP;
 }

@@ -11,7 +11,8 @@ struct ci_connect_op {
     coir_future future;
     union {
         struct ci_io_op io;
-        struct ci_race *race; /* of a name */
+        struct ci_race *race;     /* of a name */
+        struct ci_sleep_op pause; /* while the backlog of a Unix socket is full */
     };
     coir_stream **ret_stream;
     const char *text; /* NULL: `address` is set */

@@ -28,6 +28,7 @@ struct coir_stream {
     struct ci_ahead *ahead; /* of a detached one */
     struct ci_seat *seat;   /* where it counts: its listener's, on its worker; or NULL */
     coir_fd fd;
+    bool is_unix; /* nothing is read ahead of it: descriptors may come with its bytes */
 };
 
 struct ci_stream_kind {
@@ -51,7 +52,8 @@ struct ci_io *ci_io_of(struct ci_worker *worker);
 
 /* A stream over a connected socket of the worker's driver. Takes the descriptor over when it
  * succeeds. */
-int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream);
+int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
+                         coir_stream **ret_stream);
 
 /* coir_close where the caller returns to the worker at once: closing may be left to its next wait.
  */
@@ -119,5 +121,8 @@ void ci_address_become_ipv4(struct ci_where *any);
 
 /* An address as text: the length. */
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size);
+
+/* How long an address is; what it does not use is zero. */
+socklen_t ci_address_len(const struct sockaddr_storage *address);
 
 #endif

@@ -158,6 +158,13 @@ static int open_listener(struct ci_worker *worker, struct ci_where *where, struc
     return listen_patiently(worker, listen, address);
 }
 
+static bool is_unix(struct ci_driver *driver, coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    return driver->kind->address(driver, fd, false, &own, &len) == 0 && own.ss_family == AF_UNIX;
+}
+
 int coir_tcp_listen(const char *address, coir_listener **ret_listener)
 {
     return coir_tcp_listen_with(address, NULL, ret_listener);
@@ -180,6 +187,9 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
                                              : BACKLOG,
         .reuse_port = options.reuse_port,
         .ipv6_only = options.ipv6_only,
+        .mode = options.unix_mode,
+        .owner = options.unix_owner,
+        .group = options.unix_group,
     };
     if ((rc = find_where(worker, address, &where)) < 0)
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
@@ -191,6 +201,8 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }
     listener->fd = rc;
+    listener->was_passed = where.kind == CI_AT_SOCKET;
+    listener->is_unix = is_unix(worker->loop.driver, listener->fd);
     *ret_listener = listener;
     return 0;
 }
@@ -417,7 +429,7 @@ static void end_wait(struct ci_seat *seat, const struct accept_op *op)
 
 static int make_stream(struct ci_seat *seat, coir_fd fd, coir_stream **ret_stream)
 {
-    int rc = ci_socket_stream_new(seat->worker, fd, ret_stream);
+    int rc = ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, ret_stream);
     if (rc < 0)
         ci_driver_close(seat->worker->loop.driver, fd);
     else
@@ -540,14 +552,17 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
 void ci_listener_refuse(coir_listener *listener)
 {
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0)
+    if (listener->fd >= 0 && !listener->was_passed)
         driver->kind->refuse(driver, listener->fd);
 }
 
 void ci_listener_stop(coir_listener *listener)
 {
-    if (listener->fd >= 0)
-        ci_driver_close(ci_worker_current->loop.driver, listener->fd);
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (listener->fd >= 0 && listener->was_passed)
+        ci_driver_close(driver, listener->fd);
+    else if (listener->fd >= 0)
+        driver->kind->unlisten(driver, listener->fd);
     listener->fd = -1;
 }
 

@@ -41,6 +41,8 @@ struct ci_seat {
 struct coir_listener {
     coir_fd fd;      /* -1: it listens no more */
     uint32_t serial; /* no other listener of the process has it */
+    bool is_unix;
+    bool was_passed; /* another process may listen on the same socket: it is only closed */
     const coir_allocator *allocator;
     size_t size;
     int32_t refs;

@@ -11,7 +11,8 @@ static struct ci_io_op **place_of(coir_stream *stream, const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_WRITE:
-    case CI_OP_WRITEV: return &stream->writer;
+    case CI_OP_WRITEV:
+    case CI_OP_SEND: return &stream->writer;
     case CI_OP_POLL:
         return op->events & COIR_READ    ? &stream->reader
                : op->events & COIR_WRITE ? &stream->writer
@@ -142,16 +143,27 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
 
 /* ---- the calls ---- */
 
-#define READ_OP(stream, to, size) \
-    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READ, .buf = (to), .len = (size)})
+#define READ_OP(stream, to, size)        \
+    (&(struct ci_op){.fd = (stream)->fd, \
+                     .kind = CI_OP_READ, \
+                     .buf = (to),        \
+                     .len = (size),      \
+                     .exact = (stream)->is_unix})
 #define WRITE_OP(stream, from, size) \
     (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITE, .data = (from), .len = (size)})
-#define READV_OP(stream, vec, n) \
-    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_READV, .iov = (vec), .count = (n)})
+#define READV_OP(stream, vec, n)          \
+    (&(struct ci_op){.fd = (stream)->fd,  \
+                     .kind = CI_OP_READV, \
+                     .iov = (vec),        \
+                     .count = (n),        \
+                     .exact = (stream)->is_unix})
 #define WRITEV_OP(stream, vec, n) \
     (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITEV, .iov = (vec), .count = (n)})
-#define POLL_OP(stream, what) \
-    (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_POLL, .events = (uint8_t)(what)})
+#define POLL_OP(stream, what)                   \
+    (&(struct ci_op){.fd = (stream)->fd,        \
+                     .kind = CI_OP_POLL,        \
+                     .events = (uint8_t)(what), \
+                     .exact = (stream)->is_unix})
 
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
@@ -576,13 +588,14 @@ void ci_stream_close_soon(coir_stream *stream)
         stream->kind->close(stream);
 }
 
-int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
+int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
+                         coir_stream **ret_stream)
 {
     struct ci_io *io = ci_io_of(worker);
     coir_stream *stream = io ? ci_pool_take(&io->streams) : NULL;
     if (!stream)
         return -ENOMEM;
-    *stream = (coir_stream){.kind = &socket_kind, .worker = worker, .fd = fd};
+    *stream = (coir_stream){.kind = &socket_kind, .worker = worker, .fd = fd, .is_unix = is_unix};
     *ret_stream = stream;
     return 0;
 }

@@ -10,7 +10,11 @@ CI_LEAVES_SPARE_WORDS(struct ci_connect_op, coir_open_op);
 static int take_passed(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
 {
     int rc = worker->loop.driver->kind->take(worker->loop.driver, fd, CI_PASSED_STREAM);
-    return rc < 0 ? rc : ci_socket_stream_new(worker, fd, ret_stream);
+    struct sockaddr_storage own;
+    socklen_t len;
+    if (rc == 0)
+        rc = worker->loop.driver->kind->address(worker->loop.driver, fd, false, &own, &len);
+    return rc < 0 ? rc : ci_socket_stream_new(worker, fd, own.ss_family == AF_UNIX, ret_stream);
 }
 
 /* A name with one address, which is known at once, needs no race. */
@@ -50,16 +54,30 @@ static int find_where(const struct ci_connect_op *op, struct ci_driver *driver,
     return rc;
 }
 
+/* How long a client of a Unix socket waits while the backlog is full: no event says when there is
+ * room again. */
+static const coir_time backlog_pause = 2 * COIR_MS;
+
+static coir_future *begin_connect(struct ci_connect_op *self)
+{
+    struct ci_op io = {
+        .fd = self->fd,
+        .kind = CI_OP_CONNECT,
+        .address = (struct sockaddr *)&self->address,
+        .count = (int32_t)ci_address_len(&self->address),
+    };
+    return ci_io_init(&self->io, NULL, &io);
+}
+
 static coir_future *connect_poll(coir_future *future)
 {
     struct ci_connect_op *self = ci_container_of(future, struct ci_connect_op, future);
     struct ci_worker *worker = ci_worker_current;
     struct ci_driver *driver = worker->loop.driver;
-    COIR_BEGIN(future);
-    struct ci_op io = {.kind = CI_OP_CONNECT, .address = (struct sockaddr *)&self->address};
     struct ci_where where;
-    int rc =
-        ci_leaf_refused(worker, future) ? (int)future->result : find_where(self, driver, &where);
+    int64_t rc = 0;
+    COIR_BEGIN(future);
+    rc = ci_leaf_refused(worker, future) ? future->result : find_where(self, driver, &where);
     if (rc == 0 && where.kind == CI_AT_SOCKET)
         COIR_RETURN(future, take_passed(worker, where.fd, self->ret_stream));
     if (rc == 0 && where.kind == CI_AT_HOST) {
@@ -73,14 +91,18 @@ static coir_future *connect_poll(coir_future *future)
     self->address = where.address;
     if ((self->fd = driver->kind->socket(driver, self->address.ss_family)) < 0)
         COIR_RETURN(future, self->fd);
-    io.fd = self->fd;
-    io.count = (int32_t)where.len;
-    COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
-    if (self->io.future.result < 0) {
-        ci_driver_close(driver, self->fd);
-        COIR_RETURN(future, self->io.future.result);
+    for (;;) {
+        COIR_AWAIT(future, begin_connect(self));
+        if ((rc = self->io.future.result) != -EAGAIN || self->address.ss_family != AF_UNIX)
+            break;
+        COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, backlog_pause));
+        if ((rc = self->pause.future.result) < 0)
+            break;
     }
-    if ((rc = ci_socket_stream_new(worker, self->fd, self->ret_stream)) < 0)
+    if (rc == 0)
+        rc = ci_socket_stream_new(worker, self->fd, self->address.ss_family == AF_UNIX,
+                                  self->ret_stream);
+    if (rc < 0)
         ci_driver_close(driver, self->fd);
     COIR_RETURN(future, rc);
 }

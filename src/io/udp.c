@@ -8,7 +8,7 @@
 #include "io/io.h"
 
 struct address {
-    struct sockaddr_storage storage; /* its family says how long it is; AF_UNSPEC: none */
+    struct sockaddr_storage storage; /* AF_UNSPEC: none */
 };
 CI_LEAVES_SPARE_WORDS(struct address, coir_address);
 
@@ -30,12 +30,6 @@ static struct address *address_of(const coir_address *address)
 }
 
 /* ---- addresses ---- */
-
-static socklen_t length(const struct address *address)
-{
-    return address->storage.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                  : sizeof(struct sockaddr_in);
-}
 
 int coir_address_parse(const char *text, coir_address *ret_address)
 {
@@ -132,7 +126,8 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
     op->message = (struct msghdr){.msg_iov = &op->data, .msg_iovlen = 1};
     if (address) {
         op->message.msg_name = &address->storage;
-        op->message.msg_namelen = kind == CI_OP_RECEIVE ? sizeof address->storage : length(address);
+        op->message.msg_namelen =
+            kind == CI_OP_RECEIVE ? sizeof address->storage : ci_address_len(&address->storage);
     }
     return ci_io_init(
         &op->io, NULL,

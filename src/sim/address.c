@@ -123,6 +123,14 @@ int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
         return -EBADF;
     if (peer && socket->state != CI_STREAM_CONNECTED)
         return -ENOTCONN;
+    if (socket->is_unix) {
+        const struct sockaddr_un *name = peer ? &socket->remote_name : &socket->name;
+        memset(ret_address, 0, sizeof *ret_address);
+        memcpy(ret_address, name, sizeof *name);
+        ret_address->ss_family = AF_UNIX;
+        *ret_len = sizeof *name;
+        return 0;
+    }
     ci_sim_address_out(peer ? &socket->remote : &socket->local, socket->six, ret_address, ret_len);
     return 0;
 }

@@ -62,11 +62,24 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     ci_socket_changed(world, listener);
 }
 
+/* A Unix socket is told at once that nobody listens. */
+static int find_unix(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op)
+{
+    if (op->address->sa_family != AF_UNIX)
+        return -EAFNOSUPPORT;
+    memcpy(&socket->remote_name, op->address, (size_t)op->count);
+    const struct ci_socket *listener = ci_sim_listener_find(world, socket);
+    if (!listener && socket->remote_name.sun_path[0])
+        return -ENOENT;
+    return listener && !listener->refuses ? 0 : -ECONNREFUSED;
+}
+
 int ci_sim_connect_begin(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op)
 {
     if (socket->state != CI_STREAM_UNCONNECTED)
         return -EISCONN;
-    int rc = ci_sim_address_in(op->address, &socket->remote, &socket->six);
+    int rc = socket->is_unix ? find_unix(world, socket, op)
+                             : ci_sim_address_in(op->address, &socket->remote, &socket->six);
     if (rc < 0)
         return rc;
     const struct ci_socket *listener = ci_sim_listener_find(world, socket);

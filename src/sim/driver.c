@@ -80,12 +80,13 @@ static uint64_t random_number(struct ci_driver *driver)
 
 static int open_socket(struct ci_driver *driver, int family)
 {
-    (void)family;
-    return ci_sim_stream_open(self(driver)->world, self(driver)->node);
+    return ci_sim_stream_open(self(driver)->world, self(driver)->node, family);
 }
 
 static int open_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
+    if (datagram->address->sa_family == AF_UNIX)
+        return -EOPNOTSUPP;
     return ci_sim_datagram_open(self(driver)->world, self(driver)->node, datagram);
 }
 
@@ -151,6 +152,19 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     ci_socket_close(world, fd);
 }
 
+static void unlisten(struct ci_driver *driver, coir_fd fd)
+{
+    ci_driver_close(driver, fd);
+}
+
+/* A host is one process, whose number is its own. */
+static int credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials)
+{
+    (void)fd;
+    ret_credentials->pid = self(driver)->node->number;
+    return 0;
+}
+
 static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
 {
     (void)mode;
@@ -182,6 +196,8 @@ static const struct ci_driver_kind sim_kind = {
     .datagram = open_datagram,
     .listen = open_listener,
     .refuse = refuse,
+    .unlisten = unlisten,
+    .credentials = credentials,
     .shutdown_write = shutdown_write,
     .option = option,
     .address = address,

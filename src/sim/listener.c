@@ -2,6 +2,7 @@
 #include "sim/listener.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/address.h"
@@ -61,8 +62,23 @@ static const struct ci_socket_kind listener_kind = {
     .close = close_backlog,
 };
 
+/* The listener of a host that has the name. */
+static struct ci_socket *find_named(const struct ci_world *world, const struct ci_node *node,
+                                    const struct sockaddr_un *name)
+{
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        struct ci_socket *socket = world->sockets[fd];
+        if (socket && socket->is_unix && socket->kind == &listener_kind && socket->node == node &&
+            memcmp(socket->name.sun_path, name->sun_path, sizeof name->sun_path) == 0)
+            return socket;
+    }
+    return NULL;
+}
+
 struct ci_socket *ci_sim_listener_find(const struct ci_world *world, const struct ci_socket *client)
 {
+    if (client->is_unix)
+        return find_named(world, client->node, &client->remote_name);
     struct ci_socket *found =
         ci_sim_address_find(world, &listener_kind, client->node, &client->remote);
     return found && (found->any_family || found->six == client->six) ? found : NULL;
@@ -79,6 +95,9 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
     server->local = listener->local;
     server->remote = client->local;
     server->six = client->six;
+    server->is_unix = client->is_unix;
+    server->name = listener->name;
+    server->remote_name = client->name;
     server->peer = client;
     client->peer = server;
     server->peer_node = client->node;
@@ -89,9 +108,30 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
     return server;
 }
 
+static int open_unix(struct ci_world *world, struct ci_node *node, const struct ci_listen *listen)
+{
+    struct sockaddr_un name = {0};
+    memcpy(&name, listen->address, listen->address_len);
+    if (find_named(world, node, &name))
+        return -EADDRINUSE;
+    struct ci_socket *socket = ci_socket_new(world, node, &listener_kind);
+    if (!socket)
+        return -ENOMEM;
+    if (!name.sun_path[0] && !name.sun_path[1]) /* as Linux chooses one */
+        snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "%05x",
+                 (unsigned)socket->serial & 0xfffff);
+    socket->is_unix = true;
+    socket->name = name;
+    socket->backlog_max = listen->backlog;
+    ci_world_trace(world, node, "listen fd=%d unix", socket->fd);
+    return socket->fd;
+}
+
 int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_listen *listen)
 {
+    if (listen->address->sa_family == AF_UNIX)
+        return open_unix(world, node, listen);
     struct sockaddr_in address;
     bool six;
     int rc = ci_sim_address_in(listen->address, &address, &six);

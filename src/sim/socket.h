@@ -3,6 +3,7 @@
 #define CI_SIM_SOCKET_H
 
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include "sim/completion.h"
 #include "sim/event.h"
@@ -54,6 +55,8 @@ struct ci_socket {
     struct sockaddr_in local, remote;
     bool six;        /* they are IPv6 */
     bool any_family; /* a listener: clients of both families reach it */
+    bool is_unix;
+    struct sockaddr_un name, remote_name; /* of a Unix socket: known on its own host alone */
     struct ci_segment *in, **in_tail;
 
     /* operations that are not complete: socket.c */

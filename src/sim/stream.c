@@ -172,6 +172,28 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, const st
     return *ret = (int)len, true;
 }
 
+/* Messages. Descriptors are numbers of this world, which no other program could use: they do not
+ * travel. */
+static bool try_receive(struct ci_world *world, struct ci_socket *socket, struct msghdr *message,
+                        int *ret)
+{
+    struct ci_op read = {
+        .kind = CI_OP_READV, .iov = message->msg_iov, .count = (int)message->msg_iovlen};
+    message->msg_controllen = 0;
+    message->msg_flags = 0;
+    return try_read(world, socket, &read, ret);
+}
+
+static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message,
+                     int *ret)
+{
+    struct ci_op write = {
+        .kind = CI_OP_WRITEV, .iov = message->msg_iov, .count = (int)message->msg_iovlen};
+    if (message->msg_controllen)
+        return *ret = -EOPNOTSUPP, true;
+    return try_write(world, socket, &write, ret);
+}
+
 /* ---- the kind ---- */
 
 static int events(const struct ci_socket *socket)
@@ -197,6 +219,8 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, const stru
     case CI_OP_READV: return try_read(world, socket, op, ret);
     case CI_OP_WRITE:
     case CI_OP_WRITEV: return try_write(world, socket, op, ret);
+    case CI_OP_RECEIVE: return try_receive(world, socket, op->message, ret);
+    case CI_OP_SEND: return try_send(world, socket, op->message, ret);
     case CI_OP_CONNECT:
         if (socket->state == CI_STREAM_CONNECTING)
             return false;
@@ -242,12 +266,14 @@ static const struct ci_socket_kind stream_kind = {
     .close = close_stream,
 };
 
-int ci_sim_stream_open(struct ci_world *world, struct ci_node *node)
+int ci_sim_stream_open(struct ci_world *world, struct ci_node *node, int family)
 {
     int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
         return rc;
     struct ci_socket *socket = ci_socket_new(world, node, &stream_kind);
+    if (socket)
+        socket->is_unix = family == AF_UNIX;
     return socket ? socket->fd : -ENOMEM;
 }
 

@@ -4,7 +4,7 @@
 #include "sim/socket.h"
 
 /* An unconnected stream's descriptor, or an error. */
-int ci_sim_stream_open(struct ci_world *world, struct ci_node *node);
+int ci_sim_stream_open(struct ci_world *world, struct ci_node *node, int family);
 
 /* From now on a close resets the connection, or does not. -EBADF. */
 int ci_sim_stream_reset_on_close(struct ci_world *world, coir_fd fd, bool on);

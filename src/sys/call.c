@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,7 +53,7 @@ ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
 
 ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
 {
-    return answer(recvmsg(fd, message, 0));
+    return answer(recvmsg(fd, message, MSG_CMSG_CLOEXEC));
 }
 
 ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
@@ -83,6 +84,21 @@ int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
     if (fd >= 0 && rc < 0)
         close(fd);
     return rc < 0 ? rc : fd;
+}
+
+int ci_sys_open_datagram(int family)
+{
+    return (int)answer(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+int ci_sys_bind(coir_fd fd, const struct sockaddr *address, socklen_t len)
+{
+    return (int)answer(bind(fd, address, len));
+}
+
+int ci_sys_begin_listen(coir_fd fd, int backlog)
+{
+    return (int)answer(listen(fd, backlog));
 }
 
 int ci_sys_accept(coir_fd fd)
@@ -126,7 +142,7 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
 #if defined(__linux__)
 /* A filter that drops segments with SYN. Closing at once would reset those who connect between the
  * last accept and the close. */
-int ci_sys_refuse(coir_fd fd)
+static int drop_handshakes(coir_fd fd)
 {
     enum { FLAGS_AT = 13, SYN = 2 }; /* of a TCP header, where such a filter begins */
     struct instruction {
@@ -147,12 +163,22 @@ int ci_sys_refuse(coir_fd fd)
     return (int)answer(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
 }
 #else
-int ci_sys_refuse(coir_fd fd)
+static int drop_handshakes(coir_fd fd)
 {
     (void)fd;
     return -EOPNOTSUPP;
 }
 #endif
+
+int ci_sys_refuse(coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    int rc = ci_sys_name(fd, false, &own, &len);
+    if (rc < 0)
+        return rc;
+    return own.ss_family == AF_UNIX ? (int)answer(shutdown(fd, SHUT_RD)) : drop_handshakes(fd);
+}
 
 int ci_sys_shutdown_write(coir_fd fd)
 {
@@ -162,6 +188,7 @@ int ci_sys_shutdown_write(coir_fd fd)
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
     socklen_t len = sizeof *ret_address;
+    *ret_address = (struct sockaddr_storage){0};
     int rc = peer ? getpeername(fd, (struct sockaddr *)ret_address, &len)
                   : getsockname(fd, (struct sockaddr *)ret_address, &len);
     if (rc < 0)
@@ -240,6 +267,66 @@ bool ci_sys_is_open(coir_fd fd)
 {
     return fcntl(fd, F_GETFD) >= 0;
 }
+
+bool ci_sys_is_socket(coir_fd fd)
+{
+    struct stat what;
+    return fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
+}
+
+int ci_sys_lock_directory(const char *path)
+{
+    int fd = (int)answer(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int rc = fd < 0 ? fd : (int)answer(flock(fd, LOCK_EX | LOCK_NB));
+    if (fd >= 0 && rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
+}
+
+bool ci_sys_is_socket_file(const char *path)
+{
+    struct stat what;
+    return lstat(path, &what) == 0 && S_ISSOCK(what.st_mode);
+}
+
+int ci_sys_remove(const char *path)
+{
+    return (int)answer(unlink(path));
+}
+
+int ci_sys_set_mode(const char *path, unsigned mode)
+{
+    return (int)answer(chmod(path, (mode_t)mode));
+}
+
+int ci_sys_set_owner(const char *path, unsigned owner, unsigned group)
+{
+    return (int)answer(lchown(path, (uid_t)owner, (gid_t)group));
+}
+
+#if defined(SO_PEERCRED)
+int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return -errno;
+    if (peer.pid == 0) /* nobody has connected it, or it is no Unix socket */
+        return -ENOTCONN;
+    *ret_credentials = (coir_credentials){.pid = peer.pid, .uid = peer.uid, .gid = peer.gid};
+    return 0;
+}
+#else
+int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
+{
+    uid_t uid;
+    gid_t gid;
+    if (getpeereid(fd, &uid, &gid) < 0)
+        return -errno;
+    *ret_credentials = (coir_credentials){.uid = uid, .gid = gid};
+    return 0;
+}
+#endif
 
 /* A descriptor without offsets is closed again: -ESPIPE. One opened with O_NONBLOCK for our sake
  * gets its flags back, without which io_uring would answer -EAGAIN where it can wait. */

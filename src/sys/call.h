@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "coir/tcp.h"
+#include "coir/unix.h"
 #include "sys/lookup.h"
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);
@@ -23,12 +24,16 @@ ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message);
 /* A non-blocking, close-on-exec descriptor. */
 int ci_sys_socket(int family);
 int ci_sys_datagram(const struct sockaddr *address, socklen_t len);
+int ci_sys_open_datagram(int family);
+int ci_sys_bind(coir_fd fd, const struct sockaddr *address, socklen_t len);
+int ci_sys_begin_listen(coir_fd fd, int backlog);
 int ci_sys_accept(coir_fd fd);
 int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len);
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
                   bool ipv6_only);
-/* New connections to a listener are not answered any more; handshakes that are under way may end,
- * and what it holds can be accepted. -EOPNOTSUPP where there is no way to say so. */
+/* New connections to a listener are not answered any more (those to a Unix socket are refused);
+ * handshakes that are under way may end, and what it holds can be accepted. -EOPNOTSUPP where there
+ * is no way to say so. */
 int ci_sys_refuse(coir_fd fd);
 int ci_sys_shutdown_write(coir_fd fd);
 int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len);
@@ -47,6 +52,19 @@ bool ci_sys_is_open(coir_fd fd);
 
 /* Whether a descriptor can be waited for: 0, -EBADF, or -EPERM for a file that is always ready. */
 int ci_sys_poll_check(coir_fd fd);
+
+bool ci_sys_is_socket(coir_fd fd);
+
+/* Files of Unix sockets. The lock of a directory is a descriptor, and is released when that is
+ * closed: -EWOULDBLOCK while another process has it. */
+int ci_sys_lock_directory(const char *path);
+bool ci_sys_is_socket_file(const char *path);
+int ci_sys_remove(const char *path);
+int ci_sys_set_mode(const char *path, unsigned mode);
+int ci_sys_set_owner(const char *path, unsigned owner, unsigned group); /* UINT_MAX: stays */
+
+/* Who is at the other end of a Unix socket, as of its connect or listen. */
+int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials);
 
 /* Of files. They may block for as long as a disk takes. */
 /* does not wait for another opener: -ESPIPE where there are no offsets */

@@ -31,6 +31,7 @@ static struct {
     char address[64];
     coir_stream *silent, *full, *peer; /* the same end: its peer neither writes nor reads */
     coir_udp *udp;
+    coir_stream *local[2]; /* of a Unix socket */
     coir_file *file;
     int empty[2], stuffed[2]; /* pipes */
     coir_request *request;
@@ -228,6 +229,7 @@ static int serve_http(coir_listener *listener)
 
 static uint64_t item;
 static size_t done;
+static coir_fd fds[2];
 static coir_stream *accepted;
 static struct iovec vec[2] = {{bytes, sizeof bytes / 2},
                               {bytes + sizeof bytes / 2, sizeof bytes / 2}};
@@ -305,6 +307,8 @@ enum { WAITS, ENDS };
     X(coir_serve_http_with, WAITS, serve_on(serve_http))                            \
     X(coir_resolve, ENDS, coir_resolve("127.0.0.1:1", NULL, 0))                   \
     X(coir_resolve_with, ENDS, coir_resolve_with("localhost:1", NULL, NULL, 0))   \
+    X(coir_unix_send_fds, ENDS, coir_unix_send_fds(t.local[0], bytes, 1, t.empty, 1)) \
+    X(coir_unix_recv_fds, WAITS, coir_unix_recv_fds(t.local[0], bytes, 1, fds, 2, &done)) \
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
@@ -463,6 +467,24 @@ static void make_pair(void)
     t.silent = t.full;
 }
 
+static int connect_locally(void *arg)
+{
+    return coir_tcp_connect(arg, &t.local[0]);
+}
+
+static void make_local_pair(void)
+{
+    coir_listener *listener;
+    char address[64];
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_tcp_listen("unix:@", &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    CHECK_EQ(coir_go(scope, connect_locally, address), 0);
+    CHECK_EQ(coir_accept(listener, &t.local[1]), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_listener_close(listener);
+}
+
 static void make_pipes(void)
 {
     CHECK_EQ(pipe2(t.empty, O_NONBLOCK | O_CLOEXEC), 0);
@@ -484,6 +506,7 @@ static void make_objects(void)
     CHECK_EQ(coir_shared_mutex_try_lock(&t.shared), 0);
     CHECK_EQ(coir_signals_open(signals, 1, &t.signals), 0);
     make_pair();
+    make_local_pair();
     make_pipes();
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &t.listener), 0);
     CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
@@ -506,6 +529,7 @@ static void free_objects(void)
     for (int i = 0; i < 2; i++) {
         close(t.empty[i]);
         close(t.stuffed[i]);
+        coir_close(t.local[i]);
     }
 }
 

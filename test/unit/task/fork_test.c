@@ -299,6 +299,9 @@ static void *ret;
     R(coir_resolve_with, coir_resolve_with("127.0.0.1:1", NULL, &address, 1))                  \
     P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                         \
     P(coir_address_format, coir_address_format(&address, buf, sizeof buf))                     \
+    R(coir_unix_send_fds, coir_unix_send_fds(o.b, buf, 1, NULL, 0))                            \
+    R(coir_unix_recv_fds, coir_unix_recv_fds(o.b, buf, 1, o.pipe, 2, (size_t *)(void *)&item)) \
+    R(coir_unix_peer, coir_unix_peer(o.b, &(coir_credentials)COIR_CREDENTIALS))                \
     R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                        \
     R(coir_udp_send, coir_udp_send(o.udp, buf, 1))                                             \
     R(coir_udp_send_to, coir_udp_send_to(o.udp, buf, 1, &address))                             \

@@ -1,0 +1,120 @@
+#include "driver/unix.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "sys/call.h"
+
+/* A name in the file system; the system may leave out the NUL at its end. */
+struct path {
+    char text[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+};
+
+/* False: the name is abstract, or there is none. */
+static bool find_path(const struct sockaddr *address, socklen_t len, struct path *ret_path)
+{
+    size_t begin = offsetof(struct sockaddr_un, sun_path);
+    const char *name = (const char *)address + begin;
+    if (len <= begin || !name[0])
+        return false;
+    memset(ret_path, 0, sizeof *ret_path);
+    memcpy(ret_path->text, name, strnlen(name, len - begin));
+    return true;
+}
+
+/* The lock of the directory that the path is in. */
+static coir_fd lock(const struct path *path)
+{
+    struct path directory = *path;
+    char *slash = strrchr(directory.text, '/');
+    if (!slash)
+        return ci_sys_lock_directory(".");
+    slash[slash == directory.text] = '\0';
+    return ci_sys_lock_directory(directory.text);
+}
+
+/* Removes the file of a socket that nobody has open. True: it is gone. */
+static bool remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len)
+{
+    coir_fd probe = ci_sys_is_socket_file(path->text) ? ci_sys_socket(AF_UNIX) : -ENOTSOCK;
+    if (probe < 0)
+        return false;
+    int rc = ci_sys_connect(probe, address, len);
+    ci_sys_close(probe);
+    return rc == -ECONNREFUSED && ci_sys_remove(path->text) == 0;
+}
+
+static int set_access(const struct path *path, const struct ci_listen *listen)
+{
+    int rc = 0;
+    if (listen->owner || listen->group)
+        rc = ci_sys_set_owner(path->text, listen->owner ? listen->owner : UINT_MAX,
+                              listen->group ? listen->group : UINT_MAX);
+    return rc == 0 && listen->mode ? ci_sys_set_mode(path->text, listen->mode) : rc;
+}
+
+/* Under the lock, where there is one. */
+static int bind_path(coir_fd fd, const struct path *path, const struct ci_listen *listen,
+                     coir_fd locked)
+{
+    int rc = ci_sys_bind(fd, listen->address, listen->address_len);
+    if (rc == -EADDRINUSE && locked >= 0 &&
+        remove_stale(path, listen->address, listen->address_len))
+        rc = ci_sys_bind(fd, listen->address, listen->address_len);
+    if (rc < 0)
+        return rc;
+    if ((rc = set_access(path, listen)) < 0)
+        ci_sys_remove(path->text);
+    return rc;
+}
+
+/* Binds, and listens unless it is for datagrams (a negative backlog). */
+static int open_at(coir_fd fd, const struct ci_listen *listen)
+{
+    struct path path;
+    bool listens = listen->backlog >= 0,
+         has_path = find_path(listen->address, listen->address_len, &path);
+    coir_fd locked = has_path ? lock(&path) : -ENOENT;
+    int rc = -EADDRINUSE;
+    if (!listens || locked != -EWOULDBLOCK) /* 1 */
+        rc = has_path ? bind_path(fd, &path, listen, locked)
+                      : ci_sys_bind(fd, listen->address, listen->address_len);
+    if (rc == 0 && listens)
+        rc = ci_sys_begin_listen(fd, listen->backlog);
+    if (locked >= 0)
+        ci_sys_close(locked);
+    return rc;
+}
+
+static int open_or_close(coir_fd fd, const struct ci_listen *listen)
+{
+    int rc = fd < 0 ? fd : open_at(fd, listen);
+    if (fd >= 0 && rc < 0)
+        ci_sys_close(fd);
+    return rc < 0 ? rc : fd;
+}
+
+int ci_unix_listen(const struct ci_listen *listen)
+{
+    return open_or_close(ci_sys_socket(AF_UNIX), listen);
+}
+
+int ci_unix_datagram(const struct sockaddr *address, socklen_t len)
+{
+    return open_or_close(
+        ci_sys_open_datagram(AF_UNIX),
+        &(struct ci_listen){.address = address, .address_len = len, .backlog = -1});
+}
+
+void ci_unix_remove(const struct sockaddr *address, socklen_t len)
+{
+    struct path path;
+    coir_fd locked = find_path(address, len, &path) ? lock(&path) : -ENOENT;
+    if (locked < 0)
+        return;
+    remove_stale(&path, address, len);
+    ci_sys_close(locked);
+}

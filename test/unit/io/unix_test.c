@@ -1,0 +1,452 @@
+/* Unix sockets: names and their files, descriptors that travel, credentials; on every driver, and
+ * what the simulated world has of it. */
+#include <coir.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "driver/unix.h"
+#include "harness.h"
+
+static char directory[] = "/tmp/coir-unix-XXXXXX", path[64], address[80];
+
+static void make_directory(void)
+{
+    CHECK(mkdtemp(directory) != NULL);
+    snprintf(path, sizeof path, "%s/socket", directory);
+    snprintf(address, sizeof address, "unix:%s", path);
+}
+
+static void remove_directory(void)
+{
+    unlink(path);
+    CHECK_EQ(rmdir(directory), 0); /* nothing else is in it */
+}
+
+static bool exists(void)
+{
+    struct stat what;
+    return lstat(path, &what) == 0;
+}
+
+struct pair {
+    coir_listener *listener;
+    coir_stream *client, *server;
+};
+
+static int connect_there(void *arg)
+{
+    char name[128];
+    struct pair *pair = arg;
+    CHECK(coir_listener_local(pair->listener, name, sizeof name) > 0);
+    return coir_tcp_connect(name, &pair->client);
+}
+
+static struct pair make_pair(const char *name)
+{
+    struct pair pair = {0};
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_tcp_listen(name, &pair.listener), 0);
+    CHECK_EQ(coir_go(scope, connect_there, &pair), 0);
+    CHECK_EQ(coir_accept(pair.listener, &pair.server), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    return pair;
+}
+
+static void close_pair(struct pair *pair)
+{
+    coir_close(pair->client);
+    coir_close(pair->server);
+    coir_listener_close(pair->listener);
+}
+
+/* ---- bytes ---- */
+
+static void talk(const char *name, const char *shown)
+{
+    struct pair pair = make_pair(name);
+    char buf[128];
+    CHECK(coir_listener_local(pair.listener, buf, sizeof buf) > 0);
+    CHECK(shown ? strcmp(buf, shown) == 0
+                : strncmp(buf, name, strlen(name)) == 0 && strlen(buf) > strlen(name));
+    /* it has no name */
+    CHECK(coir_stream_peer(pair.server, buf, sizeof buf) == 5 && strcmp(buf, "unix:") == 0);
+    CHECK_EQ(coir_write_all(pair.client, "hello", 5), 0);
+    CHECK_EQ(coir_read_full(pair.server, buf, 5, NULL), 5);
+    CHECK_EQ(coir_write_all(pair.server, "and back", 8), 0);
+    CHECK_EQ(coir_read_full(pair.client, buf, 8, NULL), 8);
+    CHECK_EQ(coir_shutdown_write(pair.client), 0);
+    CHECK_EQ(coir_read(pair.server, buf, 1), 0);
+    CHECK_EQ(coir_tcp_connect("unix:/nobody/is/here", &pair.client), -ENOENT);
+    CHECK_EQ(coir_tcp_connect("unix:@nobody is here", &pair.client), -ECONNREFUSED);
+    close_pair(&pair);
+    if (shown)
+        CHECK_EQ(coir_tcp_connect(name, &pair.client), name[5] == '@' ? -ECONNREFUSED : -ENOENT);
+}
+
+static void talk_by_every_name(void)
+{
+    char name[160] = "unix:/";
+    talk(address, address);
+    talk("unix:@coir test", "unix:@coir test");
+    talk("unix:@", NULL);
+    memset(name + 6, 'x', 107);
+    coir_stream *stream;
+    CHECK_EQ(coir_tcp_connect(name, &stream), -ENOENT); /* 108 bytes: there is no room for a NUL */
+    name[113] = 'x';
+    CHECK_EQ(coir_tcp_connect(name, &stream), -COIR_EADDRESS);
+    CHECK_EQ(coir_tcp_connect("unix:", &stream), -COIR_EADDRESS);
+}
+
+TEST(unix_streams_carry_bytes)
+{
+    make_directory();
+    test_in_runtime(talk_by_every_name, 1);
+    for (uint64_t seed = 1; seed <= 50; seed++)
+        test_in_sim(talk_by_every_name, 1, seed);
+    remove_directory();
+}
+
+enum { CLIENTS = 8 };
+
+static int connect_and_close(void *arg)
+{
+    coir_stream *stream;
+    int rc = coir_tcp_connect(arg, &stream);
+    if (rc == 0)
+        coir_close(stream);
+    return rc;
+}
+
+static void fill_the_backlog(void)
+{
+    coir_listener *listener;
+    coir_stream *stream;
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    char name[64];
+    options.backlog = 1;
+    CHECK_EQ(coir_tcp_listen_with("unix:@", &options, &listener), 0);
+    CHECK(coir_listener_local(listener, name, sizeof name) > 0);
+    COIR_SCOPE(scope);
+    for (int i = 0; i < CLIENTS; i++)
+        CHECK_EQ(coir_go(scope, connect_and_close, name), 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        CHECK_EQ(coir_accept(listener, &stream), 0);
+        coir_close(stream);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    COIR_DEADLINE(coir_in(20 * COIR_MS));
+    int rc = 0;
+    while (rc == 0) /* as many as fit; the next one leaves at its deadline */
+        rc = connect_and_close(name);
+    CHECK_EQ(rc, -ETIME);
+    coir_listener_close(listener);
+}
+
+TEST_REAL(a_client_waits_while_the_backlog_is_full)
+{
+    fill_the_backlog();
+}
+
+/* ---- files ---- */
+
+static void leave_a_file(int type)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    strcpy(name.sun_path, path);
+    int fd = socket(AF_UNIX, type, 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    close(fd);
+}
+
+static void replace_files(void)
+{
+    coir_listener *first, *second;
+    struct stat what;
+    leave_a_file(SOCK_STREAM);
+    CHECK_EQ(coir_tcp_listen(address, &first), 0); /* it was nobody's */
+    CHECK_EQ(coir_tcp_listen(address, &second), -EADDRINUSE);
+    struct pair pair = {.listener = first};
+    CHECK_EQ(connect_there(&pair), 0); /* and still is the first one's */
+    coir_close(pair.client);
+    coir_listener_close(first);
+    CHECK(!exists());
+    leave_a_file(SOCK_DGRAM);
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    options.unix_mode = 0620;
+    options.unix_owner = geteuid() == 0 ? 65534 : 0;
+    CHECK_EQ(coir_tcp_listen_with(address, &options, &first), 0);
+    CHECK(lstat(path, &what) == 0 && (what.st_mode & 0777) == 0620 &&
+          what.st_uid == (geteuid() == 0 ? 65534 : geteuid()));
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(coir_tcp_listen(address, &second), 0);
+    coir_listener_close(first);
+    CHECK(exists()); /* the second one's */
+    coir_listener_close(second);
+    CHECK(!exists());
+    fclose(fopen(path, "w"));
+    CHECK_EQ(coir_tcp_listen(address, &first), -EADDRINUSE);
+    CHECK(lstat(path, &what) == 0 && S_ISREG(what.st_mode));
+}
+
+TEST(a_file_is_replaced_when_nobody_listens_on_it)
+{
+    make_directory();
+    test_in_runtime(replace_files, 1);
+    remove_directory();
+}
+
+enum { RACERS = 4, ROUNDS = 200 };
+static pthread_barrier_t start_line, finish_line;
+
+/* One of those that all want the name: how often it got it. */
+static void *race(void *arg)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    strcpy(name.sun_path, path);
+    struct ci_listen listen = {
+        .address = (struct sockaddr *)&name, .address_len = sizeof name, .backlog = 1};
+    int *won = arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(&start_line);
+        int fd = ci_unix_listen(&listen);
+        CHECK(fd >= 0 || fd == -EADDRINUSE);
+        *won += fd >= 0;
+        pthread_barrier_wait(&finish_line);
+        if (fd >= 0)
+            close(fd); /* the file stays: nobody's */
+    }
+    return NULL;
+}
+
+TEST(of_those_who_replace_a_file_together_one_gets_it)
+{
+    pthread_t threads[RACERS];
+    int won[RACERS] = {0}, all = 0;
+    make_directory();
+    leave_a_file(SOCK_STREAM);
+    pthread_barrier_init(&start_line, NULL, RACERS);
+    pthread_barrier_init(&finish_line, NULL, RACERS);
+    for (int i = 0; i < RACERS; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, race, &won[i]), 0);
+    for (int i = 0; i < RACERS; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+        all += won[i];
+    }
+    CHECK_EQ(all, ROUNDS);
+    remove_directory();
+}
+
+/* ---- descriptors ---- */
+
+static int count_fds(void)
+{
+    int count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* Whether the descriptor is the reading end of the pipe. */
+static bool reads_from(int fd, int writing_end)
+{
+    char byte = 0;
+    return write(writing_end, "p", 1) == 1 && read(fd, &byte, 1) == 1 && byte == 'p';
+}
+
+static void pass_some(struct pair *pair, const int *ends)
+{
+    char buf[16];
+    coir_fd sent[3] = {ends[0], ends[0], ends[0]}, got[3] = {-1, -1, -1};
+    size_t count = 99;
+    CHECK_EQ(coir_write_all(pair->client, "ab", 2), 0);
+    /* an ordinary read takes nothing that is behind its bytes */
+    CHECK_EQ(coir_read(pair->server, buf, 1), 1);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "c", 1, sent, 3), 1);
+    CHECK_EQ(coir_write_all(pair->client, "d", 1), 0);
+    ssize_t n = coir_unix_recv_fds(pair->server, buf + 1, 10, got, 3, &count);
+    if (n == 1) { /* the bytes before may come alone */
+        CHECK_EQ(count, 0);
+        n += coir_unix_recv_fds(pair->server, buf + 2, 9, got, 3, &count);
+    }
+    CHECK(n == 2 && memcmp(buf, "abc", 3) == 0);
+    CHECK_EQ(count, 3);
+    for (int i = 0; i < 3; i++) {
+        CHECK(reads_from(got[i], ends[1]));
+        CHECK(fcntl(got[i], F_GETFD) & FD_CLOEXEC);
+        close(got[i]);
+    }
+    CHECK_EQ(coir_unix_recv_fds(pair->server, buf, 10, got, 3, &count), 1);
+    CHECK(count == 0 && buf[0] == 'd');
+}
+
+static void pass_too_many(struct pair *pair, const int *ends)
+{
+    char buf[16];
+    size_t count;
+    static coir_fd many[COIR_UNIX_FDS_MAX + 1], got[COIR_UNIX_FDS_MAX];
+    for (int i = 0; i <= COIR_UNIX_FDS_MAX; i++)
+        many[i] = ends[0];
+    int before = count_fds();
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, COIR_UNIX_FDS_MAX + 1), -EINVAL);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 0, many, 1), -EINVAL);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, (coir_fd[]){-1}, 1), -EBADF);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, COIR_UNIX_FDS_MAX), 1);
+    CHECK_EQ(coir_unix_recv_fds(pair->server, buf, 16, got, COIR_UNIX_FDS_MAX, &count), 1);
+    CHECK_EQ(count, COIR_UNIX_FDS_MAX);
+    for (size_t i = 0; i < count; i++)
+        close(got[i]);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, 3), 1);
+    CHECK_EQ(coir_unix_recv_fds(pair->server, buf, 16, got, 2, &count), -EMSGSIZE);
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, 3), 1);
+    CHECK_EQ(coir_read(pair->server, buf, 16), 1); /* closes what it is not asked for */
+    CHECK_EQ(count_fds(), before);
+    struct rlimit was, low;
+    getrlimit(RLIMIT_NOFILE, &was);
+    int lowest_free = dup(0);
+    close(lowest_free);
+    low = (struct rlimit){(rlim_t)lowest_free + 1, was.rlim_max};
+    CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, 3), 1);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    ssize_t n = coir_unix_recv_fds(pair->server, buf, 16, got, 3, &count);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+    CHECK_EQ(n, -EMFILE);
+    CHECK_EQ(count_fds(), before);
+}
+
+static void pass_fds(void)
+{
+    struct pair pair = make_pair("unix:@");
+    int ends[2];
+    char byte;
+    coir_fd fd;
+    size_t count = 99;
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    pass_some(&pair, ends);
+    pass_too_many(&pair, ends);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, &fd, 1, &count), -ETIME);
+    }
+    /* nothing was lost by that */
+    CHECK_EQ(coir_unix_send_fds(pair.client, "y", 1, &ends[0], 1), 1);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, &fd, 1, &count), 1);
+    CHECK(count == 1 && reads_from(fd, ends[1]));
+    close(fd);
+    coir_close(pair.client);
+    pair.client = NULL;
+    CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, &fd, 1, &count), 0);
+    CHECK_EQ(count, 0);
+    close_pair(&pair);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST_REAL(descriptors_travel_with_bytes)
+{
+    pass_fds();
+}
+
+static int count_given(void *arg)
+{
+    coir_unix_op op;
+    struct pair *pair = arg;
+    char buf[4];
+    coir_fd fd = -1;
+    size_t count = 0;
+    CHECK_EQ(coir_await(coir_unix_recv_fds_op(&op, pair->server, buf, 4, &fd, 1, &count)), 2);
+    CHECK_EQ(count, 1);
+    close(fd);
+    return 0;
+}
+
+static void pass_to_one_who_waits(void)
+{
+    struct pair pair = make_pair("unix:@");
+    int ends[2];
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, count_given, &pair), 0);
+    coir_yield();
+    CHECK_EQ(coir_unix_send_fds(pair.client, "ok", 2, &ends[0], 1), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST_REAL(descriptors_come_to_one_who_waits)
+{
+    pass_to_one_who_waits();
+}
+
+/* ---- what has none of it ---- */
+
+static void know_the_peer(void)
+{
+    struct pair pair = make_pair("unix:@");
+    coir_credentials peer = COIR_CREDENTIALS;
+    CHECK_EQ(coir_unix_peer(pair.server, &peer), 0);
+    CHECK(peer.pid == getpid() && peer.uid == geteuid() && peer.gid == getegid());
+    CHECK_EQ(coir_unix_peer(pair.server, &(coir_credentials){0}), -COIR_EUNSIZED);
+    close_pair(&pair);
+}
+
+TEST_REAL(the_peer_of_a_unix_socket_is_known)
+{
+    know_the_peer();
+}
+
+static void refuse_others(void)
+{
+    struct pair pair = make_pair("127.0.0.1:0");
+    coir_credentials peer = COIR_CREDENTIALS;
+    coir_stream *a, *b;
+    char byte;
+    coir_fd fd;
+    size_t count;
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    CHECK_EQ(coir_unix_peer(pair.server, &peer), -EOPNOTSUPP);
+    CHECK_EQ(coir_unix_send_fds(pair.server, "x", 1, NULL, 0), -EOPNOTSUPP);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, &fd, 1, &count), -EOPNOTSUPP);
+    CHECK_EQ(coir_unix_recv_fds(a, &byte, 1, &fd, 1, &count), -EOPNOTSUPP);
+    coir_close(a);
+    coir_close(b);
+    close_pair(&pair);
+}
+
+TEST_REAL(other_streams_say_so)
+{
+    refuse_others();
+}
+
+static void messages_in_the_simulation(void)
+{
+    struct pair pair = make_pair("unix:@");
+    coir_credentials peer = COIR_CREDENTIALS;
+    char buf[4];
+    size_t count = 99;
+    coir_fd fd = 0;
+    CHECK_EQ(coir_unix_send_fds(pair.client, "x", 1, &fd, 1), -EOPNOTSUPP);
+    CHECK_EQ(coir_unix_send_fds(pair.client, "x", 1, NULL, 0), 1);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, buf, 4, &fd, 1, &count), 1);
+    CHECK_EQ(count, 0);
+    CHECK_EQ(coir_unix_peer(pair.server, &peer), 0);
+    close_pair(&pair);
+}
+
+TEST(in_the_simulation_no_descriptor_travels)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(messages_in_the_simulation, 1, seed);
+}
