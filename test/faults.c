@@ -260,10 +260,10 @@ static int refuse(struct ci_driver *driver, coir_fd fd)
     return THROUGH(refuse, fd);
 }
 
-static void unlisten(struct ci_driver *driver, coir_fd fd)
+static void close_named(struct ci_driver *driver, coir_fd fd)
 {
     end_all_on(self(driver), fd);
-    THROUGH(unlisten, fd);
+    THROUGH(close_named, fd);
     count(self(driver));
 }
 
@@ -350,7 +350,7 @@ static const struct ci_driver_kind faulty_kind = {
     .datagram = open_datagram,
     .listen = open_listener,
     .refuse = refuse,
-    .unlisten = unlisten,
+    .close_named = close_named,
     .credentials = credentials,
     .shutdown_write = shutdown_write,
     .option = option,

@@ -1,5 +1,7 @@
 /* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a datagram.
- */
+ * The same calls do for datagrams of Unix sockets ("unix:/path", "unix:@name", "unix:@": a name
+ * that the system chooses), which are never lost: a send waits while the receiver's queue is full.
+ * The simulated world has none of these (-EOPNOTSUPP). */
 #ifndef COIR_UDP_H
 #define COIR_UDP_H
 
@@ -16,9 +18,10 @@ typedef struct coir_address {
     uint64_t opaque[20];
 } coir_address;
 
-/* Opens a socket bound to `address` ("*:0": any). With a `peer` (NULL: none) it is connected: a
- * send that names no other address goes to the peer, only the peer's datagrams are received, and
- * when nobody listens there the next call says -ECONNREFUSED.
+/* Opens a socket bound to `address` ("*:0": any). The file of a Unix socket that nobody has open
+ * any more is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With a `peer` (NULL:
+ * none) it is connected: a send that names no other address goes to the peer, only the peer's
+ * datagrams are received, and when nobody listens there the next call says -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
  * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM. */
@@ -30,8 +33,8 @@ COIR_API void coir_udp_close(coir_udp *udp);
 
 /* Sends one datagram, to the peer or to an address: its length.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.
- * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer;
- * -EMSGSIZE and others of sendmsg(2); -EXDEV.
+ * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer,
+ * or nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV.
  * Cancel safety: an error means that it was not sent. */
 COIR_SUSPENDS ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len);
 COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len,
@@ -47,7 +50,7 @@ COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_a
  * Suspends: no.  Threads: worker. */
 typedef struct coir_udp_op {
     coir_future future;
-    uint64_t opaque[24];
+    uint64_t opaque[40];
 } coir_udp_op;
 COIR_API coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data,
                                        size_t len);

@@ -150,8 +150,8 @@ struct ci_driver_kind {
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     /* a listener: no new client gets through; those in its backlog are still there */
     int (*refuse)(struct ci_driver *driver, coir_fd fd);
-    /* closes a listener; the file of a Unix socket is removed */
-    void (*unlisten)(struct ci_driver *driver, coir_fd fd);
+    /* closes what was bound; the file of a Unix socket is removed */
+    void (*close_named)(struct ci_driver *driver, coir_fd fd);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,

@@ -63,7 +63,7 @@ int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd)
     return ci_sys_refuse(fd);
 }
 
-void ci_kernel_unlisten(struct ci_driver *driver, coir_fd fd)
+void ci_kernel_close_named(struct ci_driver *driver, coir_fd fd)
 {
     struct sockaddr_storage own;
     socklen_t len;

@@ -12,7 +12,7 @@ int ci_kernel_socket(struct ci_driver *driver, int family);
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram);
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
 int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd);
-void ci_kernel_unlisten(struct ci_driver *driver, coir_fd fd);
+void ci_kernel_close_named(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials);
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
@@ -43,6 +43,6 @@ int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
     .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option,                 \
     .address = ci_kernel_address, .take = ci_kernel_take, .resolve = ci_kernel_resolve,     \
     .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size,   \
-    .unlisten = ci_kernel_unlisten, .credentials = ci_kernel_credentials
+    .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials
 
 #endif

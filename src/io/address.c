@@ -264,3 +264,10 @@ int ci_address_format(const struct sockaddr_storage *address, char *text, size_t
         return format_unix((const struct sockaddr_un *)(const void *)address, text, size);
     return -EOPNOTSUPP;
 }
+
+bool ci_socket_is_unix(struct ci_driver *driver, coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    return driver->kind->address(driver, fd, false, &own, &len) == 0 && own.ss_family == AF_UNIX;
+}

@@ -122,6 +122,9 @@ void ci_address_become_ipv4(struct ci_where *any);
 /* An address as text: the length. */
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size);
 
+/* Whether an open socket is a Unix socket. */
+bool ci_socket_is_unix(struct ci_driver *driver, coir_fd fd);
+
 /* How long an address is; what it does not use is zero. */
 socklen_t ci_address_len(const struct sockaddr_storage *address);
 

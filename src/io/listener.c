@@ -158,13 +158,6 @@ static int open_listener(struct ci_worker *worker, struct ci_where *where, struc
     return listen_patiently(worker, listen, address);
 }
 
-static bool is_unix(struct ci_driver *driver, coir_fd fd)
-{
-    struct sockaddr_storage own;
-    socklen_t len;
-    return driver->kind->address(driver, fd, false, &own, &len) == 0 && own.ss_family == AF_UNIX;
-}
-
 int coir_tcp_listen(const char *address, coir_listener **ret_listener)
 {
     return coir_tcp_listen_with(address, NULL, ret_listener);
@@ -202,7 +195,7 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     }
     listener->fd = rc;
     listener->was_passed = where.kind == CI_AT_SOCKET;
-    listener->is_unix = is_unix(worker->loop.driver, listener->fd);
+    listener->is_unix = ci_socket_is_unix(worker->loop.driver, listener->fd);
     *ret_listener = listener;
     return 0;
 }
@@ -562,7 +555,7 @@ void ci_listener_stop(coir_listener *listener)
     if (listener->fd >= 0 && listener->was_passed)
         ci_driver_close(driver, listener->fd);
     else if (listener->fd >= 0)
-        driver->kind->unlisten(driver, listener->fd);
+        driver->kind->close_named(driver, listener->fd);
     listener->fd = -1;
 }
 

@@ -10,11 +10,9 @@ CI_LEAVES_SPARE_WORDS(struct ci_connect_op, coir_open_op);
 static int take_passed(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
 {
     int rc = worker->loop.driver->kind->take(worker->loop.driver, fd, CI_PASSED_STREAM);
-    struct sockaddr_storage own;
-    socklen_t len;
-    if (rc == 0)
-        rc = worker->loop.driver->kind->address(worker->loop.driver, fd, false, &own, &len);
-    return rc < 0 ? rc : ci_socket_stream_new(worker, fd, own.ss_family == AF_UNIX, ret_stream);
+    return rc < 0 ? rc
+                  : ci_socket_stream_new(worker, fd, ci_socket_is_unix(worker->loop.driver, fd),
+                                         ret_stream);
 }
 
 /* A name with one address, which is known at once, needs no race. */

@@ -15,11 +15,21 @@ CI_LEAVES_SPARE_WORDS(struct address, coir_address);
 struct coir_udp {
     struct ci_worker *worker;
     coir_fd fd;
+    bool is_unix;
+    bool was_passed; /* another process may have the same socket: it is only closed */
 };
 
 struct udp_op {
-    struct ci_io_op io; /* its future is the operation's */
+    union {
+        coir_future future;
+        struct ci_io_op io; /* its future is the operation's, unless that takes several tries */
+    };
+    union {
+        struct ci_io_op try_io;
+        struct ci_sleep_op pause;
+    };
     struct msghdr message;
+    coir_fd fd;
     struct iovec data;
 };
 CI_LEAVES_SPARE_WORDS(struct udp_op, coir_udp_op);
@@ -94,6 +104,8 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
         ci_free(&worker->runtime->allocator, udp, sizeof *udp);
         return rc;
     }
+    udp->was_passed = own.kind == CI_AT_SOCKET;
+    udp->is_unix = ci_socket_is_unix(driver, udp->fd);
     *ret_udp = udp;
     return 0;
 }
@@ -102,7 +114,11 @@ void coir_udp_close(coir_udp *udp)
 {
     if (!udp || ci_forked())
         return;
-    ci_driver_close(udp->worker->loop.driver, udp->fd);
+    struct ci_driver *driver = udp->worker->loop.driver;
+    if (udp->is_unix && !udp->was_passed)
+        driver->kind->close_named(driver, udp->fd);
+    else
+        ci_driver_close(driver, udp->fd);
     ci_free(&udp->worker->runtime->allocator, udp, sizeof *udp);
 }
 
@@ -134,6 +150,29 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
         &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
 }
 
+/* How long a send to a Unix socket waits whose queue is full: nothing tells when it is not, but
+ * where it is the peer. */
+static const coir_time full_pause = 1 * COIR_MS;
+
+static coir_future *send_poll(coir_future *future)
+{
+    struct udp_op *self = ci_container_of(future, struct udp_op, future);
+    COIR_BEGIN(future);
+    for (;;) {
+        struct ci_op io = {
+            .fd = self->fd, .kind = CI_OP_SEND, .message = &self->message, .no_wait = true};
+        COIR_AWAIT(future, ci_io_init(&self->try_io, NULL, &io));
+        if (self->try_io.future.result != -EAGAIN)
+            COIR_RETURN(future, self->try_io.future.result);
+        COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, full_pause));
+        if (self->pause.future.result < 0)
+            COIR_RETURN(future, self->pause.future.result);
+    }
+}
+
+static const coir_future_kind send_kind =
+    COIR_FUTURE_KIND("room at a Unix socket", send_poll, NULL);
+
 static struct udp_op *op_of(coir_udp_op *op)
 {
     return (struct udp_op *)(void *)op;
@@ -142,7 +181,10 @@ static struct udp_op *op_of(coir_udp_op *op)
 static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data, size_t len,
                               const struct address *to)
 {
-    return init(op, udp, CI_OP_SEND, (void *)(uintptr_t)data, len, (struct address *)(uintptr_t)to);
+    coir_future *future =
+        init(op, udp, CI_OP_SEND, (void *)(uintptr_t)data, len, (struct address *)(uintptr_t)to);
+    op->fd = udp->fd;
+    return to && udp->is_unix ? coir_future_init(&op->future, &send_kind) : future;
 }
 
 coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len)
@@ -159,36 +201,35 @@ coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *dat
 coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                               coir_address *from)
 {
+    if (from && udp->is_unix)
+        *address_of(from) = (struct address){0}; /* ci_address_len */
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
 }
 
-static ssize_t await(coir_udp *udp, struct udp_op *op, const char *call, const void *place)
+static ssize_t await(const coir_udp *udp, coir_future *future, const char *call, const void *place)
 {
     int rc = 0;
     if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
     if (udp->worker != ci_worker_current)
         return -EXDEV;
-    return ci_await(ci_worker_current, &op->io.future);
+    return ci_await(ci_worker_current, future);
 }
 
 ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len)
 {
     coir_udp_op op;
-    coir_udp_send_op(&op, udp, data, len);
-    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
+    return await(udp, coir_udp_send_op(&op, udp, data, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir_address *to)
 {
     coir_udp_op op;
-    coir_udp_send_to_op(&op, udp, data, len, to);
-    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
+    return await(udp, coir_udp_send_to_op(&op, udp, data, len, to), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
 {
     coir_udp_op op;
-    coir_udp_recv_op(&op, udp, buf, len, from);
-    return await(udp, op_of(&op), CI_CALL, CI_PLACE);
+    return await(udp, coir_udp_recv_op(&op, udp, buf, len, from), CI_CALL, CI_PLACE);
 }

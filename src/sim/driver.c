@@ -152,7 +152,7 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
     ci_socket_close(world, fd);
 }
 
-static void unlisten(struct ci_driver *driver, coir_fd fd)
+static void close_named(struct ci_driver *driver, coir_fd fd)
 {
     ci_driver_close(driver, fd);
 }
@@ -196,7 +196,7 @@ static const struct ci_driver_kind sim_kind = {
     .datagram = open_datagram,
     .listen = open_listener,
     .refuse = refuse,
-    .unlisten = unlisten,
+    .close_named = close_named,
     .credentials = credentials,
     .shutdown_write = shutdown_write,
     .option = option,

@@ -184,7 +184,7 @@ static void refuse_and_close(void)
     CHECK(server >= 0);
     CHECK_EQ(env.driver->kind->credentials(env.driver, server, &peer), 0);
     CHECK_EQ(peer.pid, getpid());
-    env.driver->kind->unlisten(env.driver, listener);
+    env.driver->kind->close_named(env.driver, listener);
     close_fd(server);
     close_fd(first);
     close_fd(second);

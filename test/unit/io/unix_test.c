@@ -450,3 +450,113 @@ TEST(in_the_simulation_no_descriptor_travels)
     for (uint64_t seed = 1; seed <= 20; seed++)
         test_in_sim(messages_in_the_simulation, 1, seed);
 }
+
+/* ---- datagrams ---- */
+
+enum { DATAGRAMS = 1000 };
+
+static int send_all(void *arg)
+{
+    coir_address to;
+    coir_udp *udp = arg;
+    CHECK_EQ(coir_address_parse(address, &to), 0);
+    for (int i = 0; i < DATAGRAMS; i++)
+        CHECK_EQ(coir_udp_send_to(udp, &i, sizeof i, &to), (ssize_t)sizeof i);
+    return 0;
+}
+
+static int send_all_to_peer(void *arg)
+{
+    for (int i = 0; i < DATAGRAMS; i++)
+        CHECK_EQ(coir_udp_send(arg, &i, sizeof i), (ssize_t)sizeof i);
+    return 0;
+}
+
+/* More than the queue of a socket holds, and none is lost. */
+static void receive_all(coir_udp *server, coir_task_fn *sender, coir_udp *client)
+{
+    char name[128], shown[128];
+    coir_address from;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, sender, client), 0);
+    coir_yield();
+    CHECK(coir_udp_local(client, name, sizeof name) > 0);
+    for (int i = 0, number; i < DATAGRAMS; i++) {
+        CHECK_EQ(coir_udp_recv(server, &number, sizeof number, &from), (ssize_t)sizeof number);
+        CHECK_EQ(number, i);
+        CHECK(coir_address_format(&from, shown, sizeof shown) > 0 && strcmp(name, shown) == 0);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+static int send_last(void *arg)
+{
+    coir_address to;
+    CHECK_EQ(coir_address_parse(address, &to), 0);
+    return (int)coir_udp_send_to(arg, "last", 4, &to) - 4;
+}
+
+/* The queue is full of what others have sent: the system does not tell a sender of another one when
+ * there is room. */
+static void make_room(coir_udp *server, coir_udp *client)
+{
+    char buf[8];
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, send_last, client), 0);
+    coir_yield();
+    while (coir_udp_recv(server, buf, sizeof buf, NULL) != 4)
+        continue;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+static void exchange_datagrams(void)
+{
+    coir_udp *server, *client, *other;
+    coir_address from;
+    char buf[16];
+    leave_a_file(SOCK_DGRAM);
+    CHECK_EQ(coir_udp_open(address, NULL, &server), 0);
+    CHECK_EQ(coir_udp_open(address, NULL, &other), -EADDRINUSE);
+    CHECK_EQ(coir_udp_open("unix:@", NULL, &client), 0);
+    CHECK_EQ(coir_udp_open("unix:@", address, &other), 0);
+    receive_all(server, send_all, client);
+    receive_all(server, send_all_to_peer, other);
+    CHECK_EQ(coir_udp_send(other, "hello", 5), 5);
+    CHECK_EQ(coir_udp_recv(server, buf, sizeof buf, &from), 5);
+    CHECK_EQ(coir_udp_send_to(server, "answer", 6, &from), 6);
+    CHECK_EQ(coir_udp_recv(other, buf, sizeof buf, NULL), 6);
+    for (int i = 0, rc = 0; rc != -ETIME; i++) { /* a full queue, and a deadline */
+        COIR_DEADLINE(coir_in(5 * COIR_MS));
+        CHECK(i < 100000 && ((rc = (int)coir_udp_send(other, "x", 1)) == 1 || rc == -ETIME));
+    }
+    CHECK_EQ(coir_address_parse(address, &from), 0);
+    {
+        COIR_DEADLINE(coir_in(5 * COIR_MS));
+        CHECK_EQ(coir_udp_send_to(client, "x", 1, &from), -ETIME);
+    }
+    make_room(server, client);
+    coir_udp_close(server);
+    CHECK(!exists());
+    CHECK_EQ(coir_udp_send_to(client, "x", 1, &from), -ENOENT);
+    CHECK_EQ(coir_udp_send(other, "x", 1), -ECONNREFUSED);
+    coir_udp_close(client);
+    coir_udp_close(other);
+}
+
+TEST(unix_datagrams_are_never_lost)
+{
+    make_directory();
+    test_in_runtime(exchange_datagrams, 1);
+    remove_directory();
+}
+
+static void open_no_datagrams(void)
+{
+    coir_udp *udp;
+    CHECK_EQ(coir_udp_open("unix:@", NULL, &udp), -EOPNOTSUPP);
+}
+
+TEST_SIM(the_simulation_has_no_unix_datagrams)
+{
+    open_no_datagrams();
+}
