@@ -18,6 +18,7 @@
 #include <coir/name.h>
 #include <coir/offload.h>
 #include <coir/poller.h>
+#include <coir/reader.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>
 #include <coir/select.h>

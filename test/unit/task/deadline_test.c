@@ -32,6 +32,7 @@ static struct {
     coir_stream *silent, *full, *peer; /* the same end: its peer neither writes nor reads */
     coir_udp *udp;
     coir_stream *local[2]; /* of a Unix socket */
+    coir_reader *reader;
     coir_file *file;
     int empty[2], stuffed[2]; /* pipes */
     coir_request *request;
@@ -230,6 +231,7 @@ static int serve_http(coir_listener *listener)
 static uint64_t item;
 static size_t done;
 static coir_fd fds[2];
+static char *piece;
 static coir_stream *accepted;
 static struct iovec vec[2] = {{bytes, sizeof bytes / 2},
                               {bytes + sizeof bytes / 2, sizeof bytes / 2}};
@@ -309,6 +311,9 @@ enum { WAITS, ENDS };
     X(coir_resolve_with, ENDS, coir_resolve_with("localhost:1", NULL, NULL, 0))   \
     X(coir_unix_send_fds, ENDS, coir_unix_send_fds(t.local[0], bytes, 1, t.empty, 1)) \
     X(coir_unix_recv_fds, WAITS, coir_unix_recv_fds(t.local[0], bytes, 1, fds, 2, &done)) \
+    X(coir_reader_read_line, WAITS, coir_reader_read_line(t.reader, &piece, NULL)) \
+    X(coir_reader_read_until, WAITS, coir_reader_read_until(t.reader, "x", &piece, NULL)) \
+    X(coir_reader_read, WAITS, coir_reader_read(t.reader, bytes, 1)) \
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
@@ -483,6 +488,7 @@ static void make_local_pair(void)
     CHECK_EQ(coir_accept(listener, &t.local[1]), 0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     coir_listener_close(listener);
+    CHECK_EQ(coir_reader_new(t.local[0], 0, &t.reader), 0);
 }
 
 static void make_pipes(void)
@@ -521,6 +527,7 @@ static void free_objects(void)
     coir_topic_free(t.topic);
     coir_latest_free(t.latest);
     coir_signals_close(t.signals);
+    coir_reader_free(t.reader);
     coir_close(t.full);
     coir_close(t.peer);
     coir_listener_close(t.listener);

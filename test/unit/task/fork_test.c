@@ -35,6 +35,7 @@ static struct {
     coir_stream *a, *b;
     coir_listener *listener;
     coir_udp *udp;
+    coir_reader *reader;
     coir_file *file;
     coir_signals *signals;
     coir_loop *loop;
@@ -56,6 +57,7 @@ static char buf[256];
 static uint64_t item;
 static struct iovec iov = {buf, 1};
 static coir_address address;
+static char *piece;
 static coir_case wait_case;
 
 static int task(void *arg)
@@ -302,6 +304,11 @@ static void *ret;
     R(coir_unix_send_fds, coir_unix_send_fds(o.b, buf, 1, NULL, 0))                            \
     R(coir_unix_recv_fds, coir_unix_recv_fds(o.b, buf, 1, o.pipe, 2, (size_t *)(void *)&item)) \
     R(coir_unix_peer, coir_unix_peer(o.b, &(coir_credentials)COIR_CREDENTIALS))                \
+    R(coir_reader_new, coir_reader_new(o.b, 0, RET(coir_reader)))                              \
+    R(coir_reader_read_line, coir_reader_read_line(o.reader, &piece, NULL))                    \
+    R(coir_reader_read_until, coir_reader_read_until(o.reader, "x", &piece, NULL))             \
+    R(coir_reader_read, coir_reader_read(o.reader, buf, 1))                                    \
+    V(coir_reader_free, coir_reader_free(o.reader))                                            \
     R(coir_udp_open, coir_udp_open("127.0.0.1:0", NULL, RET(coir_udp)))                        \
     R(coir_udp_send, coir_udp_send(o.udp, buf, 1))                                             \
     R(coir_udp_send_to, coir_udp_send_to(o.udp, buf, 1, &address))                             \
@@ -481,6 +488,7 @@ static void make_all(void)
     CHECK(coir_listener_local(o.listener, where, sizeof where) > 0);
     CHECK_EQ(coir_tcp_connect(where, &o.a), 0);
     CHECK_EQ(coir_accept(o.listener, &o.b), 0);
+    CHECK_EQ(coir_reader_new(o.b, 0, &o.reader), 0);
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &o.udp), 0);
     CHECK_EQ(coir_file_open("/dev/null", O_RDWR, 0, &o.file), 0);
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
@@ -511,6 +519,7 @@ static void free_all(void)
     coir_router_free(o.router);
     coir_signals_close(o.signals);
     coir_file_close(o.file);
+    coir_reader_free(o.reader);
     coir_udp_close(o.udp);
     coir_close(o.a);
     coir_close(o.b);

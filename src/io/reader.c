@@ -1,0 +1,224 @@
+/* Buffered readers: pieces of a stream up to a delimiter.
+ *
+ * 1. What has come and was not given to anybody is data[start..end). Only a whole piece is taken
+ * off.
+ * 2. While a read into `data` is under way the reader is busy, and `data` does not move.
+ */
+#include "coir/reader.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "io/io.h"
+
+enum { PIECE_DEFAULT = 8192, ROOM_FIRST = 512 };
+
+struct coir_reader {
+    coir_stream *stream;
+    const coir_allocator *allocator;
+    char *data;
+    size_t start, end, room;
+    size_t scanned; /* from start on: the delimiter begins nowhere here */
+    size_t piece_max;
+    bool busy;
+};
+
+struct reader_op {
+    coir_future future;
+    struct ci_io_op io;
+    coir_reader *reader;
+    const char *delimiter; /* NULL: a line's */
+    char **ret_text;
+    size_t *ret_len;
+};
+CI_LEAVES_SPARE_WORDS(struct reader_op, coir_reader_op);
+_Static_assert(sizeof(struct reader_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
+               "a line is a case");
+
+int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_fiber();
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    coir_reader *reader = ci_alloc_zero(allocator, sizeof *reader);
+    if (!reader)
+        return -ENOMEM;
+    reader->stream = stream;
+    reader->allocator = allocator;
+    reader->piece_max = piece_max ? piece_max : PIECE_DEFAULT;
+    *ret_reader = reader;
+    return 0;
+}
+
+void coir_reader_free(coir_reader *reader)
+{
+    if (!reader || ci_forked())
+        return;
+    ci_free(reader->allocator, reader->data, reader->room);
+    ci_free(reader->allocator, reader, sizeof *reader);
+}
+
+/* Whether there is a whole piece, and its length without the delimiter. */
+static bool find_piece(coir_reader *reader, const char *delimiter, size_t *ret_len)
+{
+    size_t len = strlen(delimiter), has = reader->end - reader->start;
+    if (has == 0)
+        return false;
+    const char *from = reader->data + reader->start;
+    const char *found = memmem(from + reader->scanned, has - reader->scanned, delimiter, len);
+    reader->scanned = has < len ? 0 : has - len + 1;
+    if (!found)
+        return false;
+    *ret_len = (size_t)(found - from);
+    return true;
+}
+
+static void take_piece(struct reader_op *op, const char *delimiter, size_t len)
+{
+    coir_reader *reader = op->reader;
+    char *text = reader->data + reader->start;
+    reader->start += len + strlen(delimiter);
+    reader->scanned = 0;
+    if (!op->delimiter && len && text[len - 1] == '\r')
+        len--;
+    text[len] = '\0';
+    *op->ret_text = text;
+    if (op->ret_len)
+        *op->ret_len = len;
+}
+
+/* Makes room behind `end`: 0, -COIR_ETOOLARGE or -ENOMEM. */
+static int make_room(coir_reader *reader)
+{
+    if (reader->start) {
+        memmove(reader->data, reader->data + reader->start, reader->end - reader->start);
+        reader->end -= reader->start;
+        reader->start = 0;
+    }
+    if (reader->end >= reader->piece_max)
+        return -COIR_ETOOLARGE;
+    if (reader->end < reader->room)
+        return 0;
+    size_t wanted = reader->room ? 2 * reader->room : ROOM_FIRST;
+    if (wanted > reader->piece_max)
+        wanted = reader->piece_max;
+    char *data = ci_alloc(reader->allocator, wanted);
+    if (!data)
+        return -ENOMEM;
+    if (reader->end)
+        memcpy(data, reader->data, reader->end);
+    ci_free(reader->allocator, reader->data, reader->room);
+    reader->data = data;
+    reader->room = wanted;
+    return 0;
+}
+
+static coir_future *read_more(struct reader_op *op)
+{
+    coir_reader *reader = op->reader;
+    reader->busy = true;
+    struct ci_op io = {
+        .fd = reader->stream->fd,
+        .kind = CI_OP_READ,
+        .buf = reader->data + reader->end,
+        .len = reader->room - reader->end,
+        .exact = reader->stream->is_unix,
+    };
+    return ci_io_init(&op->io, reader->stream, &io);
+}
+
+static coir_future *piece_poll(coir_future *future)
+{
+    struct reader_op *self = ci_container_of(future, struct reader_op, future);
+    coir_reader *reader = self->reader;
+    const char *delimiter = self->delimiter ? self->delimiter : "\n";
+    size_t len;
+    int64_t rc;
+    COIR_BEGIN(future);
+    if (!delimiter[0])
+        COIR_RETURN(future, -EINVAL);
+    if (reader->busy)
+        COIR_RETURN(future, -EBUSY);
+    if ((rc = ci_worker_current->runnable->interrupt) < 0)
+        COIR_RETURN(future, rc);
+    reader->scanned = 0; /* it may have been of another delimiter */
+    while (!find_piece(reader, delimiter, &len)) {
+        if ((rc = make_room(reader)) < 0)
+            COIR_RETURN(future, rc);
+        COIR_AWAIT(future, read_more(self));
+        reader->busy = false;
+        if ((rc = self->io.future.result) < 0)
+            COIR_RETURN(future, rc);
+        if (rc == 0)
+            COIR_RETURN(future, reader->end > reader->start ? -COIR_EEND : 0);
+        reader->end += (size_t)rc;
+    }
+    if (!ci_claim(ci_worker_current->runnable, future)) /* another case happens */
+        COIR_RETURN(future, -ECANCELED);
+    take_piece(self, delimiter, len);
+    COIR_RETURN(future, 1);
+}
+
+static const coir_future_kind piece_kind = COIR_FUTURE_KIND("a line", piece_poll, NULL);
+
+coir_future *coir_reader_read_until_op(coir_reader_op *words, coir_reader *reader,
+                                       const char *delimiter, char **ret_text, size_t *ret_len)
+{
+    struct reader_op *op = (struct reader_op *)(void *)words;
+    op->reader = reader;
+    op->delimiter = delimiter;
+    op->ret_text = ret_text;
+    op->ret_len = ret_len;
+    return coir_future_init(&op->future, &piece_kind);
+}
+
+coir_future *coir_reader_read_line_op(coir_reader_op *op, coir_reader *reader, char **ret_text,
+                                      size_t *ret_len)
+{
+    return coir_reader_read_until_op(op, reader, NULL, ret_text, ret_len);
+}
+
+int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len)
+{
+    coir_reader_op op;
+    return (int)ci_await_in_fiber(coir_reader_read_line_op(&op, reader, ret_text, ret_len));
+}
+
+int coir_reader_read_until(coir_reader *reader, const char *delimiter, char **ret_text,
+                           size_t *ret_len)
+{
+    coir_reader_op op;
+    return (int)ci_await_in_fiber(
+        coir_reader_read_until_op(&op, reader, delimiter ? delimiter : "", ret_text, ret_len));
+}
+
+static coir_future *make_line(const coir_case *self, void *place)
+{
+    return coir_reader_read_line_op(place, self->object, self->data,
+                                    (size_t *)(uintptr_t)self->opaque[0]);
+}
+
+coir_case coir_case_line(coir_reader *reader, char **ret_text, size_t *ret_len)
+{
+    return (coir_case){
+        .make = make_line, .object = reader, .data = ret_text, .opaque = {(uintptr_t)ret_len}};
+}
+
+ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    size_t has = reader->end - reader->start;
+    if (reader->busy)
+        return -EBUSY;
+    if (has == 0 || len == 0)
+        return coir_read(reader->stream, buf, len);
+    if (len > has)
+        len = has;
+    memcpy(buf, reader->data + reader->start, len);
+    reader->start += len;
+    ci_spend(ci_worker_current);
+    return (ssize_t)len;
+}

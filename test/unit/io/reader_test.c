@@ -1,0 +1,222 @@
+/* Buffered readers: against a model that splits the same bytes at once; what ends, is too long, is
+ * cancelled, or loses a select. */
+#include <coir.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static coir_stream *far, *near;
+
+static void open_pair(void)
+{
+    CHECK_EQ(coir_duplex(0, &far, &near), 0);
+}
+
+static void close_pair(void)
+{
+    coir_close(far);
+    coir_close(near);
+}
+
+static void put(const char *text)
+{
+    CHECK_EQ(coir_write_all(far, text, strlen(text)), 0);
+}
+
+static void expect_line(coir_reader *reader, const char *text)
+{
+    char *line;
+    size_t len;
+    CHECK_EQ(coir_reader_read_line(reader, &line, &len), 1);
+    CHECK(len == strlen(text) && memcmp(line, text, len + 1) == 0);
+}
+
+static void read_pieces(void)
+{
+    coir_reader *reader;
+    char *piece;
+    size_t len;
+    char buf[16];
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 8, &reader), 0);
+    put("one\r\ntwo\n\n\r\n1234567\n");
+    expect_line(reader, "one");
+    expect_line(reader, "two");
+    expect_line(reader, "");
+    expect_line(reader, "");
+    expect_line(reader, "1234567"); /* 8 bytes with its end: just not too long */
+    put("a--b----c");
+    CHECK_EQ(coir_reader_read_until(reader, "--", &piece, &len), 1);
+    CHECK(len == 1 && piece[0] == 'a');
+    CHECK_EQ(coir_reader_read_until(reader, "", &piece, &len), -EINVAL);
+    CHECK_EQ(coir_reader_read_until(reader, "---", &piece, &len), 1);
+    CHECK(len == 1 && piece[0] == 'b');
+    CHECK_EQ(coir_reader_read(reader, buf, 1), 1);
+    CHECK(buf[0] == '-');
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_reader_read_line(reader, &piece, &len), -ETIME);
+    }
+    put("d\n12345678\n"); /* "c" was not lost */
+    expect_line(reader, "cd");
+    CHECK_EQ(coir_reader_read_line(reader, &piece, &len), -COIR_ETOOLARGE);
+    CHECK_EQ(coir_reader_read_line(reader, &piece, &len), -COIR_ETOOLARGE);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), 8);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), 1);
+    put("\nrest");
+    CHECK_EQ(coir_shutdown_write(far), 0);
+    expect_line(reader, "");
+    CHECK_EQ(coir_reader_read_line(reader, &piece, &len), -COIR_EEND);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), 4);
+    CHECK_EQ(coir_reader_read_line(reader, &piece, &len), 0);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), 0);
+    coir_reader_free(reader);
+    coir_reader_free(NULL);
+    close_pair();
+}
+
+TEST_SIM(pieces_end_at_their_delimiter)
+{
+    read_pieces();
+}
+
+/* ---- any bytes, in any portions ---- */
+
+enum { TEXT = 20000 };
+static char text[TEXT + 1];
+
+static int write_in_portions(void *arg)
+{
+    for (size_t at = 0, n; at < TEXT; at += n) {
+        n = 1 + (size_t)rand() % 700;
+        n = n < TEXT - at ? n : TEXT - at;
+        int rc = coir_write_all(arg, text + at, n);
+        if (rc < 0)
+            return rc;
+        if (rand() % 2)
+            coir_yield();
+    }
+    return coir_shutdown_write(arg);
+}
+
+static void read_like_the_model(void)
+{
+    static const char *const delimiters[] = {"ab", "aab", "b"};
+    coir_reader *reader;
+    char *piece;
+    size_t len;
+    for (size_t i = 0; i < TEXT; i++)
+        text[i] = "ab"[rand() % 100 == 0 || (i > TEXT / 2 && rand() % 3 == 0)];
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 4000, &reader), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, write_in_portions, far), 0);
+    const char *rest = text, *found;
+    for (int i = 0;; i++) {
+        const char *delimiter = delimiters[rand() % 3];
+        int rc = coir_reader_read_until(reader, delimiter, &piece, &len);
+        if (!(found = strstr(rest, delimiter))) {
+            CHECK_EQ(rc, *rest ? -COIR_EEND : 0);
+            break;
+        }
+        CHECK_EQ(rc, 1);
+        CHECK(len == (size_t)(found - rest) && memcmp(piece, rest, len) == 0);
+        rest = found + strlen(delimiter);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST(any_bytes_in_any_portions)
+{
+    for (unsigned seed = 1; seed <= 50; seed++) {
+        srand(seed);
+        test_in_sim(read_like_the_model, 1, seed);
+    }
+}
+
+/* ---- select ---- */
+
+enum { ROUNDS = 100 };
+
+/* Both cases can happen from the same moment on. */
+static int offer_both(void *channel)
+{
+    char number[16];
+    for (int i = 0; i < ROUNDS; i++) {
+        snprintf(number, sizeof number, "%d\n", i);
+        put(number);
+        CHECK_EQ(coir_channel_try_send(channel, &i), 0);
+        coir_sleep_for(COIR_US);
+    }
+    return 0;
+}
+
+static void lose_and_win(void)
+{
+    coir_reader *reader;
+    coir_channel *channel;
+    char *line;
+    int item = 0, lines = 0, items = 0;
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 0, &reader), 0);
+    CHECK_EQ(coir_channel_new(sizeof item, ROUNDS, &channel), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, offer_both, channel), 0);
+    while (lines + items < 2 * ROUNDS) {
+        coir_case cases[] = {coir_case_line(reader, &line, NULL), coir_case_recv(channel, &item)};
+        switch (coir_select(cases, 2)) {
+        case 0:
+            CHECK_EQ(cases[0].result, 1);
+            CHECK_EQ(atoi(line), lines++);
+            break;
+        default: CHECK_EQ(item, items++);
+        }
+    }
+    CHECK_EQ(lines, ROUNDS); /* each once, in order, whoever lost */
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_channel_free(channel);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST(a_line_that_loses_a_select_stays)
+{
+    for (uint64_t seed = 1; seed <= 50; seed++)
+        test_in_sim(lose_and_win, 1, seed);
+}
+
+/* ---- one at a time ---- */
+
+static int interfere(void *reader)
+{
+    char buf[4];
+    char *line;
+    CHECK_EQ(coir_reader_read_line(reader, &line, NULL), -EBUSY);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), -EBUSY);
+    put(" of a line\n");
+    return 0;
+}
+
+static void read_beside_another(void)
+{
+    coir_reader *reader;
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 0, &reader), 0);
+    put("part");
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, interfere, reader), 0);
+    expect_line(reader, "part of a line");
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST_SIM(a_second_task_finds_it_busy)
+{
+    read_beside_another();
+}
