@@ -43,6 +43,8 @@ bool ci_uring_submit_message(struct ci_uring *uring, struct ci_uring_slot *slot,
     if (!ci_uring_submit(uring, slot, op, opcode, &sqe))
         return false;
     put_message(sqe, op->message);
+    if (op->kind == CI_OP_RECEIVE && op->message->msg_controllen)
+        sqe->msg_flags |= MSG_CMSG_CLOEXEC; /* of descriptors that come */
     return true;
 }
 

@@ -98,12 +98,12 @@ static void talk_by_every_name(void)
     talk(address, address);
     talk("unix:@coir test", "unix:@coir test");
     talk("unix:@", NULL);
-    memset(name + 6, 'x', 107);
+    memset(name + 6, 'x', 106);
     coir_stream *stream;
-    CHECK_EQ(coir_tcp_connect(name, &stream), -ENOENT); /* 108 bytes: there is no room for a NUL */
-    name[113] = 'x';
-    CHECK_EQ(coir_tcp_connect(name, &stream), -COIR_EADDRESS);
-    CHECK_EQ(coir_tcp_connect("unix:", &stream), -COIR_EADDRESS);
+    CHECK_EQ(coir_tcp_connect(name, &stream), -ENOENT); /* 107 bytes and a NUL */
+    name[112] = 'x';
+    CHECK_EQ(coir_tcp_connect(name, &stream), -COIR_EPATH);
+    CHECK_EQ(coir_tcp_connect("unix:", &stream), -COIR_EPATH);
 }
 
 TEST(unix_streams_carry_bytes)
