@@ -79,6 +79,8 @@ static int wait_for_room(struct ci_serving_here *here)
     return rc;
 }
 
+/* The acceptor of a worker. A stream that it could not start because it was cancelled is held for
+ * stop_accepting. */
 static int accept_loop(void *arg)
 {
     struct ci_serving_here *here = arg;
@@ -100,6 +102,7 @@ static int accept_loop(void *arg)
 
 /* ---- the end ---- */
 
+/* Accepts what has connected, without waiting for more. */
 static int take_backlog(struct ci_serving_here *here)
 {
     coir_stream *stream;
@@ -217,6 +220,7 @@ static CI_COLD void warn(coir_stream *stream, int rc)
                 peer, coir_strerror(rc), ci_error_number(rc), name);
 }
 
+/* The task of a raw connection: the stream is closed when the program's function has returned. */
 static int run_connection(void *arg)
 {
     struct connection *connection = arg;

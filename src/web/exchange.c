@@ -82,42 +82,61 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
     return coir_respond_text(response, 405, "405 Method Not Allowed\n");
 }
 
+static void find_route(struct ci_exchange *exchange)
+{
+    const struct ci_http1_head *head = &exchange->head;
+    const char *bytes = ci_http_input_request(&exchange->in);
+    bool empty = head->path.len == 0; /* as in "http://host", which means "/" (RFC 9112, 3.2.2) */
+    ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len,
+                    empty ? "/" : bytes + head->path.at, empty ? 1 : head->path.len,
+                    &exchange->match);
+}
+
+/* What the handler returned. */
+static int call_handler(struct ci_exchange *exchange, coir_request *req, coir_response *res)
+{
+    const struct ci_route *route = exchange->match.route;
+    watch_client(exchange);
+    int rc = route ? route->handler(req, res, route->arg) : answer_without_route(exchange, res);
+    if (ci_forked()) /* in a child, which must not answer in its parent's place */
+        ci_exit_child(rc);
+    unwatch_client(exchange);
+    return rc;
+}
+
+/* The handler has returned `rc`: ends its answer, or answers in its place. False: the connection
+ * closes. */
+static bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_response *res, int rc)
+{
+    int ended = rc >= 0 && res->begun ? ci_response_end(res) : 0;
+    if (ci_unlikely(rc != 0 || ended < 0 || !res->begun))
+        ci_request_report(req, rc, ended);
+    if (!res->begun && !exchange->out.error && !coir_task_interrupted()) {
+        ci_respond_error(exchange, req->body_error ? req->body_error : 500);
+        return false;
+    }
+    return rc >= 0 && ended >= 0 && !exchange->out.error;
+}
+
 /* Routes and answers the request whose head is complete. False: the connection closes. */
 static bool answer(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
-    const char *bytes = ci_http_input_request(&exchange->in);
+    const coir_serve_http_options *options = exchange->server->options;
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .response = &response};
     exchange->continue_due = head->expects_continue && exchange->in.end == exchange->in.body_at;
     exchange->body_begun = false;
     ci_bump(&exchange->server->http->requests);
-    if (head->content_length > 0 &&
-        (uint64_t)head->content_length > exchange->server->options->body_max) {
+    if (head->content_length > 0 && (uint64_t)head->content_length > options->body_max) {
         exchange->unread = true;
         ci_respond_error(exchange, 413);
         return false;
     }
-    const char *path = head->path.len ? bytes + head->path.at : "/";
-    ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len, path,
-                    head->path.len ? head->path.len : 1, &exchange->match);
-    ci_arena_init(&exchange->arena, &exchange->server->http->blocks,
-                  exchange->server->options->arena_max);
-    watch_client(exchange);
-    int rc = exchange->match.route
-                 ? exchange->match.route->handler(&request, &response, exchange->match.route->arg)
-                 : answer_without_route(exchange, &response);
-    if (ci_forked())
-        ci_exit_child(rc);
-    unwatch_client(exchange);
-    int ended = rc >= 0 && response.begun ? ci_response_end(&response) : 0;
-    if (ci_unlikely(rc != 0 || ended < 0 || !response.begun))
-        ci_request_report(&request, rc, ended);
-    bool go_on = rc >= 0 && ended >= 0 && !exchange->out.error;
-    if (!response.begun && !exchange->out.error && !coir_task_interrupted()) {
-        ci_respond_error(exchange, request.body_error ? request.body_error : 500);
-        go_on = false;
-    }
+    find_route(exchange);
+    ci_arena_init(&exchange->arena, &exchange->server->http->blocks, options->arena_max);
+    int rc = call_handler(exchange, &request, &response);
+    bool go_on = end_answer(exchange, &request, &response, rc);
     ci_arena_reset(&exchange->arena);
     ci_spend(ci_worker_current); /* bounds pipelined requests and handlers that never suspend */
     if (!go_on || response.close) {

@@ -36,6 +36,8 @@ static int check_times(const coir_serve_http_options *options)
     return 0;
 }
 
+/* Against clients that would hold a connection, memory or the worker for ever: each has a limit
+ * unless the program says COIR_NEVER or COIR_UNLIMITED. */
 static void fill_in_defaults(coir_serve_http_options *options)
 {
 #define DEFAULT(field, value) options->field = options->field ? options->field : (value)
@@ -69,6 +71,7 @@ int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http
     fill_in_defaults(options);
     if (options->head_max == COIR_UNLIMITED)
         options->head_max = CI_HTTP_HEAD_MAX;
+    /* the request line is part of the head: a longer one is refused as such */
     if (options->line_max > options->head_max)
         options->line_max = options->head_max;
     bool valid_rate = options->rate_min <= RATE_MAX || options->rate_min == COIR_UNLIMITED;

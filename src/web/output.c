@@ -17,6 +17,8 @@ static ssize_t write_some(struct ci_http_output *output, const char *data, size_
     return n;
 }
 
+/* Sends `len` bytes, or until an error. Each write spends budget: a fiber that sends much to a fast
+ * client lets other tasks run. A cancelled task sends nothing more. */
 static int send_all(struct ci_http_output *output, const char *data, size_t len)
 {
     while (len && !output->error) {
@@ -24,6 +26,7 @@ static int send_all(struct ci_http_output *output, const char *data, size_t len)
         if (n == 0) {
             n = coir_try_write(output->stream, data, len);
             ci_spend(ci_worker_current);
+            /* a write that did not wait pays back what earlier waits have cost */
             if (ci_unlikely(output->taking.behind) && n > 0)
                 ci_pace_add(&output->taking, output->options->rate_min, 0, (size_t)n);
         }

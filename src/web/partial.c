@@ -23,6 +23,7 @@ static const coir_allocator *allocator_of(const struct ci_http_connection *conne
     return &connection->server->http->worker->runtime->allocator;
 }
 
+/* The order in memory: the head without the fields that were not found, then the bytes. */
 bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 {
     struct ci_http_connection *connection = exchange->connection;

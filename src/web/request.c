@@ -62,6 +62,7 @@ const char *coir_request_header(const coir_request *req, const char *name)
     return field ? text(req, field->value) : NULL;
 }
 
+/* NULL: a bad escape, or the arena is full. `plus`: "+" is a space, as in queries of forms. */
 static const char *decoded(const coir_request *req, const char *from, size_t len, bool plus)
 {
     char *value = ci_arena_alloc(&req->exchange->arena, len + 1);
@@ -84,6 +85,8 @@ const char *coir_request_param(const coir_request *req, const char *name)
     return NULL;
 }
 
+/* The query is a list of name=value or name, separated by "&" (the form encoding of HTML); names
+ * are compared as they were sent. */
 const char *coir_request_query_value(const coir_request *req, const char *name)
 {
     if (MISSING(req) || MISSING(name))

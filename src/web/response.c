@@ -29,6 +29,7 @@ static bool reserved(const char *name)
     return false;
 }
 
+/* Makes room for `want` bytes of fields, of which CI_HTTP_FIELDS_MAX are allowed. */
 static int grow_extra(coir_response *res, size_t want)
 {
     if (want <= res->extra_capacity)
@@ -64,7 +65,7 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
     rc = grow_extra(res, res->extra_len + len);
     if (rc < 0)
         return rc;
-    char *at = res->extra + res->extra_len;
+    char *at = res->extra + res->extra_len; /* "name: value\r\n" */
     memcpy(at, name, name_len);
     memcpy(at + name_len, ": ", 2);
     memcpy(at + name_len + 2, value, value_len);
@@ -173,6 +174,7 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
 
 /* ---- the body ---- */
 
+/* RFC 9112, 7.1. The three pieces gather; no piece is empty, which would end the body. */
 static int write_chunk(coir_response *res, const void *data, size_t len)
 {
     char head[CHUNK_HEAD];
@@ -183,6 +185,7 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
     return rc < 0 ? rc : ci_http_output_send(&res->exchange->out, "\r\n", 2);
 }
 
+/* What the client must not get (HEAD, 204, 304) is counted and dropped. */
 static int write_body(coir_response *res, const void *data, size_t len)
 {
     if (!res->begun)
@@ -248,6 +251,7 @@ int coir_respond(coir_response *res, int status, const char *content_type, const
     return respond(res, status, content_type, body, len);
 }
 
+/* Short texts are formatted on the stack, longer ones in the request's arena. */
 int coir_respond_text(coir_response *res, int status, const char *format, ...)
 {
     int rc = 0;
@@ -272,6 +276,7 @@ int coir_respond_text(coir_response *res, int status, const char *format, ...)
     return respond(res, status, text_plain, text, (size_t)len);
 }
 
+/* The last chunk; a body that is too short cannot be ended. */
 int ci_response_end(coir_response *res)
 {
     if (res->chunked && !res->no_body)

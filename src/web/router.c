@@ -58,6 +58,7 @@ void coir_router_free(coir_router *router)
     ci_free(&allocator, router, sizeof *router);
 }
 
+/* Names of parameters are words, so that what looks like a pattern language is refused. */
 static bool valid_name(const char *at, const char *end)
 {
     while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-'))
@@ -231,6 +232,8 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
         route_matches(get, path, path_len, match); /* its parameters */
 }
 
+/* Appends a method to an Allow list of `len` bytes unless it is there; the new length. One that
+ * does not fit is left out. */
 static size_t add_method(char *text, size_t size, size_t len, const char *method)
 {
     size_t n = strlen(method);

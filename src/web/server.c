@@ -25,6 +25,7 @@ static size_t drain(struct ci_serving_here *here)
     return coir_scope_live(here->connections) - idle;
 }
 
+/* A worker's part: its own copy of the server, which its connections share without locks. */
 static int serve_here(void *arg)
 {
     struct ci_http_server server = *(const struct ci_http_server *)arg;
@@ -54,6 +55,7 @@ static int serve(coir_listener *listener, coir_router *router,
     return rc < 0 ? rc : coir_scope_wait(workers);
 }
 
+/* A listener of the program's is left to it; one of an address is closed. */
 static int serve_with(const coir_serve_http_options *given, coir_router *router)
 {
     coir_serve_http_options options;

@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "web/connection.h"
 
+/* Its address is the key that the worker's extension is found by. */
 static const char http_key;
 
 static void free_http(struct ci_worker_extension *extension, const coir_allocator *allocator)
@@ -18,6 +19,7 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_free(allocator, http, sizeof *http);
 }
 
+/* After a burst: gives back slabs that have not been used for a while. */
 static enum ci_trim trim_http(struct ci_worker_extension *extension)
 {
     struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
@@ -49,6 +51,7 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     http->extension.what = "HTTP connections, buffers and arenas";
     http->worker = worker;
     http->date.second = -1;
+    /* the pools allocate slabs, of which `grown` tells the worker that there may be some to trim */
     ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);
     ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
     ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
@@ -57,6 +60,8 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     return http;
 }
 
+/* The other workers' counters are read while they change: each is right by itself, but they are not
+ * of one moment. */
 int coir_http_counters_get(coir_http_counters *ret_counters)
 {
     coir_http_counters sum = COIR_HTTP_COUNTERS;
@@ -64,9 +69,8 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
         return CI_MISUSE(-EINVAL);
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
-        struct ci_worker_extension *found = ci_load_acquire(
-            &runtime->workers[i]
-                 .extensions) /* pairs with the release in ci_worker_add_extension */;
+        /* pairs with the release in ci_worker_add_extension */
+        struct ci_worker_extension *found = ci_load_acquire(&runtime->workers[i].extensions);
         while (found && found->key != &http_key)
             found = found->next;
         if (!found)
