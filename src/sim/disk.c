@@ -45,8 +45,8 @@ struct job {
 
 static void resize(struct contents *contents, size_t len)
 {
-    if (ci_grow(&ci_system_allocator, (void **)&contents->bytes, &contents->capacity, 1, len) < 0)
-        ci_check(!"memory", "world.h 4");
+    int rc = ci_grow(&ci_system_allocator, (void **)&contents->bytes, &contents->capacity, 1, len);
+    ci_check(rc == 0, "world.h 4");
     if (len < contents->len)
         memset(contents->bytes + len, 0, contents->len - len);
     contents->len = len;
