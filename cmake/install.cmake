@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
 install(CODE "set(COIR_BUILD [[${CMAKE_BINARY_DIR}]])
-    set(COIR_FOLDERS [[${COIR_PACKAGE_DIR};${CMAKE_INSTALL_LIBDIR}/pkgconfig;${CMAKE_INSTALL_INCLUDEDIR}/coir;${CMAKE_INSTALL_MANDIR}/man3]])")
+    set(COIR_FOLDERS [[${COIR_PACKAGE_DIR};${CMAKE_INSTALL_LIBDIR}/pkgconfig;${CMAKE_INSTALL_INCLUDEDIR}/coir;${CMAKE_INSTALL_MANDIR}/man3;${CMAKE_INSTALL_MANDIR}/man7]])")
 install(SCRIPT cmake/record.cmake)
 
 install(TARGETS coir coir_shared EXPORT coir-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -30,7 +30,7 @@ install(FILES ${PROJECT_BINARY_DIR}/coir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 find_program(PERL perl)
 if(PERL)
     file(GLOB COIR_HEADERS CONFIGURE_DEPENDS include/coir/*.h)
-    add_custom_command(OUTPUT man.stamp DEPENDS tools/make-man ${COIR_HEADERS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM
+    add_custom_command(OUTPUT man.stamp DEPENDS tools/make-man tools/Source.pm docs/coir.7.txt ${COIR_HEADERS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM
         COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
         COMMAND ${PERL} tools/make-man ${PROJECT_BINARY_DIR}/man
         COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp)

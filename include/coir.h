@@ -24,6 +24,7 @@
 #include <coir/select.h>
 #include <coir/semaphore.h>
 #include <coir/signal.h>
+#include <coir/socket.h>
 #include <coir/stream.h>
 #include <coir/tcp.h>
 #include <coir/topic.h>

@@ -1,17 +1,31 @@
 /* What everything in coir shares: time, errors, descriptors, memory.
  *
  * Functions return 0 or a count on success and a negative error on failure: -errno, or one of enum
- * coir_error. Out-parameters are written only on success. Each declaration says: Suspends  whether
- * the calling fiber may be parked. Functions marked COIR_SUSPENDS are for fibers only; called from
- * a loop callback or from a plain thread they return -ESRCH. Every one of them may also return
- * -ECANCELED (the task was cancelled) and -ETIME (a deadline passed: see coir/deadline.h); what it
- * was called on is unharmed then. Threads   from where it may be called: "any", "worker" (a thread
- * that runs a coir worker), "owner" (the worker or loop that the object belongs to). Owns      what
- * the call takes over or hands out, where it does. Errors    beyond those of COIR_SUSPENDS. Calls
- * that cannot be right, whatever else happens (suspending outside of a fiber, on what is not open,
- * started twice, without a function), get an error of their own; a debug build of coir (without
- * NDEBUG, or with a sanitizer) says which call it was, and from where, and aborts.
- */
+ * coir_error, for all of which coir_strerror has a text. Out-parameters (ret_NAME) are written
+ * only on success.
+ *
+ * The comment of each function has a contract:
+ *
+ *   Suspends       whether the calling fiber may be parked. Functions marked COIR_SUSPENDS are for
+ *                  fibers only: called from a loop callback or a plain thread they return -ESRCH.
+ *                  Each of them may return -ECANCELED (the task was cancelled) and -ETIME (a
+ *                  deadline passed: see coir/deadline.h).
+ *   Threads        from where it may be called: "any"; "worker", a thread that runs a coir worker;
+ *                  "owner", the worker or loop that the object belongs to.
+ *   Owns           what the call takes over or hands out, where it does.
+ *   Errors         those beyond -ESRCH, -ECANCELED and -ETIME of COIR_SUSPENDS.
+ *   Cancel safety  what a call that suspends leaves behind when it returns -ECANCELED or -ETIME.
+ *
+ * Calls that cannot be right, whatever else happens (suspending outside of a fiber, using what is
+ * not open, starting twice, giving no function), get an error of their own. A debug build of coir
+ * (without NDEBUG, or with a sanitizer) names the call and the place it was made from, and aborts.
+ *
+ * Structs that may grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
+ * coir_go_options. A program may have been compiled against an older coir, or a newer one: a
+ * shorter struct of options is filled up with defaults, and a longer one is accepted if what this
+ * version does not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the
+ * default, which its comment names in brackets; "none" is COIR_NEVER for times and COIR_UNLIMITED
+ * for counts and bytes. */
 #ifndef COIR_BASE_H
 #define COIR_BASE_H
 
@@ -25,29 +39,35 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#ifndef COIR_API /* marks what is exported; a program that embeds coir.c may define it otherwise \
-                  */
+#ifndef COIR_API
+/* Marks a function that the library exports. A program that embeds coir.c may define it otherwise,
+ * to hide coir inside of a shared library of its own. */
 #define COIR_API __attribute__((visibility("default")))
 #endif
+
+/* Has the compiler check arguments against a format, as for printf. */
 #define COIR_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
+
+/* Has `function` called with the address of the variable when the variable goes out of scope. */
 #define COIR_CLEANUP(function) __attribute__((__cleanup__(function)))
 #else
 #error "coir needs gcc, clang or a compiler that knows their attributes"
 #endif
 
 #define COIR_CONCAT_(a, b) a##b
+
+/* Makes one identifier of two, after macros in them have been expanded. */
 #define COIR_CONCAT(a, b) COIR_CONCAT_(a, b)
 
-/* Marks a function that may park the calling fiber. */
+/* Marks a function that may park the calling fiber: for fibers only. */
 #define COIR_SUSPENDS COIR_API
 
 /* A descriptor of the operating system. */
 typedef int coir_fd;
 
-/* Times and durations are nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the simulator's
- * clock. COIR_NEVER is after every time and longer than every duration; as a deadline or a timeout
- * it means that there is none. Sums saturate at it. In an option that is a time, 0 means the
- * default, which its comment names. */
+/* A time or a duration, in nanoseconds. A point in time is on CLOCK_MONOTONIC, or on the
+ * simulator's clock. COIR_NEVER is after every time and longer than every duration; as a deadline
+ * or a timeout it means that there is none. Sums saturate at it. */
 typedef int64_t coir_time;
 #define COIR_NS ((coir_time)1)
 #define COIR_US ((coir_time)1000)
@@ -55,21 +75,15 @@ typedef int64_t coir_time;
 #define COIR_S ((coir_time)1000000000)
 #define COIR_NEVER ((coir_time)INT64_MAX)
 
-/* A limit that is none, of a count or of bytes. */
+/* In an option that is a count or a number of bytes: no limit. */
 #define COIR_UNLIMITED SIZE_MAX
 
-/* Shapes. Structs that grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
- * coir_go_options. A program may have been compiled against an older coir, or a newer one: a
- * shorter struct of options is filled up with defaults, and a longer one is accepted if what this
- * version does not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the
- * default, which its comment names in brackets; "none" is COIR_NEVER for times, COIR_UNLIMITED for
- * counts and bytes. */
-
-/* The time now, freshly read; on a simulated worker, the virtual time.
+/* The time now, freshly read from the clock; on a simulated worker, the virtual time.
  * Suspends: no.  Threads: any. */
 COIR_API coir_time coir_now(void);
 
-/* The time `duration` from now, for deadlines. Saturates at COIR_NEVER.
+/* The point in time that is `duration` from now, for deadlines. Saturates at COIR_NEVER; a
+ * negative duration counts as 0.
  * Suspends: no.  Threads: any. */
 COIR_API coir_time coir_in(coir_time duration);
 
@@ -99,18 +113,19 @@ enum coir_error {
     COIR_ERROR_END
 };
 
-/* A short English text for a negative error (or its absolute value). Never NULL; static.
+/* An English text for an error. It takes the negative error or its absolute value. The text is
+ * static, and never NULL.
  * Suspends: no.  Threads: any. */
 COIR_API const char *coir_strerror(int64_t error);
 
-/* Where memory comes from. `alloc` gives `bytes` aligned to 64, or NULL; `free` gets the number
- * that was asked for. Both may be called from any worker of the runtime that they were given to.
- * Wakers, which may outlive a runtime, are from malloc. */
+/* Where memory comes from: a pair of functions, which may be called from any worker of the runtime
+ * that they were given to. Wakers, which may outlive a runtime, are from malloc. Initialise it
+ * with COIR_ALLOCATOR. */
 typedef struct coir_allocator {
-    size_t size; /* sizeof(coir_allocator) */
-    void *(*alloc)(size_t bytes, void *arg);
-    void (*free)(void *memory, size_t bytes, void *arg);
-    void *arg;
+    size_t size;                             /* sizeof(coir_allocator) */
+    void *(*alloc)(size_t bytes, void *arg); /* aligned to 64 bytes; NULL: there is no memory */
+    void (*free)(void *memory, size_t bytes, void *arg); /* bytes: as it was asked for */
+    void *arg;                                           /* given to both */
 } coir_allocator;
 
 #define COIR_ALLOCATOR(alloc, free, arg)         \
@@ -118,11 +133,14 @@ typedef struct coir_allocator {
         sizeof(coir_allocator), alloc, free, arg \
     }
 
-/* What happens to a log line. Never suspends; may be called from any worker. */
+/* How important a log line is, the most important first. */
 enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_DEBUG };
+
+/* What a runtime calls with each of its log lines, from any worker: it must not suspend, nor log.
+ */
 typedef void coir_log_fn(enum coir_log_level level, const char *line, void *arg);
 
-/* Interests and events on a descriptor. */
+/* What a descriptor or a stream is waited for, and what holds on it: bits, to be added up. */
 enum coir_events {
     COIR_READ = 1,       /* a read would not block: data, a connection, or the end of the stream */
     COIR_WRITE = 2,      /* a write would not block */

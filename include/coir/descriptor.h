@@ -1,5 +1,5 @@
-/* Waiting on a descriptor whose reading and writing is somebody else's: a library's socket, a pipe,
- * a timerfd, an inotify queue. */
+/* Waiting on a descriptor whose reading and writing is somebody else's: a library's socket, a
+ * pipe, a timerfd, an inotify queue. */
 #ifndef COIR_DESCRIPTOR_H
 #define COIR_DESCRIPTOR_H
 
@@ -9,21 +9,29 @@
 extern "C" {
 #endif
 
-/* Waits until one of `events` holds on `fd`, and returns those that do (with COIR_HANGUP and
- * COIR_EVENT_ERROR, where they hold). Files that are always ready answer at once. The descriptor
- * stays the caller's: it may be closed and its number reused between two waits.
+/* Waits until one of `events` holds on a descriptor, and returns those that do. The bits are those
+ * of enum coir_events; COIR_HANGUP and COIR_EVENT_ERROR are returned too, where they hold. A file
+ * that is always ready returns at once. The descriptor stays the caller's: it may be closed and
+ * its number reused between two waits.
  * Suspends: yes.  Threads: worker.
  * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_fd_wait(coir_fd fd, int events);
 COIR_API coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events);
+
+/* Readiness of a descriptor, as a case of coir_select. As coir_fd_wait. */
 COIR_API coir_case coir_case_fd(coir_fd fd, int events);
 
-/* read(2) and write(2) on a non-blocking descriptor, waiting where they would return -EAGAIN.
+/* Calls read(2) on a non-blocking descriptor, and waits where that would return -EAGAIN.
  * Suspends: yes.  Threads: worker.
- * Errors: those of read(2) and write(2).
- * Cancel safety: an error means that nothing was read or written. */
+ * Errors: those of read(2) and of coir_fd_wait.
+ * Cancel safety: an error means that nothing was read. */
 COIR_SUSPENDS ssize_t coir_fd_read(coir_fd fd, void *buf, size_t len);
+
+/* Calls write(2) on a non-blocking descriptor, and waits where that would return -EAGAIN.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of write(2) and of coir_fd_wait.
+ * Cancel safety: an error means that nothing was written. */
 COIR_SUSPENDS ssize_t coir_fd_write(coir_fd fd, const void *buf, size_t len);
 
 #ifdef __cplusplus

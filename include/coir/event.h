@@ -1,5 +1,5 @@
-/* An event: something that has happened, or not yet. Never reset it is what others call a baton or
- * a latch. */
+/* An event: something that has happened, or has not yet. One that is never reset is what others
+ * call a baton or a latch. */
 #ifndef COIR_EVENT_H
 #define COIR_EVENT_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_EVENT_INIT. May be used from any worker, and from plain threads by the forms that
- * never suspend; it stays where it is once it is used. */
+/* An event, initialised with COIR_EVENT_INIT: not set. It may be used from any worker, and from
+ * plain threads by the functions that never suspend; once it is used it stays where it is. */
 typedef struct coir_event {
     uint64_t opaque[8];
 } coir_event;
@@ -23,17 +23,25 @@ typedef struct coir_event {
         }                          \
     }
 
-/* Waits until it is set.
+/* Waits until an event is set; returns at once if it is.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_event_wait(coir_event *event);
 COIR_API coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event);
+
+/* The setting of an event, as a case of coir_select. As coir_event_wait. */
 COIR_API coir_case coir_case_event(coir_event *event);
 
-/* Sets it and wakes all who wait; takes it back; looks.
+/* Sets an event and wakes every task that waits for it.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_event_set(coir_event *event);
+
+/* Takes an event back: later waits wait until it is set again.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_event_reset(coir_event *event);
+
+/* Whether an event is set.
+ * Suspends: no.  Threads: any. */
 COIR_API bool coir_event_is_set(const coir_event *event);
 
 #ifdef __cplusplus

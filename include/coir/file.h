@@ -12,42 +12,51 @@
 extern "C" {
 #endif
 
+/* An open file. It is made by coir_file_open. */
 typedef struct coir_file coir_file;
 
-/* Opens a file; flags and mode are those of open(2), close-on-exec is added. What has no offsets,
- * as a FIFO, a socket or a terminal, is refused, without waiting for its other end: open(2) it with
- * O_NONBLOCK, and use coir_fd_read.
+/* Opens a file. `flags` and `mode` are those of open(2), close-on-exec is added. What has no
+ * offsets, as a FIFO, a socket or a terminal, is refused, without waiting for its other end:
+ * open(2) it with O_NONBLOCK, and use coir_fd_read.
  * Suspends: yes.  Threads: worker.  Owns: *ret_file is the caller's to close.
  * Errors: those of open(2); -ESPIPE it has no offsets; -EMFILE; -ENOMEM.
  * Cancel safety: an error means that no file is open, but one may have been made. */
 COIR_SUSPENDS int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_file);
 
-/* Reads at an offset: the count, which may be short; 0 at the end of the file.
+/* Reads from a file at an offset and returns the count. It may be short; 0 is the end of the file.
  * Suspends: yes.  Threads: worker.
- * Errors: those of pread(2), pwrite(2) and fsync(2); -EINVAL a negative offset.
- * Cancel safety: the kernel may have begun: then the call is waited for, and a write has been
- * made. */
+ * Errors: those of pread(2); -EINVAL a negative offset; those of coir_offload on drivers without
+ * operations on files.
+ * Cancel safety: an error means that nothing was read. A read that has begun is waited for, and
+ * returns its own result. */
 COIR_SUSPENDS ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int64_t offset);
+
+/* Writes to a file at an offset and returns the count, which may be short.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of pwrite(2); -EINVAL a negative offset; those of coir_offload on drivers without
+ * operations on files.
+ * Cancel safety: an error means that nothing was written. A write that has begun is waited for,
+ * and returns its own result. */
 COIR_SUSPENDS ssize_t coir_file_write(coir_file *file, const void *data, size_t len,
                                       int64_t offset);
 
-/* Has everything that was written so far put on the disk.
+/* Has everything that was written so far put on the disk, as fsync(2) does.
  * Suspends: yes.  Threads: worker.
- * Errors: those of fsync(2).
- * Cancel safety: as above. */
+ * Errors: those of fsync(2); those of coir_offload on drivers without operations on files.
+ * Cancel safety: an error means that the sync was not made. One that has begun is waited for, and
+ * returns its own result. */
 COIR_SUSPENDS int coir_file_sync(coir_file *file);
 
-/* The length of the file now.
+/* The length of a file now, in bytes.
  * Suspends: no.  Threads: worker.
  * Errors: those of fstat(2). */
 COIR_API int coir_file_size(const coir_file *file, int64_t *ret_size);
 
-/* Closes and frees, after the last operation that is under way. Takes NULL.
+/* Closes a file and frees it, once the last operation in flight has completed. Takes NULL.
  * Suspends: no.  Threads: worker. */
 COIR_API void coir_file_close(coir_file *file);
 
-/* The futures of these calls: the same arguments, errors and ownership.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of one operation on a file: coir_file_read_op and the like make it. */
 typedef struct coir_file_op {
     coir_future future;
     uint64_t opaque[36];

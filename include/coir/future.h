@@ -2,9 +2,9 @@
  *
  * A future is a small struct made in place. Where the call f() has a future of its own, that is
  * made by f_op(): sleeps, joins, locks, channels, streams, datagrams, reads and writes of files,
- * offloaded work. Any other suspending call is one inside of a coir_call_init. A fiber awaits a
- * future with coir_await; a stackless task embeds it in its frame and awaits it with COIR_AWAIT;
- * coir_any and coir_join_all await several at once.
+ * offloaded work. Any other suspending call, such as a server, is made a future by coir_call_init.
+ * A fiber awaits a future with coir_await; a stackless task embeds it in its frame and awaits it
+ * with COIR_AWAIT; coir_any and coir_join_all await several at once.
  *
  *   struct beat { coir_future future; coir_sleep_op pause; int count; };
  *
@@ -31,14 +31,17 @@ extern "C" {
 
 typedef struct coir_future coir_future;
 
-/* `poll` answers who goes on: a child that was made, the caller (`future->caller`, with `result`
- * set), or nobody (0: suspended, see coir/waker.h). `cancel` is for futures that suspend
- * themselves: it withdraws the wait, sets `result` to `reason` and returns 1, or returns 0 when the
- * wait will complete all the same. Frames have none: they see -ECANCELED from what they await. */
+/* The functions of a kind of futures; initialise it with COIR_FUTURE_KIND. */
 typedef struct coir_future_kind {
     size_t size;      /* sizeof(coir_future_kind) */
     const char *name; /* what a waiting task is said to wait for */
+    /* Begins or continues the future, and returns the future to run next: a child that was made,
+     * the caller (`future->caller`, with `result` set), or NULL when it has suspended (coir/waker.h
+     * has what wakes it). Must not call what suspends. */
     coir_future *(*poll)(coir_future *future);
+    /* For futures that suspend themselves: withdraws the wait, sets `result` to `reason` and
+     * returns 1; or returns 0 when the wait will complete all the same. NULL in frames, which see
+     * -ECANCELED from what they await. */
     int (*cancel)(coir_future *future, int reason);
 } coir_future_kind;
 
@@ -47,14 +50,16 @@ typedef struct coir_future_kind {
         sizeof(coir_future_kind), name, poll, cancel \
     }
 
+/* An operation as a value: the first member of each struct that is a future. */
 struct coir_future {
-    const coir_future_kind *kind;
-    coir_future *caller; /* who goes on when this one is complete */
-    int64_t result;      /* 0 or a count, or a negative error */
-    uint32_t state;      /* the kind's own; 0 before the first poll */
+    const coir_future_kind *kind; /* its functions */
+    coir_future *caller;          /* the future to run next when this one has completed */
+    int64_t result;               /* 0 or a count, or a negative error */
+    uint32_t state;               /* the kind's own; 0 before the first poll */
 };
 
-/* Makes a future of the given kind. */
+/* Makes a future of a kind, for a struct of the program's own, and returns it. It has not begun.
+ * Suspends: no.  Threads: any. */
 static inline coir_future *coir_future_init(coir_future *future, const coir_future_kind *kind)
 {
     future->kind = kind;
@@ -80,15 +85,15 @@ static inline coir_future *coir_future_init(coir_future *future, const coir_futu
     return to;                                                                    \
     COIR_LABEL_(__LINE__) : COIR_LABELS_END_(void) 0
 
-/* First in a poll, after the frame was found: goes on where the frame was left. */
+/* First statement of a frame's poll: continues where the frame was left. */
 #define COIR_BEGIN(future)                                                        \
     COIR_LABELS_ if ((future)->state) goto *(void *)((char *)&&coir_begin_label + \
                                                      (int32_t)(future)->state);   \
     coir_begin_label:                                                             \
     COIR_LABELS_END_(void) 0
 
-/* Awaits a child future, which must lie in the frame or outlive the wait. Its result is in it
- * afterwards. */
+/* Awaits a child future in a frame's poll. The child lies in the frame, or outlives the wait; its
+ * result is in it afterwards. */
 #define COIR_AWAIT(future, child)                              \
     do {                                                       \
         COIR_LEAVE_(future, coir_called_by_((future), child)); \
@@ -100,15 +105,15 @@ static inline coir_future *coir_called_by_(coir_future *caller, coir_future *chi
     return child;
 }
 
-/* Hands a value to whoever awaits this frame; goes on from here when it is awaited again.
- * coir_frame_has_ended says which it was. */
+/* Hands a value to the future that awaits this frame, and continues from here when it is awaited
+ * again. coir_frame_has_ended tells a value from the end. */
 #define COIR_YIELD(future, value)              \
     do {                                       \
         (future)->result = (value);            \
         COIR_LEAVE_(future, (future)->caller); \
     } while (0)
 
-/* Ends the frame with a result; it may be awaited anew then, from its beginning. */
+/* Ends a frame with a result. It may be awaited anew then, from its beginning. */
 #define COIR_RETURN(future, value)  \
     do {                            \
         (future)->result = (value); \
@@ -116,10 +121,11 @@ static inline coir_future *coir_called_by_(coir_future *caller, coir_future *chi
         return (future)->caller;    \
     } while (0)
 
-/* Last in a poll: ends the frame with 0. */
+/* Last statement of a frame's poll: ends the frame with 0. */
 #define COIR_END(future) COIR_RETURN(future, 0)
 
-/* Whether a frame that was awaited has ended; otherwise it has yielded. */
+/* Whether a frame that was awaited has ended; otherwise it has yielded.
+ * Suspends: no.  Threads: worker. */
 static inline bool coir_frame_has_ended(const coir_future *future)
 {
     return future->state == 0;
@@ -127,69 +133,81 @@ static inline bool coir_frame_has_ended(const coir_future *future)
 
 /* ---- running futures ---- */
 
-/* Awaits a future in a fiber and gives its result. Its frames run on the worker's stack, not on the
- * fiber's.
+/* Awaits a future in a fiber and returns its result. The polls of its frames run on the worker's
+ * stack, not on the fiber's.
  * Suspends: yes.  Threads: worker.  Owns: the future is borrowed until the call returns.
  * Errors: the future's own; a future that was not begun yet is left so by -ECANCELED and -ETIME.
  * Cancel safety: that of the future. */
 COIR_SUSPENDS int64_t coir_await(coir_future *future);
 
-/* Starts a future as a task without a stack: scoped, named, joined, cancelled and placed like a
- * fiber. The copy_size of its options must be 0. The future is borrowed until the task ends. The
- * scope gets what the future's result is as an int.
- * Suspends: no.  Threads: worker.
- * Errors: those of coir_go_with. */
+/* Starts a future as a task without a stack. It is scoped, named, joined, cancelled and placed
+ * like a fiber. Its result, as an int, goes to the scope.
+ * Suspends: no.  Threads: worker.  Owns: the future is borrowed until the task ends.
+ * Errors: those of coir_go. */
 COIR_API int coir_go_future(coir_scope *scope, coir_future *future);
+
+/* Starts a future as a task without a stack, with options. Their copy_size must be 0. As
+ * coir_go_future.
+ * Errors: those of coir_go_with; -EINVAL copy_size. */
 COIR_API int coir_go_future_with(coir_scope *scope, const coir_go_options *options,
                                  coir_future *future);
 
-/* The same for programs in callback style: `fn` is called on the worker when the future has
- * completed, with its result. The completion is free when `fn` is called, which may release it
- * together with the future. An error is the scope's as well, but for a NULL scope: then it is
- * `fn`'s alone.
- * Suspends: no.  Threads: worker.  Owns: both are borrowed until `fn` is called.
- * Errors: those of coir_go_with. */
+/* A future whose result goes to a callback: coir_completion_start makes it. */
 typedef struct coir_completion {
     coir_future future;
     uint64_t opaque[8];
 } coir_completion;
+
+/* Starts a future as a task, and has a function called with its result, for programs in callback
+ * style. `fn` is called on the worker when the future has completed. The completion is free by
+ * then: `fn` may release it together with the future. An error is the scope's as well, unless the
+ * scope is NULL.
+ * Suspends: no.  Threads: worker.  Owns: completion and future are borrowed until `fn` is called.
+ * Errors: those of coir_go. */
 COIR_API int coir_completion_start(coir_scope *scope, coir_completion *completion,
                                    coir_future *future, void (*fn)(int64_t result, void *arg),
                                    void *arg);
 
-/* Straight-line code as a future: `fn(arg)` gets a fiber's stack when it is first polled. So a
- * frame calls a function that suspends, and coir_any races two of them.
- * Suspends: no.  Threads: worker.
- * Errors of the future: what `fn` returned; -ENOMEM no stack. */
+/* A function that may suspend, as a future: coir_call_init makes it. */
 typedef struct coir_call {
     coir_future future;
     uint64_t opaque[8];
 } coir_call;
+
+/* Makes the future of a call of `fn(arg)`, which may suspend. It gets a fiber's stack when the
+ * future is first polled. So a frame calls a function that suspends, and coir_any races two of
+ * them. The future's result is what `fn` returned, or -ENOMEM when there is no stack.
+ * Suspends: no.  Threads: any.  Owns: `call` and `arg` are borrowed until the future has
+ * completed. */
 COIR_API coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg);
 
-/* A plain thread runs a future to its end and sleeps in between: on worker 0 of a runtime that
- * runs, or with NULL on one of its own. With coir_call_init it runs a function in a fiber.
- * Suspends: no (it blocks).  Threads: plain ones. With a runtime whose run has not begun it waits
+/* Runs a future to its end from a plain thread, which sleeps meanwhile. The future runs on worker
+ * 0 of a runtime that runs, or, where `runtime` is NULL, on a runtime of its own. With
+ * coir_call_init it runs a function in a fiber. With a runtime whose run has not begun it waits
  * for that.
- * Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime stopped before
- * the future began; -COIR_EENDED its run had ended before. */
+ * Suspends: no (it blocks).  Threads: plain ones.  Owns: the future is borrowed until the call
+ * returns.
+ * Errors: the future's own; -EDEADLK called on a worker; -ECANCELED the runtime stopped before the
+ * future began; -COIR_EENDED the run had ended before; of a runtime of its own those of
+ * coir_runtime_new and coir_runtime_run. */
 COIR_API int64_t coir_block_on(coir_runtime *runtime, coir_future *future);
 
-/* Runs `fn(arg)` in a fiber on worker `index` and waits for it.
+/* Runs `fn(arg)` in a fiber on another worker, waits for it, and returns its result.
  * Suspends: yes.  Threads: worker.
- * Errors: what `fn` returned; -EINVAL no function, or no such worker; -ENOMEM.
+ * Errors: what `fn` returned; -EINVAL no function, or no worker `index`; those of coir_go_with.
  * Cancel safety: the call is cancelled, and waited for. */
 COIR_SUSPENDS int coir_call_on(int index, coir_task_fn *fn, void *arg);
 
 /* ---- several at once ---- */
 
-/* A member of a group: its future, and the place for a runnable of execution of its own. Only a
- * member that was woken is polled. */
+/* A member of a group of futures. It has a runnable of its own, so that only a member that was
+ * woken is polled. Initialise it with COIR_BRANCH. */
 typedef struct coir_branch {
     coir_future *future;
     uint64_t opaque[16];
 } coir_branch;
 
+/* Initialises a coir_branch with its future. */
 #define COIR_BRANCH(future)                                \
     {                                                      \
         future,                                            \
@@ -198,80 +216,110 @@ typedef struct coir_branch {
         }                                                  \
     }
 
-/* Whether the member's future has completed, rather than never been begun or been withdrawn; its
- * result is in it. */
+/* Whether a member's future has completed. Otherwise it was never begun, or was withdrawn. Its
+ * result is in it.
+ * Suspends: no.  Threads: owner. */
 COIR_API bool coir_branch_is_complete(const coir_branch *branch);
 
+/* Storage for the future of a wait for several: coir_any_op and the like make it. */
 typedef struct coir_group {
     coir_future future;
     uint64_t opaque[12];
 } coir_group;
 
-/* Each waits until no member is running. Members are borrowed until then.
- *   coir_join_all  for all of them, at most `window` at a time (0: all at once): 0.
- *   coir_join_or_cancel  the same, but the first error cancels the rest: that error, or 0.
- *   coir_any       for the first one, which cancels the rest: its index. A loser that had completed
- * keeps its result and is marked done; but of members that take something from a channel, a lock
- * and the like only the winner does. coir_any_in_order  the same; where several are ready, the
- * first in the array wins. coir_any begins at a different one each time. A cancelled caller's
- * members are cancelled and waited for; the result is then -ECANCELED or -ETIME (of coir_any: if
- * there is no winner).
- * Suspends: yes.  Threads: worker.
- * Errors: -EINVAL for a coir_any of nothing.
+/* Waits until all members have completed, and returns 0. At most `window` run at a time (0: all at
+ * once). Results are in the members' futures. When the caller is cancelled, the members are
+ * cancelled and waited for; the result is -ECANCELED or -ETIME then.
+ * Suspends: yes.  Threads: worker.  Owns: the members are borrowed until the call returns.
  * Cancel safety: that of the members. */
 COIR_SUSPENDS int coir_join_all(coir_branch *branches, size_t count, size_t window);
-COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window);
-COIR_SUSPENDS int coir_any(coir_branch *branches, size_t count);
-COIR_SUSPENDS int coir_any_in_order(coir_branch *branches, size_t count);
 COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count,
                                        size_t window);
+
+/* Waits until all members have completed, or one fails: that cancels the rest. Returns the first
+ * error, or 0. Otherwise it is as coir_join_all. As coir_join_all.
+ * Errors: the first error of a member. */
+COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window);
 COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count,
                                              size_t window);
+
+/* Waits for the first member to complete, cancels the rest, waits for them, and returns its index.
+ * It begins at a different member each time. A loser that had completed keeps its result, and
+ * coir_branch_is_complete is true for it; but of members that take something from a channel, a
+ * lock and the like only the winner does. When the caller is cancelled, the members are cancelled
+ * and waited for; the result is -ECANCELED or -ETIME then, unless one had completed.
+ * Suspends: yes.  Threads: worker.  Owns: the members are borrowed until the call returns.
+ * Errors: -EINVAL there are no members.
+ * Cancel safety: that of the members. */
+COIR_SUSPENDS int coir_any(coir_branch *branches, size_t count);
 COIR_API coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count);
+
+/* Waits for the first member to complete, as coir_any does; where several are ready, the first in
+ * the array wins. As coir_any. */
+COIR_SUSPENDS int coir_any_in_order(coir_branch *branches, size_t count);
 COIR_API coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size_t count);
 
-/* A set of members that grows while it is awaited. One task uses it, from any of its branches.
- *   coir_set_add   begins a member (it runs when the task suspends).
- *   coir_set_next  waits for a member to complete and takes it out: 1 and *ret_branch, in the order
- * of completion; 0 when none is left. coir_set_cancel cancels the members that run. coir_set_done
- * does that, and waits for them; it cannot be cancelled itself. Before the set goes it must be
- * empty.
- * Suspends: next and close.  Threads: worker.
- * Errors: -EBUSY another branch waits for the set; -ESRCH.
- * Cancel safety: a member that has completed stays in the set. */
+/* A set of members that may grow while it is awaited. One task uses it, from any of its branches.
+ * It must be empty before it goes. */
 typedef struct coir_set {
     coir_future future;
     uint64_t opaque[14];
 } coir_set;
+
+/* Makes an empty set of members.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_set_init(coir_set *set);
+
+/* Adds a member to a set and begins it; it runs when the task suspends.
+ * Suspends: no.  Threads: worker.  Owns: the member is borrowed until it is taken out of the set.
+ * Errors: -ESRCH not in a task. */
 COIR_API int coir_set_add(coir_set *set, coir_branch *branch);
+
+/* Waits for a member of a set to complete, and takes it out: 1, and *ret_branch. Members come out
+ * in the order in which they completed. Returns 0 when none is left.
+ * Suspends: yes.  Threads: owner.
+ * Errors: -EBUSY another branch waits for the set.
+ * Cancel safety: a member that has completed stays in the set. */
 COIR_SUSPENDS int coir_set_next(coir_set *set, coir_branch **ret_branch);
-COIR_API void coir_set_cancel(coir_set *set);
-COIR_SUSPENDS void coir_set_done(coir_set *set);
 COIR_API coir_future *coir_set_next_op(coir_set *set, coir_branch **ret_branch);
+
+/* Asks the members of a set that run to end. They stay in the set until they are taken out.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_set_cancel(coir_set *set);
+
+/* Cancels the members of a set, waits for them, and empties it.
+ * Suspends: yes, while members run.  Threads: owner.
+ * Cancel safety: it waits all the same. */
+COIR_SUSPENDS void coir_set_done(coir_set *set);
+
+/* How many members of a set were not taken out yet.
+ * Suspends: no.  Threads: owner. */
 COIR_API size_t coir_set_live(const coir_set *set);
 
-/* The future of any wait on a lock, a channel, an event and the like. */
+/* Storage for the future of a wait on a lock, a channel, an event and the like. */
 typedef struct coir_wait_op {
     coir_future future;
     uint64_t opaque[14];
 } coir_wait_op;
 
-/* ---- the futures of the calls in coir/fiber.h and coir/scope.h; of calls that are made of
- * several, such as serving, see coir_call_init
- * ----
- */
+/* ---- the futures of the calls in coir/fiber.h and coir/scope.h ---- */
 
+/* Storage for the future of a sleep. */
 typedef struct coir_sleep_op {
     coir_future future;
     uint64_t opaque[14];
 } coir_sleep_op;
 
-/* Suspends: no (they make futures).  Threads: worker.
- * Errors of the futures: those of the calls. */
 COIR_API coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when);
+
+/* The future of a sleep that is measured from its first poll. As coir_sleep_for. */
 COIR_API coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration);
+
+/* The future of letting every other runnable task of the worker run first. As coir_yield. */
 COIR_API coir_future *coir_yield_op(coir_future *op);
+
+/* The future of the end of a task, in its handle: nobody else may join that meanwhile. As
+ * coir_join. */
 COIR_API coir_future *coir_join_op(coir_handle *handle);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* The latest value of something, for all who want to know when it changes. Values in between may be
- * missed.
+/* The latest value of something, for all who want to know when it changes. Values in between may
+ * be missed.
  *
  *   for (uint64_t seen = 0; coir_latest_wait(latest, seen) == 0;) {
  *       seen = coir_latest_get(latest, &config);
@@ -14,33 +14,39 @@
 extern "C" {
 #endif
 
+/* The latest value of something. It is made by coir_latest_new. */
 typedef struct coir_latest coir_latest;
 
-/* Makes one that holds a copy of `value`, as version 1. May be used from any worker, and from plain
- * threads by the forms that never suspend.
- * Suspends: no.  Threads: any.  Owns: *ret_latest is the caller's to free; nobody may wait for it
- * then.
+/* Makes an object that holds the latest value: a copy of `size` bytes at `value`, as version 1. It
+ * may be used from any worker, and from plain threads by the functions that never suspend.
+ * Suspends: no.  Threads: any.  Owns: *ret_latest is the caller's to free.
  * Errors: -ENOMEM. */
 COIR_API int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest);
+
+/* Frees what coir_latest_new made. Nobody may use it or wait for it any more. Takes NULL.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_free(coir_latest *latest);
 
-/* Replaces the value by a copy of `value`.
+/* Replaces the latest value by a copy of `value`, and wakes every task that waits for a change.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_set(coir_latest *latest, const void *value);
 
-/* Copies the value out, and returns its version.
+/* Copies the latest value out, and returns its version.
  * Suspends: no.  Threads: any. */
 COIR_API uint64_t coir_latest_get(const coir_latest *latest, void *value);
 
-/* Waits until the version is another than `version`.
+/* Waits until the latest value's version is another than `version`.
  * Suspends: yes.  Threads: worker.
  * Errors: -EPIPE it is closed, and the version is the last.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_latest_wait(coir_latest *latest, uint64_t version);
 COIR_API coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest, uint64_t version);
+
+/* A change of the latest value, as a case of coir_select. As coir_latest_wait. */
 COIR_API coir_case coir_case_latest(coir_latest *latest, uint64_t version);
 
-/* There will be no more values.
+/* Closes it: there will be no more values. Those who wait, or have seen the last version, get
+ * -EPIPE.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_close(coir_latest *latest);
 

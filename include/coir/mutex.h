@@ -1,7 +1,7 @@
-/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker,
- * and from plain threads by the forms that never suspend, but not from signal handlers. They belong
- * to nobody, stay where they are once they are used, and must be free when they go. All are made by
- * setting them to their _INIT. */
+/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any
+ * worker, and from plain threads by the forms that never suspend, but not from signal handlers.
+ * They belong to nobody, stay where they are once they are used, and must be free when they go.
+ * All are made by setting them to their _INIT. */
 #ifndef COIR_MUTEX_H
 #define COIR_MUTEX_H
 
@@ -11,9 +11,10 @@
 extern "C" {
 #endif
 
-/* A mutex. A task that is running may take it before one that waits is back; one that lost so is
- * served before all others. A fair mutex goes to whoever has waited longest instead: even, and
- * slower under contention. A task that locks it twice waits for ever. */
+/* A mutex, initialised with COIR_MUTEX_INIT or COIR_FAIR_MUTEX_INIT. A task that is running may
+ * take it before one that waits is back; one that lost so is served before all others. A fair
+ * mutex goes to whoever has waited longest instead: even, and slower under contention. A task that
+ * locks it twice waits for ever. */
 typedef struct coir_mutex {
     uint64_t opaque[8];
 } coir_mutex;
@@ -24,6 +25,8 @@ typedef struct coir_mutex {
             0, 0, 0, 0, 0, 0, 0, 0 \
         }                          \
     }
+
+/* Initialises a coir_mutex that goes to whoever has waited longest. */
 #define COIR_FAIR_MUTEX_INIT       \
     {                              \
         {                          \
@@ -31,22 +34,23 @@ typedef struct coir_mutex {
         }                          \
     }
 
-/* Takes the mutex.
+/* Takes a mutex, waiting until it is free.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_mutex_lock(coir_mutex *mutex);
 COIR_API coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex);
 
-/* Suspends: no.  Threads: any.
+/* Takes a mutex if it is free now.
+ * Suspends: no.  Threads: any.
  * Errors: -EAGAIN somebody has it. */
 COIR_API int coir_mutex_try_lock(coir_mutex *mutex);
 
-/* Gives it back; by whoever it was handed to.
+/* Gives a mutex back. Any task or thread may do that for the one that took it.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
-/* A mutex that many may share for reading. First come, first served: a writer that waits is not
- * passed by later readers. */
+/* A mutex that many may share for reading, initialised with COIR_SHARED_MUTEX_INIT. First come,
+ * first served: a writer that waits is not passed by later readers. */
 typedef struct coir_shared_mutex {
     uint64_t opaque[8];
 } coir_shared_mutex;
@@ -58,24 +62,34 @@ typedef struct coir_shared_mutex {
         }                          \
     }
 
-/* Takes it alone, or together with others that share it.
+/* Takes a shared mutex alone, for writing.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_shared_mutex_lock(coir_shared_mutex *mutex);
-COIR_SUSPENDS int coir_shared_mutex_share(coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex);
+
+/* Takes a shared mutex together with others that share it, for reading.
+ * Suspends: yes.  Threads: worker.
+ * Cancel safety: an error means that it was not taken. */
+COIR_SUSPENDS int coir_shared_mutex_share(coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex);
 
-/* Suspends: no.  Threads: any.
+/* Takes a shared mutex alone if that needs no wait.
+ * Suspends: no.  Threads: any.
  * Errors: -EAGAIN it would have to wait. */
 COIR_API int coir_shared_mutex_try_lock(coir_shared_mutex *mutex);
+
+/* Takes a shared mutex together with others if that needs no wait.
+ * Suspends: no.  Threads: any.
+ * Errors: -EAGAIN it would have to wait. */
 COIR_API int coir_shared_mutex_try_share(coir_shared_mutex *mutex);
 
-/* Gives back what lock or share took.
+/* Gives a shared mutex back, however it was taken.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_shared_mutex_unlock(coir_shared_mutex *mutex);
 
-/* A condition that tasks wait for while a mutex guards what it is about. */
+/* A condition that tasks wait for while a mutex guards what it is about; initialised with
+ * COIR_CONDITION_INIT. */
 typedef struct coir_condition {
     uint64_t opaque[8];
 } coir_condition;
@@ -87,23 +101,27 @@ typedef struct coir_condition {
         }                          \
     }
 
+/* Storage for the future of a wait for a condition. */
 typedef struct coir_condition_op {
     coir_future future;
     uint64_t opaque[24];
 } coir_condition_op;
 
-/* Gives the mutex back and waits for a signal, then takes the mutex again: also when the result is
- * an error. What is waited for must be looked at again afterwards.
+/* Gives the mutex back, waits for a signal, and takes the mutex again. It has the mutex also when
+ * the result is an error. What is waited for must be looked at again afterwards.
  * Suspends: yes.  Threads: worker.
- * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be
- * cancelled. */
+ * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be cancelled.
+ */
 COIR_SUSPENDS int coir_condition_wait(coir_condition *condition, coir_mutex *mutex);
 COIR_API coir_future *coir_condition_wait_op(coir_condition_op *op, coir_condition *condition,
                                              coir_mutex *mutex);
 
-/* Wakes one waiter, or all.
+/* Wakes one task that waits for a condition.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_condition_signal(coir_condition *condition);
+
+/* Wakes every task that waits for a condition.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_condition_broadcast(coir_condition *condition);
 
 #ifdef __cplusplus

@@ -3,10 +3,10 @@
  * The system is asked (getaddrinfo(3), so /etc/hosts and whatever nsswitch.conf names), on
  * coir_config.name_threads_max threads that do nothing else: a name server that is slow or dead
  * keeps no disk, and nobody who asks for something that is known, waiting. IPv4 and IPv6 addresses
- * are two questions. Equal questions are asked once at a time, whichever tasks of whichever workers
- * wait for the answer. Answers, also that a name is unknown, are kept for as long as they hold, and
- * asked for anew when /etc/hosts or /etc/resolv.conf change. Who leaves, cancelled or at a
- * deadline, leaves at once. "localhost" is known without asking.
+ * are two questions. Equal questions are asked once at a time, whichever tasks of whichever
+ * workers wait for the answer. Answers, also that a name is unknown, are kept for as long as they
+ * hold, and asked for anew when /etc/hosts or /etc/resolv.conf change. Who leaves, cancelled or at
+ * a deadline, leaves at once. "localhost" is known without asking.
  *
  * With coir_config.resolver = "c-ares" the workers ask name servers themselves: /etc/hosts and DNS
  * alone, no threads, and answers hold for as long as they say. */
@@ -22,6 +22,7 @@ extern "C" {
 /* Which addresses are asked for. */
 enum coir_family { COIR_ANY_FAMILY = 0, COIR_IPV4 = 4, COIR_IPV6 = 6 };
 
+/* Options of a question for addresses. */
 typedef struct coir_resolve_options {
     size_t size;             /* sizeof(coir_resolve_options), set by COIR_RESOLVE_OPTIONS */
     enum coir_family family; /* [COIR_ANY_FAMILY] with one alone, the other is not waited for */
@@ -32,26 +33,31 @@ typedef struct coir_resolve_options {
         sizeof(coir_resolve_options), COIR_ANY_FAMILY \
     }
 
-/* Finds the addresses that a text (coir/tcp.h) means: how many there are, of which the first `max`
- * are written, in the order in which they should be tried: IPv6 and IPv4 in turn. Each has the port
- * of the text. There are 32 at most, and at least one.
+/* Finds the addresses that a text means, and returns how many there are. The text is as in
+ * coir/tcp.h. The first `max` of the addresses are written, in the order in which they should be
+ * tried: IPv6 and IPv4 in turn. Each has the port of the text. There are 32 at most, and at least
+ * one.
  * Suspends: yes.  Threads: worker.
  * Errors: those of an address, -COIR_EADDRESS also for fd: and systemd:, which are sockets;
  * -COIR_ENAME the name is unknown, or has no such address; -COIR_ENAMESERVER no name server
  * answered, or it failed; -EINVAL bad options; -ENOMEM; -EAGAIN no thread could be made.
  * Cancel safety: nothing is lost; the question may be answered for others. */
 COIR_SUSPENDS int coir_resolve(const char *address, coir_address *ret_addresses, size_t max);
+
+/* Finds the addresses that a text means, as the options say. As coir_resolve.
+ * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_resolve_with(const char *address, const coir_resolve_options *options,
                                     coir_address *ret_addresses, size_t max);
 
-/* The future of it, and the case of coir_select.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of coir_resolve. */
 typedef struct coir_name_op {
     coir_future future;
     uint64_t opaque[12];
 } coir_name_op;
 COIR_API coir_future *coir_resolve_op(coir_name_op *op, const char *address,
                                       coir_address *ret_addresses, size_t max);
+
+/* The addresses that a text means, as a case of coir_select. As coir_resolve. */
 COIR_API coir_case coir_case_resolve(const char *address, coir_address *ret_addresses, size_t max);
 
 #ifdef __cplusplus

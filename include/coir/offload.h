@@ -9,18 +9,18 @@
 extern "C" {
 #endif
 
-/* Calls `fn(arg)` on a pool thread and returns what it returned; the fiber comes back on its own
- * worker. At most offload_threads_max calls run at a time; the others wait for their turn, in
- * order. A call that waits is withdrawn when its task is cancelled or a deadline passes; one that
- * runs is waited for, because it uses the caller's memory. In the simulator it runs at once, at a
- * time from the seed. `fn` must not call anything that suspends; the caller's task-locals are there
- * for it.
+/* Calls a function on a thread of the runtime's pool, waits for it, and returns its result. At
+ * most offload_threads_max calls run at a time; the others wait for their turn, in order. A call
+ * that waits is withdrawn when its task is cancelled or a deadline passes; one that runs is waited
+ * for, because it uses the caller's memory. In the simulator it runs at once, at a time from the
+ * seed. `fn` must not call anything that suspends; the caller's task-locals are there for it.
  * Suspends: yes.  Threads: worker.
  * Errors: what `fn` returns; -EINVAL no function; -EAGAIN no thread could be made, or
  * offload_queue_max calls wait already.
  * Cancel safety: an error of coir's own means that `fn` was not called. */
 COIR_SUSPENDS int coir_offload(coir_task_fn *fn, void *arg);
 
+/* Storage for the future of an offloaded call. */
 typedef struct coir_offload_job {
     coir_future future;
     uint64_t opaque[18];

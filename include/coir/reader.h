@@ -13,22 +13,23 @@
 extern "C" {
 #endif
 
+/* A buffered reader of a stream. It is made by coir_reader_new. */
 typedef struct coir_reader coir_reader;
 
-/* Makes a reader of the stream, which stays the caller's to close, after the reader is freed. A
- * piece, with its delimiter, has at most `piece_max` bytes (0: 8 KiB); memory grows up to that as
- * it is needed.
+/* Makes a buffered reader of a stream. The stream stays the caller's to close, after the reader is
+ * freed. A piece, with its delimiter, has at most `piece_max` bytes (0: 8 KiB); memory grows up to
+ * that as it is needed.
  * Suspends: no.  Threads: owner.  Owns: *ret_reader is the caller's to free.
  * Errors: -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader);
 
-/* Nobody may wait for it. What it has read and not given to anybody is lost. Takes NULL.
+/* Frees a reader that nobody waits for. What it has read and not handed out is lost. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_reader_free(coir_reader *reader);
 
-/* Reads up to the next line feed, which is taken off, as is a carriage return before it: 1, or 0 at
- * the end of the stream. *ret_text lies in the reader, with a NUL behind it, and is good until that
- * is used again; *ret_len, where given, is its length.
+/* Reads a line: 1, or 0 at the end of the stream. It ends with a line feed, which is taken off, as
+ * is a carriage return before it. *ret_text lies in the reader, with a NUL behind it, and is good
+ * until that is used again; *ret_len, where given, is its length.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_ETOOLARGE the line is too long; -COIR_EEND the stream ended within a line:
  * coir_reader_read gives what there is of it; those of coir_read.
@@ -36,22 +37,21 @@ COIR_API void coir_reader_free(coir_reader *reader);
  * reader. */
 COIR_SUSPENDS int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len);
 
-/* The same up to a delimiter, a string that is not empty.
+/* Reads up to a delimiter, a string that is not empty, as coir_reader_read_line reads a line.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_reader_read_line; -EINVAL an empty delimiter.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_reader_read_until(coir_reader *reader, const char *delimiter,
                                          char **ret_text, size_t *ret_len);
 
-/* Reads what is there, at least one byte, as coir_read does: first what lies in the reader.
+/* Reads what is there through a reader, at least one byte, and returns the count. What lies in the
+ * reader comes first; otherwise it is as coir_read.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_read.
  * Cancel safety: an error means that nothing was read. */
 COIR_SUSPENDS ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len);
 
-/* The futures of these calls, and the case of coir_select: one that loses leaves its line in the
- * reader.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of a read through a reader. */
 typedef struct coir_reader_op {
     coir_future future;
     uint64_t opaque[24];
@@ -61,6 +61,9 @@ COIR_API coir_future *coir_reader_read_line_op(coir_reader_op *op, coir_reader *
 COIR_API coir_future *coir_reader_read_until_op(coir_reader_op *op, coir_reader *reader,
                                                 const char *delimiter, char **ret_text,
                                                 size_t *ret_len);
+
+/* A line of a reader, as a case of coir_select: a case that loses leaves its line in the reader.
+ * As coir_reader_read_line. */
 COIR_API coir_case coir_case_line(coir_reader *reader, char **ret_text, size_t *ret_len);
 
 #ifdef __cplusplus

@@ -8,25 +8,34 @@
 extern "C" {
 #endif
 
+/* A runtime. It is made by coir_runtime_new, or by coir_main for the time of a program. */
 typedef struct coir_runtime coir_runtime;
 
-/* A task's function: 0 or a negative error, which goes to the task's scope. A positive result is
- * for the task's handle alone; where there is none it is dropped, which debug builds (without
- * NDEBUG, or with a sanitizer) log as a warning. */
+/* A task's function: returns 0 or a negative error, which goes to the task's scope. A positive
+ * result is for the task's handle alone; where there is none it is dropped, which debug builds
+ * (without NDEBUG, or with a sanitizer) log as a warning. */
 typedef int coir_task_fn(void *arg);
 
-/* Nothing can ever run again when every task waits, and there is no timer, no operation, no
- * offloaded call, no waker, no plain thread that has woken a task before or holds the runtime
- * (coir_runtime_hold), and no block_on. Then the waiting tasks are logged, with what each waits
- * for, and the run goes on sleeping (REPORT) or cancels them and ends with -EDEADLK (END). */
-enum coir_deadlock { COIR_DEADLOCK_IGNORE, COIR_DEADLOCK_REPORT, COIR_DEADLOCK_END };
+/* What a runtime does when nothing can ever run again. That is so when every task waits, and there
+ * is no timer, no operation in flight, no offloaded call, no waker, no plain thread that has woken
+ * a task before or holds the runtime (coir_runtime_hold), and no coir_block_on. */
+enum coir_deadlock {
+    COIR_DEADLOCK_IGNORE, /* the run goes on sleeping */
+    COIR_DEADLOCK_REPORT, /* so it does, after the waiting tasks were logged with what each waits
+                             for */
+    COIR_DEADLOCK_END     /* they are logged and cancelled, and the run ends with -EDEADLK */
+};
 
-/* The environment fills in what a configuration leaves open: COIR_WORKERS=N and COIR_DRIVER=NAME.
- * What the program has set comes first, but for the variables that it puts into
- * coir_config.environment: those come before it. */
-enum coir_environment { COIR_ENVIRONMENT_WORKERS = 1, COIR_ENVIRONMENT_DRIVER = 2 };
+/* Which variables of the environment come before what a program has set: bits for
+ * coir_config.environment. The environment fills in what a configuration leaves open in any case.
+ */
+enum coir_environment {
+    COIR_ENVIRONMENT_WORKERS = 1, /* COIR_WORKERS=N */
+    COIR_ENVIRONMENT_DRIVER = 2   /* COIR_DRIVER=NAME */
+};
 
-/* Every field but `size` may be left 0: then the value in brackets is used. */
+/* The configuration of a runtime, initialised with COIR_CONFIG. Every field but `size` may be left
+ * 0: then the value in brackets is used. */
 typedef struct coir_config {
     size_t size; /* sizeof(coir_config), set by COIR_CONFIG */
     /* [one per CPU that affinity and cgroup quotas leave; 1,024 at most] threads that run tasks */
@@ -82,89 +91,123 @@ typedef struct coir_config {
             COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0                              \
     }
 
-/* Makes a runtime; starts nothing. `config` may be NULL: all defaults.
+/* Makes a runtime; starts nothing. `config` may be NULL: all defaults. Where no driver is named,
+ * io_uring is tried, and epoll where that does not work: all workers have the same, and the log
+ * says why.
  * Suspends: no.  Threads: any.  Owns: *ret_runtime is the caller's, freed by coir_runtime_free.
- * Where no driver is named, io_uring is tried, and epoll where that does not work: all workers
- * have the same, and the log says why.
  * Errors: -EINVAL a number out of its bounds, bad configuration or unknown driver: the log says
- * which; -ENOMEM; -EMFILE; what kept a driver that was named from working. */
+ * which; -ENOMEM; -EMFILE; -COIR_EUNSIZED; -COIR_ENEWER; what kept a driver that was named from
+ * working. */
 COIR_API int coir_runtime_new(const coir_config *config, coir_runtime **ret_runtime);
 
-/* Runs `fn` as the first task; the calling thread is worker 0, the others get threads of their own.
- * Returns the result of that task, once it and all background tasks (those spawned with a NULL
- * scope) have ended. If it is an error, the background tasks are cancelled. One run at a time; a
- * runtime whose run has ended may be run again. The run ends, for all workers at once, when the
- * last task ends. What would start another one from then on (a spawn by a posted call,
- * coir_runtime_post, coir_block_on) is refused with -COIR_EENDED. Either all workers have threads,
- * or `fn` is not started.
+/* Runs a runtime, with `fn(arg)` as the first task, until all tasks have ended. The calling thread
+ * is worker 0; the others get threads of their own. Returns the result of that task, once it and
+ * all background tasks (those spawned with a NULL scope) have ended. If it is an error, the
+ * background tasks are cancelled. One run at a time; a runtime whose run has ended may be run
+ * again. The run ends, for all workers at once, when the last task ends. What would start another
+ * one from then on (a spawn by a posted call, coir_runtime_post, coir_block_on) is refused with
+ * -COIR_EENDED. Either all workers have threads, or `fn` is not started.
  * Suspends: no (it blocks).  Threads: a plain one.
- * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a
- * worker calls; -EAGAIN a thread could not be started; -EINVAL no function; -ENOMEM. */
+ * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a run is in progress, or a worker
+ * calls; -EAGAIN a thread could not be started; -EINVAL no function; -ENOMEM. */
 COIR_API int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
-/* Asks the run to end: its first task is cancelled at once, and the background tasks when
- * drain_timeout is over; until then they go on, and more may be spawned. Called again, it cancels
- * them at once. While no run is in progress it is meant for the next one: that one's first task is
- * cancelled before it starts. Safe in a signal handler.
+/* Asks the run of a runtime to end. Its first task is cancelled at once, and the background tasks
+ * when drain_timeout is over; until then they go on, and more may be spawned. Called again, it
+ * cancels them at once. While no run is in progress it is meant for the next one: that one's first
+ * task is cancelled before it starts. Safe in a signal handler.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_stop(coir_runtime *runtime);
 
-/* The same for a program that has an event loop of its own: begin starts `fn` and the threads of
- * the other workers, and the caller drives worker 0. It calls step when coir_runtime_fd is readable
- * or coir_runtime_next has come; step runs what is ready and never waits: 1, or 0 when no task is
- * left, or no run was begun. end waits for the other threads and gives the result of the run.
- * Worker 0 is on epoll then, where no driver is named.
- * Suspends: no.  Threads: a plain one, always the same.
- * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for; end:
- * -EBUSY a task is left, -EINVAL no run was begun. */
+/* Begins a run in a program that has an event loop of its own. It starts `fn(arg)` as the first
+ * task and the threads of the other workers; the caller drives worker 0. It calls
+ * coir_runtime_step when coir_runtime_fd is readable or the time coir_runtime_next has come, until
+ * that returns 0, and then coir_runtime_end. Worker 0 is on epoll where no driver is named.
+ * Suspends: no.  Threads: a plain one, and the same for all of these calls.
+ * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
+
+/* The descriptor that is readable when coir_runtime_step has something to do. Before the run has
+ * begun it chooses worker 0's driver.
+ * Suspends: no.  Threads: that of coir_runtime_begin.
+ * Errors: -ENOTSUP the driver has none; -ENOMEM; -EMFILE. */
 COIR_API coir_fd coir_runtime_fd(coir_runtime *runtime);
+
+/* The time at which coir_runtime_step has something to do, even if the descriptor is not readable.
+ * 0: now; COIR_NEVER: only when the descriptor is readable.
+ * Suspends: no.  Threads: that of coir_runtime_begin. */
 COIR_API coir_time coir_runtime_next(coir_runtime *runtime);
+
+/* Runs what is ready on worker 0, and never waits. Returns 1, or 0 when no task is left, or no run
+ * was begun.
+ * Suspends: no.  Threads: that of coir_runtime_begin. */
 COIR_API int coir_runtime_step(coir_runtime *runtime);
+
+/* Ends a run that coir_runtime_begin began, and returns its result. It is called after
+ * coir_runtime_step has returned 0, and waits for the threads of the other workers.
+ * Suspends: no (it blocks).  Threads: that of coir_runtime_begin.
+ * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a task is left; -EINVAL no run
+ * was begun. */
 COIR_API int coir_runtime_end(coir_runtime *runtime);
 
-/* While it is held, a runtime whose tasks all wait is not taken for dead: a plain thread is going
- * to send something. coir_runtime_free waits until it has been released.
+/* Holds a runtime: while it is held, it is not taken for dead when all of its tasks wait. A plain
+ * thread does that which is going to send something. coir_runtime_free waits until the runtime has
+ * been released as often as it was held.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_hold(coir_runtime *runtime);
+
+/* Takes one coir_runtime_hold back.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_release(coir_runtime *runtime);
 
-/* Takes NULL. Not while it runs. */
+/* Frees a runtime that does not run. It waits until the runtime has been released by those who
+ * hold it, and calls what was posted to one that never ran. Takes NULL.
+ * Suspends: no (it blocks).  Threads: a plain one. */
 COIR_API void coir_runtime_free(coir_runtime *runtime);
 
-/* The runtime of the calling worker, or NULL. */
+/* The runtime of the calling worker, or NULL on other threads.
+ * Suspends: no.  Threads: any. */
 COIR_API coir_runtime *coir_runtime_current(void);
 
-/* How many workers the runtime has; which one the caller is (-ESRCH: none). */
+/* How many workers a runtime has.
+ * Suspends: no.  Threads: any. */
 COIR_API size_t coir_worker_count(const coir_runtime *runtime);
+
+/* The index of the calling worker in its runtime.
+ * Suspends: no.  Threads: any.
+ * Errors: -ESRCH the calling thread is no worker. */
 COIR_API int coir_worker_index(void);
 
-/* Has `fn(arg)` called on worker `index`, outside of any task: it must not block and cannot
- * suspend. Order is kept per sender. A call posted before the run starts is made when it starts.
- * One that is still waiting when the run has ended, or when a runtime that never ran is freed, is
- * made then, on no worker.
+/* Has `fn(arg)` called on a worker, outside of any task. It must not block, and cannot suspend.
+ * The calls of one sender are made in their order. A call posted before the run starts is made
+ * when it starts. One that is still waiting when the run has ended, or when a runtime that never
+ * ran is freed, is made then, on no worker.
  * Suspends: no.  Threads: any.
  * Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker;
  * -ENOMEM. */
 COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg);
 
-/* A runtime with the default configuration, overflow reports, stop signals, an end to deadlocks and
- * a log to standard error: runs `start(arg)`. In the environment, COIR_WORKERS=N and
- * COIR_DRIVER=NAME choose workers and driver, and COIR_LOG=LEVEL the least important lines that are
- * logged: none, error, warning, info [the default] or debug. Returns an exit status: 0, or 1 after
- * logging the error (being cancelled by a stop signal is no error).
+/* Runs `start(arg)` as the first task of a whole program. Its runtime has the default
+ * configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error.
+ * In the environment, COIR_WORKERS=N and COIR_DRIVER=NAME choose workers and driver, and
+ * COIR_LOG=LEVEL the least important lines that are logged: none, error, warning, info [the
+ * default] or debug. Returns an exit status: 0, or 1 after logging the error (being cancelled by a
+ * stop signal is no error).
  * Suspends: no (it blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
-/* Counters since the runtime was made, summed over the workers; approximate while they run. */
+/* What a runtime counts since it was made, summed over its workers; coir_counters_get fills it in.
+ */
 typedef struct coir_counters {
-    size_t size; /* sizeof(coir_counters), set by COIR_COUNTERS: so much is filled in */
-    uint64_t tasks_started, tasks_live;
-    uint64_t stacks_live, stacks_cached;
-    uint64_t resumes;      /* times a task was given the CPU */
-    uint64_t driver_waits; /* times a worker asked its driver for events */
-    uint64_t wakeups_sent; /* times a worker was woken out of its sleep by another thread */
-    uint64_t task_errors;  /* tasks of serving scopes that ended with an error */
+    size_t size;            /* sizeof(coir_counters), set by COIR_COUNTERS: so much is filled in */
+    uint64_t tasks_started; /* since the runtime was made */
+    uint64_t tasks_live;    /* that have not ended */
+    uint64_t stacks_live;   /* that a fiber or generator uses */
+    uint64_t stacks_cached; /* that are kept for the next one */
+    uint64_t resumes;       /* times a task was given the CPU */
+    uint64_t driver_waits;  /* times a worker asked its driver for events */
+    uint64_t wakeups_sent;  /* times a worker was woken out of its sleep by another thread */
+    uint64_t task_errors;   /* tasks of serving scopes that ended with an error */
 } coir_counters;
 
 #define COIR_COUNTERS                                 \
@@ -172,7 +215,8 @@ typedef struct coir_counters {
         sizeof(coir_counters), 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
-/* Suspends: no.  Threads: any.
+/* Reads the counters of a runtime, as many as fit `ret_counters->size`; approximate while it runs.
+ * Suspends: no.  Threads: any.
  * Errors: -COIR_EUNSIZED. */
 COIR_API int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters);
 

@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Set to COIR_SEMAPHORE_INIT(units). May be used from any worker, and from plain threads by the
- * forms that never suspend; it stays where it is once it is used. */
+/* A semaphore, initialised with COIR_SEMAPHORE_INIT(units). It may be used from any worker, and
+ * from plain threads by the functions that never suspend; once it is used it stays where it is. */
 typedef struct coir_semaphore {
     uint64_t opaque[8];
 } coir_semaphore;
@@ -21,24 +21,25 @@ typedef struct coir_semaphore {
         }                                \
     }
 
-/* Takes `amount` units, all at once. First come, first served: a large request is not passed by
- * small ones.
+/* Takes units of a semaphore, `amount` at once, waiting until they are there. First come, first
+ * served: a large request is not passed by small ones.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount);
 COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore,
                                                 uint64_t amount);
 
-/* Suspends: no.  Threads: any.
+/* Takes units of a semaphore if they are there now.
+ * Suspends: no.  Threads: any.
  * Errors: -EAGAIN there are not as many, or others wait. */
 COIR_API int coir_semaphore_try_acquire(coir_semaphore *semaphore, uint64_t amount);
 
-/* Adds units: those that were taken, or new ones.
+/* Adds units to a semaphore: those that were taken, or new ones.
  * Suspends: no.  Threads: any.
  * Errors: -EOVERFLOW they would be more than UINT64_MAX: none is added. */
 COIR_API int coir_semaphore_release(coir_semaphore *semaphore, uint64_t amount);
 
-/* How many units there are now.
+/* How many units a semaphore has now.
  * Suspends: no.  Threads: any. */
 COIR_API uint64_t coir_semaphore_units(const coir_semaphore *semaphore);
 

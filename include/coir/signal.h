@@ -10,32 +10,35 @@
 extern "C" {
 #endif
 
+/* A set of open signals. It is made by coir_signals_open. */
 typedef struct coir_signals coir_signals;
 
-/* Opens some signals (1 to 63, not SIGKILL and the like). Several may be open for the same signal:
- * each gets it. The same signal twice before it was waited for is one.
+/* Opens signals: from now on they go to coir_signals_wait. Numbers are 1 to 63, but for SIGKILL
+ * and the like. Several may be open for the same signal: each gets it. The same signal twice
+ * before it was waited for is one.
  * Suspends: no.  Threads: worker.  Owns: *ret_signals is the caller's to close.
- * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are
- * open; -ENOTSUP in the simulator. */
+ * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open;
+ * -ENOTSUP in the simulator. */
 COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals);
 
-/* Nobody may wait for them any more. Takes NULL.
+/* Closes signals: they have their old effect again. Nobody may wait for them any more. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_signals_close(coir_signals *signals);
 
-/* Waits for one: its number.
+/* Waits for one of the open signals, and returns its number.
  * Suspends: yes.  Threads: owner.
  * Errors: -EBUSY another task of the worker waits for them.
  * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS int coir_signals_wait(coir_signals *signals);
 
-/* The future of it, and the case of coir_select, whose result is the number.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of a wait for signals. */
 typedef struct coir_signals_op {
     coir_future future;
     uint64_t opaque[20];
 } coir_signals_op;
 COIR_API coir_future *coir_signals_wait_op(coir_signals_op *op, coir_signals *signals);
+
+/* A signal, as a case of coir_select; its result is the number. As coir_signals_wait. */
 COIR_API coir_case coir_case_signal(coir_signals *signals);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a datagram.
- * The same calls do for datagrams of Unix sockets ("unix:/path", "unix:@name", "unix:@": a name
- * that the system chooses), which are never lost: a send waits while the receiver's queue is full.
- * The simulated world has none of these (-EOPNOTSUPP). */
+/* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a
+ * datagram. The same calls do for datagrams of Unix sockets ("unix:/path", "unix:@name", "unix:@":
+ * a name that the system chooses), which are never lost: a send waits while the receiver's queue
+ * is full. The simulated world has none of these (-EOPNOTSUPP). */
 #ifndef COIR_UDP_H
 #define COIR_UDP_H
 
@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+/* A UDP socket. It is made by coir_udp_open. */
 typedef struct coir_udp coir_udp;
 
 /* An address in the system's form: a sockaddr_storage. */
@@ -18,36 +19,40 @@ typedef struct coir_address {
     uint64_t opaque[20];
 } coir_address;
 
-/* Opens a socket bound to `address` ("*:0": any). The file of a Unix socket that nobody has open
- * any more is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With a `peer` (NULL:
- * none) it is connected: a send that names no other address goes to the peer, only the peer's
- * datagrams are received, and when nobody listens there the next call says -ECONNREFUSED.
+/* Opens a datagram socket. It is bound to `address` ("*:0": any). The file of a Unix socket that
+ * nobody has open any more is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With
+ * a `peer` (NULL: none) it is connected: a send that names no other address goes to the peer, only
+ * the peer's datagrams are received, and when nobody listens there the next call says
+ * -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
  * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM. */
 COIR_API int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp);
 
-/* Closes and frees; what waits returns -ECANCELED. Takes NULL.
+/* Closes a UDP socket and frees it. Calls that wait on it return -ECANCELED. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_udp_close(coir_udp *udp);
 
-/* Sends one datagram, to the peer or to an address: its length.
+/* Sends one datagram to the peer of a UDP socket, and returns its length.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.
- * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer,
- * or nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV.
+ * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer, or
+ * nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV.
  * Cancel safety: an error means that it was not sent. */
 COIR_SUSPENDS ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len);
+
+/* Sends one datagram to an address, and returns its length. As coir_udp_send.
+ * Suspends: yes, while the system's buffer is full.  Threads: owner.  Owns: *to is borrowed. */
 COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len,
                                        const coir_address *to);
 
-/* Receives one datagram, cut at `len`: its length. `from`, where given, is set to its sender.
+/* Receives one datagram, cut at `len` bytes, and returns its length. *from, where given, is set to
+ * its sender.
  * Suspends: yes.  Threads: owner.
  * Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV.
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 
-/* The futures of these calls.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of an operation on a UDP socket. */
 typedef struct coir_udp_op {
     coir_future future;
     uint64_t opaque[40];
@@ -59,12 +64,22 @@ COIR_API coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const 
 COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                                        coir_address *from);
 
-/* Makes an address of text; writes one, or the socket's own, as text: the length. Text may name
- * "localhost", and a simulated host where a task of the simulation asks.
- * Suspends: no.  Threads: any; local: owner.
- * Errors: those of an address; -COIR_ENAME. */
+/* Makes an address of text, as in coir/tcp.h. It may name "localhost", and a simulated host where
+ * a task of the simulation asks.
+ * Suspends: no.  Threads: any.
+ * Errors: those of an address; -COIR_ENAME a name other than localhost. */
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
+
+/* Writes an address as text, and returns its whole length. The text ends with a NUL, and is cut to
+ * fit `size` bytes.
+ * Suspends: no.  Threads: any.
+ * Errors: -EOPNOTSUPP it is of no known family. */
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);
+
+/* Writes the local address of a UDP socket as text, and returns its whole length. The text ends
+ * with a NUL, and is cut to fit `size` bytes.
+ * Suspends: no.  Threads: owner.
+ * Errors: what getsockname(2) says. */
 COIR_API int coir_udp_local(const coir_udp *udp, char *text, size_t size);
 
 #ifdef __cplusplus

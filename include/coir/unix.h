@@ -6,29 +6,28 @@
 #ifndef COIR_UNIX_H
 #define COIR_UNIX_H
 
+#include <coir/socket.h>
 #include <coir/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The most descriptors that go with one send: what Linux allows. */
-enum { COIR_UNIX_FDS_MAX = 253 };
-
-/* Sends at least one byte, and with the first of them descriptors. The peer gets descriptors of its
- * own for the same open files; these stay the caller's. Returns how many bytes were sent, which may
- * be fewer than `len`: the rest is to be sent without descriptors.
+/* Sends bytes of a Unix stream, at least one, and with the first of them descriptors. The peer
+ * gets descriptors of its own for the same open files; these stay the caller's. Returns how many
+ * bytes were sent, which may be fewer than `len`: the rest is to be sent without descriptors.
  * Suspends: yes.  Threads: owner.
  * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no bytes,
- * or more than COIR_UNIX_FDS_MAX descriptors; -EBADF; -ETOOMANYREFS too many descriptors are
- * under way; those of coir_write.
+ * or more than COIR_UNIX_FDS_MAX descriptors; -EBADF; -ETOOMANYREFS too many descriptors are under
+ * way; those of coir_write.
  * Cancel safety: an error means that nothing was sent. */
 COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len,
                                          const coir_fd *fds, size_t fd_count);
 
-/* Reads what is there, as coir_read does, and the descriptors that came with it; they are
- * close-on-exec. A read ends behind bytes that came with descriptors. Any other call that reads
- * from the stream closes the descriptors that come with the bytes.
+/* Reads what is there of a Unix stream, and the descriptors that came with it. They are
+ * close-on-exec. Bytes are read as by coir_read. A read ends behind bytes that came with
+ * descriptors. Any other call that reads from the stream closes the descriptors that come with the
+ * bytes.
  * Suspends: yes.  Threads: owner.  Owns: the descriptors are the caller's to close.
  * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no room for bytes; -EMSGSIZE more than `fds_max`
  * descriptors came; -EMFILE the process had no room for them. After these two all that came have
@@ -37,8 +36,7 @@ COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, 
 COIR_SUSPENDS ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t len,
                                          coir_fd *ret_fds, size_t fds_max, size_t *ret_count);
 
-/* The futures of these calls: the same arguments, errors and ownership.
- * Suspends: no.  Threads: worker. */
+/* Storage for the future of a call that moves descriptors. */
 typedef struct coir_unix_op {
     coir_future future;
     uint64_t opaque[164];
@@ -49,20 +47,8 @@ COIR_API coir_future *coir_unix_recv_fds_op(coir_unix_op *op, coir_stream *strea
                                             size_t len, coir_fd *ret_fds, size_t fds_max,
                                             size_t *ret_count);
 
-/* A process that connected, or that listened. */
-typedef struct coir_credentials {
-    size_t size; /* sizeof(coir_credentials), set by COIR_CREDENTIALS */
-    pid_t pid;   /* 0: unknown */
-    uid_t uid;
-    gid_t gid;
-} coir_credentials;
-
-#define COIR_CREDENTIALS                  \
-    {                                     \
-        sizeof(coir_credentials), 0, 0, 0 \
-    }
-
-/* Who is at the other end: the process as it was when it called connect(2) or listen(2).
+/* Tells who is at the other end of a Unix stream. That is the process as it was when it called
+ * connect(2) or listen(2).
  * Suspends: no.  Threads: owner.
  * Errors: -EOPNOTSUPP not a Unix stream; -COIR_EUNSIZED; others of getsockopt(2). */
 COIR_API int coir_unix_peer(const coir_stream *stream, coir_credentials *ret_credentials);

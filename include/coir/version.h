@@ -1,6 +1,6 @@
-/* The version of coir, numbered as https://semver.org says. While MAJOR is 0, a new MINOR may break
- * programs, and the shared library's name carries both (libcoir.so.0.2). The version is written
- * nowhere else: the build reads these macros. */
+/* The version of coir, numbered as https://semver.org says. While MAJOR is 0, a new MINOR may
+ * break programs, and the shared library's name carries both (libcoir.so.0.2). The version is
+ * written nowhere else: the build reads these macros. */
 #ifndef COIR_VERSION_H
 #define COIR_VERSION_H
 
@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* The parts of the headers' version. */
 #define COIR_VERSION_MAJOR 0
 #define COIR_VERSION_MINOR 2
 #define COIR_VERSION_PATCH 0

@@ -6,8 +6,7 @@
  *   {
  *       return coir_respond_text(res, 200, "Hello, %s!", coir_request_param(req, "name"));
  *   }
- *   coir_route(router, "GET", "/hello/{name}", hello, NULL);
- */
+ *   coir_route(router, "GET", "/hello/{name}", hello, NULL); */
 #ifndef COIR_WEB_H
 #define COIR_WEB_H
 
@@ -17,16 +16,22 @@
 extern "C" {
 #endif
 
+/* A request, as its handler gets it. Strings of it live as long as the request. */
 typedef struct coir_request coir_request;
+
+/* The response to a request: there is one. */
 typedef struct coir_response coir_response;
+
+/* A table of routes. It is made by coir_router_new. */
 typedef struct coir_router coir_router;
 
-/* 0, or a negative error: then the client gets 500, if nothing was answered yet, or a connection
- * that ends too early. */
+/* A handler of requests: returns 0 or a negative error. After an error the client gets 500, if
+ * nothing was answered yet, or a connection that ends too early. */
 typedef int coir_handler_fn(coir_request *req, coir_response *res, void *arg);
 
 /* ---- routes ---- */
 
+/* Options of a table of routes. */
 typedef struct coir_router_options {
     size_t size;                     /* sizeof(coir_router_options), set by COIR_ROUTER_OPTIONS */
     const coir_allocator *allocator; /* [malloc] copied */
@@ -37,20 +42,26 @@ typedef struct coir_router_options {
         sizeof(coir_router_options), 0 \
     }
 
-/* Makes and frees a table of routes.
+/* Makes an empty table of routes.
  * Suspends: no.  Threads: any.  Owns: *ret_router is the caller's; it must outlive the servers
  * that use it.
  * Errors: -EINVAL no ret_router; -ENOMEM. */
 COIR_API int coir_router_new(coir_router **ret_router);
+
+/* Makes an empty table of routes, with options. As coir_router_new.
+ * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_router_new_with(const coir_router_options *options, coir_router **ret_router);
+
+/* Frees a table of routes that no server uses. Takes NULL.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_router_free(coir_router *router);
 
-/* Has `handler` called with `arg` for `method` on paths that match `pattern`: "/", "/a/b", or
- * "/a/{name}", where {name} matches any one segment. Path and pattern are percent-decoded before
- * they are compared: "/caf%C3%A9" matches "/café". "%2F" does not separate segments. There are no
- * wildcards: '*', '?' and '#' are refused (write a literal star as "%2A"). The first route that
- * matches wins. A HEAD request is answered by a HEAD route if there is one, else by the handler of
- * GET, without the body. Must not be called while a server uses the router.
+/* Adds a route: `handler` is called with `arg` for `method` on paths that match `pattern`. That is
+ * "/", "/a/b", or "/a/{name}", where {name} matches any one segment. Path and pattern are
+ * percent-decoded before they are compared: "/caf%C3%A9" matches "/café". "%2F" does not separate
+ * segments. There are no wildcards: '*', '?' and '#' are refused (write a literal star as "%2A").
+ * The first route that matches wins. A HEAD request is answered by a HEAD route if there is one,
+ * else by the handler of GET, without the body. Must not be called while a server uses the router.
  * Suspends: no.  Threads: any.
  * Errors: -EINVAL bad pattern, two of its parameters have one name, or no handler; -EEXIST an
  * earlier route of the same method matches every path that this one matches; -ENOMEM. */
@@ -59,6 +70,7 @@ COIR_API int coir_route(coir_router *router, const char *method, const char *pat
 
 /* ---- serving ---- */
 
+/* Options of an HTTP server. */
 typedef struct coir_serve_http_options {
     size_t size;         /* sizeof(coir_serve_http_options), set by COIR_SERVE_HTTP_OPTIONS */
     const char *address; /* where to listen; or */
@@ -108,55 +120,78 @@ typedef struct coir_serve_http_options {
         sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false \
     }
 
-/* Serves until cancelled: every worker accepts and answers. Cancelled, it takes what the backlog
- * holds and closes the listener's descriptor, closes idle connections, lets requests in progress
- * finish until drain_timeout, and cancels what is left.
+/* Serves HTTP until cancelled. Every worker accepts and answers. Cancelled, it takes what the
+ * backlog holds and closes the listener's descriptor, closes idle connections, lets requests in
+ * progress finish until drain_timeout, and cancels what is left.
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_tcp_listen; -EINVAL no address, no router, or bad options (both of address
- * and listener, or neither), of which a log line names a negative time; -ECANCELED. Cancel safety:
- * that is how it is stopped. */
+ * and listener, or neither), of which a log line names a negative time; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
+
+/* Serves HTTP as the options say, until cancelled. As coir_serve_http.
+ * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
-/* ---- requests: all strings live as long as the request ---- */
+/* ---- requests: all strings live as long as the request. A call without a request, or without a
+ * name, answers as for what is not there; debug builds abort ---- */
 
-/* What a request says. A call without a request, or without a name, answers as for what is not
- * there; debug builds abort.
+/* The method of a request, as it was sent.
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_method(const coir_request *req);
-COIR_API const char *coir_request_path(const coir_request *req);  /* as sent, without the query */
-COIR_API const char *coir_request_query(const coir_request *req); /* as sent; "" without one */
-COIR_API const char *coir_request_host(const coir_request *req);  /* "" without one */
+
+/* The path of a request, as it was sent, without the query.
+ * Suspends: no.  Threads: owner. */
+COIR_API const char *coir_request_path(const coir_request *req);
+
+/* The query of a request, as it was sent, without the question mark; "" without one.
+ * Suspends: no.  Threads: owner. */
+COIR_API const char *coir_request_query(const coir_request *req);
+
+/* The host that a request is for; "" without one.
+ * Suspends: no.  Threads: owner. */
+COIR_API const char *coir_request_host(const coir_request *req);
+
+/* The server's own pointer: `context` of coir_serve_http_options.
+ * Suspends: no.  Threads: owner. */
 COIR_API void *coir_request_context(const coir_request *req);
 
-/* A header field's value (the first, if there are more), or NULL. */
+/* The value of a header field, or NULL; the first, if there are more. Case does not matter in
+ * names.
+ * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_header(const coir_request *req, const char *name);
 
-/* What stood in the place of {name} in the route's pattern, decoded; or NULL. */
+/* What stood in the place of {name} in the route's pattern, decoded; or NULL.
+ * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_param(const coir_request *req, const char *name);
 
-/* A parameter of the query, decoded; or NULL. */
+/* A parameter of the query, decoded; or NULL.
+ * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_query_value(const coir_request *req, const char *name);
 
-/* Memory that goes when the request ends, or NULL at arena_max. */
+/* Memory that goes when the request ends, or NULL at arena_max.
+ * Suspends: no.  Threads: owner.  Owns: the memory is the request's. */
 COIR_API void *coir_request_alloc(coir_request *req, size_t size);
 
-/* The body's declared length, or -1 when it comes in chunks; -EINVAL without a request. */
+/* The declared length of a request's body, or -1 when it comes in chunks.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EINVAL there is no request. */
 COIR_API int64_t coir_request_length(const coir_request *req);
 
-/* Whether a client that closes its direction (a FIN) cancels this handler. Without this call the
- * server's end_cancels says so. The default is no: a client may send its request, close its
+/* Sets whether a client that closes its direction (a FIN) cancels this handler. Without this call
+ * the server's end_cancels says so. The default is no: a client may send its request, close its
  * direction and wait for the answer; HTTP allows it, and scripts do it. Yes is for handlers that
  * wait long for something else, such as events: most clients that leave close orderly, and the
  * handler would not notice before it writes. A reset or a hang-up cancels in any case.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
 
-/* Reads some of the body: the count, 0 at its end. The server discards what a handler leaves
- * unread, up to 64 KiB. If more than that is still to come when the answer begins, or chunks that
- * have not been received, the answer says "Connection: close". One exception: a handler that has
- * read some of the body before coir_response_begin is expected to read the rest while it answers
- * (an echo, a conversion); the connection ends behind that answer only if the handler did not.
+/* Reads some of a request's body, and returns the count; 0 is its end. The server discards what a
+ * handler leaves unread, up to 64 KiB. If more than that is still to come when the answer begins,
+ * or chunks that have not been received, the answer says "Connection: close". One exception: a
+ * handler that has read some of the body before coir_response_begin is expected to read the rest
+ * while it answers (an echo, a conversion); the connection ends behind that answer only if the
+ * handler did not.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
  * away; -ETIME body_timeout, body_total_timeout or rate_min; -EINVAL no request or no buffer;
@@ -164,11 +199,13 @@ COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 
-/* Reads the rest of the body, at most `max` bytes, into memory of the request. Returns its length;
- * *ret_body is followed by a NUL. A handler that returns -COIR_ETOOLARGE gets its client a 413.
+/* Reads the rest of a request's body, at most `max` bytes, into memory of the request. Returns its
+ * length; *ret_body is followed by a NUL. A handler that returns -COIR_ETOOLARGE gets its client a
+ * 413.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_request_read; -COIR_ETOOLARGE longer than `max`; -ENOMEM at arena_max;
- * -EINVAL no ret_body. Cancel safety: an unknown part has been read and is lost. */
+ * -EINVAL no ret_body.
+ * Cancel safety: an unknown part has been read and is lost. */
 COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body);
 
 /* ---- responses: one a request ---- */
@@ -180,32 +217,35 @@ COIR_SUSPENDS ssize_t coir_request_body(coir_request *req, size_t max, const cha
  * -COIR_ETOOLARGE more than 8192 bytes of fields; -ENOMEM; -EXDEV on another worker. */
 COIR_API int coir_response_add_header(coir_response *res, const char *name, const char *value);
 
-/* Answers with a whole body.
+/* Answers a request with a whole body.
  * Suspends: yes.  Threads: owner.
  * Errors: -EALREADY; -EINVAL no response, or a status or type that HTTP forbids; -COIR_ETOOLARGE
  * type and fields are longer than 8192 bytes; -EXDEV on another worker; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type,
                                const void *body, size_t len);
+
+/* Answers a request with a text of type text/plain, formatted as by printf. As coir_respond. */
 COIR_SUSPENDS int coir_respond_text(coir_response *res, int status, const char *format, ...)
     COIR_PRINTF(3, 4);
 
-/* Begins a body of `length` bytes (-1: unknown, sent in chunks), to be written piece by piece; it
- * ends when the handler returns. A body that turns out too short ends the connection.
+/* Begins a response whose body is written piece by piece. The body has `length` bytes (-1:
+ * unknown, it is sent in chunks), and ends when the handler returns. A body that turns out too
+ * short ends the connection.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_respond; -EINVAL a length below -1.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_begin(coir_response *res, int status, const char *content_type,
                                       int64_t length);
 
-/* Writes a piece of the body.
+/* Writes a piece of a response's body.
  * Suspends: yes, while the client does not take what was written.  Threads: owner.
  * Errors: -EINVAL no response, not begun, or more than was announced; those of coir_write; -ETIME
  * write_timeout or rate_min; -EXDEV on another worker.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_response_write(coir_response *res, const void *data, size_t len);
 
-/* Sends what was written so far on its way.
+/* Sends what was written of a response so far on its way.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_response_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
@@ -213,9 +253,13 @@ COIR_SUSPENDS int coir_response_flush(coir_response *res);
 
 /* ---- counters of the servers of the calling worker's runtime, summed over its workers ---- */
 
+/* What the servers of a runtime count; coir_http_counters_get fills it in. */
 typedef struct coir_http_counters {
     size_t size; /* sizeof(coir_http_counters), set by COIR_HTTP_COUNTERS: so much is filled in */
-    uint64_t connections, connections_live, requests, errors_sent;
+    uint64_t connections;      /* that were accepted */
+    uint64_t connections_live; /* that have not ended */
+    uint64_t requests;         /* whose head was complete */
+    uint64_t errors_sent;      /* answers that the server gave by itself, 4xx and 5xx */
 } coir_http_counters;
 
 #define COIR_HTTP_COUNTERS                     \
@@ -223,7 +267,8 @@ typedef struct coir_http_counters {
         sizeof(coir_http_counters), 0, 0, 0, 0 \
     }
 
-/* Reads them; approximate while the workers run.
+/* Reads the counters of the HTTP servers of the calling worker's runtime, summed over its workers.
+ * They are approximate while the workers run.
  * Suspends: no.  Threads: worker.
  * Errors: -COIR_EUNSIZED; -EINVAL no ret_counters. */
 COIR_API int coir_http_counters_get(coir_http_counters *ret_counters);

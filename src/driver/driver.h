@@ -29,8 +29,7 @@
 
 #include "base/memory.h"
 #include "coir/base.h"
-#include "coir/tcp.h"
-#include "coir/unix.h"
+#include "coir/socket.h"
 #include "driver/event.h"
 #include "sys/lookup.h"
 #include "sys/passed.h"

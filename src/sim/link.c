@@ -68,7 +68,7 @@ coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, cons
         *busy_until = world->now;
     double takes = (double)len * (double)COIR_S / (double)rule->link.bandwidth;
     return *busy_until = ci_time_after(
-               *busy_until, takes < (double)(COIR_NEVER / 2) ? (coir_time)takes : COIR_NEVER);
+               *busy_until, takes < (double)COIR_NEVER / 2 ? (coir_time)takes : COIR_NEVER);
 }
 
 void ci_world_free_links(struct ci_world *world)

@@ -10,7 +10,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "coir/sim.h"
+#include "coir/sim_faults.h"
 #include "driver/driver.h"
 
 struct ci_fault_log {

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "coir/tcp.h"
-#include "coir/unix.h"
+#include "coir/base.h"
+#include "coir/socket.h"
 #include "sys/lookup.h"
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);

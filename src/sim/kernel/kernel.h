@@ -12,7 +12,7 @@
  * moves to the next event or deadline; where there is none, nothing will ever happen again, which
  * is an error (-EDEADLK) that names who waits for what.
  * 4. An open file lives as long as it is referred to: by descriptors, and by requests under way.
- * 5. Wherever Linux may choose, the seed does: ci_kchance, ci_kbelow. No order depends on an
+ * 5. Wherever Linux may choose, the seed does: ci_kbelow. No order depends on an
  * address.
  */
 #ifndef CI_SIM_KERNEL_KERNEL_H

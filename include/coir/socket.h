@@ -1,0 +1,34 @@
+/* What can be set of a socket: shared by the calls on streams and the drivers below them. */
+#ifndef COIR_SOCKET_H
+#define COIR_SOCKET_H
+
+#include <coir/base.h>
+
+/* Options of a TCP stream. Connections begin with COIR_TCP_NODELAY set. */
+enum coir_tcp_option {
+    COIR_TCP_NODELAY = 1, /* 0 or 1: send small pieces at once */
+    COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
+    COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
+    COIR_TCP_RECEIVE_BUFFER,
+    COIR_TCP_RESET_ON_CLOSE /* 0 or 1: coir_close resets the connection, and what was not sent yet
+                               is lost; the peer's calls fail with -ECONNRESET (SO_LINGER with a
+                               time of 0) */
+};
+
+/* The most descriptors that go with one send: what Linux allows. */
+enum { COIR_UNIX_FDS_MAX = 253 };
+
+/* A process that connected, or that listened, as coir_unix_peer tells. */
+typedef struct coir_credentials {
+    size_t size; /* sizeof(coir_credentials), set by COIR_CREDENTIALS */
+    pid_t pid;   /* 0: unknown */
+    uid_t uid;   /* its user */
+    gid_t gid;   /* its group */
+} coir_credentials;
+
+#define COIR_CREDENTIALS                  \
+    {                                     \
+        sizeof(coir_credentials), 0, 0, 0 \
+    }
+
+#endif
