@@ -25,6 +25,7 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
             return 1;
         }
     }
+    ci_check(ci_list_empty(&channel->receivers), "channel.h 1");
     if (ci_unlikely(channel->ring.count == channel->ring.capacity)) {
         switch ((enum coir_overflow)channel->overflow) {
         case COIR_OVERFLOW_WAIT: return -EAGAIN;
@@ -130,8 +131,7 @@ void coir_channel_free(coir_channel *channel)
         ci_lock_give(channel->lock);
         ci_wait_wake_all(&granted);
     }
-    ci_check(ci_list_empty(&channel->receivers) && ci_list_empty(&channel->senders),
-             "sync/channel.h 2");
+    ci_check(ci_list_empty(&channel->receivers) && ci_list_empty(&channel->senders), "channel.h 2");
     while (channel->ring.count)
         drop_oldest(channel);
     coir_allocator allocator = channel->allocator;

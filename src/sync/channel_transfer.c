@@ -78,6 +78,7 @@ static void refill(coir_channel *channel, struct ci_list *granted)
 {
     struct ci_wait *sender = ci_wait_grant(&channel->senders);
     if (sender) {
+        ci_check(channel->ring.count < channel->ring.slots, "channel.h 1");
         sender->future.result =
             ci_item_ring_put(&channel->ring, sender->item); /* there is a place: it cannot fail */
         ci_list_push(granted, &sender->link);
@@ -118,9 +119,10 @@ static enum outcome try_receive(coir_channel *channel, struct ci_runnable *runna
 CI_INLINE bool finish(struct ci_worker *worker, struct ci_wait *wait, enum outcome outcome,
                       struct ci_list *queue, struct ci_list *granted, coir_channel *channel)
 {
-    if (outcome == WOULD_WAIT)
+    if (outcome == WOULD_WAIT) {
+        ci_check(!channel->closed, "channel.h 2");
         ci_wait_queue(worker, wait, queue);
-    else if (ci_unlikely(outcome == REFUSED))
+    } else if (ci_unlikely(outcome == REFUSED))
         wait->future.result = -ECANCELED;
     ci_lock_give(channel->lock);
     ci_wait_wake_all(granted);
@@ -135,6 +137,7 @@ static bool start_send(struct ci_worker *worker, struct ci_wait *wait)
     ci_lock_take(channel->lock);
     enum outcome outcome =
         try_send(channel, worker->runnable, wait, wait->item, &wait->future.result, &granted);
+    ci_check(outcome != WOULD_WAIT || channel->ring.count == channel->ring.capacity, "channel.h 1");
     return finish(worker, wait, outcome, &channel->senders, &granted, channel);
 }
 
@@ -146,6 +149,7 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
     ci_lock_take(channel->lock);
     enum outcome outcome = try_receive(channel, worker->runnable, wait, wait->item, wait->items_max,
                                        &wait->future.result, &granted);
+    ci_check(outcome != WOULD_WAIT || channel->ring.count == 0, "channel.h 1");
     return finish(worker, wait, outcome, &channel->receivers, &granted, channel);
 }
 
@@ -203,6 +207,7 @@ CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_w
     } else if (ci_runnable_is_branch(receiver->runnable)) {
         return false;
     } else {
+        ci_debug_check(channel->ring.count == 0, "channel.h 1");
         ci_wait_take_off(receiver, CI_WAIT_GRANTED);
         ci_channel_hand_over(channel, receiver, item);
     }

@@ -1,4 +1,7 @@
-/* The event: a flag and who waits for it. */
+/* The event: a flag, and who waits for it.
+ *
+ * 1. Nobody is queued while it is set.
+ */
 #include "coir/event.h"
 
 #include "sync/wait.h"
@@ -15,11 +18,17 @@ static struct event *event_of(coir_event *event)
     return (struct event *)(void *)event;
 }
 
+static void lock(struct event *event)
+{
+    ci_lock_take(&event->lock);
+    ci_wait_open(&event->waiters);
+    ci_check(!event->set || ci_list_empty(&event->waiters), "event.c 1");
+}
+
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
 {
     struct event *event = wait->object;
-    ci_lock_take(&event->lock);
-    ci_wait_open(&event->waiters);
+    lock(event);
     bool complete = event->set;
     wait->future.result = 0;
     if (!complete)
@@ -63,9 +72,8 @@ void coir_event_set(coir_event *words)
     struct event *event = event_of(words);
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&event->lock);
+    lock(event);
     ci_store_relaxed(&event->set, 1);
-    ci_wait_open(&event->waiters);
     ci_wait_grant_all(&event->waiters, 0, &granted);
     ci_lock_give(&event->lock);
     ci_wait_wake_all(&granted);
@@ -76,7 +84,7 @@ void coir_event_reset(coir_event *words)
     if (ci_forked())
         return;
     struct event *event = event_of(words);
-    ci_lock_take(&event->lock);
+    lock(event);
     ci_store_relaxed(&event->set, 0);
     ci_lock_give(&event->lock);
 }

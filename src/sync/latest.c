@@ -1,4 +1,8 @@
-/* The latest value of something, its version, and who waits for another. */
+/* The latest value of something, its version, and who waits for another.
+ *
+ * 1. Whoever is queued waits for the version that there is to pass, and it is not closed.
+ * 2. Nobody waits for one that is freed.
+ */
 #include "coir/latest.h"
 
 #include <errno.h>
@@ -18,10 +22,17 @@ struct coir_latest {
     char value[];
 };
 
+static void lock(coir_latest *latest)
+{
+    ci_lock_take(&latest->lock);
+    const struct ci_wait *first = ci_wait_first(&latest->waiters);
+    ci_check(!first || (first->amount == latest->version && !latest->closed), "latest.c 1");
+}
+
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
 {
     coir_latest *latest = wait->object;
-    ci_lock_take(&latest->lock);
+    lock(latest);
     bool complete = latest->version != wait->amount || latest->closed;
     wait->future.result = latest->version != wait->amount ? 0 : -EPIPE;
     if (!complete)
@@ -67,7 +78,7 @@ void coir_latest_set(coir_latest *latest, const void *value)
         return;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&latest->lock);
+    lock(latest);
     memcpy(latest->value, value, latest->size);
     latest->version++;
     ci_wait_grant_all(&latest->waiters, 0, &granted);
@@ -78,7 +89,7 @@ void coir_latest_set(coir_latest *latest, const void *value)
 uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 {
     coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* but for its lock */
-    ci_lock_take(&latest->lock);
+    lock(latest);
     memcpy(value, latest->value, latest->size);
     uint64_t version = latest->version;
     ci_lock_give(&latest->lock);
@@ -91,7 +102,7 @@ void coir_latest_close(coir_latest *latest)
         return;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&latest->lock);
+    lock(latest);
     latest->closed = true;
     ci_wait_grant_all(&latest->waiters, -EPIPE, &granted);
     ci_lock_give(&latest->lock);
@@ -119,7 +130,7 @@ void coir_latest_free(coir_latest *latest)
 {
     if (!latest || ci_forked())
         return;
-    ci_check(ci_list_empty(&latest->waiters));
+    ci_check(ci_list_empty(&latest->waiters), "latest.c 2");
     coir_allocator allocator = latest->allocator;
     ci_free(&allocator, latest, sizeof *latest + latest->size);
 }

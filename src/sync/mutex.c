@@ -1,11 +1,16 @@
 /* The mutex.
  *
- * 1. `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it
- * back. Under the lock it is CONTENDED while somebody has the mutex and somebody is queued.
- * 2. A mutex that is given back is free at once, and one waiter is woken to try again; who runs may
- * be quicker. So as long as somebody is queued, the mutex is CONTENDED or a waiter is on its way to
+ * `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it back.
+ * A mutex that is given back is free at once, and one waiter is woken to try again; a task that
+ * runs may take it before.
+ *
+ * 1. A waiter is queued only while somebody has the mutex, which is CONTENDED then: so whoever has
+ * it gives it back by way of the queue.
+ * 2. While somebody is queued, the mutex is CONTENDED, or a waiter that was woken is on its way to
  * it.
- * 3. A waiter that lost once, and every waiter of a fair mutex, is handed the mutex instead.
+ * 3. A waiter loses once at most: one that lost, as every waiter of a fair mutex, is handed the
+ * mutex.
+ * 4. Only somebody who has the mutex gives it back.
  */
 #include "sync/mutex.h"
 
@@ -20,6 +25,7 @@ struct mutex {
     struct ci_lock lock;
     struct ci_list waiters; /* zero while it was never used */
     bool fair;
+    uint32_t on_their_way; /* waiters that were woken to try again */
 };
 CI_LEAVES_SPARE_WORDS(struct mutex, coir_mutex);
 _Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24,
@@ -48,6 +54,7 @@ static struct ci_wait *pass_on(struct mutex *mutex)
         bool hand_over = mutex->fair || wait->lost_once;
         if (!hand_over) {
             ci_wait_take_off(wait, CI_WAIT_RETRYING);
+            mutex->on_their_way++;
             ci_store(&mutex->state, FREE);
             return wait;
         }
@@ -61,14 +68,21 @@ static struct ci_wait *pass_on(struct mutex *mutex)
     return NULL;
 }
 
+static void give_lock(struct mutex *mutex)
+{
+    ci_check(ci_list_empty(&mutex->waiters) || mutex->on_their_way ||
+                 ci_load_relaxed(&mutex->state) == CONTENDED,
+             "mutex.c 2");
+    ci_lock_give(&mutex->lock);
+}
+
 static CI_NOINLINE void unlock_contended(struct mutex *mutex)
 {
     ci_lock_take(&mutex->lock);
-    /* The last waiter may have been cancelled since the caller saw it contended. A free mutex is
-     * given back by somebody who has not got it. */
-    ci_check(ci_load_relaxed(&mutex->state) != FREE);
+    /* the last waiter may have been cancelled since the caller saw that the mutex is CONTENDED */
+    ci_check(ci_load_relaxed(&mutex->state) != FREE, "mutex.c 4");
     struct ci_wait *next = pass_on(mutex);
-    ci_lock_give(&mutex->lock);
+    give_lock(mutex);
     if (next)
         ci_wait_wake(next);
 }
@@ -111,6 +125,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     struct ci_wait *next = NULL;
     ci_lock_take(&mutex->lock);
     ci_wait_open(&mutex->waiters);
+    mutex->on_their_way -= retrying;
     if (take_or_contend(mutex)) {
         bool won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
@@ -123,15 +138,17 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
             ci_compare_exchange(&mutex->state, &state, HELD);
         }
     } else {
+        ci_check(ci_load_relaxed(&mutex->state) == CONTENDED, "mutex.c 1");
         ci_wait_queue(worker, wait, &mutex->waiters);
         if (retrying) { /* before all others */
+            ci_check(!wait->lost_once, "mutex.c 3");
             wait->lost_once = true;
             ci_list_unlink(&wait->link);
             ci_list_insert_before(mutex->waiters.next, &wait->link);
         }
         complete = false;
     }
-    ci_lock_give(&mutex->lock);
+    give_lock(mutex);
     if (next)
         ci_wait_wake(next);
     return complete;

@@ -1,8 +1,12 @@
-/* The semaphore: units, and a queue that is served from its front. */
+/* The semaphore: units, and a queue that is served from its front.
+ *
+ * 1. Whoever is first in the queue wants more units than there are.
+ */
 #include "coir/semaphore.h"
 
 #include <errno.h>
 
+#include "base/check.h"
 #include "sync/wait.h"
 
 struct semaphore {
@@ -22,6 +26,8 @@ static void lock(struct semaphore *semaphore)
 {
     ci_lock_take(&semaphore->lock);
     ci_wait_open(&semaphore->waiters);
+    const struct ci_wait *first = ci_wait_first(&semaphore->waiters);
+    ci_check(!first || first->amount > semaphore->units, "semaphore.c 1");
 }
 
 static bool has(const struct semaphore *semaphore, uint64_t amount)

@@ -1,4 +1,7 @@
 /* The shared mutex: a count of readers, or one writer, and a queue that is served from its front.
+ *
+ * 1. Whoever is first in the queue does not fit in with those who have the mutex.
+ * 2. Only somebody who has it gives it back.
  */
 #include <errno.h>
 
@@ -20,15 +23,17 @@ static struct shared_mutex *shared_of(coir_shared_mutex *mutex)
     return (struct shared_mutex *)(void *)mutex;
 }
 
+static bool would_fit(const struct shared_mutex *mutex, bool writer)
+{
+    return writer ? mutex->holders == 0 : mutex->holders >= 0;
+}
+
 static void lock(struct shared_mutex *mutex)
 {
     ci_lock_take(&mutex->lock);
     ci_wait_open(&mutex->waiters);
-}
-
-static bool would_fit(const struct shared_mutex *mutex, bool writer)
-{
-    return writer ? mutex->holders == 0 : mutex->holders >= 0;
+    const struct ci_wait *first = ci_wait_first(&mutex->waiters);
+    ci_check(!first || !would_fit(mutex, first->amount), "shared_mutex.c 1");
 }
 
 static void hold(struct shared_mutex *mutex, bool writer)
@@ -144,7 +149,7 @@ void coir_shared_mutex_unlock(coir_shared_mutex *words)
     struct ci_list granted;
     ci_list_init(&granted);
     lock(mutex);
-    ci_check(mutex->holders != 0);
+    ci_check(mutex->holders != 0, "shared_mutex.c 2");
     mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
     serve(mutex, &granted);
     ci_lock_give(&mutex->lock);

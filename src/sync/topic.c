@@ -3,6 +3,8 @@
  * 1. An item is published to all subscribers under the lock, or to none yet: when one that is
  * waited for has no room, the publisher is queued, and everybody behind it. So all subscribers get
  * all items in the same order.
+ * 2. While a publisher is queued, a subscriber that is waited for has no room.
+ * 3. A topic that is freed has no subscribers, and nobody publishes.
  */
 #include <errno.h>
 
@@ -37,6 +39,12 @@ static bool all_have_room(struct coir_topic *topic)
     return true;
 }
 
+static void lock(coir_topic *topic)
+{
+    ci_lock_take(&topic->lock);
+    ci_debug_check(ci_list_empty(&topic->publishers) || !all_have_room(topic), "topic.c 2");
+}
+
 static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted)
 {
     int count = 0;
@@ -44,7 +52,9 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
     ci_list_for_each (node, &topic->subscriptions) {
         if (topic->ref)
             topic->ref(item, topic->arg);
-        if (ci_channel_push(channel_of(node), item, granted) > 0)
+        int rc = ci_channel_push(channel_of(node), item, granted);
+        ci_check(rc != -EAGAIN, "topic.c 1");
+        if (rc > 0)
             count++;
         else if (topic->unref)
             topic->unref(item, topic->arg);
@@ -81,7 +91,7 @@ void coir_topic_close(coir_topic *topic)
         return;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&topic->lock);
+    lock(topic);
     if (!topic->closed) {
         topic->closed = true;
         ci_wait_grant_all(&topic->publishers, -EPIPE, &granted);
@@ -101,7 +111,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     struct ci_list granted;
     bool complete = true;
     ci_list_init(&granted);
-    ci_lock_take(&topic->lock);
+    lock(topic);
     if (!topic->closed && (!ci_list_empty(&topic->publishers) || !all_have_room(topic))) {
         ci_wait_queue(worker, wait, &topic->publishers);
         complete = false;
@@ -141,7 +151,7 @@ int coir_try_publish(coir_topic *topic, const void *item)
     struct ci_list granted;
     int result = -EAGAIN;
     ci_list_init(&granted);
-    ci_lock_take(&topic->lock);
+    lock(topic);
     if (topic->closed)
         result = -EPIPE;
     else if (ci_list_empty(&topic->publishers) && all_have_room(topic))
@@ -190,7 +200,8 @@ void coir_topic_free(coir_topic *topic)
 {
     if (!topic || ci_forked())
         return;
-    ci_check(ci_list_empty(&topic->subscriptions) && ci_list_empty(&topic->publishers));
+    ci_check(ci_list_empty(&topic->subscriptions) && ci_list_empty(&topic->publishers),
+             "topic.c 3");
     coir_allocator allocator = topic->allocator;
     ci_free(&allocator, topic, sizeof *topic);
 }
@@ -212,7 +223,7 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
         return rc;
     channel->lock = &topic->lock;
     channel->observer = &topic->observer;
-    ci_lock_take(&topic->lock);
+    lock(topic);
     bool closed = topic->closed;
     if (!closed) {
         ci_list_push(&topic->subscriptions, &channel->subscription);

@@ -13,6 +13,7 @@ coir_future *ci_wait_poll(coir_future *future)
 
 bool ci_wait_withdraw(struct ci_wait *wait, int reason)
 {
+    ci_check(wait->runnable->task->worker == ci_worker_current, "wait.h 2");
     bool withdrawn = wait->state == CI_WAIT_QUEUED || wait->state == CI_WAIT_LOST;
     if (wait->state == CI_WAIT_QUEUED)
         ci_wait_take_off(wait, CI_WAIT_LOST);
@@ -64,16 +65,22 @@ void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *grante
 
 static void wake_here(struct ci_worker *worker, struct ci_wait *wait)
 {
-    if (wait->state == CI_WAIT_RETRYING)
+    if (wait->state == CI_WAIT_RETRYING) {
         /* its innermost future is the leaf still: it is polled again */
         ci_ready(worker, wait->runnable);
-    else
-        ci_wake(worker, wait->runnable, &wait->future);
+        return;
+    }
+    ci_debug_check(wait->state == CI_WAIT_GRANTED, "wait.h 3");
+    if (CI_DEBUG)
+        wait->state = CI_WAIT_WOKEN;
+    ci_wake(worker, wait->runnable, &wait->future);
 }
 
 static void wake_came(struct ci_message *message)
 {
-    wake_here(ci_worker_current, ci_container_of(message, struct ci_wait, message));
+    struct ci_wait *wait = ci_container_of(message, struct ci_wait, message);
+    ci_check(wait->runnable->task->worker == ci_worker_current, "wait.h 4");
+    wake_here(ci_worker_current, wait);
 }
 
 void ci_wait_wake(struct ci_wait *wait)

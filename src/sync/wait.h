@@ -1,14 +1,15 @@
 /* What everything in this layer waits with: one record, in the queue of one object, under that
  * object's lock.
  *
- * 1. A waiter is QUEUED until whoever has something for it takes it off the queue, under the lock.
- * GRANTED: it has got what it waited for, and is woken after the lock has been given back.
- * RETRYING: it is woken to try again. LOST: it is a member of a coir_any that was decided
- * otherwise; nobody will wake it, it is about to be withdrawn.
+ * 1. A waiter is in its object's queue while it is QUEUED. It is taken off once, under the lock,
+ * and is then GRANTED (it has what it waited for), RETRYING (it is to try again) or LOST (it is a
+ * member of a coir_any that was decided otherwise: it is not woken, but about to be withdrawn).
  * 2. Only its own worker withdraws a waiter, and only while it is QUEUED or LOST.
- * 3. After it was woken a waiter is not touched: it may be gone. The object may be gone too, so its
- * lock is given back before.
- * 4. A waiter of another worker is woken by a message that lies where its link lay.
+ * 3. Only a GRANTED or RETRYING waiter is woken, and only once: it is WOKEN then, or polled again.
+ * 4. A waiter of another worker is woken there, by a message that lies where its link lay.
+ *
+ * A waiter may be gone as soon as it is woken, and the object with it: so the object's lock is
+ * given back before, and neither is touched afterwards.
  *
  *    (poll) -- cannot have it yet --> QUEUED -- taken off --> GRANTED -- woken --> (complete)
  *                                       |  `--> RETRYING -- woken --> (poll)
@@ -17,11 +18,19 @@
 #ifndef CI_SYNC_WAIT_H
 #define CI_SYNC_WAIT_H
 
+#include "base/check.h"
 #include "coir/future.h"
 #include "sys/lock.h"
 #include "task/park.h"
 
-enum ci_wait_state { CI_WAIT_NEW, CI_WAIT_QUEUED, CI_WAIT_GRANTED, CI_WAIT_RETRYING, CI_WAIT_LOST };
+enum ci_wait_state {
+    CI_WAIT_NEW,
+    CI_WAIT_QUEUED,
+    CI_WAIT_GRANTED,
+    CI_WAIT_RETRYING,
+    CI_WAIT_LOST,
+    CI_WAIT_WOKEN
+};
 
 struct ci_wait {
     coir_future future;
@@ -65,6 +74,7 @@ int ci_wait_cancel(coir_future *future, int reason);
 static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait,
                                  struct ci_list *queue)
 {
+    ci_check(wait->state == CI_WAIT_NEW || wait->state == CI_WAIT_RETRYING, "wait.h 1");
     wait->runnable = ci_leaf_suspend(worker, &wait->future);
     wait->state = CI_WAIT_QUEUED;
     ci_list_push(queue, &wait->link);
@@ -77,6 +87,7 @@ static inline struct ci_wait *ci_wait_first(struct ci_list *queue)
 
 static inline void ci_wait_take_off(struct ci_wait *wait, enum ci_wait_state state)
 {
+    ci_debug_check(wait->state == CI_WAIT_QUEUED, "wait.h 1");
     ci_list_unlink(&wait->link);
     wait->state = (uint8_t)state;
 }
