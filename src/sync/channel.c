@@ -49,7 +49,7 @@ void ci_channel_close(coir_channel *channel, struct ci_list *granted)
 
 void coir_channel_close(coir_channel *channel)
 {
-    if (ci_forked())
+    if (ci_forked() || (!channel && CI_MISUSE(-EINVAL)))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -62,6 +62,8 @@ void coir_channel_close(coir_channel *channel)
 
 size_t coir_channel_count(const coir_channel *channel)
 {
+    if (!channel && CI_MISUSE(-EINVAL))
+        return 0;
     ci_lock_take(channel->lock);
     size_t count = channel->ring.count;
     ci_lock_give(channel->lock);
@@ -70,6 +72,8 @@ size_t coir_channel_count(const coir_channel *channel)
 
 bool coir_channel_is_closed(const coir_channel *channel)
 {
+    if (!channel && CI_MISUSE(-EINVAL))
+        return false;
     ci_lock_take(channel->lock);
     bool closed = channel->closed;
     ci_lock_give(channel->lock);
@@ -82,6 +86,8 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!ret_channel)
+        return CI_MISUSE(-EINVAL);
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
@@ -113,6 +119,8 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
 
 int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel)
 {
+    if (!ret_channel)
+        return CI_MISUSE(-EINVAL);
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = item_size;
     options.capacity = capacity;

@@ -175,17 +175,21 @@ CI_INLINE struct ci_wait_for to_receive(coir_channel *channel, void *items, size
 
 coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel, const void *item)
 {
-    return ci_wait_op(op, to_send(channel, item));
+    return channel && item ? ci_wait_op(op, to_send(channel, item))
+                           : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item)
 {
-    return ci_wait_op(op, to_receive(channel, item, 0));
+    return channel && item ? ci_wait_op(op, to_receive(channel, item, 0))
+                           : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items,
                                        size_t items_max)
 {
+    if (!channel || (!items && items_max))
+        return ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
     return items_max ? ci_wait_op(op, to_receive(channel, items, items_max))
                      : ci_wait_complete_op(op, 0);
 }
@@ -217,6 +221,8 @@ CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_w
 
 int coir_channel_send(coir_channel *channel, const void *item)
 {
+    if (CI_DEBUG && (!channel || !item))
+        return CI_MISUSE(-EINVAL);
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (ci_unlikely(!fiber))
@@ -265,11 +271,15 @@ CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
 
 int coir_channel_recv(coir_channel *channel, void *item)
 {
+    if (CI_DEBUG && (!channel || !item))
+        return CI_MISUSE(-EINVAL);
     return (int)receive(channel, item, 0);
 }
 
 ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)
 {
+    if (CI_DEBUG && (!channel || (!items && items_max)))
+        return CI_MISUSE(-EINVAL);
     if (ci_unlikely(items_max == 0)) {
         coir_wait_op op;
         return ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, items_max));
@@ -303,6 +313,8 @@ int coir_channel_try_send(coir_channel *channel, const void *item)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!channel || !item)
+        return CI_MISUSE(-EINVAL);
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);
@@ -317,6 +329,8 @@ int coir_channel_try_recv(coir_channel *channel, void *item)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!channel || !item)
+        return CI_MISUSE(-EINVAL);
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);

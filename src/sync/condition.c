@@ -1,4 +1,6 @@
 /* Conditions: a wait for a signal, then one for the mutex. */
+#include <errno.h>
+
 #include "sync/mutex.h"
 
 struct condition {
@@ -61,6 +63,8 @@ static const coir_future_kind condition_kind =
 coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition,
                                     coir_mutex *mutex)
 {
+    if (!condition || !mutex)
+        return ci_wait_complete_op((coir_wait_op *)(void *)words, CI_MISUSE(-EINVAL));
     struct condition_op *op = (struct condition_op *)(void *)words;
     op->condition = (struct condition *)(void *)condition;
     op->mutex = mutex;
@@ -69,13 +73,15 @@ coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *co
 
 int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
 {
+    if (!condition || !mutex)
+        return CI_MISUSE(-EINVAL);
     coir_condition_op op;
     return (int)ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
 }
 
 void coir_condition_signal(coir_condition *words)
 {
-    if (ci_forked())
+    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
         return;
     struct condition *condition = (struct condition *)(void *)words;
     lock_condition(condition);
@@ -89,7 +95,7 @@ void coir_condition_signal(coir_condition *words)
 
 void coir_condition_broadcast(coir_condition *words)
 {
-    if (ci_forked())
+    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
         return;
     struct condition *condition = (struct condition *)(void *)words;
     struct ci_list granted;

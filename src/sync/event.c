@@ -4,6 +4,8 @@
  */
 #include "coir/event.h"
 
+#include <errno.h>
+
 #include "sync/wait.h"
 
 struct event {
@@ -47,12 +49,12 @@ static struct ci_wait_for wait_for(coir_event *event)
 
 coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event)
 {
-    return ci_wait_op(op, wait_for(event));
+    return event ? ci_wait_op(op, wait_for(event)) : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 int coir_event_wait(coir_event *event)
 {
-    return (int)ci_wait_in_fiber(wait_for(event));
+    return event ? (int)ci_wait_in_fiber(wait_for(event)) : CI_MISUSE(-EINVAL);
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)
@@ -67,7 +69,7 @@ coir_case coir_case_event(coir_event *event)
 
 void coir_event_set(coir_event *words)
 {
-    if (ci_forked())
+    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
         return;
     struct event *event = event_of(words);
     struct ci_list granted;
@@ -81,7 +83,7 @@ void coir_event_set(coir_event *words)
 
 void coir_event_reset(coir_event *words)
 {
-    if (ci_forked())
+    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
         return;
     struct event *event = event_of(words);
     lock(event);
@@ -91,6 +93,8 @@ void coir_event_reset(coir_event *words)
 
 bool coir_event_is_set(const coir_event *event)
 {
+    if (!event && CI_MISUSE(-EINVAL))
+        return false;
     const struct event *self = (const struct event *)(const void *)event;
     uint32_t set = ci_load_acquire(&self->set);
     ci_note_acquire(&self->lock); /* which whoever set it has given since */

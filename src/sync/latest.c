@@ -51,12 +51,13 @@ static struct ci_wait_for wait_for(coir_latest *latest, uint64_t version)
 
 coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest, uint64_t version)
 {
-    return ci_wait_op(op, wait_for(latest, version));
+    return latest ? ci_wait_op(op, wait_for(latest, version))
+                  : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 int coir_latest_wait(coir_latest *latest, uint64_t version)
 {
-    return (int)ci_wait_in_fiber(wait_for(latest, version));
+    return latest ? (int)ci_wait_in_fiber(wait_for(latest, version)) : CI_MISUSE(-EINVAL);
 }
 
 static coir_future *make_wait(const coir_case *self, void *place)
@@ -74,7 +75,7 @@ coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 /* A waiter's version is never a later one than this one, so every set is news for all of them. */
 void coir_latest_set(coir_latest *latest, const void *value)
 {
-    if (ci_forked())
+    if (ci_forked() || ((!latest || !value) && CI_MISUSE(-EINVAL)))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -88,6 +89,8 @@ void coir_latest_set(coir_latest *latest, const void *value)
 
 uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 {
+    if ((!unchanged || !value) && CI_MISUSE(-EINVAL))
+        return 0;
     coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* but for its lock */
     lock(latest);
     memcpy(value, latest->value, latest->size);
@@ -98,7 +101,7 @@ uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 
 void coir_latest_close(coir_latest *latest)
 {
-    if (ci_forked())
+    if (ci_forked() || (!latest && CI_MISUSE(-EINVAL)))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -113,6 +116,8 @@ int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!ret_latest || (!value && size))
+        return CI_MISUSE(-EINVAL);
     const coir_allocator *allocator = ci_allocator_here();
     coir_latest *latest = ci_alloc_zero(allocator, sizeof *latest + size);
     if (!latest)

@@ -89,6 +89,8 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex)
 
 void coir_mutex_unlock(coir_mutex *words)
 {
+    if (CI_DEBUG && !words && CI_MISUSE(-EINVAL))
+        return;
     struct mutex *mutex = mutex_of(words);
     uint32_t state = HELD;
     ci_note_release(&mutex->state);
@@ -102,6 +104,8 @@ int coir_mutex_try_lock(coir_mutex *mutex)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!mutex)
+        return CI_MISUSE(-EINVAL);
     return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
 }
 
@@ -163,7 +167,8 @@ static struct ci_wait_for to_lock(struct mutex *mutex)
 
 coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex)
 {
-    return ci_wait_op(op, to_lock(mutex_of(mutex)));
+    return mutex ? ci_wait_op(op, to_lock(mutex_of(mutex)))
+                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
@@ -174,6 +179,8 @@ coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
 
 int coir_mutex_lock(coir_mutex *words)
 {
+    if (CI_DEBUG && !words)
+        return CI_MISUSE(-EINVAL);
     int rc = 0;
     struct mutex *mutex = mutex_of(words);
     struct ci_fiber *fiber = ci_fiber_enter(&rc);

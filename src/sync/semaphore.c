@@ -93,18 +93,21 @@ static struct ci_wait_for to_acquire(coir_semaphore *words, uint64_t amount)
 
 coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount)
 {
-    return ci_wait_op(op, to_acquire(semaphore, amount));
+    return semaphore ? ci_wait_op(op, to_acquire(semaphore, amount))
+                     : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
 {
-    return (int)ci_wait_in_fiber(to_acquire(semaphore, amount));
+    return semaphore ? (int)ci_wait_in_fiber(to_acquire(semaphore, amount)) : CI_MISUSE(-EINVAL);
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!words)
+        return CI_MISUSE(-EINVAL);
     struct semaphore *semaphore = semaphore_of(words);
     lock(semaphore);
     bool taken = has(semaphore, amount);
@@ -118,6 +121,8 @@ int coir_semaphore_release(coir_semaphore *words, uint64_t amount)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!words)
+        return CI_MISUSE(-EINVAL);
     struct semaphore *semaphore = semaphore_of(words);
     struct ci_list granted;
     ci_list_init(&granted);
@@ -134,6 +139,8 @@ int coir_semaphore_release(coir_semaphore *words, uint64_t amount)
 
 uint64_t coir_semaphore_units(const coir_semaphore *words)
 {
+    if (!words && CI_MISUSE(-EINVAL))
+        return 0;
     struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)words);
     lock(semaphore);
     uint64_t units = semaphore->units;

@@ -98,22 +98,24 @@ static struct ci_wait_for to_hold(coir_shared_mutex *words, bool writer)
 
 coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return ci_wait_op(op, to_hold(mutex, true));
+    return mutex ? ci_wait_op(op, to_hold(mutex, true))
+                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return ci_wait_op(op, to_hold(mutex, false));
+    return mutex ? ci_wait_op(op, to_hold(mutex, false))
+                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
 }
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)
 {
-    return (int)ci_wait_in_fiber(to_hold(mutex, true));
+    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, true)) : CI_MISUSE(-EINVAL);
 }
 
 int coir_shared_mutex_share(coir_shared_mutex *mutex)
 {
-    return (int)ci_wait_in_fiber(to_hold(mutex, false));
+    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, false)) : CI_MISUSE(-EINVAL);
 }
 
 static int try_take(coir_shared_mutex *words, bool writer)
@@ -131,6 +133,8 @@ int coir_shared_mutex_try_lock(coir_shared_mutex *mutex)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!mutex)
+        return CI_MISUSE(-EINVAL);
     return try_take(mutex, true);
 }
 
@@ -138,12 +142,14 @@ int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!mutex)
+        return CI_MISUSE(-EINVAL);
     return try_take(mutex, false);
 }
 
 void coir_shared_mutex_unlock(coir_shared_mutex *words)
 {
-    if (ci_forked())
+    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
         return;
     struct shared_mutex *mutex = shared_of(words);
     struct ci_list granted;
