@@ -1,8 +1,11 @@
 #include "loop/hook.h"
 
+#include <errno.h>
+
 #include "base/options.h"
 #include "loop/loop.h"
 #include "sys/fork.h"
+#include "sys/misuse.h"
 
 struct hook {
     struct ci_list link;
@@ -28,10 +31,22 @@ void ci_hooks_call(coir_loop *loop, struct ci_list *hooks)
     }
 }
 
+static bool is_started(const struct ci_list *hooks, const struct hook *hook)
+{
+    ci_list_for_each (node, hooks)
+        if (node == &hook->link)
+            return true;
+    return false;
+}
+
 void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn,
                      void *arg)
 {
-    if (ci_forked())
+    if (ci_forked() ||
+        ((!loop || !hook || !fn || (unsigned)when > COIR_HOOK_AFTER_TURN) && CI_MISUSE(-EINVAL)))
+        return;
+    if ((ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)) ||
+        (CI_DEBUG && is_started(&loop->hooks[when], hook_of(hook)) && CI_MISUSE(-EBUSY)))
         return;
     *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
     ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
@@ -39,8 +54,8 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
 
 void coir_hook_stop(coir_loop *loop, coir_hook *hook)
 {
-    (void)loop;
-    if (ci_forked())
+    if (ci_forked() || ((!loop || !hook) && CI_MISUSE(-EINVAL)) ||
+        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;
     ci_list_remove(&hook_of(hook)->link);
 }

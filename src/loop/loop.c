@@ -9,6 +9,8 @@
 
 enum { SKIPS_MOST = 1023 };
 
+CI_THREAD_LOCAL char ci_loop_thread_mark;
+
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator)
 {
     *loop = (struct coir_loop){.driver = driver, .allocator = allocator};
@@ -20,6 +22,7 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
 
 void ci_loop_receive(struct coir_loop *loop)
 {
+    ci_debug_check(!ci_loop_is_foreign(loop), "loop.h 1");
     if (ci_inbox_empty(&loop->inbox))
         return;
     loop->received = true;
@@ -60,9 +63,10 @@ void ci_loop_alert(struct coir_loop *loop)
     wake(loop);
 }
 
-/* Looks for messages for a moment. True: something has come. */
-static bool look_for_messages(struct coir_loop *loop)
+/* Spins until a message or an alert comes, for `spin_time` at most. True: one has come. */
+static bool spin(struct coir_loop *loop)
 {
+    ci_check(loop->skipped <= loop->spin_skips && loop->spin_skips <= SKIPS_MOST, "loop.h 4");
     if (loop->skipped < loop->spin_skips) {
         loop->skipped++;
         return false;
@@ -86,12 +90,12 @@ static void wait_for(struct coir_loop *loop, coir_time deadline)
         loop->error = rc;
 }
 
-/* Instead of a sleep: true when something came in. The driver is asked all the same when it was not
- * for as long as a look may take. */
+/* Instead of a sleep: true when something came in. Then the driver is asked all the same if it was
+ * not for as long as a spin lasts, so that messages cannot starve I/O. */
 static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 {
     loop->received = false;
-    if (ci_time_left(deadline, loop->now) <= loop->spin_time || !look_for_messages(loop))
+    if (ci_time_left(deadline, loop->now) <= loop->spin_time || !spin(loop))
         return false;
     uint64_t ticks = ci_clock_ticks();
     if (ticks - loop->waited_at > loop->spin_ticks) {
@@ -103,6 +107,7 @@ static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 
 bool ci_loop_announce_sleep(struct coir_loop *loop)
 {
+    loop->sleeps++;
     ci_store_relaxed(&loop->idle, true);
     ci_store_relaxed(&loop->asleep, true);
     ci_fence(); /* after the announcement, before the last look: pairs with the one in wake */
@@ -120,6 +125,7 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
         deadline = 0;
     wait_for(loop, deadline);
     ci_store_relaxed(&loop->asleep, false);
+    ci_check(ci_load_relaxed(&loop->wakeups) <= loop->sleeps, "loop.h 3");
 }
 
 static CI_NOINLINE void start_fresh(struct coir_loop *loop)
@@ -135,6 +141,8 @@ static CI_NOINLINE void start_fresh(struct coir_loop *loop)
 
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
+    ci_check(!loop->turning, "loop.h 2");
+    loop->turning = &ci_loop_thread_mark;
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_BEFORE_WAIT])))
         ci_hooks_call(loop, &loop->hooks[COIR_HOOK_BEFORE_WAIT]);
     if (loop->run_ready && loop->run_ready(loop))
@@ -154,6 +162,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_loop_receive(loop);
     if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_AFTER_TURN])))
         ci_hooks_call(loop, &loop->hooks[COIR_HOOK_AFTER_TURN]);
+    loop->turning = NULL;
 }
 
 struct call {

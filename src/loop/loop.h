@@ -1,20 +1,27 @@
 /* One thread's event loop: a driver, a timer wheel, an inbox, hooks. A worker is this loop plus a
  * run queue, which it hangs in as `run_ready`.
  *
- * 1. Only the owning thread touches a loop, except through ci_loop_send and ci_loop_alert.
- * 2. A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is
+ * A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is
  * ready), timers, inbox, after-hooks. What a hook or a callback adds runs in the next turn, so it
  * cannot starve I/O.
- * 3. A sender writes a wake-up only if the loop has announced its sleep, and at most one per sleep.
- * The loop announces, then looks at its inbox again; a sender pushes, then looks at the
- * announcement: with a full fence between on both sides one of them sees the other.
- * 4. A loop that has just received something may look for an answer for a moment before it
- * announces its sleep, which saves both sides the kernel. Where that is in vain it is left out,
- * twice as often each time.
+ *
+ * 1. During a turn only the thread that makes it touches the loop, except through ci_loop_send and
+ * ci_loop_alert.
+ * 2. A turn does not begin inside of another one of the same loop.
+ * 3. A sender writes a wake-up only if the loop has announced its sleep, and at most one for each
+ * announcement.
+ * 4. A loop that has just received something may spin before it announces its sleep: another
+ * message saves both sides the kernel then. Spinning backs off: after each fruitless spin, twice as
+ * many sleeps skip it, at most 1,023.
+ *
+ * No wake-up is lost: the loop announces its sleep, then looks at its inbox again; a sender pushes,
+ * then looks at the announcement. With a full fence between on both sides one of them sees the
+ * other.
  */
 #ifndef CI_LOOP_LOOP_H
 #define CI_LOOP_LOOP_H
 
+#include "base/check.h"
 #include "base/inbox.h"
 #include "coir/loop.h"
 #include "driver/driver.h"
@@ -32,25 +39,33 @@ struct coir_loop {
     struct ci_list fresh;    /* timers of which only the duration is known yet */
     struct ci_list hooks[2]; /* by enum coir_hook_when */
     size_t live_watches;
-    /* how long to look for messages before a sleep, where some have just come; 0: not at all */
-    coir_time spin_time;
+    coir_time spin_time; /* how long a spin lasts; 0: the loop never spins */
     uint64_t spin_ticks; /* the same, in ticks of the processor's clock */
-    /* when the driver was last asked, in such ticks; kept while spinning is on */
-    uint64_t waited_at;
-    /* after looks in vain: how many to leave out, of which so many were */
-    uint32_t spin_skips, skipped;
-    bool received; /* a message, since the last sleep */
+    uint64_t waited_at;  /* ticks at the last wait in the driver; kept while the loop may spin */
+    uint32_t spin_skips; /* how many sleeps skip the spin after the last fruitless one */
+    uint32_t skipped;    /* how many of them have */
+    bool received;       /* a message has come since the last sleep */
+    const char *turning; /* inside of a turn: the mark of its thread (ci_loop_thread_mark) */
     const coir_allocator *allocator;
-    uint64_t waits;
-    int error; /* of the last wait, where the driver has given up; 0: none */
+    uint64_t waits, sleeps; /* turns that waited in the driver; announcements of a sleep */
+    int error;              /* of the last wait, where the driver has given up; 0: none */
 
-    CI_CACHE_ALIGNED struct ci_inbox inbox; /* other threads' */
-    int32_t idle;                           /* it waits for something to do; a word, as the next */
-    int32_t asleep;                         /* a word: not every processor exchanges bytes */
-    /* another thread wants the owner to look up: do not sleep */
-    bool alert;
+    /* what other threads write */
+    CI_CACHE_ALIGNED struct ci_inbox inbox;
+    int32_t idle;   /* it waits for something to do; a word, as the next */
+    int32_t asleep; /* its sleep is announced; a word: not every processor exchanges bytes */
+    bool alert;     /* another thread wants the owner to look around: do not sleep */
     uint64_t wakeups;
 };
+
+/* Its address tells threads apart. */
+extern CI_THREAD_LOCAL char ci_loop_thread_mark;
+
+/* Whether the loop is in a turn of another thread's. */
+static inline bool ci_loop_is_foreign(const struct coir_loop *loop)
+{
+    return loop->turning && loop->turning != &ci_loop_thread_mark;
+}
 
 /* Takes the driver over. */
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver,
@@ -60,7 +75,7 @@ void ci_loop_done(struct coir_loop *loop);
 /* One turn; waits until `deadline` at most. */
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline);
 
-/* Lets it look for messages for so long before it sleeps, where that has been worth it. */
+/* Lets it spin for so long before it sleeps, where that has been worth it. */
 static inline void ci_loop_spin(struct coir_loop *loop, coir_time time)
 {
     loop->spin_time = time;
@@ -90,6 +105,7 @@ static inline coir_time ci_loop_update_now(struct coir_loop *loop)
 static inline void ci_loop_start_timer_after(struct coir_loop *loop, struct ci_timer *timer,
                                              coir_time duration)
 {
+    ci_debug_check(!ci_loop_is_foreign(loop), "loop.h 1");
     timer->when = duration;
     loop->wheel.count++; /* ci_wheel_cancel takes it off */
     ci_list_push(&loop->fresh, &timer->link);
@@ -98,6 +114,7 @@ static inline void ci_loop_start_timer_after(struct coir_loop *loop, struct ci_t
 static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *timer,
                                        coir_time when)
 {
+    ci_debug_check(!ci_loop_is_foreign(loop), "loop.h 1");
     ci_wheel_start(&loop->wheel, timer, when);
 }
 

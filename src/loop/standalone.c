@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "loop/loop.h"
 #include "sys/fork.h"
+#include "sys/misuse.h"
 
 /* A loop that a program made. The first member is what it is given. */
 struct standalone {
@@ -13,13 +14,15 @@ struct standalone {
 
 int coir_loop_new(coir_loop **ret_loop)
 {
-    return coir_loop_new_with(NULL, ret_loop);
+    return ret_loop ? coir_loop_new_with(NULL, ret_loop) : CI_MISUSE(-EINVAL);
 }
 
 int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!ret_loop)
+        return CI_MISUSE(-EINVAL);
     coir_loop_options options = COIR_LOOP_OPTIONS;
     coir_allocator allocator;
     int rc = ci_options_read(&options, sizeof options, given);
@@ -46,7 +49,7 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 
 void coir_loop_free(coir_loop *loop)
 {
-    if (!loop || ci_forked())
+    if (!loop || ci_forked() || (loop->turning && CI_MISUSE(-EBUSY)))
         return;
     struct standalone *made = ci_container_of(loop, struct standalone, loop);
     coir_allocator allocator = made->allocator;
@@ -59,6 +62,8 @@ int coir_loop_run(coir_loop *loop)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!loop || loop->turning)
+        return CI_MISUSE(loop ? -EBUSY : -EINVAL);
     while (!loop->error && !ci_load_relaxed(&loop->alert) &&
            (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
         ci_loop_turn(loop, COIR_NEVER);
@@ -70,19 +75,23 @@ int coir_loop_run_once(coir_loop *loop, coir_time deadline)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!loop || loop->turning)
+        return CI_MISUSE(loop ? -EBUSY : -EINVAL);
     ci_loop_turn(loop, deadline);
     return loop->error;
 }
 
 void coir_loop_stop(coir_loop *loop)
 {
-    if (ci_forked())
+    if (ci_forked() || (!loop && CI_MISUSE(-EINVAL)))
         return;
     ci_loop_alert(loop);
 }
 
 coir_time coir_loop_now(const coir_loop *loop)
 {
+    if (!loop && CI_MISUSE(-EINVAL))
+        return 0;
     return loop->now;
 }
 
@@ -90,5 +99,7 @@ int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!loop || !fn)
+        return CI_MISUSE(-EINVAL);
     return ci_loop_post(loop, loop->allocator, fn, arg);
 }

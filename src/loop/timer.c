@@ -1,8 +1,11 @@
 /* Timers with callbacks, on the loop's wheel. */
+#include <errno.h>
+
 #include "base/options.h"
 #include "base/time.h"
 #include "loop/loop.h"
 #include "sys/fork.h"
+#include "sys/misuse.h"
 
 struct timer {
     struct ci_timer timer;
@@ -26,7 +29,8 @@ static void on_timeout(struct ci_timer *fired)
 void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn,
                       void *arg)
 {
-    if (ci_forked())
+    if (ci_forked() || ((!loop || !timer_words || !fn) && CI_MISUSE(-EINVAL)) ||
+        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;
     struct timer *timer = timer_of(timer_words);
     if (timer->loop == loop)
@@ -41,7 +45,8 @@ void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay,
 
 void coir_timer_stop(coir_loop *loop, coir_timer *timer)
 {
-    if (ci_forked())
+    if (ci_forked() || ((!loop || !timer) && CI_MISUSE(-EINVAL)) ||
+        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;
     if (timer_of(timer)->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer_of(timer)->timer);

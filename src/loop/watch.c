@@ -30,9 +30,15 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!loop || !watch_words)
+        return CI_MISUSE(-EINVAL);
     struct watch *watch = watch_of(watch_words);
     if (watch->loop)
         return CI_MISUSE(-EBUSY);
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
+    if (ci_loop_is_foreign(loop))
+        return CI_MISUSE(-EXDEV);
     *watch = (struct watch){
         .op = {.done = on_events,
                .fd = fd,
@@ -50,10 +56,11 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
 
 void coir_watch_stop(coir_loop *loop, coir_watch *watch_words)
 {
-    if (ci_forked())
+    if (ci_forked() || ((!loop || !watch_words) && CI_MISUSE(-EINVAL)))
         return;
     struct watch *watch = watch_of(watch_words);
-    if (!watch->loop)
+    if (!watch->loop || (watch->loop != loop && CI_MISUSE(-EINVAL)) ||
+        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;
     watch->loop = NULL;
     ci_driver_cancel(loop->driver, &watch->op);
