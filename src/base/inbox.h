@@ -1,13 +1,14 @@
-/* Many producers, one consumer, intrusive: a stack that the consumer takes whole and turns round.
+/* An inbox: many producers, one consumer, intrusive. It is a stack that the consumer takes whole
+ * and reverses, so the order of one producer's messages is kept. Pushing never fails and never
+ * allocates. A message is the consumer's from the moment it is pushed: its own deliver may free it.
  *
- * 1. The order of one producer's messages is kept.
- * 2. A message is the consumer's from the moment it is pushed: it may be freed by its own deliver.
- * 3. Pushing never fails and never allocates.
+ * 1. A message that is pushed says how it is delivered.
  */
 #ifndef CI_BASE_INBOX_H
 #define CI_BASE_INBOX_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/sanitizer.h"
 
 struct ci_message {
@@ -21,6 +22,7 @@ struct ci_inbox {
 
 static inline void ci_inbox_push(struct ci_inbox *inbox, struct ci_message *message)
 {
+    ci_debug_check(message->deliver, "inbox.h 1");
     ci_note_release(inbox);
     struct ci_message *top = ci_load_relaxed(&inbox->top);
     do

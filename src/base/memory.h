@@ -21,19 +21,6 @@ static inline void ci_free(const coir_allocator *allocator, void *memory, size_t
 
 void *ci_alloc_zero(const coir_allocator *allocator, size_t size);
 
-/* What a pool says that was asked to give back what is not used; the most urgent counts. */
-enum ci_trim {
-    CI_TRIM_DONE, /* there is nothing to give back */
-    /* there would be, but it is in use: look again once some of it may have been given back */
-    CI_TRIM_LATER,
-    CI_TRIM_SOON, /* some is free, and goes at the next look unless it is used until then */
-};
-
-static inline enum ci_trim ci_trim_most(enum ci_trim a, enum ci_trim b)
-{
-    return a > b ? a : b;
-}
-
 /* Grows an array to hold at least `want` items, doubling; new items are zeroed. 0 or -ENOMEM, the
  * array untouched. */
 int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size,

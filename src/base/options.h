@@ -1,9 +1,7 @@
 /* The shapes of the public interface that grow: structs that begin with their size. A program may
  * have been compiled against an older coir, whose structs are shorter, or against a newer one,
- * whose structs are longer.
- *
- * 1. A field never goes, moves, or lies in what was padding: the bytes behind an older struct's end
- * are all defaults.
+ * whose structs are longer. A field never goes, moves, or lies in what was padding: so the bytes
+ * behind an older struct's end are all defaults.
  */
 #ifndef CI_BASE_OPTIONS_H
 #define CI_BASE_OPTIONS_H

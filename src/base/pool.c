@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
-
 enum {
     SLAB_BYTES = 64 * 1024,
     SLAB_HEAD = 64,
@@ -18,7 +16,7 @@ struct ci_pool_slab {
 void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size,
                   size_t live_max)
 {
-    ci_check(object_size >= sizeof(struct ci_pool_free));
+    ci_check(object_size >= sizeof(struct ci_pool_free), "pool.h 1");
     *pool = (struct ci_pool){
         .object_size = (object_size + 15) & ~(size_t)15,
         .live_max = live_max,
@@ -73,6 +71,7 @@ void *ci_pool_take_limited(struct ci_pool *pool)
         object = (struct ci_pool_free *)(void *)pool->fresh;
         pool->fresh += pool->object_size;
         ci_pool_unpoison(object, pool->object_size);
+        ci_check(!object->next, "pool.h 3");
     }
     ci_bump(&pool->live);
     return object;

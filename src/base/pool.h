@@ -1,12 +1,16 @@
 /* Objects of one size, carved from slabs, given back last-in-first-out. Belongs to one thread.
  *
- * 1. Taking and giving are O(1) and make no system call while the pool has free objects.
- * 2. An object may be given to another pool of the same object size than it came from; slabs go
- * when their pool goes, so pools that exchange objects end together.
- * 3. After a burst, what was not used between one trim and the next goes back to the allocator, by
+ * Taking and giving are O(1) and make no system call while the pool has free objects. An object may
+ * be given to another pool of the same object size than it came from; slabs are freed with their
+ * pool, so pools that exchange objects end together.
+ *
+ * After a burst, what was not used between one trim and the next goes back to the allocator, by
  * slabs. Taking costs nothing for that: a trim puts the free objects aside, and they come back one
  * at a time, as the pool runs out.
- * 4. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was
+ *
+ * 1. An object has room for the link that it is free by.
+ * 2. An object that is free is not given again.
+ * 3. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was
  * given back comes again as it was, but for its first word: what is constant about it need not be
  * set again.
  */
@@ -14,7 +18,9 @@
 #define CI_BASE_POOL_H
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/memory.h"
+#include "base/trim.h"
 
 struct ci_pool_free {
     struct ci_pool_free *next;
@@ -24,12 +30,10 @@ struct ci_pool {
     struct ci_pool_free *free;
     char *fresh, *fresh_end; /* the part of the newest slab that was never handed out */
     size_t object_size;
-    size_t live;
+    size_t live;                /* objects that are in use */
     size_t live_max;            /* 0: no limit */
     struct ci_pool_free *aside; /* free too, and not used since the last trim */
-    /* set as the pool grows beyond its first slab: there may be something to trim. NULL: nobody
-     * asks */
-    bool *grown;
+    bool *grown;                /* set as the pool grows beyond its first slab, or NULL */
     struct ci_pool_slab *slabs;
     const coir_allocator *allocator;
 };
@@ -38,7 +42,8 @@ void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t 
                   size_t live_max);
 void ci_pool_done(struct ci_pool *pool);
 
-/* To be called now and then, until it says CI_TRIM_DONE. Its cost grows with what is free. */
+/* Gives back memory that was not used since the last call. To be called now and then, until it
+ * returns CI_TRIM_DONE. Its cost grows with the number of free objects. */
 enum ci_trim ci_pool_trim(struct ci_pool *pool);
 
 #if CI_ASAN
@@ -51,7 +56,7 @@ void __asan_unpoison_memory_region(void const volatile *start, size_t size);
 #define ci_pool_unpoison(p, n) ((void)(p), (void)(n))
 #endif
 
-/* The same, slower: looks at the limit, and makes new objects. */
+/* ci_pool_take where there is a limit, or no object on the free list. */
 void *ci_pool_take_limited(struct ci_pool *pool);
 
 /* NULL at the limit or when memory is out. */
@@ -68,6 +73,7 @@ static inline void *ci_pool_take(struct ci_pool *pool)
 
 static inline void ci_pool_give(struct ci_pool *pool, void *object)
 {
+    ci_debug_check(object != pool->free, "pool.h 2");
     ((struct ci_pool_free *)object)->next = pool->free;
     pool->free = object;
     ci_drop(&pool->live);

@@ -40,7 +40,7 @@ static void place(struct ci_wheel *wheel, struct ci_timer *timer)
 
 void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when)
 {
-    ci_check(!ci_timer_started(timer));
+    ci_check(!ci_timer_started(timer), "wheel.h 5");
     timer->when = when;
     place(wheel, timer);
     wheel->count++;
@@ -99,6 +99,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
 {
     struct ci_list timers;
     uint64_t end = wheel->tick + (level == 0 ? 1 : level == 1 ? CI_WHEEL_SLOTS : 0);
+    coir_time least = wheel->least[level][slot];
     ci_list_take(&timers, &wheel->slots[level][slot]);
     vacate(wheel, level, slot);
     struct ci_list *node;
@@ -106,6 +107,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
         __builtin_prefetch(node->next);
         ci_list_remove(node);
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
+        ci_check(timer->when >= least, "wheel.h 2");
         if (timer->when <= now && tick_of(timer->when) < end)
             ci_list_push(&wheel->due, node);
         else
@@ -123,6 +125,8 @@ static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
             level++;
         if (slot < 0)
             break;
+        ci_check(level == 0 || (wheel->tick >> (level * DIGIT_BITS) & DIGIT_MASK) != (unsigned)slot,
+                 "wheel.h 4");
         uint64_t above = wheel->tick >> ((level + 1) * DIGIT_BITS) << ((level + 1) * DIGIT_BITS);
         uint64_t start = above | (uint64_t)(unsigned)slot << (level * DIGIT_BITS);
         if (start > tick)
@@ -157,6 +161,8 @@ size_t ci_wheel_fire(struct ci_wheel *wheel, coir_time now)
             place(wheel, timer);
             continue;
         }
+        ci_check(timer->when <= now, "wheel.h 1");
+        ci_check(!ci_timer_started(timer), "wheel.h 3");
         wheel->count--;
         fired++;
         timer->fire(timer);

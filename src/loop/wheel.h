@@ -1,17 +1,19 @@
 /* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and
  * restart are O(1).
  *
- * 1. A timer never fires before its `when`. Timers fire in the order of their ticks; those of one
- * wake-up that is late, in the order of 64 ticks.
- * 2. Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. Each
- * slot keeps the least `when` that was put into it, so a lone timer, however far, wakes its thread
- * once.
- * 3. Moving a started timer later is a store to `when` (ci_wheel_move): the slot it lies in looks
- * again when it is due.
- * 4. A timer is out of the wheel before it fires: it may be started again, or freed, from its own
+ * 1. A timer never fires before its `when`.
+ * 2. Each slot keeps a time that is not later than any `when` in it.
+ * 3. A timer is out of the wheel before it fires: it may be started again, or freed, from its own
  * callback or another's.
- * 5. Level l holds what differs from the wheel's time first in its l-th digit of 6 bits; so a slot
- * is never both due and ahead.
+ * 4. Level l > 0 holds what differs from the wheel's time first in its l-th digit of 6 bits: so
+ * none of its slots is that of the wheel's own digit.
+ * 5. Only a timer that is not started is started.
+ *
+ * Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. As each
+ * slot keeps the least `when` that was put into it, a lone timer, however far, wakes its thread
+ * once. Moving a started timer later is a store to `when` (ci_wheel_move): the slot that it lies in
+ * files it anew when it is due. Timers fire in the order of their ticks; those of one wake-up that
+ * is late, in the order of 64 ticks.
  */
 #ifndef CI_LOOP_WHEEL_H
 #define CI_LOOP_WHEEL_H
@@ -29,11 +31,11 @@ struct ci_timer {
 
 struct ci_wheel {
     uint64_t tick;                      /* everything before this tick has fired */
-    uint64_t occupied[CI_WHEEL_LEVELS]; /* a bit a slot that may have timers */
+    uint64_t occupied[CI_WHEEL_LEVELS]; /* a bit for each slot that may have timers */
     struct ci_list slots[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS];
-    coir_time least[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS];
-    struct ci_list due; /* being fired */
-    size_t count;
+    coir_time least[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS]; /* COIR_NEVER in an empty slot */
+    struct ci_list due;                               /* being fired */
+    size_t count; /* timers that are started, those that are due included */
 };
 
 void ci_wheel_init(struct ci_wheel *wheel, coir_time now);

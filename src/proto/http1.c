@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/check.h"
 #include "proto/characters.h"
 #include "proto/http1_status.h"
 #include "proto/uri.h"
@@ -27,6 +28,11 @@ static bool equals(const char *text, size_t len, const char *lower)
 static struct ci_span span(const char *base, const char *from, const char *to)
 {
     return (struct ci_span){(uint32_t)(from - base), (uint32_t)(to - from)};
+}
+
+static uint64_t span_end(struct ci_span part)
+{
+    return (uint64_t)part.at + part.len;
 }
 
 static int parse_version(struct ci_http1_head *head, const char *at, const char *end)
@@ -259,6 +265,9 @@ static int check_unfinished(const struct ci_http1_head *head, const struct ci_ht
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
                    const char *bytes, size_t len)
 {
+    ci_check(head->line <= head->scanned && head->scanned <= len, "http1.h 1");
+    ci_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
+             "http1.h 2");
     const char *lf;
     uint32_t from = head->scanned;
     while (from < len && (lf = memchr(bytes + from, '\n', len - from))) {
@@ -273,8 +282,11 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
         int rc = parse_line(head, bytes, at, lf - 1);
         if (rc < 0)
             return rc;
-        if (rc > 0)
+        if (rc > 0) {
+            ci_check(span_end(head->target) <= head->line && span_end(head->host) <= head->line,
+                     "http1.h 3");
             return (int)head->line;
+        }
     }
     head->scanned = (uint32_t)len;
     /* not followed by LF */

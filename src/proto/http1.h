@@ -1,14 +1,15 @@
 /* HTTP/1.1 requests as bytes (RFC 9112): strict, incremental, without descriptor, clock, memory or
  * thread.
  *
- * 1. The head is parsed line by line as its bytes come; each byte is looked at once, however it is
- * cut.
- * 2. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no
- * second Content-Length.
- * 3. An error is a status to answer with; the connection is to be closed after it, for nobody knows
- * where the next request begins.
- * 4. Spans are offsets from the start of the head, so the caller may move its buffer between calls.
- * 5. A head holds nothing of an earlier request, also after an error: what was not parsed is empty.
+ * The head is parsed line by line as its bytes come; each byte is looked at once, however the head
+ * is cut. What a recipient may repair or reject, is rejected: no bare CR or LF, no folded lines, no
+ * second Content-Length. An error is a status to answer with; the connection is to be closed after
+ * it, for where the next request begins is unknown. Spans are offsets from the start of the head,
+ * so the caller may move its buffer between calls.
+ *
+ * 1. Bytes that were given to the parser are given again in each later call, with more behind them.
+ * 2. A head holds nothing of an earlier request, also after an error: what was not parsed is empty.
+ * 3. Every span lies in the bytes of the head.
  */
 #ifndef CI_PROTO_HTTP1_H
 #define CI_PROTO_HTTP1_H
@@ -43,7 +44,7 @@ struct ci_http1_head {
     bool chunked, keep_alive, expects_continue, has_host;
 
     /* progress */
-    uint32_t line;    /* where the line in progress begins */
+    uint32_t line;    /* offset at which the line in progress begins */
     uint32_t scanned; /* no line ends before this */
     bool has_request_line, has_te, says_close, says_keep_alive;
 
@@ -56,7 +57,7 @@ struct ci_http1_limits {
     uint32_t head_max; /* bytes of everything */
 };
 
-/* Initialises every member but the fields, which field_count guards (invariant 5). */
+/* Initialises every member but the fields, which field_count guards (invariant 2). */
 static inline void ci_http1_head_init(struct ci_http1_head *head)
 {
     memset(head, 0, offsetof(struct ci_http1_head, fields));
@@ -64,8 +65,8 @@ static inline void ci_http1_head_init(struct ci_http1_head *head)
     head->minor_version = 1; /* until the version is known */
 }
 
-/* Goes on parsing a head of which `len` bytes have come. > 0: done, the head's length. 0: more is
- * needed. < 0: minus the status. */
+/* Goes on parsing a head of which the first `len` bytes have come. > 0: complete, its length. 0:
+ * more is needed. < 0: minus the status. */
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
                    const char *bytes, size_t len);
 
@@ -73,7 +74,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
 const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
                                            const char *name, size_t name_len);
 
-/* Whether the text is a token (RFC 9110, 5.6.2); a field's value. */
+/* Whether the text is a token (RFC 9110, 5.6.2), or may be a field's value (5.5). */
 bool ci_http1_is_token(const char *text, size_t len);
 bool ci_http1_is_value(const char *text, size_t len);
 

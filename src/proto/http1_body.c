@@ -1,5 +1,6 @@
 #include "proto/http1_body.h"
 
+#include "base/check.h"
 #include "proto/characters.h"
 #include "proto/http1_status.h"
 
@@ -143,6 +144,7 @@ int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_
 
 void ci_http1_body_took(struct ci_http1_body *body, size_t len)
 {
+    ci_check(len <= body->remaining && (len == 0 || body->state == CI_BODY_DATA), "http1_body.h 1");
     body->remaining -= len;
     if (body->remaining == 0)
         body->state = body->chunked ? CI_BODY_DATA_CR : CI_BODY_DONE;

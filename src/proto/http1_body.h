@@ -1,5 +1,7 @@
-/* The body of an HTTP/1.1 request: what frames it is taken out, its data is left in place. As
- * http1.h, a function of the bytes alone.
+/* The body of an HTTP/1.1 request: framing is consumed, data is left in place. Like the head's
+ * parser, a function of the bytes alone.
+ *
+ * 1. The caller takes off only data that ci_http1_body_frame has found.
  */
 #ifndef CI_PROTO_HTTP1_BODY_H
 #define CI_PROTO_HTTP1_BODY_H

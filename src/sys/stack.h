@@ -16,6 +16,7 @@
 
 #include "base/atomic.h"
 #include "base/memory.h"
+#include "base/trim.h"
 
 enum { CI_STACK_GUARD = 16 * 1024 };
 
