@@ -66,7 +66,9 @@ void ci_loop_alert(struct coir_loop *loop)
 /* Spins until a message or an alert comes, for `spin_time` at most. True: one has come. */
 static bool spin(struct coir_loop *loop)
 {
-    ci_check(loop->skipped <= loop->spin_skips && loop->spin_skips <= SKIPS_MOST, "loop.h 4");
+    /* one less than a power of two, as it is doubled and one added */
+    ci_check(loop->spin_skips <= SKIPS_MOST && !(loop->spin_skips & (loop->spin_skips + 1)),
+             "loop.h 4");
     if (loop->skipped < loop->spin_skips) {
         loop->skipped++;
         return false;

@@ -110,7 +110,7 @@ TEST(mutexes_between_threads)
     on_two_pinned(mutexes);
 }
 
-/* ---- wake-ups from a plain thread; far tasks that are joined and cancelled ---- */
+/* ---- wake-ups from a plain thread; remote tasks that are joined and cancelled ---- */
 
 struct ball {
     coir_waker waker;
@@ -158,7 +158,7 @@ static int short_life(void *arg)
     return (intptr_t)arg % 2 ? coir_yield() : 0;
 }
 
-static void far_tasks(void)
+static void remote_tasks(void)
 {
     uint64_t count = rounds(20000);
     for (uint64_t i = 0; i < count; i++) {
@@ -175,7 +175,7 @@ static void far_tasks(void)
     }
 }
 
-TEST(far_tasks_between_threads)
+TEST(remote_tasks_between_threads)
 {
-    on_two_pinned(far_tasks);
+    on_two_pinned(remote_tasks);
 }

@@ -1,0 +1,92 @@
+/* Channels: their limit, their policies, their end. */
+#include <coir.h>
+#include <errno.h>
+
+#include "unit/sync/everywhere.h"
+
+TEST_SIM(a_channel_keeps_order_and_its_limit)
+{
+    coir_channel *channel;
+    CHECK_EQ(coir_channel_new(0, 3, &channel), -EINVAL);
+    CHECK_EQ(coir_channel_new(sizeof(int), 3, &channel), 0);
+    int got[8];
+    for (int i = 1; i <= 3; i++)
+        CHECK_EQ(coir_channel_try_send(channel, &i), 0);
+    int four = 4;
+    CHECK_EQ(coir_channel_try_send(channel, &four), -EAGAIN);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_channel_send(channel, &four), -ETIME);
+    }
+    CHECK_EQ(coir_channel_count(channel), 3);
+    CHECK_EQ(coir_channel_recv(channel, got), 0);
+    CHECK_EQ(got[0], 1);
+    CHECK_EQ(coir_channel_send(channel, &four), 0);
+    CHECK_EQ(coir_channel_recv_many(channel, got, 8), 3);
+    CHECK(got[0] == 2 && got[1] == 3 && got[2] == 4);
+    CHECK_EQ(coir_channel_try_recv(channel, got), -EAGAIN);
+    CHECK_EQ(coir_channel_send(channel, &four), 0);
+    coir_channel_close(channel);
+    coir_channel_close(channel);
+    CHECK_EQ(coir_channel_send(channel, &four), -EPIPE);
+    CHECK_EQ(coir_channel_recv(channel, got), 0);
+    CHECK_EQ(coir_channel_recv(channel, got), -EPIPE);
+    CHECK_EQ(coir_channel_recv_many(channel, got, 8), -EPIPE);
+    CHECK(coir_channel_is_closed(channel));
+    coir_channel_free(channel);
+    coir_channel_free(NULL);
+}
+
+/* The ring is copied when it grows, wherever its oldest item lies. */
+TEST_SIM(a_channel_that_grows_keeps_its_order)
+{
+    coir_channel *channel;
+    int got;
+    CHECK_EQ(coir_channel_new(sizeof got, COIR_UNLIMITED, &channel), 0);
+    for (int taken = 0, sent = 0; taken < 500; taken++) {
+        for (int more = 0; more < 3; more++, sent++)
+            CHECK_EQ(coir_channel_try_send(channel, &sent), 0);
+        CHECK_EQ(coir_channel_try_recv(channel, &got), 0);
+        CHECK_EQ(got, taken);
+    }
+    for (int i = 500; i < 1500; i++) {
+        CHECK_EQ(coir_channel_try_recv(channel, &got), 0);
+        CHECK_EQ(got, i);
+    }
+    coir_channel_free(channel);
+}
+
+static int released;
+
+static void count_release(void *item, void *arg)
+{
+    (void)arg;
+    released += *(int *)item;
+}
+
+TEST_SIM(a_full_channel_does_what_its_policy_says)
+{
+    coir_channel_options options = COIR_CHANNEL_OPTIONS;
+    options.item_size = sizeof(int);
+    options.capacity = 2;
+    options.unref = count_release;
+    int got;
+    for (int policy = COIR_OVERFLOW_DROP_OLDEST; policy <= COIR_OVERFLOW_CLOSE; policy++) {
+        coir_channel *channel;
+        options.overflow = (enum coir_overflow)policy;
+        CHECK_EQ(coir_channel_new_with(&options, &channel), 0);
+        released = 0;
+        int last = 0;
+        for (int i = 1; i <= 3; i++)
+            last = coir_channel_send(channel, &i);
+        CHECK_EQ(last, policy == COIR_OVERFLOW_CLOSE ? -EPIPE : 0);
+        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST   ? 1
+                           : policy == COIR_OVERFLOW_DROP_NEWEST ? 3
+                                                                 : 0);
+        CHECK_EQ(coir_channel_recv(channel, &got), 0);
+        CHECK_EQ(got, policy == COIR_OVERFLOW_DROP_OLDEST ? 2 : 1);
+        released = 0;
+        coir_channel_free(channel);
+        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST ? 3 : 2);
+    }
+}

@@ -1,0 +1,146 @@
+/* Sending and receiving: every item once, in order, by every way to do it. */
+#include <coir.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "unit/sync/everywhere.h"
+
+struct traffic {
+    coir_channel *channel;
+    int items, batch;
+    uint64_t sent, received, count;
+    int senders_left;
+};
+
+static int send_some(void *arg)
+{
+    struct traffic *traffic = arg;
+    for (int i = 0; i < traffic->items; i++) {
+        uint64_t item = (uint64_t)(uintptr_t)&i + (uint64_t)i;
+        CHECK_EQ(coir_channel_send(traffic->channel, &item), 0);
+        __atomic_add_fetch(&traffic->sent, item, __ATOMIC_RELAXED);
+        if (i % 7 == 0)
+            coir_yield();
+    }
+    if (__atomic_sub_fetch(&traffic->senders_left, 1, __ATOMIC_SEQ_CST) == 0)
+        coir_channel_close(traffic->channel);
+    return 0;
+}
+
+static int receive_some(void *arg)
+{
+    struct traffic *traffic = arg;
+    uint64_t items[5];
+    for (;;) {
+        int n = traffic->batch ? (int)coir_channel_recv_many(traffic->channel, items, 5)
+                               : coir_channel_recv(traffic->channel, items);
+        if (n < 0)
+            return n == -EPIPE ? 0 : n;
+        for (int i = 0; i < (n ? n : 1); i++)
+            __atomic_add_fetch(&traffic->received, items[i], __ATOMIC_RELAXED);
+        __atomic_add_fetch(&traffic->count, (uint64_t)(n ? n : 1), __ATOMIC_RELAXED);
+        if (items[0] % 3 == 0)
+            coir_yield();
+    }
+}
+
+static void traffic(void)
+{
+    static const size_t capacities[] = {0, 1, 3, COIR_UNLIMITED};
+    for (int kind = 0; kind < 8; kind++) {
+        struct traffic traffic = {.items = 40, .batch = kind & 1, .senders_left = 4};
+        CHECK_EQ(coir_channel_new(sizeof(uint64_t), capacities[kind / 2], &traffic.channel), 0);
+        {
+            COIR_SCOPE(scope);
+            for (int i = 0; i < 4; i++)
+                coir_go_on(scope, i % workers(), send_some, &traffic);
+            for (int i = 0; i < 3; i++)
+                coir_go_on(scope, (i + 1) % workers(), receive_some, &traffic);
+            CHECK_EQ(coir_scope_wait(scope), 0);
+        }
+        CHECK_EQ(traffic.count, 160);
+        CHECK_EQ(traffic.sent, traffic.received);
+        coir_channel_free(traffic.channel);
+    }
+}
+
+TEST(what_is_sent_is_received_once)
+{
+    everywhere(traffic);
+}
+
+TEST_SIM(receiving_no_items_is_complete_at_once)
+{
+    coir_channel *channel;
+    coir_wait_op op;
+    int item = 7, got = 0;
+    CHECK_EQ(coir_channel_new(sizeof item, 2, &channel), 0);
+    for (int i = 0; i < 3; i++) { /* empty, with an item, closed and empty */
+        CHECK_EQ(coir_channel_recv_many(channel, NULL, 0), 0);
+        CHECK_EQ(coir_await(coir_channel_recv_many_op(&op, channel, NULL, 0)), 0);
+        if (i == 0)
+            CHECK_EQ(coir_channel_send(channel, &item), 0);
+        else if (i == 1)
+            CHECK(coir_channel_recv_many(channel, &got, 1) == 1 && got == 7);
+        if (i == 1)
+            coir_channel_close(channel);
+    }
+    coir_channel_free(channel);
+}
+
+struct outside {
+    coir_channel *in, *out;
+    coir_event ready;
+    int rounds;
+};
+
+static void *outside_thread(void *arg)
+{
+    struct outside *outside = arg;
+    for (int i = 1; i <= outside->rounds; i++) {
+        while (coir_channel_try_send(outside->in, &i) < 0)
+            sched_yield();
+        int back;
+        while (coir_channel_try_recv(outside->out, &back) < 0)
+            sched_yield();
+        CHECK_EQ(back, i * 2);
+    }
+    coir_event_set(&outside->ready);
+    return NULL;
+}
+
+static int answer(void *arg)
+{
+    struct outside *outside = arg;
+    for (int i = 1; i <= outside->rounds; i++) {
+        int item;
+        CHECK_EQ(coir_channel_recv(outside->in, &item), 0);
+        item *= 2;
+        CHECK_EQ(coir_channel_send(outside->out, &item), 0);
+    }
+    return coir_event_wait(&outside->ready);
+}
+
+TEST(plain_threads_use_the_forms_that_never_suspend)
+{
+    struct outside outside = {.ready = COIR_EVENT_INIT, .rounds = 2000};
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &outside.in), 0);
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &outside.out), 0);
+    CHECK_EQ(coir_channel_recv(outside.in, &outside.rounds), -ESRCH);
+    for (int i = 0; i < 20; i++) {
+        pthread_t thread;
+        coir_config config = COIR_CONFIG;
+        config.workers = 1;
+        coir_runtime *runtime;
+        outside.rounds = 100;
+        coir_event_reset(&outside.ready);
+        CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+        pthread_create(&thread, NULL, outside_thread, &outside);
+        CHECK_EQ(coir_runtime_run(runtime, answer, &outside), 0);
+        coir_runtime_free(runtime); /* the thread may still be inside its last set */
+        pthread_join(thread, NULL);
+    }
+    coir_channel_free(outside.in);
+    coir_channel_free(outside.out);
+}

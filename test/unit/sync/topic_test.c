@@ -1,0 +1,165 @@
+/* Topics: every subscriber gets every item in one order, as its policy allows. */
+#include <coir.h>
+#include <errno.h>
+
+#include "unit/sync/everywhere.h"
+
+struct subscriber {
+    coir_channel *channel;
+    int count, last;
+};
+
+static int listen_to(void *arg)
+{
+    struct subscriber *subscriber = arg;
+    int item;
+    while (coir_channel_recv(subscriber->channel, &item) == 0 && item) {
+        CHECK(item > subscriber->last);
+        subscriber->last = item;
+        subscriber->count++;
+        if (item % 5 == 0)
+            coir_yield();
+    }
+    return 0;
+}
+
+static void topic(void)
+{
+    coir_topic *topic;
+    struct subscriber subscribers[4] = {{0}};
+    static const enum coir_overflow policies[] = {COIR_OVERFLOW_WAIT, COIR_OVERFLOW_WAIT,
+                                                  COIR_OVERFLOW_DROP_OLDEST, COIR_OVERFLOW_CLOSE};
+    CHECK_EQ(coir_topic_new(sizeof(int), &topic), 0);
+    int none = 1;
+    CHECK_EQ(coir_publish(topic, &none), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(coir_subscribe(topic, 3, policies[i], &subscribers[i].channel), 0);
+    CHECK_EQ(coir_topic_subscribers(topic), 4);
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < 4; i++)
+            coir_go_on(scope, i % workers(), listen_to, &subscribers[i]);
+        for (int i = 1; i <= 50; i++)
+            CHECK(coir_publish(topic, &i) >= 3);
+        int end = 0;
+        CHECK(coir_publish(topic, &end) >= 3);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK(subscribers[0].count == 50 && subscribers[1].count == 50);
+    CHECK(subscribers[2].last == 50 || subscribers[2].count < 50);
+    for (int i = 0; i < 4; i++)
+        coir_channel_free(subscribers[i].channel);
+    CHECK_EQ(coir_topic_subscribers(topic), 0);
+    coir_topic_free(topic);
+}
+
+TEST(every_subscriber_gets_what_its_policy_allows)
+{
+    everywhere(topic);
+}
+
+static int publish_two(void *arg)
+{
+    int item = 1;
+    CHECK_EQ(coir_publish(arg, &item), 2);
+    CHECK_EQ(coir_publish(arg, &item), 1); /* the one that was waited for has left */
+    return 0;
+}
+
+TEST_REAL(a_subscriber_that_leaves_is_not_waited_for)
+{
+    coir_topic *topic;
+    coir_channel *slow, *other;
+    int item = 1;
+    coir_topic_new(sizeof(int), &topic);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &slow);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_DROP_OLDEST, &other);
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, publish_two, topic);
+        coir_yield();
+        CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN);
+        coir_channel_free(slow);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    coir_channel_free(other);
+    coir_topic_free(topic);
+}
+
+/* ---- one item after the other, also when a full subscriber is closed by one of them ---- */
+
+static int publish_one(void *arg)
+{
+    static int items[] = {2, 3};
+    static int next;
+    int *item = &items[next++ % 2];
+    CHECK(coir_publish(arg, item) >= 0);
+    return 0;
+}
+
+TEST_REAL(publishers_that_wait_stay_in_order)
+{
+    coir_topic *topic;
+    coir_channel *waits, *closes, *last;
+    int item = 1, got;
+    coir_topic_new(sizeof(int), &topic);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_CLOSE, &closes);
+    coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &waits);
+    coir_subscribe(topic, 3, COIR_OVERFLOW_WAIT, &last);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_publish(topic, &item), 3);
+        coir_go(scope, publish_one, topic);
+        coir_go(scope, publish_one, topic);
+        coir_yield(); /* both wait for the first subscriber */
+        /* the second item closes a subscriber, in the middle of its delivery */
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
+        CHECK_EQ(got, 2);
+        CHECK_EQ(coir_channel_recv(waits, &got), 0);
+        CHECK_EQ(got, 3);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ(coir_channel_recv(last, &got), 0);
+        CHECK_EQ(got, i);
+    }
+    coir_channel_free(waits);
+    coir_channel_free(closes);
+    coir_channel_free(last);
+    coir_topic_free(topic);
+}
+
+static int publish_to_the_end(void *arg)
+{
+    int item = 7;
+    CHECK_EQ(coir_publish(arg, &item), 1);
+    CHECK_EQ(coir_publish(arg, &item), -EPIPE); /* it waited for room */
+    return 0;
+}
+
+TEST_REAL(a_closed_topic_ends_publishers_at_once_and_subscribers_behind_what_is_queued)
+{
+    coir_topic *topic;
+    coir_channel *full, *late;
+    int item = 0;
+    CHECK_EQ(coir_topic_new(sizeof(int), &topic), 0);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &full), 0);
+    {
+        COIR_SCOPE(scope);
+        coir_go(scope, publish_to_the_end, topic);
+        coir_yield();
+        coir_topic_close(topic);
+        coir_topic_close(topic);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_publish(topic, &item), -EPIPE);
+    CHECK_EQ(coir_try_publish(topic, &item), -EPIPE);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &late), -EPIPE);
+    CHECK_EQ(coir_topic_subscribers(topic), 1);
+    CHECK_EQ(coir_channel_recv(full, &item), 0);
+    CHECK_EQ(item, 7);
+    CHECK_EQ(coir_channel_recv(full, &item), -EPIPE);
+    coir_channel_free(full);
+    coir_topic_free(topic);
+}
