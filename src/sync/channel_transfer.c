@@ -299,11 +299,15 @@ static coir_future *make_receive(const coir_case *self, void *place)
 
 coir_case coir_case_send(coir_channel *channel, const void *item)
 {
+    if (!channel || !item)
+        (void)CI_MISUSE(-EINVAL);
     return (coir_case){.make = make_send, .object = channel, .data = (void *)(uintptr_t)item};
 }
 
 coir_case coir_case_recv(coir_channel *channel, void *item)
 {
+    if (!channel || !item)
+        (void)CI_MISUSE(-EINVAL);
     return (coir_case){.make = make_receive, .object = channel, .data = item};
 }
 

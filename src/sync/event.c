@@ -64,6 +64,8 @@ static coir_future *make_wait(const coir_case *self, void *place)
 
 coir_case coir_case_event(coir_event *event)
 {
+    if (!event)
+        (void)CI_MISUSE(-EINVAL);
     return (coir_case){.make = make_wait, .object = event};
 }
 

@@ -67,6 +67,8 @@ static coir_future *make_wait(const coir_case *self, void *place)
 
 coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 {
+    if (!latest)
+        (void)CI_MISUSE(-EINVAL);
     return (coir_case){.make = make_wait, .object = latest, .number = (int64_t)version};
 }
 
