@@ -1,194 +1,224 @@
-/* The loop by itself, with callbacks. */
-#include <coir/loop.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <unistd.h>
+/* The loop over a driver that only counts: what a turn does, and when others have to wake it. */
+#include "loop/loop.h"
 
+#include "base/check.h"
 #include "harness.h"
 
-static int calls;
-static coir_time last_due;
+static struct ci_driver driver;
+static struct coir_loop loop;
+static coir_time clock_now = 5;
+static int waits, wake_ups;
+static coir_time waited_until;
 
-/* The argument is when it is due: whatever the delays of this machine were while they were started,
- * they fire in that order. */
-static void check_order(coir_loop *loop, coir_timer *timer, void *arg)
+/* Called by the driver as the loop waits: what another thread does meanwhile. */
+static void (*meanwhile)(void);
+
+static int wait_for_nothing(struct ci_driver *self, coir_time deadline)
 {
-    (void)timer;
-    coir_time due = *(coir_time *)arg;
-    CHECK(due >= last_due && coir_now() >= due);
-    last_due = due;
-    if (++calls == 3)
-        coir_loop_stop(loop);
+    (void)self;
+    waits++;
+    waited_until = deadline;
+    if (meanwhile)
+        meanwhile();
+    return 0;
 }
 
-static void note_and_stop(coir_loop *loop, coir_timer *timer, void *arg)
+static void count_wake_up(struct ci_driver *self)
 {
-    (void)arg;
-    (void)timer;
-    if (++calls == 3)
-        coir_loop_stop(loop);
+    (void)self;
+    wake_ups++;
 }
 
-TEST(timers_fire_in_order)
+static coir_time read_clock(struct ci_driver *self)
 {
-    static const coir_time delays[4] = {100 * COIR_S, 3 * COIR_MS, 2 * COIR_MS, 1 * COIR_MS};
-    coir_loop *loop;
-    coir_timer timers[3] = {{{0}}, {{0}}, {{0}}};
-    coir_time due[3];
-    CHECK_EQ(coir_loop_new(&loop), 0);
-    for (int i = 0; i < 4; i++) { /* the last one moves the first */
-        coir_timer_start(loop, &timers[i % 3], delays[i], check_order, &due[i % 3]);
-        due[i % 3] = coir_loop_now(loop) + delays[i];
+    (void)self;
+    return clock_now;
+}
+
+static void free_nothing(struct ci_driver *self)
+{
+    (void)self;
+}
+
+static const struct ci_driver_kind counting = {
+    .name = "counting",
+    .wait = wait_for_nothing,
+    .wake = count_wake_up,
+    .now = read_clock,
+    .free = free_nothing,
+};
+
+static void open_loop(void)
+{
+    driver.kind = &counting;
+    ci_loop_init(&loop, &driver, &ci_system_allocator);
+}
+
+static struct ci_message messages[8];
+static int delivered;
+
+static void deliver(struct ci_message *message)
+{
+    CHECK(message == &messages[delivered]);
+    delivered++;
+}
+
+static void send_some(void)
+{
+    for (int i = 0; i < 4; i++) {
+        messages[i].deliver = deliver;
+        ci_loop_send(&loop, &messages[i]);
     }
-    CHECK_EQ(coir_loop_run(loop), 0);
-    CHECK_EQ(calls, 3);
-    coir_loop_free(loop);
 }
 
-TEST(a_loop_with_nothing_registered_returns)
+TEST(many_senders_wake_a_sleeping_loop_once)
 {
-    coir_loop *loop;
-    CHECK_EQ(coir_loop_new(&loop), 0);
-    CHECK_EQ(coir_loop_run(loop), 0);
-    coir_loop_stop(loop); /* a stop before the run makes it return at once */
-    coir_timer timer = {{0}};
-    coir_timer_start(loop, &timer, 1000 * COIR_S, note_and_stop, NULL);
-    CHECK_EQ(coir_loop_run(loop), 0);
-    CHECK_EQ(calls, 0);
-    coir_timer_stop(loop, &timer);
-    coir_loop_free(loop);
+    open_loop();
+    meanwhile = send_some;
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, COIR_NEVER);
+    CHECK_EQ(wake_ups, 1);
+    CHECK_EQ(delivered, 4); /* in the order in which they were sent */
+    ci_loop_done(&loop);
 }
 
-static int ends[2];
-static coir_watch watches[2];
-
-static void on_readable(coir_loop *loop, coir_watch *watch, int events, void *arg)
+TEST(a_loop_that_is_awake_is_not_woken)
 {
-    (void)arg;
-    char byte;
-    CHECK(events & COIR_READ);
-    if (++calls < 3)
-        return; /* level-triggered: it comes again */
-    CHECK_EQ(read(ends[0], &byte, 1), 1);
-    coir_watch_stop(loop, watch);
-    coir_watch_stop(loop, watch);
+    open_loop();
+    send_some();
+    CHECK_EQ(wake_ups, 0);
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, 0); /* what came before the sleep is seen by the last look */
+    CHECK_EQ(delivered, 4);
+    ci_loop_alert(&loop);
+    CHECK_EQ(wake_ups, 0);
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, 0);
+    ci_loop_done(&loop);
 }
 
-TEST(a_watch_calls_as_long_as_it_holds_and_may_stop_itself)
+static void alert(void)
 {
-    coir_loop *loop;
-    CHECK_EQ(coir_loop_new(&loop), 0);
-    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
-    CHECK_EQ(coir_watch_start(loop, &watches[0], ends[0], COIR_READ, on_readable, NULL), 0);
-    CHECK_EQ(coir_watch_start(loop, &watches[1], ends[0], COIR_READ, on_readable, NULL),
-             -16 /* EBUSY */);
-    CHECK_EQ(write(ends[1], "x", 1), 1);
-    CHECK_EQ(coir_loop_run(loop), 0); /* returns: nothing is left */
-    CHECK_EQ(calls, 3);
-    coir_loop_free(loop);
+    ci_loop_alert(&loop);
+    ci_loop_alert(&loop);
 }
 
-static int others[2];
-
-/* A started watch is refused, on its own descriptor and on another, and goes on as it was. */
-static void start_again(coir_loop *loop, coir_watch *watch)
+TEST(an_alert_ends_a_sleep)
 {
-    CHECK_EQ(coir_watch_start(loop, watch, ends[0], COIR_READ, NULL, NULL), -EBUSY);
-    CHECK_EQ(coir_watch_start(loop, watch, others[0], COIR_READ, NULL, NULL), -EBUSY);
-    CHECK_EQ(coir_watch_start(loop, watch, -1, COIR_READ, NULL, NULL), -EBUSY);
+    open_loop();
+    meanwhile = alert;
+    ci_loop_turn(&loop, 1000);
+    CHECK_EQ(waited_until, 1000);
+    CHECK_EQ(wake_ups, 1);
+    ci_loop_done(&loop);
 }
 
-static void start_again_inside(coir_loop *loop, coir_watch *watch, int events, void *arg)
+static bool more_work;
+
+static bool have_work(struct coir_loop *self)
 {
-    CHECK(arg == &calls);
-    char byte;
-    CHECK_EQ(events, COIR_READ);
-    start_again(loop, watch);
-    CHECK_EQ(read(calls ? others[0] : ends[0], &byte, 1), 1);
-    coir_watch_stop(loop, watch);
-    if (calls++ == 0) /* a stopped one may start anew, also here */
-        CHECK_EQ(coir_watch_start(loop, watch, others[0], COIR_READ, start_again_inside, &calls),
-                 0);
+    CHECK(self == &loop);
+    return more_work;
 }
 
-TEST(a_started_watch_cannot_be_started_again)
+static bool refuse_sleep(struct coir_loop *self)
 {
-    coir_loop *loop;
-    CHECK_EQ(coir_loop_new(&loop), 0);
-    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
-    CHECK_EQ(pipe2(others, O_NONBLOCK), 0);
-    CHECK_EQ(coir_watch_start(loop, &watches[0], -1, COIR_READ, start_again_inside, &calls),
-             -EBADF);
-    CHECK_EQ(coir_watch_start(loop, &watches[0], ends[0], COIR_READ, start_again_inside, &calls),
-             0);
-    start_again(loop, &watches[0]);
-    CHECK_EQ(write(ends[1], "x", 1), 1);
-    CHECK_EQ(write(others[1], "x", 1), 1);
-    CHECK_EQ(coir_loop_run(loop), 0); /* nothing is left */
-    CHECK_EQ(calls, 2);
-    coir_loop_free(loop);
+    (void)self;
+    return false;
 }
 
-static void before(coir_loop *loop, coir_hook *hook, void *arg)
+TEST(a_loop_with_work_or_without_a_reason_does_not_sleep)
 {
-    (void)arg;
-    (void)loop;
-    (void)hook;
-    calls++;
+    open_loop();
+    loop.run_ready = have_work;
+    more_work = true;
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, 0);
+    more_work = false;
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, COIR_NEVER);
+    loop.may_sleep = refuse_sleep;
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, 0);
+    ci_loop_turn(&loop, 77); /* one that a time ends is not asked about */
+    CHECK_EQ(waited_until, 77);
+    ci_loop_done(&loop);
 }
 
-static void add_another(coir_loop *loop, coir_hook *hook, void *arg)
+static struct ci_timer timer;
+static int fired;
+
+static void count_fire(struct ci_timer *self)
 {
-    (void)arg;
-    static coir_hook added;
-    coir_hook_stop(loop, hook);
-    coir_hook_start(loop, &added, COIR_HOOK_AFTER_TURN, before, NULL);
+    CHECK(self == &timer);
+    CHECK(clock_now >= 1000105);
+    fired++;
 }
 
-TEST(a_hook_added_by_a_hook_runs_in_the_next_turn)
+static void sleep_long(void)
 {
-    coir_loop *loop;
-    coir_hook hook;
-    CHECK_EQ(coir_loop_new(&loop), 0);
-    coir_hook_start(loop, &hook, COIR_HOOK_AFTER_TURN, add_another, NULL);
-    coir_loop_run_once(loop, 0);
-    CHECK_EQ(calls, 0);
-    coir_loop_run_once(loop, 0);
-    CHECK_EQ(calls, 1);
-    coir_loop_free(loop);
+    clock_now = waited_until;
 }
 
-enum { POSTS = 50000 };
-static coir_loop *posted_to;
-static int received;
-
-static void receive(void *arg)
+/* A fresh timer counts from the turn after it was started, as the clock is read then. */
+TEST(a_fresh_timer_is_due_after_its_whole_duration)
 {
-    CHECK_EQ((intptr_t)arg, received); /* in order */
-    if (++received == POSTS)
-        coir_loop_stop(posted_to);
+    open_loop();
+    ci_timer_init(&timer, count_fire);
+    clock_now = 105;
+    ci_loop_start_timer_after(&loop, &timer, 1000000);
+    meanwhile = sleep_long;
+    for (int turn = 0; turn < 10 && !fired; turn++)
+        ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(fired, 1);
+    CHECK_EQ(loop.wheel.count, 0);
+    ci_loop_start_timer_after(&loop, &timer, 1000000);
+    ci_wheel_cancel(&loop.wheel, &timer);
+    ci_loop_turn(&loop, COIR_NEVER);
+    CHECK_EQ(waited_until, COIR_NEVER);
+    ci_loop_done(&loop);
 }
 
-static void *post_all(void *arg)
+static void send_one(void)
 {
-    for (intptr_t i = 0; i < POSTS; i++)
-        CHECK_EQ(coir_loop_post(arg, receive, (void *)i), 0);
-    return NULL;
+    messages[0].deliver = deliver;
+    delivered = 0;
+    ci_loop_send(&loop, &messages[0]);
 }
 
-TEST(posts_from_another_thread_arrive_in_order)
+/* After each fruitless spin, twice as many sleeps skip it. */
+TEST(spinning_backs_off)
 {
-    pthread_t thread;
-    coir_timer keep_alive = {{0}};
-    CHECK_EQ(coir_loop_new(&posted_to), 0);
-    coir_timer_start(posted_to, &keep_alive, 1000 * COIR_S, note_and_stop, NULL);
-    CHECK(pthread_create(&thread, NULL, post_all, posted_to) == 0);
-    coir_loop_run(posted_to);
-    CHECK_EQ(received, POSTS);
-    pthread_join(thread, NULL);
-    received = 0;
-    coir_loop_post(posted_to, receive, (void *)0);
-    coir_loop_free(posted_to); /* what still waits is delivered */
-    CHECK_EQ(received, 1);
+    uint32_t skips = 0;
+    open_loop();
+    ci_loop_spin(&loop, 1);
+    clock_now = 0;
+    for (int turn = 0; turn < 5000; turn++) {
+        uint32_t before = loop.spin_skips;
+        meanwhile = send_one; /* only after a message is there a reason to spin */
+        ci_loop_turn(&loop, COIR_NEVER);
+        if (loop.spin_skips != before)
+            CHECK_EQ(loop.spin_skips, 2 * before + 1);
+        skips = loop.spin_skips;
+    }
+    CHECK_EQ(skips, 1023);
+    meanwhile = NULL;
+    ci_loop_done(&loop);
+}
+
+static void call_back(void *arg)
+{
+    ++*(int *)arg;
+}
+
+TEST(a_posted_call_is_made_once_also_when_the_loop_ends)
+{
+    int called = 0;
+    open_loop();
+    CHECK_EQ(ci_loop_post(&loop, &ci_system_allocator, call_back, &called), 0);
+    ci_loop_turn(&loop, 0);
+    CHECK_EQ(called, 1);
+    CHECK_EQ(ci_loop_post(&loop, &ci_system_allocator, call_back, &called), 0);
+    ci_loop_done(&loop);
+    CHECK_EQ(called, 2);
 }

@@ -1,0 +1,67 @@
+/* Hooks: in each turn, from the next one on. */
+#include <coir/loop.h>
+
+#include "harness.h"
+
+static int calls;
+
+static void before(coir_loop *loop, coir_hook *hook, void *arg)
+{
+    (void)arg;
+    (void)loop;
+    (void)hook;
+    calls++;
+}
+
+static void add_another(coir_loop *loop, coir_hook *hook, void *arg)
+{
+    (void)arg;
+    static coir_hook added;
+    coir_hook_stop(loop, hook);
+    coir_hook_start(loop, &added, COIR_HOOK_AFTER_TURN, before, NULL);
+}
+
+TEST(a_hook_added_by_a_hook_runs_in_the_next_turn)
+{
+    coir_loop *loop;
+    coir_hook hook;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_hook_start(loop, &hook, COIR_HOOK_AFTER_TURN, add_another, NULL);
+    coir_loop_run_once(loop, 0);
+    CHECK_EQ(calls, 0);
+    coir_loop_run_once(loop, 0);
+    CHECK_EQ(calls, 1);
+    coir_loop_free(loop);
+}
+
+static char order[8];
+
+static void note(coir_loop *loop, coir_hook *hook, void *arg)
+{
+    (void)loop;
+    (void)hook;
+    order[calls++] = *(const char *)arg;
+}
+
+static void note_timer(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)timer;
+    note(loop, NULL, arg);
+}
+
+TEST(hooks_are_called_before_the_wait_and_after_what_came)
+{
+    coir_loop *loop;
+    coir_hook before_wait, after_turn;
+    coir_timer timer = {{0}};
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_hook_start(loop, &after_turn, COIR_HOOK_AFTER_TURN, note, "a");
+    coir_hook_start(loop, &before_wait, COIR_HOOK_BEFORE_WAIT, note, "b");
+    coir_timer_start(loop, &timer, 0, note_timer, "t");
+    coir_loop_run_once(loop, 0);
+    CHECK(calls == 3 && order[0] == 'b' && order[1] == 't' && order[2] == 'a');
+    coir_hook_stop(loop, &before_wait);
+    coir_loop_run_once(loop, 0);
+    CHECK(calls == 4 && order[3] == 'a');
+    coir_loop_free(loop);
+}
