@@ -1,6 +1,7 @@
 #include "loop/loop.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/time.h"
 #include "loop/hook.h"
@@ -13,7 +14,9 @@ CI_THREAD_LOCAL char ci_loop_thread_mark;
 
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator)
 {
-    *loop = (struct coir_loop){.driver = driver, .allocator = allocator};
+    memset(loop, 0, sizeof *loop); /* too large for a compound literal's copy on the stack */
+    loop->driver = driver;
+    loop->allocator = allocator;
     ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
     ci_list_init(&loop->fresh);
     ci_list_init(&loop->hooks[COIR_HOOK_BEFORE_WAIT]);

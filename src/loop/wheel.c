@@ -1,5 +1,7 @@
 #include "loop/wheel.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
 enum { DIGIT_BITS = 6, DIGIT_MASK = CI_WHEEL_SLOTS - 1 };
@@ -14,7 +16,8 @@ static uint64_t tick_of(coir_time when)
 
 void ci_wheel_init(struct ci_wheel *wheel, coir_time now)
 {
-    *wheel = (struct ci_wheel){.tick = tick_of(now)};
+    memset(wheel, 0, sizeof *wheel);
+    wheel->tick = tick_of(now);
     for (int level = 0; level < CI_WHEEL_LEVELS; level++)
         for (int slot = 0; slot < CI_WHEEL_SLOTS; slot++) {
             ci_list_init(&wheel->slots[level][slot]);

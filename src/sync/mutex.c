@@ -76,10 +76,12 @@ static void give_lock(struct mutex *mutex)
     ci_lock_give(&mutex->lock);
 }
 
-static CI_NOINLINE void unlock_contended(struct mutex *mutex)
+static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, const void *place)
 {
     ci_lock_take(&mutex->lock);
     /* the last waiter may have been cancelled since the caller saw that the mutex is CONTENDED */
+    if (CI_DEBUG && ci_load_relaxed(&mutex->state) == FREE)
+        ci_misused(-EALREADY, call, place);
     ci_check(ci_load_relaxed(&mutex->state) != FREE, "mutex.c 4");
     struct ci_wait *next = pass_on(mutex);
     give_lock(mutex);
@@ -95,7 +97,7 @@ void coir_mutex_unlock(coir_mutex *words)
     uint32_t state = HELD;
     ci_note_release(&mutex->state);
     if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
-        unlock_contended(mutex);
+        unlock_contended(mutex, CI_CALL, CI_PLACE);
 }
 
 /* ---- taking ---- */

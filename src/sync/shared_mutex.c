@@ -155,6 +155,8 @@ void coir_shared_mutex_unlock(coir_shared_mutex *words)
     struct ci_list granted;
     ci_list_init(&granted);
     lock(mutex);
+    if (CI_DEBUG && mutex->holders == 0)
+        (void)CI_MISUSE(-EALREADY);
     ci_check(mutex->holders != 0, "shared_mutex.c 2");
     mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
     serve(mutex, &granted);
