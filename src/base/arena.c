@@ -4,7 +4,7 @@
 
 struct ci_arena_block {
     struct ci_arena_block *next;
-    size_t size; /* CI_ARENA_BLOCK: from the pool */
+    size_t size; /* CI_ARENA_BLOCK: it is from the pool */
 };
 
 void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max)
@@ -40,7 +40,7 @@ static void *alloc_in_new_block(struct ci_arena *arena, size_t size)
     char *memory = (char *)block + head;
     if (small && (size_t)((char *)block + CI_ARENA_BLOCK - memory) - size >
                      (size_t)(arena->end - arena->at)) {
-        /* what leaves more */
+        /* the block with more free space becomes the current one */
         arena->at = memory + size;
         arena->end = (char *)block + CI_ARENA_BLOCK;
     }

@@ -1,5 +1,5 @@
-/* Memory that goes back all at once: a chain of pooled blocks, bumped. Larger pieces get a block of
- * their own. */
+/* Memory that is freed all at once. Pieces are cut from pooled blocks by advancing a pointer;
+ * larger ones get a block of their own. */
 #ifndef CI_BASE_ARENA_H
 #define CI_BASE_ARENA_H
 
@@ -8,22 +8,22 @@
 enum { CI_ARENA_BLOCK = 4096 };
 
 struct ci_arena {
-    char *at, *end;
+    char *at, *end;                /* the free part of the current block; NULL: there is none */
     struct ci_arena_block *blocks; /* newest first */
     struct ci_pool *pool;          /* of CI_ARENA_BLOCK objects */
-    size_t used;
-    size_t used_max; /* 0: no limit */
+    size_t used;                   /* bytes of all pieces, rounded up to 16 each */
+    size_t used_max;               /* 0: no limit */
 };
 
 void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max);
 
-/* Gives everything back; the arena can be used again. */
+/* Frees every piece; the arena can be used again. */
 void ci_arena_reset(struct ci_arena *arena);
 
 /* Aligned to 16 bytes; NULL at the limit or when memory is out. */
 void *ci_arena_alloc(struct ci_arena *arena, size_t size);
 
-/* A copy with a NUL behind it, or NULL. */
+/* A copy of the text with a NUL behind it; NULL as ci_arena_alloc. */
 char *ci_arena_copy(struct ci_arena *arena, const char *text, size_t len);
 
 #endif

@@ -29,12 +29,14 @@
     CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, \
                                                __ATOMIC_RELAXED))
 
-/* A counter that one thread writes and any may read: nothing depends on it. */
+/* A counter that one thread writes and any may read. It orders nothing; a plain load and store cost
+ * less than an atomic addition. */
 #define ci_bump(p) \
     __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED)
 #define ci_drop(p) \
     __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED)
 
+/* Orders all loads and stores around it. A site names the fence that it pairs with. */
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 #endif

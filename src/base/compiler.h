@@ -1,5 +1,5 @@
-/* What the compilers call things. The only header above sys/ and driver/ that may look at compiler
- * macros. */
+/* Attributes and builtins under names of our own. The only header above sys/ and driver/ that may
+ * look at compiler macros. */
 #ifndef CI_BASE_COMPILER_H
 #define CI_BASE_COMPILER_H
 
@@ -47,14 +47,14 @@
 #define CI_TSAN 0
 #endif
 
-/* Builds in which misuse that does no harm by itself is looked for as well. */
+/* Debug builds: misuse aborts (sys/misuse.h), and ci_debug_check checks. */
 #if !defined(NDEBUG) || CI_ASAN || CI_TSAN
 #define CI_DEBUG 1
 #else
 #define CI_DEBUG 0
 #endif
 
-/* For functions that never return: their entry would stay on TSan's own stack each time. */
+/* For functions that are left by a switch: TSan would keep their entry on its shadow stack. */
 #if CI_TSAN && defined(__clang__)
 #define CI_UNTRACED __attribute__((disable_sanitizer_instrumentation))
 #else

@@ -1,11 +1,11 @@
-/* Texts for errors: the C library's, but where coir means something of its own by an errno, or can
- * say better what to do. */
+/* Texts of errors: coir's own where it means something particular by an errno, or can say what to
+ * do; the C library's otherwise. */
 #include <errno.h>
 #include <string.h>
 
 #include "coir/base.h"
 
-/* Errors of coir's own enum. */
+/* The errors of enum coir_error. */
 static const char *own_error(int error)
 {
     switch (error) {
@@ -37,7 +37,7 @@ static const char *own_error(int error)
     }
 }
 
-/* What tasks, workers and objects mean. */
+/* An errno that a task, a worker or an object returns. */
 static const char *meaning_of_task_error(int error)
 {
     switch (error) {
@@ -60,7 +60,7 @@ static const char *meaning_of_task_error(int error)
     }
 }
 
-/* What networks and limits mean. */
+/* An errno that the system returns: networks and limits. */
 static const char *meaning_of_system_error(int error)
 {
     switch (error) {
@@ -95,6 +95,6 @@ const char *coir_strerror(int64_t given)
         text = meaning_of_system_error(error);
     if (text)
         return text;
-    /* thread-safe in musl, and from glibc 2.32 */
+    /* strerror is thread-safe in musl, and from glibc 2.32 on */
     return error > 0 && error < COIR_EEND ? strerror(error) : "unknown error";
 }

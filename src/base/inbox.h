@@ -36,7 +36,7 @@ static inline bool ci_inbox_empty(const struct ci_inbox *inbox)
     return ci_load_relaxed(&inbox->top) == NULL;
 }
 
-/* All messages, oldest first. */
+/* Takes all messages: a list, oldest first. */
 static inline struct ci_message *ci_inbox_take(struct ci_inbox *inbox)
 {
     struct ci_message *message = ci_exchange_acquire(&inbox->top, NULL), *oldest = NULL;

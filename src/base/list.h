@@ -29,24 +29,28 @@ static inline void ci_list_insert_before(struct ci_list *at, struct ci_list *nod
     at->prev = node;
 }
 
+/* Adds a node at the end. */
 static inline void ci_list_push(struct ci_list *head, struct ci_list *node)
 {
     ci_list_insert_before(head, node);
 }
 
-/* For a node that is going to be written anew, or not used again. */
+/* Takes a node out and leaves its own links as they are: for a node that is linked anew, or not
+ * used again. */
 static inline void ci_list_unlink(struct ci_list *node)
 {
     node->prev->next = node->next;
     node->next->prev = node->prev;
 }
 
+/* Takes a node out; it may be removed again. */
 static inline void ci_list_remove(struct ci_list *node)
 {
     ci_list_unlink(node);
     ci_list_init(node);
 }
 
+/* Removes the first node; NULL when the list is empty. */
 static inline struct ci_list *ci_list_pop(struct ci_list *head)
 {
     struct ci_list *node = head->next;

@@ -13,8 +13,8 @@ static bool is_zero(const char *bytes, size_t len)
     return true;
 }
 
-/* What is given as a size where the initialiser was left out. No version's struct grows so much;
- * each ends where a word does. */
+/* A larger size is garbage: the program left the initialiser out. No version's struct grows so
+ * much, and each ends at a word boundary. */
 enum { GROWTH_MAX = 1024 };
 
 int ci_size_check(const void *given, size_t size)

@@ -1,4 +1,4 @@
-/* The shapes of the public interface that grow: structs that begin with their size. A program may
+/* Public structs that grow from version to version, and so begin with their size. A program may
  * have been compiled against an older coir, whose structs are shorter, or against a newer one,
  * whose structs are longer. A field never goes, moves, or lies in what was padding: so the bytes
  * behind an older struct's end are all defaults.
@@ -13,12 +13,12 @@
  * this one. -COIR_EUNSIZED. */
 int ci_size_check(const void *given, size_t size);
 
-/* Takes what a program gives, of any version's size, into `options`, a struct of `size` bytes that
- * is set to its initialiser. 0; -COIR_EUNSIZED as ci_size_check; -COIR_ENEWER what lies behind
+/* Copies the options of a program, of any version's size, into `options`, a struct of `size` bytes
+ * that is set to its initialiser. 0; -COIR_EUNSIZED as ci_size_check; -COIR_ENEWER what lies behind
  * `size` bytes is not zero. NULL: nothing is given. */
 int ci_options_read(void *options, size_t size, const void *given);
 
-/* Gives a struct of `size` bytes that is filled in, as much as the program's has room for.
+/* Copies a result, a struct of `size` bytes, into the program's, as much as that has room for.
  * -COIR_EUNSIZED. */
 int ci_result_write(void *ret_result, const void *result, size_t size);
 
@@ -26,7 +26,7 @@ int ci_result_write(void *ret_result, const void *result, size_t size);
  * missing; as ci_options_read. */
 int ci_allocator_read(coir_allocator *allocator, const coir_allocator *given);
 
-/* What is shown as an opaque struct keeps room for later versions. */
+/* An opaque struct of the public interface keeps room for later versions. */
 #define CI_SPARE_WORDS 4
 #define CI_LEAVES_SPARE_WORDS(own, shown)                                            \
     _Static_assert(sizeof(own) + CI_SPARE_WORDS * sizeof(uint64_t) <= sizeof(shown), \

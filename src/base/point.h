@@ -1,5 +1,5 @@
-/* What an atomic operation is beside itself: nothing. The model scheduler of the tests puts a file
- * of its own in this one's place, where another thread may run before each operation. */
+/* The hook around each atomic operation. Here it adds nothing; the model scheduler of the tests
+ * replaces this file by one that may run another thread before the operation. */
 #ifndef CI_BASE_POINT_H
 #define CI_BASE_POINT_H
 

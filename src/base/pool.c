@@ -81,7 +81,7 @@ void *ci_pool_take_limited(struct ci_pool *pool)
 
 struct tally {
     struct ci_pool_slab *slab;
-    size_t aside; /* objects */
+    size_t aside; /* how many of its objects lie aside */
     bool goes;
 };
 
@@ -123,7 +123,7 @@ static struct tally *find(struct tally *tallies, size_t count, const void *objec
                : NULL;
 }
 
-/* Those of the list that stay. */
+/* The objects of a free list whose slabs stay. */
 static struct ci_pool_free *filter(struct ci_pool_free *list, struct tally *tallies, size_t count)
 {
     struct ci_pool_free *kept = NULL;
@@ -151,8 +151,8 @@ static void drop_slabs(struct ci_pool *pool, struct tally *tallies, size_t count
     }
 }
 
-/* Frees the slabs of which everything has lain aside since the last trim; the newest stays, for it
- * may have fresh objects. */
+/* Frees the slabs whose objects have all lain aside since the last trim. The newest stays, as part
+ * of it may never have been handed out. */
 static void drop_aside(struct ci_pool *pool)
 {
     size_t count = 0, i = 0;
@@ -160,7 +160,7 @@ static void drop_aside(struct ci_pool *pool)
         count++;
     struct tally *tallies = count ? ci_alloc(pool->allocator, count * sizeof *tallies) : NULL;
     if (!tallies)
-        return; /* another time; or every object is of another pool's */
+        return; /* all objects are from other pools, or there is no memory: another time */
     for (struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
         tallies[i++] = (struct tally){.slab = slab};
     qsort(tallies, count, sizeof *tallies, by_address);

@@ -72,8 +72,8 @@ void ci_stack_view_done(struct ci_stack_view *view)
         __tsan_destroy_fiber(view->tsan_fiber);
 }
 
-/* Not traced by TSan: the entry of a function that is left by a switch would stay on the stack that
- * TSan keeps. */
+/* Not traced by TSan: the entry of a function that is left by a switch would stay on TSan's shadow
+ * stack. */
 CI_UNTRACED void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to,
                                      bool for_ever)
 {

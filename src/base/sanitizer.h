@@ -1,6 +1,6 @@
-/* What the sanitizers have to be told, when the program was built with one: the library itself may
- * have been built without. Their functions are weak references, so the same library serves every
- * program. */
+/* What a sanitizer has to be told about stacks and about the order between threads, when the
+ * program was built with one. The library itself may have been built without: the sanitizers'
+ * functions are weak references, so that the same library serves every program. */
 #ifndef CI_BASE_SANITIZER_H
 #define CI_BASE_SANITIZER_H
 
@@ -8,7 +8,7 @@
 
 enum { CI_NO_SANITIZER, CI_ADDRESS_SANITIZER, CI_THREAD_SANITIZER };
 
-/* The program's; set before main. */
+/* The one that the program was built with; set before main. */
 extern uint8_t ci_sanitizer;
 
 CI_COLD void ci_sanitizer_release(const void *address);
@@ -43,7 +43,8 @@ struct ci_stack_view {
     void *tsan_fiber;
 };
 
-/* Of the calling thread's own stack; of a new one, [bottom, top); of one that goes. */
+/* Makes the view of the calling thread's own stack, or of a new one, [bottom, top); done: the stack
+ * will not be used again. */
 void ci_stack_view_adopt_thread(struct ci_stack_view *view);
 void ci_stack_view_init(struct ci_stack_view *view, const void *bottom, const void *top);
 void ci_stack_view_done(struct ci_stack_view *view);
@@ -53,9 +54,9 @@ void ci_stack_view_done(struct ci_stack_view *view);
 void ci_stack_view_leave(struct ci_stack_view *from, const struct ci_stack_view *to, bool for_ever);
 void ci_stack_view_enter(const struct ci_stack_view *view);
 
-/* The same for whoever does not know the view of the stack that is left, because fibers are
- * switched there: leave notes in `here` what is needed to come back to it, with the rest noted by
- * the enter of whoever is switched to. */
+/* The same where the view of the stack that is left is not known, because fibers are switched
+ * there: leave notes in `here` what the way back needs, and the enter on the other stack notes the
+ * rest in `left`. */
 void ci_stack_view_leave_here(struct ci_stack_view *here, const struct ci_stack_view *to);
 void ci_stack_view_enter_from(const struct ci_stack_view *here, struct ci_stack_view *left);
 

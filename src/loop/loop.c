@@ -46,7 +46,8 @@ void ci_loop_done(struct coir_loop *loop)
 
 static void wake(struct coir_loop *loop)
 {
-    /* after the push or the store, before the look at `asleep`: pairs with the one in sleep */
+    /* after the push or the store of `alert`, before the look at `asleep`: pairs with the fence in
+     * ci_loop_announce_sleep */
     ci_fence();
     if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false) && !ci_forked()) {
         ci_fetch_add_relaxed(&loop->wakeups, 1);
@@ -115,7 +116,7 @@ bool ci_loop_announce_sleep(struct coir_loop *loop)
     loop->sleeps++;
     ci_store_relaxed(&loop->idle, true);
     ci_store_relaxed(&loop->asleep, true);
-    ci_fence(); /* after the announcement, before the last look: pairs with the one in wake */
+    ci_fence(); /* after the announcement, before the last look: pairs with the fence in wake */
     return ci_inbox_empty(&loop->inbox) && !ci_load_relaxed(&loop->alert);
 }
 

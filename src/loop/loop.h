@@ -31,12 +31,12 @@
 struct coir_loop {
     struct ci_driver *driver;
     coir_time now; /* when the turn began, read after each wait */
-    /* runs what is ready; whether more is. NULL: nothing ever is */
+    /* runs what is ready, and says whether more is. NULL: nothing ever is ready */
     bool (*run_ready)(struct coir_loop *loop);
-    /* asked before a sleep that no timer ends. NULL: always */
+    /* whether it may sleep without a deadline. NULL: always */
     bool (*may_sleep)(struct coir_loop *loop);
     struct ci_wheel wheel;
-    struct ci_list fresh;    /* timers of which only the duration is known yet */
+    struct ci_list fresh;    /* timers whose `when` is a duration still, from the next turn on */
     struct ci_list hooks[2]; /* by enum coir_hook_when */
     size_t live_watches;
     coir_time spin_time; /* how long a spin lasts; 0: the loop never spins */
@@ -67,7 +67,7 @@ static inline bool ci_loop_is_foreign(const struct coir_loop *loop)
     return loop->turning && loop->turning != &ci_loop_thread_mark;
 }
 
-/* Takes the driver over. */
+/* The loop owns the driver from here on. */
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver,
                   const coir_allocator *allocator);
 void ci_loop_done(struct coir_loop *loop);
@@ -82,15 +82,15 @@ static inline void ci_loop_spin(struct coir_loop *loop, coir_time time)
     loop->spin_ticks = ci_clock_ticks_in(time);
 }
 
-/* Says that the loop is asleep, for one that somebody else waits for. False: something has come in,
- * it must not sleep. */
+/* Announces that the loop sleeps; also for a loop whose driver a foreign loop waits for. False: a
+ * message or an alert has come, it must not sleep. */
 bool ci_loop_announce_sleep(struct coir_loop *loop);
 
-/* From any thread. */
+/* From any thread: a message to deliver; a reason to make a turn (`alert`). */
 void ci_loop_send(struct coir_loop *loop, struct ci_message *message);
 void ci_loop_alert(struct coir_loop *loop);
 
-/* Delivers what is in the inbox. */
+/* Delivers the messages in the inbox. */
 void ci_loop_receive(struct coir_loop *loop);
 
 /* The time now: fresh, and the loop's from here on. */

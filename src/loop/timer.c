@@ -26,13 +26,13 @@ static void on_timeout(struct ci_timer *fired)
     timer->fn(timer->loop, (coir_timer *)(void *)timer, timer->arg);
 }
 
-void coir_timer_start(coir_loop *loop, coir_timer *timer_words, coir_time delay, coir_timer_fn *fn,
+void coir_timer_start(coir_loop *loop, coir_timer *opaque, coir_time delay, coir_timer_fn *fn,
                       void *arg)
 {
-    if (ci_forked() || ((!loop || !timer_words || !fn) && CI_MISUSE(-EINVAL)) ||
+    if (ci_forked() || ((!loop || !opaque || !fn) && CI_MISUSE(-EINVAL)) ||
         (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;
-    struct timer *timer = timer_of(timer_words);
+    struct timer *timer = timer_of(opaque);
     if (timer->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer->timer);
     ci_timer_init(&timer->timer, on_timeout);

@@ -25,14 +25,14 @@ static void on_events(struct ci_op *op)
     watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result, watch->arg);
 }
 
-int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int events,
-                     coir_watch_fn *fn, void *arg)
+int coir_watch_start(coir_loop *loop, coir_watch *opaque, coir_fd fd, int events, coir_watch_fn *fn,
+                     void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!loop || !watch_words)
+    if (!loop || !opaque)
         return CI_MISUSE(-EINVAL);
-    struct watch *watch = watch_of(watch_words);
+    struct watch *watch = watch_of(opaque);
     if (watch->loop)
         return CI_MISUSE(-EBUSY);
     if (!fn)
@@ -54,11 +54,11 @@ int coir_watch_start(coir_loop *loop, coir_watch *watch_words, coir_fd fd, int e
     return 0;
 }
 
-void coir_watch_stop(coir_loop *loop, coir_watch *watch_words)
+void coir_watch_stop(coir_loop *loop, coir_watch *opaque)
 {
-    if (ci_forked() || ((!loop || !watch_words) && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || ((!loop || !opaque) && CI_MISUSE(-EINVAL)))
         return;
-    struct watch *watch = watch_of(watch_words);
+    struct watch *watch = watch_of(opaque);
     if (!watch->loop || (watch->loop != loop && CI_MISUSE(-EINVAL)) ||
         (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
         return;

@@ -26,8 +26,8 @@ void ci_wheel_init(struct ci_wheel *wheel, coir_time now)
     ci_list_init(&wheel->due);
 }
 
-/* Puts a timer where its `when` belongs, seen from the wheel's time. */
-static void place(struct ci_wheel *wheel, struct ci_timer *timer)
+/* Files a timer by its `when`, relative to the wheel's time. */
+static void file_timer(struct ci_wheel *wheel, struct ci_timer *timer)
 {
     uint64_t tick = tick_of(timer->when);
     if (tick < wheel->tick)
@@ -45,7 +45,7 @@ void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time wh
 {
     ci_check(!ci_timer_started(timer), "wheel.h 5");
     timer->when = when;
-    place(wheel, timer);
+    file_timer(wheel, timer);
     wheel->count++;
 }
 
@@ -64,7 +64,7 @@ void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer)
     ci_list_remove(&timer->link);
     wheel->count--;
     if (alone && rest != &wheel->due) {
-        /* what is left is the head, and its place tells which slot it is */
+        /* only the head is left, and its address tells which slot it is */
         size_t index = (size_t)(rest - &wheel->slots[0][0]);
         if (index < CI_WHEEL_LEVELS * CI_WHEEL_SLOTS)
             vacate(wheel, (unsigned)(index / CI_WHEEL_SLOTS), (unsigned)(index % CI_WHEEL_SLOTS));
@@ -95,9 +95,9 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
     return COIR_NEVER;
 }
 
-/* Takes a slot's timers. Those of the two lowest levels that are due go to `due`; all others go
- * where they belong now, also those that were postponed and are late even so, and come from there
- * in their order. */
+/* Takes a slot's timers. On the two lowest levels, those that are due go to `due`. All others are
+ * filed anew, including timers that were postponed and are late all the same: they reach `due` from
+ * their new slots, in the order of their ticks. */
 static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, coir_time now)
 {
     struct ci_list timers;
@@ -114,7 +114,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
         if (timer->when <= now && tick_of(timer->when) < end)
             ci_list_push(&wheel->due, node);
         else
-            place(wheel, timer);
+            file_timer(wheel, timer);
     }
 }
 
@@ -161,7 +161,7 @@ size_t ci_wheel_fire(struct ci_wheel *wheel, coir_time now)
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
         ci_list_remove(node);
         if (ci_unlikely(timer->when > now)) { /* postponed by a callback since it was found due */
-            place(wheel, timer);
+            file_timer(wheel, timer);
             continue;
         }
         ci_check(timer->when <= now, "wheel.h 1");

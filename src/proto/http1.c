@@ -42,7 +42,7 @@ static int parse_version(struct ci_http1_head *head, const char *at, const char 
         return -CI_HTTP1_BAD_REQUEST;
     if (at[5] != '1')
         return -CI_HTTP1_VERSION_NOT_SUPPORTED;
-    /* a higher minor version is spoken to as 1.1 (RFC 9110, 2.5) */
+    /* a higher minor version is treated as 1.1 (RFC 9110, 2.5) */
     head->minor_version = at[7] == '0' ? 0 : 1;
     return 0;
 }
@@ -58,8 +58,8 @@ static int parse_path(struct ci_http1_head *head, const char *base, const char *
                                                                           : -CI_HTTP1_BAD_REQUEST;
 }
 
-/* The four forms of RFC 9112, 3.2. An absolute form's authority stands for the Host field, whatever
- * that says. */
+/* The four forms of RFC 9112, 3.2. The authority of an absolute form takes the place of the Host
+ * field, whatever that says. */
 static int parse_target(struct ci_http1_head *head, const char *base, const char *at,
                         const char *end)
 {
@@ -173,7 +173,7 @@ static int parse_host(struct ci_http1_head *head, const char *base, const char *
     return 0;
 }
 
-/* The fields that frame the message, or that everybody needs. */
+/* Interprets the fields that frame the message or say how to answer it. */
 static int look_at_field(struct ci_http1_head *head, const char *base, const char *name,
                          size_t name_len, const char *at, const char *end)
 {
@@ -216,7 +216,7 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
     return look_at_field(head, base, at, (size_t)(colon - at), value, end);
 }
 
-/* What only the whole head shows. */
+/* Checks that need the whole head. */
 static int finish(struct ci_http1_head *head)
 {
     if (head->minor_version >= 1 && !head->has_host)
@@ -231,7 +231,7 @@ static int finish(struct ci_http1_head *head)
 
 /* ---- lines ---- */
 
-/* A line whose end has come, without it. 1: the head is complete. */
+/* Parses a line, which is given without its CRLF. 1: the head is complete. */
 static int parse_line(struct ci_http1_head *head, const char *base, const char *at, const char *end)
 {
     if (!head->has_request_line) {
@@ -289,7 +289,7 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
         }
     }
     head->scanned = (uint32_t)len;
-    /* not followed by LF */
+    /* the CR that ended the bytes of the last call must be followed by LF */
     bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r';
     return after_cr ? -CI_HTTP1_BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }

@@ -36,14 +36,14 @@ enum ci_http1_target {
 };
 
 struct ci_http1_head {
-    /* path and query lie in the target; host may too */
+    /* path and query are parts of the target; host may be one too */
     struct ci_span method, target, path, query, host;
     enum ci_http1_target form;
     int minor_version;      /* 0 or 1 */
     int64_t content_length; /* -1: none given */
     bool chunked, keep_alive, expects_continue, has_host;
 
-    /* progress */
+    /* the parser's progress */
     uint32_t line;    /* offset at which the line in progress begins */
     uint32_t scanned; /* no line ends before this */
     bool has_request_line, has_te, says_close, says_keep_alive;

@@ -20,7 +20,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static int eat_size(struct ci_http1_body *body, char c)
+static int consume_size(struct ci_http1_body *body, char c)
 {
     if (ci_char_is(c, CI_CHAR_HEX)) {
         if (body->remaining >> 58 || ++body->digits > CI_HTTP1_SIZE_DIGITS)
@@ -37,7 +37,7 @@ static int eat_size(struct ci_http1_body *body, char c)
 }
 
 /* One byte of a chunk's extensions. The next state, or minus a status. */
-static int eat_extension(enum ci_http1_body_state state, char c)
+static int consume_extension(enum ci_http1_body_state state, char c)
 {
     switch (state) {
     case CI_BODY_SPACE:
@@ -82,7 +82,7 @@ static int eat_extension(enum ci_http1_body_state state, char c)
 }
 
 /* One byte of the trailers. The next state, or minus a status. */
-static int eat_trailer(struct ci_http1_body *body, enum ci_http1_body_state state, char c)
+static int consume_trailer(struct ci_http1_body *body, enum ci_http1_body_state state, char c)
 {
     if (state == CI_BODY_TRAILER) {
         body->in_name = true;
@@ -107,17 +107,17 @@ static int begin_chunk(struct ci_http1_body *body)
 }
 
 /* One byte of framing. The next state, or minus a status. */
-static int eat(struct ci_http1_body *body, char c)
+static int consume(struct ci_http1_body *body, char c)
 {
     enum ci_http1_body_state state = (enum ci_http1_body_state)body->state;
     switch (state) {
-    case CI_BODY_SIZE: return eat_size(body, c);
-    default: return eat_extension(state, c);
+    case CI_BODY_SIZE: return consume_size(body, c);
+    default: return consume_extension(state, c);
     case CI_BODY_SIZE_LF: return c == '\n' ? begin_chunk(body) : -CI_HTTP1_BAD_REQUEST;
     case CI_BODY_DATA_CR: return c == '\r' ? CI_BODY_DATA_LF : -CI_HTTP1_BAD_REQUEST;
     case CI_BODY_DATA_LF: body->digits = 0; return c == '\n' ? CI_BODY_SIZE : -CI_HTTP1_BAD_REQUEST;
     case CI_BODY_TRAILER:
-    case CI_BODY_TRAILER_LINE: return eat_trailer(body, state, c);
+    case CI_BODY_TRAILER_LINE: return consume_trailer(body, state, c);
     case CI_BODY_TRAILER_LF: return c == '\n' ? CI_BODY_TRAILER : -CI_HTTP1_BAD_REQUEST;
     case CI_BODY_END_LF: return c == '\n' ? CI_BODY_DONE : -CI_HTTP1_BAD_REQUEST;
     }
@@ -126,9 +126,9 @@ static int eat(struct ci_http1_body *body, char c)
 int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
                             size_t *ret_data)
 {
-    size_t ate = 0;
-    while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && ate < len) {
-        int next = eat(body, bytes[ate++]);
+    size_t consumed = 0;
+    while (body->state != CI_BODY_DONE && body->state != CI_BODY_DATA && consumed < len) {
+        int next = consume(body, bytes[consumed++]);
         if (next < 0)
             return next;
         if (++body->framing > CI_HTTP1_FRAMING_MAX)
@@ -136,10 +136,10 @@ int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_
                                                   : -CI_HTTP1_BAD_REQUEST;
         body->state = (uint8_t)next;
     }
-    size_t data = body->state == CI_BODY_DATA ? len - ate : 0;
+    size_t data = body->state == CI_BODY_DATA ? len - consumed : 0;
     *ret_data =
         data < body->remaining ? data : (size_t)(body->state == CI_BODY_DATA ? body->remaining : 0);
-    return (int64_t)ate;
+    return (int64_t)consumed;
 }
 
 void ci_http1_body_took(struct ci_http1_body *body, size_t len)

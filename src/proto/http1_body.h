@@ -46,9 +46,9 @@ struct ci_http1_body {
 
 void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);
 
-/* Eats framing at the front of `bytes`. Returns how many bytes it ate; then *ret_data of those
- * behind belong to the body, and are to be taken off with ci_http1_body_took. < 0: minus the
- * status. Done when body->state is CI_BODY_DONE. */
+/* Consumes framing at the front of `bytes` and returns its length. The next *ret_data bytes belong
+ * to the body: report with ci_http1_body_took how many of them were taken. < 0: minus the status.
+ * The body is complete when body->state is CI_BODY_DONE. */
 int64_t ci_http1_body_frame(struct ci_http1_body *body, const char *bytes, size_t len,
                             size_t *ret_data);
 void ci_http1_body_took(struct ci_http1_body *body, size_t len);

@@ -1,4 +1,4 @@
-/* Channels: making, closing and freeing them, and what one does with an item that it is given. */
+/* Channels: making, closing and freeing them, and their policies for an item that is pushed. */
 #include "sync/channel.h"
 
 #include <errno.h>

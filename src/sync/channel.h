@@ -11,8 +11,8 @@
 #include "sync/item_ring.h"
 #include "sync/wait.h"
 
-/* Whoever has to know when a channel has room, or goes: the topic that it subscribes to. Publishers
- * that can go on then are put on `granted`. */
+/* Told when a channel has room, and before it is freed: the topic that it subscribes to. Publishers
+ * that waited for that are put on `granted`. */
 struct ci_channel_observer {
     void (*on_room)(struct ci_channel_observer *observer, struct ci_list *granted);
     void (*on_free)(struct ci_channel_observer *observer, coir_channel *channel,

@@ -1,9 +1,9 @@
 /* Sending to and receiving from channels.
  *
- * An item goes straight to a queued receiver, and from a queued sender into the place that a
- * receive has made. Whoever is polled decides its own coir_any only when it is certain to get or
- * give something, and the other side's before it hands over. Without a ring both must be decided
- * together (ci_claim_pair).
+ * An item goes straight to a queued receiver; that of a queued sender goes into the slot that a
+ * receive has freed. A leaf that is polled decides its own coir_any only when it is certain to get
+ * or give an item, and decides its peer's before it hands the item over. Without a ring both must
+ * be decided together (ci_claim_pair).
  */
 #include <errno.h>
 
@@ -14,8 +14,8 @@ enum outcome { DONE, WOULD_WAIT, REFUSED };
 
 /* ---- sending ---- */
 
-/* Without a ring: takes the first one off the queue that can be decided together with us (`wait` is
- * NULL in a try), and puts it on `granted`, as the last. */
+/* Without a ring: takes off the queue the first waiter whose coir_any can be decided together with
+ * that of `wait` (NULL in a try), and puts it on `granted`, as the last. */
 static enum outcome meet(struct ci_list *queue, struct ci_runnable *runnable,
                          const struct ci_wait *wait, struct ci_list *granted)
 {
@@ -73,14 +73,14 @@ static enum outcome try_send(coir_channel *channel, struct ci_runnable *runnable
 
 /* ---- receiving ---- */
 
-/* A place has come free: a sender that waits gets it. */
+/* A slot is free: the item of the first waiting sender goes into it. */
 static void refill(coir_channel *channel, struct ci_list *granted)
 {
     struct ci_wait *sender = ci_wait_grant(&channel->senders);
     if (sender) {
         ci_check(channel->ring.count < channel->ring.slots, "channel.h 1");
         sender->future.result =
-            ci_item_ring_put(&channel->ring, sender->item); /* there is a place: it cannot fail */
+            ci_item_ring_put(&channel->ring, sender->item); /* there is a slot: it cannot fail */
         ci_list_push(granted, &sender->link);
     }
     if (ci_unlikely(channel->observer != NULL))
@@ -194,11 +194,10 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
                      : ci_wait_complete_op(op, 0);
 }
 
-/* ---- the straight-line calls: what is common under the lock once, everything else as the futures
- * do it ---- */
+/* ---- straight-line calls: the common cases with one hold of the lock ---- */
 
-/* With the lock held: room in the ring and nobody who waits for it, or a plain fiber that waits for
- * an item. */
+/* With the lock held: sends if the ring has a free slot and nobody waits, or if the first receiver
+ * is no member of a coir_any. */
 CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
 {
     struct ci_wait *receiver = ci_wait_first(&channel->receivers);
@@ -287,14 +286,14 @@ ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_
     return receive(channel, items, items_max);
 }
 
-static coir_future *make_send(const coir_case *self, void *place)
+static coir_future *make_send(const coir_case *self, void *op)
 {
-    return coir_channel_send_op(place, self->object, self->data);
+    return coir_channel_send_op(op, self->object, self->data);
 }
 
-static coir_future *make_receive(const coir_case *self, void *place)
+static coir_future *make_receive(const coir_case *self, void *op)
 {
-    return coir_channel_recv_op(place, self->object, self->data);
+    return coir_channel_recv_op(op, self->object, self->data);
 }
 
 coir_case coir_case_send(coir_channel *channel, const void *item)

@@ -60,12 +60,12 @@ static coir_future *condition_poll(coir_future *future)
 static const coir_future_kind condition_kind =
     COIR_FUTURE_KIND("a condition", condition_poll, NULL);
 
-coir_future *coir_condition_wait_op(coir_condition_op *words, coir_condition *condition,
+coir_future *coir_condition_wait_op(coir_condition_op *opaque, coir_condition *condition,
                                     coir_mutex *mutex)
 {
     if (!condition || !mutex)
-        return ci_wait_complete_op((coir_wait_op *)(void *)words, CI_MISUSE(-EINVAL));
-    struct condition_op *op = (struct condition_op *)(void *)words;
+        return ci_wait_complete_op((coir_wait_op *)(void *)opaque, CI_MISUSE(-EINVAL));
+    struct condition_op *op = (struct condition_op *)(void *)opaque;
     op->condition = (struct condition *)(void *)condition;
     op->mutex = mutex;
     return coir_future_init(&op->future, &condition_kind);
@@ -79,11 +79,11 @@ int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
     return (int)ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
 }
 
-void coir_condition_signal(coir_condition *words)
+void coir_condition_signal(coir_condition *opaque)
 {
-    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
         return;
-    struct condition *condition = (struct condition *)(void *)words;
+    struct condition *condition = (struct condition *)(void *)opaque;
     lock_condition(condition);
     struct ci_wait *wait = ci_wait_grant(&condition->waiters);
     if (wait)
@@ -93,11 +93,11 @@ void coir_condition_signal(coir_condition *words)
         ci_wait_wake(wait);
 }
 
-void coir_condition_broadcast(coir_condition *words)
+void coir_condition_broadcast(coir_condition *opaque)
 {
-    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
         return;
-    struct condition *condition = (struct condition *)(void *)words;
+    struct condition *condition = (struct condition *)(void *)opaque;
     struct ci_list granted;
     ci_list_init(&granted);
     lock_condition(condition);

@@ -57,9 +57,9 @@ int coir_event_wait(coir_event *event)
     return event ? (int)ci_wait_in_fiber(wait_for(event)) : CI_MISUSE(-EINVAL);
 }
 
-static coir_future *make_wait(const coir_case *self, void *place)
+static coir_future *make_wait(const coir_case *self, void *op)
 {
-    return coir_event_wait_op(place, self->object);
+    return coir_event_wait_op(op, self->object);
 }
 
 coir_case coir_case_event(coir_event *event)
@@ -69,11 +69,11 @@ coir_case coir_case_event(coir_event *event)
     return (coir_case){.make = make_wait, .object = event};
 }
 
-void coir_event_set(coir_event *words)
+void coir_event_set(coir_event *opaque)
 {
-    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
         return;
-    struct event *event = event_of(words);
+    struct event *event = event_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
     lock(event);
@@ -83,11 +83,11 @@ void coir_event_set(coir_event *words)
     ci_wait_wake_all(&granted);
 }
 
-void coir_event_reset(coir_event *words)
+void coir_event_reset(coir_event *opaque)
 {
-    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
         return;
-    struct event *event = event_of(words);
+    struct event *event = event_of(opaque);
     lock(event);
     ci_store_relaxed(&event->set, 0);
     ci_lock_give(&event->lock);
@@ -99,6 +99,6 @@ bool coir_event_is_set(const coir_event *event)
         return false;
     const struct event *self = (const struct event *)(const void *)event;
     uint32_t set = ci_load_acquire(&self->set);
-    ci_note_acquire(&self->lock); /* which whoever set it has given since */
+    ci_note_acquire(&self->lock); /* pairs with the give of the lock in coir_event_set */
     return (int)set;
 }

@@ -60,9 +60,9 @@ int coir_latest_wait(coir_latest *latest, uint64_t version)
     return latest ? (int)ci_wait_in_fiber(wait_for(latest, version)) : CI_MISUSE(-EINVAL);
 }
 
-static coir_future *make_wait(const coir_case *self, void *place)
+static coir_future *make_wait(const coir_case *self, void *op)
 {
-    return coir_latest_wait_op(place, self->object, (uint64_t)self->number);
+    return coir_latest_wait_op(op, self->object, (uint64_t)self->number);
 }
 
 coir_case coir_case_latest(coir_latest *latest, uint64_t version)
@@ -74,7 +74,7 @@ coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 
 /* ---- values ---- */
 
-/* A waiter's version is never a later one than this one, so every set is news for all of them. */
+/* Wakes all waiters: each waits for the version that there was to pass. */
 void coir_latest_set(coir_latest *latest, const void *value)
 {
     if (ci_forked() || ((!latest || !value) && CI_MISUSE(-EINVAL)))
@@ -93,7 +93,7 @@ uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 {
     if ((!unchanged || !value) && CI_MISUSE(-EINVAL))
         return 0;
-    coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* but for its lock */
+    coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* only its lock is changed */
     lock(latest);
     memcpy(value, latest->value, latest->size);
     uint64_t version = latest->version;

@@ -47,7 +47,7 @@ static bool take_if_free(struct mutex *mutex, uint32_t as)
 
 /* ---- giving back ---- */
 
-/* With the lock held: who goes next, to be woken; the mutex is free, or handed over. */
+/* With the lock held: frees the mutex, or hands it over. Returns the waiter to wake, or NULL. */
 static struct ci_wait *pass_on(struct mutex *mutex)
 {
     for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters));) {
@@ -89,11 +89,11 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
         ci_wait_wake(next);
 }
 
-void coir_mutex_unlock(coir_mutex *words)
+void coir_mutex_unlock(coir_mutex *opaque)
 {
-    if (CI_DEBUG && !words && CI_MISUSE(-EINVAL))
+    if (CI_DEBUG && !opaque && CI_MISUSE(-EINVAL))
         return;
-    struct mutex *mutex = mutex_of(words);
+    struct mutex *mutex = mutex_of(opaque);
     uint32_t state = HELD;
     ci_note_release(&mutex->state);
     if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
@@ -111,8 +111,8 @@ int coir_mutex_try_lock(coir_mutex *mutex)
     return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
 }
 
-/* With the lock held: takes the mutex, unless somebody has it; then that one will find it
- * contended. */
+/* With the lock held: takes the mutex. If it is taken, marks it as CONTENDED instead, so that it is
+ * given back by way of the queue. */
 static bool take_or_contend(struct mutex *mutex)
 {
     for (;;) {
@@ -135,18 +135,18 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (take_or_contend(mutex)) {
         bool won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
-        if (!won) /* its coir_any was decided otherwise: what it was woken for is the next one's */
+        if (!won) /* its coir_any was decided otherwise: the mutex goes to the next waiter */
             next = pass_on(mutex);
     } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
         wait->future.result = worker->runnable->interrupt;
-        if (ci_list_empty(&mutex->waiters)) { /* nobody is left to be contended with */
+        if (ci_list_empty(&mutex->waiters)) { /* no waiter is left */
             uint32_t state = CONTENDED;
             ci_compare_exchange(&mutex->state, &state, HELD);
         }
     } else {
         ci_check(ci_load_relaxed(&mutex->state) == CONTENDED, "mutex.c 1");
         ci_wait_queue(worker, wait, &mutex->waiters);
-        if (retrying) { /* before all others */
+        if (retrying) { /* in front of all others */
             ci_check(!wait->lost_once, "mutex.c 3");
             wait->lost_once = true;
             ci_list_unlink(&wait->link);
@@ -179,12 +179,12 @@ coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
     return &wait->future;
 }
 
-int coir_mutex_lock(coir_mutex *words)
+int coir_mutex_lock(coir_mutex *opaque)
 {
-    if (CI_DEBUG && !words)
+    if (CI_DEBUG && !opaque)
         return CI_MISUSE(-EINVAL);
     int rc = 0;
-    struct mutex *mutex = mutex_of(words);
+    struct mutex *mutex = mutex_of(opaque);
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (ci_unlikely(!fiber))
         return rc;

@@ -84,9 +84,9 @@ static int semaphore_cancel(coir_future *future, int reason)
 static const struct ci_wait_kind semaphore_kind =
     CI_WAIT_KIND("a semaphore", start, semaphore_cancel);
 
-static struct ci_wait_for to_acquire(coir_semaphore *words, uint64_t amount)
+static struct ci_wait_for to_acquire(coir_semaphore *opaque, uint64_t amount)
 {
-    struct semaphore *semaphore = semaphore_of(words);
+    struct semaphore *semaphore = semaphore_of(opaque);
     return (struct ci_wait_for){
         .kind = &semaphore_kind, .lock = &semaphore->lock, .object = semaphore, .amount = amount};
 }
@@ -102,13 +102,13 @@ int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
     return semaphore ? (int)ci_wait_in_fiber(to_acquire(semaphore, amount)) : CI_MISUSE(-EINVAL);
 }
 
-int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
+int coir_semaphore_try_acquire(coir_semaphore *opaque, uint64_t amount)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!words)
+    if (!opaque)
         return CI_MISUSE(-EINVAL);
-    struct semaphore *semaphore = semaphore_of(words);
+    struct semaphore *semaphore = semaphore_of(opaque);
     lock(semaphore);
     bool taken = has(semaphore, amount);
     if (taken)
@@ -117,13 +117,13 @@ int coir_semaphore_try_acquire(coir_semaphore *words, uint64_t amount)
     return taken ? 0 : -EAGAIN;
 }
 
-int coir_semaphore_release(coir_semaphore *words, uint64_t amount)
+int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!words)
+    if (!opaque)
         return CI_MISUSE(-EINVAL);
-    struct semaphore *semaphore = semaphore_of(words);
+    struct semaphore *semaphore = semaphore_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
     lock(semaphore);
@@ -137,11 +137,11 @@ int coir_semaphore_release(coir_semaphore *words, uint64_t amount)
     return fits ? 0 : CI_MISUSE(-EOVERFLOW);
 }
 
-uint64_t coir_semaphore_units(const coir_semaphore *words)
+uint64_t coir_semaphore_units(const coir_semaphore *opaque)
 {
-    if (!words && CI_MISUSE(-EINVAL))
+    if (!opaque && CI_MISUSE(-EINVAL))
         return 0;
-    struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)words);
+    struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)opaque);
     lock(semaphore);
     uint64_t units = semaphore->units;
     ci_lock_give(&semaphore->lock);

@@ -89,9 +89,9 @@ static int shared_cancel(coir_future *future, int reason)
 
 static const struct ci_wait_kind shared_kind = CI_WAIT_KIND("a shared mutex", start, shared_cancel);
 
-static struct ci_wait_for to_hold(coir_shared_mutex *words, bool writer)
+static struct ci_wait_for to_hold(coir_shared_mutex *opaque, bool writer)
 {
-    struct shared_mutex *mutex = shared_of(words);
+    struct shared_mutex *mutex = shared_of(opaque);
     return (struct ci_wait_for){
         .kind = &shared_kind, .lock = &mutex->lock, .object = mutex, .amount = writer};
 }
@@ -118,9 +118,9 @@ int coir_shared_mutex_share(coir_shared_mutex *mutex)
     return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, false)) : CI_MISUSE(-EINVAL);
 }
 
-static int try_take(coir_shared_mutex *words, bool writer)
+static int try_take(coir_shared_mutex *opaque, bool writer)
 {
-    struct shared_mutex *mutex = shared_of(words);
+    struct shared_mutex *mutex = shared_of(opaque);
     lock(mutex);
     bool fits = ci_list_empty(&mutex->waiters) && would_fit(mutex, writer);
     if (fits)
@@ -147,11 +147,11 @@ int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
     return try_take(mutex, false);
 }
 
-void coir_shared_mutex_unlock(coir_shared_mutex *words)
+void coir_shared_mutex_unlock(coir_shared_mutex *opaque)
 {
-    if (ci_forked() || (!words && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
         return;
-    struct shared_mutex *mutex = shared_of(words);
+    struct shared_mutex *mutex = shared_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
     lock(mutex);

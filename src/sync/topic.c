@@ -19,7 +19,8 @@ struct coir_topic {
     size_t item_size, subscribers;
     struct ci_list subscriptions, publishers;
     bool closed;
-    bool delivering; /* one item after the other, also when a subscriber is closed by one */
+    bool delivering; /* an item is being delivered: a subscriber that closes meanwhile must not
+                        start the delivery of another one */
     void (*ref)(void *item, void *arg);
     void (*unref)(void *item, void *arg);
     void *arg;
@@ -63,7 +64,7 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
     return count;
 }
 
-/* A subscriber has room, or is gone: publishers that waited for that go on. */
+/* A subscriber has room, or is gone: grants publishers that waited for that. */
 static void on_room(struct ci_channel_observer *observer, struct ci_list *granted)
 {
     struct coir_topic *topic = ci_container_of(observer, struct coir_topic, observer);

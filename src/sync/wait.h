@@ -1,4 +1,4 @@
-/* What everything in this layer waits with: one record, in the queue of one object, under that
+/* The record with which everything in this layer waits, in the queue of one object, under that
  * object's lock.
  *
  * 1. A waiter is in its object's queue while it is QUEUED. It is taken off once, under the lock,
@@ -47,13 +47,13 @@ struct ci_wait {
     };
     size_t items_max; /* of a batch */
     uint8_t state;
-    bool lost_once; /* it was woken to retry, and somebody else was quicker */
+    bool lost_once; /* it was woken to try again, and another task was quicker */
     bool stubborn;  /* it cannot be cancelled */
 };
 CI_FIBER_OP_FITS(struct ci_wait);
 CI_LEAVES_SPARE_WORDS(struct ci_wait, coir_wait_op);
 
-/* Tries to have it at once, or queues. True: complete, with the result set. */
+/* Takes what is waited for if it is there, or queues. True: complete, with the result set. */
 typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
 
 struct ci_wait_kind {
@@ -99,8 +99,8 @@ static inline void ci_wait_open(struct ci_list *queue)
         ci_list_init(queue);
 }
 
-/* Takes off the first waiter. True: it is to be given something, and woken. False: it is lost, try
- * the next. */
+/* Takes off the first waiter. True: it is GRANTED, and has to be woken. False: it is LOST, try the
+ * next. */
 static inline bool ci_wait_decide(struct ci_wait *wait)
 {
     bool won = ci_claim(wait->runnable, &wait->future);
@@ -108,7 +108,7 @@ static inline bool ci_wait_decide(struct ci_wait *wait)
     return won;
 }
 
-/* Takes off a waiter that can be given something; NULL when there is none. */
+/* Takes off the first waiter that can be given something; NULL when there is none. */
 static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
 {
     struct ci_wait *wait;
@@ -117,8 +117,8 @@ static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
     return wait;
 }
 
-/* Takes off all of them, to be woken with `result`: puts those that can be given something on
- * `granted`. */
+/* Takes all waiters off. Those that can be given something get `result` and are put on `granted`.
+ */
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted);
 
 /* What a kind's cancel does: true when the waiter was withdrawn, with `reason` as its result. */
@@ -126,8 +126,7 @@ bool ci_wait_withdraw(struct ci_wait *wait, int reason);
 
 /* ---- without it ---- */
 
-/* Wakes a waiter that was granted, with its result set, or one that is to try again. From any
- * thread. */
+/* Wakes a waiter that is GRANTED, with its result set, or RETRYING. From any thread. */
 void ci_wait_wake(struct ci_wait *wait);
 void ci_wait_wake_list(struct ci_list *granted);
 
