@@ -53,7 +53,7 @@ void coir_channel_close(coir_channel *channel)
         return;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     if (!channel->closed)
         ci_channel_close(channel, &granted);
     ci_lock_give(channel->lock);
@@ -64,7 +64,7 @@ size_t coir_channel_count(const coir_channel *channel)
 {
     if (!channel && CI_MISUSE(-EINVAL))
         return 0;
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     size_t count = channel->ring.count;
     ci_lock_give(channel->lock);
     return count;
@@ -74,7 +74,7 @@ bool coir_channel_is_closed(const coir_channel *channel)
 {
     if (!channel && CI_MISUSE(-EINVAL))
         return false;
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     bool closed = channel->closed;
     ci_lock_give(channel->lock);
     return closed;
@@ -134,7 +134,7 @@ void coir_channel_free(coir_channel *channel)
     if (channel->observer) {
         struct ci_list granted;
         ci_list_init(&granted);
-        ci_lock_take(channel->lock);
+        ci_channel_lock(channel);
         channel->observer->on_free(channel->observer, channel, &granted);
         ci_lock_give(channel->lock);
         ci_wait_wake_all(&granted);

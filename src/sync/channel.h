@@ -41,6 +41,17 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
 /* No more is sent to it; puts those who wait on `granted`. */
 void ci_channel_close(coir_channel *channel, struct ci_list *granted);
 
+/* Takes the lock, for all but the common cases. */
+static inline void ci_channel_lock(const coir_channel *channel)
+{
+    ci_lock_take(channel->lock);
+    bool receivers = !ci_list_empty(&channel->receivers),
+         senders = !ci_list_empty(&channel->senders);
+    ci_debug_check(!receivers || channel->ring.count == 0, "channel.h 1");
+    ci_debug_check(!senders || channel->ring.count == channel->ring.capacity, "channel.h 1");
+    ci_debug_check(!channel->closed || !(receivers | senders), "channel.h 2");
+}
+
 /* Whether a push would not be -EAGAIN. */
 static inline bool ci_channel_has_room(const coir_channel *channel)
 {

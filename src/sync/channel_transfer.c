@@ -134,7 +134,7 @@ static bool start_send(struct ci_worker *worker, struct ci_wait *wait)
     coir_channel *channel = wait->object;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     enum outcome outcome =
         try_send(channel, worker->runnable, wait, wait->item, &wait->future.result, &granted);
     ci_check(outcome != WOULD_WAIT || channel->ring.count == channel->ring.capacity, "channel.h 1");
@@ -146,7 +146,7 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
     coir_channel *channel = wait->object;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     enum outcome outcome = try_receive(channel, worker->runnable, wait, wait->item, wait->items_max,
                                        &wait->future.result, &granted);
     ci_check(outcome != WOULD_WAIT || channel->ring.count == 0, "channel.h 1");
@@ -321,7 +321,7 @@ int coir_channel_try_send(coir_channel *channel, const void *item)
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     enum outcome outcome = try_send(channel, NULL, NULL, item, &result, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
@@ -337,7 +337,7 @@ int coir_channel_try_recv(coir_channel *channel, void *item)
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);
-    ci_lock_take(channel->lock);
+    ci_channel_lock(channel);
     enum outcome outcome = try_receive(channel, NULL, NULL, item, 0, &result, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);

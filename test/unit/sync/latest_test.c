@@ -75,3 +75,26 @@ TEST_SIM(a_wait_is_for_another_version)
     coir_latest_free(latest);
     coir_latest_free(NULL);
 }
+
+static int wait_to_the_end(void *arg)
+{
+    CHECK_EQ(coir_latest_wait(arg, 1), -EPIPE);
+    return 0;
+}
+
+TEST_REAL(a_close_ends_those_who_wait)
+{
+    coir_latest *latest;
+    int value = 0;
+    CHECK_EQ(coir_latest_new(sizeof value, &value, &latest), 0);
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(coir_go(scope, wait_to_the_end, latest), 0);
+        coir_yield();
+        coir_latest_close(latest);
+        coir_latest_close(latest);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    coir_latest_free(latest);
+}

@@ -75,3 +75,32 @@ TEST_REAL(a_semaphore_is_served_from_the_front)
     CHECK_EQ(queue.next, 9);
     CHECK_EQ(coir_semaphore_units(&queue.semaphore), 0);
 }
+
+static int ask_for_2(void *semaphore)
+{
+    CHECK_EQ(coir_semaphore_acquire(semaphore, 2), -ECANCELED);
+    return 0;
+}
+
+static int ask_for_1(void *semaphore)
+{
+    return coir_semaphore_acquire(semaphore, 1);
+}
+
+TEST_REAL(a_large_request_that_gives_up_lets_small_ones_through)
+{
+    coir_semaphore semaphore = COIR_SEMAPHORE_INIT(1);
+    COIR_SCOPE(scope);
+    {
+        COIR_SERVING_SCOPE(impatient);
+        CHECK_EQ(coir_go(impatient, ask_for_2, &semaphore), 0);
+        coir_yield();
+        CHECK_EQ(coir_go(scope, ask_for_1, &semaphore), 0);
+        coir_yield();
+        CHECK_EQ(coir_semaphore_units(&semaphore), 1); /* it is not passed by a smaller one */
+        coir_scope_cancel(impatient);
+        coir_scope_wait(impatient);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_semaphore_units(&semaphore), 0);
+}
