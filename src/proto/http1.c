@@ -266,8 +266,8 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
                    const char *bytes, size_t len)
 {
     ci_check(head->line <= head->scanned && head->scanned <= len, "http1.h 1");
-    ci_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
-             "http1.h 2");
+    ci_debug_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
+                   "http1.h 2");
     const char *lf;
     uint32_t from = head->scanned;
     while (from < len && (lf = memchr(bytes + from, '\n', len - from))) {
@@ -283,8 +283,9 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
         if (rc < 0)
             return rc;
         if (rc > 0) {
-            ci_check(span_end(head->target) <= head->line && span_end(head->host) <= head->line,
-                     "http1.h 3");
+            ci_debug_check(span_end(head->target) <= head->line &&
+                               span_end(head->host) <= head->line,
+                           "http1.h 3");
             return (int)head->line;
         }
     }
