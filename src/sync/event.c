@@ -24,7 +24,7 @@ static void lock(struct event *event)
 {
     ci_lock_take(&event->lock);
     ci_wait_open(&event->waiters);
-    ci_check(!event->set || ci_list_empty(&event->waiters), "event.c 1");
+    ci_check(!event->set || ci_list_empty(&event->waiters), "sync/event.c 1");
 }
 
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
