@@ -67,6 +67,7 @@ CI_INLINE void ci_item_ring_drop(struct ci_item_ring *ring)
 /* Moves the oldest item out. */
 CI_INLINE void ci_item_ring_take(struct ci_item_ring *ring, void *item)
 {
+    ci_debug_check(ring->count > 0, "item_ring.h 1");
     ci_item_copy(item, ci_item_ring_slot(ring, 0), ring->item_size);
     ci_item_ring_drop(ring);
 }
