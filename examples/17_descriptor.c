@@ -1,5 +1,4 @@
-/* A descriptor over a Unix socket: one task may open files, and hands them out; the other one reads
- * what it was given. The two could as well be two processes. */
+/* Descriptors over a Unix socket: one task opens files for another, as for another process. */
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,8 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens what the client names, and sends it the descriptor along with one byte; or no descriptor.
- */
+/* Opens what the client names, and sends one byte with the descriptor, or alone. */
 static int hand_out(coir_stream *client, void *arg)
 {
     char name[256];
@@ -65,10 +63,8 @@ static int start(void *arg)
     for (int i = 0; rc == 0 && i < 2; i++) {
         coir_fd fd;
         int asked = ask_for(address, names[i], &fd);
-        printf("%s: %s\n", names[i],
-               asked < 0                         ? coir_strerror(asked)
-               : read(fd, buf, sizeof buf) == 10 ? "ten bytes"
-                                                 : "too short");
+        bool whole = asked == 0 && read(fd, buf, sizeof buf) == 10;
+        printf("%s: %s\n", names[i], whole ? "ten bytes" : coir_strerror(asked));
         if (asked == 0)
             close(fd);
     }
