@@ -19,7 +19,7 @@ static int hand_out(coir_stream *client, void *arg)
     if (n <= 0)
         return (int)n;
     name[n] = '\0';
-    coir_fd fd = open(name, O_RDONLY | O_CLOEXEC);
+    coir_fd fd = open(name, O_RDONLY);
     n = coir_unix_send_fds(client, "!", 1, &fd, fd >= 0);
     if (fd >= 0)
         close(fd); /* the client has one of its own */

@@ -19,7 +19,7 @@ struct unix_op {
 CI_LEAVES_SPARE_WORDS(struct unix_op, coir_unix_op);
 
 static void begin(struct unix_op *op, coir_stream *stream, enum ci_op_kind kind, void *data,
-                  size_t len, size_t control_len)
+                  size_t len, socklen_t control_len)
 {
     op->data = (struct iovec){data, len};
     op->message = (struct msghdr){
@@ -38,7 +38,7 @@ static void put_fds(struct unix_op *op, const coir_fd *fds, size_t count)
     if (count == 0)
         return;
     struct cmsghdr *header = CMSG_FIRSTHDR(&op->message);
-    header->cmsg_len = CMSG_LEN(count * sizeof(coir_fd));
+    header->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof(coir_fd)); /* size_t, or so in musl */
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
@@ -119,7 +119,7 @@ coir_future *coir_unix_send_fds_op(coir_unix_op *words, coir_stream *stream, con
     struct unix_op *op = (struct unix_op *)(void *)words;
     size_t fits = fd_count <= COIR_UNIX_FDS_MAX ? fd_count : 0;
     begin(op, stream, CI_OP_SEND, (void *)(uintptr_t)data, len,
-          fits ? CMSG_SPACE(fits * sizeof(coir_fd)) : 0);
+          fits ? (socklen_t)CMSG_SPACE(fits * sizeof(coir_fd)) : 0);
     put_fds(op, fds, fits);
     op->fds_max = fd_count;
     return coir_future_init(&op->future, &send_kind);
