@@ -86,14 +86,15 @@ typedef struct coir_sim_result {
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg,
                           coir_sim_result *ret_result);
 
-/* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. Returns NULL
- * when there is no memory.
+/* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. `name` has 1
+ * to 63 bytes. Returns NULL when there is no memory, or an argument is missing or too long.
  * Suspends: no.  Threads: the scenario's.  Owns: the host is the simulation's. */
 COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
 /* Starts a host, runs the world until it has no task left, and returns its result.
- * Suspends: no (it blocks).  Threads: the scenario's.
- * Errors: -EDEADLK nothing can ever happen again; -ETIME time_max has passed; -ENOMEM. */
+ * Suspends: no (it blocks).  Threads: the scenario's, in none of its hosts' tasks.
+ * Errors: -EDEADLK nothing can ever happen again; -ETIME time_max has passed; -EINVAL no function,
+ * or a name that coir_sim_host refuses; -EBUSY a task of a host called it; -ENOMEM. */
 COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
 /* Configures the runtimes of hosts that are started from now on, as coir_runtime_new would. Sizes

@@ -34,6 +34,13 @@ static size_t deferred_of(const struct ci_worker *worker)
 {
     return worker->deferred.live;
 }
+/* Timers of the worker itself may outlive a run. */
+static size_t timers_of(const struct ci_worker *worker)
+{
+    return worker->loop.wheel.count - (size_t)ci_timer_started(&worker->drain) -
+           (size_t)ci_timer_started(&worker->trim) -
+           (size_t)ci_timer_started(&worker->warnings.timer);
+}
 
 static void look_at_workers(const struct audit *audit)
 {
@@ -43,7 +50,7 @@ static void look_at_workers(const struct audit *audit)
     } kinds[] = {
         {"stacks", stacks_of},           {"tasks", tasks_of},
         {"task-locals", locals_of},      {"copied arguments", copies_of},
-        {"deferred calls", deferred_of},
+        {"deferred calls", deferred_of}, {"timers", timers_of},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t live = 0;

@@ -209,7 +209,7 @@ TEST(an_open_file_is_named)
 
 TEST(a_started_timer_is_named)
 {
-    must_leave(leave_timer, "timer of worker ");
+    must_leave(leave_timer, "timers (1)");
 }
 
 TEST(a_waker_is_named)

@@ -1,67 +1,55 @@
 /* Hosts on a simulated kernel: each is a process whose first thread makes a runtime on a real
  * driver, runs it, and frees it. Its workers are threads of that kernel, and sleep in it. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "driver/driver.h"
+#include "scenario/host.h"
 #include "sim/kernel.h"
-#include "task/simulation.h"
+#include "sim/node.h"
 #include "task/task.h"
 
-int ci_kernel_hosts_open(struct coir_sim *sim)
+static int open_kernel(struct coir_sim *sim)
 {
     if (!ci_sim_kernel)
         return -ENOTSUP;
     if (!ci_driver_known(sim->options.driver))
         return -EINVAL;
-    void **slots[] = {(void **)&ci_worker_current, (void **)&ci_carried_locals};
-    ci_sim_kernel->open(&sim->world, sim->options.time_max, slots, ci_countof(slots));
+    void **locals[] = {(void **)&ci_worker_current, (void **)&ci_carried_locals};
+    ci_sim_kernel->open(&sim->world, sim->options.time_max, locals, ci_countof(locals));
     return 0;
 }
 
-void ci_kernel_hosts_close(void)
+static void close_kernel(void)
 {
     ci_sim_kernel->close();
 }
 
-static coir_runtime *make_runtime(const coir_host *host, int *ret_error)
+static int make_runtime(coir_host *host)
 {
     coir_config config = host->sim->config;
-    coir_runtime *runtime = NULL;
     config.driver = host->sim->options.driver;
     config.allocator = &host->node->allocator;
-    *ret_error = coir_runtime_new(&config, &runtime);
-    return runtime;
-}
-
-static void audit(const coir_host *host)
-{
-    for (int i = 0; i < host->runtime->worker_count; i++) {
-        size_t timers = ci_worker_stray_timers(&host->runtime->workers[i]);
-        if (timers)
-            ci_world_leave(&host->sim->world, host->node, "timer of worker %d (%zu started)", i,
-                           timers);
-    }
+    return coir_runtime_new(&config, &host->runtime);
 }
 
 static void *run_host(void *arg)
 {
     coir_host *host = arg;
-    host->runtime = make_runtime(host, &host->result);
-    if (!host->runtime)
+    host->result = make_runtime(host);
+    if (host->result < 0)
         return NULL;
     host->node->boots = false;
     if (host->stopped)
         coir_runtime_stop(host->runtime);
     host->result = coir_runtime_run(host->runtime, host->fn, host->arg);
-    audit(host);
+    ci_runtime_audit(host->runtime, ci_host_leave, host->node);
     coir_runtime *runtime = host->runtime;
     host->runtime = NULL;
     coir_runtime_free(runtime);
     return NULL;
 }
 
-int ci_kernel_host_start(coir_host *host)
+static int start(coir_host *host)
 {
     host->node->faults = host->sim->world.everywhere;
     host->node->boots = true;
@@ -69,46 +57,65 @@ int ci_kernel_host_start(coir_host *host)
     return host->process ? 0 : -ENOMEM;
 }
 
-bool ci_kernel_host_ended(const coir_host *host)
+static bool is_down(const coir_host *host)
 {
     return ci_sim_kernel->ended(host->process);
 }
 
-static void stop(void *runtime)
+static int result(const coir_host *host)
+{
+    return host->result;
+}
+
+static void stop_runtime(void *runtime)
 {
     coir_runtime_stop(runtime);
 }
 
-static void cancel(void *runtime)
+static void cancel_run(void *runtime)
 {
     ci_run_cancel(runtime);
 }
 
-void ci_kernel_host_stop(coir_host *host)
+static void stop(coir_host *host)
 {
     host->stopped = true;
     if (host->runtime)
-        ci_sim_kernel->as(host->process, stop, host->runtime);
+        ci_sim_kernel->as(host->process, stop_runtime, host->runtime);
 }
 
-void ci_kernel_host_cancel(coir_host *host)
+static void cancel(coir_host *host)
 {
     host->stopped = true;
     if (host->runtime)
-        ci_sim_kernel->as(host->process, cancel, host->runtime);
+        ci_sim_kernel->as(host->process, cancel_run, host->runtime);
 }
 
-int ci_kernel_hosts_run(void)
+static int step(struct coir_sim *sim)
 {
+    (void)sim;
     return ci_sim_kernel->run();
 }
 
-void ci_kernel_hosts_dump(void)
+static void dump(void)
 {
     ci_sim_kernel->dump();
 }
 
-void ci_kernel_host_audit(const coir_host *host)
+static void audit(coir_host *host)
 {
     ci_sim_kernel->audit(host->process);
 }
+
+const struct ci_host_kind ci_kernel_host = {
+    .open = open_kernel,
+    .close = close_kernel,
+    .start = start,
+    .is_down = is_down,
+    .result = result,
+    .stop = stop,
+    .cancel = cancel,
+    .step = step,
+    .dump = dump,
+    .audit = audit,
+};

@@ -1,0 +1,65 @@
+/* Hosts of a simulated world: each is a runtime that runs a program. There are two kinds: the world
+ * steps the workers of one (stepped_host.c, on the simulated driver), and those of the other are
+ * threads of a simulated kernel (kernel_host.c, on a real driver).
+ *
+ * 1. All hosts of a simulation are of one kind.
+ * 2. A host's node is its own: another host never has it, also after the host's end.
+ */
+#ifndef CI_SCENARIO_HOST_H
+#define CI_SCENARIO_HOST_H
+
+#include "coir/sim.h"
+#include "sim/world.h"
+
+struct ci_host_kind {
+    /* Before the first host, and after the last. */
+    int (*open)(struct coir_sim *sim);
+    void (*close)(void); /* NULL: nothing */
+
+    /* Makes the host's runtime, and begins its run. */
+    int (*start)(coir_host *host);
+    bool (*is_down)(const coir_host *host);
+    int (*result)(const coir_host *host); /* of a run that has ended */
+    void (*stop)(coir_host *host);
+    void (*cancel)(coir_host *host); /* without a time for draining */
+
+    /* Runs one step of some host: 0; -EDEADLK nothing will ever happen again; -ETIME. */
+    int (*step)(struct coir_sim *sim);
+
+    void (*dump)(void);             /* traces what each thread waits for. NULL: there are none */
+    void (*audit)(coir_host *host); /* of one that is down */
+};
+
+extern const struct ci_host_kind ci_stepped_host, ci_kernel_host;
+
+struct coir_sim {
+    struct ci_world world;
+    coir_sim_options options;
+    coir_config config; /* of hosts to come */
+    const struct ci_host_kind *kind;
+    coir_host *hosts, **hosts_tail;
+    bool stepping; /* inside of a step: no host may be run to its end */
+};
+
+struct coir_host {
+    coir_host *next;
+    struct coir_sim *sim;
+    struct ci_node *node;
+    coir_task_fn *fn;
+    void *arg;
+    coir_runtime *runtime; /* on a kernel: NULL before its process has made it, and after its end */
+
+    /* on a kernel */
+    struct ci_kprocess *process;
+    int32_t result;
+    bool stopped; /* also before there was a runtime */
+};
+
+/* Ends all hosts, audits and frees them: 0; -COIR_ELEFT; another error if one does not end. Then
+ * its stacks are live, and all are left as they are. */
+int ci_hosts_end(struct coir_sim *sim);
+
+/* Something that was in use at the end of a run; `arg` is the host's node. */
+void ci_host_leave(void *arg, const char *what, size_t count);
+
+#endif
