@@ -1,10 +1,12 @@
 /* A scenario under many seeds: in several processes, because a failure may be the end of one.
  *
- * 1. What a run is doing (its seed, the faults that have happened so far) lies in memory that the
- * parent shares, so that it survives.
- * 2. One seed in a hundred is run twice: a second run that differs fails it.
- * 3. A failure is shrunk by leaving faults out, as long as the run without them still fails, in
- * whatever way.
+ * What a run is doing (its seed, the faults that have happened so far) lies in memory that the
+ * parent shares, so that it survives. One seed in a hundred is run twice: a second run that differs
+ * fails it. A failure is shrunk by leaving faults out, as long as the run without them still fails,
+ * in whatever way.
+ *
+ * 1. A job runs no seed outside of the campaign's range, and a shrunk schedule is a part of the one
+ * that failed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/compiler.h"
 #include "coir/sim.h"
 #include "sys/cpu.h"
@@ -71,6 +74,8 @@ static int run_once(const struct campaign *campaign, struct job *job, const uint
     options.choose_faults = choose;
     options.trace = trace ? print_line : NULL;
     job->result = (coir_sim_result)COIR_SIM_RESULT;
+    ci_check(campaign->replay || (job->seed >= campaign->from && job->seed <= campaign->to),
+             "campaign.c 1");
     alarm(RUN_SECONDS);
     job->error = coir_sim_run(&options, campaign->scenario, campaign->arg, &job->result);
     alarm(0);
@@ -179,6 +184,7 @@ static void report(struct campaign *campaign, const struct job *job, int status)
     }
     if (known) {
         count = shrink(campaign, job->seed, faults, count);
+        ci_check(count <= all, "campaign.c 1");
         printf("  of its %zu faults it needs %zu\n", all, count);
     }
     printf("  again: %s --driver %s --workers %u --seed %llu", campaign->program, campaign->driver,

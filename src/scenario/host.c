@@ -24,6 +24,7 @@ static bool is_down(const coir_host *host)
 
 static int step(struct coir_sim *sim)
 {
+    ci_check(!sim->stepping, "host.h 1");
     sim->stepping = true;
     int rc = sim->kind->step(sim);
     sim->stepping = false;

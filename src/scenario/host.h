@@ -2,8 +2,9 @@
  * steps the workers of one (stepped_host.c, on the simulated driver), and those of the other are
  * threads of a simulated kernel (kernel_host.c, on a real driver).
  *
- * 1. All hosts of a simulation are of one kind.
- * 2. A host's node is its own: another host never has it, also after the host's end.
+ * All hosts of a simulation are of one kind.
+ *
+ * 1. A step is not taken inside of a step: a task of a host cannot run another host to its end.
  */
 #ifndef CI_SCENARIO_HOST_H
 #define CI_SCENARIO_HOST_H

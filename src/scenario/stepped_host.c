@@ -1,10 +1,6 @@
-/* Hosts whose workers are stepped by the world instead of by threads.
- *
- * 1. One step is one turn of one worker that has something to do, chosen by the seed among all such
- * workers of all hosts.
- * 2. Only when no worker has anything to do does time move: to the next event of the world or the
- * next timer of a worker.
- */
+/* Hosts whose workers are stepped by the world instead of by threads: one step is one turn of one
+ * worker that has something to do, chosen by the seed among all such workers of all hosts. Only
+ * when no worker has anything to do does time move (world.h 1). */
 #include <errno.h>
 
 #include "base/check.h"
@@ -121,7 +117,7 @@ static int step(struct coir_sim *sim)
         return -EDEADLK;
     if (next > sim->options.time_max)
         return -ETIME;
-    ci_check(next > sim->world.now, "world.h 2");
+    ci_check(next > sim->world.now, "world.h 1");
     sim->world.now = next;
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "sim/completion.h"
 
+#include "base/check.h"
 #include "base/time.h"
 #include "sim/audit.h"
 #include "sim/event.h"
@@ -15,11 +16,12 @@ static void put_completed(struct ci_sim_driver *driver, struct ci_op *op)
 
 static void report(struct ci_op *op)
 {
+    ci_check(op->pending, "completion.h 1");
     op->pending = false;
     op->done(op);
 }
 
-static void late_no_more(void *arg, size_t amount)
+static void become_reportable(void *arg, size_t amount)
 {
     (void)amount;
     struct ci_sim_driver *driver = arg;
@@ -35,6 +37,7 @@ static void late_no_more(void *arg, size_t amount)
 void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result)
 {
     struct ci_world *world = driver->world;
+    ci_check(op->pending, "completion.h 1");
     op->result = result;
     if (!ci_world_fault(world, driver->node, driver->node->faults.late, "late news")) {
         put_completed(driver, op);
@@ -44,7 +47,7 @@ void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int 
     driver->late = op;
     ci_world_call(world,
                   ci_time_after(world->now, (coir_time)ci_random_below(&world->random, COIR_MS)),
-                  late_no_more, driver, 0, NULL);
+                  become_reportable, driver, 0, NULL);
 }
 
 void ci_sim_driver_report(struct ci_sim_driver *driver)

@@ -1,5 +1,8 @@
 /* Simulated datagrams: lost, doubled, delayed each by itself and so reordered, and dropped where
- * too many wait. */
+ * too many wait.
+ *
+ * 1. `backlog_len` counts the datagrams that wait to be received: DATAGRAMS_WAIT at most.
+ */
 #include "sim/datagram.h"
 
 #include <errno.h>
@@ -59,16 +62,18 @@ static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, s
     }
     ci_world_trace(world, socket->node, "datagram fd=%d bytes=%zu", socket->fd, amount);
     socket->backlog_len++;
+    ci_check(socket->backlog_len <= DATAGRAMS_WAIT, "datagram.c 1");
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
     ci_socket_changed(world, socket);
 }
 
-static bool try_receive(struct ci_socket *socket, struct msghdr *message, int *ret)
+static bool try_receive(struct ci_socket *socket, struct ci_op *op)
 {
+    struct msghdr *message = op->message;
     struct ci_segment *segment = socket->in;
     if (socket->error)
-        return *ret = ci_socket_take_error(socket, 0), true;
+        return ci_op_complete(op, ci_socket_take_error(socket, 0));
     if (!segment)
         return false;
     size_t len =
@@ -83,56 +88,62 @@ static bool try_receive(struct ci_socket *socket, struct msghdr *message, int *r
     if (!socket->in)
         socket->in_tail = &socket->in;
     socket->backlog_len--;
+    ci_check(socket->backlog_len >= 0, "datagram.c 1");
     free(segment);
-    return *ret = (int)len, true;
+    return ci_op_complete(op, (int)len);
 }
 
-static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message,
-                     int *ret)
+/* Sends one copy of a datagram to `target`, a socket of the host `to`. */
+static void transmit(struct ci_world *world, const struct ci_socket *socket,
+                     const struct iovec *iov, const struct ci_node *to, bool to_peer,
+                     const struct ci_socket *target)
 {
+    coir_time when = ci_world_arrival(world, socket->node, to, iov->iov_len);
+    struct ci_segment *segment = malloc(sizeof *segment + iov->iov_len);
+    ci_check(segment, "world.h 2");
+    *segment =
+        (struct ci_segment){.len = iov->iov_len, .from = socket->local, .to = to, .sender = -1};
+    if (to_peer) {
+        segment->sender = socket->fd;
+        segment->sender_serial = socket->serial;
+    }
+    segment->from.sin_addr = ci_sim_address_of(socket->node);
+    if (iov->iov_len)
+        memcpy(segment->data, iov->iov_base, iov->iov_len);
+    ci_socket_schedule(world, when, datagram_arrives, target, iov->iov_len, segment);
+}
+
+static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
+{
+    const struct msghdr *message = op->message;
+    const struct iovec *iov = message->msg_iov;
     const struct sockaddr_in *to = message->msg_name  ? message->msg_name
                                    : socket->has_peer ? &socket->remote
                                                       : NULL;
-    size_t len = message->msg_iov->iov_len;
-    *ret = (int)len;
     if (!to || to->sin_family != AF_INET)
-        return *ret = to ? -EAFNOSUPPORT : -EDESTADDRREQ, true;
+        return ci_op_complete(op, to ? -EAFNOSUPPORT : -EDESTADDRREQ);
     if (socket->error)
-        return *ret = ci_socket_take_error(socket, 0), true;
-    if (len > DATAGRAM_MAX)
-        return *ret = -EMSGSIZE, true;
-    struct ci_socket *target = ci_sim_address_find(world, socket->kind, socket->node, to);
-    const struct ci_node *there = ci_sim_address_node(world, socket->node, to);
-    const coir_link *link = ci_world_find_link(world, socket->node, there ? there : socket->node);
+        return ci_op_complete(op, ci_socket_take_error(socket, 0));
+    if (iov->iov_len > DATAGRAM_MAX)
+        return ci_op_complete(op, -EMSGSIZE);
     if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
-        return *ret = -ENOBUFS, true;
+        return ci_op_complete(op, -ENOBUFS);
+    ci_op_complete(op, (int)iov->iov_len); /* whatever becomes of it */
+    const struct ci_node *there = ci_sim_address_node(world, socket->node, to);
     if (!there || ci_world_is_cut(world, socket->node, there))
         return true;
+    bool to_peer = is_peer(socket, to);
+    const struct ci_socket *target = ci_sim_address_find(world, socket->kind, socket->node, to);
     if (!target) {
-        if (is_peer(socket, to))
+        if (to_peer)
             refuse(world, there, socket);
         return true;
     }
+    const coir_link *link = ci_world_find_link(world, socket->node, there);
     int copies = 1 - ci_world_fault(world, socket->node, link->loss, "a datagram is lost");
     copies += ci_world_fault(world, socket->node, link->duplicate, "a datagram comes twice");
-    while (copies-- > 0) {
-        coir_time when =
-            ci_time_after(ci_world_sent_at(world, socket->node, there, len), link->latency);
-        if (link->jitter > 0)
-            when = ci_time_after(
-                when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
-        struct ci_segment *segment = malloc(sizeof *segment + len);
-        ci_check(segment, "world.h 4");
-        *segment =
-            (struct ci_segment){.len = len, .from = socket->local, .to = there, .sender = -1};
-        if (is_peer(socket, to)) {
-            segment->sender = socket->fd;
-            segment->sender_serial = socket->serial;
-        }
-        segment->from.sin_addr = ci_sim_address_of(socket->node);
-        memcpy(segment->data, message->msg_iov->iov_base, len);
-        ci_socket_schedule(world, when, datagram_arrives, target, len, segment);
-    }
+    while (copies-- > 0)
+        transmit(world, socket, iov, there, to_peer, target);
     return true;
 }
 
@@ -141,14 +152,13 @@ static int events(const struct ci_socket *socket)
     return COIR_WRITE | (socket->in ? COIR_READ : 0);
 }
 
-static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                    int *ret)
+static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (op->kind == CI_OP_RECEIVE)
-        return try_receive(socket, op->message, ret);
+        return try_receive(socket, op);
     if (op->kind == CI_OP_SEND)
-        return try_send(world, socket, op->message, ret);
-    return *ret = -ENOTCONN, true;
+        return try_send(world, socket, op);
+    return ci_op_complete(op, -ENOTCONN);
 }
 
 static const struct ci_socket_kind datagram_kind = {

@@ -46,7 +46,7 @@ struct job {
 static void resize(struct contents *contents, size_t len)
 {
     int rc = ci_grow(&ci_system_allocator, (void **)&contents->bytes, &contents->capacity, 1, len);
-    ci_check(rc == 0, "world.h 4");
+    ci_check(rc == 0, "world.h 2");
     if (len < contents->len)
         memset(contents->bytes + len, 0, contents->len - len);
     contents->len = len;
@@ -58,6 +58,11 @@ static void copy(struct contents *to, const struct contents *from, size_t at, si
         resize(to, at + len);
     if (len)
         memcpy(to->bytes + at, from->bytes + at, len);
+}
+
+static bool same(const struct contents *a, const struct contents *b)
+{
+    return a->len == b->len && (a->len == 0 || memcmp(a->bytes, b->bytes, a->len) == 0);
 }
 
 static struct ci_open_file *find(const struct ci_world *world, coir_fd fd)
@@ -86,7 +91,7 @@ int ci_disk_find(struct ci_node *node, const char *path, int flags, struct ci_fi
         return -ENOENT;
     if (!file) {
         file = calloc(1, sizeof *file);
-        ci_check(file && (file->path = strdup(path)), "world.h 4");
+        ci_check(file && (file->path = strdup(path)), "world.h 2");
         file->next = node->files;
         node->files = file;
     } else if (flags & O_TRUNC) {
@@ -106,7 +111,7 @@ int ci_disk_open(struct ci_node *node, const char *path, int flags)
     if (rc < 0)
         return rc;
     struct ci_open_file *open = calloc(1, sizeof *open);
-    ci_check(open, "world.h 4");
+    ci_check(open, "world.h 2");
     *open =
         (struct ci_open_file){world->open_files, DESCRIPTORS, node, file, NULL, flags & O_ACCMODE};
     while (find(world, open->fd))
@@ -129,10 +134,8 @@ int ci_disk_size(struct ci_world *world, coir_fd fd, int64_t *ret_size)
 
 static size_t shortened(struct ci_world *world, const struct ci_node *node, size_t len)
 {
-    if (len > 1 &&
-        ci_world_fault(world, node, node->faults.disk_short, "the disk moves less than it could"))
-        return 1 + (size_t)ci_random_below(&world->random, len - 1);
-    return len;
+    return ci_world_shorten(world, node, node->faults.disk_short, len,
+                            "the disk moves less than it could");
 }
 
 /* Why nothing can be done with a file now: 0, it can. */
@@ -187,6 +190,7 @@ int ci_disk_sync(struct ci_node *node, struct ci_file *file)
         return rc;
     copy(&file->kept, &file->seen, 0, file->seen.len);
     resize(&file->kept, file->seen.len);
+    ci_debug_check(same(&file->seen, &file->kept), "disk.h 1");
     return 0;
 }
 
@@ -208,6 +212,7 @@ static void finish(struct ci_world *world, struct ci_open_file *open, struct job
 {
     struct job *job = *at;
     *at = job->next;
+    ci_check(job->op->pending && job->op->fd == open->fd, "disk.h 3");
     ci_world_trace(world, open->node, "complete fd=%d kind=%d result=%d", open->fd, job->op->kind,
                    result);
     ci_sim_driver_complete(job->driver, job->op, result);
@@ -230,9 +235,9 @@ bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op)
     struct ci_world *world = driver->world;
     struct ci_open_file *open = find(world, op->fd);
     if (!open)
-        return op->result = -EBADF, true;
+        return ci_op_complete(op, -EBADF);
     struct job *job = malloc(sizeof *job);
-    ci_check(job, "world.h 4");
+    ci_check(job, "world.h 2");
     *job = (struct job){open->jobs, ++world->event_serial, op, driver};
     open->jobs = job;
     op->pending = true;
@@ -287,6 +292,8 @@ static void lose(struct ci_world *world, struct ci_file *file)
     resize(kept, end);
     resize(seen, 0);
     copy(seen, kept, 0, kept->len);
+    ci_check(kept->len == end, "disk.h 2");
+    ci_debug_check(same(seen, kept), "disk.h 2");
 }
 
 void ci_disk_lose_power(struct ci_world *world, struct ci_node *node)

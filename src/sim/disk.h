@@ -1,12 +1,13 @@
 /* The disks of simulated hosts: files that take their time, fail, move less than they could, and
  * after a loss of power are what the seed makes of them.
  *
- * 1. A file has two contents: what a read sees, and what the disk has. Sync makes the second the
- * first.
- * 2. A loss of power leaves of each sector that differs either the one or the other; the length is
- * the one or the other too.
- * 3. An operation takes effect when it completes. One that is cancelled before either has no effect
- * or completes, as the seed says.
+ * 1. A file has two contents: what a read sees, and what the disk has kept. A sync makes them the
+ * same.
+ * 2. After a loss of power they are the same, too. Of each sector in which they differed before it
+ * the seed chose one, and of the two lengths.
+ * 3. An operation is pending on the open file of its descriptor until it completes, and takes
+ * effect only then. One that is cancelled before either has no effect or completes, as the seed
+ * says.
  */
 #ifndef CI_SIM_DISK_H
 #define CI_SIM_DISK_H

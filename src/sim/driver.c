@@ -26,10 +26,9 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     if (op->kind >= CI_OP_READ_AT)
         return ci_disk_start(self(driver), op);
-    if (op->kind >= CI_OP_FOREIGN) {
-        op->result = -EOPNOTSUPP; /* the descriptors of the real world do not exist here */
-        return true;
-    }
+    if (op->kind >= CI_OP_FOREIGN)
+        return ci_op_complete(
+            op, -EOPNOTSUPP); /* the descriptors of the real world do not exist here */
     if (op->fd >= 0 && ci_count_trim(op))
         return true;
     return ci_socket_start(self(driver), op);

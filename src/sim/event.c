@@ -22,7 +22,7 @@ void ci_world_schedule(struct ci_world *world, const struct ci_event *event)
     if (world->event_count == world->event_capacity) {
         world->event_capacity = world->event_capacity ? world->event_capacity * 2 : 64;
         world->events = realloc(world->events, world->event_capacity * sizeof *event);
-        ci_check(world->events, "world.h 4");
+        ci_check(world->events, "world.h 2");
     }
     size_t i = world->event_count++;
     world->events[i] = *event;
@@ -72,6 +72,7 @@ void ci_world_run_due(struct ci_world *world)
 {
     while (ci_world_next_event(world) <= world->now) {
         struct ci_event event = pop(world);
+        ci_check(!world->event_count || !before(&world->events[0], &event), "event.h 1");
         event.happen(world, &event);
     }
 }

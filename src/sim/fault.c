@@ -1,5 +1,6 @@
 #include "sim/fault.h"
 
+#include "base/check.h"
 #include "sim/node.h"
 #include "sim/trace.h"
 
@@ -23,10 +24,21 @@ bool ci_world_fault(struct ci_world *world, const struct ci_node *node, double p
     if (!happens)
         return false;
     if (faults->count) {
+        ci_check(!*faults->count || *faults->count > faults->room ||
+                     faults->taken[*faults->count - 1] < number,
+                 "fault.h 1");
         if (*faults->count < faults->room)
             faults->taken[*faults->count] = number;
         ++*faults->count;
     }
     ci_world_trace(world, node, "fault %u: %s", number, what);
     return true;
+}
+
+size_t ci_world_shorten(struct ci_world *world, const struct ci_node *node, double probability,
+                        size_t len, const char *what)
+{
+    if (len > 1 && ci_world_fault(world, node, probability, what))
+        return 1 + (size_t)ci_random_below(&world->random, len - 1);
+    return len;
 }

@@ -17,7 +17,7 @@ void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct
                    const coir_link *link)
 {
     struct ci_rule *rule = malloc(sizeof *rule);
-    ci_check(rule, "world.h 4");
+    ci_check(rule, "world.h 2");
     *rule = (struct ci_rule){world->rules, a, b, *link, {0, 0}};
     world->rules = rule;
     ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "everybody",
@@ -69,6 +69,18 @@ coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, cons
     double takes = (double)len * (double)COIR_S / (double)rule->link.bandwidth;
     return *busy_until = ci_time_after(
                *busy_until, takes < (double)COIR_NEVER / 2 ? (coir_time)takes : COIR_NEVER);
+}
+
+coir_time ci_world_arrival(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                           size_t len)
+{
+    const coir_link *link = ci_world_find_link(world, a, b);
+    coir_time when = ci_time_after(ci_world_sent_at(world, a, b, len), link->latency);
+    if (link->jitter > 0)
+        when =
+            ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
+    ci_check(when >= world->now, "link.h 1");
+    return when;
 }
 
 void ci_world_free_links(struct ci_world *world)

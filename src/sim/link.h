@@ -1,4 +1,7 @@
-/* The links between the hosts of a simulated world. */
+/* The links between the hosts of a simulated world.
+ *
+ * 1. Nothing that is sent now arrives in the past.
+ */
 #ifndef CI_SIM_LINK_H
 #define CI_SIM_LINK_H
 
@@ -17,6 +20,10 @@ bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a,
 /* When the last of `len` bytes that `a` sends to `b` now has left, as far as the link's bandwidth
  * goes. The bytes occupy the link until then. */
 coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
+                           size_t len);
+
+/* When they arrive at `b`: that, and the link's latency and jitter. */
+coir_time ci_world_arrival(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
                            size_t len);
 
 void ci_world_free_links(struct ci_world *world);

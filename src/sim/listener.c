@@ -1,10 +1,16 @@
-/* Simulated listeners, and the connections in their backlogs. */
+/* Simulated listeners, and the connections in their backlogs.
+ *
+ * 1. `backlog_len` counts the connections in the backlog: `backlog_max` at most.
+ * 2. A connection is in a backlog from the arrival of its first segment until it is accepted, and
+ * is marked `queued` for so long. It is its listener's: an audit does not name it.
+ */
 #include "sim/listener.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "sim/address.h"
 #include "sim/fault.h"
 #include "sim/trace.h"
@@ -15,34 +21,36 @@ static int events(const struct ci_socket *socket)
     return socket->backlog ? COIR_READ : 0;
 }
 
-static bool try_accept(struct ci_world *world, struct ci_socket *socket, int *ret)
+static bool try_accept(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     struct ci_socket *accepted = socket->backlog;
     if (!accepted)
         return false;
-    if ((*ret = ci_socket_no_descriptor(world, socket->node)) < 0)
-        return true;
+    int rc = ci_socket_no_descriptor(world, socket->node);
+    if (rc < 0)
+        return ci_op_complete(op, rc);
     socket->backlog = accepted->backlog_next;
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
     socket->backlog_len--;
+    ci_check(socket->backlog_len >= 0, "listener.c 1");
+    ci_check(accepted->queued, "listener.c 2");
     accepted->queued = false;
     if (ci_world_fault(world, socket->node, ci_transport_link(world, accepted)->reset,
                        "a connection dies in the backlog")) {
         ci_transport_send_reset(world, accepted);
         ci_socket_close(world, accepted->fd);
-        return *ret = -ECONNABORTED, true;
+        return ci_op_complete(op, -ECONNABORTED);
     }
     ci_world_trace(world, socket->node, "accept fd=%d new=%d", socket->fd, accepted->fd);
-    return *ret = accepted->fd, true;
+    return ci_op_complete(op, accepted->fd);
 }
 
-static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                    int *ret)
+static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (op->kind == CI_OP_ACCEPT)
-        return try_accept(world, socket, ret);
-    return *ret = -ENOTCONN, true;
+        return try_accept(world, socket, op);
+    return ci_op_complete(op, -ENOTCONN);
 }
 
 static void close_backlog(struct ci_world *world, struct ci_socket *socket)
@@ -105,6 +113,7 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
     *listener->backlog_tail = server;
     listener->backlog_tail = &server->backlog_next;
     listener->backlog_len++;
+    ci_check(listener->backlog_len <= listener->backlog_max, "listener.c 1");
     return server;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "sim/disk.h"
 #include "sim/fault.h"
 #include "sim/trace.h"
@@ -23,7 +24,10 @@ static void *allocate(size_t size, void *arg)
 static void release(void *memory, size_t size, void *arg)
 {
     struct ci_node *node = arg;
-    node->memory -= memory ? size : 0;
+    if (memory) {
+        ci_check(size <= node->memory, "node.h 1");
+        node->memory -= size;
+    }
     ci_free(&ci_system_allocator, memory, size);
 }
 
@@ -44,6 +48,8 @@ struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
         }
     if (!node->number)
         node->number = ++world->node_count;
+    for (const struct ci_node *other = world->nodes; other; other = other->next)
+        ci_debug_check(other->number != node->number, "node.h 2");
     *world->nodes_tail = node;
     world->nodes_tail = &node->next;
     return node;

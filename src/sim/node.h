@@ -1,4 +1,9 @@
-/* A host, as the world sees it: its end of the network, its disk, its memory. */
+/* A host, as the world sees it: its end of the network, its disk, its memory.
+ *
+ * 1. `memory` is the sum of what is allocated: what is released was allocated, with that size.
+ * 2. No two nodes have the same number, but 0: a node that takes the place of a dead one takes the
+ * number from it.
+ */
 #ifndef CI_SIM_NODE_H
 #define CI_SIM_NODE_H
 

@@ -1,17 +1,20 @@
 /* Simulated sockets: their descriptors, and the operations that are pending on them.
  *
- * 1. A descriptor is the lowest that is free: numbers are reused at once. An event that was
- * scheduled for a socket finds nothing when another has its number by then.
- * 2. A socket's operations are tried again after everything that happens to it. What completes is
+ * 1. world->sockets[fd] is the socket whose descriptor is fd, or NULL. A new one has the lowest
+ * that is free, as POSIX has it: numbers are reused at once. So events know a socket by its serial
+ * number, too; one that was scheduled for a socket that is closed finds none.
+ * 2. The operations in `pending` are pending, and of the socket's own descriptor.
+ *
+ * A socket's operations are tried again after everything that happens to it. What completes is
  * reported by the driver later, so the program sees completions that race with its own cancels. A
- * cancelled operation is withdrawn or completes later, as the seed says.
- */
+ * cancelled operation is withdrawn or completes later, as the seed says. */
 #include "sim/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "sim/address.h"
 #include "sim/audit.h"
 #include "sim/fault.h"
@@ -104,32 +107,32 @@ void ci_socket_drop_input(struct ci_socket *socket)
 
 /* ---- operations ---- */
 
-/* True: complete, *ret is the result. */
-static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                    int *ret)
+/* True: complete. */
+static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (op->kind != CI_OP_POLL)
-        return socket->kind->attempt(world, socket, op, ret);
+        return socket->kind->attempt(world, socket, op);
     int events = socket->kind->events(socket);
     if (socket->error)
         events |= COIR_EVENT_ERROR;
-    *ret = events & (op->events | COIR_HANGUP | COIR_EVENT_ERROR);
-    return *ret != 0;
+    events &= op->events | COIR_HANGUP | COIR_EVENT_ERROR;
+    return ci_op_complete(op, events) && events;
 }
 
 static void try_all(struct ci_world *world, struct ci_socket *socket)
 {
     for (struct ci_pending **at = &socket->pending; *at;) {
         struct ci_pending *pending = *at;
-        int result = 0;
-        if (!attempt(world, socket, pending->op, &result)) {
+        struct ci_op *op = pending->op;
+        ci_check(op->pending && op->fd == socket->fd, "socket.c 2");
+        if (!attempt(world, socket, op)) {
             at = &pending->next;
             continue;
         }
         *at = pending->next;
         ci_world_trace(world, socket->node, "complete fd=%d kind=%d result=%d", socket->fd,
-                       pending->op->kind, result);
-        ci_sim_driver_complete(pending->driver, pending->op, result);
+                       op->kind, op->result);
+        ci_sim_driver_complete(pending->driver, op, op->result);
         free(pending);
     }
 }
@@ -153,26 +156,25 @@ bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
     struct ci_world *world = driver->world;
     struct ci_socket *socket = ci_socket_of(world, op->fd);
     if (!socket)
-        return op->result = -EBADF, true;
+        return ci_op_complete(op, -EBADF);
     if (ci_world_fault(world, socket->node, socket->node->faults.no_memory,
                        "no memory for an operation"))
-        return op->result = -ENOMEM, true;
+        return ci_op_complete(op, -ENOMEM);
     if (op->kind == CI_OP_CONNECT) {
         int rc = socket->kind->connect ? socket->kind->connect(world, socket, op) : -EISCONN;
         if (rc < 0)
-            return op->result = rc, true;
+            return ci_op_complete(op, rc);
     }
-    int result = 0;
-    if (attempt(world, socket, op, &result)) {
+    if (attempt(world, socket, op)) {
         ci_world_trace(world, socket->node, "at once fd=%d kind=%d result=%d", op->fd, op->kind,
-                       result);
-        return op->result = result, true;
+                       op->result);
+        return true;
     }
     if (op->no_wait)
-        return op->result = -EAGAIN, true;
+        return ci_op_complete(op, -EAGAIN);
     struct ci_pending *pending = malloc(sizeof *pending);
     if (!pending)
-        return op->result = -ENOMEM, true;
+        return ci_op_complete(op, -ENOMEM);
     *pending = (struct ci_pending){socket->pending, op, driver};
     socket->pending = pending;
     op->pending = true;
@@ -225,6 +227,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     struct ci_socket *socket = ci_socket_of(world, fd);
     if (!socket)
         return;
+    ci_check(socket->fd == fd, "socket.c 1");
     ci_world_trace(world, socket->node, "close fd=%d", fd);
     if (socket->kind->close)
         socket->kind->close(world, socket);

@@ -17,9 +17,8 @@ struct ci_socket_kind {
      */
     int (*connect)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op);
 
-    /* Tries an operation, but no CI_OP_POLL. True: it is complete, *ret is its result. */
-    bool (*attempt)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                    int *ret);
+    /* Tries an operation, but no CI_OP_POLL. True: it is complete. */
+    bool (*attempt)(struct ci_world *world, struct ci_socket *socket, struct ci_op *op);
 
     /* What a poll of it finds now. */
     int (*events)(const struct ci_socket *socket);
@@ -39,7 +38,8 @@ enum ci_stream_state {
 struct ci_segment {
     struct ci_segment *next;
     uint64_t sender_serial;
-    coir_fd sender; /* of a datagram: -1 if a refusal is of no interest to it */
+    coir_fd sender;  /* of a datagram: -1 if a refusal is of no interest to it */
+    uint64_t number; /* of a stream: how many the sender sent before it */
     size_t start, len;
     struct sockaddr_in from;  /* of a datagram */
     const struct ci_node *to; /* likewise */
@@ -70,7 +70,8 @@ struct ci_socket {
     struct ci_socket *peer;          /* NULL: closed */
     const struct ci_node *peer_node; /* also when the peer is closed */
     size_t unread_by_peer;
-    int syn_tries;
+    uint64_t segments_in, segments_out;
+    int syn_tries; /* connect.c */
 
     /* a stream's way to its peer: transport.c */
     coir_time last_arrival; /* of what this end has sent */

@@ -1,15 +1,18 @@
 /* Simulated stream sockets: reading, writing and ending.
  *
- * 1. What is sent and not yet read by the peer is bounded: a writer waits for the peer to read.
- * 2. Closing with unread data or before a connect is answered, and data that reaches a closed end,
- * reset the connection, as Linux does.
- */
+ * 1. What is sent and not yet read by the peer (`unread_by_peer`) never exceeds the window: a
+ * writer waits for the peer to read.
+ * 2. The end of what the peer sends arrives once, behind all that it sent.
+ *
+ * Closing with unread data, closing before a connect is answered, and data that reaches a closed
+ * end reset the connection, as Linux does. */
 #include "sim/stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "sim/connect.h"
 #include "sim/fault.h"
 #include "sim/link.h"
@@ -31,6 +34,7 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
         free(segment);
         return;
     }
+    ci_check(segment->number == socket->segments_in++ && !socket->in_ended, "transport.c 1");
     ci_world_trace(world, socket->node, "deliver fd=%d bytes=%zu", socket->fd, amount);
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
@@ -43,6 +47,7 @@ static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t
     (void)data;
     if (!socket)
         return;
+    ci_check(!socket->in_ended, "stream.c 2");
     ci_world_trace(world, socket->node, "end fd=%d", socket->fd);
     socket->in_ended = true;
     ci_socket_changed(world, socket);
@@ -59,6 +64,7 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
                            room_arrives, socket, amount, NULL);
         return;
     }
+    ci_check(amount <= socket->unread_by_peer, "stream.c 1");
     socket->unread_by_peer -= amount;
     ci_socket_changed(world, socket);
 }
@@ -67,10 +73,8 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
 
 static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
 {
-    if (len > 1 && ci_world_fault(world, socket->node, ci_transport_link(world, socket)->short_io,
-                                  "moves less than it could"))
-        return 1 + (size_t)ci_random_below(&world->random, len - 1);
-    return len;
+    return ci_world_shorten(world, socket->node, ci_transport_link(world, socket)->short_io, len,
+                            "moves less than it could");
 }
 
 static size_t buffers_of(const struct ci_op *op, const struct iovec **ret_iov, struct iovec *one)
@@ -104,22 +108,28 @@ static size_t take(struct ci_socket *socket, char *to, size_t len)
     return taken;
 }
 
-static bool try_read(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                     int *ret)
+static size_t length_of(const struct iovec *iov, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        len += iov[i].iov_len;
+    return len;
+}
+
+static bool try_read(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (socket->state == CI_STREAM_RESET)
-        return *ret = ci_socket_take_error(socket, 0), true;
+        return ci_op_complete(op, ci_socket_take_error(socket, 0));
     if (socket->state != CI_STREAM_CONNECTED)
-        return *ret = -ENOTCONN, true;
+        return ci_op_complete(op, -ENOTCONN);
     if (!socket->in)
-        return *ret = 0, socket->in_ended;
+        return socket->in_ended && ci_op_complete(op, 0);
     const struct iovec *iov;
     struct iovec one;
-    size_t count = buffers_of(op, &iov, &one), available = 0, wanted = 0, taken = 0;
+    size_t count = buffers_of(op, &iov, &one), available = 0, taken = 0;
     for (const struct ci_segment *segment = socket->in; segment; segment = segment->next)
         available += segment->len;
-    for (size_t i = 0; i < count; i++)
-        wanted += iov[i].iov_len;
+    size_t wanted = length_of(iov, count);
     size_t limit = shortened(world, socket, available < wanted ? available : wanted);
     for (size_t i = 0; i < count && taken < limit; i++)
         taken += take(socket, iov[i].iov_base,
@@ -128,70 +138,70 @@ static bool try_read(struct ci_world *world, struct ci_socket *socket, const str
         ci_socket_schedule(world,
                            ci_time_after(world->now, ci_transport_link(world, socket)->latency),
                            room_arrives, socket->peer, taken, NULL);
-    return *ret = (int)taken, true;
+    return ci_op_complete(op, (int)taken);
 }
 
-static bool try_write(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                      int *ret)
+static bool try_write(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (socket->state == CI_STREAM_RESET)
-        return *ret = ci_socket_take_error(socket, -EPIPE), true;
+        return ci_op_complete(op, ci_socket_take_error(socket, -EPIPE));
     if (socket->state != CI_STREAM_CONNECTED)
-        return *ret = -ENOTCONN, true;
+        return ci_op_complete(op, -ENOTCONN);
     if (socket->out_ended)
-        return *ret = -EPIPE, true;
+        return ci_op_complete(op, -EPIPE);
     if (socket->unread_by_peer >= WINDOW)
         return false;
     const struct iovec *iov;
     struct iovec one;
-    size_t count = buffers_of(op, &iov, &one), wanted = 0, copied = 0;
-    for (size_t i = 0; i < count; i++)
-        wanted += iov[i].iov_len;
-    size_t room = WINDOW - socket->unread_by_peer,
-           len = shortened(world, socket, wanted < room ? wanted : room);
+    size_t count = buffers_of(op, &iov, &one), wanted = length_of(iov, count), copied = 0;
+    size_t room = WINDOW - socket->unread_by_peer;
+    size_t len = shortened(world, socket, wanted < room ? wanted : room);
     if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
-        return *ret = -ENOBUFS, true;
+        return ci_op_complete(op, -ENOBUFS);
     if (ci_world_fault(world, socket->node, ci_transport_link(world, socket)->reset,
                        "the connection is reset")) {
         ci_transport_send_reset(world, socket);
         ci_transport_reset(world, socket, -ECONNRESET);
-        return *ret = ci_socket_take_error(socket, -EPIPE), true;
+        return ci_op_complete(op, ci_socket_take_error(socket, -EPIPE));
     }
     struct ci_segment *segment = malloc(sizeof *segment + len);
     if (!segment)
-        return *ret = -ENOMEM, true;
-    *segment =
-        (struct ci_segment){.sender = socket->fd, .sender_serial = socket->serial, .len = len};
+        return ci_op_complete(op, -ENOMEM);
+    *segment = (struct ci_segment){.sender = socket->fd,
+                                   .sender_serial = socket->serial,
+                                   .number = socket->segments_out++,
+                                   .len = len};
     for (size_t i = 0; i < count && copied < len; i++) {
         size_t n = iov[i].iov_len < len - copied ? iov[i].iov_len : len - copied;
         memcpy(segment->data + copied, iov[i].iov_base, n);
         copied += n;
     }
     socket->unread_by_peer += len;
+    ci_check(socket->unread_by_peer <= WINDOW, "stream.c 1");
     ci_transport_send(world, socket, segment_arrives, len, segment);
-    return *ret = (int)len, true;
+    return ci_op_complete(op, (int)len);
 }
 
 /* Messages. Descriptors are numbers of this world, which no other program could use: they do not
  * travel. */
-static bool try_receive(struct ci_world *world, struct ci_socket *socket, struct msghdr *message,
-                        int *ret)
+static bool try_receive(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
+    struct msghdr *message = op->message;
     struct ci_op read = {
         .kind = CI_OP_READV, .iov = message->msg_iov, .count = (int)message->msg_iovlen};
     message->msg_controllen = 0;
     message->msg_flags = 0;
-    return try_read(world, socket, &read, ret);
+    return try_read(world, socket, &read) && ci_op_complete(op, read.result);
 }
 
-static bool try_send(struct ci_world *world, struct ci_socket *socket, const struct msghdr *message,
-                     int *ret)
+static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
+    const struct msghdr *message = op->message;
     struct ci_op write = {
         .kind = CI_OP_WRITEV, .iov = message->msg_iov, .count = (int)message->msg_iovlen};
     if (message->msg_controllen)
-        return *ret = -EOPNOTSUPP, true;
-    return try_write(world, socket, &write, ret);
+        return ci_op_complete(op, -EOPNOTSUPP);
+    return try_write(world, socket, &write) && ci_op_complete(op, write.result);
 }
 
 /* ---- the kind ---- */
@@ -211,23 +221,22 @@ static int events(const struct ci_socket *socket)
     return found;
 }
 
-static bool attempt(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op,
-                    int *ret)
+static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_READ:
-    case CI_OP_READV: return try_read(world, socket, op, ret);
+    case CI_OP_READV: return try_read(world, socket, op);
     case CI_OP_WRITE:
-    case CI_OP_WRITEV: return try_write(world, socket, op, ret);
-    case CI_OP_RECEIVE: return try_receive(world, socket, op->message, ret);
-    case CI_OP_SEND: return try_send(world, socket, op->message, ret);
+    case CI_OP_WRITEV: return try_write(world, socket, op);
+    case CI_OP_RECEIVE: return try_receive(world, socket, op);
+    case CI_OP_SEND: return try_send(world, socket, op);
     case CI_OP_CONNECT:
         if (socket->state == CI_STREAM_CONNECTING)
             return false;
-        *ret =
-            socket->state == CI_STREAM_CONNECTED ? 0 : ci_socket_take_error(socket, -ECONNREFUSED);
-        return true;
-    default: return *ret = -EINVAL, true;
+        if (socket->state == CI_STREAM_CONNECTED)
+            return ci_op_complete(op, 0);
+        return ci_op_complete(op, ci_socket_take_error(socket, -ECONNREFUSED));
+    default: return ci_op_complete(op, -EINVAL);
     }
 }
 

@@ -1,11 +1,14 @@
 /* The way of a stream's segments to its peer, as TCP has it at its worst.
  *
- * 1. What one end sends arrives in order; each segment suffers the link's delays on its own, but
- * never overtakes.
- * 2. Over a link that is cut nothing arrives. What a stream sent waits in its outbox and is sent
- * again later and later; when that has been in vain for long enough, the stream ends with
- * -ETIMEDOUT, and its peer knows nothing. Closing gives up what is in the outbox.
- */
+ * 1. The segments of one end arrive in the order in which they were sent, none twice and none left
+ * out; behind the end of the stream none arrives. Each is delayed on its own, but none overtakes
+ * another.
+ * 2. A stream has at most RETRIES retransmissions behind it, and an empty outbox has a tail at its
+ * head.
+ *
+ * What is sent over a link that is cut waits in the outbox and is sent again after 200 ms, then
+ * after twice as long each time. After RETRIES times the stream ends with -ETIMEDOUT, and its peer
+ * is not told. Closing gives up what is in the outbox. */
 #include "sim/transport.h"
 
 #include <errno.h>
@@ -39,13 +42,9 @@ bool ci_transport_is_cut(const struct ci_world *world, const struct ci_socket *s
 
 coir_time ci_transport_arrival(struct ci_world *world, struct ci_socket *socket, size_t len)
 {
-    const coir_link *link = ci_transport_link(world, socket);
-    coir_time when =
-        ci_time_after(ci_world_sent_at(world, socket->node, socket->peer_node, len), link->latency);
-    if (link->jitter > 0)
-        when =
-            ci_time_after(when, (coir_time)ci_random_below(&world->random, (uint64_t)link->jitter));
-    if (ci_world_fault(world, socket->node, link->loss, "a segment is lost"))
+    coir_time when = ci_world_arrival(world, socket->node, socket->peer_node, len);
+    if (ci_world_fault(world, socket->node, ci_transport_link(world, socket)->loss,
+                       "a segment is lost"))
         when = ci_time_after(when, ci_transport_retransmission);
     if (when < socket->last_arrival)
         when = socket->last_arrival;
@@ -153,6 +152,7 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
             time_out(world, socket);
         return;
     }
+    ci_check(socket->retries <= RETRIES, "transport.c 2");
     socket->retries = 0;
     while (socket->outbox) {
         struct ci_parcel *parcel = socket->outbox;
@@ -171,9 +171,10 @@ void ci_transport_send(struct ci_world *world, struct ci_socket *socket, ci_sock
         return;
     }
     struct ci_parcel *parcel = malloc(sizeof *parcel);
-    ci_check(parcel, "world.h 4");
+    ci_check(parcel, "world.h 2");
     *parcel = (struct ci_parcel){NULL, what, amount, data};
     if (!socket->outbox) {
+        ci_check(socket->outbox_tail == &socket->outbox, "transport.c 2");
         socket->retries = 0;
         ci_socket_schedule(world, retry_time(world, 0), retry, socket, 0, NULL);
     }

@@ -1,9 +1,12 @@
 /* A world without a kernel: a clock, a network, disks, and what happens next, all from one seed.
  *
- * 1. Time moves only when every worker of every host is parked, and then to the next event.
- * 2. Time never goes back.
- * 3. Every choice is drawn from the one generator, in an order that the program's own steps fix.
- * 4. The simulator has its own memory from the system; when there is none, the program ends.
+ * Every choice is drawn from the world's one generator (faults: from one of their own), in an order
+ * that the program's own steps fix; no order depends on an address or on a clock. That is why a run
+ * with the same seed does the same again.
+ *
+ * 1. Time moves only when no worker of any host has anything to do, and then to the next event or
+ * timer: forwards.
+ * 2. The simulator has its own memory from the system; when there is none, the program ends.
  */
 #ifndef CI_SIM_WORLD_H
 #define CI_SIM_WORLD_H
