@@ -1,0 +1,152 @@
+/* Hosts: started, stopped, crashed and replaced; and calls that are misused. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "harness.h"
+#include "sys/misuse.h"
+
+static int sleep_long(void *arg)
+{
+    int *ended = arg;
+    int rc = coir_sleep_for(3600 * COIR_S);
+    ++*ended;
+    return rc;
+}
+
+static int sleep_short(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_S);
+}
+
+/* ---- a host's life ---- */
+
+static int live(coir_sim *sim, void *arg)
+{
+    int ended = 0, crashed = 0, left = 0;
+    (void)arg;
+    coir_host *stopped = coir_sim_host(sim, "stopped", sleep_long, &ended);
+    coir_host *lost = coir_sim_host(sim, "lost", sleep_long, &crashed);
+    CHECK(coir_sim_host(sim, "left", sleep_long, &left));
+    CHECK_EQ(coir_sim_host_main(sim, "main", sleep_short, NULL), 0);
+    CHECK(!coir_host_is_down(stopped) && !coir_host_is_down(lost));
+    coir_sim_stop(sim, stopped);
+    coir_sim_crash(sim, lost);
+    CHECK_EQ(coir_sim_host_main(sim, "main", sleep_short, NULL), 0);
+    CHECK(coir_host_is_down(stopped) && coir_host_is_down(lost));
+    CHECK(ended == 1 && crashed == 1 && left == 0);
+    coir_sim_stop(sim, stopped); /* once more does nothing */
+    return 0;
+}
+
+TEST(ends_when_it_is_stopped_or_crashes)
+{
+    for (unsigned workers = 1; workers <= 3; workers++) {
+        coir_sim_options options = test_sim_options(1, workers);
+        CHECK_EQ(coir_sim_run(&options, live, NULL, NULL), 0);
+    }
+}
+
+static int write_file(void *arg)
+{
+    coir_file *file;
+    (void)arg;
+    CHECK_EQ(coir_file_open("notes", O_RDWR | O_CREAT, 0600, &file), 0);
+    CHECK_EQ(coir_file_write(file, "x", 1, 0), 1);
+    CHECK_EQ(coir_file_sync(file), 0);
+    coir_file_close(file);
+    return 0;
+}
+
+static int read_file(void *arg)
+{
+    coir_file *file;
+    int rc = coir_file_open("notes", O_RDONLY, 0, &file);
+    (void)arg;
+    if (rc == 0)
+        coir_file_close(file);
+    return rc;
+}
+
+static int replace(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_sim_host_main(sim, "one", write_file, NULL), 0);
+    CHECK_EQ(coir_sim_host_main(sim, "other", read_file, NULL), -ENOENT);
+    CHECK_EQ(coir_sim_host_main(sim, "one", read_file, NULL), 0);
+    return 0;
+}
+
+TEST(one_of_the_same_name_has_the_disk_of_the_one_before)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, replace, NULL, NULL), 0);
+}
+
+/* ---- misuse ---- */
+
+static coir_sim *outer_sim;
+static coir_host *outer_host;
+
+static int run_inside(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_sim_host_main(outer_sim, "nested", sleep_short, NULL), -EBUSY);
+    return 7;
+}
+
+static int other_world(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_link link = {.size = sizeof link, .cut = true};
+    coir_faults faults = {.size = sizeof faults, .no_memory = 1};
+    coir_sim_set_link(sim, outer_host, NULL, &link);
+    coir_sim_set_faults(sim, outer_host, &faults);
+    coir_sim_crash(sim, outer_host);
+    coir_sim_stop(sim, outer_host);
+    return 0;
+}
+
+static int misuse(coir_sim *sim, void *arg)
+{
+    char name[65];
+    int ended = 0;
+    (void)arg;
+    outer_sim = sim;
+    memset(name, 'x', sizeof name);
+    name[64] = '\0';
+    CHECK(!coir_sim_host(NULL, "a", sleep_short, NULL));
+    CHECK(!coir_sim_host(sim, NULL, sleep_short, NULL));
+    CHECK(!coir_sim_host(sim, "", sleep_short, NULL));
+    CHECK(!coir_sim_host(sim, name, sleep_short, NULL));
+    CHECK(!coir_sim_host(sim, "a", NULL, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, name, sleep_short, NULL), -EINVAL);
+    CHECK_EQ(coir_sim_host_main(NULL, "a", sleep_short, NULL), -EINVAL);
+    CHECK_EQ(coir_sim_host_main(sim, "a", NULL, NULL), -EINVAL);
+    CHECK((outer_host = coir_sim_host(sim, name + 1, sleep_long, &ended)));
+    coir_sim_set_link(sim, NULL, NULL, NULL);
+    coir_sim_set_link(sim, NULL, NULL, &(coir_link){.cut = true}); /* no size */
+    coir_sim_set_faults(sim, NULL, NULL);
+    coir_sim_crash(sim, NULL);
+    coir_sim_stop(NULL, outer_host);
+    CHECK(coir_host_is_down(NULL));
+    CHECK_EQ(coir_sim_random(NULL), 0);
+    coir_config config = COIR_CONFIG;
+    CHECK_EQ(coir_sim_configure(NULL, &config), -EINVAL);
+    coir_sim_options options = test_sim_options(2, 1);
+    CHECK_EQ(coir_sim_run(&options, other_world, NULL, NULL), 0);
+    CHECK_EQ(coir_sim_run(&options, NULL, NULL, NULL), -EINVAL);
+    CHECK_EQ(coir_sim_host_main(sim, "a", run_inside, NULL), 7);
+    CHECK(!coir_host_is_down(outer_host) && ended == 0);
+    return 0;
+}
+
+TEST(misuse_is_refused)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_sim_run(&options, misuse, NULL, NULL), 0);
+}
