@@ -119,21 +119,29 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
     return ci_op_complete(op, events) && events;
 }
 
+/* Takes a pending operation off its socket. */
+static struct ci_op *take_off(const struct ci_socket *socket, struct ci_pending **at)
+{
+    struct ci_pending *pending = *at;
+    struct ci_op *op = pending->op;
+    ci_check(op->pending && op->fd == socket->fd, "socket.c 2");
+    *at = pending->next;
+    free(pending);
+    return op;
+}
+
 static void try_all(struct ci_world *world, struct ci_socket *socket)
 {
     for (struct ci_pending **at = &socket->pending; *at;) {
-        struct ci_pending *pending = *at;
-        struct ci_op *op = pending->op;
-        ci_check(op->pending && op->fd == socket->fd, "socket.c 2");
-        if (!attempt(world, socket, op)) {
-            at = &pending->next;
+        if (!attempt(world, socket, (*at)->op)) {
+            at = &(*at)->next;
             continue;
         }
-        *at = pending->next;
+        struct ci_sim_driver *driver = (*at)->driver;
+        struct ci_op *op = take_off(socket, at);
         ci_world_trace(world, socket->node, "complete fd=%d kind=%d result=%d", socket->fd,
                        op->kind, op->result);
-        ci_sim_driver_complete(pending->driver, op, op->result);
-        free(pending);
+        ci_sim_driver_complete(driver, op, op->result);
     }
 }
 
@@ -190,9 +198,7 @@ bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op)
         at = &(*at)->next;
     if (!*at)
         return false; /* complete, and about to be reported */
-    struct ci_pending *pending = *at;
-    *at = pending->next;
-    free(pending);
+    take_off(socket, at);
     bool at_once = ci_random_next(&world->random) & 1;
     ci_world_trace(world, driver->node, "cancel fd=%d kind=%d %s", op->fd, op->kind,
                    at_once ? "withdrawn" : "to complete");
@@ -211,14 +217,11 @@ void ci_socket_forget(struct ci_world *world, const struct ci_sim_driver *driver
     if (!socket)
         return;
     for (struct ci_pending **at = &socket->pending; *at;) {
-        struct ci_pending *pending = *at;
-        if (driver && pending->driver != driver) {
-            at = &pending->next;
-            continue;
-        }
-        *at = pending->next;
-        ci_sim_driver_complete(pending->driver, pending->op, -ECANCELED);
-        free(pending);
+        struct ci_sim_driver *its = (*at)->driver;
+        if (driver && its != driver)
+            at = &(*at)->next;
+        else
+            ci_sim_driver_complete(its, take_off(socket, at), -ECANCELED);
     }
 }
 

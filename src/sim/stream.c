@@ -34,7 +34,8 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
         free(segment);
         return;
     }
-    ci_check(segment->number == socket->segments_in++ && !socket->in_ended, "transport.c 1");
+    ci_check(segment->number == socket->segments_in && !socket->in_ended, "transport.c 1");
+    socket->segments_in++;
     ci_world_trace(world, socket->node, "deliver fd=%d bytes=%zu", socket->fd, amount);
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
@@ -43,11 +44,15 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
 
 static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
 {
+    struct ci_segment *segment = data;
+    uint64_t number = segment->number;
     (void)amount;
-    (void)data;
+    free(segment);
     if (!socket)
         return;
     ci_check(!socket->in_ended, "stream.c 2");
+    ci_check(socket->state != CI_STREAM_CONNECTED || number == socket->segments_in,
+             "transport.c 1");
     ci_world_trace(world, socket->node, "end fd=%d", socket->fd);
     socket->in_ended = true;
     ci_socket_changed(world, socket);
@@ -70,6 +75,17 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
 }
 
 /* ---- reading and writing ---- */
+
+static struct ci_segment *new_segment(struct ci_socket *socket, size_t len)
+{
+    struct ci_segment *segment = malloc(sizeof *segment + len);
+    ci_check(segment, "world.h 2");
+    *segment = (struct ci_segment){.sender = socket->fd,
+                                   .sender_serial = socket->serial,
+                                   .number = socket->segments_out++,
+                                   .len = len};
+    return segment;
+}
 
 static size_t shortened(struct ci_world *world, const struct ci_socket *socket, size_t len)
 {
@@ -164,13 +180,7 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, struct c
         ci_transport_reset(world, socket, -ECONNRESET);
         return ci_op_complete(op, ci_socket_take_error(socket, -EPIPE));
     }
-    struct ci_segment *segment = malloc(sizeof *segment + len);
-    if (!segment)
-        return ci_op_complete(op, -ENOMEM);
-    *segment = (struct ci_segment){.sender = socket->fd,
-                                   .sender_serial = socket->serial,
-                                   .number = socket->segments_out++,
-                                   .len = len};
+    struct ci_segment *segment = new_segment(socket, len);
     for (size_t i = 0; i < count && copied < len; i++) {
         size_t n = iov[i].iov_len < len - copied ? iov[i].iov_len : len - copied;
         memcpy(segment->data + copied, iov[i].iov_base, n);
@@ -248,7 +258,7 @@ static int shutdown_write(struct ci_world *world, struct ci_socket *socket)
         return 0;
     socket->out_ended = true;
     if (socket->peer || socket->outbox)
-        ci_transport_send(world, socket, end_arrives, 0, NULL);
+        ci_transport_send(world, socket, end_arrives, 0, new_segment(socket, 0));
     ci_socket_changed(world, socket);
     return 0;
 }

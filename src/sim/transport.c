@@ -3,8 +3,7 @@
  * 1. The segments of one end arrive in the order in which they were sent, none twice and none left
  * out; behind the end of the stream none arrives. Each is delayed on its own, but none overtakes
  * another.
- * 2. A stream has at most RETRIES retransmissions behind it, and an empty outbox has a tail at its
- * head.
+ * 2. What is added to an empty outbox becomes its first parcel: the tail is the head then.
  *
  * What is sent over a link that is cut waits in the outbox and is sent again after 200 ms, then
  * after twice as long each time. After RETRIES times the stream ends with -ETIMEDOUT, and its peer
@@ -152,7 +151,6 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
             time_out(world, socket);
         return;
     }
-    ci_check(socket->retries <= RETRIES, "transport.c 2");
     socket->retries = 0;
     while (socket->outbox) {
         struct ci_parcel *parcel = socket->outbox;

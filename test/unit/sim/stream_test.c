@@ -31,6 +31,22 @@ TEST(bytes_arrive_in_order_over_a_link_that_delays_each)
     }
 }
 
+TEST(the_end_arrives_once)
+{
+    struct net net;
+    coir_fd client, server;
+    char byte;
+    net_open(&net, 1);
+    net_pair(&net, &client, &server);
+    CHECK_EQ(ci_sim_stream_shutdown_write(&net.world, client), 0);
+    CHECK_EQ(ci_sim_stream_shutdown_write(&net.world, client), 0);
+    ci_driver_close(net.on_b, client);
+    while (net_pass(&net)) {
+    }
+    CHECK_EQ(net_read(&net, net.on_a, server, &byte, 1), 0);
+    net_close(&net);
+}
+
 TEST(a_writer_waits_for_the_peer_to_read)
 {
     static char block[2 * WINDOW];

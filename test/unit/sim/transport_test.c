@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "net.h"
+#include "sim/link.h"
 
 enum act { WRITE, END, CLOSE, CLOSE_UNREAD, ROOM, ACTS };
 enum { WINDOW = 64 * 1024, FORTH = 1, BACK = 2 };
@@ -347,4 +349,27 @@ static int datagram_scenario(coir_sim *sim, void *arg)
 TEST(datagrams_and_their_refusals_are_lost_on_a_cut_link)
 {
     run_with_each_cut(datagram_scenario);
+}
+
+/* The outbox is filled, emptied, and filled again. */
+TEST(what_waits_for_a_link_that_is_cut_twice_arrives)
+{
+    static const coir_link whole = {.latency = COIR_MS},
+                           cut_off = {.latency = COIR_MS, .cut = true};
+    struct net net;
+    coir_fd client, server;
+    char text[4] = "";
+    net_open(&net, 1);
+    net_pair(&net, &client, &server);
+    for (int i = 0; i < 3; i++) {
+        ci_world_link(&net.world, NULL, NULL, &cut_off);
+        CHECK_EQ(net_write(&net, net.on_b, client, "a"), 1);
+        CHECK_EQ(net_write(&net, net.on_b, client, "b"), 1);
+        ci_world_link(&net.world, NULL, NULL, &whole);
+        for (char c = 'a'; c <= 'b'; c++) {
+            CHECK_EQ(net_read(&net, net.on_a, server, text, 1), 1);
+            CHECK_EQ(text[0], c);
+        }
+    }
+    net_close(&net);
 }
