@@ -144,6 +144,20 @@ int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
     return ci_kfd_install(file);
 }
 
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                  bool ipv6_only)
+{
+    (void)len;
+    (void)ipv6_only;
+    ci_kcall();
+    struct ci_kfile *file;
+    int rc = ci_kfd_refused();
+    if (rc < 0 ||
+        (rc = ci_klistener_make(&ci_kstream_type, address, backlog, reuse_port, &file)) < 0)
+        return rc;
+    return ci_kfd_install(file);
+}
+
 int ci_sys_accept(coir_fd fd)
 {
     ci_kcall();

@@ -227,6 +227,7 @@ static void release(struct ci_kfile *file)
 
 const struct ci_kfile_type ci_kdatagram_type = {
     .name = "datagram socket",
+    .is_socket = true,
     .poll = poll_datagram,
     .receive = receive,
     .send = send_message,

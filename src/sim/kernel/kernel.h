@@ -120,6 +120,9 @@ struct ci_kernel {
         uint32_t buffer_sizes;
     } settings;
     struct ci_ksocket *sockets; /* all there ever were in this run */
+    /* what rings do at the beginning of a call, and when a thread ends; NULL: there are none */
+    void (*before_call)(void);
+    void (*thread_ended)(int number);
     uint64_t serial;
 };
 extern struct ci_kernel ci_k;
@@ -161,6 +164,7 @@ struct ci_kfile {
  * answers -EAGAIN, or takes no time of the world (a disk's is the caller's to let pass: delay). */
 struct ci_kfile_type {
     const char *name;
+    bool is_socket; /* the file is a struct ci_ksocket's (socket.h) */
     /* POLL* that hold now. [no epoll: -EPERM; poll: always ready] */
     unsigned (*poll)(struct ci_kfile *file);
     /* [-EINVAL] */
@@ -263,8 +267,5 @@ void ci_ksocket_free_all(void);
 void ci_krings_open(void);
 void ci_krings_calm(void);
 void ci_krings_free(void);
-/* task work of the thread's rings, where it runs in any call */
-void ci_kring_before_call(void);
-void ci_kring_thread_ended(int number); /* what a thread has asked rings for ends with it */
 
 #endif

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "sim/kernel/socket.h"
-#include "sys/call.h"
 
 enum { SYN_TRIES = 3 };
 static const coir_time syn_retry = 1 * COIR_S;
@@ -44,28 +43,26 @@ static int port_is_free(const struct ci_node *node, in_port_t port, bool shares)
     return 0;
 }
 
-int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
-                  bool ipv6_only)
+int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *address, int backlog,
+                      bool reuse_port, struct ci_kfile **ret_file)
 {
-    (void)len;
-    (void)ipv6_only;
-    ci_kcall();
     struct sockaddr_in local = {.sin_family = AF_INET};
     if (address->sa_family == AF_INET)
         memcpy(&local, address, sizeof local);
     else
         local.sin_port = ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
-    int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = port_is_free(ci_k.process->node, local.sin_port, reuse_port)) < 0)
+    int rc = port_is_free(ci_k.process->node, local.sin_port, reuse_port);
+    if (rc < 0)
         return rc;
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kstream_type);
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, type);
     if (!local.sin_port)
         local.sin_port = socket->local.sin_port;
     socket->local = local;
     socket->state = CI_KLISTENING;
     socket->backlog_most = backlog + 1; /* sk_acceptq_is_full: more than the backlog */
     socket->shares_port = reuse_port;
-    return ci_kfd_install(&socket->file);
+    *ret_file = &socket->file;
+    return 0;
 }
 
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file)
@@ -170,7 +167,7 @@ static void give_up(void *arg, size_t number)
 
 static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
 {
-    struct ci_ksocket *child = ci_ksocket_new(listener->node, &ci_kstream_type);
+    struct ci_ksocket *child = ci_ksocket_new(listener->node, listener->file.type);
     child->state = CI_KCONNECTED;
     child->listener = listener;
     child->local.sin_port = listener->local.sin_port;

@@ -13,12 +13,3 @@ void ci_krings_calm(void)
 void ci_krings_free(void)
 {
 }
-
-void ci_kring_before_call(void)
-{
-}
-
-void ci_kring_thread_ended(int number)
-{
-    (void)number;
-}

@@ -1,30 +1,13 @@
-/* A ring of the simulated kernel: its memory, its set-up, its end. io_uring_setup(2) and
- * io_uring_register(2); io_uring.c and register.c of Linux 6.1 to 6.18. */
+/* A ring of the simulated kernel: its set-up, its end, and what is registered with it.
+ * io_uring_setup(2) and io_uring_register(2); io_uring.c and register.c of Linux 6.1 to 6.18. */
 #include "sim/kernel/ring.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* struct io_rings: two rings' heads and tails on cache lines of their own, then this, then the
- * entries. */
-enum {
-    SQ_HEAD = 0,
-    SQ_TAIL = 64,
-    CQ_HEAD = 128,
-    CQ_TAIL = 192,
-    SQ_MASK = 256,
-    CQ_MASK = 260,
-    SQ_COUNT = 264,
-    CQ_COUNT = 268
-};
-enum { SQ_DROPPED = 272, SQ_FLAGS = 276, CQ_FLAGS = 280, CQ_OVERFLOW = 284, CQES = 320 };
-
 enum { ENTRIES_MOST = 32768, COMPLETIONS_MOST = 2 * ENTRIES_MOST };
 static const coir_time end_most = 200 * COIR_US;
-
-struct ci_kring_traits ci_kring_traits;
-static struct ci_list rings;
 
 /* The rates are such that each of them is off in a good part of the runs. */
 void ci_krings_open(void)
@@ -33,7 +16,9 @@ void ci_krings_open(void)
                           refusals[] = {0, 0, 40, 400}, sizes[] = {0, 0, 0, 2, 8},
                           withheld[] = {0, 0, 0, 60, 1022}, workers[] = {0, 0, 5},
                           cuts[] = {0, 0, 10, 100};
-    ci_list_init(&rings);
+    ci_list_init(&ci_krings);
+    ci_k.before_call = ci_kring_before_call;
+    ci_k.thread_ended = ci_kring_thread_ended;
     ci_kring_traits = (struct ci_kring_traits){
         .version = versions[ci_kbelow(ci_countof(versions))],
         .race_one_in = races[ci_kbelow(ci_countof(races))],
@@ -52,122 +37,6 @@ void ci_krings_calm(void)
     if (ci_kring_traits.version < 1)
         ci_kring_traits.version = 1;
     ci_kring_traits.refuse_one_in = ci_kring_traits.worker_one_in = ci_kring_traits.race_one_in = 0;
-}
-
-/* ---- memory ---- */
-
-static uint32_t *word(const struct ci_kring *ring, uint32_t offset)
-{
-    return (uint32_t *)(void *)(ring->rings + offset);
-}
-
-void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on)
-{
-    if (on)
-        __atomic_fetch_or(word(ring, SQ_FLAGS), flag, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_and(word(ring, SQ_FLAGS), ~flag, __ATOMIC_RELAXED);
-}
-
-uint32_t ci_kring_entries_tail(const struct ci_kring *ring)
-{
-    return __atomic_load_n(word(ring, SQ_TAIL), __ATOMIC_ACQUIRE);
-}
-
-static size_t order_offset(uint32_t completions)
-{
-    return CQES + completions * sizeof(struct io_uring_cqe);
-}
-
-/* By way of the array of their order. */
-struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring)
-{
-    uint32_t mask = ring->entry_count - 1;
-    return &ring->entries[*word(ring, (uint32_t)order_offset(ring->completion_count) +
-                                          4 * (ring->head & mask)) &
-                          mask];
-}
-
-void ci_kring_entry_taken(struct ci_kring *ring)
-{
-    ring->head++;
-    __atomic_store_n(word(ring, SQ_HEAD), ring->head, __ATOMIC_RELEASE);
-}
-
-uint32_t ci_kring_completions_head(const struct ci_kring *ring)
-{
-    return __atomic_load_n(word(ring, CQ_HEAD), __ATOMIC_ACQUIRE);
-}
-
-struct io_uring_cqe *ci_kring_completion(const struct ci_kring *ring, uint32_t index)
-{
-    struct io_uring_cqe *cqes = (struct io_uring_cqe *)(void *)(ring->rings + CQES);
-    return &cqes[index & (ring->completion_count - 1)];
-}
-
-void ci_kring_write_completion(struct ci_kring *ring, const struct io_uring_cqe *completion)
-{
-    struct io_uring_cqe *at = ci_kring_completion(ring, ring->tail);
-    at->user_data = completion->user_data;
-    at->res = completion->res;
-    at->flags = completion->flags;
-    ring->tail++;
-    __atomic_store_n(word(ring, CQ_TAIL), ring->tail, __ATOMIC_RELEASE);
-}
-
-static void make_rings(struct ci_kring *ring, struct io_uring_params *params)
-{
-    size_t size = order_offset(params->cq_entries) + params->sq_entries * sizeof(uint32_t);
-    ring->rings = calloc(1, size);
-    ring->entries = calloc(params->sq_entries, sizeof *ring->entries);
-    ci_check(ring->rings && ring->entries);
-    ring->entry_count = params->sq_entries;
-    ring->completion_count = params->cq_entries;
-    *word(ring, SQ_MASK) = params->sq_entries - 1;
-    *word(ring, CQ_MASK) = params->cq_entries - 1;
-    *word(ring, SQ_COUNT) = params->sq_entries;
-    *word(ring, CQ_COUNT) = params->cq_entries;
-    params->sq_off = (struct io_sqring_offsets){
-        .head = SQ_HEAD,
-        .tail = SQ_TAIL,
-        .ring_mask = SQ_MASK,
-        .ring_entries = SQ_COUNT,
-        .flags = SQ_FLAGS,
-        .dropped = SQ_DROPPED,
-        .array = (uint32_t)order_offset(params->cq_entries),
-    };
-    params->cq_off = (struct io_cqring_offsets){
-        .head = CQ_HEAD,
-        .tail = CQ_TAIL,
-        .ring_mask = CQ_MASK,
-        .ring_entries = CQ_COUNT,
-        .overflow = CQ_OVERFLOW,
-        .cqes = CQES,
-        .flags = CQ_FLAGS,
-    };
-}
-
-int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci_ring_map *ret_map)
-{
-    struct ci_kring *ring;
-    ci_kcall();
-    int rc = ci_kring_find(fd, &ring);
-    if (rc < 0)
-        return rc;
-    *ret_map = (struct ci_ring_map){
-        ring->rings,
-        ring->entries,
-        order_offset(params->cq_entries) + params->sq_entries * sizeof(uint32_t),
-        params->sq_entries * sizeof *ring->entries,
-    };
-    return 0;
-}
-
-void ci_ring_call_unmap(
-    const struct ci_ring_map *map) /* the memory stays for as long as the ring */
-{
-    (void)map;
-    ci_kcall();
 }
 
 /* ---- end ---- */
@@ -197,7 +66,7 @@ static void end_ring(void *arg, size_t number)
 
 static void release(struct ci_kfile *file)
 {
-    struct ci_kring *ring = ci_kring_of(file);
+    struct ci_kring *ring = ci_container_of(file, struct ci_kring, file);
     ring->closed = true;
     if (ci_k.thread && !ring->process->node->crashed)
         ci_kring_buffers_audit(ring);
@@ -207,20 +76,11 @@ static void release(struct ci_kfile *file)
 void ci_krings_free(void)
 {
     struct ci_list *node;
-    while ((node = ci_list_pop(&rings))) {
+    while ((node = ci_list_pop(&ci_krings))) {
         struct ci_kring *ring = ci_container_of(node, struct ci_kring, link);
         if (ring->rings)
             free_memory(ring);
         free(ring);
-    }
-}
-
-void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number)
-{
-    ci_list_for_each (node, &rings) {
-        struct ci_kring *ring = ci_container_of(node, struct ci_kring, link);
-        if (!ring->closed)
-            fn(ring, number);
     }
 }
 
@@ -234,20 +94,6 @@ static unsigned poll_ring(struct ci_kfile *file)
 
 static const struct ci_kfile_type ring_type = {
     .name = "io_uring", .poll = poll_ring, .release = release};
-
-struct ci_kring *ci_kring_of(struct ci_kfile *file)
-{
-    return file->type == &ring_type ? ci_container_of(file, struct ci_kring, file) : NULL;
-}
-
-int ci_kring_find(coir_fd fd, struct ci_kring **ret_ring)
-{
-    struct ci_kfile *file = ci_kfd_find(fd);
-    if (!file)
-        return -EBADF;
-    *ret_ring = ci_kring_of(file);
-    return *ret_ring ? 0 : -EOPNOTSUPP;
-}
 
 static uint32_t round_up(uint32_t n)
 {
@@ -321,6 +167,7 @@ int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
     ci_kfile_init(&ring->file, &ring_type);
     ring->process = ci_k.process;
     ring->setup = params->flags;
+    ring->run_soon = ci_kring_run_soon;
     ring->disabled = params->flags & IORING_SETUP_R_DISABLED;
     if (params->flags & IORING_SETUP_SINGLE_ISSUER && !ring->disabled)
         ring->owner = ci_k.thread->number;
@@ -329,18 +176,13 @@ int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
     ci_list_init(&ring->puts);
     for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
         ci_list_init(&ring->table[i]);
-    make_rings(ring, params);
+    ci_kring_make_memory(ring, params);
     params->features = features();
-    ci_list_push(&rings, &ring->link);
+    ci_list_push(&ci_krings, &ring->link);
     return ci_kfd_install(&ring->file);
 }
 
 /* ---- registering ---- */
-
-bool ci_kring_may_enter(const struct ci_kring *ring)
-{
-    return !ring->owner || (ci_k.thread && ring->owner == ci_k.thread->number);
-}
 
 static int enable(struct ci_kring *ring)
 {

@@ -1,14 +1,16 @@
 /* The simulated kernel's io_uring: io_uring/ of Linux 6.0 to 6.18; io_uring_setup(2), _enter(2),
  * _register(2). A function of the kernel is named beside what models it.
  *
- *   ring.c           a ring's memory, set-up and end; ring_call.h's functions but enter
+ *   ring.c           a ring's set-up and end, what is registered; ring_call.h's functions but enter
+ *   ring_memory.c    what it shares with the program
  *   ring_enter.c     io_uring_enter: submitting, waiting
  *   ring_cqe.c       completions, and those that the ring has no room for
- *   ring_request.c   a request's life, and task work
+ *   ring_request.c   a request's life
+ *   ring_work.c      task work, and how requests are tried again
  *   ring_op.c        what each operation does
  *   ring_net.c       sends and receives
  *   ring_buffers.c   buffers that are provided in a ring
- *   ring_poll.c      waiting for a file to be ready
+ *   ring_poll.c      polls, of programs and of requests
  *   ring_worker.c    io-wq: threads of the kernel
  *   ring_cancel.c    cancels
  *
@@ -97,6 +99,7 @@ struct ci_kring {
     bool disabled, closed; /* not enabled yet; no descriptor is left */
     bool will_run;         /* an event is going to run its task work */
     bool entered;          /* by a thread that is in the kernel */
+    ci_call_fn *run_soon;  /* the event: ci_kring_run_soon */
     /* requests that have ended meanwhile, whose files are to be given back */
     struct ci_list puts;
     char *rings; /* both, as they are shared */
@@ -124,18 +127,29 @@ struct ci_kring_traits {
 };
 extern struct ci_kring_traits ci_kring_traits;
 
-/* ring.c */
+/* ring_memory.c */
+extern struct ci_list ci_krings; /* all of this run, open or not */
+void ci_kring_make_memory(struct ci_kring *ring, struct io_uring_params *params);
 struct ci_kring *ci_kring_of(struct ci_kfile *file); /* NULL: it is no ring */
 int ci_kring_find(coir_fd fd, struct ci_kring **ret_ring);
 void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number); /* that is open */
-bool ci_kring_may_enter(const struct ci_kring *ring);
-void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on); /* IORING_SQ_* */
+void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on);         /* IORING_SQ_* */
 uint32_t ci_kring_entries_tail(const struct ci_kring *ring);
 struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring); /* the next one */
 void ci_kring_entry_taken(struct ci_kring *ring);
 uint32_t ci_kring_completions_head(const struct ci_kring *ring);
 struct io_uring_cqe *ci_kring_completion(const struct ci_kring *ring, uint32_t index);
 void ci_kring_write_completion(struct ci_kring *ring, const struct io_uring_cqe *completion);
+
+static inline bool ci_kring_may_enter(const struct ci_kring *ring)
+{
+    return !ring->owner || (ci_k.thread && ring->owner == ci_k.thread->number);
+}
+
+static inline bool ci_kring_is_deferred(const struct ci_kring *ring)
+{
+    return ring->setup & IORING_SETUP_DEFER_TASKRUN;
+}
 
 /* ring_cqe.c. post_more: false, there is no room: the multishot has to end. */
 void ci_kring_post(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
@@ -155,13 +169,13 @@ void ci_krequest_enter(struct ci_krequest *request, enum ci_krequest_state state
 void ci_krequest_end(struct ci_krequest *request);
 void ci_krequest_fail(struct ci_krequest *request, int error);
 void ci_krequest_drop(struct ci_krequest *request); /* without a completion */
-void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from);
+/* ends it by task work: with `result`, with an error */
+void ci_krequest_finish(struct ci_krequest *request);
+void ci_krequest_finish_with(struct ci_krequest *request, int error);
 /* where requests of this name are, newest first */
 struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name);
 void ci_kring_queue_work(struct ci_krequest *request);
 void ci_kring_put_files(struct ci_kring *ring);
-void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
-void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most);
 
 /* ring_op.c. prepare: 0 or a negative errno. */
 int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe);
@@ -184,15 +198,20 @@ void ci_kring_buffer_use(struct ci_kring *ring, uint16_t group); /* the one that
 void ci_kring_buffers_audit(struct ci_kring *ring);              /* as it is closed */
 void ci_kring_buffers_free(struct ci_kring *ring);
 
-/* ring_poll.c */
-void ci_kring_poll_disarm(struct ci_krequest *request);
-void ci_kring_poll_work(struct ci_krequest *request);
+/* ring_poll.c. *ret_mask: what holds already. False: the file cannot be polled. */
+bool ci_kring_poll_arm(struct ci_krequest *request, unsigned events, unsigned *ret_mask);
 enum ci_kring_try ci_kring_poll_add(struct ci_krequest *request);
-void ci_kring_wait_for_file(struct ci_krequest *request);
 
 /* ring_worker.c */
 void ci_kring_worker_queue(struct ci_krequest *request);
-int ci_kring_worker_cancel(struct ci_krequest *request);
+
+/* ring_work.c. The last two are ci_k.before_call and ci_k.thread_ended. */
+void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from);
+void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
+void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most);
+void ci_kring_run_soon(void *ring, size_t number);
+void ci_kring_before_call(void);
+void ci_kring_thread_ended(int number); /* what it has asked rings for ends with it */
 
 /* ring_cancel.c */
 int ci_kring_cancel(struct ci_kring *ring, uint64_t name);

@@ -16,6 +16,19 @@ static void cancel_poll(struct ci_krequest *request)
         ci_kring_queue_work(request);
 }
 
+/* ring_worker.c 2 */
+static int cancel_worker(struct ci_krequest *request)
+{
+    if (request->state == CI_KREQUEST_QUEUED) {
+        ci_krequest_finish_with(request, -ECANCELED);
+        return 0;
+    }
+    request->cancelled = true;
+    if (request->waiter.file) /* it sleeps */
+        request->waiter.wake(&request->waiter, 0);
+    return -EALREADY;
+}
+
 static struct ci_krequest *find(struct ci_kring *ring, uint64_t name, uint32_t states)
 {
     struct ci_list *bucket = ci_kring_named(ring, name);
@@ -32,7 +45,7 @@ int ci_kring_cancel(struct ci_kring *ring, uint64_t name)
 {
     struct ci_krequest *request =
         find(ring, name, 1u << CI_KREQUEST_QUEUED | 1u << CI_KREQUEST_WORKING);
-    int rc = request ? ci_kring_worker_cancel(request) : -ENOENT;
+    int rc = request ? cancel_worker(request) : -ENOENT;
     if (rc == 0)
         return 0;
     request = find(ring, name, 1u << CI_KREQUEST_POLLING);
@@ -54,7 +67,7 @@ int ci_kring_poll_remove(struct ci_kring *ring, uint64_t name)
         ci_krequest_fail(request, -ECANCELED);
         return 0;
     }
-    ci_kring_poll_disarm(request);
+    ci_kwaiter_remove(&request->waiter);
     request->result = -ECANCELED;
     request->state = CI_KREQUEST_ENDING;
     ci_kring_queue_work(request);

@@ -1,11 +1,10 @@
-/* A simulated ring's requests, and its task work: io_uring.c (io_queue_sqe, io_run_local_work) of
- * Linux 6.1 to 6.18. ring.h 1 to 3. */
+/* A simulated ring's requests: how they begin, end and are put into task work. ring.h 1 to 3. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "sim/kernel/ring.h"
 
-enum { AT_ONCE = 64, WORK_MOST = 20 }; /* WORK_MOST: IO_LOCAL_TW_DEFAULT_MAX, since 6.14 */
+enum { AT_ONCE = 64 };
 static const coir_time soon = 5 * COIR_US;
 
 /* ---- memory: kept from run to run, for events may point at a request that has ended ---- */
@@ -35,7 +34,7 @@ struct ci_krequest *ci_krequest_new(struct ci_kring *ring)
 
 void ci_krequest_drop(struct ci_krequest *request)
 {
-    ci_kring_poll_disarm(request);
+    ci_kwaiter_remove(&request->waiter);
     ci_list_remove(&request->work_link);
     ci_list_remove(&request->link);
     if (request->iov != request->iovs)
@@ -79,7 +78,7 @@ struct ci_list *ci_kring_named(struct ci_kring *ring, uint64_t name)
     return bucket(ring, name);
 }
 
-/* ---- ending and trying ---- */
+/* ---- ending ---- */
 
 void ci_krequest_end(struct ci_krequest *request)
 {
@@ -98,60 +97,7 @@ void ci_krequest_fail(struct ci_krequest *request, int error)
     ci_krequest_end(request);
 }
 
-/* io_queue_async */
-static void on_again(struct ci_krequest *request)
-{
-    if (!request->nowait) {
-        ci_kring_wait_for_file(request);
-        return;
-    }
-    ci_krequest_fail(request, -EAGAIN);
-}
-
-void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from)
-{
-    switch (ci_kring_perform(request, from)) {
-    case CI_KRING_DONE: ci_krequest_end(request); break;
-    case CI_KRING_AGAIN: on_again(request); break;
-    case CI_KRING_WAITS: break;
-    }
-}
-
 /* ---- task work ---- */
-
-static bool is_deferred(const struct ci_kring *ring)
-{
-    return ring->setup & IORING_SETUP_DEFER_TASKRUN;
-}
-
-static bool is_cooperative(const struct ci_kring *ring)
-{
-    return ring->setup & IORING_SETUP_COOP_TASKRUN;
-}
-
-static bool owner_sleeps(const struct ci_kring *ring)
-{
-    ci_list_for_each (node, &ci_k.threads) {
-        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (thread->number == ring->owner)
-            return thread->waits_for;
-    }
-    return true;
-}
-
-/* The thread is interrupted; a cooperative one only while it sleeps in the kernel. */
-static void run_soon(void *arg, size_t number)
-{
-    (void)number;
-    struct ci_kring *ring = arg;
-    struct ci_kprocess *before = ci_k.process;
-    ring->will_run = false;
-    if (ring->closed || (is_cooperative(ring) && !owner_sleeps(ring)))
-        return;
-    ci_k.process = ring->process;
-    ci_kring_run_work(ring, UINT32_MAX);
-    ci_k.process = before;
-}
 
 void ci_kring_queue_work(struct ci_krequest *request)
 {
@@ -162,81 +108,24 @@ void ci_kring_queue_work(struct ci_krequest *request)
         return;
     if (ring->setup & IORING_SETUP_TASKRUN_FLAG)
         ci_kring_set_flag(ring, IORING_SQ_TASKRUN, true);
-    if (!is_deferred(ring) && !ring->will_run) {
+    if (!ci_kring_is_deferred(ring) && !ring->will_run) {
         ring->will_run = true;
-        ci_kschedule(ci_kafter((uint64_t)soon), run_soon, ring, 0);
+        ci_kschedule(ci_kafter((uint64_t)soon), ring->run_soon, ring, 0);
     }
 }
 
-static void run_one(struct ci_krequest *request)
+/* ---- what a kernel thread has done is told by task work ---- */
+
+void ci_krequest_finish(struct ci_krequest *request)
 {
-    switch ((enum ci_krequest_state)request->state) {
-    case CI_KREQUEST_POLLING: ci_kring_poll_work(request); break;
-    case CI_KREQUEST_RETRYING: ci_krequest_try(request, CI_KRING_SUBMIT); break;
-    case CI_KREQUEST_ENDING: ci_krequest_end(request); break;
-    default: ci_kunknown("task work of a request that has none");
-    }
+    ci_kwaiter_remove(&request->waiter);
+    request->state = CI_KREQUEST_ENDING;
+    ci_kring_queue_work(request);
 }
 
-/* What is there as it begins; what comes meanwhile only while fewer than `wanted` have run. */
-void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted)
+void ci_krequest_finish_with(struct ci_krequest *request, int error)
 {
-    ci_kring_run_some_work(ring, wanted, wanted > WORK_MOST ? wanted : WORK_MOST);
-}
-
-/* No more than `most`, since 6.14. */
-void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most)
-{
-    if (ci_list_empty(&ring->work))
-        return;
-    uint32_t run = 0;
-    if (ci_kring_traits.version < 14 || !is_deferred(ring))
-        most = UINT32_MAX;
-    struct ci_list *node, batch;
-    if (ring->setup & IORING_SETUP_TASKRUN_FLAG)
-        ci_kring_set_flag(ring, IORING_SQ_TASKRUN, false);
-    do {
-        ci_list_take(&batch, &ring->work);
-        for (; run < most && (node = ci_list_pop(&batch)); run++)
-            run_one(ci_container_of(node, struct ci_krequest, work_link));
-        while (!ci_list_empty(&batch)) {
-            node = batch.prev;
-            ci_list_remove(node);
-            ci_list_insert_before(ring->work.next, node);
-        }
-    } while (run < wanted && run < most && !ci_list_empty(&ring->work));
-    if (!ci_list_empty(&ring->work) && ring->setup & IORING_SETUP_TASKRUN_FLAG)
-        ci_kring_set_flag(ring, IORING_SQ_TASKRUN, true);
-}
-
-/* ---- threads ---- */
-
-static void run_if_cooperative(struct ci_kring *ring, int thread)
-{
-    if (is_cooperative(ring) && ring->owner == thread)
-        ci_kring_run_work(ring, UINT32_MAX);
-}
-
-void ci_kring_before_call(void)
-{
-    if (ci_kring_traits.version < 1) /* newer ones are asked for DEFER_TASKRUN */
-        ci_kring_each(run_if_cooperative, ci_k.thread->number);
-}
-
-static void cancel_of_thread(struct ci_kring *ring, int thread)
-{
-    for (size_t i = 0; i < CI_KRING_BUCKETS; i++)
-        for (struct ci_list *node = ring->table[i].next, *next; node != &ring->table[i];
-             node = next) {
-            next = node->next;
-            struct ci_krequest *request = ci_container_of(node, struct ci_krequest, link);
-            if (request->thread == thread)
-                ci_krequest_fail(request, -ECANCELED);
-        }
-}
-
-/* io_uring_cancel_generic: what a thread has submitted ends with it. */
-void ci_kring_thread_ended(int thread)
-{
-    ci_kring_each(cancel_of_thread, thread);
+    request->result = request->done ? (int32_t)request->done : error;
+    request->failed = true;
+    ci_krequest_finish(request);
 }

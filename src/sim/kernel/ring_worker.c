@@ -15,20 +15,6 @@ static const coir_time begin_most = 30 * COIR_US, wake_most = 10 * COIR_US;
 
 static void carry_on(void *arg, size_t serial);
 
-static void finish(struct ci_krequest *request)
-{
-    ci_kring_poll_disarm(request);
-    request->state = CI_KREQUEST_ENDING;
-    ci_kring_queue_work(request);
-}
-
-static void finish_with(struct ci_krequest *request, int error)
-{
-    request->result = request->done ? (int32_t)request->done : error;
-    request->failed = true;
-    finish(request);
-}
-
 /* Wakes the thread that sleeps for a file. */
 static bool wake(struct ci_kwaiter *waiter, unsigned key)
 {
@@ -53,12 +39,12 @@ static void try_it(struct ci_krequest *request)
 {
     enum ci_kring_try outcome = ci_kring_perform(request, CI_KRING_WORKER);
     if (outcome == CI_KRING_DONE)
-        finish(request);
+        ci_krequest_finish(request);
     else if (request->cancelled)
-        finish_with(request, -EINTR);
+        ci_krequest_finish_with(request, -EINTR);
     else if (!ci_kring_poll_events(request) ||
              (ci_kring_heeds_nonblock(request) && !request->file->blocking))
-        finish_with(request, -EAGAIN);
+        ci_krequest_finish_with(request, -EAGAIN);
     else
         sleep_for_file(request);
 }
@@ -94,16 +80,4 @@ void ci_kring_worker_queue(struct ci_krequest *request)
     ci_krequest_enter(request, CI_KREQUEST_QUEUED);
     ci_ktrace("kernel thread", request->opcode, (int64_t)request->name);
     ci_kschedule(ci_kafter((uint64_t)begin_most), begin, request, request->serial);
-}
-
-int ci_kring_worker_cancel(struct ci_krequest *request)
-{
-    if (request->state == CI_KREQUEST_QUEUED) {
-        finish_with(request, -ECANCELED);
-        return 0;
-    }
-    request->cancelled = true;
-    if (request->waiter.file) /* it sleeps */
-        wake(&request->waiter, 0);
-    return -EALREADY;
 }

@@ -89,11 +89,6 @@ void ci_ksocket_free_all(void)
     }
 }
 
-bool ci_ksocket_is(const struct ci_kfile *file)
-{
-    return file && (file->type == &ci_kstream_type || file->type == &ci_kdatagram_type);
-}
-
 const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
                                          const struct sockaddr_in *address)
 {

@@ -70,12 +70,16 @@ static inline struct ci_ksocket *ci_ksocket_of(struct ci_kfile *file)
     return ci_container_of(file, struct ci_ksocket, file);
 }
 
+static inline bool ci_ksocket_is(const struct ci_kfile *file)
+{
+    return file && file->type->is_socket;
+}
+
 /* socket.c */
 struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type);
 const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
                                          const struct sockaddr_in *address);
 int ci_ksocket_take_error(struct ci_ksocket *socket);
-bool ci_ksocket_is(const struct ci_kfile *file);
 extern const struct ci_kfile_type ci_kstream_type, ci_kdatagram_type;
 
 void ci_kqueue_init(struct ci_kqueue *queue);
@@ -97,6 +101,8 @@ void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);
 bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
 
 /* listener.c */
+int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *address, int backlog,
+                      bool reuse_port, struct ci_kfile **ret_file);
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
 int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
 void ci_klistener_close(struct ci_ksocket *listener);

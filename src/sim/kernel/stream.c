@@ -208,6 +208,7 @@ static void release(struct ci_kfile *file)
 
 const struct ci_kfile_type ci_kstream_type = {
     .name = "stream",
+    .is_socket = true,
     .poll = poll_stream,
     .read = read_stream,
     .write = write_stream,

@@ -1,4 +1,5 @@
-/* Simulated threads: how they switch, sleep, and wait for each other. kernel.h 1 and 3. */
+/* Simulated threads: how they switch, sleep, wait for each other, and enter the kernel. kernel.h 1
+ * to 3. */
 #include "sys/thread.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 enum { STACK = 256 * 1024, GUARD = 4096, THREADS_MOST = 512 };
 static const coir_time spin_time = 1 * COIR_US;
 
-struct ci_kernel ci_k;
 uint32_t ci_kpoints_left = UINT32_MAX;
 
 static void **locals[CI_KTHREAD_LOCALS], *outside_locals[CI_KTHREAD_LOCALS];
@@ -197,6 +197,22 @@ void ci_kthread_may_yield(void)
         switch_to(choose());
 }
 
+/* ---- system calls ---- */
+
+enum { CALL_LEAST = 100, CALL_MOST = 1600 };
+
+void ci_kcall(void)
+{
+    if (!ci_k.thread)
+        return;
+    ci_k.world->now =
+        ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
+    ci_world_run_due(ci_k.world);
+    if (ci_k.before_call)
+        ci_k.before_call();
+    ci_kthread_may_yield();
+}
+
 /* ---- atomic operations ---- */
 
 static void set_next_point(void)
@@ -236,7 +252,8 @@ static void begin_thread(void)
         ci_stack_view_enter_from(NULL, came_from);
     struct ci_kthread *self = ci_k.thread;
     self->fn(self->arg);
-    ci_kring_thread_ended(self->number);
+    if (ci_k.thread_ended)
+        ci_k.thread_ended(self->number);
     self->ended = true;
     self->process->threads--;
     bool first = self->process->first == self;

@@ -1,0 +1,42 @@
+/* What the whole simulated kernel rests on: its state, its trace, its events, and how it fails. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim/kernel/kernel.h"
+
+struct ci_kernel ci_k;
+
+static void mix(uint64_t word)
+{
+    ci_k.world->trace_hash = (ci_k.world->trace_hash ^ word) * 0x100000001b3u;
+    ci_k.world->trace_hash ^= ci_k.world->trace_hash >> 29;
+}
+
+void ci_ktrace(const char *what, int64_t a, int64_t b)
+{
+    struct ci_world *world = ci_k.world;
+    const char *name = ci_k.process ? ci_k.process->node->name : "-";
+    mix((uint64_t)world->now);
+    mix(ci_k.thread ? (uint64_t)ci_k.thread->number : 0);
+    mix((uint64_t)a << 32 ^ (uint64_t)b);
+    for (const char *c = what; *c; c++)
+        mix((unsigned char)*c);
+    if (!world->trace)
+        return;
+    char line[256];
+    snprintf(line, sizeof line, "%lld.%09lld %s.%d %s %lld %lld", (long long)(world->now / COIR_S),
+             (long long)(world->now % COIR_S), name, ci_k.thread ? ci_k.thread->number : 0, what,
+             (long long)a, (long long)b);
+    world->trace(line, world->trace_arg);
+}
+
+void ci_kunknown(const char *what)
+{
+    fprintf(stderr, "the simulated kernel does not know %s\n", what);
+    abort();
+}
+
+void ci_kschedule(coir_time when, ci_call_fn *fn, void *arg, size_t number)
+{
+    ci_world_call(ci_k.world, when, fn, arg, number, NULL);
+}
