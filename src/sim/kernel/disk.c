@@ -74,8 +74,7 @@ int ci_sys_open(const char *path, int flags, unsigned mode)
     int rc = ci_kfd_refused();
     if (rc < 0 || (rc = ci_disk_find(ci_k.process->node, path, flags, &on_disk)) < 0)
         return rc;
-    struct regular *regular = calloc(1, sizeof *regular);
-    ci_check(regular);
+    struct regular *regular = ci_kalloc(sizeof *regular);
     *regular = (struct regular){
         .node = ci_k.process->node, .on_disk = on_disk, .access = flags & O_ACCMODE};
     ci_kfile_init(&regular->file, &regular_type);

@@ -1,11 +1,11 @@
 /* epoll(7): fs/eventpoll.c of Linux 6.1, in whose words the parts are named.
  *
- * 1. A change calls an item's waiter, which does no more than to put the item into the ready list,
+ * - A change calls an item's waiter, which does no more than to put the item into the ready list,
  * where the change is one that the item asks for, or may be anything (key 0).
- * 2. epoll_wait takes items from that list, asks each file what holds now, and reports all of that.
+ * - epoll_wait takes items from that list, asks each file what holds now, and reports all of that.
  * An item whose file has nothing is passed over; one that is level-triggered goes back into the
  * list.
- * 3. An item is of a descriptor number and an open file. It goes with the last reference to the
+ * - An item is of a descriptor number and an open file. It goes with the last reference to the
  * file.
  */
 #include <errno.h>
@@ -97,8 +97,7 @@ static int insert(struct epoll *epoll, struct ci_kfile *file, coir_fd fd,
     struct ci_node *node = ci_k.process->node;
     if (ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory for a registration"))
         return ci_kone_in(2) ? -ENOMEM : -ENOSPC;
-    struct item *item = calloc(1, sizeof *item);
-    ci_check(item);
+    struct item *item = ci_kalloc(sizeof *item);
     *item = (struct item){.epoll = epoll, .file = file, .fd = fd, .event = *event};
     item->event.events |= EPOLLERR | EPOLLHUP;
     item->waiter = (struct ci_kwaiter){
@@ -249,8 +248,7 @@ int ci_eventpoll_open(struct ci_eventpoll *eventpoll)
     int rc = ci_kfd_refused();
     if (rc < 0)
         return rc;
-    struct epoll *epoll = calloc(1, sizeof *epoll);
-    ci_check(epoll);
+    struct epoll *epoll = ci_kalloc(sizeof *epoll);
     ci_kfile_init(&epoll->file, &epoll_type);
     ci_list_init(&epoll->items);
     ci_list_init(&epoll->ready);

@@ -77,8 +77,7 @@ int ci_sys_eventfd(void)
     int rc = ci_kfd_refused();
     if (rc < 0)
         return rc;
-    struct counter *counter = calloc(1, sizeof *counter);
-    ci_check(counter);
+    struct counter *counter = ci_kalloc(sizeof *counter);
     ci_kfile_init(&counter->file, &eventfd_type);
     return ci_kfd_install(&counter->file);
 }

@@ -17,18 +17,19 @@ void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type)
 
 struct ci_kfile *ci_kfile_ref(struct ci_kfile *file)
 {
+    ci_check(file->refs, "kernel/kernel.h 4");
     file->refs++;
     return file;
 }
 
 void ci_kfile_unref(struct ci_kfile *file)
 {
-    ci_check(file->refs);
+    ci_check(file->refs, "kernel/kernel.h 4");
     if (--file->refs)
         return;
     while (!ci_list_empty(&file->waiters)) {
         struct ci_kwaiter *waiter = ci_container_of(file->waiters.next, struct ci_kwaiter, link);
-        ci_check(waiter->gone);
+        ci_check(waiter->gone, "kernel/kernel.h 4");
         waiter->gone(waiter);
     }
     file->type->release(file);
@@ -52,7 +53,8 @@ int ci_kfd_refused(void)
 static void make_room(struct ci_kprocess *process, size_t fd)
 {
     ci_check(ci_grow(&ci_system_allocator, (void **)&process->files, &process->file_room,
-                     sizeof *process->files, fd + 1) == 0);
+                     sizeof *process->files, fd + 1) == 0,
+             "kernel/kernel.h 5");
 }
 
 int ci_kfd_install(struct ci_kfile *file)

@@ -12,8 +12,10 @@
  * moves to the next event or deadline; where there is none, nothing will ever happen again, which
  * is an error (-EDEADLK) that names who waits for what.
  * 4. An open file lives as long as it is referred to: by descriptors, and by requests under way.
- * 5. Wherever Linux may choose, the seed does: ci_kbelow. No order depends on an
- * address.
+ * Who waits for it without a reference hears that it goes.
+ * 5. The simulated kernel's own memory does not run out: that ends the program.
+ *
+ * Wherever Linux may choose, the seed does: ci_kone_in, ci_kbelow. No order depends on an address.
  */
 #ifndef CI_SIM_KERNEL_KERNEL_H
 #define CI_SIM_KERNEL_KERNEL_H
@@ -124,6 +126,7 @@ struct ci_kernel {
     void (*before_call)(void);
     void (*thread_ended)(int number);
     uint64_t serial;
+    bool runs_events; /* kernel.h 2 */
 };
 extern struct ci_kernel ci_k;
 
@@ -146,6 +149,9 @@ void ci_kcall(void);
 
 /* Something for people and for the trace's hash; cheap while nobody reads the trace. */
 void ci_ktrace(const char *what, int64_t a, int64_t b);
+
+/* Memory, zeroed. */
+void *ci_kalloc(size_t size);
 
 /* What is not modelled fails loudly. */
 CI_COLD CI_NORETURN void ci_kunknown(const char *what);

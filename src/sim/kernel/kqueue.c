@@ -136,8 +136,7 @@ static int add_knote(struct kqueue_file *kqueue, struct ci_kfile *file, const st
     struct ci_node *node = ci_k.process->node;
     if (ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory for a knote"))
         return -ENOMEM;
-    struct knote *knote = calloc(1, sizeof *knote);
-    ci_check(knote);
+    struct knote *knote = ci_kalloc(sizeof *knote);
     *knote = (struct knote){.kqueue = kqueue, .file = file, .event = *change};
     knote->event.flags &= (unsigned short)~(EV_ADD | EV_RECEIPT);
     knote->event.fflags = 0;
@@ -300,8 +299,7 @@ int kqueue(void)
     int rc = ci_kfd_refused();
     if (rc < 0)
         return with_errno(rc);
-    struct kqueue_file *kqueue = calloc(1, sizeof *kqueue);
-    ci_check(kqueue);
+    struct kqueue_file *kqueue = ci_kalloc(sizeof *kqueue);
     ci_kfile_init(&kqueue->file, &kqueue_type);
     kqueue->process = ci_k.process;
     ci_list_init(&kqueue->knotes);

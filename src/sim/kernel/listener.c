@@ -5,11 +5,11 @@
  *           <- SYN, ACK -- connected
  *           -- ACK --> the child is queued, accept takes it
  *
- * 1. A SYN that no listener wants is answered by a reset; one that finds the backlog full, the
+ * - A SYN that no listener wants is answered by a reset; one that finds the backlog full, the
  * listener refusing (SO_ATTACH_FILTER), or the link cut is dropped, and sent again; after
  * SYN_TRIES: ETIMEDOUT.
- * 2. A listener that closes resets what it has not accepted.
- * 3. What goes wrong with a queued connection is told to who has accepted it, not by accept.
+ * - A listener that closes resets what it has not accepted.
+ * - What goes wrong with a queued connection is told to who has accepted it, not by accept.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* What goes between two ends of a connection: bytes, the end, resets. Sources: tcp(7); RFC 9293;
  * net/ipv4/tcp_input.c and tcp.c of Linux 6.1.
  *
- * 1. What is sent waits in `out` until it has arrived, and counts against out_most. One event for
+ * - What is sent waits in `out` until it has arrived, and counts against out_most. One event for
  * each direction (pump) moves what is due, in parts of any size, as far as the receiver has room;
  * then the end, with the last bytes or after them.
- * 2. A reset purges what is in `out`; what was received stays readable. It is told once, as
+ * - A reset purges what is in `out`; what was received stays readable. It is told once, as
  * ECONNRESET, or EPIPE after the peer's end, or ECONNREFUSED before there was a connection.
- * 3. Over a link that is cut nothing arrives: the pump tries again later and later, then the sender
+ * - Over a link that is cut nothing arrives: the pump tries again later and later, then the sender
  * gets ETIMEDOUT, and the peer hears nothing. A reset is sent once.
- * 4. Somebody who wanted room hears of it when a third of the buffer is free
+ * - Somebody who wanted room hears of it when a third of the buffer is free
  * (sk_stream_write_space).
  */
 #include <errno.h>

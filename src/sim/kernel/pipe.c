@@ -103,10 +103,9 @@ int ci_kpipe(coir_fd ret_fds[2])
 {
     ci_kcall();
     struct pipe *pipe = calloc(1, sizeof *pipe);
-    ci_check(pipe && (pipe->bytes = malloc(CAPACITY)));
+    ci_check(pipe && (pipe->bytes = malloc(CAPACITY)), "kernel/kernel.h 5");
     for (int i = 0; i < 2; i++) {
-        struct end *end = pipe->ends[i] = calloc(1, sizeof *end);
-        ci_check(end);
+        struct end *end = pipe->ends[i] = ci_kalloc(sizeof *end);
         ci_kfile_init(&end->file, &types[i]);
         end->file.blocking = true;
         end->pipe = pipe;

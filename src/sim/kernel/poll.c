@@ -81,7 +81,7 @@ int ci_sys_poll(struct pollfd *fds, size_t count, coir_time timeout)
     int found = look(fds, count);
     if (!found && timeout) {
         struct entry *entries = calloc(count ? count : 1, sizeof *entries);
-        ci_check(entries);
+        ci_check(entries, "kernel/kernel.h 5");
         found = sleep_for(fds, count, entries, ci_kdeadline(timeout));
         free(entries);
     }

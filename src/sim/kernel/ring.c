@@ -162,8 +162,7 @@ int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
         rc = ci_kfd_refused();
     if (rc < 0)
         return rc;
-    struct ci_kring *ring = calloc(1, sizeof *ring);
-    ci_check(ring);
+    struct ci_kring *ring = ci_kalloc(sizeof *ring);
     ci_kfile_init(&ring->file, &ring_type);
     ring->process = ci_k.process;
     ring->setup = params->flags;

@@ -19,14 +19,15 @@
  *      TRYING -> POLLING        (-EAGAIN; or a poll)
  *      TRYING -> RETRYING       (-EAGAIN, but ready by now: to be tried again by task work)
  *      TRYING -> QUEUED         (no poll, or too many: a kernel thread is to do it)
- *      POLLING -> TRYING        (woken: by task work)
+ *      POLLING, RETRYING -> TRYING (woken: by task work)
  *      QUEUED -> WORKING -> ENDING -> ended
  * 2. A request that is not TRYING is in its ring's table by name. It is freed with its last
  * completion.
  * 3. Whatever wakes a request only queues its task work. Task work runs in an enter of the owner
  * that asks for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon
  * (neither).
- * 4. What an entry points at is copied as the entry is taken, but for the bytes that are sent or
+ *
+ * What an entry points at is copied as the entry is taken, but for the bytes that are sent or
  * received, which are the kernel's until the completion.
  */
 #ifndef CI_SIM_KERNEL_RING_H

@@ -1,9 +1,9 @@
 /* Buffers that a program provides to a simulated ring: kbuf.c (io_ring_buffer_select) of Linux 6.1;
  * io_uring_register(2), IORING_REGISTER_PBUF_RING.
  *
- * 1. A receive looks at the ring's first buffer before it looks for data, and takes it only if
+ * - A receive looks at the ring's first buffer before it looks for data, and takes it only if
  * there are any: -ENOBUFS comes also where nothing has arrived.
- * 2. Each buffer is in the ring once, or the program's. One that is given back twice ends the run:
+ * - Each buffer is in the ring once, or the program's. One that is given back twice ends the run:
  * Linux would write over what the program has not read yet.
  */
 #include <errno.h>
@@ -46,7 +46,7 @@ int ci_kring_buffers_register(struct ci_kring *ring, const struct io_uring_buf_r
     if (find(ring, reg->bgid))
         return -EEXIST;
     struct ci_kring_buffers *buffers = calloc(1, sizeof *buffers + count);
-    ci_check(buffers);
+    ci_check(buffers, "kernel/kernel.h 5");
     buffers->ring = (struct io_uring_buf_ring *)(uintptr_t)reg->ring_addr;
     buffers->count = count;
     buffers->group = reg->bgid;

@@ -16,7 +16,7 @@ static void cancel_poll(struct ci_krequest *request)
         ci_kring_queue_work(request);
 }
 
-/* ring_worker.c 2 */
+/* One that has not begun is cancelled at once; one that runs is sent a signal. */
 static int cancel_worker(struct ci_krequest *request)
 {
     if (request->state == CI_KREQUEST_QUEUED) {

@@ -41,7 +41,7 @@ void ci_kring_post(struct ci_kring *ring, uint64_t name, int32_t result, uint32_
     if (put(ring, COMPLETION(name, result, flags)))
         return;
     struct late *late = malloc(sizeof *late);
-    ci_check(late);
+    ci_check(late, "kernel/kernel.h 5");
     late->completion.user_data = name;
     late->completion.res = result;
     late->completion.flags = flags;

@@ -1,10 +1,10 @@
 /* io_uring_enter of the simulated kernel: io_uring_enter(2); io_uring.c (io_uring_enter,
  * io_submit_sqes, io_cqring_wait) of Linux 6.1 to 6.18.
  *
- * 1. Entries are taken in order. A failure to take one ends the submission: what was taken before
+ * - Entries are taken in order. A failure to take one ends the submission: what was taken before
  * it is the answer, and nothing is waited for; -EAGAIN where it was the first.
- * 2. Waiting needs the ring's owner (-EEXIST), runs task work first, and after each wake-up.
- * 3. What the wait comes to is told only by an enter that has taken no entry.
+ * - Waiting needs the ring's owner (-EEXIST), runs task work first, and after each wake-up.
+ * - What the wait comes to is told only by an enter that has taken no entry.
  */
 #include <errno.h>
 #include <string.h>

@@ -119,7 +119,7 @@ void ci_kring_make_memory(struct ci_kring *ring, struct io_uring_params *params)
     size_t size = order_offset(params->cq_entries) + params->sq_entries * sizeof(uint32_t);
     ring->rings = calloc(1, size);
     ring->entries = calloc(params->sq_entries, sizeof *ring->entries);
-    ci_check(ring->rings && ring->entries);
+    ci_check(ring->rings && ring->entries, "kernel/kernel.h 5");
     ring->entry_count = params->sq_entries;
     ring->completion_count = params->cq_entries;
     *word(ring, SQ_MASK) = params->sq_entries - 1;

@@ -1,11 +1,11 @@
 /* Sends and receives on a simulated ring: net.c of Linux 6.1 to 6.18.
  *
- * 1. A send or receive that must do all (MSG_WAITALL) and did a part is tried again for the rest
+ * - A send or receive that must do all (MSG_WAITALL) and did a part is tried again for the rest
  *    (io_net_retry); what it has done is its result where the rest fails. A kernel thread that
  * sends sleeps until all is sent, as send(2) does.
- * 2. A multishot receive goes on until there is nothing, and then waits. Since 6.6 it does so
+ * - A multishot receive goes on until there is nothing, and then waits. Since 6.6 it does so
  * without another look where the socket says that it is empty, and lets others run after 32 rounds.
- * 3. It ends with what it has where a completion finds no room; with 0 at the end of the stream;
+ * - It ends with what it has where a completion finds no room; with 0 at the end of the stream;
  * with an error, ENOBUFS among them. It may end at any time (IORING_CQE_F_MORE is not set).
  */
 #include <errno.h>
@@ -46,7 +46,7 @@ static int copy_pieces(struct ci_krequest *request, const struct msghdr *message
         return -EMSGSIZE;
     if (message->msg_iovlen > CI_KREQUEST_IOVS) {
         request->iov = malloc(message->msg_iovlen * sizeof *request->iov);
-        ci_check(request->iov);
+        ci_check(request->iov, "kernel/kernel.h 5");
     }
     if (message->msg_iovlen)
         memcpy(request->iov, message->msg_iov, message->msg_iovlen * sizeof *request->iov);

@@ -1,8 +1,8 @@
 /* How a simulated ring's requests wait for files: poll.c of Linux 6.1 to 6.18.
  *
- * 1. A wake-up that names events which are not asked for is none. Errors, hang-ups and the peer's
+ * - A wake-up that names events which are not asked for is none. Errors, hang-ups and the peer's
  * end are always asked for (IO_POLL_UNMASK).
- * 2. A poll that ends with its first event ends at once where an event holds already; one that goes
+ * - A poll that ends with its first event ends at once where an event holds already; one that goes
  * on is told of it by task work (__io_arm_poll_handler).
  */
 #include <errno.h>

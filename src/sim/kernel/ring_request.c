@@ -14,7 +14,7 @@ static struct ci_list spares = {&spares, &spares};
 static void make_spares(void)
 {
     struct ci_krequest *requests = calloc(AT_ONCE, sizeof *requests);
-    ci_check(requests);
+    ci_check(requests, "kernel/kernel.h 5");
     for (size_t i = 0; i < AT_ONCE; i++)
         ci_list_push(&spares, &requests[i].link);
 }
@@ -68,6 +68,7 @@ static struct ci_list *bucket(struct ci_kring *ring, uint64_t name)
 
 void ci_krequest_enter(struct ci_krequest *request, enum ci_krequest_state state)
 {
+    ci_check(request->state == CI_KREQUEST_TRYING, "kernel/ring.h 1");
     request->state = (uint8_t)state;
     if (ci_list_empty(&request->link))
         ci_list_insert_before(bucket(request->ring, request->name)->next, &request->link);
@@ -102,7 +103,8 @@ void ci_krequest_fail(struct ci_krequest *request, int error)
 void ci_kring_queue_work(struct ci_krequest *request)
 {
     struct ci_kring *ring = request->ring;
-    ci_check(ci_list_empty(&request->work_link));
+    ci_check(!ci_list_empty(&request->link), "kernel/ring.h 2");
+    ci_check(ci_list_empty(&request->work_link), "kernel/ring.h 3");
     ci_list_push(&ring->work, &request->work_link);
     if (ring->closed)
         return;

@@ -2,7 +2,7 @@
  * io_run_local_work) and poll.c (io_arm_poll_handler, io_poll_check_events) of Linux 6.1 to 6.18.
  * ring.h 1 and 3.
  *
- * 1. The first wake-up's events are kept, and believed when task work runs (io_poll_check_events):
+ * - The first wake-up's events are kept, and believed when task work runs (io_poll_check_events):
  * they may not hold any more. After more than one, or one that names none, the file is asked.
  */
 #include <errno.h>
@@ -50,6 +50,7 @@ static void wait_for_file(struct ci_krequest *request)
     ci_kring_poll_arm(request, events | POLLPRI | POLLERR, &mask);
     if (mask && !request->multi) {
         ci_kwaiter_remove(&request->waiter);
+        request->state = CI_KREQUEST_TRYING;
         try_again(request);
     }
 }
@@ -158,7 +159,10 @@ static void run_one(struct ci_krequest *request)
 {
     switch ((enum ci_krequest_state)request->state) {
     case CI_KREQUEST_POLLING: poll_work(request); break;
-    case CI_KREQUEST_RETRYING: ci_krequest_try(request, CI_KRING_SUBMIT); break;
+    case CI_KREQUEST_RETRYING:
+        request->state = CI_KREQUEST_TRYING;
+        ci_krequest_try(request, CI_KRING_SUBMIT);
+        break;
     case CI_KREQUEST_ENDING: ci_krequest_end(request); break;
     default: ci_kunknown("task work of a request that has none");
     }
@@ -176,6 +180,7 @@ void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t mos
     if (ci_list_empty(&ring->work))
         return;
     uint32_t run = 0;
+    ci_check(!ci_kring_is_deferred(ring) || ci_kring_may_enter(ring), "kernel/ring.h 3");
     if (ci_kring_traits.version < 14 || !ci_kring_is_deferred(ring))
         most = UINT32_MAX;
     struct ci_list *node, batch;

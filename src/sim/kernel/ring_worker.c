@@ -1,11 +1,11 @@
 /* Threads of the simulated kernel that carry out what cannot be polled for, or was polled for in
  * vain: io-wq.c and io_wq_submit_work of Linux 6.1.
  *
- * 1. There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg,
+ * - There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg,
  * recvmsg).
- * 2. One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel
+ * - One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel
  * answers -EALREADY: it ends with -EINTR if it sleeps for a file to be ready; a disk is waited for.
- * 3. Its end is told by task work.
+ * - Its end is told by task work.
  */
 #include <errno.h>
 

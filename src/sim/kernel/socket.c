@@ -41,7 +41,7 @@ void ci_kqueue_drop(struct ci_kqueue *queue)
 struct ci_ksegment *ci_ksegment_new(size_t len)
 {
     struct ci_ksegment *segment = malloc(sizeof *segment + len);
-    ci_check(segment);
+    ci_check(segment, "kernel/kernel.h 5");
     *segment = (struct ci_ksegment){.len = len};
     return segment;
 }
@@ -58,8 +58,7 @@ static size_t buffer_size(void)
 struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type)
 {
     struct ci_world *world = ci_k.world;
-    struct ci_ksocket *socket = calloc(1, sizeof *socket);
-    ci_check(socket);
+    struct ci_ksocket *socket = ci_kalloc(sizeof *socket);
     ci_kfile_init(&socket->file, type);
     socket->node = node;
     socket->peer_node = node;

@@ -30,6 +30,13 @@ void ci_ktrace(const char *what, int64_t a, int64_t b)
     world->trace(line, world->trace_arg);
 }
 
+void *ci_kalloc(size_t size)
+{
+    void *memory = calloc(1, size);
+    ci_check(memory, "kernel/kernel.h 5");
+    return memory;
+}
+
 void ci_kunknown(const char *what)
 {
     fprintf(stderr, "the simulated kernel does not know %s\n", what);

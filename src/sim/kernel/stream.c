@@ -1,12 +1,12 @@
 /* Stream sockets as calls see them: net/ipv4/tcp.c and net/core/stream.c of Linux 6.1; tcp(7),
  * send(2), recv(2), shutdown(2), close(2).
  *
- * 1. A read takes what there is; an error is reported before an end that came with it, but not
+ * - A read takes what there is; an error is reported before an end that came with it, but not
  * after the peer's end (SOCK_DONE); each error once.
- * 2. A write takes what there is room for. One that could not take all, or was asked whether there
+ * - A write takes what there is room for. One that could not take all, or was asked whether there
  * is room when there was none, hears of it later (no_space).
- * 3. A shutdown of the own direction wakes everybody who waits.
- * 4. A close with bytes that nobody read, or with SO_LINGER of 0, resets; another one lets what was
+ * - A shutdown of the own direction wakes everybody who waits.
+ * - A close with bytes that nobody read, or with SO_LINGER of 0, resets; another one lets what was
  * sent go on, and then the end.
  */
 #include <errno.h>

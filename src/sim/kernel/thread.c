@@ -1,5 +1,9 @@
 /* Simulated threads: how they switch, sleep, wait for each other, and enter the kernel. kernel.h 1
- * to 3. */
+ * to 3.
+ *
+ * 1. A mutex is unlocked while it is held. Neither a mutex that is held nor a condition that
+ * somebody waits for is done with.
+ */
 #include "sys/thread.h"
 
 #include <errno.h>
@@ -33,7 +37,7 @@ static char *take_stack(void)
     }
     char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ci_check(stack != MAP_FAILED);
+    ci_check(stack != MAP_FAILED, "kernel/kernel.h 5");
     mprotect(stack, GUARD, PROT_NONE);
     return stack;
 }
@@ -77,6 +81,8 @@ static void switch_to(struct ci_kthread *to)
     struct ci_kthread *from = ci_k.thread;
     if (from == to)
         return;
+    ci_check(!to || !to->ended, "kernel/kernel.h 1");
+    ci_check(!ci_k.runs_events, "kernel/kernel.h 2");
     exchange_locals(from ? from->locals : outside_locals, to ? to->locals : outside_locals);
     ci_k.thread = to;
     ci_k.process = to ? to->process : NULL;
@@ -132,17 +138,25 @@ static bool let_time_pass(bool spinning)
     return ci_k.outcome == 0;
 }
 
+static void run_events(void)
+{
+    ci_check(!ci_k.runs_events, "kernel/kernel.h 2");
+    ci_k.runs_events = true;
+    ci_world_run_due(ci_k.world);
+    ci_k.runs_events = false;
+}
+
 /* The thread that runs next, chosen by the seed among all that can. NULL: back to the scenario. */
 static struct ci_kthread *choose(void)
 {
     struct ci_kthread *runnable[THREADS_MOST];
     bool spinning;
     int count;
-    ci_world_run_due(ci_k.world);
+    run_events();
     while ((count = find_runnable(runnable, &spinning)) == 0) {
         if (!let_time_pass(spinning))
             return NULL;
-        ci_world_run_due(ci_k.world);
+        run_events();
     }
     ci_k.world->steps++;
     return runnable[count > 1 ? ci_kbelow((uint64_t)count) : 0];
@@ -152,7 +166,7 @@ bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), voi
                      coir_time deadline)
 {
     struct ci_kthread *self = ci_k.thread;
-    ci_check(self && "the scenario itself cannot sleep");
+    ci_check(self, "kernel/kernel.h 3"); /* the scenario itself cannot sleep */
     self->waits_for = what;
     self->waits_fd = fd;
     self->ready = ready;
@@ -160,7 +174,9 @@ bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), voi
     self->deadline = deadline;
     switch_to(choose());
     self->waits_for = NULL;
-    return ready(arg);
+    bool holds = ready(arg);
+    ci_check(holds || deadline <= ci_know(), "kernel/kernel.h 3");
+    return holds;
 }
 
 /* slack: prctl(2), PR_SET_TIMERSLACK */
@@ -207,7 +223,7 @@ void ci_kcall(void)
         return;
     ci_k.world->now =
         ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
-    ci_world_run_due(ci_k.world);
+    run_events();
     if (ci_k.before_call)
         ci_k.before_call();
     ci_kthread_may_yield();
@@ -267,8 +283,7 @@ static void begin_thread(void)
 
 struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(void *arg), void *arg)
 {
-    struct ci_kthread *thread = calloc(1, sizeof *thread);
-    ci_check(thread);
+    struct ci_kthread *thread = ci_kalloc(sizeof *thread);
     thread->process = process;
     thread->number = ++ci_k.thread_count;
     thread->fn = fn;
@@ -293,7 +308,7 @@ static void free_thread(struct ci_kthread *thread)
 
 void ci_kthreads_open(void **const *slots, int count)
 {
-    ci_check(count <= CI_KTHREAD_LOCALS);
+    ci_check(count <= CI_KTHREAD_LOCALS, "kernel/kernel.h 1");
     local_count = count;
     for (int i = 0; i < count; i++)
         locals[i] = slots[i];
@@ -373,7 +388,7 @@ void ci_mutex_init(struct ci_mutex *mutex)
 
 void ci_mutex_done(struct ci_mutex *mutex)
 {
-    ci_check(!mutex->held);
+    ci_check(!mutex->held, "thread.c 1");
 }
 
 static bool is_free(void *arg)
@@ -391,7 +406,7 @@ void ci_mutex_lock(struct ci_mutex *mutex)
 
 void ci_mutex_unlock(struct ci_mutex *mutex)
 {
-    ci_check(mutex->held);
+    ci_check(mutex->held, "thread.c 1");
     mutex->held = false;
 }
 
@@ -412,7 +427,7 @@ void ci_condition_init(struct ci_condition *condition)
 
 void ci_condition_done(struct ci_condition *condition)
 {
-    ci_check(ci_list_empty(&condition->waiters));
+    ci_check(ci_list_empty(&condition->waiters), "thread.c 1");
 }
 
 void ci_condition_broadcast(struct ci_condition *condition)
