@@ -75,7 +75,8 @@ static bool filter_holds(struct knote *knote)
         const struct ci_ksocket *socket = ci_ksocket_of(knote->file);
         return reads ? filter_readable(knote, socket, held) : filter_writable(knote, socket, held);
     }
-    if (held & (POLLHUP | POLLERR)) /* of a pipe, whose other end is closed */
+    /* of a pipe or a Unix socket whose other end is closed */
+    if (held & (POLLHUP | POLLERR) || (reads && held & POLLRDHUP))
         knote->event.flags |= EV_EOF;
     return knote->event.flags & EV_EOF || held & (reads ? POLLIN : POLLOUT);
 }
