@@ -89,6 +89,13 @@ static inline bool ci_op_complete(struct ci_op *op, int32_t result)
     return true;
 }
 
+/* Of the events that hold, those with which an operation that waits for events completes. */
+static inline int32_t ci_op_events(const struct ci_op *op, uint32_t ready)
+{
+    uint32_t events = ready & (op->events | COIR_HANGUP | COIR_EVENT_ERROR);
+    return (int32_t)(op->events & COIR_READ && ready & CI_EVENT_END ? events | COIR_READ : events);
+}
+
 struct ci_listen {
     const struct sockaddr *address;
     socklen_t address_len;

@@ -1,4 +1,4 @@
-/* Beside enum coir_events: the peer will send no more. Implies that a read would not block. */
+/* Beside enum coir_events: the peer will send no more, so a read would not block. */
 #ifndef CI_DRIVER_EVENT_H
 #define CI_DRIVER_EVENT_H
 

@@ -1,5 +1,6 @@
 /* The selector over kqueue(2), of BSD and macOS. Reading and writing are filters of their own,
- * reported one by one; a registration's generation travels as the user data of each. */
+ * which are registered and reported one by one; the user data of each is the registration's
+ * generation. */
 #include <sys/event.h>
 
 #include <errno.h>
@@ -14,7 +15,6 @@ enum { BATCH = 256, WAKE_IDENT = 0 };
 struct kqueue_selector {
     struct ci_selector base;
     int kqueue;
-    const coir_allocator *allocator;
     struct kevent events[BATCH];
 };
 
@@ -91,8 +91,8 @@ static bool has_hung_up(coir_fd fd)
     return ci_sys_poll(&ask, 1, 0) > 0;
 }
 
-/* EV_EOF tells of the end of one direction, and that of writing is the process's own shutdown too:
- * poll(2) knows whether the other one has ended. An end with an error (fflags) is one of both. */
+/* EV_EOF is the end of one direction, and the end of writing may be the process's own shutdown:
+ * poll(2) reports whether both have ended. An end with an error (fflags) is the end of both. */
 static uint32_t translate(const struct kevent *event)
 {
     bool writes = event->filter == EVFILT_WRITE, failed = event->flags & EV_ERROR || event->fflags;
@@ -134,38 +134,29 @@ static coir_fd descriptor(struct ci_selector *selector)
     return self(selector)->kqueue;
 }
 
-static void free_selector(struct ci_selector *selector)
+static int init(struct ci_selector *selector)
 {
-    struct kqueue_selector *kqueue = self(selector);
-    if (kqueue->kqueue >= 0)
-        ci_sys_close(kqueue->kqueue);
-    ci_free(kqueue->allocator, kqueue, sizeof *kqueue);
+    self(selector)->kqueue = kqueue();
+    if (self(selector)->kqueue < 0)
+        return -errno;
+    return change_wakeup(self(selector), EV_ADD | EV_CLEAR, 0);
 }
 
-static const struct ci_selector_kind kqueue_kind = {
+static void done(struct ci_selector *selector)
+{
+    if (self(selector)->kqueue >= 0)
+        ci_sys_close(self(selector)->kqueue);
+}
+
+const struct ci_selector_kind ci_kqueue_selector = {
     .name = "kqueue",
+    .size = sizeof(struct kqueue_selector),
+    .init = init,
+    .done = done,
     .add = add,
     .modify = add,
     .remove = remove_fd,
     .wait = wait_ready,
     .wake = wake,
     .descriptor = descriptor,
-    .free = free_selector,
 };
-
-int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_selector)
-{
-    struct kqueue_selector *selector = ci_alloc_zero(allocator, sizeof *selector);
-    if (!selector)
-        return -ENOMEM;
-    selector->base.kind = &kqueue_kind;
-    selector->allocator = allocator;
-    selector->kqueue = kqueue();
-    int rc = selector->kqueue < 0 ? -errno : change_wakeup(selector, EV_ADD | EV_CLEAR, 0);
-    if (rc < 0) {
-        free_selector(&selector->base);
-        return rc;
-    }
-    *ret_selector = &selector->base;
-    return 0;
-}

@@ -7,21 +7,26 @@
 #include "driver/readiness.h"
 #include "sys/valgrind.h"
 
-static const struct {
-    const char *name;
-    int (*open)(const coir_allocator *allocator, struct ci_selector **ret_selector);
-} selectors[] = {
+static const struct ci_selector_kind *const selectors[] = {
 #ifdef __linux__
-    {"epoll", ci_epoll_open},
+    &ci_epoll_selector,
 #endif
 #if defined(COIR_KQUEUE) || !defined(__linux__) /* on Linux: over the simulated kernel */
-    {"kqueue", ci_kqueue_open},
+    &ci_kqueue_selector,
 #endif
 #if defined(COIR_URING)
-    {"io_uring", ci_uring_selector_open},
+    &ci_uring_selector,
 #endif
-    {"poll", ci_poll_open},
+    &ci_poll_selector,
 };
+
+static const struct ci_selector_kind *find_selector(const char *name)
+{
+    for (size_t i = 0; i < ci_countof(selectors); i++)
+        if (strcmp(selectors[i]->name, name) == 0)
+            return selectors[i];
+    return NULL;
+}
 
 #if defined(COIR_URING)
 const char *const ci_driver_choices[] = {"io_uring", "epoll", NULL};
@@ -37,18 +42,13 @@ const char *const ci_driver_choices[] = {"kqueue", NULL}, *const ci_driver_selec
 int ci_selector_open(const char *name, const coir_allocator *allocator,
                      struct ci_selector **ret_selector)
 {
-    for (size_t i = 0; i < ci_countof(selectors); i++)
-        if (strcmp(selectors[i].name, name) == 0)
-            return selectors[i].open(allocator, ret_selector);
-    return -EINVAL;
+    const struct ci_selector_kind *kind = find_selector(name);
+    return kind ? ci_selector_new(kind, allocator, ret_selector) : -EINVAL;
 }
 
 bool ci_driver_known(const char *name)
 {
-    for (size_t i = 0; i < ci_countof(selectors); i++)
-        if (strcmp(selectors[i].name, name) == 0)
-            return true;
-    return false;
+    return find_selector(name);
 }
 
 const char *ci_driver_unfit(const char *name)

@@ -92,7 +92,7 @@ void coir_poller_free(coir_poller *poller)
         return;
     ci_check(ci_list_empty(&poller->set));
     coir_allocator allocator = poller->allocator;
-    poller->selector->kind->free(poller->selector);
+    ci_selector_free(poller->selector);
     ci_free(&allocator, poller->registrations, poller->room * sizeof *poller->registrations);
     ci_free(&allocator, poller, sizeof *poller);
     ci_fork_allow();

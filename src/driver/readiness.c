@@ -19,12 +19,12 @@
 #include "driver/readiness.h"
 
 #include <errno.h>
-#include <poll.h>
 
 #include "base/check.h"
 #include "base/time.h"
 #include "driver/count.h"
 #include "driver/kernel.h"
+#include "driver/poll_mask.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 
@@ -91,15 +91,6 @@ static uint8_t wanted_by(const struct ci_op *op)
     return (uint8_t)(op->events | gone | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }
 
-/* What an operation that waits for events completes with. */
-static int32_t events_for(const struct ci_op *op, uint8_t ready)
-{
-    int32_t events = ready & (op->events | gone);
-    if (op->events & COIR_READ && ready & CI_EVENT_END)
-        events |= COIR_READ;
-    return events;
-}
-
 static ssize_t call(const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
@@ -135,7 +126,7 @@ static size_t total(const struct ci_op *op)
 static bool attempt(struct slot *slot, struct ci_op *op)
 {
     if (op->kind >= CI_OP_POLL) {
-        op->result = events_for(op, slot->ready);
+        op->result = ci_op_events(op, slot->ready);
         return true;
     }
     ssize_t rc;
@@ -261,9 +252,7 @@ static void wait_for(struct readiness *readiness, const struct slot *slot, const
  * what holds. */
 static void look_again(struct slot *slot, const struct ci_op *op)
 {
-    struct pollfd ask = {.fd = op->fd,
-                         .events = (op->events & COIR_READ ? POLLIN : 0) |
-                                   (op->events & COIR_WRITE ? POLLOUT : 0)};
+    struct pollfd ask = {.fd = op->fd, .events = (short)ci_events_to_poll(op->events)};
     if (slot->ready & ends || ci_sys_poll(&ask, 1, 0) < 0)
         return;
     if (!(ask.revents & (POLLIN | POLLHUP | POLLERR)))
@@ -391,7 +380,7 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     slot->ready |= (uint8_t)ready->events;
     if (slot->use == WATCHED) { /* a watch is alone on its descriptor, and stays in the list */
         struct ci_op *watch = slot->ops;
-        if (watch && (watch->result = events_for(watch, slot->ready)))
+        if (watch && (watch->result = ci_op_events(watch, slot->ready)))
             watch->done(watch);
         return;
     }
@@ -434,7 +423,7 @@ static void wake(struct ci_driver *driver)
 static coir_fd descriptor(struct ci_driver *driver)
 {
     struct ci_selector *selector = self(driver)->selector;
-    return selector->kind->descriptor(selector);
+    return selector->kind->descriptor ? selector->kind->descriptor(selector) : -ENOTSUP;
 }
 
 static void forget(struct ci_driver *driver, coir_fd fd)
@@ -465,7 +454,7 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 static void free_driver(struct ci_driver *driver)
 {
     struct readiness *readiness = self(driver);
-    readiness->selector->kind->free(readiness->selector);
+    ci_selector_free(readiness->selector);
     ci_free(readiness->allocator, readiness->slots, readiness->slot_count * sizeof(struct slot));
     ci_free(readiness->allocator, readiness, sizeof *readiness);
 }
@@ -488,7 +477,7 @@ int ci_readiness_open(struct ci_selector *selector, const coir_allocator *alloca
 {
     struct readiness *readiness = ci_alloc_zero(allocator, sizeof *readiness);
     if (!readiness) {
-        selector->kind->free(selector);
+        ci_selector_free(selector);
         return -ENOMEM;
     }
     *readiness = (struct readiness){

@@ -1,13 +1,13 @@
-/* A selector tells which descriptors are ready: epoll, kqueue, poll(2). readiness.c builds a driver
- * over any of them.
+/* A selector reports which descriptors are ready: epoll, kqueue, poll(2), polls on io_uring.
+ * readiness.c builds a driver over any of them, poller.c the public poller.
  *
- * 1. A registration carries a generation that comes back with each event, so that an event of an
- * earlier user of the same descriptor number is recognised.
- * 2. Registrations go with the last copy of their open file, which the selector is not told about:
- * modify may answer -ENOENT. Where `keeps` is set they do not: they are removed before the
- * descriptor is closed, because they hold the file open (io_uring), or hold, while another thread
- * waits, the file that has the number by then (poll).
- * 3. wake makes the wait in progress, or the next one, return; any thread may call it.
+ * A registration carries a generation, which comes back with each event: so an event of an earlier
+ * user of the same descriptor number can be recognised.
+ *
+ * A registration ends with the last copy of its open file, and the selector does not notice: modify
+ * may then return -ENOENT. Where `keeps` is set it does not end, and must be removed before the
+ * descriptor is closed: it keeps the file open (io_uring), or would apply to the next file with
+ * that number (poll).
  */
 #ifndef CI_DRIVER_SELECTOR_H
 #define CI_DRIVER_SELECTOR_H
@@ -28,38 +28,57 @@ enum ci_trigger {
 struct ci_ready {
     coir_fd fd;
     uint32_t generation;
-    uint32_t events;
+    uint32_t events; /* enum coir_events and CI_EVENT_END */
 };
 
+/* The first member of each kind's own struct. */
 struct ci_selector {
     const struct ci_selector_kind *kind;
+    const coir_allocator *allocator;
+    coir_fd wakeup; /* an eventfd; -1: it wakes in another way */
 };
 
 struct ci_selector_kind {
     const char *name;
-    bool keeps; /* a registration outlives its descriptor: see 2 */
+    size_t size; /* of its own struct */
+    bool keeps;  /* a registration outlives its descriptor */
+
+    /* The rest of a new struct, which is zero; `done` is called also where `init` fails. */
+    int (*init)(struct ci_selector *selector);
+    void (*done)(struct ci_selector *selector);
+
     int (*add)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
                enum ci_trigger trigger);
     int (*modify)(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
                   enum ci_trigger trigger);
     void (*remove)(struct ci_selector *selector, coir_fd fd);
 
-    /* Somebody waits for events of an edge-triggered descriptor. NULL: edges come by themselves. */
+    /* These events of an edge-triggered descriptor are waited for again. NULL: edges need no
+     * re-arming. */
     void (*rearm)(struct ci_selector *selector, coir_fd fd, unsigned events);
 
     /* Fills `ready`; waits `timeout` at most (negative: without end). How many, or a negative
      * error. */
     int (*wait)(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
                 coir_time timeout);
+
+    /* Makes the wait in progress, or the next one, return. Any thread may call it. */
     void (*wake)(struct ci_selector *selector);
-    /* readable when wait would not wait; -ENOTSUP: there is none */
+
+    /* A descriptor that is readable when wait would return at once; NULL: there is none. */
     coir_fd (*descriptor)(struct ci_selector *selector);
-    void (*free)(struct ci_selector *selector);
 };
 
-int ci_kqueue_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
-int ci_poll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
-int ci_uring_selector_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
-int ci_epoll_open(const coir_allocator *allocator, struct ci_selector **ret_selector);
+extern const struct ci_selector_kind ci_epoll_selector, ci_kqueue_selector, ci_poll_selector,
+    ci_uring_selector;
+
+/* 0, -ENOMEM, -EMFILE, or what `init` returns. */
+int ci_selector_new(const struct ci_selector_kind *kind, const coir_allocator *allocator,
+                    struct ci_selector **ret_selector);
+void ci_selector_free(struct ci_selector *selector);
+
+/* For kinds that wake by an eventfd: opens it; writes to it (the kind's `wake`). */
+int ci_selector_open_wakeup(struct ci_selector *selector);
+void ci_selector_wake(struct ci_selector *selector);
 
 #endif

@@ -1,9 +1,9 @@
 /* What the completions of the ring mean for the operations of the driver over io_uring. An
  * operation that ends goes to the list of those that have ended; `done` is not called here. */
 #include <errno.h>
-#include <poll.h>
 
 #include "base/check.h"
+#include "driver/poll_mask.h"
 #include "driver/uring.h"
 
 /* The receive has ended without data: an operation that waited for it is started in another way.
@@ -76,25 +76,6 @@ static void on_receive(struct ci_uring *uring, uint32_t index, int32_t result, u
         stop_receive(uring, slot);
 }
 
-/* The events of an operation in a completed poll's mask; 0: none that it waits for. */
-static int32_t events_of(const struct ci_op *op, int32_t mask)
-{
-    if (mask < 0)
-        return mask;
-    int32_t events = 0;
-    if (op->events & COIR_READ && mask & (POLLIN | POLLRDHUP))
-        events |= COIR_READ;
-    if (op->events & COIR_WRITE && mask & POLLOUT)
-        events |= COIR_WRITE;
-    if (op->events & CI_EVENT_END && mask & POLLRDHUP)
-        events |= CI_EVENT_END;
-    if (mask & POLLHUP)
-        events |= COIR_HANGUP;
-    if (mask & POLLERR)
-        events |= COIR_EVENT_ERROR;
-    return events;
-}
-
 /* A request that the kernel has polled for repeatedly without success goes to one of its threads,
  * where O_NONBLOCK applies (EAGAIN) and a cancel is a signal (EINTR). */
 static bool refused_by_thread(int32_t result)
@@ -129,7 +110,7 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         return;
     struct ci_uring_slot *slot = ci_uring_on_file(op) ? NULL : &uring->slots[op->fd];
     if (ci_uring_is_poll(op)) {
-        result = events_of(op, result);
+        result = result < 0 ? result : ci_op_events(op, ci_events_of_poll((uint32_t)result));
         if (result == 0 && !more)
             poll_for_changes(uring, slot, op);
         if (result == 0)

@@ -1,45 +1,44 @@
-/* The selector over io_uring: polls that go on by themselves. For the public poller alone: the
- * driver over io_uring needs no selector, and readiness.c expects registrations to go with their
- * files, which these keep open.
+/* The selector over io_uring: polls that the kernel holds. For the public poller alone: the driver
+ * over io_uring needs no selector, and readiness.c would have to remove registrations before it
+ * closes their descriptors, since a poll keeps its file open. For the same reason a removal is
+ * submitted at once, so that the close that follows closes the file.
  *
- * 1. The kernel knows a poll by descriptor and serial; a poll that was ended, or that ended by
- * itself, has a serial that is used no more.
- * 2. An edge is a poll that goes on. A level is a poll that ends, and is made again before the next
- * wait.
- * 3. A poll holds its open file: removing hands the end of the poll over at once, so that closing
- * afterwards closes.
+ * An edge-triggered registration is a multishot poll. A level-triggered one is a poll that
+ * completes once, and is armed again by the next wait.
+ *
+ * 1. user_data is descriptor and serial. A descriptor has at most one armed poll; each gets a new
+ * serial, so completions of a cancelled one are recognised, and dropped.
+ * 2. A descriptor is at most once in the list of polls to be armed again.
  */
 #include <errno.h>
-#include <poll.h>
 
 #include "base/check.h"
 #include "driver/kernel.h"
+#include "driver/poll_mask.h"
 #include "driver/selector.h"
 #include "sys/call.h"
 #include "sys/ring.h"
 
-enum { ENTRIES = 128, COMPLETIONS = 1024 };
-static const uint64_t wake_name = UINT64_MAX;
+enum { SQES = 128, CQES = 1024 };
+static const uint64_t wakeup_data = UINT64_MAX;
 
-struct place {
+struct registration {
     uint32_t generation, serial;
     uint8_t events, trigger;
     bool used, armed;
-    /* which the kernel says also where nobody asked: then only changes are asked for */
-    bool half_closed;
+    bool listed;      /* among those to be armed again */
+    bool half_closed; /* the kernel reports that asked or not: only changes are polled for */
 };
 
 struct uring_selector {
     struct ci_selector base;
     struct ci_ring ring;
-    coir_fd wakeup;
-    bool wakes;           /* its poll is armed: without it no wait sleeps */
-    struct place *places; /* by descriptor */
-    size_t place_count;
-    coir_fd *ended; /* levels to be asked about again */
-    size_t ended_count, ended_room;
-    int failed_waits; /* in a row, with an error that means "later" */
-    const coir_allocator *allocator;
+    bool wakeup_armed;                  /* without it no wait sleeps */
+    struct registration *registrations; /* by descriptor */
+    size_t registration_count;
+    coir_fd *completed; /* level-triggered ones that are to be armed again */
+    size_t completed_count, completed_room;
+    int failed_waits; /* in a row, with an error that may pass */
 };
 
 static struct uring_selector *self(struct ci_selector *selector)
@@ -47,7 +46,7 @@ static struct uring_selector *self(struct ci_selector *selector)
     return ci_container_of(selector, struct uring_selector, base);
 }
 
-static struct io_uring_sqe *entry(struct uring_selector *uring)
+static struct io_uring_sqe *get_sqe(struct uring_selector *uring)
 {
     struct io_uring_sqe *sqe = ci_ring_entry(&uring->ring);
     if (!sqe && ci_ring_submit(&uring->ring) == 0)
@@ -55,55 +54,61 @@ static struct io_uring_sqe *entry(struct uring_selector *uring)
     return sqe;
 }
 
-static uint64_t name_of(const struct uring_selector *uring, coir_fd fd)
+static uint64_t user_data_of(const struct uring_selector *uring, coir_fd fd)
 {
-    return (uint64_t)uring->places[fd].serial << 32 | (uint32_t)fd;
+    return (uint64_t)uring->registrations[fd].serial << 32 | (uint32_t)fd;
 }
 
 static int arm(struct uring_selector *uring, coir_fd fd)
 {
-    struct place *place = &uring->places[fd];
-    struct io_uring_sqe *sqe = entry(uring);
+    struct registration *registration = &uring->registrations[fd];
+    struct io_uring_sqe *sqe = get_sqe(uring);
     if (!sqe)
         return -ENOMEM;
-    bool edge = place->trigger == CI_EDGE || place->trigger == CI_EXCLUSIVE;
-    place->armed = true;
-    place->serial++;
+    bool edge = registration->trigger == CI_EDGE || registration->trigger == CI_EXCLUSIVE;
+    ci_check(!registration->armed, "uring_selector.c 1");
+    registration->armed = true;
+    registration->serial++;
     sqe->opcode = IORING_OP_POLL_ADD;
     sqe->fd = fd;
-    sqe->len = edge || place->half_closed ? IORING_POLL_ADD_MULTI : 0;
-    sqe->poll32_events = (place->events & COIR_READ ? POLLIN : 0u) |
-                         (place->events & COIR_WRITE ? POLLOUT : 0u) | (edge ? POLLRDHUP : 0u);
-    sqe->user_data = name_of(uring, fd);
+    sqe->len = edge || registration->half_closed ? IORING_POLL_ADD_MULTI : 0;
+    sqe->poll32_events = ci_events_to_poll(registration->events | (edge ? CI_EVENT_END : 0u));
+    sqe->user_data = user_data_of(uring, fd);
     return 0;
+}
+
+/* Its poll has ended, or its completions are dropped from now on. */
+static void end_poll(struct registration *registration)
+{
+    registration->armed = false;
+    registration->serial++;
 }
 
 static int disarm(struct uring_selector *uring, coir_fd fd)
 {
-    struct place *place = &uring->places[fd];
-    if (!place->armed)
+    struct registration *registration = &uring->registrations[fd];
+    if (!registration->armed)
         return 0;
-    struct io_uring_sqe *sqe = entry(uring);
+    struct io_uring_sqe *sqe = get_sqe(uring);
     if (!sqe)
         return -ENOMEM;
-    /* IORING_OP_POLL_REMOVE leaves one that has just been woken */
+    /* not IORING_OP_POLL_REMOVE: that does not find a poll which is just being woken */
     sqe->opcode = IORING_OP_ASYNC_CANCEL;
     sqe->fd = -1;
-    sqe->addr = name_of(uring, fd);
+    sqe->addr = user_data_of(uring, fd);
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
-    place->armed = false;
-    place->serial++; /* what it has said and nobody has heard is not heard */
+    end_poll(registration);
     return 0;
 }
 
 static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, unsigned events,
                enum ci_trigger trigger)
 {
-    struct place *place = &uring->places[fd];
-    place->generation = generation;
-    place->events = (uint8_t)events;
-    place->trigger = (uint8_t)trigger;
-    place->half_closed = false;
+    struct registration *registration = &uring->registrations[fd];
+    registration->generation = generation;
+    registration->events = (uint8_t)events;
+    registration->trigger = (uint8_t)trigger;
+    registration->half_closed = false;
     return arm(uring, fd);
 }
 
@@ -113,15 +118,15 @@ static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, un
     struct uring_selector *uring = self(selector);
     int rc = ci_sys_poll_check(fd);
     if (rc == 0)
-        rc = ci_grow(uring->allocator, (void **)&uring->places, &uring->place_count,
-                     sizeof *uring->places, (size_t)fd + 1);
+        rc = ci_grow(uring->base.allocator, (void **)&uring->registrations,
+                     &uring->registration_count, sizeof *uring->registrations, (size_t)fd + 1);
     if (rc == 0)
-        rc = ci_grow(uring->allocator, (void **)&uring->ended, &uring->ended_room,
-                     sizeof *uring->ended, (size_t)fd + 1);
-    if (rc == 0 && uring->places[fd].used)
+        rc = ci_grow(uring->base.allocator, (void **)&uring->completed, &uring->completed_room,
+                     sizeof *uring->completed, (size_t)fd + 1);
+    if (rc == 0 && uring->registrations[fd].used)
         rc = -EEXIST;
     if (rc == 0 && (rc = set(uring, fd, generation, events, trigger)) == 0)
-        uring->places[fd].used = true;
+        uring->registrations[fd].used = true;
     return rc;
 }
 
@@ -129,7 +134,7 @@ static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation,
                   enum ci_trigger trigger)
 {
     struct uring_selector *uring = self(selector);
-    if ((size_t)fd >= uring->place_count || !uring->places[fd].used)
+    if ((size_t)fd >= uring->registration_count || !uring->registrations[fd].used)
         return -ENOENT;
     int rc = ci_sys_poll_check(fd);
     if (rc == 0)
@@ -140,47 +145,30 @@ static int modify(struct ci_selector *selector, coir_fd fd, uint32_t generation,
 static void remove_fd(struct ci_selector *selector, coir_fd fd)
 {
     struct uring_selector *uring = self(selector);
-    if ((size_t)fd >= uring->place_count || !uring->places[fd].used)
+    if ((size_t)fd >= uring->registration_count || !uring->registrations[fd].used)
         return;
-    disarm(uring, fd);
+    if (disarm(uring, fd) < 0)
+        end_poll(&uring->registrations[fd]); /* it holds its file until it completes by itself */
     ci_ring_submit(&uring->ring);
-    uring->places[fd].used = false;
+    uring->registrations[fd].used = false;
 }
 
 static bool arm_wakeup(struct uring_selector *uring)
 {
-    struct io_uring_sqe *sqe = entry(uring);
-    uring->wakes = sqe;
+    struct io_uring_sqe *sqe = get_sqe(uring);
+    uring->wakeup_armed = sqe;
     if (!sqe)
         return false;
     sqe->opcode = IORING_OP_POLL_ADD;
-    sqe->fd = uring->wakeup;
+    sqe->fd = uring->base.wakeup;
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->poll32_events = POLLIN;
-    sqe->user_data = wake_name;
+    sqe->user_data = wakeup_data;
     return true;
 }
 
-static uint32_t translate(int32_t mask)
-{
-    if (mask < 0)
-        return COIR_EVENT_ERROR;
-    uint32_t events = 0;
-    if (mask & POLLIN)
-        events |= COIR_READ;
-    if (mask & POLLOUT)
-        events |= COIR_WRITE;
-    if (mask & POLLRDHUP)
-        events |= CI_EVENT_END;
-    if (mask & POLLHUP)
-        events |= COIR_HANGUP;
-    if (mask & POLLERR)
-        events |= COIR_EVENT_ERROR;
-    return events;
-}
-
-/* One event more; events of one descriptor are one. */
-static int put(struct ci_ready *ready, int count, const struct ci_ready *event)
+/* Adds an event; events of one descriptor become one. */
+static int add_event(struct ci_ready *ready, int count, const struct ci_ready *event)
 {
     for (int i = 0; i < count; i++)
         if (ready[i].fd == event->fd) {
@@ -191,42 +179,55 @@ static int put(struct ci_ready *ready, int count, const struct ci_ready *event)
     return count + 1;
 }
 
-/* What a completion says: whether it is of a poll that is still wanted. */
-static bool hear(struct uring_selector *uring, const struct io_uring_cqe *completion,
-                 struct ci_ready *ret_event)
+/* It may be listed already: a registration that was modified since was armed by that. */
+static void list_completed(struct uring_selector *uring, coir_fd fd)
 {
-    bool over = !(completion->flags & IORING_CQE_F_MORE);
-    if (completion->user_data == wake_name) {
-        if (over)
+    struct registration *registration = &uring->registrations[fd];
+    if (registration->listed)
+        return;
+    ci_check(uring->completed_count < uring->completed_room, "uring_selector.c 2");
+    registration->listed = true;
+    uring->completed[uring->completed_count++] = fd;
+}
+
+/* The event of a completion. False: there is none, or nobody asked for it. */
+static bool read_completion(struct uring_selector *uring, const struct io_uring_cqe *completion,
+                            struct ci_ready *ret_event)
+{
+    bool last = !(completion->flags & IORING_CQE_F_MORE);
+    if (completion->user_data == wakeup_data) {
+        if (last)
             arm_wakeup(uring);
         return false;
     }
     coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
-    if (!completion->user_data || (size_t)fd >= uring->place_count ||
-        name_of(uring, fd) != completion->user_data)
+    if (!completion->user_data || (size_t)fd >= uring->registration_count ||
+        user_data_of(uring, fd) != completion->user_data)
         return false;
-    struct place *place = &uring->places[fd];
-    uint32_t events = translate(completion->res);
-    bool unasked = events == CI_EVENT_END && !(place->events & COIR_READ);
-    *ret_event = (struct ci_ready){fd, place->generation, events};
-    place->half_closed |= unasked;
-    if (over) {
-        place->armed = false;
-        place->serial++;
-        if ((place->trigger != CI_ONE_SHOT || unasked) && completion->res >= 0)
-            uring->ended[uring->ended_count++] = fd;
+    struct registration *registration = &uring->registrations[fd];
+    uint32_t events =
+        completion->res < 0 ? COIR_EVENT_ERROR : ci_events_of_poll((uint32_t)completion->res);
+    bool unasked = events == CI_EVENT_END && !(registration->events & COIR_READ);
+    *ret_event = (struct ci_ready){fd, registration->generation, events};
+    registration->half_closed |= unasked;
+    if (last) {
+        end_poll(registration);
+        if ((registration->trigger != CI_ONE_SHOT || unasked) && completion->res >= 0)
+            list_completed(uring, fd);
     }
     return !unasked;
 }
 
-static void arm_again(struct uring_selector *uring)
+static void arm_completed(struct uring_selector *uring)
 {
-    size_t count = uring->ended_count;
-    uring->ended_count = 0;
+    size_t count = uring->completed_count;
+    uring->completed_count = 0;
     for (size_t i = 0; i < count; i++) {
-        coir_fd fd = uring->ended[i];
-        if (uring->places[fd].used && !uring->places[fd].armed && arm(uring, fd) < 0)
-            uring->ended[uring->ended_count++] = fd;
+        coir_fd fd = uring->completed[i];
+        struct registration *registration = &uring->registrations[fd];
+        registration->listed = false;
+        if (registration->used && !registration->armed && arm(uring, fd) < 0)
+            list_completed(uring, fd);
     }
 }
 
@@ -235,17 +236,16 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
 {
     struct uring_selector *uring = self(selector);
     int count = 0;
-    arm_again(uring);
-    bool wakes = uring->wakes || arm_wakeup(uring);
-    bool sleeps = timeout != 0 && wakes && !ci_ring_completion(&uring->ring);
+    arm_completed(uring);
+    bool wakeup_armed = uring->wakeup_armed || arm_wakeup(uring);
+    bool sleeps = timeout != 0 && wakeup_armed && !ci_ring_completion(&uring->ring);
     int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
     bool passes = rc == 0 || rc == -ETIME || rc == -EINTR;
     const struct io_uring_cqe *completion;
     struct ci_ready event;
-    while (count < ready_max && uring->ended_count < uring->ended_room &&
-           (completion = ci_ring_completion(&uring->ring))) {
-        if (hear(uring, completion, &event))
-            count = put(ready, count, &event);
+    while (count < ready_max && (completion = ci_ring_completion(&uring->ring))) {
+        if (read_completion(uring, completion, &event))
+            count = add_event(ready, count, &event);
         ci_ring_seen(&uring->ring);
     }
     if (count || passes)
@@ -255,59 +255,37 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
     return count || passes ? count : rc;
 }
 
-static void wake(struct ci_selector *selector)
+static int init(struct ci_selector *selector)
 {
-    ci_sys_eventfd_add(self(selector)->wakeup);
+    struct uring_selector *uring = self(selector);
+    int rc = ci_selector_open_wakeup(selector);
+    if (rc == 0)
+        rc = ci_ring_open(&uring->ring, SQES, CQES, true);
+    if (rc == 0)
+        arm_wakeup(uring); /* it cannot fail: the ring is empty */
+    return rc;
 }
 
-static coir_fd descriptor(struct ci_selector *selector)
-{
-    (void)selector;
-    return -ENOTSUP; /* levels have to be asked about again first */
-}
-
-static void free_selector(struct ci_selector *selector)
+static void done(struct ci_selector *selector)
 {
     struct uring_selector *uring = self(selector);
     if (uring->ring.map.rings)
         ci_ring_close(&uring->ring);
-    if (uring->wakeup >= 0)
-        ci_sys_close(uring->wakeup);
-    ci_free(uring->allocator, uring->places, uring->place_count * sizeof *uring->places);
-    ci_free(uring->allocator, uring->ended, uring->ended_room * sizeof *uring->ended);
-    ci_free(uring->allocator, uring, sizeof *uring);
+    ci_free(selector->allocator, uring->registrations,
+            uring->registration_count * sizeof *uring->registrations);
+    ci_free(selector->allocator, uring->completed,
+            uring->completed_room * sizeof *uring->completed);
 }
 
-static const struct ci_selector_kind uring_kind = {
+const struct ci_selector_kind ci_uring_selector = {
     .name = "io_uring",
+    .size = sizeof(struct uring_selector),
     .keeps = true,
+    .init = init,
+    .done = done,
     .add = add,
     .modify = modify,
     .remove = remove_fd,
     .wait = wait_ready,
-    .wake = wake,
-    .descriptor = descriptor,
-    .free = free_selector,
+    .wake = ci_selector_wake,
 };
-
-int ci_uring_selector_open(const coir_allocator *allocator, struct ci_selector **ret_selector)
-{
-    struct uring_selector *uring = ci_alloc_zero(allocator, sizeof *uring);
-    if (!uring)
-        return -ENOMEM;
-    uring->base.kind = &uring_kind;
-    uring->allocator = allocator;
-    uring->wakeup = ci_sys_eventfd();
-    int rc =
-        uring->wakeup < 0 ? uring->wakeup : ci_ring_open(&uring->ring, ENTRIES, COMPLETIONS, true);
-    if (rc == 0)
-        rc =
-            ci_grow(allocator, (void **)&uring->ended, &uring->ended_room, sizeof *uring->ended, 1);
-    if (rc < 0) {
-        free_selector(&uring->base);
-        return rc;
-    }
-    arm_wakeup(uring); /* it cannot fail: the ring is empty */
-    *ret_selector = &uring->base;
-    return 0;
-}

@@ -1,9 +1,9 @@
 /* How operations of the driver over io_uring are put into the ring; the kernel takes them with the
  * next enter. Every function here that returns false has left the operation as it was: there is no
  * SQE or no memory for its entry. */
-#include <poll.h>
 
 #include "base/check.h"
+#include "driver/poll_mask.h"
 #include "driver/uring.h"
 
 bool ci_uring_submit(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
@@ -118,9 +118,10 @@ bool ci_uring_submit_poll(struct ci_uring *uring, struct ci_uring_slot *slot, st
     struct io_uring_sqe *sqe;
     if (!ci_uring_submit(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
         return false;
-    sqe->poll32_events = (op->events & COIR_READ && !slot->receive ? POLLIN | POLLRDHUP : 0u) |
-                         (op->events & COIR_WRITE ? POLLOUT : 0u) |
-                         (op->events & CI_EVENT_END ? POLLRDHUP : 0u);
+    unsigned events = op->events | (op->events & COIR_READ ? CI_EVENT_END : 0u);
+    if (slot->receive) /* which sees for itself what comes to read */
+        events = op->events & ~(unsigned)COIR_READ;
+    sqe->poll32_events = ci_events_to_poll(events);
     return true;
 }
 
@@ -131,7 +132,7 @@ bool ci_uring_submit_poll_for_changes(struct ci_uring *uring, struct ci_uring_sl
     if (!ci_uring_submit(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
         return false;
     sqe->len = IORING_POLL_ADD_MULTI;
-    sqe->poll32_events = op->events & COIR_WRITE ? POLLOUT : 0u;
+    sqe->poll32_events = ci_events_to_poll(op->events & COIR_WRITE);
     return true;
 }
 

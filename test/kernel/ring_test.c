@@ -423,7 +423,7 @@ TEST(a_poll_that_was_woken_is_removed_with_its_selector)
     struct ci_selector *selector;
     char in[4];
     ci_kring_traits = (struct ci_kring_traits){.version = 18};
-    CHECK_EQ(ci_uring_selector_open(&ci_system_allocator, &selector), 0);
+    CHECK_EQ(ci_selector_new(&ci_uring_selector, &ci_system_allocator, &selector), 0);
     for (int i = 0; i < 20; i++) {
         make_pair();
         CHECK_EQ(selector->kind->add(selector, near, 1, COIR_READ, i % 2 ? CI_EDGE : CI_LEVEL), 0);
@@ -438,7 +438,7 @@ TEST(a_poll_that_was_woken_is_removed_with_its_selector)
         CHECK_EQ(ci_sys_poll(&waits, 1, COIR_S), 1); /* the end */
         close_all();
     }
-    selector->kind->free(selector);
+    ci_selector_free(selector);
 }
 
 /* ---- receiving on and on ---- */

@@ -40,7 +40,7 @@ static void on_each(void (*body)(const char *driver))
         CHECK_EQ(rc, 0);
         CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
         body(drivers[i]);
-        selector->kind->free(selector);
+        ci_selector_free(selector);
         close(ends[0]);
         if (ends[1] >= 0)
             close(ends[1]);

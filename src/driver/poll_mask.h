@@ -1,0 +1,32 @@
+/* Events (enum coir_events and CI_EVENT_END) as poll(2), epoll(7) and io_uring know them. */
+#ifndef CI_DRIVER_POLL_MASK_H
+#define CI_DRIVER_POLL_MASK_H
+
+#include <poll.h>
+
+#include "coir/base.h"
+#include "driver/event.h"
+
+static inline uint32_t ci_events_of_poll(uint32_t mask)
+{
+    uint32_t events = 0;
+    if (mask & POLLIN)
+        events |= COIR_READ;
+    if (mask & POLLOUT)
+        events |= COIR_WRITE;
+    if (mask & POLLRDHUP)
+        events |= CI_EVENT_END;
+    if (mask & POLLHUP)
+        events |= COIR_HANGUP;
+    if (mask & (POLLERR | POLLNVAL))
+        events |= COIR_EVENT_ERROR;
+    return events;
+}
+
+static inline uint32_t ci_events_to_poll(unsigned events)
+{
+    return (events & COIR_READ ? POLLIN : 0u) | (events & COIR_WRITE ? POLLOUT : 0u) |
+           (events & CI_EVENT_END ? POLLRDHUP : 0u);
+}
+
+#endif
