@@ -1,32 +1,35 @@
 /* The seam: everything nondeterministic crosses here. A driver belongs to one thread's loop; above
  * it there is no system call.
  *
- * 1. An operation is its caller's struct. Between a start that answered false and its completion it
- * belongs to the driver, with the memory that it points at; it completes exactly once.
- * 2. start answers true when the operation completed at once: `result` is set and `done` is not
+ * 1. An operation is its caller's struct. Between a start that returned false and its completion it
+ * belongs to the driver, with the memory that it points at: `pending` is not 0. It completes
+ * exactly once.
+ * 2. start returns true when the operation completed at once: `result` is set, and `done` is not
  * called.
  * 3. Otherwise `done` is called later, from inside wait, close or forget, never from inside start
  * or cancel.
- * 4. cancel is a request, which may be made again. True: withdrawn, `result` is -ECANCELED and
- * `done` will not be called. False: `done` will be called, with -ECANCELED or with the real result
- * if that came first.
- * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled, which always
+ * 4. cancel is a request, which may be repeated. True: withdrawn, `result` is -ECANCELED and `done`
+ * will not be called. False: `done` will be called, with -ECANCELED, or with the real result if
+ * that came first.
+ * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled; a cancel always
  * withdraws it.
- * 6. wake makes the wait in progress, or the next one, return. It is the only function here that
- * other threads may call.
- * 7. A descriptor is closed by the driver that it was used with; other drivers that used it forget
- * it before.
- * 8. The completion of a lazy write that was carried out in full may be delayed by a sleep that
- *    nothing else ends, of half a second at most, but not while its stream has something to read.
- * Any other result of a lazy write is reported like that of any write.
+ * 6. A write with `lazy` set is one that nobody is waiting for: if it is carried out in full, its
+ * completion may be delayed until the next event, for half a second at most, and not while there is
+ * something to read from its stream. Any other result is reported as for any write.
+ *
+ * wake makes the wait in progress, or the next one, return; of the functions here it is the only
+ * one that other threads may call. A descriptor is closed by the driver that it was used with last;
+ * other drivers that used it forget it before.
  */
 #ifndef CI_DRIVER_DRIVER_H
 #define CI_DRIVER_DRIVER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/check.h"
 #include "base/memory.h"
 #include "coir/base.h"
 #include "coir/socket.h"
@@ -46,26 +49,24 @@ enum ci_op_kind {
     /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_ACCEPT,
     CI_OP_CONNECT, /* address, count = its length. -EAGAIN: the backlog of a Unix socket is full */
-    /* events on a descriptor of ours: those that hold. CI_EVENT_END may be asked for too */
-    CI_OP_POLL,
-    CI_OP_FOREIGN, /* events on anybody's descriptor: asked of the kernel each time */
-    CI_OP_WATCH,   /* events on anybody's descriptor, again and again, level-triggered */
-    /* of a file: buf, count, offset: how many bytes. Where the driver has these
-       (ci_driver_kind.files) */
-    CI_OP_READ_AT,
-    CI_OP_WRITE_AT, /* data, count, offset */
-    CI_OP_SYNC,     /* a file's bytes to the disk */
+    CI_OP_POLL,    /* events (CI_EVENT_END too) of a descriptor of coir's: those that hold */
+    CI_OP_FOREIGN, /* events of a descriptor of the program's: the kernel is asked each time */
+    CI_OP_WATCH,   /* the same, reported again and again, level-triggered */
+    /* Files, if ci_driver_kind.files. */
+    CI_OP_READ_AT,  /* buf, count, offset: how many bytes */
+    CI_OP_WRITE_AT, /* data, count, offset: how many bytes */
+    CI_OP_SYNC,     /* fsync(2) */
 };
 
 struct ci_op {
-    struct ci_op *next; /* the driver's while pending */
+    struct ci_op *next; /* for the driver while pending */
     void (*done)(struct ci_op *op);
     coir_fd fd;
     uint8_t kind;
-    uint8_t pending;  /* not 0 while it is the driver's, which may tell apart how */
+    uint8_t pending;  /* not 0 while it belongs to the driver, which uses it for its state */
     bool no_wait : 1; /* -EAGAIN instead of waiting */
-    bool lazy : 1;    /* a write: its completion may be delayed, see 8; the driver may clear this */
-    bool exact : 1;   /* a read, or a poll before one: nothing is received ahead of a reader */
+    bool lazy : 1;    /* a write: see 6; the driver may clear this */
+    bool exact : 1;   /* a read, or a poll before one: nothing is read ahead */
     uint8_t events;   /* enum coir_events */
     int32_t result;
     int32_t count;
@@ -82,7 +83,7 @@ struct ci_op {
     };
 };
 
-/* For start: the operation has completed at once. */
+/* For drivers' start: the operation has completed at once. */
 static inline bool ci_op_complete(struct ci_op *op, int32_t result)
 {
     op->result = result;
@@ -104,19 +105,18 @@ struct ci_listen {
     unsigned mode, owner, group; /* of the file of a Unix socket; 0: as the system makes it */
 };
 
-/* A datagram socket is bound to `address`; with a peer it is connected to it: it receives from the
- * peer alone, and hears that it refuses
- * (-ECONNREFUSED). */
+/* A datagram socket that is bound to `address`. With a peer it is connected: it receives from the
+ * peer alone, and -ECONNREFUSED is reported if nobody has the peer's address. */
 struct ci_datagram {
     const struct sockaddr *address, *peer; /* peer NULL: none */
     socklen_t address_len, peer_len;
 };
 
-/* What was read of a stream and not given to a reader yet. */
+/* What was read of a stream ahead of its readers, on the way to another driver. */
 struct ci_ahead {
     const coir_allocator *allocator;
-    size_t len, at; /* at: how many have been read since */
-    int error;      /* behind the bytes; 0: none */
+    size_t len, at; /* at: how many bytes have been read since */
+    int error;      /* after the bytes; 0: none */
     char bytes[];
 };
 
@@ -128,33 +128,33 @@ static inline void ci_ahead_free(struct ci_ahead *ahead)
 
 struct ci_driver {
     const struct ci_driver_kind *kind;
-    size_t pending; /* operations that may complete by themselves one day */
+    size_t pending; /* operations that may still complete */
+    bool calling;   /* debug builds: start or cancel runs */
 };
 
 struct ci_driver_kind {
     const char *name;
     bool simulated;
-    bool files; /* it has the operations on files; else another thread makes the calls */
+    bool files; /* it has the operations on files; otherwise other threads make the calls */
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 
-    /* Completes operations; sleeps for them until `deadline` (0: not at all, COIR_NEVER: without
-     * end). 0, or a negative error that has persisted: nothing can be waited for any more. */
+    /* Waits for events until `deadline` (0: not at all; COIR_NEVER: without end) and completes
+     * operations. 0, or a negative error that has persisted: no wait works any more. */
     int (*wait)(struct ci_driver *driver, coir_time deadline);
     void (*wake)(struct ci_driver *driver);
     coir_time (*now)(struct ci_driver *driver);
     coir_time (*wall)(struct ci_driver *driver); /* since 1970 */
     uint64_t (*random)(struct ci_driver *driver);
 
-    /* A descriptor that is readable when wait has something to complete, or was woken; NULL: there
-     * is none. */
+    /* A descriptor that is readable when a wait would return at once; NULL: there is none. */
     coir_fd (*descriptor)(struct ci_driver *driver);
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
-    /* a listener: no new client gets through; those in its backlog are still there */
+    /* Of a listener: new connections are refused; those in its backlog can be accepted. */
     int (*refuse)(struct ci_driver *driver, coir_fd fd);
     /* closes what was bound; the file of a Unix socket is removed */
     void (*close_named)(struct ci_driver *driver, coir_fd fd);
@@ -171,35 +171,36 @@ struct ci_driver_kind {
     int (*resolve)(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
                    coir_time *ret_delay);
 
-    /* On files: they may block for as long as a disk takes. */
+    /* Calls on files, which may block for as long as a disk takes. */
     int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);
     int (*file_size)(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
-    /* Pending operations complete with -ECANCELED; the descriptor goes, or stays open. A close may
-     * be left to the next wait or flush (NULL: none is). */
+    /* Complete the descriptor's pending operations with -ECANCELED; close closes it, forget leaves
+     * it open. A close may be delayed until the next wait or flush (NULL: none is). */
     void (*close)(struct ci_driver *driver, coir_fd fd);
     void (*flush)(struct ci_driver *driver);
     void (*forget)(struct ci_driver *driver, coir_fd fd);
 
-    /* A descriptor of which nothing is pending goes from one driver to another, with what was read
-     * ahead (NULL: nothing was), which adopt takes over. NULL functions: nothing ever is. Errors
-     * leave everything as it is: -EBUSY, -ENOMEM. */
+    /* Move a descriptor that has no pending operation from one driver to another: detach returns
+     * what was read ahead (NULL: nothing), adopt takes that over. NULL functions: nothing ever is
+     * read ahead. Errors leave everything as it is: -EBUSY, -ENOMEM. */
     int (*detach)(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
     int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 
-    /* Around the time in which a thread owns the driver, with nothing pending; NULL where threads
-     * make no difference. begin is called by any thread before, and may fail; end by the owner. */
+    /* Around the time in which a thread owns the driver, with nothing pending; NULL if the owner
+     * makes no difference. begin is called before, by any thread, and may fail; end by the owner.
+     */
     int (*begin)(struct ci_driver *driver);
     void (*end)(struct ci_driver *driver);
 
     void (*free)(struct ci_driver *driver);
 };
 
-/* What is tried where no driver is named, the best first, NULL at the end; the one of them that is
- * over a selector; and all the names there are, for people. */
+/* The drivers to try if none is named, the best first, then NULL; the one of them that is over a
+ * selector; all names, for messages. */
 extern const char *const ci_driver_choices[], *const ci_driver_selector, *const ci_driver_names;
 
-/* Why a driver that may well work is not to be chosen; NULL: no reason. */
+/* Why a driver must not be chosen though it may work; NULL: it can be. */
 const char *ci_driver_unfit(const char *name);
 
 /* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ...
@@ -210,14 +211,39 @@ int ci_driver_open(const char *name, const coir_allocator *allocator,
 /* Whether the name is known. */
 bool ci_driver_known(const char *name);
 
+/* For drivers: completes an operation that is in no list any more. */
+static inline void ci_op_done(struct ci_driver *driver, struct ci_op *op)
+{
+    ci_check(op->pending, "driver.h 1");
+    ci_debug_check(!driver->calling, "driver.h 3");
+    op->pending = 0;
+    driver->pending--;
+    op->done(op);
+}
+
 static inline bool ci_driver_start(struct ci_driver *driver, struct ci_op *op)
 {
-    return driver->kind->start(driver, op);
+    ci_check(!op->pending, "driver.h 1");
+    if (CI_DEBUG)
+        driver->calling = true;
+    bool completed = driver->kind->start(driver, op);
+    if (CI_DEBUG)
+        driver->calling = false;
+    ci_debug_check(completed == !op->pending, "driver.h 2");
+    return completed;
 }
 
 static inline bool ci_driver_cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    return driver->kind->cancel(driver, op);
+    ci_check(op->pending, "driver.h 1");
+    if (CI_DEBUG)
+        driver->calling = true;
+    bool withdrawn = driver->kind->cancel(driver, op);
+    if (CI_DEBUG)
+        driver->calling = false;
+    ci_check(withdrawn == !op->pending && (!withdrawn || op->result == -ECANCELED), "driver.h 4");
+    ci_check(withdrawn || op->kind != CI_OP_WATCH, "driver.h 5");
+    return withdrawn;
 }
 
 static inline coir_time ci_driver_now(struct ci_driver *driver)

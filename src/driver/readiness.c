@@ -1,20 +1,25 @@
-/* Completion on top of readiness: try the system call, wait for the descriptor only when it would
- * block, try again.
+/* Completion on top of readiness: make the system call; only if it would block (EAGAIN), wait until
+ * the descriptor is ready, and make it again.
  *
- * 1. A descriptor of ours is registered once, edge-triggered, both directions. What the edges said
- * is cached in its slot: a bit is set by an event and cleared by a call that would have blocked.
- * 2. A short read or write clears its bit too, which saves the call that would only say EAGAIN; but
- * not once the end of the stream, a hang-up or an error was seen: data and end can share one edge,
- * and no other would come. A wait for events alone asks the kernel before it believes a bit that is
- * set.
- * 3. Readable never wakes a writer, writable never a reader; hang-up and error wake both.
- * 4. A foreign descriptor has no cache: it may be closed, and its number reused, between two waits.
- * Each wait registers it anew (one-shot), which also makes the kernel look at it.
- * 5. An event whose generation is not its slot's belongs to an earlier user of the number, or to an
- *    earlier foreign wait, and is dropped.
- * 6. `done` may start, cancel, close and forget anything, and make the table grow. So operations
- *    end in two steps: dispatch moves all that can complete to the list `ended`, and calls nobody
- *    meanwhile; then it takes them off that list one by one and calls `done`.
+ * A descriptor of coir's is registered once, edge-triggered, for both directions. Its slot caches
+ * what the edges reported: an event sets a bit, a call that would have blocked clears it. A short
+ * read or write clears it too, which saves the call that would only return EAGAIN; but not once the
+ * end of the stream, a hang-up or an error was seen: data and end can share one edge, and no other
+ * would come. A poll asks the kernel before it believes a bit. Readable never wakes a writer,
+ * writable never a reader; hang-up and error wake both.
+ *
+ * A descriptor of the program's has no cache: it may be closed, and its number reused, between two
+ * waits. Each wait registers it again (one-shot), and so makes the kernel look at it.
+ *
+ * An event whose generation is not its slot's belongs to an earlier user of the number, or to an
+ * earlier wait of a program's descriptor, and is dropped.
+ *
+ * 1. A descriptor is registered at most once.
+ * 2. `done` may start, cancel, close and forget anything, and make the table grow. So operations
+ * end in two steps: dispatch moves all that can complete to the list `ended`, and calls nothing
+ * meanwhile; then it takes them off that list one by one and calls `done`. Outside of dispatch and
+ * forget the list is empty.
+ * 3. A watch is the only operation of its descriptor.
  */
 #include "driver/readiness.h"
 
@@ -24,16 +29,18 @@
 #include "base/time.h"
 #include "driver/count.h"
 #include "driver/kernel.h"
+#include "driver/nonblocking.h"
 #include "driver/poll_mask.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 
 enum { READY_BATCH = 256 };
 
+/* OURS: coir's own, but for listeners. */
 enum slot_use { UNUSED, OURS, LISTENER, FOREIGN, WATCHED };
 
-/* struct ci_op.pending. */
-enum { IDLE, WAITS, ENDED };
+/* struct ci_op.pending. WAITING: in its slot's list; ENDED: in the list `ended`. */
+enum { IDLE, WAITING, ENDED };
 
 struct slot {
     struct ci_op *ops; /* pending */
@@ -48,7 +55,7 @@ struct readiness {
     struct ci_selector *selector;
     struct slot *slots; /* by descriptor */
     size_t slot_count;
-    struct ci_op *ended, **ended_tail; /* to be completed; empty outside of dispatch and forget */
+    struct ci_op *ended, **ended_tail; /* to be completed: see 2 */
     int failed_waits;                  /* in a row */
     const coir_allocator *allocator;
 };
@@ -69,7 +76,7 @@ static int reserve(struct readiness *readiness, coir_fd fd)
                              &readiness->slot_count, sizeof(struct slot), fd);
 }
 
-/* The events, of those that an operation waits for, that make it worth trying. */
+/* The events that make an attempt at an operation worthwhile. */
 static uint8_t wanted_by(const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
@@ -91,25 +98,10 @@ static uint8_t wanted_by(const struct ci_op *op)
     return (uint8_t)(op->events | gone | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }
 
+/* The result of a connect in progress is the socket's error. */
 static ssize_t call(const struct ci_op *op)
 {
-    switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_READ: return ci_sys_recv(op->fd, op->buf, op->len);
-    case CI_OP_WRITE: return ci_sys_send(op->fd, op->data, op->len);
-    case CI_OP_READV: return ci_sys_recvv(op->fd, op->iov, op->count);
-    case CI_OP_WRITEV: return ci_sys_sendv(op->fd, op->iov, op->count);
-    case CI_OP_RECEIVE: return ci_sys_recvmsg(op->fd, op->message);
-    case CI_OP_SEND: return ci_sys_sendmsg(op->fd, op->message);
-    case CI_OP_ACCEPT: return ci_sys_accept(op->fd);
-    case CI_OP_CONNECT: return ci_sys_socket_error(op->fd);
-    case CI_OP_POLL:
-    case CI_OP_FOREIGN:
-    case CI_OP_WATCH:
-    case CI_OP_READ_AT:
-    case CI_OP_WRITE_AT:
-    case CI_OP_SYNC: break;
-    }
-    return -EINVAL;
+    return op->kind == CI_OP_CONNECT ? ci_sys_socket_error(op->fd) : ci_op_attempt(op);
 }
 
 static size_t total(const struct ci_op *op)
@@ -122,7 +114,7 @@ static size_t total(const struct ci_op *op)
     return sum;
 }
 
-/* Tries an operation whose events are cached. True: complete. */
+/* Attempts an operation for which the slot is ready. True: it has completed. */
 static bool attempt(struct slot *slot, struct ci_op *op)
 {
     if (op->kind >= CI_OP_POLL) {
@@ -138,8 +130,7 @@ static bool attempt(struct slot *slot, struct ci_op *op)
     uint8_t bit = wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
         slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
-        if (slot->ready & gone)
-            /* they were said of an earlier state: the next edge says them again */
+        if (slot->ready & gone) /* of an earlier state: the next edge reports them again */
             slot->ready &= (uint8_t)~gone;
         return false;
     }
@@ -152,7 +143,7 @@ static bool attempt(struct slot *slot, struct ci_op *op)
 static void park(struct readiness *readiness, struct slot *slot, struct ci_op *op)
 {
     readiness->base.pending++;
-    op->pending = WAITS;
+    op->pending = WAITING;
     op->next = slot->ops;
     slot->ops = op;
 }
@@ -167,7 +158,7 @@ static void unlink_op(struct readiness *readiness, struct slot *slot, struct ci_
     readiness->base.pending--;
 }
 
-/* Moves the operation at `at` from its slot's list to the list of those to be completed. */
+/* Moves the operation at `at` from its slot's list to the list `ended`. */
 static void end_op(struct readiness *readiness, struct ci_op **at)
 {
     struct ci_op *op = *at;
@@ -186,8 +177,8 @@ static void end_all(struct readiness *readiness, struct slot *slot, int error)
     }
 }
 
-/* Calls `done` for the descriptor's operations in `ended`. When one of them closes or forgets the
- * same descriptor, that completes the rest. */
+/* Completes the descriptor's operations in `ended`. If a `done` closes or forgets the same
+ * descriptor, that completes the rest. */
 static void complete_ended(struct readiness *readiness, coir_fd fd)
 {
     struct ci_op **at = &readiness->ended, *op;
@@ -198,14 +189,12 @@ static void complete_ended(struct readiness *readiness, coir_fd fd)
         }
         if (!(*at = op->next))
             readiness->ended_tail = at;
-        op->pending = IDLE;
-        readiness->base.pending--;
-        op->done(op);
+        ci_op_done(&readiness->base, op);
         at = &readiness->ended; /* the list may have changed */
     }
 }
 
-/* A slot that an earlier, foreign use left behind begins anew. */
+/* Resets a slot that was used in another way before. */
 static void claim(struct slot *slot, enum slot_use use)
 {
     if (ci_likely(slot->use == use))
@@ -213,11 +202,11 @@ static void claim(struct slot *slot, enum slot_use use)
     slot->use = (uint8_t)use;
     slot->registered = false;
     slot->generation++;
-    slot->ready = COIR_READ | COIR_WRITE; /* worth a first try */
+    slot->ready = COIR_READ | COIR_WRITE; /* unknown: worth an attempt */
 }
 
-/* A listener is closed on one worker; the slots of the others learn of it when the number comes
- * back as another listener. */
+/* A listener is closed by one worker's driver; the others notice when its number is used by another
+ * listener. */
 static void claim_listener(struct slot *slot, const struct ci_op *op)
 {
     if (ci_likely(slot->use == LISTENER && slot->generation == (uint32_t)op->len))
@@ -231,8 +220,9 @@ static int register_ours(struct readiness *readiness, struct slot *slot, coir_fd
     struct ci_selector *selector = readiness->selector;
     enum ci_trigger trigger = slot->use == LISTENER ? CI_EXCLUSIVE : CI_EDGE;
     unsigned events = slot->use == LISTENER ? COIR_READ : COIR_READ | COIR_WRITE;
+    ci_check(!slot->registered, "readiness.c 1");
     int rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
-    if (rc == -EEXIST) { /* a registration that a foreign wait left, on a file that is still open */
+    if (rc == -EEXIST) { /* left by a wait of a program's descriptor whose file is still open */
         selector->kind->remove(selector, fd);
         rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
     }
@@ -240,7 +230,7 @@ static int register_ours(struct readiness *readiness, struct slot *slot, coir_fd
     return rc;
 }
 
-/* The selector may have been asked not to report these events again until now. */
+/* Some selectors report an edge only if it is armed again. */
 static void wait_for(struct readiness *readiness, const struct slot *slot, const struct ci_op *op)
 {
     struct ci_selector *selector = readiness->selector;
@@ -248,8 +238,7 @@ static void wait_for(struct readiness *readiness, const struct slot *slot, const
         selector->kind->rearm(selector, op->fd, wanted_by(op));
 }
 
-/* A call that took exactly what there was leaves its bit set: who asks for events alone is told
- * what holds. */
+/* A call that took exactly what there was leaves its bit set; a poll has to report what holds. */
 static void look_again(struct slot *slot, const struct ci_op *op)
 {
     struct pollfd ask = {.fd = op->fd, .events = (short)ci_events_to_poll(op->events)};
@@ -277,7 +266,7 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
             return ci_op_complete(op, rc);
         slot->ready = 0;
     } else if (op->kind == CI_OP_POLL && !slot->registered) {
-        slot->ready = 0; /* nothing is known yet; registering tells */
+        slot->ready = 0; /* nothing is known yet: the registration reports what holds */
     } else if (slot->ready & wanted_by(op) && attempt(slot, op)) {
         return true;
     }
@@ -285,7 +274,7 @@ static bool start_ours(struct readiness *readiness, struct slot *slot, struct ci
     if (rc < 0)
         return ci_op_complete(op, rc);
     wait_for(readiness, slot, op);
-    if (op->no_wait) /* registered all the same: a later try is to see what has come meanwhile */
+    if (op->no_wait) /* registered all the same, so that the next attempt finds what has come */
         return ci_op_complete(op, -EAGAIN);
     park(readiness, slot, op);
     return false;
@@ -299,7 +288,7 @@ static unsigned interest(const struct slot *slot)
     return events;
 }
 
-/* (Re-)registers a foreign or watched descriptor for what its operations want. */
+/* Registers a foreign or watched descriptor, again, for the events that its operations wait for. */
 static int register_foreign(struct readiness *readiness, struct slot *slot, coir_fd fd)
 {
     struct ci_selector *selector = readiness->selector;
@@ -322,7 +311,7 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
     if (slot->ops && (slot->use != use || interest(slot) & op->events || use == WATCHED))
         return ci_op_complete(op, -EBUSY);
     claim(slot, use);
-    slot->generation++; /* the batch may hold an event of an earlier wait */
+    slot->generation++; /* events of an earlier wait may still be in the batch being dispatched */
     park(readiness, slot, op);
     int rc = register_foreign(readiness, slot, op->fd);
     if (rc == 0)
@@ -355,7 +344,6 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
     struct slot *slot = &readiness->slots[op->fd];
-    ci_check(op->pending);
     if (op->pending == ENDED)
         return false;
     unlink_op(readiness, slot, op);
@@ -367,7 +355,7 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     return true;
 }
 
-/* Completes what the slot's new readiness allows. */
+/* Completes the operations that the event makes possible. */
 static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
 {
     if ((size_t)ready->fd >= readiness->slot_count)
@@ -378,8 +366,9 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     if (slot->use == FOREIGN || slot->use == WATCHED)
         slot->ready = 0;
     slot->ready |= (uint8_t)ready->events;
-    if (slot->use == WATCHED) { /* a watch is alone on its descriptor, and stays in the list */
+    if (slot->use == WATCHED) { /* it stays in the list */
         struct ci_op *watch = slot->ops;
+        ci_check(!watch || !watch->next, "readiness.c 3");
         if (watch && (watch->result = ci_op_events(watch, slot->ready)))
             watch->done(watch);
         return;
@@ -402,6 +391,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
     struct ci_ready ready[READY_BATCH];
+    ci_check(!readiness->ended, "readiness.c 2");
     coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
     if (ci_unlikely(count < 0))
@@ -445,8 +435,7 @@ static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct readiness *readiness = self(driver);
     if ((size_t)fd < readiness->slot_count && !readiness->selector->kind->keeps)
-        /* closing removes the registration: no call for it */
-        readiness->slots[fd].registered = false;
+        readiness->slots[fd].registered = false; /* the close removes the registration */
     forget(driver, fd);
     ci_sys_close(fd);
 }

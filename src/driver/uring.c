@@ -10,7 +10,7 @@
 #include "sys/call.h"
 #include "sys/clock.h"
 
-static const coir_time LAZY_DELAY_MAX = COIR_S / 2; /* driver.h 8 */
+static const coir_time LAZY_DELAY_MAX = COIR_S / 2; /* driver.h 6 */
 
 static void dispatch_watch(struct ci_uring *uring, struct ci_op *op)
 {
@@ -34,17 +34,18 @@ static void dispatch_watch(struct ci_uring *uring, struct ci_op *op)
 /* Completes an operation that has been taken off the list of those that have ended. */
 static void complete(struct ci_uring *uring, struct ci_op *op)
 {
-    bool ready = op->pending == CI_URING_READY;
-    uring->base.pending--;
-    op->pending = CI_URING_IDLE;
+    ci_check(op->pending >= CI_URING_READY, "uring.h 2");
     if (op->kind == CI_OP_WATCH) {
+        uring->base.pending--;
         dispatch_watch(uring, op);
         return;
     }
-    ci_check(!ready || ci_uring_readable(&uring->slots[op->fd]));
-    if (ready)
-        op->result = ci_uring_take(uring, &uring->slots[op->fd], op);
-    op->done(op);
+    if (op->pending == CI_URING_READY) {
+        struct ci_uring_slot *slot = &uring->slots[op->fd];
+        ci_check(ci_uring_readable(slot), "uring.h 3");
+        op->result = ci_uring_take(uring, slot, op);
+    }
+    ci_op_done(&uring->base, op);
 }
 
 static void complete_ended(struct ci_uring *uring)
@@ -82,6 +83,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     sleeps &= timeout != 0;
     if (uring->lazy && (timeout < 0 || timeout > LAZY_DELAY_MAX))
         timeout = LAZY_DELAY_MAX;
+    ci_check(!uring->lazy || (timeout >= 0 && timeout <= LAZY_DELAY_MAX), "driver.h 6");
     int rc = 0;
     if (sleeps || ci_ring_busy(&uring->ring))
         rc = ci_uring_turn(uring, sleeps, timeout);
@@ -98,7 +100,7 @@ static void wake(struct ci_driver *driver)
 
 /* ---- beginning and ending ---- */
 
-/* After a ring before this one some buffers may still hold what was read ahead. */
+/* Buffers of an earlier ring may still hold what was read ahead: the new one gets the others. */
 static void give_buffers_again(struct ci_uring *uring)
 {
     bool held[CI_URING_BUFFERS + 1] = {false};
@@ -140,13 +142,13 @@ static int begin(struct ci_driver *driver)
     return uring->open ? 0 : open_ring(uring);
 }
 
-/* Asks the kernel to end all that it still has. False: it does not take all of it now. */
+/* Requests the cancel of everything in flight. False: there was no SQE for some of it. */
 static bool request_cancel_of_all(struct ci_uring *uring)
 {
     bool all = true;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
-        ci_check(entry->use != CI_URING_OP || !entry->op);
+        ci_check(entry->use != CI_URING_OP || !entry->op, "uring.h 2"); /* nothing is pending */
         if (entry->use == CI_URING_WAKEUP)
             entry->fd = -1;
         if (entry->use != CI_URING_FREE)
@@ -155,7 +157,7 @@ static bool request_cancel_of_all(struct ci_uring *uring)
     return all;
 }
 
-/* Takes back everything that the kernel still has; the ring goes, for it is this thread's. */
+/* Waits until nothing is in flight, and closes the ring, which belongs to this thread. */
 static void end(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
@@ -163,7 +165,7 @@ static void end(struct ci_driver *driver)
         asked = asked || request_cancel_of_all(uring);
         ci_uring_turn(uring, asked, asked ? -1 : 0);
     }
-    while (uring->open && !ci_ring_submitted(&uring->ring)) /* descriptors to be closed */
+    while (uring->open && !ci_ring_submitted(&uring->ring)) /* closes */
         ci_uring_turn(uring, false, 0);
     ci_uring_close_ring(uring);
 }

@@ -1,33 +1,36 @@
-/* What the driver over io_uring consists of: operations begin and end in uring_op.c, what is read
- * ahead lies in uring_ahead.c, everything else is in uring.c.
+/* The driver over io_uring, which is several files; each calls only those before it in this list:
+ * uring_entry.c (what the kernel has been asked for), uring_ahead.c (what was read ahead),
+ * uring_op.c (lists of operations), uring_submit.c, uring_start.c, uring_complete.c,
+ * uring_refused.c (the ring is given up), uring_close.c, uring.c (waiting, opening).
  *
- * 1. What the kernel has been asked for is an entry of a table; the kernel knows it by index and
- * generation. An entry is free again when its last completion has been seen, and not before.
- * 2. An operation waits (for what its descriptor's receive brings), is the kernel's (its result is
- * then the index of its entry), or has ended (it lies in the list of those, and `done` is called by
- * the next wait). Completions are looked at in several places; `done` is called in wait, close and
- * forget only.
- * 3. A stream's receive goes on by itself into buffers that the driver gave the kernel. What nobody
- * has read yet is read ahead: it belongs to the descriptor, no cancel or timeout of a reader
- * touches it, and it counts as readable. Beyond AHEAD_MOST buffers without a reader the receive is
- * ended; then the reader's own memory is used until the stream has been drained.
- * 4. A receive that finds no buffer is replaced by one into the reader's memory: streams that
+ * A stream is read by a multishot receive, into buffers that the driver gave the kernel. Bytes that
+ * nobody has read yet are read ahead: they belong to the descriptor, are kept when a read is
+ * cancelled, and count as readable. If CI_URING_AHEAD_MAX buffers are read ahead, the receive is
+ * cancelled (an overrun), and reads use the reader's own memory until the stream is drained. If the
+ * receive finds no free buffer, it is replaced by one into the reader's memory: a stream that
  * nobody reads cannot stop the others.
- * 5. An operation whose memory the kernel has is never withdrawn, only asked to end; one that has
- * no memory is let go at once, and its entry waits for the completion alone.
- * 6. An enter waits for at most one completion, and only while something is in flight that posts
- *    one.
- * 7. A lazy write is carried out within the enter that submits it, and posts a completion only if
- *    it was not carried out in full (MSG_DONTWAIT, MSG_WAITALL, CQE_SKIP_SUCCESS): when the
- *    completions of that enter have been looked at, those without one are complete. The sleep of
- *    that enter may delay this, for half a second at most, if it ends when the stream becomes
- * readable: the receive is armed, nothing is read ahead, and no completion has been looked at since
- * the write was started.
- * 8. Closing waits for the kernel to give back the memory of the descriptor's operations; where it
- * has none, the end of the receive and the close are handed over together.
- * 9. A ring that the kernel refuses to enter again and again is given up: what it still has is
- * taken back by ci_ring_take_back, everything that waits ends with -ECANCELED, and every wait
- * answers with the error until a next begin, which opens another one.
+ *
+ * 1. An entry of the table stands for a request of the kernel's, which identifies it by index and
+ * generation. It is free again when its last completion has been seen, not before.
+ * 2. An operation is WAITING (for its stream's receive) or IN_FLIGHT (`result` is then the index of
+ * its entry), both in its descriptor's list; or READY or ENDED, in the list `ended`, until the next
+ * wait, close or forget calls its `done`. Reaping, which happens in several places, calls no
+ * `done`.
+ * 3. An operation that is READY finds something to read when its `done` is called.
+ * 4. A stream that brought bytes from another driver receives nothing before those have been read.
+ * 5. An operation whose memory the kernel has is never withdrawn: its cancel is requested. One
+ * without memory (a poll) is withdrawn at once; its entry is orphaned, and waits for the kernel.
+ * 6. An enter waits for at most one completion, and only if something is in flight that posts one.
+ * 7. A lazy write is carried out by the enter that submits it, and posts a completion only if it
+ * was not carried out in full (MSG_DONTWAIT, MSG_WAITALL, CQE_SKIP_SUCCESS): those without one when
+ * the completions of that enter have been seen are complete. The sleep of that enter delays this,
+ * so a write may be lazy only if the sleep ends when the stream becomes readable: its receive is
+ * armed, nothing is read ahead, and no completion has been seen since the write was started.
+ * 8. Closing waits until the kernel has given back the memory of the descriptor's operations. If it
+ * has none, the cancel of the receive and the close are submitted together.
+ * 9. A ring that the kernel refuses to enter again and again is given up: its requests are taken
+ * back (ci_ring_take_back), every pending operation ends with -ECANCELED, and every wait returns
+ * the error until the next begin, which opens another ring.
  */
 #ifndef CI_DRIVER_URING_H
 #define CI_DRIVER_URING_H

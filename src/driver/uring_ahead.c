@@ -1,4 +1,5 @@
-/* What the driver over io_uring has read ahead of a stream's readers: uring.h 3. */
+/* What the driver over io_uring has read ahead of a stream's readers, and the buffers it lies in.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -40,7 +41,7 @@ void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot)
 void ci_uring_put_ahead(struct ci_uring *uring, struct ci_uring_slot *slot, uint16_t id,
                         uint16_t len)
 {
-    ci_check(!slot->has_adopted);
+    ci_check(!slot->has_adopted, "uring.h 4");
     uring->held[id] = (struct ci_uring_held){0, len};
     if (slot->first)
         uring->held[slot->last].next = id;
@@ -87,7 +88,6 @@ size_t ci_uring_take_some(struct ci_uring *uring, struct ci_uring_slot *slot, ch
     return done;
 }
 
-/* The result of a read where there is something. */
 int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op)
 {
     if (ci_uring_has_bytes(slot)) {

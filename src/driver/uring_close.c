@@ -7,17 +7,18 @@
 #include "driver/uring.h"
 #include "sys/call.h"
 
-/* Waits until the kernel has given back what the descriptor's operations lent it. */
+/* Waits until the kernel has given back the memory of the descriptor's operations, and, if
+ * `receive_too`, has ended its receive. */
 static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
 {
-    for (bool asked = false;;) { /* a cancel that is refused is repeated where that is seen */
+    for (bool asked = false;;) { /* refused cancels are repeated by ci_uring_retry_cancel */
         const struct ci_uring_slot *slot = &uring->slots[fd];
         bool waits = receive_too && slot->receive, lazy = false, all = true;
         uring->reaping = true; /* the list is being walked */
         if (waits && !asked)
             all = ci_uring_request_cancel(uring, slot->receive);
         for (struct ci_op *op = slot->ops; op; op = op->next)
-            if (ci_uring_is_lazy(uring, op)) { /* submitting ends it */
+            if (ci_uring_is_lazy(uring, op)) { /* the next enter completes it */
                 ci_uring_set_due(uring, op);
                 lazy = true;
             } else if (op->pending == CI_URING_IN_FLIGHT) {
@@ -30,12 +31,13 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
             return;
         asked |= all;
         bool sleeps = waits && !lazy && all;
-        ci_uring_turn(uring, sleeps, sleeps ? -1 : 0); /* given up, nothing is the kernel's */
+        /* if the ring is given up, nothing is in flight any more */
+        ci_uring_turn(uring, sleeps, sleeps ? -1 : 0);
     }
 }
 
-/* Takes those of the descriptor's operations that the kernel has no memory of: they end here.
- * *ret_asked: the kernel has been asked to end a poll. */
+/* Takes the descriptor's operations whose memory the kernel does not have: they are cancelled.
+ * *ret_asked: the cancel of a poll was requested. */
 static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot,
                                   bool *ret_asked)
 {
@@ -61,8 +63,7 @@ static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *
     return taken;
 }
 
-/* And those that have ended and not been told. A reader for whom there was something is not told of
- * it. */
+/* Takes those that have ended, too. A reader that is READY gets no bytes, but -ECANCELED. */
 static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op *taken)
 {
     struct ci_op *op, **at = &uring->ended;
@@ -81,9 +82,9 @@ static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op
     return taken;
 }
 
-/* The descriptor's operations end. Those that wait go first: a receive that ends is not asked for
- * again on their behalf. True: the kernel has been asked for something that it has not answered
- * yet. */
+/* Completes all of the descriptor's operations. Those that wait are taken first, so that the
+ * receive is not armed again for them when it ends. True: cancels were requested that are not
+ * complete. */
 static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
 {
     bool asked;
@@ -96,16 +97,14 @@ static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
         asked = true;
     }
     ops = take_ended(uring, fd, ops);
-    ci_check(!slot->ops);
+    ci_check(!slot->ops, "uring.h 8");
     ci_uring_drop_ahead(uring, slot);
     *slot = (struct ci_uring_slot){0};
     while ((op = ops)) {
         ops = op->next;
-        uring->base.pending--;
-        op->pending = CI_URING_IDLE;
         if (uring->watching == op)
             uring->watching = NULL;
-        op->done(op);
+        ci_op_done(&uring->base, op);
     }
     return asked;
 }
@@ -122,33 +121,34 @@ void ci_uring_close(struct ci_driver *driver, coir_fd fd)
     struct ci_uring *uring = ci_uring_of(driver);
     struct io_uring_sqe *sqe = NULL;
     if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
-        /* what nobody read is lost: the peer is told, as the kernel would */
+        /* bytes that were not read are lost: the kernel would reset the connection, too */
         ci_sys_reset_on_close(fd);
-    /* which wants to see the descriptor closed */
+    /* TSan sees only closes that are calls */
     bool by_call = ci_sanitizer == CI_THREAD_SANITIZER;
     bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
     if (asked && !by_call && (sqe = ci_uring_sqe(uring))) {
-        sqe->opcode = IORING_OP_CLOSE; /* after those that were asked for before */
+        sqe->opcode = IORING_OP_CLOSE; /* after the cancels, in the order of submission */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
     } else {
         ci_sys_close(fd);
     }
-    uring->close_queued |= asked; /* what is to end holds the socket */
+    uring->close_queued |= asked; /* requests in flight keep the socket open */
 }
 
-/* An enter that looks for completions: the end of a receive is one, and it holds the socket open.
+/* The enter must also process completions: until the receive has completed it keeps the socket
+ * open.
  */
 void ci_uring_flush(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     if (uring->open && uring->close_queued)
-        ci_uring_enter(uring, false, 0); /* what is refused is for the next wait */
+        ci_uring_enter(uring, false, 0); /* if it fails, the next wait tries again */
 }
 
-/* ---- from one worker to another ---- */
+/* ---- moving to another driver ---- */
 
-/* Copies what was read ahead out of the buffers. *ret_ahead stays as it is if there is nothing. */
+/* Copies what was read ahead out of the buffers; *ret_ahead is not written if there is nothing. */
 static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot,
                       struct ci_ahead **ret_ahead)
 {
@@ -186,7 +186,7 @@ int ci_uring_detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_
     return rc;
 }
 
-/* The bytes stay where they are: no buffer is needed, and there may be none. */
+/* The bytes stay in their own memory: there may be no free buffer for them. */
 int ci_uring_adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
 {
     struct ci_uring *uring = ci_uring_of(driver);
@@ -194,7 +194,7 @@ int ci_uring_adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead)
     if (rc < 0)
         return rc;
     struct ci_uring_slot *slot = &uring->slots[fd];
-    ci_check(!slot->receive && !ci_uring_readable(slot));
+    ci_check(!slot->receive && !ci_uring_readable(slot), "uring.h 4");
     slot->has_adopted = ahead->at < ahead->len;
     if (slot->has_adopted) {
         slot->adopted = ahead;

@@ -148,6 +148,7 @@ static void end_lazy(struct ci_uring *uring)
 {
     while (uring->lazy_submitted && !ci_ring_overflowed(&uring->ring)) {
         uint32_t index = uring->lazy_first;
+        ci_check(uring->entries[index].use == CI_URING_LAZY, "uring.h 7");
         struct ci_op *op = uring->entries[index].op;
         if (index == uring->lazy_submitted)
             uring->lazy_submitted = 0;

@@ -52,6 +52,7 @@ uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct 
     }
     uint32_t index = uring->free_entry;
     struct ci_uring_entry *entry = &uring->entries[index];
+    ci_check(entry->use == CI_URING_FREE, "uring.h 1");
     uring->free_entry = (uint32_t)entry->fd;
     uring->used++;
     entry->op = op;
@@ -68,6 +69,7 @@ uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct 
 
 void ci_uring_free_entry(struct ci_uring *uring, uint32_t index)
 {
+    ci_check(uring->entries[index].use != CI_URING_FREE, "uring.h 1");
     uring->entries[index].use = CI_URING_FREE;
     uring->entries[index].fd = (coir_fd)uring->free_entry;
     uring->free_entry = index;

@@ -48,6 +48,7 @@ static void append_ended(struct ci_uring *uring, struct ci_op *op, uint8_t state
 void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
                   uint8_t state, int32_t result)
 {
+    ci_check(op->pending == CI_URING_WAITING || op->pending == CI_URING_IN_FLIGHT, "uring.h 2");
     if (slot) /* an operation on a file is in no list */
         remove_op(&slot->ops, op);
     append_ended(uring, op, state, result);
@@ -67,6 +68,7 @@ static void set_withdrawn(struct ci_op *op)
 
 void ci_uring_withdraw(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
+    ci_check(op->pending == CI_URING_WAITING || ci_uring_is_poll(op), "uring.h 5");
     ci_uring_unlink(uring, slot, op);
     set_withdrawn(op);
 }

@@ -1,4 +1,4 @@
-/* A ring that the kernel refuses to enter, once or for good: uring.h 9. */
+/* An enter that the kernel refuses: once, or again and again, so that the ring is given up. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -13,7 +13,7 @@ void ci_uring_close_ring(struct ci_uring *uring)
     uring->open = uring->wakeup_armed = false;
 }
 
-/* The closes that the kernel has not taken. */
+/* Closes the descriptors whose close was put into the ring and not submitted. */
 static void close_now(const struct ci_ring *ring)
 {
     for (uint32_t at = ci_load_acquire(ring->kernel_head); at != ring->tail; at++) {
@@ -23,7 +23,7 @@ static void close_now(const struct ci_ring *ring)
     }
 }
 
-/* All that a descriptor's operations wait for. A watch stays, until it is cancelled. */
+/* Ends a descriptor's operations; a watch stays until it is cancelled. */
 static void end_ops(struct ci_uring *uring, struct ci_uring_slot *slot)
 {
     slot->receive = 0;
@@ -37,7 +37,7 @@ static void end_ops(struct ci_uring *uring, struct ci_uring_slot *slot)
     }
 }
 
-/* Where the kernel refuses to take something back too, only the end of the ring ends it. */
+/* What the kernel refuses to take back is ended by closing the ring. */
 static CI_COLD void give_up(struct ci_uring *uring, int error)
 {
     for (uint32_t i = 1; i < uring->entry_count; i++)
@@ -58,6 +58,7 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
     }
     for (size_t fd = 0; fd < uring->slot_count; fd++)
         end_ops(uring, &uring->slots[fd]);
+    ci_check(uring->used == 0, "uring.h 9");
 }
 
 int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout)

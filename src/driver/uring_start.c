@@ -4,18 +4,12 @@
 
 #include "base/check.h"
 #include "driver/count.h"
+#include "driver/nonblocking.h"
 #include "driver/uring.h"
-#include "sys/call.h"
 
 static bool is_foreign(const struct ci_op *op)
 {
     return op->kind == CI_OP_FOREIGN || op->kind == CI_OP_WATCH;
-}
-
-static ssize_t receive_now(const struct ci_op *op)
-{
-    return op->kind == CI_OP_READ ? ci_sys_recv(op->fd, op->buf, op->len)
-                                  : ci_sys_recvv(op->fd, op->iov, op->count);
 }
 
 static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
@@ -23,7 +17,7 @@ static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struc
     if (ci_uring_readable(slot))
         return ci_op_complete(op, ci_uring_take(uring, slot, op));
     if (!slot->receive && (slot->overrun || op->no_wait)) {
-        ssize_t rc = receive_now(op);
+        ssize_t rc = ci_op_attempt(op);
         if (rc != -EAGAIN && rc != -EINTR)
             return ci_op_complete(op, (int32_t)rc);
         slot->overrun = false;
@@ -52,18 +46,6 @@ static bool start_foreign(struct ci_uring *uring, struct ci_uring_slot *slot, st
     return !ci_uring_submit_poll(uring, slot, op) && ci_op_complete(op, -ENOMEM);
 }
 
-static bool start_now(struct ci_op *op)
-{
-    switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_WRITE: return ci_op_complete(op, (int)ci_sys_send(op->fd, op->data, op->len));
-    case CI_OP_WRITEV: return ci_op_complete(op, (int)ci_sys_sendv(op->fd, op->iov, op->count));
-    case CI_OP_RECEIVE: return ci_op_complete(op, (int)ci_sys_recvmsg(op->fd, op->message));
-    case CI_OP_SEND: return ci_op_complete(op, (int)ci_sys_sendmsg(op->fd, op->message));
-    case CI_OP_ACCEPT: return ci_op_complete(op, ci_sys_accept(op->fd));
-    default: return ci_op_complete(op, -EINVAL);
-    }
-}
-
 bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     struct io_uring_sqe *sqe;
@@ -80,7 +62,7 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
     default: break;
     }
     if (op->no_wait)
-        return start_now(op);
+        return ci_op_complete(op, (int32_t)ci_op_attempt(op));
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_WRITE: submitted = ci_uring_submit_write(uring, slot, op); break;
     case CI_OP_WRITEV:
@@ -147,7 +129,6 @@ bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
 bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    ci_check(op->pending);
     if (op->pending >= CI_URING_READY && op->kind != CI_OP_WATCH)
         return false;
     if (op->pending >= CI_URING_READY) {
@@ -165,6 +146,7 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
         ci_uring_withdraw(uring, slot, op);
         return true;
     }
+    ci_check(uring->entries[op->result].op == op, "uring.h 2");
     if (ci_uring_is_poll(op)) {
         ci_uring_orphan(uring, (uint32_t)op->result);
         ci_uring_withdraw(uring, slot, op);

@@ -20,6 +20,7 @@ bool ci_uring_submit(struct ci_uring *uring, struct ci_uring_slot *slot, struct 
 bool ci_uring_arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir_fd fd)
 {
     struct io_uring_sqe *sqe;
+    ci_check(!slot->has_adopted && !slot->receive, "uring.h 4");
     slot->receive = ci_uring_prepare(uring, CI_URING_RECEIVE, NULL, fd, IORING_OP_RECV, &sqe);
     if (ci_unlikely(!slot->receive))
         return false;
