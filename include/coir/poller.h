@@ -61,23 +61,24 @@ COIR_API void coir_poller_free(coir_poller *poller);
  * `token` comes back with what is reported.
  * Suspends: no.  Threads: owner.  Owns: the descriptor stays the caller's.
  * Errors: -EEXIST it is registered; -EBADF; -EPERM a file that is always ready; -EINVAL no
- * interest; -ENOMEM. */
+ * interest, or no poller; -ENOMEM. */
 COIR_API int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interest);
 
 /* Changes the token and the interest of a registered descriptor.
  * Suspends: no.  Threads: owner.
- * Errors: -ENOENT it is not registered; -EBADF; -EINVAL no interest; -ENOMEM. */
+ * Errors: -ENOENT it is not registered; -EBADF; -EINVAL no interest, or no poller; -ENOMEM. */
 COIR_API int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int interest);
 
 /* Takes a descriptor out of a poller; do this before it is closed.
  * Suspends: no.  Threads: owner.
- * Errors: -ENOENT it is not registered. */
+ * Errors: -ENOENT it is not registered; -EINVAL no poller. */
 COIR_API int coir_poller_remove(coir_poller *poller, coir_fd fd);
 
 /* Waits until something is ready, or until `deadline`, and returns how many of `events` were
  * filled. COIR_HANGUP and COIR_EVENT_ERROR are reported always.
  * Suspends: no (it blocks).  Threads: owner.
- * Errors: -EINVAL; what the system says when it refuses to wait. */
+ * Errors: -EINVAL no poller or no room for events; -EBUSY another thread waits; what the system
+ * says when it refuses to wait. */
 COIR_API int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t events_max,
                               coir_time deadline);
 
@@ -90,7 +91,7 @@ typedef struct coir_source {
 
 /* Adds a source to a poller, which reports it with `token`.
  * Suspends: no.  Threads: owner.  Owns: the source is borrowed until it is removed.
- * Errors: -EBUSY it was added already. */
+ * Errors: -EBUSY it was added already; -EINVAL no source or no poller. */
 COIR_API int coir_source_add(coir_source *source, coir_poller *poller, uint64_t token);
 
 /* Removes a source from its poller. What was set and not reported yet will not be.
@@ -99,7 +100,7 @@ COIR_API void coir_source_remove(coir_source *source);
 
 /* Has a source's poller report events (enum coir_events), with those that were set before.
  * Suspends: no.  Threads: any.
- * Errors: -ENOENT it was not added. */
+ * Errors: -ENOENT it was not added; -EINVAL no source or no events. */
 COIR_API int coir_source_set(coir_source *source, int events);
 
 #ifdef __cplusplus

@@ -1,12 +1,14 @@
-/* The public poller: a selector, a table of tokens, and sources that are set instead of being
- * looked at.
+/* The public poller: a selector, a table of tokens, and sources, which the program sets itself.
  *
- * 1. A registration's generation is new each time, so an event of an earlier user of a descriptor's
- * number is recognised.
- * 2. Sources that were set lie in a list under a lock. Whoever sets one while the poller sleeps
- * takes `asleep` back, and wakes it: one wake-up a sleep.
- * 3. Descriptors and sources are asked first in turns: what is always ready of one kind leaves room
- * for the other, however few events a wait may report.
+ * Each registration of a descriptor has a new generation, so an event of an earlier user of its
+ * number is recognised. Sources that were set are in a list under a lock; a thread that sets one
+ * while the poller sleeps clears `asleep`, and wakes it: one wake-up a sleep. Waits begin with
+ * descriptors and sources in turn: what is always ready of one kind leaves room for the other,
+ * however few events a wait may report.
+ *
+ * 1. One thread at a time waits, and only while it does is the poller asleep.
+ * 2. A source that is in the list has events, and is tied to this poller. A poller is freed after
+ * its sources have been removed.
  */
 #include "coir/poller.h"
 
@@ -40,8 +42,10 @@ struct coir_poller {
     size_t room;
     bool descriptors_first; /* in the next wait */
     struct ci_lock lock;    /* guards what follows, and the sources */
-    bool asleep;
+    bool waiting;           /* a thread is in coir_poller_wait */
+    bool asleep;            /* it sleeps, or is about to */
     struct ci_list set;
+    size_t source_count; /* that are tied */
 };
 
 struct source {
@@ -63,6 +67,8 @@ int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_pol
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!ret_poller)
+        return CI_MISUSE(-EINVAL);
     coir_poller_options options = COIR_POLLER_OPTIONS;
     coir_allocator allocator;
     int rc = ci_options_read(&options, sizeof options, given);
@@ -90,7 +96,7 @@ void coir_poller_free(coir_poller *poller)
 {
     if (!poller || ci_forked())
         return;
-    ci_check(ci_list_empty(&poller->set));
+    ci_check(poller->source_count == 0 && !poller->waiting, "poller.c 2");
     coir_allocator allocator = poller->allocator;
     ci_selector_free(poller->selector);
     ci_free(&allocator, poller->registrations, poller->room * sizeof *poller->registrations);
@@ -107,7 +113,7 @@ static struct registration *find(coir_poller *poller, coir_fd fd)
 
 static enum ci_trigger trigger_of(const coir_poller *poller, int interest)
 {
-    /* without edges of its own, level is what loses nothing */
+    /* over poll(2), level-triggered: an edge would have to be armed again by the program */
     bool edges = !poller->selector->kind->rearm;
     return interest & COIR_ONE_SHOT        ? CI_ONE_SHOT
            : interest & COIR_EDGE && edges ? CI_EDGE
@@ -123,6 +129,8 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!poller)
+        return CI_MISUSE(-EINVAL);
     if (fd < 0)
         return -EBADF;
     if (!events_of(interest))
@@ -144,6 +152,8 @@ int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int inte
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!poller)
+        return CI_MISUSE(-EINVAL);
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -160,6 +170,8 @@ int coir_poller_remove(coir_poller *poller, coir_fd fd)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!poller)
+        return CI_MISUSE(-EINVAL);
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -175,13 +187,16 @@ static struct source *source_of(coir_source *source)
     return (struct source *)(void *)source;
 }
 
-int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
+int coir_source_add(coir_source *opaque, coir_poller *poller, uint64_t token)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    struct source *source = source_of(words);
+    if (!opaque || !poller)
+        return CI_MISUSE(-EINVAL);
+    struct source *source = source_of(opaque);
     if (source->poller)
         return CI_MISUSE(-EBUSY);
+    poller->source_count++;
     ci_list_init(&source->link);
     source->token = token;
     source->events = 0;
@@ -189,25 +204,29 @@ int coir_source_add(coir_source *words, coir_poller *poller, uint64_t token)
     return 0;
 }
 
-void coir_source_remove(coir_source *words)
+void coir_source_remove(coir_source *opaque)
 {
-    if (ci_forked())
+    if (!opaque || ci_forked())
         return;
-    struct source *source = source_of(words);
+    struct source *source = source_of(opaque);
     coir_poller *poller = source->poller;
     if (!poller)
         return;
+    poller->source_count--;
     ci_lock_take(&poller->lock);
     ci_list_remove(&source->link);
     source->poller = NULL;
     ci_lock_give(&poller->lock);
 }
 
-int coir_source_set(coir_source *words, int events)
+int coir_source_set(coir_source *opaque, int events)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    struct source *source = source_of(words);
+    if (!opaque || !events)
+        return CI_MISUSE(-EINVAL);
+    struct source *source = source_of(opaque);
+    /* pairs with the release in coir_source_add */
     coir_poller *poller = ci_load_acquire(&source->poller);
     if (!poller)
         return -ENOENT;
@@ -216,19 +235,21 @@ int coir_source_set(coir_source *words, int events)
         ci_list_push(&poller->set, &source->link);
     source->events |= events;
     bool wakes = poller->asleep;
+    ci_check(!wakes || ci_load_relaxed(&poller->waiting), "poller.c 1");
     poller->asleep = false;
-    if (wakes) /* under the lock: the poller may be freed by whoever sees the event */
+    if (wakes) /* under the lock: the thread that gets the event may free the poller */
         poller->selector->kind->wake(poller->selector);
     ci_lock_give(&poller->lock);
     return 0;
 }
 
-/* With the lock held. */
+/* Moves sources that were set to `events`; the lock is held. */
 static int take_set(coir_poller *poller, coir_poller_event *events, int max)
 {
     int count = 0;
     while (count < max && !ci_list_empty(&poller->set)) {
         struct source *source = ci_container_of(ci_list_pop(&poller->set), struct source, link);
+        ci_check(source->poller == poller && source->events, "poller.c 2");
         events[count++] = (coir_poller_event){source->token, source->events};
         source->events = 0;
     }
@@ -259,32 +280,42 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
     return count;
 }
 
-int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t room,
+/* One look at both kinds; sleeps until `deadline` if there is no source to report. How many events,
+ * or the error of the selector. */
+static int look(coir_poller *poller, coir_poller_event *events, int events_max, coir_time deadline)
+{
+    bool sources_first = !poller->descriptors_first;
+    poller->descriptors_first = sources_first;
+    ci_lock_take(&poller->lock);
+    bool sleeps = poller->asleep = ci_list_empty(&poller->set);
+    int count = sources_first ? take_set(poller, events, events_max) : 0, found = 0;
+    ci_lock_give(&poller->lock);
+    if (count < events_max)
+        found = take_ready(poller, events + count, events_max - count,
+                           sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0);
+    count += found > 0 ? found : 0;
+    ci_lock_take(&poller->lock);
+    poller->asleep = false;
+    count += take_set(poller, events + count, events_max - count);
+    ci_lock_give(&poller->lock);
+    return count ? count : found;
+}
+
+int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t events_max,
                      coir_time deadline)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!room)
+    if (!poller || !events)
+        return CI_MISUSE(-EINVAL);
+    if (!events_max)
         return -EINVAL;
-    int events_max = room < INT_MAX ? (int)room : INT_MAX;
-    for (;;) {
-        bool sources_first = !poller->descriptors_first;
-        poller->descriptors_first = sources_first;
-        ci_lock_take(&poller->lock);
-        bool sleeps = poller->asleep = ci_list_empty(&poller->set);
-        int count = sources_first ? take_set(poller, events, events_max) : 0, found = 0;
-        ci_lock_give(&poller->lock);
-        if (count < events_max)
-            found = take_ready(poller, events + count, events_max - count,
-                               sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0);
-        count += found > 0 ? found : 0;
-        ci_lock_take(&poller->lock);
-        poller->asleep = false;
-        count += take_set(poller, events + count, events_max - count);
-        ci_lock_give(&poller->lock);
-        if (!count && found < 0)
-            return found;
-        if (count || (deadline != COIR_NEVER && ci_clock_now() >= deadline))
-            return count;
-    }
+    if (ci_exchange(&poller->waiting, true))
+        return CI_MISUSE(-EBUSY);
+    int count;
+    do
+        count = look(poller, events, events_max < INT_MAX ? (int)events_max : INT_MAX, deadline);
+    while (count == 0 && (deadline == COIR_NEVER || ci_clock_now() < deadline));
+    ci_store(&poller->waiting, false);
+    return count;
 }

@@ -1,10 +1,6 @@
 #include "sys/stack.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,19 +8,11 @@
 #include "base/sanitizer.h"
 #include "sys/valgrind.h"
 
-#ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102
-#endif
-
 enum {
     MAPPING_STACKS_FIRST = 64,
     MAPPING_STACKS_MOST = 1024,
-    STAGGER_LINES = 16,       /* how many different tops there are */
-    MAPPINGS_DEFAULT = 65530, /* vm.max_map_count, where it cannot be read */
-    MAPPINGS_OF_A_GUARD = 2,  /* the guard, and what is above it up to the next one */
-    KEPT = 16,                /* free stacks that a trim leaves where they are */
-    PATTERN = 0x5a,
-    PATTERN_BYTES = 256,
+    STAGGER_LINES = 16, /* how many different tops there are */
+    KEPT = 16,          /* free stacks that a trim does not put aside */
 };
 
 struct ci_stack_mapping {
@@ -37,89 +25,7 @@ struct ci_stack_mapping {
     bool goes;
 };
 
-/* ---- the budget of mappings ---- */
-
-static enum ci_stack_guard best_guard = CI_GUARD_MARKERS;
-static size_t guards_used, guards_max; /* mappings; guards_max is 0 until it is asked for */
-
-void ci_stack_guards_limit(enum ci_stack_guard best, size_t mappings_max)
-{
-    best_guard = best;
-    ci_store_relaxed(&guards_max, mappings_max);
-}
-
-size_t ci_stack_guards_used(void)
-{
-    return ci_load_relaxed(&guards_used);
-}
-
-static size_t budget(void)
-{
-    size_t most = ci_load_relaxed(&guards_max);
-    if (most)
-        return most;
-    unsigned long limit = 0;
-    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-    if (!file || fscanf(file, "%lu", &limit) != 1 || !limit)
-        limit = MAPPINGS_DEFAULT;
-    if (file)
-        fclose(file);
-    most = limit / 2 ? limit / 2 : 1;
-    ci_store_relaxed(&guards_max, most);
-    return most;
-}
-
-static bool budget_has(size_t mappings)
-{
-    size_t used = ci_stack_guards_used();
-    return used <= budget() && mappings <= budget() - used;
-}
-
-static void give_to_budget(size_t guards)
-{
-    ci_fetch_sub(&guards_used, guards * MAPPINGS_OF_A_GUARD);
-}
-
-static bool take_from_budget(void)
-{
-    if (ci_fetch_add(&guards_used, MAPPINGS_OF_A_GUARD) + MAPPINGS_OF_A_GUARD <= budget())
-        return true;
-    give_to_budget(1);
-    return false;
-}
-
 /* ---- mappings ---- */
-
-/* Whether the kernel really guards what it says it does: qemu-user accepts the call and does
- * nothing. */
-static bool try_markers(void)
-{
-    size_t size = CI_STACK_GUARD;
-    char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-        return false;
-    int ends[2];
-    bool works = false;
-    if (madvise(page, size, MADV_GUARD_INSTALL) == 0 && pipe2(ends, O_CLOEXEC) == 0) {
-        works = write(ends[1], page, 1) < 0 && errno == EFAULT;
-        close(ends[0]);
-        close(ends[1]);
-    }
-    munmap(page, size);
-    return works;
-}
-
-/* Asked once a process. Two threads that ask at the same time get the same answer. */
-static bool markers_work(void)
-{
-    static int32_t known; /* 1: yes, -1: no */
-    int32_t answer = ci_load_relaxed(&known);
-    if (!answer) {
-        answer = try_markers() ? 1 : -1;
-        ci_store_relaxed(&known, answer);
-    }
-    return answer > 0;
-}
 
 void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size,
                     size_t record_size)
@@ -127,11 +33,11 @@ void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, s
     size_t power = 2 * CI_STACK_GUARD;
     while (power < size)
         power *= 2;
-    ci_check(record_size + CI_STACK_GUARD < power);
+    ci_check(record_size + CI_STACK_GUARD < power, "stack.h 1");
     *stacks = (struct ci_stacks){
         .size = power,
         .record_size = (record_size + 63) & ~(size_t)63,
-        .guard = best_guard == CI_GUARD_MARKERS && !markers_work() ? CI_GUARD_MPROTECT : best_guard,
+        .guard = ci_stack_guard_best(),
         .allocator = allocator,
     };
 }
@@ -149,7 +55,7 @@ static void unmap(struct ci_stacks *stacks, struct ci_stack_mapping *mapping)
             stacks->on_drop(record_of(stacks, at));
     ci_note_unmap(mapping->start, mapping->size);
     munmap(mapping->start, mapping->size);
-    give_to_budget(mapping->mprotected);
+    ci_stack_guards_give(mapping->mprotected);
     stacks->patterned -= mapping->guard == CI_GUARD_PATTERN;
     ci_free(stacks->allocator, mapping, sizeof *mapping);
 }
@@ -194,7 +100,7 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guar
     size_t count = MAPPING_STACKS_FIRST;
     for (size_t i = 0; i < stacks->mapping_count && count < MAPPING_STACKS_MOST; i++)
         count *= 2;
-    if (guard == CI_GUARD_MPROTECT && !budget_has(count * MAPPINGS_OF_A_GUARD))
+    if (guard == CI_GUARD_MPROTECT && !ci_stack_guards_fit(count))
         guard = CI_GUARD_PATTERN;
     struct ci_stack_mapping *mapping = ci_alloc(stacks->allocator, sizeof *mapping);
     if (!mapping)
@@ -220,29 +126,16 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guar
     return true;
 }
 
-/* False: the bottom has no guard, and the rest of its mapping is not to be used: other workers took
- * what was left of the budget, or the program has used its mappings up. */
+/* False: there is no guard, and the rest of the newest mapping must not be used. */
 static bool guard(struct ci_stacks *stacks, char *bottom)
 {
     struct ci_stack_mapping *mapping = stacks->mappings;
-    if (mapping->guard == CI_GUARD_MARKERS) {
-        if (madvise(bottom, CI_STACK_GUARD, MADV_GUARD_INSTALL) == 0)
-            return true;
-        /* mlockall(MCL_FUTURE) came in between */
-        stacks->guard = mapping->guard = CI_GUARD_MPROTECT;
-    }
-    if (mapping->guard == CI_GUARD_PATTERN) {
-        memset(bottom, PATTERN, PATTERN_BYTES);
-        return true;
-    }
-    if (!take_from_budget())
-        return false;
-    if (mprotect(bottom, CI_STACK_GUARD, PROT_NONE) < 0) {
-        give_to_budget(1);
-        return false;
-    }
-    mapping->mprotected++;
-    return true;
+    bool markers = mapping->guard == CI_GUARD_MARKERS;
+    bool guarded = ci_stack_guard_make(&mapping->guard, bottom);
+    if (markers && mapping->guard != CI_GUARD_MARKERS)
+        stacks->guard = mapping->guard;
+    mapping->mprotected += guarded && mapping->guard == CI_GUARD_MPROTECT;
+    return guarded;
 }
 
 /* A free stack that a trim has put away. */
@@ -253,6 +146,14 @@ static void *take_back(struct ci_stacks *stacks)
     ci_drop(&stacks->cached);
     ci_bump(&stacks->live);
     return record;
+}
+
+static bool is_zero(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i])
+            return false;
+    return true;
 }
 
 void *ci_stacks_take_fresh(struct ci_stacks *stacks)
@@ -268,6 +169,8 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
     stacks->fresh += stacks->size;
     stacks->mappings->used_end = stacks->fresh;
     char *record = record_of(stacks, bottom);
+    ci_check(ci_stack_bottom(stacks, record) == bottom, "stack.h 2");
+    ci_debug_check(is_zero(record, stacks->record_size), "stack.h 3");
     ci_valgrind_register_stack(bottom, record);
     if (stacks->on_fresh)
         stacks->on_fresh(record);
@@ -280,9 +183,9 @@ void ci_stacks_check(const struct ci_stacks *stacks, const void *record)
     const struct ci_stack_mapping *mapping = stacks->mappings;
     while ((const char *)record < mapping->start || (const char *)record >= mapping->used_end)
         mapping = mapping->next;
-    const unsigned char *bottom = ci_stack_bottom(stacks, record);
-    for (int i = 0; mapping->guard == CI_GUARD_PATTERN && i < PATTERN_BYTES; i++)
-        ci_check(bottom[i] == PATTERN); /* a fiber's stack overflowed */
+    ci_check(mapping->guard != CI_GUARD_PATTERN ||
+                 ci_stack_pattern_is_whole(ci_stack_bottom(stacks, record)),
+             "stack.h 4"); /* a fiber's stack overflowed */
 }
 
 static int by_start(const void *a, const void *b)

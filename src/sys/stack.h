@@ -1,13 +1,13 @@
 /* Stacks for fibers: equal, aligned pieces of large mappings, guarded at their low end, recycled
- * last-in-first-out by one thread.
+ * last-in-first-out by one thread. A stack is named by its record: `record_size` bytes at its top
+ * that belong to the user; the frames grow below it. The tops are staggered by a few cache lines:
+ * otherwise the hot words of all fibers would share the same cache sets.
  *
- * 1. A stack is named by its record: `record_size` bytes at its top that belong to the user, below
- * which the frames grow.
- * 2. Stacks are aligned to their size, so any address inside one leads to its bottom.
- * 3. The tops are staggered by a few cache lines, or every fiber's hot words would share the same
- * cache sets.
- * 4. A record's bytes are zero when its stack is first taken, and whatever its last user left
- * afterwards.
+ * 1. A stack is larger than its guard and its record.
+ * 2. Stacks are aligned to their size, so any address inside of one leads to its bottom.
+ * 3. A record's bytes are zero when its stack is first taken, and afterwards what its last user
+ * left.
+ * 4. A stack whose guard is a pattern was not written to its end when it is given back.
  */
 #ifndef CI_SYS_STACK_H
 #define CI_SYS_STACK_H
@@ -17,21 +17,7 @@
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/trim.h"
-
-enum { CI_STACK_GUARD = 16 * 1024 };
-
-/* How the low end is guarded, the best first: by page-table markers (Linux 6.13), by mprotect, or
- * by a pattern that is looked at when the stack comes back. Guards by mprotect cost two mappings a
- * stack, of which a process has few (vm.max_map_count): half of those are the budget of all stacks
- * of the process, the rest is the program's. A stack beyond it has a pattern. */
-enum ci_stack_guard { CI_GUARD_MARKERS, CI_GUARD_MPROTECT, CI_GUARD_PATTERN };
-
-/* For tests of what other kernels do, before a stack is made: no guard is better than `best`, and
- * the budget is so many mappings (0: what the kernel's limit gives). */
-void ci_stack_guards_limit(enum ci_stack_guard best, size_t mappings_max);
-
-/* The mappings that guards take now, in the whole process. */
-size_t ci_stack_guards_used(void);
+#include "sys/stack_guard.h"
 
 struct ci_stack_free {
     struct ci_stack_free *next;
@@ -41,8 +27,8 @@ struct ci_stacks {
     struct ci_stack_free *free;  /* lies in the record of a free stack */
     struct ci_stack_free *aside; /* free too, and not used since the last trim */
     struct ci_stack_free *cold;  /* free, and of their pages only the record's are left */
-    /* set as there are more mappings than one: there may be something to trim. NULL: nobody asks */
-    bool *grown;
+    bool *grown; /* if not NULL: set when there is more than one mapping, so a trim may find
+                    something */
     size_t live, cached;
     size_t size, record_size;
     char *fresh, *fresh_end; /* the part of the newest mapping that was never used */
@@ -63,7 +49,7 @@ void ci_stacks_done(struct ci_stacks *stacks);
 /* A stack that was never used, or NULL when memory is out. */
 void *ci_stacks_take_fresh(struct ci_stacks *stacks);
 
-/* Where the stack's guard is a pattern: looks whether it is whole. */
+/* If the stack's guard is a pattern: checks that it is whole. */
 void ci_stacks_check(const struct ci_stacks *stacks, const void *record);
 
 /* The record of a stack, or NULL when memory is out. */
@@ -89,9 +75,9 @@ static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
     ci_drop(&stacks->live);
 }
 
-/* After a burst: gives back what was not used since the last trim, mappings (but for the first) and
- * pages. To be called now and then, until it says CI_TRIM_DONE. Its cost grows with what is free.
- */
+/* After a burst: gives mappings (but for the first) and pages back to the system that were not used
+ * since the last trim. To be called now and then, until it returns CI_TRIM_DONE. Its cost grows
+ * with the number of free stacks. */
 enum ci_trim ci_stacks_trim(struct ci_stacks *stacks);
 
 static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *inside)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "sys/misuse.h"
 
 static coir_poller *poller;
 static int a, b;
@@ -197,4 +198,45 @@ TEST(an_unknown_driver_is_refused)
     CHECK_EQ(coir_poller_new(&poller), 0);
     coir_poller_free(poller);
     coir_poller_free(NULL);
+}
+
+/* ---- arguments ---- */
+
+static void *wait_for_one(void *arg)
+{
+    int rc;
+    while ((rc = coir_poller_wait(arg, &(coir_poller_event){0}, 1, COIR_NEVER)) == -EBUSY)
+        sched_yield();
+    CHECK_EQ(rc, 1);
+    return NULL;
+}
+
+TEST(what_cannot_be_right_has_an_error)
+{
+    coir_poller_event event;
+    coir_source source = {{0}};
+    pthread_t thread;
+    int rc = 0;
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_poller_new(NULL), -EINVAL);
+    CHECK_EQ(coir_poller_new(&poller), 0);
+    CHECK_EQ(coir_poller_add(NULL, 0, 0, COIR_READ), -EINVAL);
+    CHECK_EQ(coir_poller_modify(NULL, 0, 0, COIR_READ), -EINVAL);
+    CHECK_EQ(coir_poller_remove(NULL, 0), -EINVAL);
+    CHECK_EQ(coir_poller_wait(NULL, &event, 1, 0), -EINVAL);
+    CHECK_EQ(coir_poller_wait(poller, NULL, 1, 0), -EINVAL);
+    CHECK_EQ(coir_source_add(NULL, poller, 0), -EINVAL);
+    CHECK_EQ(coir_source_add(&source, NULL, 0), -EINVAL);
+    CHECK_EQ(coir_source_set(NULL, COIR_READ), -EINVAL);
+    coir_source_remove(NULL);
+    CHECK_EQ(coir_source_add(&source, poller, 0), 0);
+    CHECK_EQ(coir_source_set(&source, 0), -EINVAL);
+    CHECK_EQ(pthread_create(&thread, NULL, wait_for_one, poller), 0);
+    while ((rc = coir_poller_wait(poller, &event, 1, 0)) == 0) /* until the other one waits */
+        sched_yield();
+    CHECK_EQ(rc, -EBUSY);
+    CHECK_EQ(coir_source_set(&source, COIR_READ), 0);
+    pthread_join(thread, NULL);
+    coir_source_remove(&source);
+    coir_poller_free(poller);
 }
