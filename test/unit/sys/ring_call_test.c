@@ -17,7 +17,7 @@ TEST(errors_are_negative_errnos)
     CHECK_EQ(ci_ring_call_map(-1, &params, &map), -EBADF);
     if (rc == -EINVAL) {
         CHECK_EQ(ci_ring_call_enter(-1, 0, 0, 0, NULL, 0), -EBADF);
-        CHECK_EQ(ci_ring_call_register(-1, IORING_REGISTER_ENABLE_RINGS, NULL, 0), -EBADF);
+        CHECK_EQ(ci_ring_call_register(INT32_MAX, IORING_REGISTER_ENABLE_RINGS, NULL, 0), -EBADF);
     }
 }
 
