@@ -131,7 +131,7 @@ static inline void coir_sim_faults(coir_sim *sim, const coir_host *host, coir_fa
 
 /* Sets what the name servers of the world say about a name from now on.
  * Suspends: no.  Threads: the simulation's.
- * Errors: -ENOMEM. */
+ * Errors: -EINVAL an argument is missing; -ENOMEM. */
 COIR_API int coir_sim_set_name(coir_sim *sim, const char *name, const coir_name_answer *answer);
 
 /* Sets what is said about a name, given by value. As coir_sim_set_name. */

@@ -62,7 +62,7 @@ static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, s
     }
     ci_world_trace(world, socket->node, "datagram fd=%d bytes=%zu", socket->fd, amount);
     socket->backlog_len++;
-    ci_check(socket->backlog_len <= DATAGRAMS_WAIT, "datagram.c 1");
+    ci_check(socket->backlog_len <= DATAGRAMS_WAIT, "sim/datagram.c 1");
     *socket->in_tail = segment;
     socket->in_tail = &segment->next;
     ci_socket_changed(world, socket);
@@ -88,7 +88,7 @@ static bool try_receive(struct ci_socket *socket, struct ci_op *op)
     if (!socket->in)
         socket->in_tail = &socket->in;
     socket->backlog_len--;
-    ci_check(socket->backlog_len >= 0, "datagram.c 1");
+    ci_check(socket->backlog_len >= 0, "sim/datagram.c 1");
     free(segment);
     return ci_op_complete(op, (int)len);
 }

@@ -26,7 +26,7 @@ bool ci_world_fault(struct ci_world *world, const struct ci_node *node, double p
     if (faults->count) {
         ci_check(!*faults->count || *faults->count > faults->room ||
                      faults->taken[*faults->count - 1] < number,
-                 "fault.h 1");
+                 "sim/fault.h 1");
         if (*faults->count < faults->room)
             faults->taken[*faults->count] = number;
         ++*faults->count;

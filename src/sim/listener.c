@@ -33,8 +33,8 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, struct 
     if (!socket->backlog)
         socket->backlog_tail = &socket->backlog;
     socket->backlog_len--;
-    ci_check(socket->backlog_len >= 0, "listener.c 1");
-    ci_check(accepted->queued, "listener.c 2");
+    ci_check(socket->backlog_len >= 0, "sim/listener.c 1");
+    ci_check(accepted->queued, "sim/listener.c 2");
     accepted->queued = false;
     if (ci_world_fault(world, socket->node, ci_transport_link(world, accepted)->reset,
                        "a connection dies in the backlog")) {
@@ -113,7 +113,7 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
     *listener->backlog_tail = server;
     listener->backlog_tail = &server->backlog_next;
     listener->backlog_len++;
-    ci_check(listener->backlog_len <= listener->backlog_max, "listener.c 1");
+    ci_check(listener->backlog_len <= listener->backlog_max, "sim/listener.c 1");
     return server;
 }
 

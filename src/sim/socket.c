@@ -124,7 +124,7 @@ static struct ci_op *take_off(const struct ci_socket *socket, struct ci_pending 
 {
     struct ci_pending *pending = *at;
     struct ci_op *op = pending->op;
-    ci_check(op->pending && op->fd == socket->fd, "socket.c 2");
+    ci_check(op->pending && op->fd == socket->fd, "sim/socket.c 2");
     *at = pending->next;
     free(pending);
     return op;
@@ -230,7 +230,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     struct ci_socket *socket = ci_socket_of(world, fd);
     if (!socket)
         return;
-    ci_check(socket->fd == fd, "socket.c 1");
+    ci_check(socket->fd == fd, "sim/socket.c 1");
     ci_world_trace(world, socket->node, "close fd=%d", fd);
     if (socket->kind->close)
         socket->kind->close(world, socket);

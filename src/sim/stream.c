@@ -50,7 +50,7 @@ static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t
     free(segment);
     if (!socket)
         return;
-    ci_check(!socket->in_ended, "stream.c 2");
+    ci_check(!socket->in_ended, "sim/stream.c 2");
     ci_check(socket->state != CI_STREAM_CONNECTED || number == socket->segments_in,
              "transport.c 1");
     ci_world_trace(world, socket->node, "end fd=%d", socket->fd);
@@ -69,7 +69,7 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
                            room_arrives, socket, amount, NULL);
         return;
     }
-    ci_check(amount <= socket->unread_by_peer, "stream.c 1");
+    ci_check(amount <= socket->unread_by_peer, "sim/stream.c 1");
     socket->unread_by_peer -= amount;
     ci_socket_changed(world, socket);
 }
@@ -187,7 +187,7 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, struct c
         copied += n;
     }
     socket->unread_by_peer += len;
-    ci_check(socket->unread_by_peer <= WINDOW, "stream.c 1");
+    ci_check(socket->unread_by_peer <= WINDOW, "sim/stream.c 1");
     ci_transport_send(world, socket, segment_arrives, len, segment);
     return ci_op_complete(op, (int)len);
 }

@@ -136,6 +136,8 @@ static int misuse(coir_sim *sim, void *arg)
     CHECK_EQ(coir_sim_random(NULL), 0);
     coir_config config = COIR_CONFIG;
     CHECK_EQ(coir_sim_configure(NULL, &config), -EINVAL);
+    CHECK_EQ(coir_sim_set_name(sim, "name", NULL), -EINVAL);
+    CHECK_EQ(coir_sim_set_name(sim, NULL, &(coir_name_answer){0}), -EINVAL);
     coir_sim_options options = test_sim_options(2, 1);
     CHECK_EQ(coir_sim_run(&options, other_world, NULL, NULL), 0);
     CHECK_EQ(coir_sim_run(&options, NULL, NULL, NULL), -EINVAL);
