@@ -72,7 +72,7 @@ void ci_world_run_due(struct ci_world *world)
 {
     while (ci_world_next_event(world) <= world->now) {
         struct ci_event event = pop(world);
-        ci_check(!world->event_count || !before(&world->events[0], &event), "event.h 1");
+        ci_check(!world->event_count || !before(&world->events[0], &event), "sim/event.h 1");
         event.happen(world, &event);
     }
 }
