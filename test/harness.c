@@ -1,5 +1,6 @@
 #include "harness.h"
 
+#include "sys/misuse.h"
 #include <coir.h>
 #include <coir/sim.h>
 #include <signal.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #include "faults.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 static struct test *tests, **tests_tail = &tests;
 

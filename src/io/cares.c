@@ -7,6 +7,7 @@
 
 #include "coir/descriptor.h"
 #include "io/io.h"
+#include "task/sleep.h"
 
 struct ci_cares {
     coir_future future;

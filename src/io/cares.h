@@ -11,7 +11,7 @@
 #define CI_IO_CARES_H
 
 #include "sys/lookup.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 struct ci_cares;
 

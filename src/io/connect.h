@@ -4,6 +4,7 @@
 
 #include "io/io.h"
 #include "sys/lookup.h"
+#include "task/sleep.h"
 
 struct ci_race;
 

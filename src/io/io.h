@@ -10,7 +10,9 @@
 #define CI_IO_IO_H
 
 #include "coir/tcp.h"
-#include "task/task.h"
+#include "task/extension.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 struct ci_io_op {
     coir_future future;

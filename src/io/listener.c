@@ -7,7 +7,10 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "coir/fiber.h"
 #include "coir/name.h"
+#include "task/log.h"
+#include "task/sleep.h"
 
 enum {
     BACKLOG = 4096,

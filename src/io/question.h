@@ -19,10 +19,13 @@
 #ifndef CI_IO_QUESTION_H
 #define CI_IO_QUESTION_H
 
+#include "base/inbox.h"
 #include "io/cares.h"
 #include "sys/lookup.h"
 #include "sys/thread.h"
-#include "task/task.h"
+#include "task/extension.h"
+#include "task/runtime.h"
+#include "task/sleep.h"
 
 struct ci_names;
 

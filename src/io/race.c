@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "io/connect.h"
 #include "io/question.h"
+#include "task/sleep.h"
 
 enum { SIX, FOUR, FAMILIES };
 static const coir_time resolution_delay = 50 * COIR_MS, attempt_delay = 250 * COIR_MS;

@@ -5,7 +5,11 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "coir/deadline.h"
+#include "coir/fiber.h"
 #include "io/listener.h"
+#include "task/log.h"
+#include "task/spawn.h"
 
 /* How long an acceptor waits when the process or the system is out of something. */
 static const coir_time accept_pause = 100 * COIR_MS;

@@ -1,6 +1,7 @@
 /* Datagrams. An operation is a future around a driver operation, whose message header it holds. */
 #include "coir/udp.h"
 
+#include "task/sleep.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -15,7 +15,8 @@
 #include "sim/trace.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
-#include "task/task.h"
+#include "task/dump.h"
+#include "task/runtime.h"
 
 static bool is_down(const coir_host *host)
 {

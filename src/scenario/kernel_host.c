@@ -6,7 +6,11 @@
 #include "scenario/host.h"
 #include "sim/kernel.h"
 #include "sim/node.h"
-#include "task/task.h"
+#include "task/audit.h"
+#include "task/current.h"
+#include "task/local.h"
+#include "task/run_state.h"
+#include "task/runtime.h"
 
 static int open_kernel(struct coir_sim *sim)
 {

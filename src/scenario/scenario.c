@@ -7,7 +7,8 @@
 #include "scenario/host.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
-#include "task/task.h"
+#include "task/config.h"
+#include "task/runtime.h"
 
 enum { WORKERS_MOST = 256 };
 static const coir_time time_max = 3600 * COIR_S;

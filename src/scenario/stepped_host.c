@@ -9,8 +9,11 @@
 #include "sim/driver.h"
 #include "sim/event.h"
 #include "sim/node.h"
+#include "task/audit.h"
+#include "task/run.h"
+#include "task/run_state.h"
+#include "task/runtime.h"
 #include "task/stepped.h"
-#include "task/task.h"
 
 /* What one step chooses among; any others come later. */
 enum { RUNNABLE_MOST = 256 };

@@ -2,7 +2,8 @@
 #ifndef CI_SYNC_ALLOCATOR_H
 #define CI_SYNC_ALLOCATOR_H
 
-#include "task/task.h"
+#include "task/current.h"
+#include "task/runtime.h"
 
 /* The allocator of the calling worker's runtime; the system's on a plain thread. */
 static inline const coir_allocator *ci_allocator_here(void)

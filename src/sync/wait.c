@@ -1,5 +1,8 @@
 #include "sync/wait.h"
 
+#include "task/run_state.h"
+#include "task/runtime.h"
+
 coir_future *ci_wait_poll(coir_future *future)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);

@@ -4,6 +4,7 @@
 #ifndef CI_SYS_MISUSE_H
 #define CI_SYS_MISUSE_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,5 +28,17 @@ static inline int ci_misuse_if(int error, int rc, const char *call, const void *
     return CI_DEBUG && rc == error ? ci_misused(error, call, place) : rc;
 }
 #define CI_MISUSE_IF(error, rc) ci_misuse_if(error, rc, CI_CALL, CI_PLACE)
+
+/* For a public function that returns no error: whether it does nothing because its arguments are
+ * wrong. */
+static inline bool ci_misuse_refused(bool wrong, const char *call, const void *place)
+{
+    if (ci_likely(!wrong))
+        return false;
+    if (CI_DEBUG)
+        ci_misused(-EINVAL, call, place);
+    return true;
+}
+#define CI_REFUSED(wrong) ci_misuse_refused((wrong), CI_CALL, CI_PLACE)
 
 #endif

@@ -1,6 +1,9 @@
 /* The audit of a runtime whose run has ended: what is still taken from its pools. Objects go from
  * one worker's pool to another's, so only the sum over the workers counts. */
-#include "task/task.h"
+#include "task/audit.h"
+
+#include "task/extension.h"
+#include "task/runtime.h"
 
 struct audit {
     const coir_runtime *runtime;

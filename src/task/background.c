@@ -1,29 +1,34 @@
 /* The background scope of a runtime: the root scope of each worker, into which a spawn with a NULL
  * scope goes.
  *
- * 1. It supervises: a task that fails is logged and counted, and nothing else ends because of it.
- * The run's first task is in it as well; that one's result is the run's, and where it is an error
+ * It supervises: a task that fails is logged and counted, and nothing else ends because of it. The
+ * run's first task is in it as well; the result of that one is the run's, and where it is an error
  * everything is cancelled.
- * 2. A stop cancels the first task at once, and the background tasks when the drain time is over,
- * or at the second stop. Until then more may be spawned: a request that is being drained may still
- * leave a job behind.
+ *
+ * 1. Background tasks are cancelled only after a stop: when the drain time is over, at the second
+ * stop, or at a stop of everything. Until then more may be spawned: a request that is being drained
+ * may still leave a job behind. The first stop cancels only the first task.
  */
+#include "task/background.h"
+
 #include <stdio.h>
 
-#include "task/task.h"
+#include "base/check.h"
+#include "task/log.h"
+#include "task/run_state.h"
 
 static bool is_first(const struct ci_task *task)
 {
     return task->handle == &task->scope->home->runtime->first;
 }
 
-/* How many tasks the worker's scope has beside the first. */
+/* How many tasks the worker's scope has besides the first. */
 static size_t background_tasks(const struct ci_worker *worker)
 {
     return worker->root.live - (worker->index == 0 && worker->runtime->first.task != NULL);
 }
 
-void ci_background_failed(struct ci_task *task, int error)
+static void on_failure(struct ci_task *task, int error)
 {
     coir_runtime *runtime = task->scope->home->runtime;
     if (is_first(task))
@@ -39,6 +44,8 @@ void ci_background_failed(struct ci_task *task, int error)
 
 static void cancel_all(struct ci_worker *worker)
 {
+    uint32_t run = ci_load_relaxed(&worker->runtime->run);
+    ci_check(run & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE), "background.c 1");
     ci_wheel_cancel(&worker->loop.wheel, &worker->drain);
     coir_scope_cancel((coir_scope *)(void *)&worker->root);
 }
@@ -64,8 +71,10 @@ void ci_background_init(struct ci_worker *worker)
 void ci_background_begin(struct ci_worker *worker)
 {
     ci_scope_init(&worker->root, worker, true);
+    ci_cancel_scope_enter(&worker->root.cancel_scope, NULL, CI_CANCEL_SCOPE_TASKS);
     worker->root.root = true;
-    ci_wheel_cancel(&worker->loop.wheel, &worker->drain); /* of the run before */
+    worker->root.task_failed = on_failure;
+    ci_wheel_cancel(&worker->loop.wheel, &worker->drain); /* started in the run before */
 }
 
 static CI_COLD void log_stop(const struct ci_worker *worker)

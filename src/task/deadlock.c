@@ -1,17 +1,25 @@
 /* Notices that nothing can ever run again.
  *
- * 1. A worker is stuck when it has announced its sleep, no timer is set and its driver has nothing
- * pending: then only another thread can wake it. Whoever gets stuck looks at the others; the last
- * one finds all of them stuck and nobody left who could send.
- * 2. A worker that is woken is not asleep any more before it is not stuck any more, and both are
- * looked at: a message on its way is seen as an inbox that is not empty or as a sleep that has
- * ended.
- * 3. The workers are looked at one after the other; that counts only if none of them has become
- * stuck, or ceased to be, meanwhile: a change is counted before it shows.
- * 4. Those who could send are looked for first: one that is not found has sent what it had to, and
- * that is seen then.
- */
-#include "task/task.h"
+ * 1. A worker is stuck when it is idle and has announced its sleep, no timer is set and its driver
+ * has nothing in flight: then only another thread can wake it.
+ * 2. A worker that is woken takes back the announcement of its sleep before it ceases to be stuck.
+ *
+ * A worker that gets stuck looks at the others; the last one finds all of them stuck, and no other
+ * thread that could send. It looks at both flags of a worker, and at its inbox: so a message on its
+ * way is seen as an inbox that is not empty, or as a sleep that has ended (2).
+ *
+ * The workers are looked at one after the other. That counts only if none of them has got stuck, or
+ * ceased to be, meanwhile: `stuck_changes` is incremented before a flag changes, and compared.
+ *
+ * Those who could send (holds, visitors, offloaded calls, wakers) are looked for before that: one
+ * that is gone has sent what it had to, and its message is seen afterwards. */
+#include "task/deadlock.h"
+
+#include "base/check.h"
+#include "task/dump.h"
+#include "task/extension.h"
+#include "task/log.h"
+#include "task/run_state.h"
 
 static void set_stuck(struct ci_worker *worker, bool stuck)
 {
@@ -21,6 +29,7 @@ static void set_stuck(struct ci_worker *worker, bool stuck)
 
 void ci_deadlock_awake(struct ci_worker *worker)
 {
+    ci_check(!ci_load_relaxed(&worker->loop.asleep), "deadlock.c 2");
     set_stuck(worker, false);
 }
 
@@ -41,6 +50,7 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
     coir_runtime *runtime = worker->runtime;
     if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_run_ended(runtime))
         return true;
+    ci_check(ci_load_relaxed(&loop->idle), "deadlock.c 1");
     set_stuck(worker, true);
     uint32_t changes = ci_load(&runtime->stuck_changes);
     bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
@@ -52,7 +62,7 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
     if (!ci_exchange(&runtime->deadlocked, true)) {
         ci_log(runtime, COIR_LOG_ERROR,
                "deadlock: every task waits, and nothing can ever wake one");
-        ci_runtime_alert_all(runtime);
+        ci_run_alert(runtime);
     }
     return false;
 }

@@ -1,6 +1,35 @@
-/* Who is there and what each waits for: the tree of scopes and tasks, as log lines. Only while no
- * task runs. */
-#include "task/task.h"
+/* Lists the tasks of a runtime: the tree of scopes and tasks, as lines of text. Only while no task
+ * runs. */
+#include "task/dump.h"
+
+#include <stdio.h>
+
+#include "task/group.h"
+#include "task/runtime.h"
+
+static size_t append(char *text, size_t size, size_t at, const char *word)
+{
+    int len = snprintf(text + at, size - at, "%s", word);
+    return at + (size_t)len < size ? at + (size_t)len : size - 1;
+}
+
+/* Writes what a suspended runnable waits for, cut at `size`. */
+static void write_wait(const struct ci_runnable *runnable, char *text, size_t size)
+{
+    const coir_future *inner = runnable->inner;
+    if (inner->kind != &ci_group_kind) {
+        append(text, size, 0, inner->kind->name);
+        return;
+    }
+    const struct ci_group *group = ci_container_of(inner, const struct ci_group, future);
+    size_t at = append(text, size, 0, group->mode == CI_GROUP_ANY ? "any of" : "all of");
+    for (const struct ci_branch *branch = group->branches; branch < group->branches + group->count;
+         branch++)
+        if (branch->end.state == CI_BRANCH_RUNNING) {
+            at = append(text, size, at, branch == group->branches ? " " : ", ");
+            at = append(text, size, at, branch->runnable.inner->kind->name);
+        }
+}
 
 /* A task without a stack that was given no name has that of its outermost future. */
 static const char *name_of(const struct ci_task *task)
@@ -15,7 +44,7 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
         const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
         char waits_for[200] = "nothing: it runs";
         if (!task->worker || task->worker->runnable != &task->runnable)
-            ci_runnable_waits_for(&task->runnable, waits_for, sizeof waits_for);
+            write_wait(&task->runnable, waits_for, sizeof waits_for);
         line(arg, depth, name_of(task), waits_for, task->runnable.cancelled);
         for (const struct ci_cancel_scope *cancel_scope = task->runnable.cancel_scopes;
              cancel_scope; cancel_scope = cancel_scope->outer)

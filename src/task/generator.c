@@ -2,15 +2,17 @@
  * awaits parks the whole chain, and the fiber's saved context is simply that of the stack it parked
  * on.
  *
+ * 1. A generator runs on its worker only, and is freed when it does not run.
+ *
  *    FRESH -- next --> RUNNING -- yield --> SUSPENDED -- next --> RUNNING -- function returns -->
  * ENDED
  */
-#include "coir/generator.h"
+#include "task/generator.h"
 
 #include <errno.h>
 
 #include "base/check.h"
-#include "task/task.h"
+#include "task/waiter.h"
 
 enum state { FRESH, RUNNING, SUSPENDED, ENDED };
 
@@ -47,7 +49,7 @@ int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_ge
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->fiber)
         return ci_no_fiber();
-    if (!fn)
+    if (!fn || !ret_generator)
         return CI_MISUSE(-EINVAL);
     coir_generator *generator = ci_stacks_take(&worker->stacks);
     if (!generator)
@@ -89,6 +91,8 @@ int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_
     if (!ci_fiber_enter(&rc))
         return rc;
     struct ci_worker *worker = ci_worker_current;
+    if (!generator || !ret_value)
+        return CI_MISUSE(-EINVAL);
     if (generator->worker != worker)
         return -EXDEV;
     if (generator->state == RUNNING)
@@ -107,6 +111,8 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!generator || generator->state != RUNNING) /* it yields from its own function alone */
+        return CI_MISUSE(-EINVAL);
     if (generator->closing)
         return -ECANCELED;
     generator->value = value;
@@ -123,7 +129,8 @@ void coir_generator_free(coir_generator *generator)
 {
     if (!generator || ci_forked())
         return;
-    ci_check(generator->state != RUNNING && generator->worker == ci_worker_current);
+    ci_check(generator->state != RUNNING && generator->worker == ci_worker_current,
+             "generator.c 1");
     generator->closing = true;
     if (generator->state == SUSPENDED)
         resume(generator);

@@ -1,8 +1,12 @@
-/* Task-locals: an immutable chain, newest first, shared by a task and the children it spawned
- * since; each link is counted. */
+/* Task-locals. */
+#include "task/local.h"
+
 #include <errno.h>
 
+#include "coir/fiber.h"
+#include "task/current.h"
 #include "task/task.h"
+#include "task/worker.h"
 
 CI_THREAD_LOCAL struct ci_local *ci_carried_locals;
 

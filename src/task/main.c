@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/task.h"
+#include "task/log.h"
+#include "task/runtime.h"
 
 static const char *const level_names[] = {"error", "warning", "info", "debug"};
 

@@ -8,14 +8,17 @@
  *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
  *       `-- cancel --> withdrawn
  */
-#include "coir/offload.h"
+#include "task/offload.h"
 
 #include <errno.h>
 
 #include "base/check.h"
 #include "base/time.h"
+#include "coir/offload.h"
 #include "sys/clock.h"
-#include "task/park.h"
+#include "task/local.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 static const coir_time idle_most = 10 * COIR_S;
 static const coir_time simulated_time_max = 100 * COIR_US;
@@ -51,6 +54,7 @@ static int make_call(const struct offload_op *op)
 static void came_home(struct ci_message *message)
 {
     struct offload_op *op = ci_container_of(message, struct offload_op, done);
+    ci_check(!op->queued, "offload.c 1");
     op->future.result = op->result;
     ci_wake(op->worker, op->runnable, &op->future);
 }
@@ -102,6 +106,7 @@ static void *thread_main(void *arg)
 static int add_thread(struct ci_offload *pool)
 {
     struct ci_offload_thread *thread = pool->threads;
+    ci_check(pool->running < pool->threads_max, "offload.c 2");
     while (thread->state == CI_THREAD_RUNS)
         thread++;
     if (thread->state == CI_THREAD_LEFT)
@@ -186,6 +191,7 @@ static int offload_cancel(coir_future *future, int reason)
         ci_mutex_lock(&pool->lock);
         withdrawn = op->queued;
         if (withdrawn) {
+            ci_check(pool->queued > 0, "offload.c 1");
             op->queued = false;
             pool->queued--;
             ci_list_remove(&op->link);
@@ -203,6 +209,8 @@ static const coir_future_kind offload_kind =
 coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
 {
     struct offload_op *op = (struct offload_op *)(void *)job;
+    if (CI_REFUSED(!op || !fn))
+        return NULL;
     op->fn = fn;
     op->arg = arg;
     return coir_future_init(&op->future, &offload_kind);
@@ -251,7 +259,7 @@ void ci_offload_done(coir_runtime *runtime)
     if (!pool->threads)
         return;
     /* a caller waits for its job, and every caller has ended */
-    ci_check(ci_list_empty(&pool->jobs));
+    ci_check(ci_list_empty(&pool->jobs) && !pool->queued, "offload.c 1");
     ci_mutex_lock(&pool->lock);
     pool->stopping = true;
     ci_condition_broadcast(&pool->work);

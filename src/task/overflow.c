@@ -5,6 +5,8 @@
  * A frame that is larger than the guard can step over it, unless its function was compiled with
  * -fstack-clash-protection. Such a fault is told by the stack pointer, which lies outside of the
  * task's stack; it is reported and passed on. */
+#include "task/overflow.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +15,9 @@
 
 #include "base/check.h"
 #include "sys/fault.h"
-#include "task/task.h"
+#include "task/current.h"
+#include "task/generator.h"
+#include "task/runtime.h"
 
 enum { SIGNAL_STACK = 64 * 1024, TEXT_SIZE = 512 };
 
@@ -31,10 +35,10 @@ struct text {
     size_t len;
 };
 
-static void put(struct text *text, const char *words)
+static void put(struct text *text, const char *string)
 {
-    while (*words && text->len < TEXT_SIZE)
-        text->bytes[text->len++] = *words++;
+    while (*string && text->len < TEXT_SIZE)
+        text->bytes[text->len++] = *string++;
 }
 
 static void put_number(struct text *text, uintptr_t number, unsigned base)

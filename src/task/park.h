@@ -3,7 +3,7 @@
 #ifndef CI_TASK_PARK_H
 #define CI_TASK_PARK_H
 
-#include "task/task.h"
+#include "task/waiter.h"
 
 CI_INLINE struct ci_runnable *ci_pop_ready(struct ci_worker *worker)
 {
@@ -41,7 +41,8 @@ CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
     return fiber;
 }
 
-/* In a fiber: goes on with other work until the future that its runnable waits for is woken. */
+/* In a fiber: other work runs until the future that its runnable waits for is woken. The checks are
+ * for debug builds: what they look at would have to be kept over the switch. */
 CI_INLINE void ci_park_here(struct ci_worker *worker)
 {
     struct ci_fiber *fiber = worker->fiber;
@@ -52,10 +53,12 @@ CI_INLINE void ci_park_here(struct ci_worker *worker)
         if (ci_likely(next != fiber))
             /* in a program without sanitizers: context.h 4 */
             ci_context_jump(&fiber->context, &next->context);
+        ci_debug_check(worker->fiber == fiber && worker->runnable == fiber->runnable, "fiber.h 1");
         return;
     }
     worker->fiber = NULL;
     ci_context_switch(&fiber->context, &worker->context);
+    ci_debug_check(worker->fiber == fiber && worker->runnable == fiber->runnable, "fiber.h 1");
 }
 
 #endif

@@ -1,13 +1,19 @@
 /* Calls that are posted to a worker.
  *
- * 1. A worker's posts come from its own pool. Whoever has made the call collects such objects, and
- * sends them home many at a time: the memory goes back and forth, and neither allocates. A plain
- * thread's are allocated and freed.
- * 2. When a runtime is freed, what lies elsewhere goes with its pool's slabs.
+ * 1. The record of a worker's post comes from that worker's own pool and goes back to it. The
+ * worker that has made the call collects such records, of one sender at a time, and sends them home
+ * many at once: so neither worker allocates. A plain thread's records are allocated and freed.
+ *
+ * When a runtime is freed, records that have not gone home go with the slabs of their pool.
  */
+#include "task/post.h"
+
 #include <errno.h>
 
-#include "task/task.h"
+#include "base/check.h"
+#include "task/current.h"
+#include "task/local.h"
+#include "task/run_state.h"
 
 enum { RETURNED_TOGETHER = 64 };
 
@@ -37,6 +43,7 @@ static struct post *post_of(struct ci_message *message)
 static void came_home(struct ci_message *message)
 {
     struct ci_worker *home = post_of(message)->sender;
+    ci_check(!ci_worker_current || ci_worker_current == home, "post.c 1");
     for (struct post *post = post_of(message), *next; post; post = next) {
         next = post->arg;
         ci_pool_give(&home->posts.own, post);
@@ -100,7 +107,9 @@ int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), v
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!fn || index < 0 || index >= runtime->worker_count)
+    if (!runtime || !fn)
+        return CI_MISUSE(-EINVAL);
+    if (index < 0 || index >= runtime->worker_count)
         return -EINVAL;
     struct ci_worker *sender =
         ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;

@@ -3,31 +3,41 @@
  *
  * Up to three workers are involved. The *origin* spawned the task: its record, its copied argument
  * and its handle are there. The *runner* runs it. The *home* is the worker of its scope. Each pair
- * talks by messages that lie in the record; the origin is in the middle.
+ * talks by messages that lie in the record; the origin is in the middle. On the right are the
+ * messages of a task whose home is not its origin.
  *
- *        origin -- start ---> runner            origin -- member --> home     (only if the home is
- * another worker) origin -- cancel --> runner            origin <-- cancel -- home origin <-- end
- * ----- runner            origin -- end -----> home origin <-- answer -- runner            origin
- * <-- release -- home
+ *        origin -- start ---> runner            origin -- member --> home
+ *        origin -- cancel --> runner            origin <-- cancel -- home
+ *        origin <-- end ----- runner            origin -- end -----> home
+ *        origin <-- answer -- runner            origin <-- release -- home
  *
  * 1. A member counts in its scope's `arriving` before the spawn returns, and in `live` from the
- * moment the home hears of it: the scope does not end in between. That the home hears of it before
- * it hears of the task's end follows from the order in which they were sent.
- * 2. The runnable's first two words carry `start` to the runner and `end` to the origin and to the
- * home, then `release`: the task is not queued then. `membership` carries `member`, then the home's
- * request to cancel.
- * 3. The record is freed at its origin, when the home has released it and the answer to a request
- * to cancel that the runner had not seen has come. The home's request to cancel is delivered before
- * its release, which was sent later.
+ * moment its home receives `member`: the scope does not end in between. The home receives `member`
+ * before the task's end, because it was sent before.
+ * 2. The runnable's first two words carry `start` to the runner, `end` to the origin and to the
+ * home, then `release`: the task is in no run queue then. `membership` carries `member`, then the
+ * home's request to cancel. Each message is delivered on the worker that its arrow points to.
+ * 3. The record is freed at its origin, when the task has ended, the home has released it, and the
+ * answer to a request to cancel that the runner had not seen has come. The home's request to cancel
+ * is delivered before its release, which was sent later.
  */
+#include "task/remote.h"
+
 #include <errno.h>
 
-#include "task/task.h"
+#include "base/check.h"
+#include "task/anywhere.h"
+#include "task/membership.h"
 
 static struct ci_remote_task *remote_of(struct ci_task *task)
 {
     return ci_container_of(task, struct ci_remote_task, task);
 }
+
+static coir_future *remote_end_poll(coir_future *end);
+static void cancel(struct ci_task *task, int reason);
+
+static const coir_future_kind remote_end_kind = COIR_FUTURE_KIND("ended", remote_end_poll, NULL);
 
 struct ci_task *ci_remote_task_take(struct ci_worker *origin)
 {
@@ -36,7 +46,8 @@ struct ci_task *ci_remote_task_take(struct ci_worker *origin)
         return NULL;
     *remote = (struct ci_remote_task){.origin = origin};
     ci_task_make_record(&remote->task, origin);
-    remote->task.remote = true;
+    remote->task.end.kind = &remote_end_kind;
+    remote->task.cancel = cancel;
     return &remote->task;
 }
 
@@ -56,20 +67,40 @@ static struct ci_remote_task *from_runnable(struct ci_message *message)
                            task.runnable);
 }
 
-static void free_if_back(struct ci_remote_task *remote)
+/* Whether a message that concerns `worker` is delivered there. While a run is being settled there
+ * is no current worker, and no other thread either. */
+static bool is_on(const struct ci_worker *worker)
 {
-    if (remote->awaits_answer || remote->away)
-        return;
+    return !ci_worker_current || ci_worker_current == worker;
+}
+
+static void free_remote(struct ci_remote_task *remote)
+{
+    ci_check(!remote->awaits_answer && !remote->away && is_on(remote->origin), "remote.c 3");
     ci_task_free_argument(&remote->task, remote->origin);
     ci_pool_give(&remote->origin->remote_tasks, remote);
 }
 
+static void free_if_back(struct ci_remote_task *remote)
+{
+    if (!remote->awaits_answer && !remote->away)
+        free_remote(remote);
+}
+
 void ci_remote_task_drop(struct ci_task *task)
 {
-    free_if_back(remote_of(task));
+    free_remote(remote_of(task));
 }
 
 /* ---- between origin and home ---- */
+
+/* On the home worker. The scope may be gone after this. */
+static void leave_scope(struct ci_task *task)
+{
+    struct ci_scope *scope = task->scope;
+    ci_scope_take_off(scope, task);
+    ci_scope_wake_if_empty(scope);
+}
 
 static void cancel_at_origin(struct ci_remote_task *remote, int reason);
 
@@ -77,6 +108,7 @@ static void cancel_at_origin(struct ci_remote_task *remote, int reason);
 static void scope_cancel_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, membership);
+    ci_check(is_on(remote->origin), "remote.c 2");
     if (!remote->over)
         cancel_at_origin(remote, remote->scope_reason);
 }
@@ -95,8 +127,10 @@ static void member_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, membership);
     struct ci_scope *scope = remote->task.scope;
+    ci_check(is_on(scope->home), "remote.c 2");
     ci_scope_add(scope, &remote->task);
-    ci_fetch_sub(&scope->arriving, 1);
+    int32_t arriving = ci_fetch_sub(&scope->arriving, 1);
+    ci_check(arriving > 0, "remote.c 1");
     if (scope->cancelled) /* since the origin looked */
         cancel_from_home(remote, scope->interrupt ? scope->interrupt : -ECANCELED);
 }
@@ -105,6 +139,7 @@ static void member_came(struct ci_message *message)
 static void release_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = from_runnable(message);
+    ci_check(remote->over && is_on(remote->origin), "remote.c 3");
     remote->away = false;
     free_if_back(remote);
 }
@@ -114,7 +149,8 @@ static void member_end_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = from_runnable(message);
     struct ci_worker *origin = remote->origin;
-    ci_scope_remove(remote->task.scope, &remote->task);
+    ci_check(is_on(remote->task.scope->home), "remote.c 2");
+    leave_scope(&remote->task);
     ci_loop_send(&origin->loop, runnable_message(&remote->task, release_came));
 }
 
@@ -124,7 +160,7 @@ static void end_at_origin(struct ci_remote_task *remote)
     struct ci_task *task = &remote->task;
     remote->over = true;
     if (!remote->away)
-        ci_scope_remove(task->scope, task);
+        leave_scope(task);
     ci_task_give_result(task);
     if (remote->away)
         ci_loop_send(&task->scope->home->loop, runnable_message(task, member_end_came));
@@ -138,6 +174,7 @@ static void end_at_origin(struct ci_remote_task *remote)
 static void end_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = from_runnable(message);
+    ci_check(is_on(remote->origin), "remote.c 2");
     remote->awaits_answer = remote->cancel_sent && !remote->cancel_seen;
     end_at_origin(remote);
 }
@@ -146,25 +183,31 @@ static void end_came(struct ci_message *message)
 static void answer_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, cancel);
+    ci_check(remote->over, "remote.c 3"); /* the end was sent before the answer */
     remote->awaits_answer = false;
     free_if_back(remote);
 }
 
-void ci_remote_task_end(struct ci_task *task)
+/* On the runner. */
+static coir_future *remote_end_poll(coir_future *end)
 {
+    struct ci_task *task = ci_container_of(end, struct ci_task, end);
     struct ci_remote_task *remote = remote_of(task);
+    ci_task_end(task);
     if (task->worker == remote->origin) {
         end_at_origin(remote);
-        return;
+        return NULL;
     }
     remote->ended = true;
     ci_loop_send(&remote->origin->loop, runnable_message(task, end_came));
+    return NULL;
 }
 
 /* On the runner. */
 static void cancel_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, cancel);
+    ci_check(is_on(remote->task.worker), "remote.c 2");
     if (remote->ended) {
         /* its end is on its way to the origin and did not say that this was seen */
         remote->cancel.deliver = answer_came;
@@ -179,12 +222,7 @@ static void cancel_at_origin(struct ci_remote_task *remote, int reason)
 {
     if (remote->cancel_sent)
         return;
-    coir_runtime *runtime = remote->origin->runtime;
-    ci_lock_take(&runtime->shared_lock);
-    struct ci_worker *target = remote->task.worker;
-    if (!target && !remote->task.runnable.cancelled)
-        remote->task.runnable.cancelled = reason; /* still shared: whoever takes it sees it */
-    ci_lock_give(&runtime->shared_lock);
+    struct ci_worker *target = ci_cancel_shared_task(remote->origin, &remote->task, reason);
     if (target == remote->origin)
         ci_runnable_cancel(&remote->task.runnable, reason);
     if (!target || target == remote->origin)
@@ -195,15 +233,11 @@ static void cancel_at_origin(struct ci_remote_task *remote, int reason)
     ci_loop_send(&target->loop, &remote->cancel);
 }
 
-void ci_remote_task_cancel(struct ci_task *task, int reason)
-{
-    cancel_at_origin(remote_of(task), reason);
-}
-
-void ci_remote_member_cancel(struct ci_task *task, int reason)
+/* On the origin, or on the home of the task's scope. */
+static void cancel(struct ci_task *task, int reason)
 {
     struct ci_remote_task *remote = remote_of(task);
-    if (remote->away)
+    if (ci_worker_current != remote->origin)
         cancel_from_home(remote, reason);
     else
         cancel_at_origin(remote, reason);
@@ -215,65 +249,13 @@ void ci_remote_member_cancel(struct ci_task *task, int reason)
 static void start_came(struct ci_message *message)
 {
     struct ci_task *task = &from_runnable(message)->task;
+    ci_check(is_on(task->worker), "remote.c 2");
     task->runnable.inner = &task->root.future; /* the message's second word lay there */
     ci_ready(task->worker, &task->runnable);
 }
 
-/* All others are alerted, for one that is about to fall asleep has looked already. Of those that
- * sleep one is woken, which is enough: it looks for shared work before it sleeps again. */
-static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *except)
-{
-    for (int i = 0; i < runtime->worker_count; i++)
-        if (&runtime->workers[i] != except)
-            ci_store_relaxed(&runtime->workers[i].loop.alert, true);
-    /* after the alerts, before the look at `asleep`: pairs with the one in ci_loop_announce_sleep
-     */
-    ci_fence();
-    for (int i = 0; i < runtime->worker_count; i++) {
-        struct coir_loop *loop = &runtime->workers[i].loop;
-        if (&runtime->workers[i] == except || !ci_load_relaxed(&loop->asleep))
-            continue;
-        ci_loop_alert(loop);
-        return;
-    }
-}
-
-static void share(coir_runtime *runtime, struct ci_worker *worker, struct ci_task *task)
-{
-    ci_lock_take(&runtime->shared_lock);
-    task->worker = NULL;
-    task->runnable.next = NULL;
-    *runtime->shared_tail = &task->runnable;
-    runtime->shared_tail = &task->runnable.next;
-    ci_store_relaxed(&runtime->shared_count, runtime->shared_count + 1);
-    ci_lock_give(&runtime->shared_lock);
-    wake_an_idle_worker(runtime, worker);
-}
-
-bool ci_runtime_take_shared(struct ci_worker *worker)
-{
-    coir_runtime *runtime = worker->runtime;
-    if (ci_load_relaxed(&runtime->shared_count) == 0)
-        return false;
-    ci_lock_take(&runtime->shared_lock);
-    struct ci_runnable *runnable = runtime->shared;
-    if (runnable) {
-        runtime->shared = runnable->next;
-        if (!runtime->shared)
-            runtime->shared_tail = &runtime->shared;
-        ci_store_relaxed(&runtime->shared_count, runtime->shared_count - 1);
-        runnable->task->worker = worker;
-    }
-    ci_lock_give(&runtime->shared_lock);
-    if (!runnable)
-        return false;
-    runnable->interrupt = runnable->cancelled; /* it may have been cancelled while it lay there */
-    ci_ready(worker, runnable);
-    return true;
-}
-
-/* The home must not see the scope empty from here on: the count comes before everything that may
- * make it look. */
+/* From here on the home must not find the scope empty: the task is counted before anything can make
+ * the home look. */
 static void become_member(struct ci_remote_task *remote, struct ci_scope *scope)
 {
     /* pairs with the look at it in coir_scope_wait, through whatever tells the home of this spawn
@@ -293,7 +275,7 @@ void ci_remote_task_start(struct ci_task *task, int placement)
     else
         become_member(remote, task->scope);
     if (placement == COIR_ANYWHERE) {
-        share(origin->runtime, origin, task);
+        ci_share_task(origin, task);
         return;
     }
     task->worker =

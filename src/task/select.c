@@ -3,21 +3,25 @@
 
 #include <errno.h>
 
-#include "task/task.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 enum { ON_STACK = 8 };
 
 /* Each type that a case makes is checked where it is defined (CI_FIBER_OP_FITS). */
-struct place {
+struct storage {
     uint64_t op[CI_FIBER_OP_WORDS];
 };
 
 static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branches,
-               struct place *places)
+               struct storage *storage)
 {
     coir_group group;
-    for (size_t i = 0; i < count; i++)
-        branches[i].future = cases[i].make(&cases[i], &places[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (ci_unlikely(!cases[i].make))
+            return -EINVAL;
+        branches[i].future = cases[i].make(&cases[i], &storage[i]);
+    }
     coir_future *any = in_order ? coir_any_in_order_op(&group, branches, count)
                                 : coir_any_op(&group, branches, count);
     int which = (int)ci_await(ci_worker_current, any);
@@ -28,21 +32,21 @@ static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branc
 
 static CI_NOINLINE int run_on_stack(coir_case *cases, size_t count, bool in_order)
 {
-    struct place places[ON_STACK];
+    struct storage storage[ON_STACK];
     coir_branch branches[ON_STACK];
-    return run(cases, count, in_order, branches, places);
+    return run(cases, count, in_order, branches, storage);
 }
 
 static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_order)
 {
     const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
     size_t size;
-    struct place *places;
-    if (__builtin_mul_overflow(count, sizeof(struct place) + sizeof(coir_branch), &size) ||
-        !(places = ci_alloc(allocator, size)))
+    struct storage *storage;
+    if (__builtin_mul_overflow(count, sizeof(struct storage) + sizeof(coir_branch), &size) ||
+        !(storage = ci_alloc(allocator, size)))
         return -ENOMEM;
-    int which = run(cases, count, in_order, (coir_branch *)(void *)(places + count), places);
-    ci_free(allocator, places, size);
+    int which = run(cases, count, in_order, (coir_branch *)(void *)(storage + count), storage);
+    ci_free(allocator, storage, size);
     return which;
 }
 
@@ -53,8 +57,13 @@ static int start(coir_case *cases, size_t count, bool in_order, const char *call
         return rc;
     if (!count)
         return -EINVAL;
-    return count <= ON_STACK ? run_on_stack(cases, count, in_order)
-                             : run_in_memory(cases, count, in_order);
+    /* a case that no function has made is a misuse */
+    if (ci_unlikely(!cases))
+        return ci_misuse_if(-EINVAL, -EINVAL, call, place);
+    return ci_misuse_if(-EINVAL,
+                        count <= ON_STACK ? run_on_stack(cases, count, in_order)
+                                          : run_in_memory(cases, count, in_order),
+                        call, place);
 }
 
 int coir_select(coir_case *cases, size_t count)

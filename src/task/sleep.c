@@ -1,15 +1,15 @@
-/* Time for tasks. A sleep's start is read from the clock, not from a time that was cached before:
- * it never ends early. */
-#include <errno.h>
+/* Sleeps. The start of a sleep is read from the clock, not from a time that was cached before: a
+ * sleep never ends early. */
+#include "task/sleep.h"
 
-#include "base/time.h"
-#include "sys/clock.h"
-#include "task/task.h"
+#include "coir/fiber.h"
+
+#include "task/waiter.h"
 
 CI_FIBER_OP_FITS(struct ci_sleep_op);
 CI_LEAVES_SPARE_WORDS(struct ci_sleep_op, coir_sleep_op);
 
-/* What the timer's `when` says, in the future's state. */
+/* What the timer's `when` means until it is started; in the future's state. */
 enum meaning { UNTIL, FROM_NOW };
 
 static void on_time(struct ci_timer *timer)
@@ -53,11 +53,15 @@ static coir_future *init(struct ci_sleep_op *op, enum meaning meaning, coir_time
 
 coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when)
 {
+    if (CI_DEBUG && CI_REFUSED(!op))
+        return NULL;
     return init((struct ci_sleep_op *)(void *)op, UNTIL, when);
 }
 
 coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
 {
+    if (CI_DEBUG && CI_REFUSED(!op))
+        return NULL;
     return init((struct ci_sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
 }
 
@@ -79,15 +83,4 @@ int coir_sleep_until(coir_time when)
 int coir_sleep_for(coir_time duration)
 {
     return run(FROM_NOW, duration > 0 ? duration : 0, CI_CALL, CI_PLACE);
-}
-
-coir_time coir_now(void)
-{
-    struct ci_worker *worker = ci_worker_current;
-    return worker ? ci_loop_update_now(&worker->loop) : ci_clock_now();
-}
-
-coir_time coir_in(coir_time duration)
-{
-    return ci_time_after(coir_now(), duration > 0 ? duration : 0);
 }

@@ -1,5 +1,8 @@
 #include "task/stepped.h"
 
+#include "task/runtime.h"
+#include "task/worker.h"
+
 int ci_stepped_new(const coir_config *config, const coir_allocator *allocator,
                    ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {

@@ -3,7 +3,7 @@
 #ifndef CI_TASK_STEPPED_H
 #define CI_TASK_STEPPED_H
 
-#include "task/task.h"
+#include "task/runtime.h"
 
 /* Makes one on drivers of `open`'s making, with the calling thread as each worker's. Its run begins
  * with ci_runtime_begin. Errors: -EINVAL, -ENOMEM. */

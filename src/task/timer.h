@@ -4,7 +4,7 @@
 #define CI_TASK_TIMER_H
 
 #include "loop/wheel.h"
-#include "task/task.h"
+#include "task/worker.h"
 
 /* When the turn in progress began: no clock is read. */
 static inline coir_time ci_worker_now(const struct ci_worker *worker)

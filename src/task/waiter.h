@@ -1,45 +1,56 @@
-/* How anything waits. Every operation that may wait is a future; what the run queue holds is a
- * runnable.
+/* How anything waits: the one header of this layer that an operation needs which may suspend. Every
+ * such operation is a future; a future that suspends by itself, and awaits no other, is a leaf.
+ * What the run queue holds is a runnable.
  *
- * 1. poll answers who goes on: a child, the caller, or nobody (NULL, suspended). A loop follows the
- * answers, so depth costs nothing.
- * 2. A leaf that suspends leaves itself as its runnable's `inner`; that is where cancel finds it.
+ * poll returns the future to run next: a child, the caller, or NULL when it has suspended. A loop
+ * follows the answers, so depth costs nothing. What a call returns to is a future too: a fiber
+ * (poll: switch to its stack), the end of a branch, or the end of a task.
+ *
+ * 1. A leaf that suspends leaves itself as its runnable's `inner`; that is where cancel finds it.
  * ci_wake puts the caller there.
- * 3. A leaf is woken exactly once per suspension, with its result set. Waking queues the runnable
+ * 2. A leaf is woken exactly once per suspension, with its result set. Waking queues the runnable
  * and never runs it.
- * 4. A runnable that has been woken is not cancelled: its inner is no leaf any more, or the leaf
+ *
+ * A runnable that has been woken is not cancelled: its `inner` is no leaf any more, or the leaf
  * knows that its wake-up is on the way.
- * 5. cancel answers true when the wait was withdrawn, with `result` set to the reason: the
- * canceller wakes the runnable. It answers false when the wait cannot be withdrawn or will complete
- * by itself.
- * 6. What a call returns to is a future too: a fiber (poll: switch to its stack), the end of a
- * branch, or the end of a task.
- * 7. A task begins with one runnable; every member of a group of futures has one of its own. So a
+ *
+ * cancel returns true when the wait was withdrawn, with `result` set to the reason: the canceller
+ * wakes the runnable. It returns false when the wait cannot be withdrawn or will complete by
+ * itself.
+ *
+ * A task begins with one runnable; every member of a group of futures has one of its own. So a
  * member that was not woken is not polled.
- * 8. Whoever hands something over to a waiter of another worker claims it first (ci_claim): a
- * member of a coir_any is given something only if that decides the coir_any.
+ *
+ * Whoever hands something over to a waiter of another worker claims it first (ci_claim): a member
+ * of a coir_any is given something only if that decides the coir_any.
  */
 #ifndef CI_TASK_WAITER_H
 #define CI_TASK_WAITER_H
 
-#include <stdbool.h>
+#include "base/check.h"
+#include "task/current.h"
+#include "task/fiber.h"
+#include "task/runnable.h"
+#include "task/worker.h"
 
-#include "base/compiler.h"
-#include "coir/future.h"
+/* ---- waking ---- */
 
-struct ci_runnable {
-    struct ci_runnable *next;
-    coir_future *inner;
-    struct ci_task *task;
-    struct ci_cancel_scope *cancel_scopes; /* what it is inside of, innermost first */
-    int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
-    int32_t cancelled; /* why it was asked to end, or 0 */
-};
-
-/* A task's own runnable is its first member. */
-static inline bool ci_runnable_is_branch(const struct ci_runnable *runnable)
+/* Puts a runnable at the end of the run queue. */
+static inline void ci_ready(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    return (const void *)runnable != (const void *)runnable->task;
+    ci_debug_check(!*worker->ready_tail, "worker.h 2");
+    runnable->next = NULL;
+    *worker->ready_tail = runnable;
+    worker->ready_tail = &runnable->next;
+}
+
+/* Queues a suspended runnable whose leaf has its result. Only on the runnable's worker. */
+static inline void ci_wake(struct ci_worker *worker, struct ci_runnable *runnable,
+                           coir_future *leaf)
+{
+    ci_debug_check(runnable->inner == leaf, "waiter.h 1");
+    runnable->inner = leaf->caller;
+    ci_ready(worker, runnable);
 }
 
 /* Decides the coir_any that `leaf` is a member of, if it is, in favour of the leaf. False: it has
@@ -57,5 +68,80 @@ static inline bool ci_claim(struct ci_runnable *runnable, const coir_future *lea
 enum ci_pair { CI_PAIR_CLAIMED, CI_PAIR_SELF_LOST, CI_PAIR_PEER_LOST, CI_PAIR_SAME };
 enum ci_pair ci_claim_pair(struct ci_runnable *self, const coir_future *self_leaf,
                            struct ci_runnable *peer, const coir_future *peer_leaf);
+
+/* ---- the poll of a leaf ---- */
+
+/* First: whether it is refused, with its result set. */
+static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)
+{
+    leaf->result = worker->runnable->interrupt;
+    return leaf->result != 0;
+}
+
+/* What it returns when it is complete: pays for the operation, and lets others run first when the
+ * runnable has had its share. */
+static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_future *leaf)
+{
+    if (ci_likely(--worker->budget > 0))
+        return leaf->caller;
+    worker->runnable->inner = leaf->caller;
+    ci_ready(worker, worker->runnable);
+    return NULL;
+}
+
+/* When it suspends: the runnable that is the leaf's to wake. */
+static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
+{
+    worker->runnable->inner = leaf;
+    return worker->runnable;
+}
+
+/* ---- a straight-line call of a fiber ---- */
+
+/* Slow paths of the functions below. */
+CI_COLD int ci_refuse(struct ci_worker *worker);
+void ci_budget_yield(struct ci_worker *worker);
+
+/* What a suspending call does first. NULL: not in a fiber of this process, or the fiber is asked to
+ * end; *ret_error says which. */
+static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call,
+                                                 const void *place)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!worker || !worker->fiber)) {
+        *ret_error = ci_no_fiber_in(call, place);
+        return NULL;
+    }
+    if (ci_unlikely(worker->runnable->interrupt)) {
+        *ret_error = ci_refuse(worker);
+        return NULL;
+    }
+    return worker->fiber;
+}
+#define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL, CI_PLACE)
+
+/* Parks the fiber: other work runs until `future`, which has suspended with the fiber as its
+ * caller, is woken. To be inlined into what parks: ci_park_here in park.h. */
+void ci_park(struct ci_worker *worker);
+
+/* In a fiber: polls `future`, parks until it is complete, and returns its result. */
+int64_t ci_await(struct ci_worker *worker, coir_future *future);
+
+/* A whole suspending call: ci_await, after it has been seen that the caller is a fiber and may
+ * wait. */
+static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call, const void *place)
+{
+    int rc = 0;
+    return ci_fiber_enter_in(&rc, call, place) ? ci_await(ci_worker_current, future) : rc;
+}
+#define ci_await_in_fiber(future) ci_await_in_fiber_in(future, CI_CALL, CI_PLACE)
+
+/* What an operation of a fiber that finished without parking does last: pays for it, and lets
+ * others run when the fiber has had its share. */
+static inline void ci_spend(struct ci_worker *worker)
+{
+    if (ci_unlikely(--worker->budget <= 0))
+        ci_budget_yield(worker);
+}
 
 #endif

@@ -8,13 +8,15 @@
  * 3. Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the
  * runtime.
  */
-#include "coir/waker.h"
+#include "task/waker.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "task/task.h"
+#include "coir/waker.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 struct parker;
 
@@ -67,6 +69,7 @@ static void drop_one(struct ci_wakers *wakers)
 static void release(struct cell *cell)
 {
     struct ci_wakers *wakers = cell->wakers;
+    ci_check(cell->refs > 0, "waker.c 1");
     if (--cell->refs) {
         ci_lock_give(&wakers->lock);
         return;
@@ -196,12 +199,14 @@ static struct parker *parker_of(coir_parker *parker)
     return (struct parker *)(void *)parker;
 }
 
-int coir_parker_init(coir_parker *words)
+int coir_parker_init(coir_parker *opaque)
 {
-    struct parker *parker = parker_of(words);
+    struct parker *parker = parker_of(opaque);
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->runnable)
         return ci_no_fiber();
+    if (!parker)
+        return CI_MISUSE(-EINVAL);
     struct cell *cell = take_cell(worker->runtime->wakers);
     if (!cell)
         return -ENOMEM;
@@ -211,20 +216,20 @@ int coir_parker_init(coir_parker *words)
     return 0;
 }
 
-void coir_parker_done(coir_parker *words)
+void coir_parker_done(coir_parker *opaque)
 {
-    if (ci_forked())
+    if (ci_forked() || CI_REFUSED(!opaque))
         return;
-    struct cell *cell = parker_of(words)->cell;
+    struct cell *cell = parker_of(opaque)->cell;
     ci_lock_take(&cell->wakers->lock);
-    ci_check(!cell->runnable);
+    ci_check(!cell->runnable, "waker.c 2"); /* nobody waits in a parker that ends */
     close_cell(cell);
     release(cell);
 }
 
-coir_waker coir_parker_waker(coir_parker *words)
+coir_waker coir_parker_waker(coir_parker *opaque)
 {
-    return clone_waker(parker_of(words)->cell);
+    return clone_waker(parker_of(opaque)->cell);
 }
 
 static coir_future *park_poll(coir_future *future)
@@ -237,6 +242,7 @@ static coir_future *park_poll(coir_future *future)
     ci_lock_take(&cell->wakers->lock);
     bool notified = cell->notified;
     cell->notified = false;
+    ci_check(!cell->runnable, "waker.c 2");
     if (!notified)
         cell->runnable = parker->runnable = ci_leaf_suspend(worker, future);
     ci_lock_give(&cell->wakers->lock);
@@ -259,11 +265,15 @@ static const coir_future_kind park_kind = COIR_FUTURE_KIND("its waker", park_pol
 
 coir_future *coir_parker_wait_op(coir_parker *parker)
 {
+    if (CI_REFUSED(!parker))
+        return NULL;
     return coir_future_init(&parker->future, &park_kind);
 }
 
 int coir_parker_wait(coir_parker *parker)
 {
+    if (!parker)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_parker_wait_op(parker));
 }
 

@@ -1,14 +1,17 @@
-/* Rate-limited warnings. A worker logs at most LINES_MOST a second and counts the rest: what causes
+/* Rate-limited warnings. A worker logs at most LINES_MAX a second and counts the rest: what causes
  * one warning can cause a million of them. The count is logged when the second is over, or when the
  * runtime is freed.
  */
+#include "task/warn.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/time.h"
-#include "task/task.h"
+#include "task/log.h"
+#include "task/runtime.h"
 
-enum { LINES_MOST = 10 };
+enum { LINES_MAX = 10 };
 
 static void log_suppressed(struct ci_worker *worker)
 {
@@ -36,7 +39,7 @@ void ci_warn(struct ci_worker *worker, const char *format, ...)
         log_suppressed(worker);
         warnings->since = loop->now;
     }
-    if (warnings->lines == LINES_MOST) {
+    if (warnings->lines == LINES_MAX) {
         if (warnings->suppressed++ == 0 && !ci_timer_started(&warnings->timer))
             ci_loop_start_timer(loop, &warnings->timer, ci_time_after(warnings->since, COIR_S));
         return;

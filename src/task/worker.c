@@ -1,20 +1,32 @@
-/* A worker: a loop and a run queue. Its turn is a step function: called by its thread, or by the
- * simulator in seeded order.
+/* Workers: how they are made, and their turn. A turn is a step function: called by the worker's
+ * thread, or by the simulator in seeded order.
  *
- * 1. Between two polls of the driver it runs about 61 switches, then looks at the processor's
+ * Between two polls of the driver a worker runs about 61 switches, then looks at the processor's
  * clock, and polls once some 20 us have passed: I/O is served at bounded intervals even when the
- * run queue never empties.
- */
+ * run queue never empties. */
+#include "task/worker.h"
+
 #include <errno.h>
 
 #include "base/check.h"
 #include "base/time.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "task/anywhere.h"
+#include "task/background.h"
+#include "task/deadlock.h"
+#include "task/defer.h"
+#include "task/extension.h"
+#include "task/local.h"
+#include "task/log.h"
 #include "task/park.h"
+#include "task/remote.h"
+#include "task/run_state.h"
 
 enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
 static const coir_time trim_time = 1 * COIR_S;
+
+/* ---- a turn ---- */
 
 /* In the simulator any of the first few may be next: the seed says which. */
 static void choose_next(struct ci_worker *worker)
@@ -103,8 +115,9 @@ static bool run_ready(struct coir_loop *loop)
         ci_deadlock_awake(worker);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
         return true;
-    if (!worker->ready && !ci_runtime_take_shared(worker))
+    if (!worker->ready && !ci_take_shared_task(worker))
         return false;
+    ci_check(!*worker->ready_tail, "worker.h 2");
     worker->switches_left = worker->switches_max;
     while (worker->ready) {
         if (ci_unlikely(simulated))
@@ -145,6 +158,8 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
         end_blind_run(worker);
     ci_worker_current = before;
 }
+
+/* ---- making it ---- */
 
 static void make_fiber(void *record)
 {
@@ -216,19 +231,4 @@ void ci_worker_done(struct ci_worker *worker)
     ci_pool_done(&worker->deferred);
     ci_pool_done(&worker->copies);
     ci_pool_done(&worker->posts.own);
-}
-
-struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key)
-{
-    struct ci_worker_extension *extension = worker->extensions;
-    while (extension && extension->key != key)
-        extension = extension->next;
-    return extension;
-}
-
-void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension)
-{
-    extension->next = worker->extensions;
-    /* pairs with the acquire of those who look from other threads */
-    ci_store_release(&worker->extensions, extension);
 }

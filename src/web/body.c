@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "task/task.h"
+#include "coir/fiber.h"
+#include "task/runtime.h"
 
 /* A rest of a body up to this long is read and discarded to keep the connection. */
 enum { DISCARD_MAX = 64 * 1024 };

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "task/spawn.h"
 #include "web/exchange.h"
 #include "web/partial.h"
 

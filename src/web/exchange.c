@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "coir/fiber.h"
 #include "web/body.h"
 #include "web/head.h"
 #include "web/report.h"

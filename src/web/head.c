@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "coir/fiber.h"
 #include "web/partial.h"
 #include "web/response.h"
 

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "task/task.h"
+#include "coir/deadline.h"
+#include "task/current.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 void ci_http_input_move(struct ci_http_input *input, size_t to, size_t *at)
 {

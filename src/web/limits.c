@@ -5,7 +5,10 @@
 #include <inttypes.h>
 
 #include "base/options.h"
-#include "task/task.h"
+#include "task/current.h"
+#include "task/log.h"
+#include "task/runtime.h"
+#include "task/worker.h"
 
 /* Bytes a second: past it, arithmetic on rates would need more than 64 bits. */
 enum { RATE_MAX = 1 << 30 };

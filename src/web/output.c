@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "task/task.h"
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "task/current.h"
+#include "task/runtime.h"
+#include "task/waiter.h"
 
 /* Waits until the client has taken some. */
 static ssize_t write_some(struct ci_http_output *output, const char *data, size_t len)

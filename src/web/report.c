@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 
+#include "coir/fiber.h"
+#include "task/log.h"
+
 enum { PATH_SHOWN = 100, WHAT_MAX = 160 };
 
 /* What the handler did, and how to do it right. */

@@ -9,7 +9,7 @@
 #include "base/options.h"
 #include "proto/uri.h"
 #include "proto/url_decode.h"
-#include "task/task.h"
+#include "task/current.h"
 
 /* Bytes of a route's method and pattern, which are one piece of memory. */
 static size_t text_size(const struct ci_route *route)

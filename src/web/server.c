@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "task/spawn.h"
 #include "web/connection.h"
 
 /* ---- one worker ---- */

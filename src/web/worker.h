@@ -3,7 +3,8 @@
 #ifndef CI_WEB_WORKER_H
 #define CI_WEB_WORKER_H
 
-#include "task/task.h"
+#include "task/extension.h"
+#include "task/runtime.h"
 #include "web/date.h"
 
 struct ci_http_worker {

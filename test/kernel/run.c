@@ -10,7 +10,9 @@
 #include "harness.h"
 #include "sim/kernel.h"
 #include "sim/kernel/kernel.h"
-#include "task/task.h"
+#include "task/current.h"
+#include "task/local.h"
+#include "task/runtime.h"
 
 enum { SEEDS = 3 };
 

@@ -1,11 +1,16 @@
 #include "model/model.h"
 
+#include "task/current.h"
+#include "task/deadlock.h"
+#include "task/local.h"
+#include "task/run.h"
+#include "task/run_state.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 enum { THREADS_MOST = 6, CHOICES_MOST = 100000, STACK = 256 * 1024 };
 

@@ -9,7 +9,7 @@
 
 #include "faults.h"
 #include "harness.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 enum { CLIENTS = 8, VISITS = 40, SIZE = 5000 };
 

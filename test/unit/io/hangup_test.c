@@ -4,7 +4,9 @@
 
 #include <errno.h>
 
+#include "coir/fiber.h"
 #include "harness.h"
+#include "task/waiter.h"
 
 enum what { RESETS, HALF_CLOSES, STAYS };
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "harness.h"
-#include "task/task.h"
+#include "task/current.h"
+#include "task/runtime.h"
 
 /* What is left on purpose is no leak to the sanitizer. */
 static void *kept[64];

@@ -149,6 +149,11 @@ static int return_0(void *arg)
     return 0;
 }
 
+static void ignore(int64_t result, void *arg)
+{
+    (void)result, (void)arg;
+}
+
 static coir_scope zero;
 static coir_handle unused;
 static coir_generator *generator;
@@ -162,7 +167,7 @@ MISUSE(go_on_closed, coir_go_on(&zero, 0, return_0, NULL))
 MISUSE(go_anywhere_closed, coir_go_anywhere(&zero, return_0, NULL))
 MISUSE(go_future_closed, coir_go_future(&zero, coir_sleep_for_op(&sleep_op, 0)))
 MISUSE(complete_closed,
-       coir_completion_start(&zero, &completion, coir_sleep_for_op(&sleep_op, 0), NULL, NULL))
+       coir_completion_start(&zero, &completion, coir_sleep_for_op(&sleep_op, 0), ignore, NULL))
 MISUSE(wait_closed, coir_scope_wait(&zero))
 MISUSE(call_nothing, coir_call_on(0, NULL, NULL))
 MISUSE(offload_nothing, coir_offload(NULL, NULL))
@@ -170,6 +175,60 @@ MISUSE(defer_nothing, coir_defer(NULL, NULL))
 MISUSE(generate_nothing, coir_generator_new(NULL, NULL, &generator))
 MISUSE(no_signals, coir_signals_open(NULL, 0, &signals))
 MISUSE(join_unused, coir_join(&unused))
+MISUSE(await_nothing, (int)coir_await(NULL))
+MISUSE(wait_for_nothing, coir_scope_wait(NULL))
+MISUSE(join_nothing, coir_join(NULL))
+MISUSE(any_of_nothing, coir_any(NULL, 1))
+MISUSE(select_unmade, coir_select(&(coir_case){0}, 1))
+MISUSE(next_of_nothing, coir_generator_next(NULL, 0, &(uint64_t){0}))
+MISUSE(add_nothing, coir_set_add(NULL, NULL))
+MISUSE(park_nothing, coir_parker_init(NULL))
+MISUSE(go_no_future, coir_go_future(NULL, NULL))
+MISUSE(complete_nothing, coir_completion_start(NULL, &completion, NULL, ignore, NULL))
+MISUSE(post_nothing, coir_runtime_post(NULL, 0, NULL, NULL))
+
+/* What is started already is not started again. */
+static coir_sleep_op started;
+static coir_handle given;
+static coir_branch member;
+static coir_set set;
+
+MISUSE(go_future_again, coir_go_future(NULL, &started.future))
+MISUSE(complete_again, coir_completion_start(NULL, &completion, &started.future, ignore, NULL))
+MISUSE(give_again,
+       coir_go_with(NULL, &(coir_go_options){.size = sizeof(coir_go_options), .handle = &given},
+                    return_0, NULL))
+MISUSE(add_again, coir_set_add(&set, &member))
+
+static int go_future_twice(void)
+{
+    CHECK_EQ(coir_go_future(NULL, coir_sleep_for_op(&started, COIR_MS)), 0);
+    return go_future_again();
+}
+
+static int complete_twice(void)
+{
+    coir_future *future = coir_sleep_for_op(&started, COIR_MS);
+    CHECK_EQ(coir_completion_start(NULL, &completion, future, ignore, NULL), 0);
+    return complete_again();
+}
+
+static int give_twice(void)
+{
+    CHECK_EQ(give_again(), 0); /* it is no misuse yet */
+    return give_again();
+}
+
+static int add_twice(void)
+{
+    coir_set_init(&set);
+    member.future = coir_sleep_for_op(&started, COIR_MS);
+    CHECK_EQ(add_again(), 0);
+    int rc = add_again();
+    coir_set_done(&set);
+    return rc;
+}
+
 MISUSE(serve_nothing, coir_serve_tcp("127.0.0.1:0", NULL, NULL))
 MISUSE(serve_nothing_with, coir_serve_tcp_with(NULL, NULL, NULL))
 MISUSE(serve_http_nothing, coir_serve_http("127.0.0.1:0", NULL))
@@ -193,6 +252,21 @@ static const struct {
     {generate_nothing, -EINVAL, "coir_generator_new"},
     {no_signals, -EINVAL, "coir_signals_open"},
     {join_unused, -EINVAL, "coir_join"},
+    {await_nothing, -EINVAL, "coir_await"},
+    {wait_for_nothing, -EINVAL, "coir_scope_wait"},
+    {join_nothing, -EINVAL, "coir_join"},
+    {any_of_nothing, -EINVAL, "coir_any"},
+    {select_unmade, -EINVAL, "coir_select"},
+    {next_of_nothing, -EINVAL, "coir_generator_next"},
+    {add_nothing, -EINVAL, "coir_set_add"},
+    {park_nothing, -EINVAL, "coir_parker_init"},
+    {go_no_future, -EINVAL, "coir_go_future"},
+    {complete_nothing, -EINVAL, "coir_completion_start"},
+    {post_nothing, -EINVAL, "coir_runtime_post"},
+    {go_future_twice, -EBUSY, "coir_go_future"},
+    {complete_twice, -EBUSY, "coir_completion_start"},
+    {give_twice, -EBUSY, "coir_go_with"},
+    {add_twice, -EBUSY, "coir_set_add"},
     {serve_nothing, -EINVAL, "coir_serve_tcp"},
     {serve_nothing_with, -EINVAL, "coir_serve_tcp_with"},
     {serve_http_nothing, -EINVAL, "coir_serve_http"},

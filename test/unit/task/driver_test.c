@@ -9,7 +9,7 @@
 
 #include "harness.h"
 #include "seccomp.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 static char logged[1000];
 

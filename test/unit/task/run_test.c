@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 static coir_runtime *new_runtime(unsigned workers)
 {

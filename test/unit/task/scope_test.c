@@ -83,34 +83,6 @@ TEST_SIM(a_task_cancelled_before_it_started_still_runs_and_is_told)
     CHECK_EQ(coir_scope_wait(scope), 0); /* it did as it was asked: no error */
 }
 
-TEST_SIM(handles_give_results_more_than_once)
-{
-    COIR_HANDLE(handle);
-    COIR_SCOPE(scope);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = handle;
-    CHECK_EQ(coir_join(handle), -EINVAL);
-    coir_go_with(scope, &options, count, (void *)42);
-    CHECK(!coir_handle_has_ended(handle));
-    CHECK_EQ(coir_join(handle), 42);
-    CHECK(coir_handle_has_ended(handle));
-    CHECK_EQ(coir_join(handle), 42);
-    coir_cancel(handle); /* of a finished task: nothing */
-}
-
-TEST_SIM(a_handle_dropped_before_the_end_is_not_written_to)
-{
-    COIR_SCOPE(scope);
-    {
-        COIR_HANDLE(handle);
-        coir_go_options options = COIR_GO_OPTIONS;
-        options.handle = handle;
-        coir_go_with(scope, &options, count, NULL);
-    }
-    CHECK_EQ(coir_scope_wait(scope), 0);
-    CHECK_EQ(ran, 1);
-}
-
 static int nested(void *arg)
 {
     COIR_SCOPE(inner);
@@ -239,57 +211,6 @@ TEST(the_table_of_tasks_has_a_limit)
     unsetenv("COIR_DRIVER");
     CHECK_EQ(coir_runtime_new(&config, &runtime), -EINVAL);
 }
-
-/* ---- a handle is good at any time: before the task begins, while it runs, after its end, and when
- * its stack is another's ---- */
-
-static coir_handle *own;
-
-static int cancel_oneself(void *arg)
-{
-    (void)arg;
-    coir_cancel(own);
-    CHECK_EQ(coir_sleep_for(COIR_S), -ECANCELED);
-    return 5;
-}
-
-static int answer(void *arg)
-{
-    return (int)(intptr_t)arg;
-}
-
-static int leave_unjoined(void *arg)
-{
-    COIR_HANDLE(handle);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = handle;
-    return coir_go_with(arg, &options, answer, NULL); /* the handle goes before its task */
-}
-
-TEST_REAL(a_handle_is_good_at_any_time)
-{
-    COIR_SERVING_SCOPE(scope);
-    COIR_HANDLE(first);
-    COIR_HANDLE(second);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = own = first;
-    CHECK_EQ(coir_go_with(scope, &options, cancel_oneself, NULL), 0);
-    coir_go(scope, leave_unjoined, scope);
-    coir_scope_wait(scope);
-    for (int i = 0; i < 100; i++) { /* others run on its stack and in its record */
-        options.handle = second;
-        CHECK_EQ(coir_go_with(scope, &options, answer, (void *)(intptr_t)i), 0);
-        coir_cancel(first); /* it has ended: this is nobody's */
-        CHECK_EQ(coir_join(second), i);
-        CHECK_EQ(coir_join(first), 5);
-        coir_cancel(second);
-    }
-    coir_counters counters = COIR_COUNTERS;
-    coir_counters_get(coir_runtime_current(), &counters);
-    CHECK(counters.stacks_cached <= 4);
-}
-
-/* ---- the first error stays ---- */
 
 struct failing {
     int error, ignores; /* how often it ignores that it was cancelled */

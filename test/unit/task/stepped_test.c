@@ -1,4 +1,6 @@
 /* A runtime whose workers have no threads: it does nothing but in the turns that it is given. */
+#include "task/run.h"
+#include "task/run_state.h"
 #include "task/stepped.h"
 
 #include <coir.h>
@@ -7,7 +9,7 @@
 #include "harness.h"
 #include "sim/driver.h"
 #include "sim/node.h"
-#include "task/task.h"
+#include "task/runtime.h"
 
 static struct ci_world world;
 static struct ci_node *node;

@@ -59,24 +59,6 @@ static int add_one(void *arg)
     return 0;
 }
 
-static void spread(void)
-{
-    COIR_SCOPE(scope);
-    total = 0;
-    for (int i = 0; i < 500; i++)
-        CHECK_EQ(coir_go_anywhere(scope, add_one, NULL), 0);
-    CHECK_EQ(coir_scope_wait(scope), 0);
-    CHECK_EQ(total, 500);
-}
-
-TEST(tasks_for_anybody_all_run)
-{
-    for (int i = 0; i < 20; i++)
-        test_in_runtime(spread, 3);
-    for (uint64_t seed = 1; seed <= 50; seed++)
-        test_in_sim(spread, 3, seed);
-}
-
 static int wait_long(void *arg)
 {
     (void)arg;
@@ -112,30 +94,6 @@ TEST(far_tasks_may_be_cancelled_at_any_moment)
         test_in_runtime(cancel_far, 3);
     for (uint64_t seed = 1; seed <= 200; seed++)
         test_in_sim(cancel_far, 3, seed);
-}
-
-static int posted;
-
-static void on_post(void *arg)
-{
-    CHECK_EQ((intptr_t)arg, posted);
-    CHECK_EQ(coir_worker_index(), 1);
-    CHECK_EQ(coir_sleep_for(1), -ESRCH); /* not in a fiber */
-    __atomic_store_n(&posted, posted + 1, __ATOMIC_RELEASE);
-}
-
-static void post_all(void)
-{
-    for (intptr_t i = 0; i < 10000; i++)
-        CHECK_EQ(coir_runtime_post(coir_runtime_current(), 1, on_post, (void *)i), 0);
-    CHECK_EQ(coir_runtime_post(coir_runtime_current(), 2, on_post, NULL), -EINVAL);
-    while (__atomic_load_n(&posted, __ATOMIC_ACQUIRE) < 10000)
-        coir_yield();
-}
-
-TEST(posts_run_on_the_worker_in_order)
-{
-    test_in_runtime(post_all, 2);
 }
 
 static int hello(void *arg)
@@ -212,8 +170,6 @@ TEST(signals_are_not_delivered_to_helper_threads)
     test_in_runtime(under_signals, 2);
     CHECK(handled > 0);
 }
-
-/* ---- generators are their worker's ---- */
 
 static int count_up(coir_generator *generator, uint64_t first, void *arg)
 {

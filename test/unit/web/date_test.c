@@ -1,4 +1,5 @@
 /* The Date field: its form, and that it follows the clock, once a second. */
+#include "task/current.h"
 #include "web/date.h"
 
 #include <coir.h>

@@ -1,4 +1,5 @@
 /* What a worker keeps for HTTP: made once, counted, and given back at its end. */
+#include "task/current.h"
 #include "web/worker.h"
 
 #include "site.h"

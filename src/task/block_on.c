@@ -1,9 +1,10 @@
-/* Plain threads that wait for tasks, and calls on other workers. */
+/* A plain thread runs a future and sleeps until it has ended. */
 #include <errno.h>
 
-#include "task/task.h"
-
-/* ---- a plain thread runs a future ---- */
+#include "coir/future.h"
+#include "sys/gate.h"
+#include "task/current.h"
+#include "task/run_state.h"
 
 struct blocked {
     struct ci_message message;
@@ -52,6 +53,8 @@ int64_t coir_block_on(coir_runtime *runtime, coir_future *future)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!future)
+        return CI_MISUSE(-EINVAL);
     if (ci_worker_current)
         return -EDEADLK;
     if (!runtime)
@@ -64,26 +67,5 @@ int64_t coir_block_on(coir_runtime *runtime, coir_future *future)
         rc = blocked.result;
     }
     ci_gate_done(&blocked.ended);
-    return rc;
-}
-
-/* ---- a fiber runs a function on another worker ---- */
-
-int coir_call_on(int index, coir_task_fn *fn, void *arg)
-{
-    int rc = 0;
-    if (!ci_fiber_enter(&rc))
-        return rc;
-    if (!fn)
-        return CI_MISUSE(-EINVAL);
-    COIR_SERVING_SCOPE(scope);
-    COIR_HANDLE(handle);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.name = "call";
-    options.handle = handle;
-    options.place = ci_place_of(index);
-    rc = coir_go_with(scope, &options, fn, arg);
-    if (rc == 0 && (rc = coir_scope_wait(scope)) == 0)
-        rc = coir_join(handle);
     return rc;
 }

@@ -1,0 +1,20 @@
+/* Tasks that any worker of the runtime may run, in a queue that all of them share. */
+#ifndef CI_TASK_ANYWHERE_H
+#define CI_TASK_ANYWHERE_H
+
+#include <stdbool.h>
+
+struct ci_task;
+struct ci_worker;
+
+/* Queues a task that has not started, and wakes a worker if one sleeps. */
+void ci_share_task(struct ci_worker *worker, struct ci_task *task);
+
+/* Puts the oldest one into the run queue of the calling worker. False: there is none. */
+bool ci_take_shared_task(struct ci_worker *worker);
+
+/* Asks a task to end that may lie in the queue: then whoever takes it will see it, and NULL is
+ * returned; else the worker that it is on. */
+struct ci_worker *ci_cancel_shared_task(struct ci_worker *origin, struct ci_task *task, int reason);
+
+#endif

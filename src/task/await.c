@@ -1,0 +1,38 @@
+/* Awaiting in a fiber: the fiber parks until the future is complete. */
+#include "task/park.h"
+
+void ci_park(struct ci_worker *worker)
+{
+    ci_park_here(worker);
+}
+
+int64_t ci_await(struct ci_worker *worker, coir_future *future)
+{
+    coir_future *back = &worker->fiber->back, *next = future;
+    future->caller = back;
+    do
+        if ((next = next->kind->poll(next)) == back)
+            return future->result;
+    while (next);
+    ci_park_here(worker);
+    return future->result;
+}
+
+int64_t coir_await(coir_future *future)
+{
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (!fiber)
+        return rc;
+    if (ci_unlikely(!future))
+        return CI_MISUSE(-EINVAL);
+    struct ci_worker *worker = ci_worker_current;
+    future->caller = &fiber->back;
+    if (fiber->before_park)
+        fiber->before_park(fiber->before_park_arg);
+    worker->handover = future; /* its frames run on the worker's own stack */
+    worker->fiber = NULL;
+    ci_context_switch(&fiber->context, &worker->context);
+    future->caller = NULL; /* it may be started as a task now */
+    return future->result;
+}

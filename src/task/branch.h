@@ -1,0 +1,41 @@
+/* Branches: members of groups and sets, each with a runnable of its own, whose outermost caller is
+ * the branch's end. So a wake-up reaches the one member that it is for, and nothing else is polled.
+ *
+ *    IDLE -- begin --> RUNNING -- its future completes --> DONE
+ *                         `-- cancelled at once --> WITHDRAWN
+ */
+#ifndef CI_TASK_BRANCH_H
+#define CI_TASK_BRANCH_H
+
+#include "base/list.h"
+#include "base/options.h"
+#include "task/runnable.h"
+
+enum { CI_BRANCH_IDLE, CI_BRANCH_RUNNING, CI_BRANCH_DONE, CI_BRANCH_WITHDRAWN }; /* end.state */
+
+struct ci_branch {
+    coir_future *future;
+    struct ci_runnable runnable;
+    coir_future end;
+    void *owner;         /* the group or the set */
+    struct ci_list link; /* of a set's member; next is NULL in a group's */
+    uint64_t spare[CI_SPARE_WORDS];
+};
+_Static_assert(sizeof(struct ci_branch) == sizeof(coir_branch), "they lie in the program's arrays");
+
+/* Makes a branch that begins to run; its `parent` is the runnable of whoever awaits it, and `kind`
+ * that of its end. */
+static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
+                                   const struct ci_runnable *parent, const coir_future_kind *kind)
+{
+    branch->runnable = (struct ci_runnable){NULL, branch->future,    parent->task,
+                                            NULL, parent->interrupt, parent->interrupt};
+    branch->end = (coir_future){kind, NULL, 0, CI_BRANCH_RUNNING};
+    branch->owner = owner;
+    branch->future->caller = &branch->end;
+}
+
+/* Cancels what a running branch waits for. True: it has ended by that. */
+bool ci_branch_cancel(struct ci_branch *branch, int reason);
+
+#endif

@@ -1,0 +1,57 @@
+/* Cancellation: why a runnable is to end, and what it is inside of.
+ *
+ * 1. The cancel scopes of a runnable (deadlines, shields, task scopes) nest.
+ * 2. `interrupt` is what they and the runnable's own cancellation add up to: from the innermost
+ * cancel scope outwards, a deadline that has passed means -ETIME; a shield hides what is outside of
+ * it; beyond the outermost one counts the cancellation of the runnable itself. It is computed when
+ * one of these changes, never when a call is made: every suspending call and every spawn looks at
+ * that one word, first of all.
+ *
+ * What interrupts a runnable flows into the task scopes that it has open inside of the cause, but
+ * not into those behind a shield. */
+#ifndef CI_TASK_CANCELLATION_H
+#define CI_TASK_CANCELLATION_H
+
+#include "task/runnable.h"
+
+struct ci_scope;
+
+enum ci_cancel_scope_kind {
+    CI_CANCEL_SCOPE_DEADLINE = 1,
+    CI_CANCEL_SCOPE_SHIELD,
+    CI_CANCEL_SCOPE_TASKS /* of a struct ci_scope */
+};
+
+struct ci_cancel_scope {
+    struct ci_cancel_scope *outer;
+    struct ci_runnable *runnable; /* NULL: entered outside of a fiber, does nothing */
+    uint8_t kind;
+    bool expired; /* a deadline that has passed */
+};
+
+void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runnable *runnable,
+                           enum ci_cancel_scope_kind kind);
+void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope);
+
+/* A deadline has passed: interrupts what is inside of it. */
+void ci_cancel_scope_expire(struct ci_cancel_scope *cancel_scope);
+
+/* It was moved before it was left: nothing inside of it is interrupted by it any more. */
+void ci_cancel_scope_renew(struct ci_cancel_scope *cancel_scope);
+
+/* Asks a runnable of the calling worker to end: its suspending calls return `reason` from now on,
+ * and what it waits for is withdrawn. */
+void ci_runnable_cancel(struct ci_runnable *runnable, int reason);
+
+/* What interrupts a runnable from inside of its cancel scope `outer`; with NULL, or one of another
+ * runnable: altogether. */
+int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
+                                   const struct ci_cancel_scope *outer);
+
+/* Asks a task to end; on the worker that spawned it, or on the home of its scope. */
+void ci_task_cancel(struct ci_task *task, int reason);
+
+/* Asks every task of a scope to end, because what is around the scope was: -ECANCELED or -ETIME. */
+void ci_scope_interrupt(struct ci_scope *scope, int reason);
+
+#endif

@@ -1,0 +1,27 @@
+/* The worker of the calling thread, and why a call is refused that has none. */
+#ifndef CI_TASK_CURRENT_H
+#define CI_TASK_CURRENT_H
+
+#include "base/compiler.h"
+#include "coir/base.h"
+#include "sys/fork.h"
+#include "sys/misuse.h"
+
+struct ci_worker;
+
+/* NULL on plain threads, and in a child after fork(). */
+extern CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
+
+/* The error of a call that needs a worker. It is not reported as misuse: a posted call may be made
+ * after its run has ended, on no worker. */
+CI_COLD int ci_no_worker(void);
+
+/* The error of a call that needs a fiber; a misuse. */
+CI_COLD int ci_no_fiber_in(const char *call, const void *place);
+#define ci_no_fiber() ci_no_fiber_in(CI_CALL, CI_PLACE)
+
+/* A function of the program's has returned in a child after fork(): everything around it is the
+ * parent's. */
+CI_COLD CI_NORETURN void ci_exit_child(int rc);
+
+#endif

@@ -1,0 +1,57 @@
+/* Deferred calls: what a fiber does when it ends, however it ends. They run on the fiber, shielded
+ * from cancellation, under a deadline of their own. */
+#include "task/defer.h"
+
+#include <errno.h>
+
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "task/current.h"
+#include "task/fiber.h"
+#include "task/runtime.h"
+
+void ci_run_deferred(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    COIR_SHIELD;
+    COIR_DEADLINE(coir_in(worker->runtime->config.defer_timeout));
+    while (fiber->deferred) {
+        struct ci_deferred deferred = *fiber->deferred;
+        ci_pool_give(&worker->deferred, fiber->deferred);
+        fiber->deferred = deferred.next;
+        deferred.fn(deferred.arg);
+    }
+}
+
+static struct ci_fiber *running(void)
+{
+    return ci_worker_current ? ci_worker_current->fiber : NULL;
+}
+
+int coir_defer(void (*fn)(void *arg), void *arg)
+{
+    struct ci_fiber *fiber = running();
+    if (!fiber)
+        return ci_no_fiber();
+    if (!fn)
+        return CI_MISUSE(-EINVAL);
+    struct ci_deferred *deferred = ci_pool_take(&ci_worker_current->deferred);
+    if (!deferred)
+        return -ENOMEM;
+    *deferred = (struct ci_deferred){fiber->deferred, fn, arg};
+    fiber->deferred = deferred;
+    return 0;
+}
+
+bool coir_defer_disarm(void (*fn)(void *arg), void *arg)
+{
+    struct ci_fiber *fiber = running();
+    for (struct ci_deferred **at = fiber ? &fiber->deferred : NULL; at && *at; at = &(*at)->next) {
+        struct ci_deferred *deferred = *at;
+        if (deferred->fn != fn || deferred->arg != arg)
+            continue;
+        *at = deferred->next;
+        ci_pool_give(&ci_worker_current->deferred, deferred);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,16 @@
+/* Lists the tasks of a runtime, and what each of them waits for. */
+#ifndef CI_TASK_DUMP_H
+#define CI_TASK_DUMP_H
+
+#include "coir/runtime.h"
+
+struct ci_worker;
+
+/* Called for each task, children after their parents. `cancelled`: why it was asked to end, or 0.
+ */
+typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for,
+                        int cancelled);
+void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
+void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg);
+
+#endif

@@ -1,0 +1,46 @@
+/* What upper layers keep per worker and per runtime: found by key, freed with the worker or the
+ * runtime. */
+#ifndef CI_TASK_EXTENSION_H
+#define CI_TASK_EXTENSION_H
+
+#include "base/memory.h"
+#include "coir/runtime.h"
+
+struct ci_worker;
+
+struct ci_worker_extension {
+    struct ci_worker_extension *next;
+    const void *key;
+    void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
+    /* gives back what a burst needed. NULL: nothing */
+    enum ci_trim (*trim)(struct ci_worker_extension *extension);
+    /* objects of its pools that are in use, for the audit */
+    size_t (*live)(const struct ci_worker_extension *extension);
+    const char *what; /* and what they are */
+};
+
+/* NULL: the worker has none with that key. */
+struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, const void *key);
+
+/* Only on the worker's thread. */
+void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension);
+
+/* Of a runtime: freed after every task and before the workers. */
+struct ci_runtime_extension {
+    struct ci_runtime_extension *next;
+    const void *key;
+    void (*free)(struct ci_runtime_extension *extension);
+    /* whether a task waits for a thread of the extension */
+    bool (*is_awaited)(struct ci_runtime_extension *extension);
+};
+
+/* From any worker. If there is one of that key already, add leaves it, and returns it. */
+struct ci_runtime_extension *ci_runtime_find_extension(coir_runtime *runtime, const void *key);
+struct ci_runtime_extension *ci_runtime_add_extension(coir_runtime *runtime,
+                                                      struct ci_runtime_extension *extension);
+bool ci_runtime_extensions_awaited(coir_runtime *runtime);
+
+/* When the runtime is freed. */
+void ci_runtime_free_extensions(coir_runtime *runtime);
+
+#endif

@@ -1,0 +1,43 @@
+/* Several futures awaited at once: all of them, or the first.
+ *
+ * 1. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is
+ * to be begun.
+ * 2. `winner` of a coir_any goes from CI_NOBODY to an index, once; any thread may do that, before
+ * it hands something over to a member. From then on the members that take something are refused.
+ * 3. Two coir_anys that are to be decided together: the one that is being polled is CI_UNDECIDED,
+ * under a lock of which there is one, until the other has been decided. Who meets it waits for
+ * that.
+ * 4. A group that closes begins no more members and cancels those that run; one that had completed
+ * keeps its result.
+ */
+#ifndef CI_TASK_GROUP_H
+#define CI_TASK_GROUP_H
+
+#include "base/options.h"
+#include "task/branch.h"
+
+enum ci_group_mode { CI_GROUP_JOIN, CI_GROUP_JOIN_OR_CANCEL, CI_GROUP_ANY };
+
+/* The winner is an index, or one of these. */
+enum { CI_NOBODY = -1, CI_NOBODY_EVER = -2, CI_UNDECIDED = -3 };
+
+struct ci_group {
+    coir_future future;
+    struct ci_runnable *owner;
+    struct ci_branch *branches;
+    int32_t count, next, live, window;
+    int32_t first; /* the one to begin with */
+    int32_t winner;
+    int32_t reason; /* the first error, or why everything was cancelled */
+    uint8_t mode;
+    bool closing;
+};
+CI_LEAVES_SPARE_WORDS(struct ci_group, coir_group);
+
+extern const coir_future_kind ci_group_kind;
+
+/* Decides a coir_any in favour of one member, or of nobody ever. False: it was decided before. From
+ * any thread. */
+bool ci_group_decide(struct ci_group *group, int32_t winner);
+
+#endif

@@ -1,0 +1,74 @@
+/* Handles: joining a task that was spawned with one.
+ *
+ * 1. A handle has one waiter at a time: its future lies in the handle. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "sys/fork.h"
+#include "task/task.h"
+#include "task/waiter.h"
+
+static int join_cancel(coir_future *future, int reason)
+{
+    ci_container_of(future, struct ci_handle, future)->waiter = NULL;
+    future->result = reason;
+    return true;
+}
+
+static coir_future *join_poll(coir_future *future)
+{
+    struct ci_handle *handle = ci_container_of(future, struct ci_handle, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    if (!handle->task) {
+        future->result = handle->used ? handle->result : -EINVAL;
+        return ci_leaf_complete(worker, future);
+    }
+    handle->waiter = ci_leaf_suspend(worker, future);
+    return NULL;
+}
+
+static const coir_future_kind join_kind = COIR_FUTURE_KIND("a task", join_poll, join_cancel);
+
+coir_future *coir_join_op(coir_handle *opaque)
+{
+    struct ci_handle *handle = ci_handle_of(opaque);
+    if (CI_REFUSED(!handle))
+        return NULL;
+    ci_check(!handle->waiter, "join.c 1");
+    return coir_future_init(&handle->future, &join_kind);
+}
+
+int coir_join(coir_handle *opaque)
+{
+    int rc = 0;
+    struct ci_handle *handle = ci_handle_of(opaque);
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    if (!handle || !handle->used)
+        return CI_MISUSE(-EINVAL);
+    if (!handle->task)
+        return handle->result;
+    if (handle->waiter)
+        return -EBUSY;
+    return (int)ci_await(ci_worker_current, coir_join_op(opaque));
+}
+
+bool coir_handle_has_ended(const coir_handle *opaque)
+{
+    const struct ci_handle *handle = (const struct ci_handle *)(const void *)opaque;
+    return !CI_REFUSED(!handle) && handle->used && !handle->task;
+}
+
+void coir_handle_done(coir_handle *opaque)
+{
+    if (ci_forked())
+        return;
+    if (!opaque)
+        return;
+    struct ci_handle *handle = ci_handle_of(opaque);
+    if (handle->task)
+        handle->task->handle = NULL;
+    handle->task = NULL;
+}

@@ -1,0 +1,28 @@
+/* Task-locals: an immutable chain, newest first, shared by a task and the children it spawned
+ * since; each link is counted. */
+#ifndef CI_TASK_LOCAL_H
+#define CI_TASK_LOCAL_H
+
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct ci_worker;
+
+struct ci_local {
+    struct ci_local *next;
+    const void *key;
+    void *value;
+    uint32_t refs; /* of tasks, posted calls and newer links */
+};
+
+/* Those of the task on whose behalf this thread runs a call outside of any task; NULL otherwise. */
+extern CI_THREAD_LOCAL struct ci_local *ci_carried_locals;
+
+/* One more reference to the chain. */
+struct ci_local *ci_local_inherit(struct ci_local *locals);
+
+/* One reference less; `worker` is the calling one. Takes NULL. */
+void ci_local_drop(struct ci_worker *worker, struct ci_local *locals);
+
+#endif

@@ -1,0 +1,33 @@
+/* Log lines: formatted here, written by the program's log function. */
+#include "task/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "task/runtime.h"
+
+static void log_args(const coir_config *config, enum coir_log_level level, const char *format,
+                     va_list args)
+{
+    char line[512];
+    if (!config->log)
+        return;
+    vsnprintf(line, sizeof line, format, args);
+    config->log(level, line, config->log_arg);
+}
+
+void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_args(&runtime->config, level, format, args);
+    va_end(args);
+}
+
+void ci_log_to(const coir_config *config, enum coir_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_args(config, level, format, args);
+    va_end(args);
+}

@@ -1,0 +1,88 @@
+/* The state of a run, decided once for all workers; it is one word, coir_runtime.run.
+ *
+ *   CREATED -- begin --> RUNNING -- stop --> STOPPING
+ *      |                  ^   `--.              |
+ *      |            begin |      |  last root   | last root
+ *      |                  |      v              |
+ *      |               SETTLED  ENDED <---------'
+ *      |                  ^      |  ^
+ *      |                  `------'  |
+ *      `---------- free ------------'
+ *
+ *   CREATED, SETTLED -> RUNNING: ci_run_open. It holds one root until every thread has started
+ *                                and the first task is spawned.
+ *   RUNNING -> STOPPING:         coir_runtime_stop (the bit CI_RUN_STOP: the first task is
+ *                                cancelled, the background later, see background.c), ci_run_cancel
+ *                                (CI_RUN_STOP_AT_ONCE: everything). Tasks run until they return.
+ *   RUNNING, STOPPING -> ENDED:  ci_run_remove_root, of the last one. Workers leave.
+ *   ENDED -> SETTLED:            ci_run_settle, when all threads are joined and no sender is left.
+ *   CREATED -> ENDED:            ci_run_close, of a runtime that never ran.
+ *
+ * 1. Phase, stop and the number of root scopes that have tasks are one word. The run ends with
+ *    the change that makes that number 0, and nothing makes it more than 0 again but the next
+ *    begin: a spawn that would is refused (-COIR_EENDED). Every other task lives in a scope of a
+ *    task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
+ * 2. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
+ *    is settled after it has ended and the visitors have left, so every message is either
+ *    delivered or refused.
+ *
+ * A stop request outside of a run applies to the next one. The end of a run clears the request that
+ * applied to it.
+ */
+#ifndef CI_TASK_RUN_STATE_H
+#define CI_TASK_RUN_STATE_H
+
+#include "task/runtime.h"
+
+/* What the word adds up to: a phase, whether a stop was asked for (of this run, or outside of one
+ * for the next), whether it is not to wait for the background, and how many root scopes have tasks.
+ */
+enum {
+    CI_RUN_CREATED,
+    CI_RUN_RUNNING,
+    CI_RUN_ENDED,
+    CI_RUN_SETTLED,
+    CI_RUN_PHASE = 3,
+    CI_RUN_STOP = 4,
+    CI_RUN_STOP_AT_ONCE = 8,
+    CI_RUN_ROOT = 16
+};
+
+static inline uint32_t ci_run_phase(uint32_t run)
+{
+    return run & CI_RUN_PHASE;
+}
+
+/* No task is left, and none will start before the next run. */
+static inline bool ci_run_ended(const coir_runtime *runtime)
+{
+    return ci_load(&runtime->run) & CI_RUN_ENDED;
+}
+
+/* Opens a run, with one root held. -EBUSY there is one. */
+int ci_run_open(coir_runtime *runtime);
+
+/* Called as root scopes get their first task and lose their last. False: the run has ended, the
+ * task is refused. */
+bool ci_run_add_root(coir_runtime *runtime);
+void ci_run_remove_root(coir_runtime *runtime);
+
+/* Cancels everything in the run in progress, if it is, without a time for draining;
+ * coir_runtime_stop outside of one stops the next. */
+void ci_run_cancel(coir_runtime *runtime);
+
+/* Every worker looks at the runtime's state before it sleeps again. */
+void ci_run_alert(coir_runtime *runtime);
+
+/* After its end, when no thread of the runtime is left: delivers what was sent to it. */
+void ci_run_settle(coir_runtime *runtime);
+
+/* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of
+ * the runtime waits for the message. */
+void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
+
+/* The same where no task may be waiting. -COIR_EENDED: the run has ended, the message was not sent.
+ */
+int ci_run_send(struct ci_worker *worker, struct ci_message *message);
+
+#endif

@@ -1,0 +1,50 @@
+/* The runtime: what its workers share. */
+#ifndef CI_TASK_RUNTIME_H
+#define CI_TASK_RUNTIME_H
+
+#include "coir/runtime.h"
+#include "sys/gate.h"
+#include "sys/lock.h"
+#include "sys/signal.h"
+#include "task/offload.h"
+#include "task/task.h"
+#include "task/waker.h"
+#include "task/worker.h"
+
+struct coir_runtime {
+    coir_config config; /* defaults filled in */
+    coir_allocator allocator;
+    int worker_count;
+    struct ci_worker *workers;
+    uint32_t run;       /* the state of its run, in one word: see run_state.h */
+    bool asked_to_stop; /* by coir_runtime_stop, in this run or before it */
+    bool simulated;
+
+    struct ci_handle first; /* of the run's first task */
+    struct ci_offload offload;
+    struct ci_wakers *wakers;
+    struct ci_runtime_extension *extensions; /* newest first */
+    int32_t visitors;       /* threads that are sending and are not of this runtime */
+    int32_t holds;          /* plain threads that are going to send */
+    bool was_visited;       /* one has, and may do so again */
+    uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
+    int32_t deadlocked;     /* a word: not every processor exchanges bytes */
+    int32_t told;           /* workers that have logged their tasks */
+    struct ci_signal_stop stop;
+    int started;          /* threads, in a run; 0 outside of one */
+    struct ci_gate start; /* where they wait until all of them are there */
+
+    struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
+    struct ci_runnable *shared; /* tasks that any worker may take, oldest first */
+    struct ci_runnable **shared_tail;
+    int32_t shared_count;
+};
+
+/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked.
+ * No allocator: malloc. */
+typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator,
+                              struct ci_driver **ret_driver);
+int ci_runtime_new_on(const coir_config *config, const coir_allocator *allocator,
+                      ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime);
+
+#endif

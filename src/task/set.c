@@ -1,0 +1,173 @@
+/* Sets of futures: members are added while the set is awaited, and taken out as they complete.
+ *
+ * 1. A set has one waiter at a time: its future lies in the set.
+ * 2. `live` counts the members in `running` and in `done`. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "coir/deadline.h"
+#include "task/branch.h"
+#include "task/cancellation.h"
+#include "task/waiter.h"
+
+struct set {
+    coir_future future; /* of the one who waits for the next member */
+    struct ci_runnable *waiter;
+    struct ci_list running, done;
+    coir_branch **ret_branch;
+    size_t live;
+};
+CI_LEAVES_SPARE_WORDS(struct set, coir_set);
+
+static struct set *set_of(coir_set *set)
+{
+    return (struct set *)(void *)set;
+}
+
+void coir_set_init(coir_set *opaque)
+{
+    struct set *set = set_of(opaque);
+    if (CI_REFUSED(!set))
+        return;
+    *set = (struct set){0};
+    ci_list_init(&set->running);
+    ci_list_init(&set->done);
+}
+
+/* ---- members ---- */
+
+static void take_done(struct set *set)
+{
+    struct ci_branch *branch = ci_container_of(ci_list_pop(&set->done), struct ci_branch, link);
+    ci_check(set->live > 0, "set.c 2");
+    set->live--;
+    set->future.result = 1;
+    if (set->ret_branch)
+        *set->ret_branch = (coir_branch *)(void *)branch;
+}
+
+static coir_future *member_end_poll(coir_future *end)
+{
+    struct ci_branch *branch = ci_container_of(end, struct ci_branch, end);
+    struct set *set = branch->owner;
+    if (end->state == CI_BRANCH_IDLE) { /* it begins: see coir_set_add */
+        end->state = CI_BRANCH_RUNNING;
+        return branch->future;
+    }
+    branch->end.state = CI_BRANCH_DONE;
+    branch->future->caller = NULL; /* it may be started again */
+    ci_list_remove(&branch->link);
+    ci_list_push(&set->done, &branch->link);
+    struct ci_runnable *waiter = set->waiter;
+    if (!waiter)
+        return NULL;
+    set->waiter = NULL;
+    take_done(set);
+    ci_worker_current->runnable = waiter;
+    waiter->inner = set->future.caller;
+    return set->future.caller;
+}
+
+static const coir_future_kind member_end_kind =
+    COIR_FUTURE_KIND("the rest of its set", member_end_poll, NULL);
+
+int coir_set_add(coir_set *opaque, coir_branch *member)
+{
+    struct set *set = set_of(opaque);
+    struct ci_branch *branch = (struct ci_branch *)(void *)member;
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || !worker->runnable)
+        return ci_no_fiber();
+    if (!set || !branch || !branch->future)
+        return CI_MISUSE(-EINVAL);
+    if (branch->future->caller)
+        return CI_MISUSE(-EBUSY); /* it is awaited already, perhaps by this set */
+    ci_branch_begin(branch, set, worker->runnable, &member_end_kind);
+    if (branch->future->kind->cancel) {
+        /* Until the member begins, the branch's end is its inner future: a leaf that was not polled
+         * cannot be cancelled, and its runnable is in the queue already. */
+        branch->end.state = CI_BRANCH_IDLE;
+        branch->runnable.inner = &branch->end;
+    }
+    ci_list_push(&set->running, &branch->link);
+    set->live++;
+    ci_ready(worker, &branch->runnable);
+    return 0;
+}
+
+size_t coir_set_live(const coir_set *set)
+{
+    return CI_REFUSED(!set) ? 0 : ((const struct set *)(const void *)set)->live;
+}
+
+/* ---- waiting ---- */
+
+static coir_future *set_poll(coir_future *future)
+{
+    struct set *set = ci_container_of(future, struct set, future);
+    struct ci_worker *worker = ci_worker_current;
+    if (set->ret_branch && ci_leaf_refused(worker, future))
+        return future->caller;
+    if (!set->live) {
+        ci_check(ci_list_empty(&set->done) && ci_list_empty(&set->running), "set.c 2");
+        return ci_leaf_complete(worker, future);
+    }
+    if (ci_list_empty(&set->done)) {
+        set->waiter = ci_leaf_suspend(worker, future);
+        return NULL;
+    }
+    take_done(set);
+    return ci_leaf_complete(worker, future);
+}
+
+static int set_cancel(coir_future *future, int reason)
+{
+    struct set *set = ci_container_of(future, struct set, future);
+    if (!set->ret_branch) /* being closed */
+        return false;
+    set->waiter = NULL;
+    future->result = reason;
+    return true;
+}
+
+static const coir_future_kind set_kind =
+    COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
+
+coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
+{
+    struct set *set = set_of(opaque);
+    if (CI_REFUSED(!set))
+        return NULL;
+    ci_check(!set->waiter, "set.c 1");
+    set->ret_branch = ret_branch;
+    return coir_future_init(&set->future, &set_kind);
+}
+
+int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
+{
+    if (!opaque)
+        return CI_MISUSE(-EINVAL);
+    if (set_of(opaque)->waiter)
+        return -EBUSY;
+    return (int)coir_await(coir_set_next_op(opaque, ret_branch));
+}
+
+/* ---- end ---- */
+
+void coir_set_cancel(coir_set *opaque)
+{
+    if (ci_forked() || CI_REFUSED(!opaque))
+        return;
+    ci_list_for_each (node, &set_of(opaque)->running)
+        ci_runnable_cancel(&ci_container_of(node, struct ci_branch, link)->runnable, -ECANCELED);
+}
+
+void coir_set_done(coir_set *opaque)
+{
+    if (ci_forked() || !opaque)
+        return;
+    coir_set_cancel(opaque);
+    COIR_SHIELD;
+    while (set_of(opaque)->live && coir_await(coir_set_next_op(opaque, NULL)) >= 0)
+        continue;
+}

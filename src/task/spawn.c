@@ -1,0 +1,314 @@
+/* Spawning: from the caller's request to a task in its scope and in a run queue. */
+#include "task/spawn.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "task/local.h"
+#include "task/membership.h"
+#include "task/remote.h"
+
+/* ---- may it be spawned? ---- */
+
+/* Why nothing may be spawned into the scope now, or 0. What interrupts the caller comes first: it
+ * says -ETIME where a deadline passed. */
+static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_scope *scope)
+{
+    if (!scope->home)
+        return -EBADF; /* a misuse, which the public functions name */
+    if (scope->home->runtime != worker->runtime)
+        return -EXDEV;
+    if (worker->runnable && worker->runnable->interrupt)
+        return worker->runnable->interrupt;
+    if (!ci_load_relaxed(&scope->cancelled))
+        return 0;
+    int reason = ci_load_relaxed(&scope->interrupt);
+    return reason ? reason : -ECANCELED;
+}
+
+/* Whether a spawn is the ordinary one: into a scope of the calling worker, with nothing against it.
+ */
+CI_INLINE bool is_ordinary(const struct ci_worker *worker, const struct ci_scope *scope)
+{
+    const struct ci_runnable *runnable = worker->runnable;
+    return ci_likely(scope->home == worker && !scope->cancelled &&
+                     !(runnable && runnable->interrupt));
+}
+
+/* A root scope gets its first task: false, and the task is not to start, when the run has ended. */
+CI_INLINE bool may_begin(const struct ci_scope *scope)
+{
+    /* a root is its own worker's */
+    return ci_likely(!scope->root) || scope->live != 0 || ci_run_add_root(scope->home->runtime);
+}
+
+static int check_options(const struct ci_worker *worker, const coir_go_options *options,
+                         const void *arg)
+{
+    if (options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
+        return -EINVAL;
+    if (options->handle && ci_handle_of(options->handle)->task)
+        return -EBUSY; /* another task will write to it; a misuse, as a future that was started */
+    int place = options->place;
+    bool on_worker =
+        place >= COIR_FIRST_WORKER && place < COIR_ON_WORKER(worker->runtime->worker_count);
+    return on_worker || place == COIR_HERE || place == COIR_ANYWHERE ? 0 : -EINVAL;
+}
+
+static struct ci_scope *scope_or_root(struct ci_worker *worker, coir_scope *scope)
+{
+    return scope ? ci_scope_of(scope) : &worker->root;
+}
+
+/* ---- its record ---- */
+
+CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
+{
+    struct ci_task *task = ci_pool_take(&worker->tasks);
+    if (task && ci_unlikely(!task->worker))
+        ci_task_make_record(task, worker);
+    return task;
+}
+
+static CI_COLD int no_task(const struct ci_pool *pool)
+{
+    return pool->live_max && pool->live >= pool->live_max ? -EAGAIN : -ENOMEM;
+}
+
+/* A task that is not in its scope yet, nor placed. */
+CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_options *options,
+                        void **arg, struct ci_task **ret_task)
+{
+    void *copy = *arg;
+    if (options->copy_size) {
+        if (!(copy = ci_pool_take(&worker->copies)))
+            return -ENOMEM;
+        memcpy(copy, *arg, options->copy_size);
+    }
+    struct ci_task *task = remote ? ci_remote_task_take(worker) : take_record(worker);
+    if (!task) {
+        if (copy != *arg)
+            ci_pool_give(&worker->copies, copy);
+        return no_task(remote ? &worker->remote_tasks : &worker->tasks);
+    }
+    task->copied = (uint16_t)options->copy_size;
+    task->name = options->name;
+    if (options->handle) {
+        struct ci_handle *handle = task->handle = ci_handle_of(options->handle);
+        *handle = (struct ci_handle){.task = task, .used = true};
+    }
+    *arg = copy;
+    *ret_task = task;
+    return 0;
+}
+
+/* Gives back what make_task took. */
+static CI_COLD int refuse_ended(struct ci_worker *worker, struct ci_task *task)
+{
+    if (task->handle)
+        *task->handle = (struct ci_handle){0};
+    task->handle = NULL;
+    if (task->cancel)
+        ci_remote_task_drop(task);
+    else
+        ci_task_free(worker, task);
+    return -COIR_EENDED;
+}
+
+/* What a task has of the one that spawns it. */
+CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+{
+    task->scope = scope;
+    struct ci_local *locals = worker->runnable ? worker->runnable->task->locals : ci_carried_locals;
+    if (ci_unlikely(locals != NULL))
+        task->locals = ci_local_inherit(locals);
+    ci_bump(&worker->tasks_started);
+}
+
+/* ---- its root ---- */
+
+/* The first poll of a task without a stack. Until then its outermost future is not the runnable's
+ * inner one: it may be a leaf, and one that has not been polled cannot be cancelled. */
+static coir_future *start_poll(coir_future *future)
+{
+    struct ci_task *task = ci_container_of(future, struct ci_task, root.future);
+    coir_future *root = task->root.arg;
+    if (future->state == CI_ROOT_LEAVES_RESULT)
+        task->root.arg = NULL;
+    future->kind = &ci_call_kind; /* as in a record that is not used */
+    future->state = 0;
+    return root;
+}
+
+static const coir_future_kind start_kind = COIR_FUTURE_KIND("not started", start_poll, NULL);
+
+static CI_NOINLINE void set_future_root(struct ci_task *task, coir_future *root)
+{
+    task->root.future.kind = &start_kind;
+    root->caller = &task->end;
+}
+
+/* A function with its argument, or a future as `arg` alone. */
+CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
+{
+    task->root.fn = fn;
+    task->root.arg = arg;
+    task->runnable.inner = &task->root.future;
+    if (!fn)
+        set_future_root(task, arg);
+}
+
+/* ---- the two ways ---- */
+
+/* As set_root. `ret_task`: the future leaves its result with its caller, and may be gone then; see
+ * ci_go_future. */
+static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_fn *fn, void *arg,
+                 struct ci_task **ret_task)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_worker();
+    struct ci_scope *scope = scope_or_root(worker, opaque);
+    int rc = is_ordinary(worker, scope) ? 0 : check_spawn(worker, scope);
+    if (rc == 0)
+        rc = check_options(worker, options, arg);
+    if (rc < 0)
+        return rc;
+    bool remote = scope->home != worker ||
+                  (options->place != COIR_HERE && options->place != COIR_ON_WORKER(worker->index));
+    struct ci_task *task = NULL;
+    if ((rc = make_task(worker, remote, options, &arg, &task)) < 0)
+        return rc;
+    if (!may_begin(scope))
+        return refuse_ended(worker, task);
+    set_root(task, fn, arg);
+    inherit(worker, scope, task);
+    if (ret_task) {
+        task->root.future.state = CI_ROOT_LEAVES_RESULT;
+        *ret_task = task;
+    }
+    if (remote) {
+        ci_remote_task_start(task, options->place);
+        return 0;
+    }
+    ci_scope_add(scope, task);
+    ci_ready(worker, &task->runnable);
+    return 0;
+}
+
+static CI_COLD int spawn_remote(coir_scope *scope, coir_task_fn *fn, void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    return spawn(scope, &options, fn, arg, NULL);
+}
+
+/* As set_root; without options. The way of a task whose scope is the calling worker's. */
+CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!worker))
+        return ci_no_worker();
+    struct ci_scope *scope = scope_or_root(worker, opaque);
+    if (!is_ordinary(worker, scope))
+        return spawn_remote(opaque, fn, arg);
+    struct ci_task *task = take_record(worker);
+    if (ci_unlikely(!task))
+        return no_task(&worker->tasks);
+    if (ci_unlikely(!may_begin(scope)))
+        return refuse_ended(worker, task);
+    inherit(worker, scope, task);
+    ci_scope_add(scope, task);
+    set_root(task, fn, arg);
+    ci_ready(worker, &task->runnable);
+    return 0;
+}
+
+/* ---- the public calls ---- */
+
+int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
+{
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, fn, arg));
+}
+
+int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = name;
+    return spawn(scope, &options, NULL, root, ret_task);
+}
+
+/* Options of this version's size are used where they are. */
+static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task_fn *fn, void *arg)
+{
+    if (ci_likely(given && given->size == sizeof *given))
+        return spawn(scope, given, fn, arg, NULL);
+    coir_go_options options = COIR_GO_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    return rc < 0 ? rc : spawn(scope, &options, fn, arg, NULL);
+}
+
+int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
+{
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
+    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg)));
+}
+
+/* Why a future cannot be started, or 0. It has a caller from its start to its end. */
+static int check_future(const coir_future *future)
+{
+    return ci_unlikely(!future) ? -EINVAL : ci_unlikely(future->caller != NULL) ? -EBUSY : 0;
+}
+
+int coir_go_future(coir_scope *scope, coir_future *future)
+{
+    int rc = check_future(future);
+    if (ci_unlikely(rc < 0))
+        return CI_MISUSE(rc);
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, NULL, future));
+}
+
+int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
+{
+    int rc = check_future(future);
+    if (ci_unlikely(rc < 0))
+        return CI_MISUSE(rc);
+    bool copies =
+        options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
+    if (copies)
+        return -EINVAL;
+    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future)));
+}
+
+int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
+{
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.place = COIR_ANYWHERE;
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
+}
+
+int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
+{
+    if (ci_unlikely(!fn))
+        return CI_MISUSE(-EINVAL);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.place = ci_placement_of(index);
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
+}
+
+int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = name;
+    int count = ci_worker_current->runtime->worker_count, rc = 0;
+    for (int i = 0; rc == 0 && i < count; i++) {
+        options.place = COIR_ON_WORKER(i);
+        rc = coir_go_with(scope, &options, fn, arg);
+    }
+    return rc;
+}

@@ -1,0 +1,143 @@
+/* The record of a task, and its end. */
+#include "task/task.h"
+
+#include <inttypes.h>
+
+#include "base/check.h"
+#include "coir/fiber.h"
+#include "task/local.h"
+#include "task/log.h"
+#include "task/membership.h"
+#include "task/runtime.h"
+
+/* ---- the record ---- */
+
+void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin)
+{
+    if (ci_likely(task->copied == 0))
+        return;
+    ci_pool_give(&origin->copies, task->root.arg);
+    task->copied = 0;
+}
+
+/* Leaves the record as the next spawn expects it. */
+CI_INLINE void free_record(struct ci_worker *worker, struct ci_task *task)
+{
+    ci_task_free_argument(task, worker);
+    ci_debug_check(!task->handle && !task->locals && !task->cancel, "task.h 2");
+    task->runnable.interrupt = task->runnable.cancelled = 0;
+    task->name = NULL;
+    ci_pool_give(&worker->tasks, task);
+}
+
+void ci_task_free(struct ci_worker *worker, struct ci_task *task)
+{
+    free_record(worker, task);
+}
+
+/* ---- the result ---- */
+
+/* Says so once on each worker. */
+static CI_COLD void report_dropped(const struct ci_task *task)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker || worker->told_dropped)
+        return;
+    worker->told_dropped = true;
+    ci_log(worker->runtime, COIR_LOG_WARNING,
+           "the result %" PRId64 " of the task \"%s\" is dropped: a task returns 0 or a negative "
+           "error; anything else is for its handle alone",
+           task->end.result, task->name ? task->name : "without a name");
+}
+
+void ci_task_give_result(struct ci_task *task)
+{
+    if (CI_DEBUG && ci_unlikely(task->end.result > 0 && !task->handle))
+        report_dropped(task);
+    struct ci_handle *handle = task->handle;
+    if (ci_likely(!handle))
+        return;
+    task->handle = NULL;
+    handle->task = NULL;
+    handle->result = task->end.result < INT32_MAX ? (int32_t)task->end.result : INT32_MAX;
+    if (handle->waiter) {
+        struct ci_runnable *waiter = handle->waiter;
+        handle->waiter = NULL;
+        handle->future.result = handle->result;
+        ci_wake(waiter->task->worker, waiter, &handle->future);
+    }
+}
+
+static void take_future_result(struct ci_task *task, coir_future *root)
+{
+    task->end.result = root->result;
+    root->caller = NULL; /* it may be started again */
+}
+
+CI_INLINE void end_task(struct ci_task *task)
+{
+    ci_debug_check(task->worker == ci_worker_current, "task.h 1");
+    ci_check(!task->runnable.cancel_scopes, "task.h 3");
+    if (ci_likely(task->root.fn != NULL))
+        task->end.result = task->root.future.result;
+    else if (task->root.arg) /* else it has left its result, and may be gone */
+        take_future_result(task, task->root.arg);
+    if (ci_unlikely(task->locals != NULL)) {
+        ci_local_drop(task->worker, task->locals);
+        task->locals = NULL;
+    }
+}
+
+void ci_task_end(struct ci_task *task)
+{
+    end_task(task);
+}
+
+/* ---- the end ---- */
+
+/* Of a task on whose worker everything is; for others see remote.c. */
+static coir_future *end_poll(coir_future *end)
+{
+    struct ci_task *task = ci_container_of(end, struct ci_task, end);
+    end_task(task);
+    struct ci_scope *scope = task->scope;
+    ci_scope_take_off(scope, task);
+    ci_task_give_result(task);
+    free_record(scope->home, task);
+    ci_scope_wake_if_empty(scope);
+    return NULL;
+}
+
+static const coir_future_kind end_kind = COIR_FUTURE_KIND("ended", end_poll, NULL);
+
+CI_NOINLINE void ci_task_make_record(struct ci_task *task, struct ci_worker *worker)
+{
+    task->runnable.task = task;
+    task->end.kind = &end_kind;
+    task->root.future.kind = &ci_call_kind;
+    task->root.future.caller = &task->end;
+    task->worker = worker;
+}
+
+/* ---- names ---- */
+
+static struct ci_task *running(void)
+{
+    const struct ci_worker *worker = ci_worker_current;
+    return worker && worker->fiber ? worker->runnable->task : NULL;
+}
+
+const char *coir_task_name(void)
+{
+    const struct ci_task *task = running();
+    return task ? task->name : NULL;
+}
+
+int coir_task_set_name(const char *name)
+{
+    struct ci_task *task = running();
+    if (!task)
+        return ci_no_fiber();
+    task->name = name;
+    return 0;
+}

@@ -1,0 +1,77 @@
+/* A worker: an event loop, a run queue, and the pools of what its tasks use.
+ *
+ * 1. worker->runnable and worker->fiber say what runs now; fiber is NULL while the worker's own
+ * stack runs.
+ * 2. The run queue ends where `ready_tail` points.
+ */
+#ifndef CI_TASK_WORKER_H
+#define CI_TASK_WORKER_H
+
+#include <signal.h>
+
+#include "base/pool.h"
+#include "loop/loop.h"
+#include "sys/context.h"
+#include "sys/stack.h"
+#include "sys/thread.h"
+#include "task/post.h"
+#include "task/scope.h"
+#include "task/warn.h"
+
+struct ci_worker {
+    struct coir_loop loop;
+
+    /* the scheduler's */
+    CI_CACHE_ALIGNED struct ci_runnable *ready;
+    struct ci_runnable **ready_tail;
+    struct ci_runnable *runnable; /* what runs; NULL between turns */
+    struct ci_fiber *fiber;       /* the one on whose stack it runs, or NULL */
+    int32_t budget;               /* operations that it may still finish without parking */
+    int32_t budget_max;           /* what it is set to at each resume */
+    int32_t switches_left;        /* before the loop looks at the clock */
+    /* what it is set to; 0: every switch goes by the worker's own stack */
+    int32_t switches_max;
+    /* what a fiber that ended leaves for the worker's own stack to go on with */
+    coir_future *handover;
+    struct ci_context context;
+    struct ci_stack_view view;         /* of the thread's stack */
+    uint32_t rotation;                 /* where the next coir_any begins */
+    uint64_t polled_at, poll_interval; /* ticks of the processor's clock */
+    uint64_t resumes;
+
+    /* pools */
+    struct ci_stacks stacks;
+    struct ci_timer trim; /* of stacks and pools, after a burst */
+    /* there may be something to trim: the timer is set after tasks have run */
+    bool grown;
+    bool trimmed; /* the last look put something aside */
+    struct ci_pool tasks, remote_tasks, locals, copies, deferred;
+    struct ci_posts posts;
+
+    struct ci_scope root;  /* tasks without another scope: see background.c */
+    struct ci_timer drain; /* after a stop, until they are cancelled */
+    struct ci_warnings warnings;
+    bool was_stopped, told_deadlock, told_dropped;
+    int32_t blind; /* why its driver cannot wait any more; 0: it can */
+    bool stuck;    /* it sleeps, and nothing of its own will ever wake it */
+    uint64_t tasks_started, task_errors;
+    struct coir_runtime *runtime;
+    int index;
+    struct ci_thread thread;
+    void *signal_stack;                     /* of the report of overflows */
+    stack_t signal_stack_before;            /* what the thread had under it */
+    struct ci_worker *next_watched;         /* overflow.c's */
+    struct ci_worker_extension *extensions; /* what upper layers keep per worker */
+};
+
+void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int index,
+                    struct ci_driver *driver);
+void ci_worker_done(struct ci_worker *worker);
+
+/* The calling thread's stack is the worker's own from now on. */
+void ci_worker_adopt_thread(struct ci_worker *worker);
+
+/* One turn as the calling thread's worker; waits until `deadline` at most. */
+void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
+
+#endif

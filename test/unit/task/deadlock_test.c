@@ -1,0 +1,237 @@
+/* Runs in which nothing can ever run again, and those that only look like it. */
+#include <coir.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+static char told[4096];
+
+static void note_line(enum coir_log_level level, const char *line, void *context)
+{
+    (void)context;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (level != COIR_LOG_ERROR)
+        return;
+    pthread_mutex_lock(&lock);
+    size_t len = strlen(told); /* the first lines are enough */
+    snprintf(told + len, sizeof told - len, "%s\n", line);
+    pthread_mutex_unlock(&lock);
+}
+
+static int run_dead(coir_task_fn *fn, void *arg, unsigned workers, enum coir_deadlock deadlock)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = workers;
+    config.deadlock = deadlock;
+    config.log = note_line;
+    coir_runtime *runtime;
+    told[0] = 0;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    int rc = coir_runtime_run(runtime, fn, arg);
+    coir_runtime_free(runtime);
+    return rc;
+}
+
+struct crossed {
+    coir_channel *a, *b;
+};
+
+static int wait_for_b(void *arg)
+{
+    struct crossed *crossed = arg;
+    int item;
+    coir_task_set_name("left");
+    return coir_channel_recv(crossed->b, &item);
+}
+
+static int wait_for_a(void *arg)
+{
+    struct crossed *crossed = arg;
+    int item;
+    coir_task_set_name("right");
+    return coir_channel_recv(crossed->a, &item);
+}
+
+static int cross(void *arg)
+{
+    coir_task_set_name("main");
+    COIR_SCOPE(scope);
+    coir_go(scope, wait_for_b, arg);
+    coir_go_on(scope, (int)coir_worker_count(coir_runtime_current()) - 1, wait_for_a, arg);
+    return coir_scope_wait(scope);
+}
+
+TEST(two_that_wait_for_each_other_are_told_and_ended)
+{
+    for (int i = 0; i < 200; i++) {
+        struct crossed crossed;
+        CHECK_EQ(coir_channel_new(sizeof(int), 1, &crossed.a), 0);
+        CHECK_EQ(coir_channel_new(sizeof(int), 1, &crossed.b), 0);
+        CHECK_EQ(run_dead(cross, &crossed, 1 + (unsigned)i % 3, COIR_DEADLOCK_END), -EDEADLK);
+        CHECK(strstr(told, "task main waits for the tasks of a scope"));
+        CHECK(strstr(told, "task left waits for an item of a channel"));
+        if (i % 3 == 0)
+            CHECK(strstr(told, "task right waits for an item of a channel"));
+        coir_channel_free(crossed.a);
+        coir_channel_free(crossed.b);
+    }
+}
+
+static int lock_twice(void *arg)
+{
+    (void)arg;
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    coir_mutex_lock(&mutex);
+    return coir_mutex_lock(&mutex);
+}
+
+static coir_handle own_handle;
+
+static int join_oneself(void *arg)
+{
+    (void)arg;
+    return coir_join(&own_handle);
+}
+
+static int wait_for_oneself(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = &own_handle;
+    coir_go_with(scope, &options, join_oneself, NULL);
+    return coir_scope_wait(scope);
+}
+
+static coir_future *stuck_poll(coir_future *future)
+{
+    static coir_wait_op op;
+    static coir_event never = COIR_EVENT_INIT;
+    COIR_BEGIN(future);
+    COIR_AWAIT(future, coir_event_wait_op(&op, &never));
+    COIR_RETURN(future, op.future.result);
+}
+
+static const coir_future_kind stuck_kind = COIR_FUTURE_KIND("a stuck frame", stuck_poll, NULL);
+
+static int select_for_ever(void *arg)
+{
+    struct crossed *crossed = arg;
+    int item;
+    coir_future frame;
+    coir_event event = COIR_EVENT_INIT;
+    COIR_SCOPE(scope);
+    coir_go_future(scope, coir_future_init(&frame, &stuck_kind));
+    coir_case waits[] = {coir_case_recv(crossed->a, &item), coir_case_event(&event)};
+    return coir_select_in_order(waits, 2);
+}
+
+TEST(a_select_says_what_it_waits_for)
+{
+    struct crossed crossed;
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &crossed.a), 0);
+    CHECK_EQ(run_dead(select_for_ever, &crossed, 1, COIR_DEADLOCK_END), -EDEADLK);
+    CHECK(strstr(told, "task main waits for any of an item of a channel, an event"));
+    CHECK(strstr(told, "task a stuck frame waits for an event"));
+    coir_channel_free(crossed.a);
+}
+
+/* So many that memory may be given back when they end: the look for that hides no deadlock. */
+static int many_wait(void *arg)
+{
+    enum { MANY = 300 };
+    COIR_SCOPE(scope);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(coir_go(scope, wait_for_a, arg), 0);
+    return coir_scope_wait(scope);
+}
+
+TEST(a_deadlock_of_many_is_told_and_ended)
+{
+    struct crossed crossed;
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &crossed.a), 0);
+    CHECK_EQ(run_dead(many_wait, &crossed, 1, COIR_DEADLOCK_END), -EDEADLK);
+    coir_channel_free(crossed.a);
+}
+
+TEST(a_task_that_waits_for_itself_and_a_mutex_that_nobody_unlocks_are_told)
+{
+    CHECK_EQ(run_dead(lock_twice, NULL, 2, COIR_DEADLOCK_END), -EDEADLK);
+    CHECK(strstr(told, "waits for a mutex"));
+    CHECK_EQ(run_dead(wait_for_oneself, NULL, 1, COIR_DEADLOCK_END), -EDEADLK);
+    CHECK(strstr(told, "waits for a task"));
+}
+
+/* What looks like a deadlock and is none: somebody outside is going to send. */
+static coir_event outside_event = COIR_EVENT_INIT;
+
+static void *set_later(void *arg)
+{
+    coir_runtime *runtime = arg;
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    coir_event_set(&outside_event);
+    coir_runtime_release(runtime);
+    return NULL;
+}
+
+static int wait_for_outside(void *arg)
+{
+    pthread_t *thread = arg;
+    coir_runtime_hold(coir_runtime_current());
+    pthread_create(thread, NULL, set_later, coir_runtime_current());
+    return coir_event_wait(&outside_event);
+}
+
+static int offload_nap(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    return 0;
+}
+
+static int wait_for_offloaded(void *arg)
+{
+    (void)arg;
+    return coir_offload(offload_nap, NULL);
+}
+
+static void *use_waker(void *arg)
+{
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    coir_waker_wake(*(coir_waker *)arg);
+    return NULL;
+}
+
+static int wait_for_waker(void *arg)
+{
+    coir_parker parker;
+    coir_waker waker;
+    coir_parker_init(&parker);
+    waker = coir_parker_waker(&parker);
+    pthread_create(arg, NULL, use_waker, &waker);
+    int rc = coir_parker_wait(&parker);
+    coir_parker_done(&parker);
+    return rc;
+}
+
+TEST(what_is_no_deadlock_is_not_told)
+{
+    pthread_t thread;
+    for (int i = 0; i < 20; i++) {
+        coir_event_reset(&outside_event);
+        CHECK_EQ(run_dead(wait_for_outside, &thread, 2, COIR_DEADLOCK_END), 0);
+        pthread_join(thread, NULL);
+        CHECK_EQ(run_dead(wait_for_offloaded, NULL, 2, COIR_DEADLOCK_END), 0);
+        CHECK_EQ(run_dead(wait_for_waker, &thread, 2, COIR_DEADLOCK_END), 0);
+        pthread_join(thread, NULL);
+        CHECK_EQ(told[0], 0);
+    }
+}

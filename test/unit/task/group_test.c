@@ -1,0 +1,241 @@
+/* Groups: join all, join or cancel, any. */
+#include <coir.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+
+struct beat {
+    coir_future future;
+    coir_sleep_op pause;
+    int count, sent;
+    int error;
+};
+
+static coir_future *beat_poll(coir_future *future)
+{
+    struct beat *self = coir_frame(future, struct beat);
+    COIR_BEGIN(future);
+    for (self->count = 0; self->count < 3; self->count++) {
+        switch (self->count) {
+        case 1: self->sent += 10;
+        /* fallthrough */
+        default: COIR_AWAIT(future, coir_sleep_for_op(&self->pause, 10 * COIR_MS)); self->sent++;
+        }
+        if (self->pause.future.result < 0)
+            COIR_RETURN(future, self->pause.future.result);
+    }
+    COIR_RETURN(future, self->sent);
+    COIR_END(future);
+}
+
+static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, NULL);
+
+static struct beat *make_beat(struct beat *beat)
+{
+    memset(beat, 0, sizeof *beat);
+    coir_future_init(&beat->future, &beat_kind);
+    return beat;
+}
+
+struct nap {
+    coir_time time;
+    int result, ended;
+};
+
+static int take_nap(void *arg)
+{
+    struct nap *nap = arg;
+    int rc = coir_sleep_for(nap->time);
+    nap->ended = rc < 0 ? rc : 1;
+    return rc < 0 ? rc : nap->result;
+}
+
+TEST_SIM(join_waits_for_all)
+{
+    struct beat beats[3];
+    coir_branch branches[3];
+    for (int i = 0; i < 3; i++)
+        branches[i] = (coir_branch)COIR_BRANCH(&make_beat(&beats[i])->future);
+    coir_time before = coir_now();
+    CHECK_EQ(coir_join_all(branches, 3, 0), 0);
+    CHECK_EQ(coir_now() - before, 30 * COIR_MS);
+    for (int i = 0; i < 3; i++)
+        CHECK(beats[i].sent == 13 && beats[i].future.result == 13 &&
+              coir_branch_is_complete(&branches[i]));
+    CHECK_EQ(coir_join_all(NULL, 0, 0), 0);
+}
+
+TEST_SIM(join_in_a_window_runs_so_many_at_a_time)
+{
+    struct beat beats[5];
+    coir_branch branches[5];
+    for (int i = 0; i < 5; i++)
+        branches[i] = (coir_branch)COIR_BRANCH(&make_beat(&beats[i])->future);
+    coir_time before = coir_now();
+    CHECK_EQ(coir_join_all(branches, 5, 2), 0);
+    CHECK_EQ(coir_now() - before, 90 * COIR_MS);
+}
+
+TEST_SIM(the_first_error_ends_a_try_join)
+{
+    struct nap naps[4] = {{30 * COIR_MS, 0, 0},
+                          {10 * COIR_MS, -EIO, 0},
+                          {20 * COIR_MS, -EPERM, 0},
+                          {5 * COIR_MS, 3, 0}};
+    coir_call calls[4];
+    coir_branch branches[4];
+    for (int i = 0; i < 4; i++)
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+    coir_time before = coir_now();
+    CHECK_EQ(coir_join_or_cancel(branches, 4, 0), -EIO);
+    CHECK_EQ(coir_now() - before, 10 * COIR_MS);
+    CHECK_EQ(naps[0].ended, -ECANCELED);
+    CHECK_EQ(naps[2].ended, -ECANCELED);
+    CHECK_EQ(naps[3].ended, 1);
+    CHECK_EQ(calls[3].future.result, 3);
+    naps[1].result = naps[2].result = 0;
+    for (int i = 0; i < 4; i++)
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+    CHECK_EQ(coir_join_or_cancel(branches, 4, 0), 0);
+}
+
+TEST_SIM(any_is_decided_once_and_cancels_the_rest)
+{
+    struct nap naps[3] = {{30 * COIR_MS, 1, 0}, {10 * COIR_MS, 2, 0}, {20 * COIR_MS, 3, 0}};
+    coir_call calls[3];
+    coir_branch branches[3];
+    for (int i = 0; i < 3; i++)
+        branches[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+    coir_time before = coir_now();
+    CHECK_EQ(coir_any(branches, 3), 1);
+    CHECK_EQ(coir_now() - before, 10 * COIR_MS);
+    CHECK(naps[0].ended == -ECANCELED && naps[1].ended == 1 && naps[2].ended == -ECANCELED);
+    CHECK_EQ(coir_any(NULL, 0), -EINVAL);
+}
+
+/* Two calls of one task, each with blocks of its own. */
+static int under_a_deadline(void *arg)
+{
+    int rc = 0;
+    for (int i = 0; i < 3; i++) {
+        COIR_DEADLINE(coir_in(*(coir_time *)arg));
+        COIR_SCOPE(scope);
+        struct nap nap = {50 * COIR_MS, 0, 0};
+        coir_go(scope, take_nap, &nap);
+        rc = coir_scope_wait(scope);
+        CHECK_EQ(rc, -ETIME);
+    }
+    return rc;
+}
+
+TEST_SIM(calls_of_one_task_have_deadlines_of_their_own)
+{
+    coir_time times[2] = {7 * COIR_MS, 11 * COIR_MS};
+    coir_call calls[2];
+    coir_branch branches[2] = {COIR_BRANCH(coir_call_init(&calls[0], under_a_deadline, &times[0])),
+                               COIR_BRANCH(coir_call_init(&calls[1], under_a_deadline, &times[1]))};
+    CHECK_EQ(coir_join_all(branches, 2, 0), 0);
+    CHECK_EQ(calls[0].future.result, -ETIME);
+    CHECK_EQ(calls[1].future.result, -ETIME);
+}
+
+TEST_SIM(groups_nest_and_cancel_inwards)
+{
+    coir_sleep_op sleeps[4];
+    coir_branch inner[2][2], outer[2];
+    coir_group groups[2];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 4; i++)
+            inner[i / 2][i % 2] =
+                (coir_branch)COIR_BRANCH(coir_sleep_for_op(&sleeps[i], (10 + i) * COIR_MS));
+        for (int i = 0; i < 2; i++)
+            outer[i] = (coir_branch)COIR_BRANCH(coir_join_all_op(&groups[i], inner[i], 2, 0));
+        coir_time before = coir_now();
+        if (round == 0) {
+            CHECK_EQ(coir_any(outer, 2), 0);
+            CHECK_EQ(coir_now() - before, 11 * COIR_MS);
+            CHECK_EQ(sleeps[2].future.result, -ECANCELED);
+            CHECK_EQ(groups[1].future.result, -ECANCELED);
+        } else {
+            COIR_DEADLINE(coir_in(5 * COIR_MS));
+            CHECK_EQ(coir_any(outer, 2), -ETIME);
+            CHECK_EQ(coir_now() - before, 5 * COIR_MS);
+            CHECK_EQ(sleeps[3].future.result, -ETIME);
+        }
+    }
+}
+
+TEST_SIM(any_over_members_that_are_always_ready_serves_all)
+{
+    int served[3] = {0};
+    for (int i = 0; i < 300; i++) {
+        coir_future yields[3];
+        coir_branch branches[3];
+        for (int k = 0; k < 3; k++)
+            branches[k] = (coir_branch)COIR_BRANCH(coir_yield_op(&yields[k]));
+        int which = coir_any(branches, 3);
+        CHECK(which >= 0 && which < 3);
+        served[which]++;
+    }
+    for (int k = 0; k < 3; k++)
+        CHECK(served[k] >= 50);
+}
+
+/* Random trees of groups over calls and sleeps, cancelled at random: everything that began has
+ * ended when the outermost group has. */
+struct leaf {
+    coir_call call;
+    int runs;
+};
+
+static int leaf_task(void *arg)
+{
+    struct leaf *leaf = arg;
+    leaf->runs++;
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 3; i++)
+        rc = coir_sleep_for((rand() % 100) * COIR_US);
+    leaf->runs--;
+    return rc < 0 ? rc : rand() % 4 ? 0 : -EIO;
+}
+
+static void random_groups(void)
+{
+    enum { WIDTH = 4 };
+    struct leaf leaves[WIDTH][WIDTH];
+    memset(leaves, 0, sizeof leaves);
+    coir_group groups[WIDTH];
+    coir_branch inner[WIDTH][WIDTH], outer[WIDTH];
+    for (int i = 0; i < WIDTH; i++) {
+        for (int k = 0; k < WIDTH; k++)
+            inner[i][k] = (coir_branch)COIR_BRANCH(
+                coir_call_init(&leaves[i][k].call, leaf_task, &leaves[i][k]));
+        coir_future *group =
+            rand() % 3 == 0 ? coir_any_op(&groups[i], inner[i], WIDTH)
+            : rand() % 2 == 0
+                ? coir_join_or_cancel_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3)
+                : coir_join_all_op(&groups[i], inner[i], WIDTH, (size_t)rand() % 3);
+        outer[i] = (coir_branch)COIR_BRANCH(group);
+    }
+    COIR_DEADLINE(coir_in((rand() % 400) * COIR_US));
+    switch (rand() % 3) {
+    case 0: coir_any(outer, WIDTH); break;
+    case 1: coir_join_or_cancel(outer, WIDTH, 0); break;
+    default: coir_join_all(outer, WIDTH, 2);
+    }
+    for (int i = 0; i < WIDTH; i++)
+        for (int k = 0; k < WIDTH; k++)
+            CHECK_EQ(leaves[i][k].runs, 0);
+}
+
+TEST(groups_end_after_everything_in_them)
+{
+    const char *seeds = getenv("SEEDS");
+    uint64_t count = seeds ? strtoull(seeds, NULL, 0) : 500;
+    for (uint64_t seed = 1; seed <= count; seed++) {
+        srand((unsigned)seed);
+        test_in_sim(random_groups, 1, seed);
+    }
+}

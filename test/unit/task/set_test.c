@@ -1,0 +1,96 @@
+/* Sets of futures. */
+#include <coir.h>
+#include <errno.h>
+
+#include "harness.h"
+
+struct nap {
+    coir_time time;
+    int result, ended;
+};
+
+static int take_nap(void *arg)
+{
+    struct nap *nap = arg;
+    int rc = coir_sleep_for(nap->time);
+    nap->ended = rc < 0 ? rc : 1;
+    return rc < 0 ? rc : nap->result;
+}
+
+TEST_SIM(a_set_gives_its_members_back_in_the_order_of_completion)
+{
+    struct nap naps[10];
+    coir_call calls[10];
+    coir_branch members[10], *done;
+    coir_set set;
+    coir_set_init(&set);
+    CHECK_EQ(coir_set_next(&set, &done), 0);
+    for (int i = 0; i < 10; i++) {
+        naps[i] = (struct nap){(10 - i) * COIR_MS, i, 0};
+        members[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+        if (i >= 5) /* the set grows while it is awaited */
+            CHECK_EQ(coir_set_next(&set, &done), 1);
+        CHECK_EQ(coir_set_add(&set, &members[i]), 0);
+    }
+    int left = 0;
+    while (coir_set_next(&set, &done) == 1) {
+        CHECK(coir_branch_is_complete(done) && done->future->result == (int)(done - members));
+        left++;
+    }
+    CHECK_EQ(left, 5);
+    CHECK_EQ(coir_set_live(&set), 0);
+    naps[0].time = COIR_S;
+    members[0] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[0], take_nap, &naps[0]));
+    CHECK_EQ(coir_set_add(&set, &members[0]), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_set_next(&set, &done), -ETIME);
+    }
+    coir_set_done(&set);
+    CHECK_EQ(naps[0].ended, -ECANCELED);
+}
+
+static int wait_for_next(void *set)
+{
+    return coir_set_next(set, &(coir_branch *){NULL});
+}
+
+TEST_SIM(a_set_has_one_waiter)
+{
+    coir_set set;
+    coir_sleep_op op;
+    coir_branch member = COIR_BRANCH(coir_sleep_for_op(&op, COIR_S)), *done;
+    coir_set_init(&set);
+    CHECK_EQ(coir_set_add(&set, &member), 0);
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, wait_for_next, &set), 0);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_set_next(&set, &done), -EBUSY);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_set_next(&set, &done), 0);
+}
+
+static int count_run(void *arg)
+{
+    ++*(int *)arg;
+    return 0;
+}
+
+TEST_SIM(a_member_of_a_set_may_be_cancelled_before_it_has_begun)
+{
+    int runs = 0;
+    coir_sleep_op sleep;
+    coir_branch member = COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)), *done;
+    coir_set set;
+    COIR_SCOPE(scope);
+    coir_set_init(&set);
+    CHECK_EQ(coir_set_add(&set, &member), 0);
+    CHECK_EQ(coir_go(scope, count_run, &runs), 0); /* behind the member in the queue */
+    coir_set_cancel(&set);
+    coir_time before = coir_now();
+    CHECK_EQ(coir_set_next(&set, &done), 1);
+    CHECK_EQ(done->future->result, -ECANCELED);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(runs, 1);
+    CHECK_EQ(coir_now(), before);
+}

@@ -1,0 +1,104 @@
+/* Parkers and their wakers. */
+#include <coir.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "harness.h"
+
+TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
+{
+    coir_parker parker;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    coir_waker waker = coir_parker_waker(&parker), other = coir_waker_clone(&waker);
+    CHECK(coir_waker_will_wake(&waker, &other));
+    coir_waker_wake_by_ref(&waker);
+    coir_waker_wake(other);
+    CHECK_EQ(coir_parker_wait(&parker), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_parker_wait(&parker), -ETIME);
+    }
+    coir_waker_wake_by_ref(&waker);
+    {
+        COIR_DEADLINE(coir_in(0));
+        CHECK_EQ(coir_parker_wait(&parker), -ETIME); /* and the wake-up is kept */
+    }
+    CHECK_EQ(coir_parker_wait(&parker), 0);
+    coir_parker_done(&parker);
+    coir_waker_wake_by_ref(&waker); /* stray: harmless */
+    coir_parker again;
+    CHECK_EQ(coir_parker_init(&again), 0);
+    coir_waker_wake_by_ref(&waker);
+    coir_waker mine = coir_parker_waker(&again);
+    CHECK(!coir_waker_will_wake(&waker, &mine));
+    coir_waker_drop(mine);
+    coir_case waits[] = {coir_case_parker(&again), coir_case_after(COIR_MS)};
+    CHECK_EQ(coir_select(waits, 2), 1);
+    coir_parker_done(&again);
+    coir_waker_drop(waker);
+}
+
+struct shuttle {
+    coir_waker waker;
+    int turn, rounds;
+};
+
+static void *wake_thread(void *arg)
+{
+    struct shuttle *shuttle = arg;
+    for (int i = 0; i < shuttle->rounds; i++) {
+        while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) != i)
+            sched_yield();
+        __atomic_store_n(&shuttle->turn, -2, __ATOMIC_RELEASE);
+        coir_waker_wake_by_ref(&shuttle->waker);
+    }
+    coir_waker_wake(shuttle->waker);
+    return NULL;
+}
+
+/* Each round the thread makes something true and wakes; the task waits until it is. A lost wake-up
+ * would wait for ever. */
+static int be_woken(void *arg)
+{
+    struct shuttle *shuttle = arg;
+    coir_parker parker;
+    pthread_t thread;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    shuttle->waker = coir_parker_waker(&parker);
+    shuttle->turn = -1;
+    pthread_create(&thread, NULL, wake_thread, shuttle);
+    for (int i = 0; i < shuttle->rounds; i++) {
+        __atomic_store_n(&shuttle->turn, i, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) == i)
+            CHECK_EQ(coir_parker_wait(&parker), 0);
+    }
+    coir_parker_done(&parker);
+    pthread_join(thread, NULL);
+    return 0;
+}
+
+static coir_waker stray;
+
+static int leave_a_waker(void *arg)
+{
+    (void)arg;
+    coir_parker parker;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    stray = coir_parker_waker(&parker);
+    return 0; /* it forgets to close, too */
+}
+
+TEST(a_foreign_thread_wakes_and_no_wake_up_is_lost)
+{
+    struct shuttle shuttle = {.rounds = 20000};
+    CHECK_EQ(coir_main(be_woken, &shuttle), 0);
+}
+
+TEST(a_waker_may_outlive_its_runtime)
+{
+    CHECK_EQ(coir_main(leave_a_waker, NULL), 0);
+    coir_waker copy = coir_waker_clone(&stray);
+    coir_waker_wake(copy);
+    coir_waker_drop(stray);
+}
