@@ -20,7 +20,11 @@ CI_COLD int ci_misused(int error, const char *call, const void *place);
  * the like pass them on. Other builds do not pay for them. */
 #define CI_CALL (CI_DEBUG ? __func__ : NULL)
 #define CI_PLACE (CI_DEBUG ? __builtin_return_address(0) : NULL)
-#define CI_MISUSE(error) (CI_DEBUG ? ci_misused(error, CI_CALL, CI_PLACE) : (error))
+#define CI_MISUSE(error) ci_misuse(error, CI_CALL, CI_PLACE)
+static inline int ci_misuse(int error, const char *call, const void *place)
+{
+    return CI_DEBUG ? ci_misused(error, call, place) : error;
+}
 
 /* For a public function that hands on what another one says: of its errors, `error` is a misuse. */
 static inline int ci_misuse_if(int error, int rc, const char *call, const void *place)

@@ -1,7 +1,7 @@
 /* Which handler answers which path.
  *
- * 1. A path or a pattern that is compared has valid escapes only: coir_route refuses other
- * patterns, and the parser of heads other paths.
+ * A path or a pattern that is compared has valid escapes only (url_decode.h 1): coir_route refuses
+ * other patterns, and the parser of heads other paths.
  */
 #ifndef CI_WEB_ROUTER_H
 #define CI_WEB_ROUTER_H

@@ -388,7 +388,7 @@ void ci_mutex_init(struct ci_mutex *mutex)
 
 void ci_mutex_done(struct ci_mutex *mutex)
 {
-    ci_check(!mutex->held, "thread.c 1");
+    ci_check(!mutex->held, "kernel/thread.c 1");
 }
 
 static bool is_free(void *arg)
@@ -406,7 +406,7 @@ void ci_mutex_lock(struct ci_mutex *mutex)
 
 void ci_mutex_unlock(struct ci_mutex *mutex)
 {
-    ci_check(mutex->held, "thread.c 1");
+    ci_check(mutex->held, "kernel/thread.c 1");
     mutex->held = false;
 }
 
@@ -427,7 +427,7 @@ void ci_condition_init(struct ci_condition *condition)
 
 void ci_condition_done(struct ci_condition *condition)
 {
-    ci_check(ci_list_empty(&condition->waiters), "thread.c 1");
+    ci_check(ci_list_empty(&condition->waiters), "kernel/thread.c 1");
 }
 
 void ci_condition_broadcast(struct ci_condition *condition)
