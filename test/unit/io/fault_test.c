@@ -9,6 +9,8 @@
 
 #include "faults.h"
 #include "harness.h"
+#include "io/listener.h"
+#include "plain.h"
 #include "task/runtime.h"
 
 enum { CLIENTS = 8, VISITS = 40, SIZE = 5000 };
@@ -98,6 +100,7 @@ static void use_sockets(void)
 {
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    plain_reset_on_close(listener->fd);
     coir_listener_local(listener, address, sizeof address);
     {
         COIR_SCOPE(scope);

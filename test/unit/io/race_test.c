@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "io/listener.h"
+#include "plain.h"
 #include "sys/lookup.h"
 
 static const coir_time one_way = 20 * COIR_MS, round_trip = 40 * COIR_MS;
@@ -269,10 +271,14 @@ static void give_up_after(int yields, int i)
 static int accept_all(void *arg)
 {
     coir_stream *stream;
+    char byte;
     int rc;
     (void)arg;
-    while ((rc = coir_accept(real.listener, &stream)) == 0)
+    while ((rc = coir_accept(real.listener, &stream)) == 0) {
+        rc = (int)coir_read(stream, &byte, 1); /* a reset before the client closes is an error */
+        CHECK(rc == 0 || rc == -ECANCELED);
         coir_close(stream);
+    }
     return rc == -ECANCELED ? 0 : rc;
 }
 
@@ -280,6 +286,7 @@ static void give_up_all(void)
 {
     char local[64];
     CHECK_EQ(coir_tcp_listen(":0", &real.listener), 0);
+    plain_reset_on_close(real.listener->fd);
     CHECK(coir_listener_local(real.listener, local, sizeof local) > 0);
     snprintf(real.name[0], sizeof real.name[0], "known.example%s", strrchr(local, ':'));
     CHECK_EQ(connect_to(real.name[0]), 0);
