@@ -10,8 +10,6 @@
 
 enum { SKIPS_MOST = 1023 };
 
-CI_THREAD_LOCAL char ci_loop_thread_mark;
-
 void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_allocator *allocator)
 {
     memset(loop, 0, sizeof *loop); /* too large for a compound literal's copy on the stack */
