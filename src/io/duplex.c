@@ -1,12 +1,15 @@
 /* Two streams that are each other's peer, in memory: for tests, and for tasks that talk bytes.
  *
- * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other.
- * 2. The pair is freed when both ends are closed. A closed end reads as the end of the stream and
- * writes as -EPIPE.
+ * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other: the
+ * bytes in it are those written and not read yet.
+ * 2. A closed end has no operation in flight. The pair is freed when both ends are closed.
+ *
+ * To the other end, a closed one reads as the end of the stream, and writing to it is -EPIPE.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "driver/count.h"
 #include "io/io.h"
 
@@ -23,7 +26,7 @@ struct end {
     struct pair *pair;
     struct end *peer;
     struct ring in;
-    struct ci_op *ops; /* pending */
+    struct ci_op *ops; /* in flight */
     bool closed;
 };
 
@@ -47,6 +50,7 @@ static size_t copy_out(struct ring *ring, size_t capacity, char *to, size_t len)
     memcpy(to + first, ring->data, len - first);
     ring->start = (ring->start + len) % capacity;
     ring->len -= len;
+    ci_check(ring->len + len <= capacity, "duplex.c 1");
     return len;
 }
 
@@ -59,6 +63,7 @@ static size_t copy_in(struct ring *ring, size_t capacity, const char *from, size
     memcpy(ring->data + at, from, first);
     memcpy(ring->data, from + first, len - first);
     ring->len += len;
+    ci_check(ring->len <= capacity, "duplex.c 1");
     return len;
 }
 
@@ -74,7 +79,7 @@ static int events_now(const struct end *end)
     return events;
 }
 
-/* True: complete. */
+/* Carries the operation out, as far as it goes now. True: it is complete. */
 static bool attempt(struct end *end, struct ci_op *op)
 {
     struct iovec one = {op->buf, op->len};
@@ -107,7 +112,8 @@ static bool attempt(struct end *end, struct ci_op *op)
     return true;
 }
 
-/* Completes what a change allows; what moves at one end is a change at the other. */
+/* Completes the operations that a change at `end` allows. Bytes that move are a change at the other
+ * end, which is looked at next. */
 static void look_again(struct end *end)
 {
     bool moved = false;
@@ -129,6 +135,7 @@ static void look_again(struct end *end)
 static bool start(coir_stream *stream, struct ci_op *op)
 {
     struct end *end = end_of(stream);
+    ci_check(!end->closed, "duplex.c 2");
     if (ci_count_trim(op))
         return true;
     if (attempt(end, op)) {
@@ -175,6 +182,7 @@ static void free_pair(struct pair *pair)
 static void close_end(coir_stream *stream)
 {
     struct end *end = end_of(stream);
+    ci_check(!end->closed, "duplex.c 2");
     end->closed = true;
     while (end->ops) {
         struct ci_op *op = end->ops;
@@ -182,6 +190,7 @@ static void close_end(coir_stream *stream)
         op->done(op);
     }
     if (end->peer->closed) {
+        ci_check(!end->ops && !end->peer->ops, "duplex.c 2");
         free_pair(end->pair);
         return;
     }

@@ -1,15 +1,17 @@
 /* Files.
  *
- * 1. A file counts its users: who has it open, and each operation under way. The last closes the
- * descriptor.
- * 2. Where the driver has no operations on files they are made by a thread of the pool, and the
- * future of that call is awaited instead.
+ * 1. `users` of a file counts its opener, until coir_file_close, and each operation in flight. The
+ * last closes the descriptor; while the file is in use it is not 0.
+ *
+ * Where the driver has no operations on files, a thread of the pool makes the system calls, and the
+ * future of that offloaded call is awaited.
  */
 #include "coir/file.h"
 
 #include <errno.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "coir/offload.h"
 #include "io/io.h"
 #include "sys/call.h"
@@ -33,7 +35,9 @@ CI_LEAVES_SPARE_WORDS(struct file_op, coir_file_op);
 
 static void leave(coir_file *file)
 {
-    if (ci_fetch_sub(&file->users, 1) > 1)
+    uint32_t users = ci_fetch_sub(&file->users, 1);
+    ci_check(users > 0, "io/file.c 1");
+    if (users > 1)
         return;
     ci_driver_close(ci_worker_current->loop.driver, file->fd);
     ci_free(file->allocator, file, sizeof *file);
@@ -65,7 +69,7 @@ static coir_future *file_poll(coir_future *future)
     COIR_BEGIN(future);
     if (self->what.kind != CI_OP_SYNC && self->what.offset < 0)
         COIR_RETURN(future, -EINVAL);
-    ci_fetch_add(&self->file->users, 1);
+    ci_check(ci_fetch_add(&self->file->users, 1) > 0, "io/file.c 1");
     COIR_AWAIT(future, native ? ci_io_init(&self->native, NULL, &self->what)
                               : coir_offload_op(&self->job, make_call, &self->what));
     leave(self->file);
@@ -74,9 +78,9 @@ static coir_future *file_poll(coir_future *future)
 
 static const coir_future_kind file_kind = COIR_FUTURE_KIND("a file", file_poll, NULL);
 
-static coir_future *init(coir_file_op *words, coir_file *file, const struct ci_op *what)
+static coir_future *init(coir_file_op *opaque, coir_file *file, const struct ci_op *what)
 {
-    struct file_op *op = (struct file_op *)(void *)words;
+    struct file_op *op = (struct file_op *)(void *)opaque;
     op->file = file;
     op->what = *what;
     op->what.fd = file->fd;

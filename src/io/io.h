@@ -1,10 +1,11 @@
 /* What the streams and listeners of this layer share.
  *
- * 1. An operation on a stream is a future around a driver operation; the straight-line call keeps
- * it in its fiber.
- * 2. A stream has at most one reader and one writer waiting. Whoever ends the wait clears that
- * place: completion, or cancel.
- * 3. A closed stream is freed after its last operation has completed.
+ * 1. A stream has at most one reader and one writer in flight: `reader` and `writer`. Whatever ends
+ * the wait clears the field: the completion, or the cancel.
+ * 2. A stream is freed after its last operation has completed: closing completes them.
+ *
+ * An operation on a stream is a future around a driver operation. The straight-line call keeps it
+ * in the record of its fiber.
  */
 #ifndef CI_IO_IO_H
 #define CI_IO_IO_H
@@ -25,10 +26,10 @@ CI_LEAVES_SPARE_WORDS(struct ci_io_op, coir_io_op);
 
 struct coir_stream {
     const struct ci_stream_kind *kind;
-    struct ci_worker *worker; /* NULL: of its next operation */
+    struct ci_worker *worker; /* NULL: detached; that of its next operation adopts it */
     struct ci_io_op *reader, *writer;
-    struct ci_ahead *ahead; /* of a detached one */
-    struct ci_seat *seat;   /* where it counts: its listener's, on its worker; or NULL */
+    struct ci_ahead *ahead; /* what was read ahead of a detached one */
+    struct ci_seat *seat;   /* of its listener, that counts it (listener.h 1); or NULL */
     coir_fd fd;
     bool is_unix; /* nothing is read ahead of it: descriptors may come with its bytes */
 };
@@ -57,8 +58,8 @@ struct ci_io *ci_io_of(struct ci_worker *worker);
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
                          coir_stream **ret_stream);
 
-/* coir_close where the caller returns to the worker at once: closing may be left to its next wait.
- */
+/* coir_close for a caller that returns to the worker at once: the driver may close the descriptor
+ * in its next wait. */
 void ci_stream_close_soon(coir_stream *stream);
 
 /* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names.
@@ -66,29 +67,29 @@ void ci_stream_close_soon(coir_stream *stream);
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
 /* coir_write_op, but the completion of a write that is carried out in full may be delayed
- * (driver.h 8): for one whose end nothing waits for but the next operation on the stream. */
+ * (driver.h 6). For a write that nothing waits for but the next operation on the stream. */
 coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);
 
 /* Whether the runnable is suspended in `op` and has not been woken. */
 bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable);
 
-/* Ends that wait with -ECANCELED, without cancelling the runnable; at the latest when the driver
- * has completed the operation. Does nothing if the runnable does not wait for it. */
+/* Ends that wait with -ECANCELED, without cancelling the runnable: at once, or when the driver has
+ * completed the operation. Does nothing if the runnable is not suspended in `op`. */
 void ci_io_withdraw(coir_io_op *op, struct ci_runnable *runnable);
 
-/* The stream counts as one of its listener's no more: it is closed, or leaves its worker. */
+/* Ends the count of a stream at its listener's seat: it is closed, or leaves its worker. */
 void ci_seat_leave(coir_stream *stream);
 
-/* The calling worker is not to be woken for new connections, until it accepts again. None of its
- * accepts waits. */
+/* Has the kernel not wake the calling worker for new connections, until it accepts again. None of
+ * its accepts may be in flight. */
 void ci_listener_forget(coir_listener *listener);
 
-/* When nobody accepts any more: a connection from the backlog, or that was put aside for whomever,
- * where there is one: 0, -EAGAIN, the errors of coir_accept. */
+/* When no worker accepts any more: takes a connection from the backlog, or one that was accepted
+ * for any worker. Never suspends: 0, -EAGAIN, the errors of coir_accept. */
 int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 
-/* New clients find nobody from now on, while what the backlog holds can still be accepted; then it
- * listens no more. No accept waits. */
+/* The two steps of the end, when no accept is in flight: the system refuses new clients, while the
+ * connections of the backlog can still be accepted; then the descriptor is closed. */
 void ci_listener_refuse(coir_listener *listener);
 void ci_listener_stop(coir_listener *listener);
 

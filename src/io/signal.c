@@ -1,12 +1,13 @@
 /* Signals as events: a sink that the handler writes to, and a wait for its eventfd.
  *
- * 1. A signal is taken only by a wait that is certain to report it: one that is a case of a select
- * decides the select first.
+ * 1. A wait takes one pending signal, after it is certain to report it: a wait that is a case of a
+ * select decides the select first.
  */
 #include "coir/signal.h"
 
 #include <errno.h>
 
+#include "base/check.h"
 #include "io/io.h"
 #include "sys/call.h"
 #include "sys/signal.h"
@@ -92,15 +93,16 @@ static coir_future *signals_poll(coir_future *future)
     if (!ci_claim(ci_worker_current->runnable, future))
         COIR_RETURN(future, -ECANCELED);
     number = first_pending(signals);
-    ci_fetch_and(&signals->sink.pending, ~((uint64_t)1 << number));
+    ci_check(ci_fetch_and(&signals->sink.pending, ~((uint64_t)1 << number)) >> number & 1,
+             "io/signal.c 1");
     COIR_RETURN(future, number);
 }
 
 static const coir_future_kind signals_kind = COIR_FUTURE_KIND("a signal", signals_poll, NULL);
 
-coir_future *coir_signals_wait_op(coir_signals_op *words, coir_signals *signals)
+coir_future *coir_signals_wait_op(coir_signals_op *opaque, coir_signals *signals)
 {
-    struct signals_op *op = (struct signals_op *)(void *)words;
+    struct signals_op *op = (struct signals_op *)(void *)opaque;
     op->signals = signals;
     return coir_future_init(&op->future, &signals_kind);
 }
@@ -111,9 +113,9 @@ int coir_signals_wait(coir_signals *signals)
     return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
-static coir_future *make_wait(const coir_case *self, void *place)
+static coir_future *make_wait(const coir_case *self, void *op)
 {
-    return coir_signals_wait_op(place, self->object);
+    return coir_signals_wait_op(op, self->object);
 }
 
 coir_case coir_case_signal(coir_signals *signals)

@@ -1,13 +1,14 @@
-/* The calls that every stream has, and the stream over a socket. */
+/* The calls that every stream has, whatever it is over: each is one operation (io.h). */
 #include <errno.h>
-#include <string.h>
 
+#include "base/check.h"
 #include "io/io.h"
 #include "task/park.h"
 
 /* ---- one operation ---- */
 
-static struct ci_io_op **place_of(coir_stream *stream, const struct ci_op *op)
+/* Where the operation is noted while it is in flight; NULL: nowhere, any number may be. */
+static struct ci_io_op **slot_of(coir_stream *stream, const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
     case CI_OP_WRITE:
@@ -21,22 +22,24 @@ static struct ci_io_op **place_of(coir_stream *stream, const struct ci_op *op)
     }
 }
 
-static void leave_place(struct ci_io_op *op)
+static void leave_slot(struct ci_io_op *op)
 {
     if (!op->stream)
         return;
-    struct ci_io_op **place = place_of(op->stream, &op->io);
-    if (place && *place == op)
-        *place = NULL;
+    struct ci_io_op **slot = slot_of(op->stream, &op->io);
+    if (!slot)
+        return;
+    ci_check(*slot == op, "io.h 1");
+    *slot = NULL;
 }
 
 static void on_done(struct ci_op *io)
 {
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
-    leave_place(op);
+    leave_slot(op);
     op->future.result = io->result;
     if (ci_unlikely(io->result == -ECANCELED && op->future.state))
-        /* the driver's answer to our cancel: say what it was for */
+        /* the completion of a cancel request: the result is its reason, which may be -ETIME */
         op->future.result = (int32_t)op->future.state;
     ci_wake(ci_worker_current, op->runnable, &op->future);
 }
@@ -53,10 +56,10 @@ static int io_cancel(coir_future *future, int reason)
     struct ci_driver *driver = ci_worker_current->loop.driver;
     if (!(op->stream ? op->stream->kind->cancel(op->stream, &op->io)
                      : ci_driver_cancel(driver, &op->io))) {
-        future->state = (uint32_t)reason; /* for when it comes */
+        future->state = (uint32_t)reason; /* for on_done */
         return false;
     }
-    leave_place(op);
+    leave_slot(op);
     future->result = reason;
     return true;
 }
@@ -71,22 +74,25 @@ static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
     return rc;
 }
 
-/* Whether an operation of the worker may begin on the stream: 0, -EXDEV or -EBUSY. */
+/* Whether an operation of the worker may begin on the stream: 0, -EXDEV, -EBUSY, or an error of
+ * adopting it. */
 CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io)
 {
     int rc = ci_likely(stream->worker == worker) ? 0 : elsewhere(stream, worker);
     if (rc < 0)
         return rc;
-    struct ci_io_op **place = place_of(stream, io);
-    return place && *place ? -EBUSY : 0;
+    struct ci_io_op **slot = slot_of(stream, io);
+    return slot && *slot ? -EBUSY : 0;
 }
 
-/* A started operation is pending: its runnable waits for it. */
+/* After an operation was started and is in flight. */
 CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
 {
-    struct ci_io_op **place = op->stream ? place_of(op->stream, &op->io) : NULL;
-    if (place)
-        *place = op;
+    struct ci_io_op **slot = op->stream ? slot_of(op->stream, &op->io) : NULL;
+    if (slot) {
+        ci_check(!*slot, "io.h 1");
+        *slot = op;
+    }
     op->runnable = ci_leaf_suspend(worker, &op->future);
 }
 
@@ -116,7 +122,8 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
     return &op->future;
 }
 
-/* A straight-line call on a stream: the fast path, then the same record waits. */
+/* A straight-line call on a stream. The operation lies in the fiber's record; a future is made of
+ * it only if the operation does not complete at once. */
 CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
 {
     int rc = 0;
@@ -132,7 +139,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
     op->stream = stream;
     if (stream->kind->start(stream, &op->io)) {
         rc = op->io.result;
-        ci_spend(worker); /* the operation's place is another's now */
+        ci_spend(worker); /* may switch: the fiber's record holds another operation afterwards */
         return rc;
     }
     op->future = (coir_future){&io_kind, &fiber->back, 0, 0};
@@ -242,197 +249,14 @@ coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events
     return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
 }
 
-static coir_future *make_wait(const coir_case *self, void *place)
+static coir_future *make_wait(const coir_case *self, void *op)
 {
-    return coir_stream_wait_op(place, self->object, (int)self->number);
+    return coir_stream_wait_op(op, self->object, (int)self->number);
 }
 
 coir_case coir_case_stream(coir_stream *stream, int events)
 {
     return (coir_case){.make = make_wait, .object = stream, .number = events};
-}
-
-/* ---- everything: frames around the calls ---- */
-
-struct io_all_op {
-    coir_future future;
-    struct ci_io_op io;
-    union {
-        char *to;
-        const char *from;
-        struct iovec *iov;
-    };
-    size_t len; /* bytes, or vectors */
-    size_t done;
-    size_t *ret_done;
-};
-CI_LEAVES_SPARE_WORDS(struct io_all_op, coir_io_all_op);
-
-static coir_future *read_full_poll(coir_future *future)
-{
-    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
-    coir_stream *stream = self->io.stream;
-    COIR_BEGIN(future);
-    while (self->done < self->len) {
-        COIR_AWAIT(future,
-                   ci_io_init(&self->io, stream,
-                              READ_OP(stream, self->to + self->done, self->len - self->done)));
-        if (self->io.future.result <= 0)
-            break;
-        self->done += (size_t)self->io.future.result;
-    }
-    if (self->ret_done)
-        *self->ret_done = self->done;
-    if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
-    int64_t result = self->done == self->len       ? (int64_t)self->done
-                     : self->io.future.result == 0 ? -COIR_EEND
-                                                   : self->io.future.result;
-    COIR_RETURN(future, result);
-}
-
-static coir_future *write_all_poll(coir_future *future)
-{
-    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
-    coir_stream *stream = self->io.stream;
-    COIR_BEGIN(future);
-    if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
-    while (self->done < self->len) {
-        COIR_AWAIT(future,
-                   ci_io_init(&self->io, stream,
-                              WRITE_OP(stream, self->from + self->done, self->len - self->done)));
-        if (self->io.future.result < 0)
-            COIR_RETURN(future, self->io.future.result);
-        self->done += (size_t)self->io.future.result;
-    }
-    COIR_END(future);
-}
-
-/* Moves a vector on by `n` bytes: how many of its parts are left. */
-static int advance(struct iovec **iov, int count, size_t n)
-{
-    while (count > 0 && n >= (*iov)->iov_len) {
-        n -= (*iov)->iov_len;
-        (*iov)++;
-        count--;
-    }
-    if (count > 0) {
-        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
-        (*iov)->iov_len -= n;
-    }
-    return count;
-}
-
-static coir_future *writev_all_poll(coir_future *future)
-{
-    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
-    coir_stream *stream = self->io.stream;
-    COIR_BEGIN(future);
-    if (self->len == 0)
-        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
-    if (self->len > INT32_MAX)
-        COIR_RETURN(future, -EINVAL); /* it was negative */
-    while (self->len > 0) {
-        COIR_AWAIT(future,
-                   ci_io_init(&self->io, stream, WRITEV_OP(stream, self->iov, (int)self->len)));
-        if (self->io.future.result < 0)
-            COIR_RETURN(future, self->io.future.result);
-        self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
-    }
-    COIR_END(future);
-}
-
-static const coir_future_kind read_full_kind =
-    COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
-static const coir_future_kind write_all_kind =
-    COIR_FUTURE_KIND("a full write", write_all_poll, NULL);
-static const coir_future_kind writev_all_kind =
-    COIR_FUTURE_KIND("a full write", writev_all_poll, NULL);
-
-static struct io_all_op *init_all(coir_io_all_op *words, const coir_future_kind *kind,
-                                  coir_stream *stream, size_t len)
-{
-    struct io_all_op *op = (struct io_all_op *)(void *)words;
-    coir_future_init(&op->future, kind);
-    op->io.stream = stream;
-    op->len = len;
-    op->done = 0;
-    return op;
-}
-
-coir_future *coir_read_full_op(coir_io_all_op *words, coir_stream *stream, void *buf, size_t len,
-                               size_t *ret_done)
-{
-    struct io_all_op *op = init_all(words, &read_full_kind, stream, len);
-    op->to = buf;
-    op->ret_done = ret_done;
-    return &op->future;
-}
-
-coir_future *coir_write_all_op(coir_io_all_op *words, coir_stream *stream, const void *buf,
-                               size_t len)
-{
-    struct io_all_op *op = init_all(words, &write_all_kind, stream, len);
-    op->from = buf;
-    return &op->future;
-}
-
-coir_future *coir_writev_all_op(coir_io_all_op *words, coir_stream *stream, struct iovec *iov,
-                                int iov_count)
-{
-    struct io_all_op *op = init_all(words, &writev_all_kind, stream, (size_t)iov_count);
-    op->iov = iov;
-    return &op->future;
-}
-
-/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are
- * its too. */
-static CI_COLD int do_nothing(const char *call, const void *place)
-{
-    int rc = 0;
-    ci_fiber_enter_in(&rc, call, place);
-    return rc;
-}
-
-/* The straight-line forms are loops over the straight-line calls: most are complete after one, on
- * its fast path. */
-ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
-{
-    size_t done = 0;
-    ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
-    while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
-        done += (size_t)n;
-    if (ret_done)
-        *ret_done = done;
-    return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
-}
-
-int coir_write_all(coir_stream *stream, const void *buf, size_t len)
-{
-    size_t done = 0;
-    if (ci_unlikely(len == 0))
-        return do_nothing(CI_CALL, CI_PLACE);
-    while (done < len) {
-        ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
-        if (n < 0)
-            return (int)n;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
-{
-    if (ci_unlikely(iov_count == 0))
-        return do_nothing(CI_CALL, CI_PLACE);
-    while (iov_count != 0) {
-        ssize_t n = coir_writev(stream, iov, iov_count);
-        if (n < 0)
-            return (int)n;
-        iov_count = advance(&iov, iov_count, (size_t)n);
-    }
-    return 0;
 }
 
 /* ---- without waiting ---- */
@@ -510,142 +334,4 @@ int coir_stream_local(const coir_stream *stream, char *text, size_t size)
     if (ci_forked())
         return -COIR_EFORKED;
     return address_text(stream, false, text, size);
-}
-
-/* ---- over a socket ---- */
-
-static struct ci_driver *driver_of(const coir_stream *stream)
-{
-    return (stream->worker ? stream->worker : ci_worker_current)->loop.driver;
-}
-
-static bool socket_start(coir_stream *stream, struct ci_op *op)
-{
-    return ci_driver_start(driver_of(stream), op);
-}
-
-static bool socket_cancel(coir_stream *stream, struct ci_op *op)
-{
-    return ci_driver_cancel(driver_of(stream), op);
-}
-
-static int socket_shutdown_write(coir_stream *stream)
-{
-    return driver_of(stream)->kind->shutdown_write(driver_of(stream), stream->fd);
-}
-
-static int socket_address(const coir_stream *stream, bool peer,
-                          struct sockaddr_storage *ret_address, socklen_t *ret_len)
-{
-    return driver_of(stream)->kind->address(driver_of(stream), stream->fd, peer, ret_address,
-                                            ret_len);
-}
-
-static int socket_detach(coir_stream *stream)
-{
-    int rc = ci_driver_detach(driver_of(stream), stream->fd, &stream->ahead);
-    if (rc == 0)
-        ci_seat_leave(stream);
-    return rc;
-}
-
-static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
-{
-    int rc = ci_io_of(worker) ? 0 : -ENOMEM;
-    if (rc == 0 && stream->ahead)
-        rc = worker->loop.driver->kind->adopt(worker->loop.driver, stream->fd, stream->ahead);
-    if (rc == 0)
-        stream->ahead = NULL;
-    return rc;
-}
-
-static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *driver, coir_fd fd))
-{
-    struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
-    if (stream->ahead &&
-        socket_adopt(stream, worker) < 0) /* the driver tells the peer that it is lost */
-        ci_ahead_free(stream->ahead);
-    close(worker->loop.driver, stream->fd);
-    ci_seat_leave(stream);
-    ci_pool_give(&ci_io_of(worker)->streams, stream);
-}
-
-static void socket_close(coir_stream *stream)
-{
-    close_socket(stream, ci_driver_close);
-}
-
-static const struct ci_stream_kind socket_kind = {
-    "socket",       socket_start,  socket_cancel, socket_shutdown_write,
-    socket_address, socket_detach, socket_adopt,  socket_close,
-};
-
-void ci_stream_close_soon(coir_stream *stream)
-{
-    if (stream->kind == &socket_kind)
-        close_socket(stream, ci_driver_close_soon);
-    else
-        stream->kind->close(stream);
-}
-
-int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
-                         coir_stream **ret_stream)
-{
-    struct ci_io *io = ci_io_of(worker);
-    coir_stream *stream = io ? ci_pool_take(&io->streams) : NULL;
-    if (!stream)
-        return -ENOMEM;
-    *stream = (coir_stream){.kind = &socket_kind, .worker = worker, .fd = fd, .is_unix = is_unix};
-    *ret_stream = stream;
-    return 0;
-}
-
-int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
-{
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (stream->kind != &socket_kind)
-        return -EOPNOTSUPP;
-    return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
-}
-
-/* ---- the pools ---- */
-
-static const char io_key;
-
-static void free_io(struct ci_worker_extension *extension, const coir_allocator *allocator)
-{
-    struct ci_io *io = ci_container_of(extension, struct ci_io, extension);
-    ci_pool_done(&io->streams);
-    ci_free(allocator, io, sizeof *io);
-}
-
-static enum ci_trim trim_io(struct ci_worker_extension *extension)
-{
-    return ci_pool_trim(&ci_container_of(extension, struct ci_io, extension)->streams);
-}
-
-static size_t live_io(const struct ci_worker_extension *extension)
-{
-    return ci_container_of(extension, struct ci_io, extension)->streams.live;
-}
-
-struct ci_io *ci_io_of(struct ci_worker *worker)
-{
-    struct ci_worker_extension *found = ci_worker_find_extension(worker, &io_key);
-    if (ci_likely(found != NULL))
-        return ci_container_of(found, struct ci_io, extension);
-    const coir_allocator *allocator = &worker->runtime->allocator;
-    struct ci_io *io = ci_alloc_zero(allocator, sizeof *io);
-    if (!io)
-        return NULL;
-    io->extension.key = &io_key;
-    io->extension.free = free_io;
-    io->extension.trim = trim_io;
-    io->extension.live = live_io;
-    io->extension.what = "streams";
-    ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
-    io->streams.grown = &worker->grown;
-    ci_worker_add_extension(worker, &io->extension);
-    return io;
 }

@@ -1,0 +1,189 @@
+/* Reading and writing all of a buffer: loops over the single operations of stream.c.
+ *
+ * Each loop exists twice. The future cannot call a function that suspends; the straight-line call
+ * uses no future because most are complete after one operation, on the fast path of coir_read or
+ * coir_write, and a frame around it would have to be set up first. */
+#include <errno.h>
+
+#include "io/io.h"
+
+struct io_all_op {
+    coir_future future;
+    struct ci_io_op io;
+    union {
+        char *to;
+        const char *from;
+        struct iovec *iov;
+    };
+    size_t len; /* bytes, or vectors */
+    size_t done;
+    size_t *ret_done;
+};
+CI_LEAVES_SPARE_WORDS(struct io_all_op, coir_io_all_op);
+
+static coir_io_op *one_of(struct io_all_op *self)
+{
+    return (coir_io_op *)(void *)&self->io;
+}
+
+static coir_future *read_full_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    COIR_BEGIN(future);
+    while (self->done < self->len) {
+        COIR_AWAIT(future, coir_read_op(one_of(self), self->io.stream, self->to + self->done,
+                                        self->len - self->done));
+        if (self->io.future.result <= 0)
+            break;
+        self->done += (size_t)self->io.future.result;
+    }
+    if (self->ret_done)
+        *self->ret_done = self->done;
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
+    int64_t result = self->done == self->len       ? (int64_t)self->done
+                     : self->io.future.result == 0 ? -COIR_EEND
+                                                   : self->io.future.result;
+    COIR_RETURN(future, result);
+}
+
+static coir_future *write_all_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    COIR_BEGIN(future);
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
+    while (self->done < self->len) {
+        COIR_AWAIT(future, coir_write_op(one_of(self), self->io.stream, self->from + self->done,
+                                         self->len - self->done));
+        if (self->io.future.result < 0)
+            COIR_RETURN(future, self->io.future.result);
+        self->done += (size_t)self->io.future.result;
+    }
+    COIR_END(future);
+}
+
+/* Moves a vector on by `n` bytes: how many of its parts are left. */
+static int advance(struct iovec **iov, int count, size_t n)
+{
+    while (count > 0 && n >= (*iov)->iov_len) {
+        n -= (*iov)->iov_len;
+        (*iov)++;
+        count--;
+    }
+    if (count > 0) {
+        (*iov)->iov_base = (char *)(*iov)->iov_base + n;
+        (*iov)->iov_len -= n;
+    }
+    return count;
+}
+
+static coir_future *writev_all_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    COIR_BEGIN(future);
+    if (self->len == 0)
+        COIR_RETURN(future, ci_worker_current->runnable->interrupt);
+    if (self->len > INT32_MAX)
+        COIR_RETURN(future, -EINVAL); /* it was negative */
+    while (self->len > 0) {
+        COIR_AWAIT(future,
+                   coir_writev_op(one_of(self), self->io.stream, self->iov, (int)self->len));
+        if (self->io.future.result < 0)
+            COIR_RETURN(future, self->io.future.result);
+        self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
+    }
+    COIR_END(future);
+}
+
+static const coir_future_kind read_full_kind =
+    COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
+static const coir_future_kind write_all_kind =
+    COIR_FUTURE_KIND("a full write", write_all_poll, NULL);
+static const coir_future_kind writev_all_kind =
+    COIR_FUTURE_KIND("a full write", writev_all_poll, NULL);
+
+static struct io_all_op *init_all(coir_io_all_op *opaque, const coir_future_kind *kind,
+                                  coir_stream *stream, size_t len)
+{
+    struct io_all_op *op = (struct io_all_op *)(void *)opaque;
+    coir_future_init(&op->future, kind);
+    op->io.stream = stream;
+    op->len = len;
+    op->done = 0;
+    return op;
+}
+
+coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len,
+                               size_t *ret_done)
+{
+    struct io_all_op *op = init_all(opaque, &read_full_kind, stream, len);
+    op->to = buf;
+    op->ret_done = ret_done;
+    return &op->future;
+}
+
+coir_future *coir_write_all_op(coir_io_all_op *opaque, coir_stream *stream, const void *buf,
+                               size_t len)
+{
+    struct io_all_op *op = init_all(opaque, &write_all_kind, stream, len);
+    op->from = buf;
+    return &op->future;
+}
+
+coir_future *coir_writev_all_op(coir_io_all_op *opaque, coir_stream *stream, struct iovec *iov,
+                                int iov_count)
+{
+    struct io_all_op *op = init_all(opaque, &writev_all_kind, stream, (size_t)iov_count);
+    op->iov = iov;
+    return &op->future;
+}
+
+/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are
+ * its too. */
+static CI_COLD int do_nothing(const char *call, const void *place)
+{
+    int rc = 0;
+    ci_fiber_enter_in(&rc, call, place);
+    return rc;
+}
+
+/* The straight-line forms are loops over the straight-line calls: most are complete after one, on
+ * its fast path. */
+ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
+{
+    size_t done = 0;
+    ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
+    while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
+        done += (size_t)n;
+    if (ret_done)
+        *ret_done = done;
+    return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
+}
+
+int coir_write_all(coir_stream *stream, const void *buf, size_t len)
+{
+    size_t done = 0;
+    if (ci_unlikely(len == 0))
+        return do_nothing(CI_CALL, CI_PLACE);
+    while (done < len) {
+        ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
+        if (n < 0)
+            return (int)n;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
+{
+    if (ci_unlikely(iov_count == 0))
+        return do_nothing(CI_CALL, CI_PLACE);
+    while (iov_count != 0) {
+        ssize_t n = coir_writev(stream, iov, iov_count);
+        if (n < 0)
+            return (int)n;
+        iov_count = advance(&iov, iov_count, (size_t)n);
+    }
+    return 0;
+}
