@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "io/question.h"
+#include "io/lookup.h"
 
 enum { SIX, FOUR, FAMILIES };
 

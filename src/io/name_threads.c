@@ -1,19 +1,20 @@
-/* Asking the system for names: getaddrinfo(3), on threads that do nothing else. A thread is made
- * when a question finds none idle and there are fewer than the most, and leaves when it has had
- * nothing to do for a while.
+/* Asking the system for names: getaddrinfo(3), on threads that do nothing else. A thread is started
+ * when a question finds none idle and there are fewer than name_threads_max; it leaves when it has
+ * been idle for a while.
  *
- * 1. Nobody waits for a thread: not a caller past its deadline, nor the end of the runtime. So a
- * thread keeps what it asks about on its own stack, and looks under the lock whether anybody is
- * left to be told.
+ * 1. Nothing waits for a thread that is asking, and a call of getaddrinfo(3) cannot be cancelled.
+ * So what it asks lies on its own stack. Its question is there until the runtime ends, and NULL
+ * afterwards: then there is nothing left that it could answer.
  */
+#include "io/name_threads.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "io/io.h"
-#include "io/question.h"
 #include "sys/clock.h"
-#include "sys/thread.h"
 
 static const coir_time idle_most = 10 * COIR_S;
 
@@ -31,9 +32,10 @@ static void ask(struct ci_names *names, struct ci_question *question)
     struct ci_ips ips;
     memcpy(asking.host, question->host, strlen(question->host) + 1);
     ci_list_push(&names->asking, &asking.link);
-    ci_mutex_unlock(&names->lock);
+    ci_names_unlock(names);
     int rc = ci_sys_lookup(asking.host, asking.family, &ips);
-    ci_mutex_lock(&names->lock);
+    ci_names_lock(names);
+    ci_check(names->closed == !asking.question, "name_threads.c 1");
     if (!asking.question)
         return;
     ci_list_remove(&asking.link);
@@ -41,14 +43,15 @@ static void ask(struct ci_names *names, struct ci_question *question)
     ci_question_drop(names, question);
 }
 
-/* Waits for a question; false when none came for so long that the thread should leave. */
+/* Waits until a question is queued. False: the thread is to leave, because none came in
+ * `idle_most`, or because the runtime has ended. */
 static bool wait_for_question(struct ci_names *names)
 {
     coir_time until = ci_time_after(ci_clock_now(), idle_most);
     int rc = 0;
     names->idle++;
     while (ci_list_empty(&names->queue) && !names->closed && rc != -ETIMEDOUT)
-        rc = ci_condition_wait(&names->work, &names->lock, until);
+        rc = ci_names_wait(names, &names->work, until);
     names->idle--;
     return !ci_list_empty(&names->queue) && !names->closed;
 }
@@ -56,7 +59,7 @@ static bool wait_for_question(struct ci_names *names)
 static void *thread_main(void *arg)
 {
     struct ci_names *names = arg;
-    ci_mutex_lock(&names->lock);
+    ci_names_lock(names);
     while (!names->closed) {
         struct ci_list *node = ci_list_pop(&names->queue);
         names->queued -= node != NULL;
@@ -88,7 +91,7 @@ int ci_name_threads_ask(struct ci_names *names, struct ci_question *question)
     int rc =
         names->queued >= names->idle && names->threads < names->threads_max ? add_thread(names) : 0;
     if (!names->threads)
-        return rc; /* nobody would ever ask it */
+        return rc; /* without a thread the question would never be asked */
     question->holders++;
     ci_list_push(&names->queue, &question->queued);
     names->queued++;
@@ -113,14 +116,14 @@ void ci_name_threads_close(struct ci_names *names)
     while (!ci_list_empty(&names->queue))
         ci_name_threads_withdraw(names,
                                  ci_container_of(names->queue.next, struct ci_question, queued));
+    names->closed = true;
     while ((node = ci_list_pop(&names->asking))) {
         struct asking *asking = ci_container_of(node, struct asking, link);
         ci_question_drop(names, asking->question);
         asking->question = NULL;
         busy++;
     }
-    names->closed = true;
     ci_condition_broadcast(&names->work);
-    while (names->threads > busy) /* the others have nothing to do but leave */
-        ci_condition_wait(&names->left, &names->lock, COIR_NEVER);
+    while (names->threads > busy) /* the others are idle: they leave at once */
+        ci_names_wait(names, &names->left, COIR_NEVER);
 }

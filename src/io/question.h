@@ -1,101 +1,70 @@
-/* Questions for the addresses of a host, and what was answered to them.
+/* Questions for the addresses of a host, and the answers that are kept: the table of a runtime.
  *
- * 1. A question is a name and a family. Equal ones are one: whoever asks what is asked already
- * waits for the same answer.
- * 2. Everything here is under the lock of its runtime's names, which is never held while anybody
- * waits.
- * 3. A question that threads ask goes on when nobody waits for it any more, once a thread has
- * begun; before that it is withdrawn. One that a waiter asks (in the simulator, and with c-ares)
- * has a leader among those who wait. A leader that leaves hands it to the next; the last one takes
- * it along.
- * 4. An answered question does not change. Who was told about it holds it.
- * 5. Names outlive their runtime while a thread is asking: it may take as long as it likes, and
- * nobody waits for it.
+ * 1. A question is a name and a family, and the table has at most one of each: a task that asks
+ * what is being asked already waits for the same answer.
+ * 2. All of it is guarded by the lock of the runtime's names. No task is suspended with it held.
+ * 3. A question in the table, or with a task waiting, is answered or is being asked: by a thread
+ * (or it is queued for one), or by its leader. That is one of the waiting tasks: with c-ares, and
+ * in the simulated world. A leader that is cancelled passes the question on to the next task.
+ * 4. A question is answered once. It is freed when nobody holds it any more: the table, the tasks
+ * that ask it, a thread that it is queued for or that asks it.
+ * 5. The names of a runtime are freed after it has ended and the last thread has left: a thread
+ * stays in getaddrinfo(3) for as long as that takes, and nothing waits for it.
  *
- *    OPEN -- answer --> ANSWERED -- too old, too many, files changed --> (gone, with its last
- * holder)
- *      `-- nobody waits, and it is not being asked --> (gone)
+ *    OPEN -- answered --> ANSWERED -- too old, too many, files changed --> not in the table
+ *      `-- the last task leaves, and no thread has begun to ask --> not in the table
  */
 #ifndef CI_IO_QUESTION_H
 #define CI_IO_QUESTION_H
 
-#include "base/inbox.h"
-#include "io/cares.h"
+#include "base/list.h"
 #include "sys/lookup.h"
 #include "sys/thread.h"
 #include "task/extension.h"
 #include "task/runtime.h"
-#include "task/sleep.h"
 
-struct ci_names;
+struct ci_cares;
 
-/* Who asks: the simulated world, which knows; the threads; or the waiter that leads. */
+/* What answers: the simulated world, which knows; a thread; or a name server, by c-ares. */
 enum ci_asker { CI_ASKED_OF_WORLD, CI_ASKED_OF_THREADS, CI_ASKED_OF_CARES };
 
 struct ci_question {
-    struct ci_list link;    /* in its bucket; alone: it is asked anew from now on */
-    struct ci_list used;    /* of the answers that are kept */
+    struct ci_list link;    /* in its bucket; empty: it is not in the table */
+    struct ci_list used;    /* in `answers` of the names */
     struct ci_list queued;  /* for a thread */
-    struct ci_list waiting; /* struct ci_lookup that were not told yet, oldest first */
-    size_t holders;         /* the table, those who wait or were told, a thread that asks */
+    struct ci_list waiting; /* struct ci_lookup that were not woken yet, oldest first */
+    size_t holders;
     bool answered;
+    bool has_leader;
     uint8_t asker;
     int family;
     int error; /* the answer: 0, or why there is none */
     struct ci_ips ips;
-    coir_time expires; /* of the answer */
-    coir_time due;     /* when the world answers */
+    coir_time expires; /* the answer */
+    coir_time due;     /* when the simulated world answers */
     struct ci_cares *cares;
     size_t size; /* of this struct */
     char host[];
 };
 
-/* The future of an answer: its result is 0 or an error. Addresses are in `ips` then. */
-struct ci_lookup {
-    coir_future future;
-    const char *host; /* borrowed */
-    int family;
-    int result;
-    struct ci_ips ips;
-
-    struct ci_names *names;
-    struct ci_question *question;
-    coir_future wait;
-    struct ci_runnable *runnable; /* suspended in `wait` */
-    struct ci_worker *worker;
-    struct ci_message message;
-    struct ci_list link;
-    bool told, leads;
-    coir_future *asking; /* what it waits for as the leader */
-    struct ci_sleep_op pause;
-};
-
-coir_future *ci_lookup_init(struct ci_lookup *lookup, const char *host, int family);
-
-/* What two errors say together: that a name is unknown only where both do. */
-static inline int ci_lookup_error(int six, int four)
-{
-    return four == -COIR_ENAME ? six : four;
-}
-
-/* ---- for the askers ---- */
-
+/* The names of a runtime. */
 struct ci_names {
     struct ci_mutex lock;
+    bool locked;
     struct ci_runtime_extension extension;
     const coir_allocator *allocator;
     bool closed; /* the runtime has ended */
     size_t refs; /* the runtime, and each thread */
 
     struct ci_list *buckets;
-    struct ci_list answers; /* that are kept, the one that was used last at the end */
+    struct ci_list answers; /* that are kept, least recently used first */
     size_t kept, kept_max;
     bool by_cares;
     const char *servers; /* for c-ares */
-    coir_time keep_time; /* an answer that does not say how long it holds */
-    uint64_t stamp;      /* of the files that say what names mean */
+    coir_time keep_time; /* for an answer without a TTL */
+    uint64_t stamp;      /* ci_sys_lookup_stamp when the files were last looked at */
     coir_time stamp_time;
-    size_t awaited; /* how many wait for threads */
+    size_t awaited; /* tasks that wait for threads */
 
     struct ci_condition work, left;
     struct ci_list queue;  /* questions for the threads, oldest first */
@@ -103,24 +72,50 @@ struct ci_names {
     size_t queued, threads, idle, threads_max;
 };
 
-/* With the lock held: the answer to a question, which holds for `ttl` from now on. */
+/* New names, which the caller holds; NULL: out of memory. */
+struct ci_names *ci_names_new(coir_runtime *runtime);
+
+void ci_names_lock(struct ci_names *names);
+void ci_names_unlock(struct ci_names *names);
+
+/* Waits for a condition, without the lock meanwhile. As ci_condition_wait. */
+int ci_names_wait(struct ci_names *names, struct ci_condition *condition, coir_time deadline);
+
+/* Drops a reference, and unlocks. */
+void ci_names_unref(struct ci_names *names);
+
+/* The calls from here on need the lock. */
+
+/* The runtime ends, and the threads are closed: frees the table, drops a reference, and unlocks. */
+void ci_names_end(struct ci_names *names);
+
+/* Empties the table. Tasks that wait for an answer still get it; it is not kept. */
+void ci_names_forget(struct ci_names *names);
+
+/* The question of a name and a family, unless its answer is too old; NULL: there is none. */
+struct ci_question *ci_question_find(struct ci_names *names, const char *host, int family,
+                                     coir_time now);
+
+/* Adds a question that is not in the table; NULL: out of memory. */
+struct ci_question *ci_question_add(struct ci_names *names, const char *host, int family);
+
+/* Takes a question out of the table, if it is there. */
+void ci_question_unlist(struct ci_names *names, struct ci_question *question);
+
+/* Its answer was used: it becomes the last that makes room for another. */
+void ci_question_touch(struct ci_names *names, struct ci_question *question);
+
+/* Sets the answer, which is kept for `ttl` from now on, and wakes all that wait for it. */
 void ci_question_answer(struct ci_names *names, struct ci_question *question, int error,
                         const struct ci_ips *ips, coir_time now, coir_time ttl);
 
-/* With the lock held: one holder less. */
+/* The leader leaves: the task that has waited longest, if any, becomes the leader. */
+void ci_question_pass(struct ci_names *names, struct ci_question *question);
+
+/* Checks 3: of each question that a task joins or leaves. */
+void ci_question_check(const struct ci_question *question);
+
+/* One holder less. */
 void ci_question_drop(struct ci_names *names, struct ci_question *question);
-
-/* With the lock held: has a thread ask. -EAGAIN, -ENOMEM: there is none, and none can be made. */
-int ci_name_threads_ask(struct ci_names *names, struct ci_question *question);
-
-/* With the lock held: nobody waits for it any more. Nothing happens when a thread has begun to ask.
- */
-void ci_name_threads_withdraw(struct ci_names *names, struct ci_question *question);
-
-/* With the lock held, the runtime ends: threads leave, or are left to themselves. */
-void ci_name_threads_close(struct ci_names *names);
-
-/* With the lock held, which is given back: one who knows the names less. */
-void ci_names_unref(struct ci_names *names);
 
 #endif

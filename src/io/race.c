@@ -14,7 +14,7 @@
 
 #include "base/time.h"
 #include "io/connect.h"
-#include "io/question.h"
+#include "io/lookup.h"
 #include "task/sleep.h"
 
 enum { SIX, FOUR, FAMILIES };
