@@ -35,7 +35,7 @@ static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     ci_fiber_switch_entered(worker, fiber);
     ci_context_switch(&worker->context, &fiber->context);
-    ci_check(!worker->fiber, "worker.h 1");
+    ci_check(!worker->fiber, "task/worker.h 1");
     coir_future *next = worker->handover;
     worker->handover = NULL;
     return next;

@@ -38,7 +38,7 @@
 /* Puts a runnable at the end of the run queue. */
 static inline void ci_ready(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    ci_debug_check(!*worker->ready_tail, "worker.h 2");
+    ci_debug_check(!*worker->ready_tail, "task/worker.h 2");
     runnable->next = NULL;
     *worker->ready_tail = runnable;
     worker->ready_tail = &runnable->next;

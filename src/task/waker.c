@@ -3,9 +3,11 @@
  * 1. A waker points at a cell, which is counted; the parker and each waker hold it. Everything in a
  * cell is under the lock of its runtime's wakers, so a wake and the end of the parker, or of the
  * runtime, are one after the other.
- * 2. `notified` keeps a wake-up that nobody waits for. One that somebody waits for takes the wait
- * (`runnable`) and wakes it, by a message where that is another thread's: a wait is woken once.
- * 3. Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the
+ * 2. `notified` keeps a wake-up that came before the wait. A wake-up that comes during the wait
+ * takes the runnable out of the cell and wakes it, by a message where the parker is another
+ * worker's: so a wait is woken once. No runnable waits in a parker that ends.
+ *
+ * Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the
  * runtime.
  */
 #include "task/waker.h"

@@ -117,7 +117,7 @@ static bool run_ready(struct coir_loop *loop)
         return true;
     if (!worker->ready && !ci_take_shared_task(worker))
         return false;
-    ci_check(!*worker->ready_tail, "worker.h 2");
+    ci_check(!*worker->ready_tail, "task/worker.h 2");
     worker->switches_left = worker->switches_max;
     while (worker->ready) {
         if (ci_unlikely(simulated))
