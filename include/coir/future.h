@@ -136,19 +136,21 @@ static inline bool coir_frame_has_ended(const coir_future *future)
 /* Awaits a future in a fiber and returns its result. The polls of its frames run on the worker's
  * stack, not on the fiber's.
  * Suspends: yes.  Threads: worker.  Owns: the future is borrowed until the call returns.
- * Errors: the future's own; a future that was not begun yet is left so by -ECANCELED and -ETIME.
+ * Errors: the future's own; a future that was not begun yet is left so by -ECANCELED and -ETIME;
+ * -EINVAL no future.
  * Cancel safety: that of the future. */
 COIR_SUSPENDS int64_t coir_await(coir_future *future);
 
 /* Starts a future as a task without a stack. It is scoped, named, joined, cancelled and placed
  * like a fiber. Its result, as an int, goes to the scope.
  * Suspends: no.  Threads: worker.  Owns: the future is borrowed until the task ends.
- * Errors: those of coir_go. */
+ * Errors: those of coir_go; -EINVAL no future; -EBUSY it was started before and has not completed,
+ * or a frame awaits it: make it anew. */
 COIR_API int coir_go_future(coir_scope *scope, coir_future *future);
 
 /* Starts a future as a task without a stack, with options. Their copy_size must be 0. As
  * coir_go_future.
- * Errors: those of coir_go_with; -EINVAL copy_size. */
+ * Errors: those of coir_go_future and coir_go_with; -EINVAL copy_size. */
 COIR_API int coir_go_future_with(coir_scope *scope, const coir_go_options *options,
                                  coir_future *future);
 
@@ -163,7 +165,8 @@ typedef struct coir_completion {
  * then: `fn` may release it together with the future. An error is the scope's as well, unless the
  * scope is NULL.
  * Suspends: no.  Threads: worker.  Owns: completion and future are borrowed until `fn` is called.
- * Errors: those of coir_go. */
+ * Errors: those of coir_go; -EINVAL no completion, future or function; -EBUSY the future was
+ * started before and has not completed. */
 COIR_API int coir_completion_start(coir_scope *scope, coir_completion *completion,
                                    coir_future *future, void (*fn)(int64_t result, void *arg),
                                    void *arg);
@@ -272,7 +275,8 @@ COIR_API void coir_set_init(coir_set *set);
 
 /* Adds a member to a set and begins it; it runs when the task suspends.
  * Suspends: no.  Threads: worker.  Owns: the member is borrowed until it is taken out of the set.
- * Errors: -ESRCH not in a task. */
+ * Errors: -ESRCH not in a task; -EINVAL no future; -EBUSY the future was started before and has not
+ * completed. */
 COIR_API int coir_set_add(coir_set *set, coir_branch *branch);
 
 /* Waits for a member of a set to complete, and takes it out: 1, and *ret_branch. Members come out

@@ -123,8 +123,9 @@ typedef struct coir_go_options {
     size_t size; /* sizeof(coir_go_options), set by COIR_GO_OPTIONS */
     /* [COIR_HERE] COIR_ANYWHERE: an idle worker may take it; or COIR_ON_WORKER(index) */
     int place;
-    const char *name;    /* [none] borrowed until the task ends; for reports */
-    coir_handle *handle; /* [none] where the result goes; see coir_join */
+    const char *name; /* [none] borrowed until the task ends; for reports */
+    /* [none] where the result goes, see coir_join; zero before its first use */
+    coir_handle *handle;
     /* [0: `arg` is borrowed] `arg` points at so many bytes, which are copied at spawn (at most
      * COIR_COPY_MAX) */
     size_t copy_size;
@@ -140,7 +141,8 @@ typedef struct coir_go_options {
 /* Starts a fiber with options: where, under what name, with a handle, with a copy of its argument.
  * Suspends: no.  Threads: worker.  Owns: `arg` is borrowed until the task ends, unless copy_size
  * is set; a handle until the task has ended or coir_handle_done.
- * Errors: those of coir_go; -EINVAL bad options. */
+ * Errors: those of coir_go; -EINVAL bad options; -EBUSY the handle is that of a task that has not
+ * ended. */
 COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn,
                           void *arg);
 
