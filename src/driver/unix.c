@@ -6,14 +6,15 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/check.h"
 #include "sys/call.h"
 
-/* A name in the file system; the system may leave out the NUL at its end. */
+/* A path. In a sockaddr_un one of the full length has no NUL at its end. */
 struct path {
     char text[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
 };
 
-/* False: the name is abstract, or there is none. */
+/* False: the socket has an abstract name, or none. */
 static bool find_path(const struct sockaddr *address, socklen_t len, struct path *ret_path)
 {
     size_t begin = offsetof(struct sockaddr_un, sun_path);
@@ -25,7 +26,8 @@ static bool find_path(const struct sockaddr *address, socklen_t len, struct path
     return true;
 }
 
-/* The lock of the directory that the path is in. */
+/* Locks the directory that the path is in: a descriptor to be closed. -EWOULDBLOCK: somebody else
+ * has the lock. */
 static coir_fd lock(const struct path *path)
 {
     struct path directory = *path;
@@ -36,9 +38,11 @@ static coir_fd lock(const struct path *path)
     return ci_sys_lock_directory(directory.text);
 }
 
-/* Removes the file of a socket that nobody has open. True: it is gone. */
-static bool remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len)
+/* Removes the file of a socket that nobody has open. True: it has been removed. */
+static bool remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len,
+                         coir_fd locked)
 {
+    ci_check(locked >= 0, "unix.h 2");
     coir_fd probe = ci_sys_is_socket_file(path->text) ? ci_sys_socket(AF_UNIX) : -ENOTSOCK;
     if (probe < 0)
         return false;
@@ -56,13 +60,14 @@ static int set_access(const struct path *path, const struct ci_listen *listen)
     return rc == 0 && listen->mode ? ci_sys_set_mode(path->text, listen->mode) : rc;
 }
 
-/* Under the lock, where there is one. */
+/* With the directory locked, if it can be. */
 static int bind_path(coir_fd fd, const struct path *path, const struct ci_listen *listen,
                      coir_fd locked)
 {
+    ci_check(listen->backlog < 0 || locked != -EWOULDBLOCK, "unix.h 1");
     int rc = ci_sys_bind(fd, listen->address, listen->address_len);
     if (rc == -EADDRINUSE && locked >= 0 &&
-        remove_stale(path, listen->address, listen->address_len))
+        remove_stale(path, listen->address, listen->address_len, locked))
         rc = ci_sys_bind(fd, listen->address, listen->address_len);
     if (rc < 0)
         return rc;
@@ -71,7 +76,7 @@ static int bind_path(coir_fd fd, const struct path *path, const struct ci_listen
     return rc;
 }
 
-/* Binds, and listens unless it is for datagrams (a negative backlog). */
+/* Binds, and listens unless it is a socket for datagrams (whose backlog is negative). */
 static int open_at(coir_fd fd, const struct ci_listen *listen)
 {
     struct path path;
@@ -79,7 +84,7 @@ static int open_at(coir_fd fd, const struct ci_listen *listen)
          has_path = find_path(listen->address, listen->address_len, &path);
     coir_fd locked = has_path ? lock(&path) : -ENOENT;
     int rc = -EADDRINUSE;
-    if (!listens || locked != -EWOULDBLOCK) /* 1 */
+    if (!listens || locked != -EWOULDBLOCK) /* unix.h 1 */
         rc = has_path ? bind_path(fd, &path, listen, locked)
                       : ci_sys_bind(fd, listen->address, listen->address_len);
     if (rc == 0 && listens)
@@ -115,6 +120,6 @@ void ci_unix_remove(const struct sockaddr *address, socklen_t len)
     coir_fd locked = find_path(address, len, &path) ? lock(&path) : -ENOENT;
     if (locked < 0)
         return;
-    remove_stale(&path, address, len);
+    remove_stale(&path, address, len, locked);
     ci_sys_close(locked);
 }

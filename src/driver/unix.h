@@ -1,22 +1,25 @@
 /* Unix sockets over a kernel, and the files that are their names.
  *
- * 1. A name is taken, and its listener begins to listen, under a lock of the directory. So a file
- * that refuses connections belongs to nobody: no other process of coir is about to listen on it.
- * 2. Only the file of a socket that refuses connections is removed, and only under that lock. Where
- *    the directory cannot be locked, nothing is removed.
- * 3. Nobody can connect before the file has its mode and owner: listening comes last.
+ * A path is bound, and its listener begins to listen, under a lock of the directory. So the file of
+ * a socket that refuses connections is nobody's: no other process of coir that has bound it is
+ * about to listen. Listening comes last: nobody can connect before the file has its mode and owner.
+ *
+ * 1. While somebody else has the lock, no listener is bound to a path.
+ * 2. Only the file of a socket that refuses connections is removed, and only under the lock. Where
+ * the directory cannot be locked, nothing is removed.
  */
 #ifndef CI_DRIVER_UNIX_H
 #define CI_DRIVER_UNIX_H
 
 #include "driver/driver.h"
 
-/* A descriptor. -EADDRINUSE: somebody else listens, or is just about to. */
+/* A descriptor, bound, and for ci_unix_listen listening. -EADDRINUSE: another socket has the path,
+ * or is being bound in its directory. */
 int ci_unix_listen(const struct ci_listen *listen);
 int ci_unix_datagram(const struct sockaddr *address, socklen_t len);
 
-/* The name of a socket that has been closed: its file goes, unless another socket has it already.
- */
+/* Removes the file of a socket that has been closed, unless another socket has been bound to it
+ * since. */
 void ci_unix_remove(const struct sockaddr *address, socklen_t len);
 
 #endif

@@ -1,3 +1,4 @@
+/* See cares.h. */
 #include "io/cares.h"
 
 #include <ares.h>
@@ -5,6 +6,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "base/check.h"
 #include "coir/descriptor.h"
 #include "io/io.h"
 #include "task/sleep.h"
@@ -13,14 +15,15 @@ struct ci_cares {
     coir_future future;
     ares_channel channel;
 
-    /* what the callback notes */
+    /* what the callback was given */
     bool told;
     int status;
     struct ares_addrinfo *found;
 
     struct ci_cares_answer answer;
 
-    /* the leader's wait */
+    /* what the leader waits for */
+    bool is_asked, is_polled; /* by the leader's future, which is suspended; the sockets */
     coir_group group;
     int socket_count;
     ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
@@ -35,6 +38,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 {
     struct ci_cares *cares = arg;
     (void)timeouts;
+    ci_check(!cares->told, "io/cares.h 3");
     cares->told = true;
     cares->status = status;
     cares->found = found;
@@ -59,7 +63,7 @@ static void limit_ttl(struct ci_cares_answer *answer, int seconds)
         answer->ttl = ttl;
 }
 
-/* What was found becomes the answer. */
+/* Makes the answer of what the callback was given. */
 static void read_answer(struct ci_cares *cares)
 {
     struct ci_cares_answer *answer = &cares->answer;
@@ -87,7 +91,8 @@ static void free_cares(struct ci_cares *cares, const coir_allocator *allocator)
 {
     if (!cares)
         return;
-    ares_destroy(cares->channel); /* tells the callback, where it was not told */
+    ci_check(!cares->is_polled, "io/cares.h 2");
+    ares_destroy(cares->channel); /* calls the callback, if it was not called yet */
     ares_freeaddrinfo(cares->found);
     ci_free(allocator, cares, sizeof *cares);
 }
@@ -139,9 +144,10 @@ static coir_future *wait_for_sockets(struct ci_cares *self)
     return coir_any_op(&self->group, self->branches, (size_t)count + 1);
 }
 
-/* What the sockets have, and what is late. */
+/* Has c-ares handle the sockets that are ready, and what has timed out. */
 static void process(struct ci_cares *self)
 {
+    ci_check(!self->is_polled, "io/cares.h 2");
     for (int i = 0; i < self->socket_count; i++) {
         int64_t events = self->polls[i].future.result;
         if (!coir_branch_is_complete(&self->branches[i]) || events == 0)
@@ -157,12 +163,19 @@ static coir_future *ask_poll(coir_future *future)
 {
     struct ci_cares *self = ci_container_of(future, struct ci_cares, future);
     COIR_BEGIN(future);
+    ci_check(!self->is_asked, "io/cares.h 1");
+    self->is_asked = true;
     while (!self->told) {
+        self->is_polled = true;
         COIR_AWAIT(future, wait_for_sockets(self));
+        self->is_polled = false; /* the group has ended, so all of its members have */
         if (self->group.future.result < 0)
-            COIR_RETURN(future, self->group.future.result);
+            break;
         process(self);
     }
+    self->is_asked = false;
+    if (!self->told)
+        COIR_RETURN(future, self->group.future.result);
     read_answer(self);
     COIR_RETURN(future, 0);
 }

@@ -1,4 +1,5 @@
-/* Connecting: to one address (tcp.c), and to whichever of a name's answers first (race.c). */
+/* Connecting: to one address (connect.c), and to the addresses of a name, whichever answers first
+ * (race.c). */
 #ifndef CI_IO_CONNECT_H
 #define CI_IO_CONNECT_H
 
@@ -12,25 +13,24 @@ struct ci_connect_op {
     coir_future future;
     union {
         struct ci_io_op io;
-        struct ci_race *race;     /* of a name */
         struct ci_sleep_op pause; /* while the backlog of a Unix socket is full */
     };
     coir_stream **ret_stream;
-    const char *text; /* NULL: `address` is set */
     coir_fd fd;
     struct sockaddr_storage address;
 };
 
 /* A connection to an address, which is copied. */
-coir_future *ci_connect_init(struct ci_connect_op *op, const union ci_ip *ip, uint16_t port,
+coir_future *ci_connect_init(struct ci_connect_op *op, const struct sockaddr_storage *address,
                              coir_stream **ret_stream);
 
-/* A connection to the host and port of `where`: NULL when memory is out. The future must be awaited
- * and then freed, whatever it says. */
+/* A connection to the host and port of `where`; NULL: out of memory. The future must be awaited,
+ * and then freed, whatever its result. */
 struct ci_race *ci_race_new(struct ci_worker *worker, const struct ci_where *where,
                             coir_stream **ret_stream);
 coir_future *ci_race_future(struct ci_race *race);
-/* Gives the result. */
+
+/* Returns the result. */
 int ci_race_free(struct ci_race *race);
 
 #endif

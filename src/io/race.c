@@ -1,17 +1,16 @@
 /* Connecting to a name: Happy Eyeballs, version 2 (RFC 8305). IPv6 and IPv4 addresses are asked for
  * at the same time. The first address is tried as soon as IPv6 ones are known, or when IPv4 ones
- * have been known for a while (section 3). The others follow, the families in turn (section 4),
- * each when the one before has failed or has not answered for a while (section 5). The first
- * connection wins.
+ * have been known for 50 ms (section 3). The others follow, the families in turn (section 4), each
+ * when an attempt has failed or the last one is 250 ms old (section 5). The first connection wins.
  *
- * 1. Everything that goes on at the same time, questions, attempts and one timer, is a member of a
- * set. The set is empty when the race ends, and no connection but the winner is left.
- * 2. `next_at` is when the next attempt may begin; it never moves away while nothing is being tried
- * and an address is known. The timer is armed for it, or has been for an earlier time, and is armed
- * anew then.
+ * 1. All that goes on at the same time, two lookups, attempts and one timer, are members of one
+ * set. The set is empty when the race is freed, and every connection but the winner is closed.
+ * 2. `next_at` is when the next attempt may begin. While there is an address to be tried, the timer
+ * is armed, for then or earlier: a timer is not moved, but armed anew when it has expired.
  */
 #include <errno.h>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "io/connect.h"
 #include "io/lookup.h"
@@ -50,7 +49,7 @@ struct ci_race {
     size_t running; /* attempts */
     int turn;       /* the family of the next one */
     int error;      /* of attempts */
-    coir_time next_at;
+    coir_time next_at, timer_at;
 };
 
 /* ---- what is to be tried ---- */
@@ -69,8 +68,8 @@ static int next_family(const struct ci_race *race)
     return has_more(&race->families[!race->turn]) ? !race->turn : -1;
 }
 
-/* That a family cannot be reached at all says less than any other error. */
-static bool says_little(int error)
+/* An error that says only that a family cannot be reached: any other is reported instead. */
+static bool is_about_family(int error)
 {
     return error == 0 || error == -ENETUNREACH || error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT;
 }
@@ -78,9 +77,9 @@ static bool says_little(int error)
 static void begin_attempt(struct ci_race *race, int which)
 {
     struct family *family = &race->families[which];
-    const union ci_ip *ip = &family->lookup.ips.ip[family->tried++];
     struct attempt *attempt = ci_alloc_zero(&race->worker->runtime->allocator, sizeof *attempt);
     race->turn = !which;
+    ci_where_set(&race->where, &family->lookup.ips.ip[family->tried++]);
     if (!attempt) {
         race->error = -ENOMEM;
         return;
@@ -88,7 +87,7 @@ static void begin_attempt(struct ci_race *race, int which)
     attempt->next = race->attempts;
     race->attempts = attempt;
     attempt->branch = (coir_branch)COIR_BRANCH(
-        ci_connect_init(&attempt->connect, ip, race->where.port, &attempt->stream));
+        ci_connect_init(&attempt->connect, &race->where.address, &attempt->stream));
     race->running++;
     race->next_at = ci_time_after(ci_loop_update_now(&race->worker->loop), attempt_delay);
     coir_set_add(&race->set, &attempt->branch);
@@ -101,10 +100,11 @@ static void arm_timer(struct ci_race *race)
     race->timer = (coir_branch)COIR_BRANCH(
         coir_sleep_until_op((coir_sleep_op *)(void *)&race->pause, race->next_at));
     race->timer_runs = true;
+    race->timer_at = race->next_at;
     coir_set_add(&race->set, &race->timer);
 }
 
-/* Begins what may begin now. */
+/* Begins the attempts that are due, and arms the timer for the next. */
 static void go_on(struct ci_race *race)
 {
     int which = next_family(race);
@@ -114,6 +114,7 @@ static void go_on(struct ci_race *race)
     }
     if (which >= 0)
         arm_timer(race);
+    ci_check(which < 0 || (race->timer_runs && race->timer_at <= race->next_at), "race.c 2");
 }
 
 /* ---- what has happened ---- */
@@ -123,7 +124,7 @@ static void on_answer(struct ci_race *race, int which)
     coir_time now = ci_loop_update_now(&race->worker->loop);
     race->families[which].answered = true;
     if (race->attempts)
-        /* all that was known before has failed */
+        /* if all addresses that were known have failed, there is no reason to wait */
         race->next_at = race->running ? race->next_at : now;
     else
         race->next_at = which == FOUR && !race->families[SIX].answered
@@ -141,7 +142,7 @@ static void on_attempt(struct ci_race *race, struct attempt *attempt)
         attempt->stream = NULL;
         return;
     }
-    if (!says_little(error) || says_little(race->error))
+    if (!is_about_family(error) || is_about_family(race->error))
         race->error = error;
     race->next_at = ci_loop_update_now(&race->worker->loop);
 }
@@ -201,7 +202,7 @@ static coir_future *race_poll(coir_future *future)
     } while (!is_over(self));
     coir_set_cancel(&self->set);
     while (coir_set_live(&self->set))
-        COIR_AWAIT(future, coir_set_next_op(&self->set, NULL)); /* which nothing interrupts */
+        COIR_AWAIT(future, coir_set_next_op(&self->set, NULL)); /* not interrupted: it is closed */
     COIR_RETURN(future, result(self));
 }
 
@@ -228,11 +229,12 @@ coir_future *ci_race_future(struct ci_race *race)
 int ci_race_free(struct ci_race *race)
 {
     int rc = (int)race->future.result;
+    ci_check(coir_set_live(&race->set) == 0, "race.c 1");
     const coir_allocator *allocator = &race->worker->runtime->allocator;
     while (race->attempts) {
         struct attempt *attempt = race->attempts;
         race->attempts = attempt->next;
-        coir_close(attempt->stream); /* it came second */
+        coir_close(attempt->stream); /* connected, but not first */
         ci_free(allocator, attempt, sizeof *attempt);
     }
     ci_free(allocator, race, sizeof *race);

@@ -1,14 +1,16 @@
 /* Buffered readers: pieces of a stream up to a delimiter.
  *
- * 1. What has come and was not given to anybody is data[start..end). Only a whole piece is taken
- * off.
- * 2. While a read into `data` is under way the reader is busy, and `data` does not move.
+ * 1. data[start..end) has been read from the stream and not been handed out. A call that fails, or
+ * loses a select, takes nothing from it.
+ * 2. While a read into `data` is in flight, the reader is busy, and `data` neither moves nor is
+ * freed.
  */
 #include "coir/reader.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "io/io.h"
 
 enum { PIECE_DEFAULT = 8192, ROOM_FIRST = 512 };
@@ -18,7 +20,7 @@ struct coir_reader {
     const coir_allocator *allocator;
     char *data;
     size_t start, end, room;
-    size_t scanned; /* from start on: the delimiter begins nowhere here */
+    size_t scanned; /* bytes from `start` on in which no delimiter begins */
     size_t piece_max;
     bool busy;
 };
@@ -27,7 +29,7 @@ struct reader_op {
     coir_future future;
     struct ci_io_op io;
     coir_reader *reader;
-    const char *delimiter; /* NULL: a line's */
+    const char *delimiter; /* NULL: it reads a line */
     char **ret_text;
     size_t *ret_len;
 };
@@ -59,10 +61,16 @@ void coir_reader_free(coir_reader *reader)
     ci_free(reader->allocator, reader, sizeof *reader);
 }
 
+static size_t bytes_of(const coir_reader *reader)
+{
+    ci_check(reader->start <= reader->end && reader->end <= reader->room, "reader.c 1");
+    return reader->end - reader->start;
+}
+
 /* Whether there is a whole piece, and its length without the delimiter. */
 static bool find_piece(coir_reader *reader, const char *delimiter, size_t *ret_len)
 {
-    size_t len = strlen(delimiter), has = reader->end - reader->start;
+    size_t len = strlen(delimiter), has = bytes_of(reader);
     if (has == 0)
         return false;
     const char *from = reader->data + reader->start;
@@ -91,6 +99,7 @@ static void take_piece(struct reader_op *op, const char *delimiter, size_t len)
 /* Makes room behind `end`: 0, -COIR_ETOOLARGE or -ENOMEM. */
 static int make_room(coir_reader *reader)
 {
+    ci_check(!reader->busy, "reader.c 2");
     if (reader->start) {
         memmove(reader->data, reader->data + reader->start, reader->end - reader->start);
         reader->end -= reader->start;
@@ -117,6 +126,7 @@ static int make_room(coir_reader *reader)
 static coir_future *read_more(struct reader_op *op)
 {
     coir_reader *reader = op->reader;
+    ci_check(!reader->busy, "reader.c 2");
     reader->busy = true;
     struct ci_op io = {
         .fd = reader->stream->fd,
@@ -142,7 +152,7 @@ static coir_future *piece_poll(coir_future *future)
         COIR_RETURN(future, -EBUSY);
     if ((rc = ci_worker_current->runnable->interrupt) < 0)
         COIR_RETURN(future, rc);
-    reader->scanned = 0; /* it may have been of another delimiter */
+    reader->scanned = 0; /* the last call may have looked for another delimiter */
     while (!find_piece(reader, delimiter, &len)) {
         if ((rc = make_room(reader)) < 0)
             COIR_RETURN(future, rc);
@@ -154,7 +164,7 @@ static coir_future *piece_poll(coir_future *future)
             COIR_RETURN(future, reader->end > reader->start ? -COIR_EEND : 0);
         reader->end += (size_t)rc;
     }
-    if (!ci_claim(ci_worker_current->runnable, future)) /* another case happens */
+    if (!ci_claim(ci_worker_current->runnable, future)) /* the select was decided otherwise */
         COIR_RETURN(future, -ECANCELED);
     take_piece(self, delimiter, len);
     COIR_RETURN(future, 1);
@@ -210,7 +220,7 @@ ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
-    size_t has = reader->end - reader->start;
+    size_t has = bytes_of(reader);
     if (reader->busy)
         return -EBUSY;
     if (has == 0 || len == 0)
