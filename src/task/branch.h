@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "base/options.h"
+#include "task/cancellation.h"
 #include "task/runnable.h"
 
 enum { CI_BRANCH_IDLE, CI_BRANCH_RUNNING, CI_BRANCH_DONE, CI_BRANCH_WITHDRAWN }; /* end.state */
@@ -36,6 +37,20 @@ static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
 }
 
 /* Cancels what a running branch waits for. True: it has ended by that. */
-bool ci_branch_cancel(struct ci_branch *branch, int reason);
+static inline bool ci_branch_cancel(struct ci_branch *branch, int reason)
+{
+    struct ci_runnable *runnable = &branch->runnable;
+    coir_future *leaf = runnable->inner;
+    if (runnable->cancel_scopes || leaf->caller != &branch->end || runnable->cancelled) {
+        ci_runnable_cancel(runnable, reason);
+        return false;
+    }
+    runnable->cancelled = runnable->interrupt = reason;
+    if (!leaf->kind->cancel || !leaf->kind->cancel(leaf, reason))
+        return false;
+    branch->end.state = CI_BRANCH_WITHDRAWN;
+    leaf->caller = NULL; /* it may be started again */
+    return true;
+}
 
 #endif
