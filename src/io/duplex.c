@@ -50,7 +50,7 @@ static size_t copy_out(struct ring *ring, size_t capacity, char *to, size_t len)
     memcpy(to + first, ring->data, len - first);
     ring->start = (ring->start + len) % capacity;
     ring->len -= len;
-    ci_check(ring->len + len <= capacity, "duplex.c 1");
+    ci_check(ring->len <= capacity, "duplex.c 1");
     return len;
 }
 
@@ -189,8 +189,8 @@ static void close_end(coir_stream *stream)
         cancel(stream, op);
         op->done(op);
     }
+    ci_check(!end->ops && (!end->peer->closed || !end->peer->ops), "duplex.c 2");
     if (end->peer->closed) {
-        ci_check(!end->ops && !end->peer->ops, "duplex.c 2");
         free_pair(end->pair);
         return;
     }

@@ -1,11 +1,130 @@
-/* The limit of connections a worker: the other worker takes what one cannot, and what nobody can
- * take waits. */
+/* Servers: a shortage of descriptors, errors of connections, and the limit of connections a worker.
+ */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness.h"
+
+/* ---- raw connections ---- */
+
+static char raw_address[64]; /* of the server of raw connections; empty until it listens */
+
+static int serve_raw(coir_connection_fn *fn)
+{
+    coir_listener *raw;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &raw), 0);
+    coir_listener_local(raw, raw_address, sizeof raw_address);
+    int rc = coir_serve_tcp_with(TCP_ON(raw), fn, NULL);
+    coir_listener_close(raw);
+    return rc;
+}
+
+static int echo(coir_stream *stream, void *arg)
+{
+    (void)arg;
+    char buf[1000];
+    ssize_t n;
+    while ((n = coir_read(stream, buf, sizeof buf)) > 0) {
+        int rc = coir_write_all(stream, buf, (size_t)n);
+        if (rc < 0)
+            return rc;
+    }
+    return (int)n;
+}
+
+static int echo_server(void *arg)
+{
+    (void)arg;
+    return serve_raw(echo);
+}
+
+/* Out of descriptors, accepting backs off without spinning, and goes on by itself when there are
+ * some again. */
+TEST_REAL(emfile_backs_off_and_recovers)
+{
+    int taken[64], count = 0;
+    coir_stream *client;
+    char byte;
+    COIR_SERVING_SCOPE(scope);
+    coir_go(scope, echo_server, NULL);
+    while (!raw_address[0]) /* until it listens */
+        coir_yield();
+    /* its number is freed for the client below */
+    int socket_for_client = socket(AF_INET, SOCK_STREAM, 0);
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    struct rlimit few = {(rlim_t)socket_for_client + 1, limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    while (count < 64 && (taken[count] = dup(0)) >= 0)
+        count++;
+    close(socket_for_client);
+    CHECK_EQ(coir_tcp_connect(raw_address, &client), 0); /* by the kernel; nobody can accept it */
+    CHECK_EQ(coir_write_all(client, "x", 1), 0);
+    coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
+    coir_counters_get(coir_runtime_current(), &before);
+    {
+        COIR_DEADLINE(coir_in(250 * COIR_MS));
+        CHECK_EQ(coir_read(client, &byte, 1), -ETIME);
+    }
+    coir_counters_get(coir_runtime_current(), &after);
+    CHECK(after.driver_waits - before.driver_waits < 50); /* no spinning */
+    setrlimit(RLIMIT_NOFILE, &limit);
+    COIR_DEADLINE(coir_in(30 * COIR_S));
+    CHECK_EQ(coir_read(client, &byte, 1), 1);
+    coir_close(client);
+    while (count)
+        close(taken[--count]);
+}
+
+static int fail_for_a(coir_stream *stream, void *arg)
+{
+    char byte;
+    (void)arg;
+    if (coir_read(stream, &byte, 1) != 1)
+        return -ENODATA;
+    if (byte == 'a')
+        return -EBADMSG;
+    int rc = coir_write_all(stream, &byte, 1);
+    return rc < 0 ? rc : (int)coir_read(stream, &byte, 1);
+}
+
+static int failing_server(void *arg)
+{
+    (void)arg;
+    return serve_raw(fail_for_a);
+}
+
+TEST_REAL(one_handlers_error_never_touches_the_others)
+{
+    coir_stream *good, *bad;
+    char byte;
+    COIR_SERVING_SCOPE(scope);
+    coir_go(scope, failing_server, NULL);
+    while (!raw_address[0]) /* until it listens */
+        coir_yield();
+    CHECK_EQ(coir_tcp_connect(raw_address, &good), 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(coir_tcp_connect(raw_address, &bad), 0);
+        CHECK_EQ(coir_write_all(bad, "a", 1), 0);
+        CHECK_EQ(coir_read(bad, &byte, 1), 0); /* closed */
+        coir_close(bad);
+    }
+    CHECK_EQ(coir_write_all(good, "b", 1), 0);
+    CHECK_EQ(coir_read(good, &byte, 1), 1);
+    coir_close(good);
+    coir_counters counters = COIR_COUNTERS;
+    coir_yield();
+    coir_counters_get(coir_runtime_current(), &counters);
+    CHECK(counters.task_errors >= 20);
+}
+
+/* ---- the limit of connections a worker: another worker takes what one cannot; what none can take
+ * waits in the backlog ---- */
 
 static int hello(coir_request *req, coir_response *res, void *arg)
 {

@@ -71,6 +71,21 @@ TEST_SIM(the_simulator_has_no_signals)
     CHECK_EQ(coir_signals_open(&number, 1, &signals), -ENOTSUP);
 }
 
+TEST_REAL(a_signal_is_awaited_as_a_future)
+{
+    static const int number = SIGUSR1;
+    coir_signals *signals;
+    coir_signals_op op;
+    CHECK_EQ(coir_signals_open(&number, 1, &signals), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_await(coir_signals_wait_op(&op, signals)), -ETIME);
+    }
+    raise(SIGUSR1);
+    CHECK_EQ(coir_await(coir_signals_wait_op(&op, signals)), SIGUSR1);
+    coir_signals_close(signals);
+}
+
 /* ---- a signal in a select that loses ---- */
 
 static coir_event rival;
