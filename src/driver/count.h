@@ -1,8 +1,8 @@
 /* How much a read or a write may ask for, the same for every driver and for streams that have none.
  *
- * 1. Whoever asks for nothing gets nothing: 0, at once, whatever the state of the stream.
- * 2. A negative count of pieces, or a piece of more bytes than a result can say, is -EINVAL.
- * 3. What is tried begins with a piece that is not empty, so 0 from a read is the end of the
+ * - Whoever asks for nothing gets nothing: 0, at once, whatever the state of the stream.
+ * - A negative count of pieces, or a piece of more bytes than a result can say, is -EINVAL.
+ * - What is tried begins with a piece that is not empty, so 0 from a read is the end of the
  * stream, and has at most PIECES_MAX pieces, which is what the kernel takes: beyond that it is
  * short.
  */

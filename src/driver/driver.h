@@ -214,8 +214,8 @@ bool ci_driver_known(const char *name);
 /* For drivers: completes an operation that is in no list any more. */
 static inline void ci_op_done(struct ci_driver *driver, struct ci_op *op)
 {
-    ci_check(op->pending, "driver.h 1");
-    ci_debug_check(!driver->calling, "driver.h 3");
+    ci_check(op->pending, "driver/driver.h 1");
+    ci_debug_check(!driver->calling, "driver/driver.h 3");
     op->pending = 0;
     driver->pending--;
     op->done(op);
@@ -223,26 +223,27 @@ static inline void ci_op_done(struct ci_driver *driver, struct ci_op *op)
 
 static inline bool ci_driver_start(struct ci_driver *driver, struct ci_op *op)
 {
-    ci_check(!op->pending, "driver.h 1");
+    ci_check(!op->pending, "driver/driver.h 1");
     if (CI_DEBUG)
         driver->calling = true;
     bool completed = driver->kind->start(driver, op);
     if (CI_DEBUG)
         driver->calling = false;
-    ci_debug_check(completed == !op->pending, "driver.h 2");
+    ci_debug_check(completed == !op->pending, "driver/driver.h 2");
     return completed;
 }
 
 static inline bool ci_driver_cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    ci_check(op->pending, "driver.h 1");
+    ci_check(op->pending, "driver/driver.h 1");
     if (CI_DEBUG)
         driver->calling = true;
     bool withdrawn = driver->kind->cancel(driver, op);
     if (CI_DEBUG)
         driver->calling = false;
-    ci_check(withdrawn == !op->pending && (!withdrawn || op->result == -ECANCELED), "driver.h 4");
-    ci_check(withdrawn || op->kind != CI_OP_WATCH, "driver.h 5");
+    ci_check(withdrawn == !op->pending && (!withdrawn || op->result == -ECANCELED),
+             "driver/driver.h 4");
+    ci_check(withdrawn || op->kind != CI_OP_WATCH, "driver/driver.h 5");
     return withdrawn;
 }
 

@@ -117,7 +117,7 @@ static void remove_fd(struct ci_selector *selector, coir_fd fd)
     if (!index)
         return;
     coir_fd moved = fd_at(poll, last);
-    ci_check(fd_at(poll, index) == fd && poll->indexes[moved] == last, "poll.c 1");
+    ci_check(fd_at(poll, index) == fd && poll->indexes[moved] == last, "driver/poll.c 1");
     poll->fds[index] = poll->fds[last];
     poll->entries[index] = poll->entries[last];
     poll->indexes[moved] = index;
@@ -145,7 +145,7 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
                       coir_time timeout)
 {
     struct poll_selector *poll = self(selector);
-    ci_check(poll->fds[0].fd == selector->wakeup, "poll.c 1");
+    ci_check(poll->fds[0].fd == selector->wakeup, "driver/poll.c 1");
     int left = ci_sys_poll(poll->fds, poll->count, timeout), count = 0;
     if (left > 0 && poll->fds[0].revents) {
         ci_sys_eventfd_drain(selector->wakeup);

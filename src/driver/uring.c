@@ -83,7 +83,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     sleeps &= timeout != 0;
     if (uring->lazy && (timeout < 0 || timeout > LAZY_DELAY_MAX))
         timeout = LAZY_DELAY_MAX;
-    ci_check(!uring->lazy || (timeout >= 0 && timeout <= LAZY_DELAY_MAX), "driver.h 6");
+    ci_check(!uring->lazy || (timeout >= 0 && timeout <= LAZY_DELAY_MAX), "driver/driver.h 6");
     int rc = 0;
     if (sleeps || ci_ring_busy(&uring->ring))
         rc = ci_uring_turn(uring, sleeps, timeout);

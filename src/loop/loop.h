@@ -58,7 +58,7 @@ struct coir_loop {
     uint64_t wakeups;
 };
 
-/* Its address tells threads apart: turn.c. */
+/* Its address tells threads apart: thread_mark.c. */
 extern CI_THREAD_LOCAL char ci_loop_thread_mark;
 
 /* Whether the loop is in a turn of another thread's. */

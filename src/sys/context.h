@@ -1,12 +1,12 @@
 /* The CPU context switch: three words a context, everything else is the compiler's business.
  *
- * 1. The switch is inlined into the function that parks: it tells the compiler that every register
+ * - The switch is inlined into the function that parks: it tells the compiler that every register
  * is lost, so only what is live is kept, on the stack being left.
- * 2. It leaves by an indirect jump and pushes nothing: `ret` to another stack would mispredict, a
+ * - It leaves by an indirect jump and pushes nothing: `ret` to another stack would mispredict, a
  * push would break the unwind tables.
- * 3. Floating-point control words, the signal mask and errno belong to the thread and are not
+ * - Floating-point control words, the signal mask and errno belong to the thread and are not
  * switched.
- * 4. Sanitizers are told about every switch. In a program with one there is no direct way from
+ * - Sanitizers are told about every switch. In a program with one there is no direct way from
  * fiber to fiber, so that the check for it is not on that way (ci_worker.switches_max).
  */
 #ifndef CI_SYS_CONTEXT_H

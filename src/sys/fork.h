@@ -2,10 +2,10 @@
  * or a simulation, it shares their descriptors and rings but has none of their threads: it may
  * only exec or exit. One rule, for every public call:
  *
- * 1. A call that can fail answers -COIR_EFORKED, one that makes something and returns it NULL.
- * 2. A call that returns nothing has no effect outside of the child's memory: no system call on
+ * - A call that can fail answers -COIR_EFORKED, one that makes something and returns it NULL.
+ * - A call that returns nothing has no effect outside of the child's memory: no system call on
  *    what the parent has, no wake-up.
- * 3. What only computes, or looks at one object, still does.
+ * - What only computes, or looks at one object, still does.
  *
  * A child of a parent that had nothing of the kind is a process like any other. */
 #ifndef CI_SYS_FORK_H

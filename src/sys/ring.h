@@ -1,11 +1,11 @@
 /* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to
  * receive into. See io_uring(7).
  *
- * 1. What an entry points at need only last until the ring is entered, but for the bytes that are
+ * - What an entry points at need only last until the ring is entered, but for the bytes that are
  * sent or received (SUBMIT_STABLE).
- * 2. The first thread that enters the ring owns it: from then on no other may; but for one that is
+ * - The first thread that enters the ring owns it: from then on no other may; but for one that is
  * shared, which one thread at a time may.
- * 3. Completions appear when the owner enters the ring (or looks, on kernels without
+ * - Completions appear when the owner enters the ring (or looks, on kernels without
  * DEFER_TASKRUN).
  */
 #ifndef CI_SYS_RING_H

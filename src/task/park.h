@@ -51,7 +51,7 @@ CI_INLINE void ci_park_here(struct ci_worker *worker)
     struct ci_fiber *next = ci_next_fiber(worker);
     if (ci_likely(next != NULL)) {
         if (ci_likely(next != fiber))
-            /* in a program without sanitizers: context.h 4 */
+            /* in a program without sanitizers: see context.h */
             ci_context_jump(&fiber->context, &next->context);
         ci_debug_check(worker->fiber == fiber && worker->runnable == fiber->runnable, "fiber.h 1");
         return;
