@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "task/group.h"
+#include "task/remote.h"
 #include "task/runtime.h"
 
 static size_t append(char *text, size_t size, size_t at, const char *word)
@@ -43,7 +44,9 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
     ci_list_for_each (node, &scope->tasks) {
         const struct ci_task *task = ci_container_of(node, struct ci_task, sibling);
         char waits_for[200] = "nothing: it runs";
-        if (!task->worker || task->worker->runnable != &task->runnable)
+        if (ci_remote_task_in_transit(task))
+            append(waits_for, sizeof waits_for, 0, "a message to another worker");
+        else if (!task->worker || task->worker->runnable != &task->runnable)
             write_wait(&task->runnable, waits_for, sizeof waits_for);
         line(arg, depth, name_of(task), waits_for, task->runnable.cancelled);
         for (const struct ci_cancel_scope *cancel_scope = task->runnable.cancel_scopes;

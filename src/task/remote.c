@@ -285,3 +285,11 @@ void ci_remote_task_start(struct ci_task *task, int placement)
     else
         ci_loop_send(&task->worker->loop, runnable_message(task, start_came));
 }
+
+bool ci_remote_task_in_transit(const struct ci_task *task)
+{
+    const struct ci_message *message = (const struct ci_message *)(const void *)&task->runnable;
+    return task->end.kind == &remote_end_kind &&
+           (message->deliver == start_came || message->deliver == end_came ||
+            message->deliver == member_end_came || message->deliver == release_came);
+}

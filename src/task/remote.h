@@ -31,6 +31,10 @@ struct ci_task *ci_remote_task_take(struct ci_worker *origin);
 /* Puts it into its scope and sends it to the worker that is to run it. */
 void ci_remote_task_start(struct ci_task *task, int placement);
 
+/* Whether the task's runnable is on its way as a message, so that it waits for nothing. While no
+ * task runs. */
+bool ci_remote_task_in_transit(const struct ci_task *task);
+
 /* Frees it instead. */
 void ci_remote_task_drop(struct ci_task *task);
 

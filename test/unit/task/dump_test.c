@@ -62,3 +62,21 @@ TEST(tasks_are_listed_with_their_scopes_and_waits)
     CHECK(strstr(listed, "!\n1 (without a name): not started!\n") ||
           strstr(listed, "\n1 (without a name): not started!\n"));
 }
+
+/* A simulated worker does nothing while another one is in its turn. */
+static void look_at_a_traveller(void)
+{
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "traveller";
+    options.place = COIR_ON_WORKER(1);
+    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
+    coir_scope_cancel(scope);
+    ci_runtime_dump(coir_runtime_current(), list, NULL);
+    CHECK(strstr(listed, "1 traveller: a message to another worker"));
+}
+
+TEST(a_task_on_its_way_to_another_worker_is_listed_as_that)
+{
+    test_in_sim(look_at_a_traveller, 2, 1);
+}
