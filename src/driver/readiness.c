@@ -313,6 +313,7 @@ static bool start_foreign(struct readiness *readiness, struct slot *slot, struct
     claim(slot, use);
     slot->generation++; /* events of an earlier wait may still be in the batch being dispatched */
     park(readiness, slot, op);
+    ci_check(slot->use != WATCHED || !op->next, "readiness.c 3");
     int rc = register_foreign(readiness, slot, op->fd);
     if (rc == 0)
         return false;
@@ -368,7 +369,6 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     slot->ready |= (uint8_t)ready->events;
     if (slot->use == WATCHED) { /* it stays in the list */
         struct ci_op *watch = slot->ops;
-        ci_check(!watch || !watch->next, "readiness.c 3");
         if (watch && (watch->result = ci_op_events(watch, slot->ready)))
             watch->done(watch);
         return;

@@ -1,5 +1,5 @@
-/* System calls that answer with a negative errno. The only place that reads errno; nothing here
- * switches stacks. */
+/* System calls that return a negative errno. With the other files of sys/ the only place that reads
+ * errno: nothing here switches stacks, after which its address could be another thread's. */
 #ifndef CI_SYS_CALL_H
 #define CI_SYS_CALL_H
 

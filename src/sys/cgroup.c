@@ -24,7 +24,7 @@ static FILE *open_in(struct hierarchy *hierarchy, const char *folder, const char
     return fopen(hierarchy->path, "re");
 }
 
-/* Whether `name` is one of the words that commas separate in `list`. */
+/* Whether `name` is an item of a list with commas. */
 static bool lists(const char *list, const char *name)
 {
     size_t len = strlen(name);
@@ -115,8 +115,8 @@ static unsigned quota_in(struct hierarchy *hierarchy)
     return time[0] > 0 && period[0] > 0 ? (unsigned)((time[0] + period[0] - 1) / period[0]) : 0;
 }
 
-/* The group's path below the mounted one. A group that is not below it is seen from outside a
- * container: the mounted one counts. */
+/* The group's path below the mounted one. If it is not below it, the process is in a container
+ * whose files show the groups of the host: the mounted one applies. */
 static const char *below_mount(const struct hierarchy *hierarchy)
 {
     size_t len = strcmp(hierarchy->root, "/") == 0 ? 0 : strlen(hierarchy->root);

@@ -1,13 +1,13 @@
-/* The CPU context switch: three words a context, everything else is the compiler's business.
+/* The CPU context switch: three words a context; the compiler saves everything else.
  *
- * - The switch is inlined into the function that parks: it tells the compiler that every register
- * is lost, so only what is live is kept, on the stack being left.
- * - It leaves by an indirect jump and pushes nothing: `ret` to another stack would mispredict, a
- * push would break the unwind tables.
- * - Floating-point control words, the signal mask and errno belong to the thread and are not
+ * The switch is inlined into the function that parks: it declares every register clobbered, so the
+ * compiler keeps only what is live, on the stack being left. It leaves by an indirect jump and
+ * pushes nothing: `ret` to another stack would be mispredicted, a push would break the unwind
+ * tables. Floating-point control words, the signal mask and errno belong to the thread and are not
  * switched.
- * - Sanitizers are told about every switch. In a program with one there is no direct way from
- * fiber to fiber, so that the check for it is not on that way (ci_worker.switches_max).
+ *
+ * Sanitizers are told about every switch. A program with one never switches from fiber to fiber
+ * directly, so that path needs no check for it (ci_worker.switches_max).
  */
 #ifndef CI_SYS_CONTEXT_H
 #define CI_SYS_CONTEXT_H
@@ -41,12 +41,12 @@ static inline void ci_context_init(struct ci_context *context, void (*fn)(void),
     context->pc = (void *)(uintptr_t)ci_context_entry;
 }
 
-/* The same as ci_context_switch, in a program with a sanitizer. Out of line, so that the other has
- * nothing to keep over its jump. */
+/* ci_context_switch in a program with a sanitizer. Out of line, so that the inlined one keeps
+ * nothing live over its jump. */
 CI_COLD void ci_context_switch_noted(struct ci_context *from, struct ci_context *to);
 
-/* Saves the running context in `from` and goes on in `to`. Returns when somebody switches to
- * `from`. */
+/* Saves the running context in `from` and continues in `to`. Returns when something switches back
+ * to `from`. */
 CI_INLINE void ci_context_switch(struct ci_context *from, struct ci_context *to)
 {
     if (ci_unlikely(ci_sanitizer))
@@ -55,7 +55,7 @@ CI_INLINE void ci_context_switch(struct ci_context *from, struct ci_context *to)
         ci_context_jump(from, to);
 }
 
-/* The same, when nobody will ever switch back: the stack being left may be reused at once. */
+/* The same without a way back: the stack being left may be reused at once. */
 CI_INLINE void ci_context_leave(struct ci_context *to)
 {
     struct ci_context gone;

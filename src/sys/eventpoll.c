@@ -22,8 +22,8 @@ int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd
     return epoll_ctl(eventpoll->fd, what, fd, event) < 0 ? -errno : 0;
 }
 
-/* A kernel that does not know epoll_pwait2 refuses it, or a seccomp filter that does not know it
- * (EPERM, EACCES, EINVAL). */
+/* epoll_pwait2 is refused by kernels before Linux 5.11 (ENOSYS) and by seccomp filters that do not
+ * know it (EPERM, EACCES, EINVAL); then it is not tried again. */
 int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max,
                       coir_time timeout)
 {
@@ -34,7 +34,7 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
         long n = syscall(SYS_epoll_pwait2, eventpoll->fd, events, max, &ts, NULL, 0);
         if (n >= 0 || errno == EINTR)
             return n < 0 ? -errno : (int)n;
-        eventpoll->milliseconds = true; /* an error of another kind is epoll_wait's too */
+        eventpoll->milliseconds = true; /* epoll_wait reports any other error again */
     }
     if (timeout > INT32_MAX * COIR_MS)
         timeout = INT32_MAX * COIR_MS;

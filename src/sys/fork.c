@@ -5,7 +5,7 @@
 #include "base/atomic.h"
 
 bool ci_forked_child;
-static int32_t forbidding; /* things that live and that a child must not use */
+static int32_t forbidding; /* how many things exist that a child must not use */
 
 static void in_child(void)
 {

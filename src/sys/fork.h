@@ -1,13 +1,13 @@
-/* What a child after fork() may do with coir. Where the parent had a runtime, a loop, a poller
- * or a simulation, it shares their descriptors and rings but has none of their threads: it may
- * only exec or exit. One rule, for every public call:
+/* What a child after fork() may do with coir. If the parent had a runtime, a loop, a poller or a
+ * simulation, the child shares their descriptors and rings but has none of their threads: it may
+ * only exec or exit. The rules for every public call (test/unit/task/fork_test.c has them all):
  *
- * - A call that can fail answers -COIR_EFORKED, one that makes something and returns it NULL.
- * - A call that returns nothing has no effect outside of the child's memory: no system call on
- *    what the parent has, no wake-up.
+ * - A call that can fail returns -COIR_EFORKED; one that returns what it makes returns NULL.
+ * - A call that returns nothing has no effect outside of the child's memory: no system call on what
+ *   the parent has, no wake-up.
  * - What only computes, or looks at one object, still does.
  *
- * A child of a parent that had nothing of the kind is a process like any other. */
+ * A child of a parent without any of these is a process like any other. */
 #ifndef CI_SYS_FORK_H
 #define CI_SYS_FORK_H
 
@@ -22,7 +22,7 @@ static inline bool ci_forked(void)
     return ci_unlikely(ci_forked_child);
 }
 
-/* Around the life of what a child must not use. */
+/* While something exists that a child must not use; the calls nest. */
 void ci_fork_forbid(void);
 void ci_fork_allow(void);
 

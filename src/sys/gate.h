@@ -1,6 +1,6 @@
-/* A gate that one thread opens, once, for threads that wait at it. What was stored before it was
- * opened is seen behind it. The last to pass it may free it: whoever opens it does not touch it
- * any more. */
+/* A gate that one thread opens, once, for the threads that wait at it. They see what was stored
+ * before it was opened. The last of them may free it: the thread that opened it does not touch it
+ * again. */
 #ifndef CI_SYS_GATE_H
 #define CI_SYS_GATE_H
 

@@ -1,18 +1,22 @@
-/* One bit that guards a few words for a few nanoseconds. Whoever holds it does not wait, allocate
- * much, or call anything that is not the object's own. */
+/* A spin lock of one bit, held for a few stores. Its holder does not wait, does not allocate much,
+ * and calls nothing but the object's own functions.
+ *
+ * 1. Only a lock that is held is given back.
+ */
 #ifndef CI_SYS_LOCK_H
 #define CI_SYS_LOCK_H
 
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/check.h"
 #include "base/sanitizer.h"
 
 struct ci_lock {
     uint32_t held;
 };
 
-/* Spins for a while, then lets other threads run between its looks. */
+/* Spins for a while, then yields the CPU between attempts. */
 CI_COLD void ci_lock_wait(struct ci_lock *lock);
 
 static inline void ci_lock_take(struct ci_lock *lock)
@@ -25,11 +29,12 @@ static inline void ci_lock_take(struct ci_lock *lock)
 
 static inline void ci_lock_give(struct ci_lock *lock)
 {
+    ci_debug_check(ci_load_relaxed(&lock->held), "lock.h 1");
     ci_note_release(lock);
-    ci_store_release(&lock->held, 0);
+    ci_store_release(&lock->held, 0); /* pairs with the acquire in ci_lock_take */
 }
 
-/* What a loop that waits for another thread's store does between its looks. */
+/* For loops that wait for another thread's store: pauses, or yields after 100 rounds. */
 void ci_pause(unsigned round);
 
 #endif

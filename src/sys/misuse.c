@@ -35,7 +35,8 @@ int ci_misused(int error, const char *call, const void *place)
 {
     if (!ci_misuse_aborts)
         return error;
-    struct found found = {.place = (uintptr_t)place - 1}; /* inside of the call, not behind it */
+    struct found found = {.place =
+                              (uintptr_t)place - 1}; /* an address inside of the call instruction */
     dl_iterate_phdr(look_at_object, &found);
     char text[512];
     int len = snprintf(text, sizeof text,

@@ -1,6 +1,6 @@
-/* Calls of the program's that cannot be right, whatever else happens: outside of a fiber, on what
- * is not open, started twice, without a function. Each gets an error of its own; in debug builds
- * the program ends there, and says which call it was, and from where. */
+/* Misuse: calls of the program's that cannot be right, whatever else happens (outside of a fiber,
+ * on what is not open, started twice, without a function). Each returns an error of its own; a
+ * debug build aborts, and names the call and the place it was made from. */
 #ifndef CI_SYS_MISUSE_H
 #define CI_SYS_MISUSE_H
 
@@ -12,12 +12,12 @@
 
 extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors turn it off */
 
-/* Returns `error`, if at all. `place` is inside of the program's function that made the call. */
+/* Returns `error`, or aborts. `place` is the return address of the public call. */
 CI_COLD int ci_misused(int error, const char *call, const void *place);
 
-/* For public functions alone: elsewhere they would name a function of coir's and a place in it.
- * What is behind a public function gets them as parameters `call` and `place`; ci_fiber_enter and
- * the like pass them on. Other builds do not pay for them. */
+/* For public functions only: elsewhere they would name a function of coir's and a place in it. The
+ * functions that a public one calls get them as parameters `call` and `place`. In release builds
+ * both are NULL, and cost nothing. */
 #define CI_CALL (CI_DEBUG ? __func__ : NULL)
 #define CI_PLACE (CI_DEBUG ? __builtin_return_address(0) : NULL)
 #define CI_MISUSE(error) ci_misuse(error, CI_CALL, CI_PLACE)
@@ -26,7 +26,7 @@ static inline int ci_misuse(int error, const char *call, const void *place)
     return CI_DEBUG ? ci_misused(error, call, place) : error;
 }
 
-/* For a public function that hands on what another one says: of its errors, `error` is a misuse. */
+/* For a public function that returns the result of another: of its errors, `error` is misuse. */
 static inline int ci_misuse_if(int error, int rc, const char *call, const void *place)
 {
     return CI_DEBUG && rc == error ? ci_misused(error, call, place) : rc;

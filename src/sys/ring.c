@@ -5,7 +5,7 @@
 
 #include "sys/call.h"
 
-/* From the best to the least. Linux 6.1, then 6.0. */
+/* The best first: Linux 6.1, then 6.0. */
 static const uint32_t flags_wanted[] = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
@@ -38,7 +38,7 @@ static int map_rings(struct ci_ring *ring, const struct io_uring_params *params)
     ring->completion_tail = at(ring, params->cq_off.tail);
     uint32_t *order = at(ring, params->sq_off.array);
     for (uint32_t i = 0; i < params->sq_entries; i++)
-        order[i] = i; /* entries are handed over in the order in which they lie */
+        order[i] = i; /* entries are submitted in the order of the array */
     return 0;
 }
 
@@ -57,7 +57,7 @@ int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, b
     *ring = (struct ci_ring){.fd = fd, .deferred = params.flags & IORING_SETUP_DEFER_TASKRUN};
     int rc = (params.features & features_needed) == features_needed ? 0 : -EINVAL;
     if (rc == 0 && (rc = ci_ring_call_enter(fd, 0, 0, 0, NULL, 0)) ==
-                       -EBADFD) /* as it says of one that has no owner yet */
+                       -EBADFD) /* the ring has no owner yet: entering works otherwise */
         rc = 0;
     if (rc == 0)
         rc = map_rings(ring, &params);

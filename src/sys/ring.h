@@ -1,12 +1,10 @@
 /* An io_uring: the two rings that are shared with the kernel, and a ring of buffers for it to
  * receive into. See io_uring(7).
  *
- * - What an entry points at need only last until the ring is entered, but for the bytes that are
- * sent or received (SUBMIT_STABLE).
- * - The first thread that enters the ring owns it: from then on no other may; but for one that is
- * shared, which one thread at a time may.
- * - Completions appear when the owner enters the ring (or looks, on kernels without
- * DEFER_TASKRUN).
+ * What an entry points at must last until the ring is entered (SUBMIT_STABLE); the bytes that are
+ * sent or received must last until the completion. The first thread that enters a ring owns it, and
+ * the kernel refuses the others; a shared ring may be entered by one thread at a time. Completions
+ * appear when the owner enters the ring (on kernels without DEFER_TASKRUN: at any time).
  */
 #ifndef CI_SYS_RING_H
 #define CI_SYS_RING_H
@@ -20,7 +18,7 @@ struct ci_ring {
     bool deferred; /* DEFER_TASKRUN, so Linux 6.1 or newer */
 
     struct io_uring_sqe *entries;
-    /* tail: what has been filled in; the kernel is told when the ring is entered */
+    /* tail: after the entries that were filled in; entering the ring publishes it */
     uint32_t entry_mask, tail;
     uint32_t *kernel_head, *kernel_tail, *kernel_flags;
 
@@ -31,12 +29,12 @@ struct ci_ring {
     struct ci_ring_map map;
 };
 
-/* Both sizes are powers of two. Shared is dearer: the kernel has to interrupt the thread that
- * asked. 0, or why there is none: -ENOSYS, -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
+/* Both sizes are powers of two. A shared ring costs more: the kernel has to interrupt the thread
+ * that submitted. 0, or why there is none: -ENOSYS, -EPERM, -EINVAL (too old), -ENOMEM, -EMFILE. */
 int ci_ring_open(struct ci_ring *ring, uint32_t entries, uint32_t completions, bool shared);
 void ci_ring_close(struct ci_ring *ring);
 
-/* An empty entry; NULL when all are taken: submit, then ask again. */
+/* An empty submission entry (SQE); NULL when all are in use: submit, then try again. */
 static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
 {
     if (ci_unlikely(ring->tail - ci_load_acquire(ring->kernel_head) >
@@ -47,14 +45,14 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
     return entry;
 }
 
-/* Hands the entries over; enter also sleeps until there are so many completions, for `timeout` at
- * most (negative: without end). Errors are the kernel's and mean "later": what was not handed over
- * stays. */
+/* Submit the entries; enter also sleeps until there are so many completions, for `timeout` at most
+ * (negative: without end). Errors are the kernel's, and pass: entries that were not submitted stay
+ * in the ring. */
 int ci_ring_submit(struct ci_ring *ring);
 int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 
-/* Ends the request of a name, and waits until it has ended: without entering the ring, for one that
- * the kernel refuses to enter. */
+/* Cancels the request with this user data and waits until it has completed, without entering the
+ * ring: for a ring that the kernel refuses to enter. */
 int ci_ring_take_back(const struct ci_ring *ring, uint64_t name);
 
 /* Whether the kernel has taken all entries. */
@@ -63,20 +61,20 @@ static inline bool ci_ring_submitted(const struct ci_ring *ring)
     return ring->tail == ci_load_relaxed(ring->kernel_head);
 }
 
-/* Whether completions wait outside the ring because it was full. */
+/* Whether the kernel holds completions back because the ring was full. */
 static inline bool ci_ring_overflowed(const struct ci_ring *ring)
 {
     return ci_load_relaxed(ring->kernel_flags) & IORING_SQ_CQ_OVERFLOW;
 }
 
-/* Whether entering the ring without waiting could bring anything. */
+/* Whether entering the ring without waiting would do anything. */
 static inline bool ci_ring_busy(const struct ci_ring *ring)
 {
     return !ci_ring_submitted(ring) || ci_ring_overflowed(ring) ||
            ci_load_relaxed(ring->kernel_flags) & IORING_SQ_TASKRUN;
 }
 
-/* The next completion, or NULL; it is the kernel's again after ci_ring_seen. */
+/* The next completion, or NULL. After ci_ring_seen the kernel may overwrite it. */
 static inline struct io_uring_cqe *ci_ring_completion(const struct ci_ring *ring)
 {
     if (ring->seen == ci_load_acquire(ring->completion_tail)) /* pairs with the kernel's release */
@@ -90,7 +88,7 @@ static inline void ci_ring_seen(struct ci_ring *ring)
     ci_store_release(ring->completion_head, ring->seen); /* pairs with the kernel's acquire */
 }
 
-/* Buffers of one size that the kernel takes from as it receives. */
+/* Buffers of one size, which the kernel chooses from when it receives. */
 struct ci_ring_buffers {
     struct io_uring_buf_ring *ring;
     char *memory;
@@ -98,8 +96,8 @@ struct ci_ring_buffers {
     uint16_t tail;
 };
 
-/* Their memory: 0 or -ENOMEM; freeing takes what was never made. Registered, they are a group of
- * one ring, which has none of them yet. */
+/* Allocate their memory: 0 or -ENOMEM; register them as a group of one ring, to which none has been
+ * given yet; free their memory (or nothing, if zero). */
 int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32_t size);
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group);
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers);

@@ -1,5 +1,5 @@
-/* What an io_uring asks of the kernel: setting it up and mapping it, registering, entering,
- * unmapping. Everything else is memory that both sides look at (sys/ring.h). */
+/* The system calls of an io_uring: setup, mapping, registering, entering, unmapping. Everything
+ * else is memory shared with the kernel (sys/ring.h). */
 #ifndef CI_SYS_RING_CALL_H
 #define CI_SYS_RING_CALL_H
 

@@ -14,17 +14,17 @@ enum { SINKS = 32, SIGNALS = 64, LEVELS = 4 };
 
 typedef void handler_fn(int number, siginfo_t *info, void *context);
 
-/* guards all tables but what handlers read */
+/* for writers of all tables; handlers read them without it */
 static pthread_mutex_t attach_lock = PTHREAD_MUTEX_INITIALIZER;
-/* handlers that look at the tables */
+/* how many handlers are reading the tables */
 static int32_t inside;
 static struct ci_signal_stop *stops; /* a list: handlers follow it */
 static struct ci_signal_sink *sinks[SINKS];
 
-/* Handlers of a signal lie behind one another: ours, one that the program has put in front of it,
- * ours again for somebody who came after that. The program's handler may call the one of ours that
- * it found, or not: so ours is another function at each level, and each calls what was there before
- * it alone. */
+/* Handlers of a signal form a chain: coir's, one that the program installed in front of it, coir's
+ * again for a sink that was attached after that. The program's handler may call the one it
+ * replaced, or not. So coir's handler is another function at each level, and each calls only the
+ * handler that it replaced. */
 struct level {
     struct sigaction before;
     void (*plain)(int number); /* the handler of `before` as ours reads it; at most one is set */
@@ -85,7 +85,7 @@ static void on_fourth(int number, siginfo_t *info, void *context)
 
 static handler_fn *const handlers[LEVELS] = {on_first, on_second, on_third, on_fourth};
 
-/* After something was taken out of a table: no handler has it in its hands any more. */
+/* After a removal from a table: when it returns, no handler uses what was removed. */
 static void wait_for_handlers(void)
 {
     for (unsigned round = 0; ci_load(&inside); round++)
@@ -99,7 +99,7 @@ static bool is_none(const struct sigaction *action)
     return action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN;
 }
 
-/* Whether a handler is ours: then what lies above its level is no longer in use. */
+/* Whether an action is coir's handler; if so, the levels above it are no longer in use. */
 static bool is_ours(struct signal_state *state, const struct sigaction *action)
 {
     for (int i = 0; i < state->used; i++)
@@ -107,7 +107,7 @@ static bool is_ours(struct signal_state *state, const struct sigaction *action)
             state->used = i + 1;
             return true;
         }
-    /* it was, until a signal came */
+    /* it was, until a signal reset it */
     return state->used && state->resets && action->sa_handler == SIG_DFL;
 }
 
@@ -127,8 +127,8 @@ static bool is_wanted(int number)
     return false;
 }
 
-/* Ours at the highest level. Where only stops want it, it is for one signal: the next one has its
- * default effect. */
+/* Installs coir's handler of the highest level. If only stops want the signal, the handler is for
+ * one (SA_RESETHAND): the next signal has its default effect. */
 static int put_handler(struct signal_state *state, int number)
 {
     struct sigaction action = {.sa_sigaction = handlers[state->used - 1],
@@ -140,8 +140,8 @@ static int put_handler(struct signal_state *state, int number)
     return sigaction(number, &action, NULL) < 0 ? -errno : 0;
 }
 
-/* Puts ours in front, where it is not. Where all levels are in use it is left to the program's
- * handlers to call it. */
+/* Installs coir's handler in front, if it is not there. If all levels are in use, coir relies on
+ * the program's handlers to call it. */
 static int catch_signal(int number)
 {
     struct signal_state *state = &states[number];
@@ -160,8 +160,8 @@ static int catch_signal(int number)
     return rc;
 }
 
-/* Somebody wants the signal no more. The last one puts the handler back that was there, unless the
- * program has put another one in the place of ours, which may still call ours. */
+/* A sink or stop has gone. The last one restores the handler that was there, unless the program has
+ * replaced coir's by another, which may still call it. */
 static void let_go(int number, bool stops_too)
 {
     struct signal_state *state = &states[number];

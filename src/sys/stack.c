@@ -91,8 +91,8 @@ static char *map_aligned(size_t size, size_t alignment)
     return aligned;
 }
 
-/* One whose stacks are guarded so, or by a pattern where the budget does not last for all of them.
- */
+/* Adds a mapping whose stacks have this kind of guard, or a pattern if the budget does not suffice
+ * for all of them. */
 static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guard guard)
 {
     if (stacks->mappings && stacks->grown)
@@ -138,7 +138,7 @@ static bool guard(struct ci_stacks *stacks, char *bottom)
     return guarded;
 }
 
-/* A free stack that a trim has put away. */
+/* Takes a free stack that a trim has put aside. */
 static void *take_back(struct ci_stacks *stacks)
 {
     struct ci_stack_free **list = stacks->aside ? &stacks->aside : &stacks->cold, *record = *list;
@@ -257,7 +257,7 @@ static void drop_aside(struct ci_stacks *stacks)
     struct ci_stack_mapping **sorted =
         ci_alloc(stacks->allocator, (stacks->mapping_count + 1) * sizeof *sorted);
     if (!sorted)
-        return; /* another time */
+        return; /* the next trim tries again */
     for (struct ci_stack_mapping *mapping = stacks->mappings; mapping; mapping = mapping->next) {
         mapping->unused = 0;
         sorted[count++] = mapping;

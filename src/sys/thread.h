@@ -1,5 +1,5 @@
-/* Threads, and how they wait for each other. With sys/lock.h (ci_pause) this is all that the
- * library asks of the system about threads. */
+/* Threads, mutexes and conditions. With ci_pause (sys/lock.h) this is all that the library uses of
+ * the system's threads. */
 #ifndef CI_SYS_THREAD_H
 #define CI_SYS_THREAD_H
 
@@ -7,8 +7,7 @@
 #include "coir/base.h"
 #include "sys/thread_types.h"
 
-/* Starts a thread that takes no signals: those are the business of the threads that the program
- * made. 0 or -errno. */
+/* Starts a thread with all signals blocked: the program's own threads handle them. 0 or -errno. */
 int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg);
 void ci_thread_join(struct ci_thread *thread);
 void ci_thread_detach(struct ci_thread *thread); /* instead of joining it */

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Whether the program runs under it: it knows some system calls too well and others not at all. */
+/* Whether the program runs under it. It intercepts some system calls, and does not know others. */
 bool ci_under_valgrind(void);
 
 /* Tells valgrind that [start, end) is a stack: a switch to it is not a very large frame. */
