@@ -8,7 +8,6 @@
  *
  * 1. user_data is descriptor and serial. A descriptor has at most one armed poll; each gets a new
  * serial, so completions of a cancelled one are recognised, and dropped.
- * 2. A descriptor is at most once in the list of polls to be armed again.
  */
 #include <errno.h>
 
@@ -26,7 +25,6 @@ struct registration {
     uint32_t generation, serial;
     uint8_t events, trigger;
     bool used, armed;
-    bool listed;      /* among those to be armed again */
     bool half_closed; /* the kernel reports that asked or not: only changes are polled for */
 };
 
@@ -179,14 +177,10 @@ static int add_event(struct ci_ready *ready, int count, const struct ci_ready *e
     return count + 1;
 }
 
-/* It may be listed already: a registration that was modified since was armed by that. */
+/* There is room, since it is in the list once: only a wait adds to it, and begins with emptying it.
+ */
 static void list_completed(struct uring_selector *uring, coir_fd fd)
 {
-    struct registration *registration = &uring->registrations[fd];
-    if (registration->listed)
-        return;
-    ci_check(uring->completed_count < uring->completed_room, "uring_selector.c 2");
-    registration->listed = true;
     uring->completed[uring->completed_count++] = fd;
 }
 
@@ -224,8 +218,7 @@ static void arm_completed(struct uring_selector *uring)
     uring->completed_count = 0;
     for (size_t i = 0; i < count; i++) {
         coir_fd fd = uring->completed[i];
-        struct registration *registration = &uring->registrations[fd];
-        registration->listed = false;
+        const struct registration *registration = &uring->registrations[fd];
         if (registration->used && !registration->armed && arm(uring, fd) < 0)
             list_completed(uring, fd);
     }

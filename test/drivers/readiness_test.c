@@ -520,3 +520,23 @@ static void stale_number_body(void)
 }
 
 ON_REAL(a_socket_hears_nothing_of_the_foreign_wait_before_it, stale_number_body)
+
+/* ---- watches ---- */
+
+static void watch_alone(void)
+{
+    struct counted first, second;
+    struct ci_op watch = {.kind = CI_OP_WATCH, .fd = env.client, .events = COIR_READ};
+    CHECK(!start(&first, watch));
+    CHECK(start(&second, watch));
+    CHECK_EQ(second.op.result, -EBUSY);
+    watch.kind = CI_OP_FOREIGN;
+    CHECK(start(&second, watch));
+    CHECK_EQ(second.op.result, -EBUSY);
+    CHECK(ci_driver_cancel(env.driver, &first.op));
+    CHECK(!start(&second, watch));
+    CHECK(ci_driver_cancel(env.driver, &second.op));
+    close_pair();
+}
+
+ON_REAL(a_watch_is_alone_on_its_descriptor, watch_alone)

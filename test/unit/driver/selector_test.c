@@ -107,6 +107,10 @@ static void modify_body(const char *driver)
     CHECK_EQ(told_of(ends[0], 4), 0);
     CHECK_EQ(selector->kind->modify(selector, ends[0], 5, COIR_READ, CI_ONE_SHOT), 0);
     CHECK_EQ(told_of(ends[0], 5), COIR_READ);
+    CHECK_EQ(selector->kind->modify(selector, ends[0], 5, COIR_WRITE | COIR_READ, CI_EDGE), 0);
+    CHECK_EQ(selector->kind->modify(selector, ends[0], 5, COIR_READ, CI_LEVEL), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(told_of(ends[0], 5), COIR_READ);
     selector->kind->remove(selector, ends[0]);
     CHECK_EQ(told_of(ends[0], 5), 0);
     selector->kind->remove(selector, ends[0]); /* twice does nothing */
