@@ -239,3 +239,20 @@ TEST(groups_end_after_everything_in_them)
         test_in_sim(random_groups, 1, seed);
     }
 }
+
+TEST_SIM(the_first_in_order_is_a_future_too)
+{
+    coir_event event = {0};
+    coir_wait_op waits[2];
+    coir_sleep_op sleep;
+    coir_group group;
+    coir_event_set(&event);
+    for (int i = 0; i < 20; i++) { /* both are complete at once: the first wins each time */
+        coir_branch branches[2] = {COIR_BRANCH(coir_event_wait_op(&waits[0], &event)),
+                                   COIR_BRANCH(coir_event_wait_op(&waits[1], &event))};
+        CHECK_EQ(coir_await(coir_any_in_order_op(&group, branches, 2)), 0);
+        branches[0] = (coir_branch)COIR_BRANCH(coir_sleep_until_op(&sleep, coir_in(COIR_S)));
+        branches[1] = (coir_branch)COIR_BRANCH(coir_event_wait_op(&waits[1], &event));
+        CHECK_EQ(coir_await(coir_any_in_order_op(&group, branches, 2)), 1);
+    }
+}

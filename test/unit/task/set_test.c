@@ -94,3 +94,22 @@ TEST_SIM(a_member_of_a_set_may_be_cancelled_before_it_has_begun)
     CHECK_EQ(runs, 1);
     CHECK_EQ(coir_now(), before);
 }
+
+TEST_SIM(the_next_of_a_set_is_a_future_too)
+{
+    struct nap naps[2] = {{2 * COIR_MS, 2, 0}, {1 * COIR_MS, 1, 0}};
+    coir_call calls[2];
+    coir_branch members[2], *done = NULL;
+    coir_set set;
+    coir_set_init(&set);
+    CHECK_EQ(coir_await(coir_set_next_op(&set, &done)), 0); /* it is empty */
+    for (int i = 0; i < 2; i++) {
+        members[i] = (coir_branch)COIR_BRANCH(coir_call_init(&calls[i], take_nap, &naps[i]));
+        CHECK_EQ(coir_set_add(&set, &members[i]), 0);
+    }
+    CHECK_EQ(coir_await(coir_set_next_op(&set, &done)), 1);
+    CHECK(done == &members[1]);
+    CHECK_EQ(coir_await(coir_set_next_op(&set, &done)), 1);
+    CHECK(done == &members[0]);
+    coir_set_done(&set);
+}
