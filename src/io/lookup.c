@@ -72,7 +72,8 @@ static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
 {
     struct ci_question *question = lookup->question;
     int rc = 0;
-    lookup->leads = question->has_leader = known || names->by_cares;
+    lookup->leads = known || names->by_cares;
+    question->leader = lookup->leads ? lookup : NULL;
     if (known) {
         question->error = known->error;
         question->ips = known->ips;
@@ -87,7 +88,8 @@ static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
     }
     if (rc == 0)
         return;
-    lookup->leads = question->has_leader = false;
+    lookup->leads = false;
+    question->leader = NULL;
     lookup->told = true;
     ci_question_answer(names, question, rc, NULL, ci_worker_current->loop.now, 0);
 }
@@ -130,12 +132,13 @@ static void leave(struct ci_names *names, struct ci_lookup *lookup)
         if (lookup->leads)
             ci_question_pass(names, question);
         bool is_queued = !ci_list_empty(&question->queued);
-        bool is_wanted = question->has_leader || !ci_list_empty(&question->waiting);
+        bool is_wanted = question->leader || !ci_list_empty(&question->waiting);
         if (!is_wanted && (lookup->leads || is_queued)) {
             ci_question_unlist(names, question);
             ci_name_threads_withdraw(names, question);
         }
     }
+    ci_check(question->answered || question->leader != lookup, "question.h 3");
     ci_question_check(question);
     ci_question_drop(names, question);
 }

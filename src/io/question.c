@@ -225,17 +225,18 @@ void ci_question_answer(struct ci_names *names, struct ci_question *question, in
 
 void ci_question_pass(struct ci_names *names, struct ci_question *question)
 {
-    question->has_leader = !ci_list_empty(&question->waiting);
-    if (!question->has_leader)
+    question->leader = NULL;
+    if (ci_list_empty(&question->waiting))
         return;
     struct ci_lookup *next = ci_container_of(question->waiting.next, struct ci_lookup, link);
+    question->leader = next;
     next->leads = true;
     tell(names, next);
 }
 
 void ci_question_check(const struct ci_question *question)
 {
-    bool is_asked = question->has_leader || question->asker == CI_ASKED_OF_THREADS;
+    bool is_asked = question->leader || question->asker == CI_ASKED_OF_THREADS;
     bool is_found = !ci_list_empty(&question->link) || !ci_list_empty(&question->waiting);
     ci_check(question->answered || is_asked || !is_found, "question.h 3");
 }

@@ -24,6 +24,7 @@
 #include "task/runtime.h"
 
 struct ci_cares;
+struct ci_lookup;
 
 /* What answers: the simulated world, which knows; a thread; or a name server, by c-ares. */
 enum ci_asker { CI_ASKED_OF_WORLD, CI_ASKED_OF_THREADS, CI_ASKED_OF_CARES };
@@ -35,7 +36,7 @@ struct ci_question {
     struct ci_list waiting; /* struct ci_lookup that were not woken yet, oldest first */
     size_t holders;
     bool answered;
-    bool has_leader;
+    struct ci_lookup *leader; /* NULL: threads ask it, or nothing does */
     uint8_t asker;
     int family;
     int error; /* the answer: 0, or why there is none */
