@@ -20,26 +20,26 @@ typedef struct coir_reader coir_reader;
  * freed. A piece, with its delimiter, has at most `piece_max` bytes (0: 8 KiB); memory grows up to
  * that as it is needed.
  * Suspends: no.  Threads: owner.  Owns: *ret_reader is the caller's to free.
- * Errors: -ENOMEM; -ESRCH. */
+ * Errors: -EINVAL no stream, or nowhere for the reader; -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader);
 
-/* Frees a reader that nobody waits for. What it has read and not handed out is lost. Takes NULL.
+/* Frees a reader that no task waits for. What it has read and not handed out is lost. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_reader_free(coir_reader *reader);
 
-/* Reads a line: 1, or 0 at the end of the stream. It ends with a line feed, which is taken off, as
- * is a carriage return before it. *ret_text lies in the reader, with a NUL behind it, and is good
- * until that is used again; *ret_len, where given, is its length.
+/* Reads a line: 1, or 0 at the end of the stream. A line ends with a line feed, which is taken off,
+ * as is a carriage return before it. *ret_text lies in the reader, with a NUL behind it, and is
+ * valid until the next call on the reader; *ret_len, if ret_len is not NULL, is its length.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_ETOOLARGE the line is too long; -COIR_EEND the stream ended within a line:
- * coir_reader_read gives what there is of it; those of coir_read.
- * Cancel safety: an error means that nothing was taken: what has come of the line stays in the
- * reader. */
+ * coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; those of
+ * coir_read. Cancel safety: an error means that nothing was taken: what has come of the line stays
+ * in the reader. */
 COIR_SUSPENDS int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len);
 
 /* Reads up to a delimiter, a string that is not empty, as coir_reader_read_line reads a line.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_reader_read_line; -EINVAL an empty delimiter.
+ * Errors: those of coir_reader_read_line; -EINVAL also no delimiter, or an empty one.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_reader_read_until(coir_reader *reader, const char *delimiter,
                                          char **ret_text, size_t *ret_len);
@@ -47,7 +47,7 @@ COIR_SUSPENDS int coir_reader_read_until(coir_reader *reader, const char *delimi
 /* Reads what is there through a reader, at least one byte, and returns the count. What lies in the
  * reader comes first; otherwise it is as coir_read.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_read.
+ * Errors: -EINVAL no reader, or no buffer; those of coir_read.
  * Cancel safety: an error means that nothing was read. */
 COIR_SUSPENDS ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len);
 

@@ -17,10 +17,10 @@ extern "C" {
  * gets descriptors of its own for the same open files; these stay the caller's. Returns how many
  * bytes were sent, which may be fewer than `len`: the rest is to be sent without descriptors.
  * Suspends: yes.  Threads: owner.
- * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no bytes,
- * or more than COIR_UNIX_FDS_MAX descriptors; -EBADF; -ETOOMANYREFS too many descriptors are under
- * way; those of coir_write.
- * Cancel safety: an error means that nothing was sent. */
+ * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no
+ * stream, no bytes, no descriptors where some are counted, or more than COIR_UNIX_FDS_MAX; -EBADF;
+ * -ETOOMANYREFS too many descriptors are under way; those of coir_write. Cancel safety: an error
+ * means that nothing was sent. */
 COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len,
                                          const coir_fd *fds, size_t fd_count);
 
@@ -29,7 +29,8 @@ COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, 
  * descriptors. Any other call that reads from the stream closes the descriptors that come with the
  * bytes.
  * Suspends: yes.  Threads: owner.  Owns: the descriptors are the caller's to close.
- * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no room for bytes; -EMSGSIZE more than `fds_max`
+ * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no stream, no room for
+ * bytes, or no ret_fds or ret_count; -EMSGSIZE more than `fds_max`
  * descriptors came; -EMFILE the process had no room for them. After these two all that came have
  * been closed, and the bytes that they came with are lost: close the stream. Those of coir_read.
  * Cancel safety: an error other than these two means that nothing was read. */
@@ -50,7 +51,8 @@ COIR_API coir_future *coir_unix_recv_fds_op(coir_unix_op *op, coir_stream *strea
 /* Tells who is at the other end of a Unix stream. That is the process as it was when it called
  * connect(2) or listen(2).
  * Suspends: no.  Threads: owner.
- * Errors: -EOPNOTSUPP not a Unix stream; -COIR_EUNSIZED; others of getsockopt(2). */
+ * Errors: -EINVAL no stream, or no ret_credentials; -EOPNOTSUPP not a Unix stream; -COIR_EUNSIZED;
+ * others of getsockopt(2). */
 COIR_API int coir_unix_peer(const coir_stream *stream, coir_credentials *ret_credentials);
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 
 enum { SIX, FOUR, FAMILIES };
 
-/* What only a name needs. */
+/* What the name of a host needs beside: an address does without. */
 struct resolving {
     struct ci_lookup lookups[FAMILIES];
     coir_branch branches[FAMILIES];
@@ -41,7 +41,7 @@ static bool is_wanted(const struct resolve_op *self, int family)
     return self->family == COIR_ANY_FAMILY || (self->family == COIR_IPV4) == (family == AF_INET);
 }
 
-/* The text is an address itself. */
+/* The text is an address, and no name. */
 static int resolve_address(const struct resolve_op *self, const struct ci_where *where)
 {
     if (where->kind == CI_AT_SOCKET)
@@ -83,6 +83,11 @@ static coir_future *ask_all(const struct resolve_op *self)
     return coir_join_all_op(&resolving->group, resolving->branches, count, 0);
 }
 
+static bool is_question(const char *address, const coir_address *ret_addresses, size_t max)
+{
+    return address && (ret_addresses || !max);
+}
+
 static coir_future *resolve_poll(coir_future *future)
 {
     struct resolve_op *self = ci_container_of(future, struct resolve_op, future);
@@ -92,13 +97,15 @@ static coir_future *resolve_poll(coir_future *future)
     COIR_BEGIN(future);
     if (ci_leaf_refused(ci_worker_current, future))
         return future->caller;
+    if (!is_question(self->text, self->ret_addresses, self->max))
+        COIR_RETURN(future, -EINVAL);
     if ((rc = ci_where_parse(self->text, &where)) < 0 || where.kind != CI_AT_HOST)
         COIR_RETURN(future, rc < 0 ? rc : resolve_address(self, &where));
     if (!(self->resolving = ci_alloc(allocator, sizeof *self->resolving)))
         COIR_RETURN(future, -ENOMEM);
     self->resolving->where = where;
     COIR_AWAIT(future, ask_all(self));
-    rc = (int)self->resolving->group.future.result; /* an interruption, or 0 */
+    rc = (int)self->resolving->group.future.result; /* 0, or why the task was interrupted */
     if (rc == 0)
         rc = interleave(self);
     ci_free(allocator, self->resolving, sizeof *self->resolving);
@@ -108,10 +115,10 @@ static coir_future *resolve_poll(coir_future *future)
 static const coir_future_kind resolve_kind =
     COIR_FUTURE_KIND("the addresses of a name", resolve_poll, NULL);
 
-coir_future *coir_resolve_op(coir_name_op *words, const char *address, coir_address *ret_addresses,
+coir_future *coir_resolve_op(coir_name_op *opaque, const char *address, coir_address *ret_addresses,
                              size_t max)
 {
-    struct resolve_op *op = (struct resolve_op *)(void *)words;
+    struct resolve_op *op = (struct resolve_op *)(void *)opaque;
     op->text = address;
     op->ret_addresses = ret_addresses;
     op->max = max;
@@ -124,6 +131,8 @@ int coir_resolve_with(const char *address, const coir_resolve_options *given,
 {
     coir_resolve_options options = COIR_RESOLVE_OPTIONS;
     coir_name_op op;
+    if (!is_question(address, ret_addresses, max))
+        return CI_MISUSE(-EINVAL);
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
         return rc;
@@ -137,12 +146,15 @@ int coir_resolve_with(const char *address, const coir_resolve_options *given,
 
 int coir_resolve(const char *address, coir_address *ret_addresses, size_t max)
 {
-    return coir_resolve_with(address, NULL, ret_addresses, max);
+    coir_name_op op;
+    if (!is_question(address, ret_addresses, max))
+        return CI_MISUSE(-EINVAL);
+    return (int)ci_await_in_fiber(coir_resolve_op(&op, address, ret_addresses, max));
 }
 
-static coir_future *make_resolve(const coir_case *self, void *place)
+static coir_future *make_resolve(const coir_case *self, void *node)
 {
-    return coir_resolve_op(place, self->object, self->data, (size_t)self->number);
+    return coir_resolve_op(node, self->object, self->data, (size_t)self->number);
 }
 
 coir_case coir_case_resolve(const char *address, coir_address *ret_addresses, size_t max)

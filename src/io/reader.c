@@ -25,11 +25,14 @@ struct coir_reader {
     bool busy;
 };
 
+/* The delimiter of a line, known by its address: a carriage return before it is taken off too. */
+static const char line_feed[] = "\n";
+
 struct reader_op {
     coir_future future;
     struct ci_io_op io;
     coir_reader *reader;
-    const char *delimiter; /* NULL: it reads a line */
+    const char *delimiter;
     char **ret_text;
     size_t *ret_len;
 };
@@ -42,6 +45,8 @@ int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_rea
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_fiber();
+    if (!stream || !ret_reader)
+        return CI_MISUSE(-EINVAL);
     const coir_allocator *allocator = &worker->runtime->allocator;
     coir_reader *reader = ci_alloc_zero(allocator, sizeof *reader);
     if (!reader)
@@ -57,6 +62,10 @@ void coir_reader_free(coir_reader *reader)
 {
     if (!reader || ci_forked())
         return;
+    if (reader->busy) { /* the read in flight would write to what is freed */
+        (void)CI_MISUSE(-EBUSY);
+        return;
+    }
     ci_free(reader->allocator, reader->data, reader->room);
     ci_free(reader->allocator, reader, sizeof *reader);
 }
@@ -88,7 +97,7 @@ static void take_piece(struct reader_op *op, const char *delimiter, size_t len)
     char *text = reader->data + reader->start;
     reader->start += len + strlen(delimiter);
     reader->scanned = 0;
-    if (!op->delimiter && len && text[len - 1] == '\r')
+    if (op->delimiter == line_feed && len && text[len - 1] == '\r')
         len--;
     text[len] = '\0';
     *op->ret_text = text;
@@ -142,11 +151,11 @@ static coir_future *piece_poll(coir_future *future)
 {
     struct reader_op *self = ci_container_of(future, struct reader_op, future);
     coir_reader *reader = self->reader;
-    const char *delimiter = self->delimiter ? self->delimiter : "\n";
+    const char *delimiter = self->delimiter;
     size_t len;
     int64_t rc;
     COIR_BEGIN(future);
-    if (!delimiter[0])
+    if (!reader || !self->ret_text || !delimiter || !delimiter[0])
         COIR_RETURN(future, -EINVAL);
     if (reader->busy)
         COIR_RETURN(future, -EBUSY);
@@ -172,10 +181,10 @@ static coir_future *piece_poll(coir_future *future)
 
 static const coir_future_kind piece_kind = COIR_FUTURE_KIND("a line", piece_poll, NULL);
 
-coir_future *coir_reader_read_until_op(coir_reader_op *words, coir_reader *reader,
+coir_future *coir_reader_read_until_op(coir_reader_op *opaque, coir_reader *reader,
                                        const char *delimiter, char **ret_text, size_t *ret_len)
 {
-    struct reader_op *op = (struct reader_op *)(void *)words;
+    struct reader_op *op = (struct reader_op *)(void *)opaque;
     op->reader = reader;
     op->delimiter = delimiter;
     op->ret_text = ret_text;
@@ -183,15 +192,17 @@ coir_future *coir_reader_read_until_op(coir_reader_op *words, coir_reader *reade
     return coir_future_init(&op->future, &piece_kind);
 }
 
-coir_future *coir_reader_read_line_op(coir_reader_op *op, coir_reader *reader, char **ret_text,
+coir_future *coir_reader_read_line_op(coir_reader_op *opaque, coir_reader *reader, char **ret_text,
                                       size_t *ret_len)
 {
-    return coir_reader_read_until_op(op, reader, NULL, ret_text, ret_len);
+    return coir_reader_read_until_op(opaque, reader, line_feed, ret_text, ret_len);
 }
 
 int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len)
 {
     coir_reader_op op;
+    if (!reader || !ret_text)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_reader_read_line_op(&op, reader, ret_text, ret_len));
 }
 
@@ -199,13 +210,15 @@ int coir_reader_read_until(coir_reader *reader, const char *delimiter, char **re
                            size_t *ret_len)
 {
     coir_reader_op op;
+    if (!reader || !ret_text || !delimiter)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(
-        coir_reader_read_until_op(&op, reader, delimiter ? delimiter : "", ret_text, ret_len));
+        coir_reader_read_until_op(&op, reader, delimiter, ret_text, ret_len));
 }
 
-static coir_future *make_line(const coir_case *self, void *place)
+static coir_future *make_line(const coir_case *self, void *node)
 {
-    return coir_reader_read_line_op(place, self->object, self->data,
+    return coir_reader_read_line_op(node, self->object, self->data,
                                     (size_t *)(uintptr_t)self->opaque[0]);
 }
 
@@ -218,6 +231,8 @@ coir_case coir_case_line(coir_reader *reader, char **ret_text, size_t *ret_len)
 ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
 {
     int rc = 0;
+    if (!reader || (!buf && len))
+        return CI_MISUSE(-EINVAL);
     if (!ci_fiber_enter(&rc))
         return rc;
     size_t has = bytes_of(reader);

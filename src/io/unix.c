@@ -28,8 +28,10 @@ static void begin(struct unix_op *op, coir_stream *stream, enum ci_op_kind kind,
         .msg_control = control_len ? op->control : NULL,
         .msg_controllen = control_len,
     };
-    struct ci_op io = {
-        .fd = stream->fd, .kind = (uint8_t)kind, .message = &op->message, .exact = true};
+    struct ci_op io = {.fd = stream ? stream->fd : -1,
+                       .kind = (uint8_t)kind,
+                       .message = &op->message,
+                       .exact = true};
     ci_io_init(&op->io, stream, &io);
 }
 
@@ -44,7 +46,7 @@ static void put_fds(struct unix_op *op, const coir_fd *fds, size_t count)
     memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
 }
 
-/* The descriptors that came, in what is no array of them. */
+/* The descriptors that came: their number, and their bytes, which need not be aligned. */
 static size_t find_fds(const struct unix_op *op, const unsigned char **ret_bytes)
 {
     const struct cmsghdr *header = CMSG_FIRSTHDR(&op->message);
@@ -63,7 +65,7 @@ static void close_fds(const unsigned char *bytes, size_t count)
     }
 }
 
-/* Bytes have come. */
+/* Bytes have come, and perhaps descriptors: hands them out, or closes all of them. */
 static int take_fds(const struct unix_op *op)
 {
     const unsigned char *bytes = NULL;
@@ -84,9 +86,9 @@ static coir_future *send_poll(coir_future *future)
     struct unix_op *self = ci_container_of(future, struct unix_op, future);
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
-    if (!stream->is_unix)
+    if (stream && !stream->is_unix)
         COIR_RETURN(future, -EOPNOTSUPP);
-    if (self->data.iov_len == 0 || self->fds_max > COIR_UNIX_FDS_MAX)
+    if (!stream || self->data.iov_len == 0 || self->fds_max > COIR_UNIX_FDS_MAX)
         COIR_RETURN(future, -EINVAL);
     COIR_AWAIT(future, &self->io.future);
     COIR_RETURN(future, self->io.future.result);
@@ -97,9 +99,9 @@ static coir_future *recv_poll(coir_future *future)
     struct unix_op *self = ci_container_of(future, struct unix_op, future);
     int rc;
     COIR_BEGIN(future);
-    if (!self->io.stream->is_unix)
+    if (self->io.stream && !self->io.stream->is_unix)
         COIR_RETURN(future, -EOPNOTSUPP);
-    if (self->data.iov_len == 0)
+    if (!self->io.stream || !self->ret_count || self->data.iov_len == 0)
         COIR_RETURN(future, -EINVAL);
     COIR_AWAIT(future, &self->io.future);
     if (self->io.future.result < 0)
@@ -113,10 +115,10 @@ static const coir_future_kind send_kind =
 static const coir_future_kind recv_kind =
     COIR_FUTURE_KIND("bytes and descriptors", recv_poll, NULL);
 
-coir_future *coir_unix_send_fds_op(coir_unix_op *words, coir_stream *stream, const void *data,
+coir_future *coir_unix_send_fds_op(coir_unix_op *opaque, coir_stream *stream, const void *data,
                                    size_t len, const coir_fd *fds, size_t fd_count)
 {
-    struct unix_op *op = (struct unix_op *)(void *)words;
+    struct unix_op *op = (struct unix_op *)(void *)opaque;
     size_t fits = fd_count <= COIR_UNIX_FDS_MAX ? fd_count : 0;
     begin(op, stream, CI_OP_SEND, (void *)(uintptr_t)data, len,
           fits ? (socklen_t)CMSG_SPACE(fits * sizeof(coir_fd)) : 0);
@@ -125,10 +127,10 @@ coir_future *coir_unix_send_fds_op(coir_unix_op *words, coir_stream *stream, con
     return coir_future_init(&op->future, &send_kind);
 }
 
-coir_future *coir_unix_recv_fds_op(coir_unix_op *words, coir_stream *stream, void *buf, size_t len,
+coir_future *coir_unix_recv_fds_op(coir_unix_op *opaque, coir_stream *stream, void *buf, size_t len,
                                    coir_fd *ret_fds, size_t fds_max, size_t *ret_count)
 {
-    struct unix_op *op = (struct unix_op *)(void *)words;
+    struct unix_op *op = (struct unix_op *)(void *)opaque;
     begin(op, stream, CI_OP_RECEIVE, buf, len, sizeof op->control);
     op->ret_fds = ret_fds;
     op->fds_max = fds_max;
@@ -140,6 +142,8 @@ ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len, co
                            size_t fd_count)
 {
     coir_unix_op op;
+    if (!stream || (!data && len) || (!fds && fd_count))
+        return CI_MISUSE(-EINVAL);
     return ci_await_in_fiber(coir_unix_send_fds_op(&op, stream, data, len, fds, fd_count));
 }
 
@@ -147,6 +151,8 @@ ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t len, coir_fd *
                            size_t fds_max, size_t *ret_count)
 {
     coir_unix_op op;
+    if (!stream || (!buf && len) || (!ret_fds && fds_max) || !ret_count)
+        return CI_MISUSE(-EINVAL);
     return ci_await_in_fiber(
         coir_unix_recv_fds_op(&op, stream, buf, len, ret_fds, fds_max, ret_count));
 }
@@ -155,6 +161,8 @@ int coir_unix_peer(const coir_stream *stream, coir_credentials *ret_credentials)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!stream || !ret_credentials)
+        return CI_MISUSE(-EINVAL);
     if (!stream->is_unix)
         return -EOPNOTSUPP;
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;

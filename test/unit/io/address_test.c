@@ -275,6 +275,92 @@ TEST(a_socket_that_was_passed_by_name)
     test_in_runtime(adopt_activated, 1);
 }
 
+/* ---- a Unix listener that another process has too ---- */
+
+static char directory[] = "/tmp/coir-passed-XXXXXX";
+static struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+static int plain_unix_listener(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK(mkdtemp(directory));
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/socket", directory);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    CHECK_EQ(listen(fd, 16), 0);
+    return fd;
+}
+
+static int echo_byte(coir_stream *stream, void *arg)
+{
+    char byte;
+    (void)arg;
+    int rc = (int)coir_read_full(stream, &byte, 1, NULL);
+    return rc < 0 ? rc : coir_write_all(stream, &byte, 1);
+}
+
+static int serve_passed(void *passed)
+{
+    return coir_serve_tcp(passed, echo_byte, NULL);
+}
+
+static void talk_to(const char *address)
+{
+    coir_stream *stream;
+    char byte = 0;
+    CHECK_EQ(coir_tcp_connect(address, &stream), 0);
+    CHECK_EQ(coir_write_all(stream, "x", 1), 0);
+    CHECK_EQ(coir_read_full(stream, &byte, 1, NULL), 1);
+    CHECK_EQ(byte, 'x');
+    coir_close(stream);
+}
+
+/* The one of the other process, which `kept` stands for, is as it was. */
+static void check_kept(int kept)
+{
+    int client = socket(AF_UNIX, SOCK_STREAM, 0);
+    CHECK_EQ(connect(client, (struct sockaddr *)&name, sizeof name), 0);
+    int server = accept(kept, NULL, NULL);
+    CHECK(server >= 0);
+    close(server);
+    close(client);
+}
+
+static void share_unix_listener(void)
+{
+    char address[128], passed[32], pid[16];
+    int fd = plain_unix_listener(), kept = dup(fd);
+    snprintf(address, sizeof address, "unix:%s", name.sun_path);
+    snprintf(passed, sizeof passed, "fd:%d", fd);
+    use_passed(passed, address);
+    check_kept(kept);
+    CHECK_EQ(dup2(kept, fd), fd);
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    char names[256] = "local";
+    for (int i = 3; i < fd; i++) /* the descriptors before it have names too */
+        memmove(names + 2, names, sizeof names - 2), memcpy(names, "a:", 2);
+    snprintf(passed, sizeof passed, "%d", fd - 2);
+    setenv("LISTEN_FDS", passed, 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, serve_passed, (void *)(uintptr_t) "systemd:local"), 0);
+        talk_to(address);
+        coir_scope_cancel(scope);
+        int rc = coir_scope_wait(scope);
+        CHECK(rc == 0 || rc == -ECANCELED);
+    }
+    check_kept(kept); /* neither refused nor removed when the server ended */
+    close(kept);
+    unlink(name.sun_path);
+    CHECK_EQ(rmdir(directory), 0);
+}
+
+TEST_REAL(a_unix_listener_that_was_passed_stays_with_its_owner)
+{
+    share_unix_listener();
+}
+
 static void nothing_is_passed(void)
 {
     coir_listener *listener;

@@ -21,6 +21,12 @@ static int find(void *arg)
     coir_case cases[] = {coir_case_resolve("9.example:1", &one, 1), coir_case_after(1000 * COIR_S)};
     CHECK_EQ(coir_select(cases, 2), 0);
     CHECK_EQ(cases[0].result, 2);
+    coir_name_op op;
+    CHECK_EQ(coir_await(coir_resolve_op(&op, "11.example:1", &one, 1)), 2);
+    CHECK_EQ(coir_await(coir_resolve_op(&op, NULL, &one, 1)), -EINVAL);
+    CHECK_EQ(coir_resolve(NULL, &one, 1), -EINVAL);
+    CHECK_EQ(coir_resolve("7.example:80", NULL, 1), -EINVAL);
+    CHECK_EQ(coir_resolve_with(NULL, NULL, &one, 1), -EINVAL);
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("unknown:80", &listener), -COIR_ENAME);
     CHECK_EQ(coir_tcp_listen("7.example:80", &listener), -EADDRNOTAVAIL);

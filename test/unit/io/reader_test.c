@@ -220,3 +220,89 @@ TEST_SIM(a_second_task_finds_it_busy)
 {
     read_beside_another();
 }
+
+/* ---- as futures, and wrong arguments ---- */
+
+static void read_from_two(void)
+{
+    coir_stream *others[2];
+    coir_reader *line_reader, *piece_reader;
+    coir_reader_op line_op, piece_op;
+    char *line, *piece;
+    size_t line_len, piece_len;
+    open_pair();
+    CHECK_EQ(coir_duplex(0, &others[0], &others[1]), 0);
+    CHECK_EQ(coir_reader_new(near, 0, &line_reader), 0);
+    CHECK_EQ(coir_reader_new(others[1], 0, &piece_reader), 0);
+    put("line\r\n");
+    CHECK_EQ(coir_write_all(others[0], "piece\r;", 7), 0);
+    coir_branch branches[] = {
+        COIR_BRANCH(coir_reader_read_line_op(&line_op, line_reader, &line, &line_len)),
+        COIR_BRANCH(coir_reader_read_until_op(&piece_op, piece_reader, ";", &piece, &piece_len)),
+    };
+    CHECK_EQ(coir_join_all(branches, 2, 0), 0);
+    CHECK(line_op.future.result == 1 && line_len == 4 && strcmp(line, "line") == 0);
+    /* only a line loses a carriage return */
+    CHECK(piece_op.future.result == 1 && piece_len == 6 && strcmp(piece, "piece\r") == 0);
+    CHECK_EQ(coir_await(coir_reader_read_until_op(&piece_op, piece_reader, NULL, &piece, NULL)),
+             -EINVAL);
+    CHECK_EQ(coir_await(coir_reader_read_line_op(&line_op, line_reader, NULL, NULL)), -EINVAL);
+    coir_reader_free(line_reader);
+    coir_reader_free(piece_reader);
+    coir_close(others[0]);
+    coir_close(others[1]);
+    close_pair();
+}
+
+TEST_SIM(two_readers_are_awaited_together)
+{
+    read_from_two();
+}
+
+static void ask_for_nonsense(void)
+{
+    coir_reader *reader;
+    char *line;
+    char buf[4];
+    open_pair();
+    CHECK_EQ(coir_reader_new(NULL, 0, &reader), -EINVAL);
+    CHECK_EQ(coir_reader_new(near, 0, NULL), -EINVAL);
+    CHECK_EQ(coir_reader_new(near, 0, &reader), 0);
+    CHECK_EQ(coir_reader_read_line(NULL, &line, NULL), -EINVAL);
+    CHECK_EQ(coir_reader_read_line(reader, NULL, NULL), -EINVAL);
+    CHECK_EQ(coir_reader_read_until(reader, NULL, &line, NULL), -EINVAL);
+    CHECK_EQ(coir_reader_read(NULL, buf, sizeof buf), -EINVAL);
+    CHECK_EQ(coir_reader_read(reader, NULL, sizeof buf), -EINVAL);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST_SIM(wrong_arguments_are_refused)
+{
+    ask_for_nonsense();
+}
+
+static int free_busy(void *reader)
+{
+    coir_reader_free(reader);
+    put("after all\n");
+    return 0;
+}
+
+static void free_beside_another(void)
+{
+    coir_reader *reader;
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 0, &reader), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, free_busy, reader), 0);
+    expect_line(reader, "after all");
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST_SIM(a_busy_reader_is_not_freed)
+{
+    free_beside_another();
+}

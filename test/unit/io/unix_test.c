@@ -115,47 +115,6 @@ TEST(unix_streams_carry_bytes)
     remove_directory();
 }
 
-enum { CLIENTS = 8 };
-
-static int connect_and_close(void *arg)
-{
-    coir_stream *stream;
-    int rc = coir_tcp_connect(arg, &stream);
-    if (rc == 0)
-        coir_close(stream);
-    return rc;
-}
-
-static void fill_the_backlog(void)
-{
-    coir_listener *listener;
-    coir_stream *stream;
-    coir_listen_options options = COIR_LISTEN_OPTIONS;
-    char name[64];
-    options.backlog = 1;
-    CHECK_EQ(coir_tcp_listen_with("unix:@", &options, &listener), 0);
-    CHECK(coir_listener_local(listener, name, sizeof name) > 0);
-    COIR_SCOPE(scope);
-    for (int i = 0; i < CLIENTS; i++)
-        CHECK_EQ(coir_go(scope, connect_and_close, name), 0);
-    for (int i = 0; i < CLIENTS; i++) {
-        CHECK_EQ(coir_accept(listener, &stream), 0);
-        coir_close(stream);
-    }
-    CHECK_EQ(coir_scope_wait(scope), 0);
-    COIR_DEADLINE(coir_in(20 * COIR_MS));
-    int rc = 0;
-    while (rc == 0) /* as many as fit; the next one leaves at its deadline */
-        rc = connect_and_close(name);
-    CHECK_EQ(rc, -ETIME);
-    coir_listener_close(listener);
-}
-
-TEST_REAL(a_client_waits_while_the_backlog_is_full)
-{
-    fill_the_backlog();
-}
-
 /* ---- files ---- */
 
 static void leave_a_file(int type)
@@ -380,6 +339,14 @@ static void pass_to_one_who_waits(void)
     coir_yield();
     CHECK_EQ(coir_unix_send_fds(pair.client, "ok", 2, &ends[0], 1), 2);
     CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_unix_op op;
+    CHECK_EQ(coir_await(coir_unix_send_fds_op(&op, pair.server, "y", 1, &ends[0], 1)), 1);
+    char byte;
+    coir_fd fd = -1;
+    size_t count = 0;
+    CHECK_EQ(coir_unix_recv_fds(pair.client, &byte, 1, &fd, 1, &count), 1);
+    CHECK(byte == 'y' && count == 1 && reads_from(fd, ends[1]));
+    close(fd);
     close_pair(&pair);
     close(ends[0]);
     close(ends[1]);
@@ -388,6 +355,33 @@ static void pass_to_one_who_waits(void)
 TEST_REAL(descriptors_come_to_one_who_waits)
 {
     pass_to_one_who_waits();
+}
+
+static void ask_for_nonsense(void)
+{
+    struct pair pair = make_pair("unix:@");
+    coir_credentials peer = COIR_CREDENTIALS;
+    coir_unix_op op;
+    char byte;
+    coir_fd fd;
+    size_t count;
+    CHECK_EQ(coir_unix_send_fds(NULL, "x", 1, NULL, 0), -EINVAL);
+    CHECK_EQ(coir_unix_send_fds(pair.client, NULL, 1, NULL, 0), -EINVAL);
+    CHECK_EQ(coir_unix_send_fds(pair.client, "x", 1, NULL, 1), -EINVAL);
+    CHECK_EQ(coir_unix_recv_fds(NULL, &byte, 1, &fd, 1, &count), -EINVAL);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, NULL, 1, &fd, 1, &count), -EINVAL);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, NULL, 1, &count), -EINVAL);
+    CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, &fd, 1, NULL), -EINVAL);
+    CHECK_EQ(coir_await(coir_unix_send_fds_op(&op, NULL, "x", 1, NULL, 0)), -EINVAL);
+    CHECK_EQ(coir_await(coir_unix_recv_fds_op(&op, NULL, &byte, 1, &fd, 1, &count)), -EINVAL);
+    CHECK_EQ(coir_unix_peer(NULL, &peer), -EINVAL);
+    CHECK_EQ(coir_unix_peer(pair.server, NULL), -EINVAL);
+    close_pair(&pair);
+}
+
+TEST_REAL(wrong_arguments_are_refused)
+{
+    ask_for_nonsense();
 }
 
 /* ---- what has none of it ---- */
