@@ -19,22 +19,23 @@ typedef struct coir_file coir_file;
  * offsets, as a FIFO, a socket or a terminal, is refused, without waiting for its other end:
  * open(2) it with O_NONBLOCK, and use coir_fd_read.
  * Suspends: yes.  Threads: worker.  Owns: *ret_file is the caller's to close.
- * Errors: those of open(2); -ESPIPE it has no offsets; -EMFILE; -ENOMEM.
+ * Errors: those of open(2); -ESPIPE it has no offsets; -EMFILE; -ENOMEM; -EINVAL no path, or no
+ * ret_file.
  * Cancel safety: an error means that no file is open, but one may have been made. */
 COIR_SUSPENDS int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_file);
 
 /* Reads from a file at an offset and returns the count. It may be short; 0 is the end of the file.
  * Suspends: yes.  Threads: worker.
- * Errors: those of pread(2); -EINVAL a negative offset; those of coir_offload on drivers without
- * operations on files.
+ * Errors: those of pread(2); -EINVAL a negative offset, no file, or no buffer; those of
+ * coir_offload on drivers without operations on files.
  * Cancel safety: an error means that nothing was read. A read that has begun is waited for, and
  * returns its own result. */
 COIR_SUSPENDS ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int64_t offset);
 
 /* Writes to a file at an offset and returns the count, which may be short.
  * Suspends: yes.  Threads: worker.
- * Errors: those of pwrite(2); -EINVAL a negative offset; those of coir_offload on drivers without
- * operations on files.
+ * Errors: those of pwrite(2); -EINVAL a negative offset, no file, or no buffer; those of
+ * coir_offload on drivers without operations on files.
  * Cancel safety: an error means that nothing was written. A write that has begun is waited for,
  * and returns its own result. */
 COIR_SUSPENDS ssize_t coir_file_write(coir_file *file, const void *data, size_t len,
@@ -42,14 +43,15 @@ COIR_SUSPENDS ssize_t coir_file_write(coir_file *file, const void *data, size_t 
 
 /* Has everything that was written so far put on the disk, as fsync(2) does.
  * Suspends: yes.  Threads: worker.
- * Errors: those of fsync(2); those of coir_offload on drivers without operations on files.
+ * Errors: those of fsync(2); -EINVAL no file; those of coir_offload on drivers without operations
+ * on files.
  * Cancel safety: an error means that the sync was not made. One that has begun is waited for, and
  * returns its own result. */
 COIR_SUSPENDS int coir_file_sync(coir_file *file);
 
 /* The length of a file now, in bytes.
  * Suspends: no.  Threads: worker.
- * Errors: those of fstat(2). */
+ * Errors: those of fstat(2); -EINVAL no file, or no ret_size. */
 COIR_API int coir_file_size(const coir_file *file, int64_t *ret_size);
 
 /* Closes a file and frees it, once the last operation in flight has completed. Takes NULL.

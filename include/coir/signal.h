@@ -27,7 +27,7 @@ COIR_API void coir_signals_close(coir_signals *signals);
 
 /* Waits for one of the open signals, and returns its number.
  * Suspends: yes.  Threads: owner.
- * Errors: -EBUSY another task of the worker waits for them.
+ * Errors: -EBUSY another task of the worker waits for them; -EINVAL no signals.
  * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS int coir_signals_wait(coir_signals *signals);
 

@@ -6,7 +6,8 @@
  * nothing (0 bytes, no pieces, or only empty ones) returns 0 at once, whatever the state of the
  * stream. A negative count of pieces, or a piece of more than INT64_MAX bytes, is -EINVAL; there
  * may be any number of pieces, of which a call that may be short takes the first 1,024 that begin
- * with one that is not empty. */
+ * with one that is not empty. A stream that is NULL, or a buffer that is NULL and has a length, is
+ * -EINVAL; the calls that move bytes or wait look at that in debug builds alone. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 
@@ -107,13 +108,13 @@ COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 
 /* Ends the writing direction of a stream. The peer reads the end of the stream; reading goes on.
  * Suspends: no.  Threads: owner.
- * Errors: -ENOTCONN. */
+ * Errors: -ENOTCONN; -EINVAL no stream. */
 COIR_API int coir_shutdown_write(coir_stream *stream);
 
 /* Lets another worker of the same runtime have a stream. It belongs to the worker of its next
  * operation. Nothing may wait on it; what was read of it and not asked for yet goes along.
  * Suspends: no.  Threads: owner.
- * Errors: -EBUSY; -EXDEV; -EOPNOTSUPP not a socket; -ENOMEM. */
+ * Errors: -EBUSY; -EXDEV; -EOPNOTSUPP not a socket; -ENOMEM; -EINVAL no stream. */
 COIR_API int coir_stream_detach(coir_stream *stream);
 
 /* Closes a stream and frees it. Calls that wait on it return -ECANCELED; the descriptor goes after
@@ -124,7 +125,7 @@ COIR_API void coir_close(coir_stream *stream);
 /* Writes the address of a stream's peer as text, "127.0.0.1:80" or "[::1]:80", and returns its
  * length. The text ends with a NUL, and is cut to fit `size` bytes.
  * Suspends: no.  Threads: owner.
- * Errors: -ENOTCONN; -EOPNOTSUPP a stream without addresses. */
+ * Errors: -ENOTCONN; -EOPNOTSUPP a stream without addresses; -EINVAL no stream or no text. */
 COIR_API int coir_stream_peer(const coir_stream *stream, char *text, size_t size);
 
 /* Writes the local address of a stream as text. As coir_stream_peer. */
@@ -133,7 +134,7 @@ COIR_API int coir_stream_local(const coir_stream *stream, char *text, size_t siz
 /* Makes two streams that are the ends of a connection in memory, on the calling worker. Each
  * direction holds at most `capacity` bytes (0: 64 KiB).
  * Suspends: no.  Threads: worker.  Owns: both are the caller's to close.
- * Errors: -ENOMEM; -ESRCH. */
+ * Errors: -ENOMEM; -ESRCH; -EINVAL nowhere to put them. */
 COIR_API int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b);
 
 #ifdef __cplusplus

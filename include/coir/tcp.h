@@ -51,7 +51,7 @@ typedef struct coir_listen_options {
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
  * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
- * listen(2); -ECANCELED; -ETIME.
+ * listen(2); -EINVAL no address, or no ret_listener; -ECANCELED; -ETIME.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 
@@ -63,7 +63,8 @@ COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_op
 /* Accepts the next connection of a listener, with TCP_NODELAY set.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the connection
- * stays in the backlog, wait before trying again.
+ * stays in the backlog, wait before trying again. -EXDEV a listener of another runtime; -EINVAL no
+ * listener, or no ret_stream; -ECANCELED also when the worker closes the listener.
  * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
@@ -82,7 +83,7 @@ COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_s
 /* Writes the address that a listener listens on as text, and returns its whole length. The text
  * ends with a NUL, and is cut to fit `size` bytes.
  * Suspends: no.  Threads: worker.
- * Errors: what getsockname(2) says. */
+ * Errors: what getsockname(2) says; -EINVAL no listener or no text. */
 COIR_API int coir_listener_local(const coir_listener *listener, char *text, size_t size);
 
 /* Closes a listener and frees it. The accepts of other workers must have ended. Takes NULL.
@@ -95,7 +96,8 @@ COIR_API void coir_listener_close(coir_listener *listener);
  * 8305). ":80" is this machine, by either family.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: those of an address; -COIR_ENAME; -COIR_ENAMESERVER; -ECONNREFUSED and others of
- * connect(2): of a name's addresses, of the one that was tried last.
+ * connect(2): of a name's addresses, of the one that was tried last; -EINVAL no address, or no
+ * ret_stream.
  * Cancel safety: every attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,

@@ -26,7 +26,8 @@ typedef struct coir_address {
  * -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
- * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM. */
+ * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM; -EINVAL no address, or no
+ * ret_udp. */
 COIR_API int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp);
 
 /* Closes a UDP socket and frees it. Calls that wait on it return -ECANCELED. Takes NULL.
@@ -36,7 +37,8 @@ COIR_API void coir_udp_close(coir_udp *udp);
 /* Sends one datagram to the peer of a UDP socket, and returns its length.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.
  * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer, or
- * nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV.
+ * nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV; -EINVAL no
+ * socket, or no data that has a length.
  * Cancel safety: an error means that it was not sent. */
 COIR_SUSPENDS ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len);
 
@@ -48,7 +50,8 @@ COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t l
 /* Receives one datagram, cut at `len` bytes, and returns its length. *from, where given, is set to
  * its sender.
  * Suspends: yes.  Threads: owner.
- * Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV.
+ * Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV;
+ * -EINVAL no socket, or no buffer.
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 
@@ -67,19 +70,20 @@ COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf
 /* Makes an address of text, as in coir/tcp.h. It may name "localhost", and a simulated host where
  * a task of the simulation asks.
  * Suspends: no.  Threads: any.
- * Errors: those of an address; -COIR_ENAME a name other than localhost. */
+ * Errors: those of an address; -COIR_ENAME a name other than localhost; -EINVAL no text, or no
+ * ret_address. */
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
 
 /* Writes an address as text, and returns its whole length. The text ends with a NUL, and is cut to
  * fit `size` bytes.
  * Suspends: no.  Threads: any.
- * Errors: -EOPNOTSUPP it is of no known family. */
+ * Errors: -EOPNOTSUPP it is of no known family; -EINVAL no address or no text. */
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);
 
 /* Writes the local address of a UDP socket as text, and returns its whole length. The text ends
  * with a NUL, and is cut to fit `size` bytes.
  * Suspends: no.  Threads: owner.
- * Errors: what getsockname(2) says. */
+ * Errors: what getsockname(2) says; -EINVAL no socket or no text. */
 COIR_API int coir_udp_local(const coir_udp *udp, char *text, size_t size);
 
 #ifdef __cplusplus

@@ -162,6 +162,8 @@ static const coir_future_kind accept_kind = COIR_FUTURE_KIND("a connection", acc
 coir_future *coir_accept_op(coir_open_op *opaque, coir_listener *listener, coir_stream **ret_stream)
 {
     struct ci_accept_op *op = (struct ci_accept_op *)(void *)opaque;
+    if (!listener || !ret_stream)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     op->listener = listener;
     op->ret_stream = ret_stream;
     return coir_future_init(&op->future, &accept_kind);
@@ -170,6 +172,8 @@ coir_future *coir_accept_op(coir_open_op *opaque, coir_listener *listener, coir_
 int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 {
     coir_open_op op;
+    if (!listener || !ret_stream)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_accept_op(&op, listener, ret_stream));
 }
 

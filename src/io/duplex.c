@@ -205,6 +205,8 @@ int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!ret_a || !ret_b)
+        return CI_MISUSE(-EINVAL);
     const coir_allocator *allocator = &worker->runtime->allocator;
     struct pair *pair = ci_alloc_zero(allocator, sizeof *pair);
     if (!pair)

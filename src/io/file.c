@@ -95,6 +95,8 @@ static int32_t at_most(size_t len)
 coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, size_t len,
                                int64_t offset)
 {
+    if (!file || (!buf && len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return init(op, file,
                 &(struct ci_op){
                     .kind = CI_OP_READ_AT, .buf = buf, .count = at_most(len), .offset = offset});
@@ -103,6 +105,8 @@ coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, siz
 coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *data, size_t len,
                                 int64_t offset)
 {
+    if (!file || (!data && len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return init(op, file,
                 &(struct ci_op){
                     .kind = CI_OP_WRITE_AT, .data = data, .count = at_most(len), .offset = offset});
@@ -110,24 +114,32 @@ coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *d
 
 coir_future *coir_file_sync_op(coir_file_op *op, coir_file *file)
 {
+    if (!file)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return init(op, file, &(struct ci_op){.kind = CI_OP_SYNC});
 }
 
 ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int64_t offset)
 {
     coir_file_op op;
+    if (!file || (!buf && len))
+        return CI_MISUSE(-EINVAL);
     return ci_await_in_fiber(coir_file_read_op(&op, file, buf, len, offset));
 }
 
 ssize_t coir_file_write(coir_file *file, const void *data, size_t len, int64_t offset)
 {
     coir_file_op op;
+    if (!file || (!data && len))
+        return CI_MISUSE(-EINVAL);
     return ci_await_in_fiber(coir_file_write_op(&op, file, data, len, offset));
 }
 
 int coir_file_sync(coir_file *file)
 {
     coir_file_op op;
+    if (!file)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_file_sync_op(&op, file));
 }
 
@@ -153,6 +165,8 @@ int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_f
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!path || !ret_file)
+        return CI_MISUSE(-EINVAL);
     coir_file *file = ci_alloc(&worker->runtime->allocator, sizeof *file);
     if (!file)
         return -ENOMEM;
@@ -172,11 +186,17 @@ int coir_file_size(const coir_file *file, int64_t *ret_size)
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!file || !ret_size)
+        return CI_MISUSE(-EINVAL);
     return worker->loop.driver->kind->file_size(worker->loop.driver, file->fd, ret_size);
 }
 
 void coir_file_close(coir_file *file)
 {
-    if (file && !ci_forked())
+    if (!file || ci_forked())
+        return;
+    if (ci_worker_current)
         leave(file);
+    else
+        (void)CI_MISUSE(-ESRCH);
 }

@@ -66,6 +66,9 @@ void ci_stream_close_soon(coir_stream *stream);
  */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
+/* A future that completes at once, with an error: of a call whose arguments cannot be right. */
+coir_future *ci_io_fail(coir_future *future, int error);
+
 /* coir_write_op, but the completion of a write that is carried out in full may be delayed
  * (driver.h 6). For a write that nothing waits for but the next operation on the stream. */
 coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);

@@ -102,6 +102,8 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
+    if (!address || !ret_listener)
+        return CI_MISUSE(-EINVAL);
     struct ci_worker *worker = ci_worker_current;
     coir_listen_options options = COIR_LISTEN_OPTIONS;
     if ((rc = ci_options_read(&options, sizeof options, given)) < 0)
@@ -140,6 +142,8 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!listener || (!text && size))
+        return CI_MISUSE(-EINVAL);
     struct sockaddr_storage address;
     socklen_t len;
     int rc = worker->loop.driver->kind->address(worker->loop.driver, listener->fd, false, &address,
@@ -178,7 +182,7 @@ void coir_listener_close(coir_listener *listener)
     if (!listener || ci_forked())
         return;
     if (!ci_worker_current) {
-        (void)ci_no_worker();
+        (void)CI_MISUSE(-ESRCH);
         return;
     }
     for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */

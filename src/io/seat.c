@@ -38,7 +38,7 @@ static bool is_in_use(coir_listener *listener)
     bool used = listener->fd >= 0;
     for (int i = 0; i < listener->seat_count; i++) {
         const struct ci_seat *seat = &listener->seats[i];
-        used |= seat->uses || seat->accepts || seat->told;
+        used |= seat->uses || seat->live || seat->accepts || seat->told;
     }
     return used;
 }

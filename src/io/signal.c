@@ -30,7 +30,7 @@ int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signa
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
-    if (!numbers || !count)
+    if (!numbers || !count || !ret_signals)
         return CI_MISUSE(-EINVAL);
     if (worker->runtime->simulated)
         return -ENOTSUP;
@@ -103,6 +103,8 @@ static const coir_future_kind signals_kind = COIR_FUTURE_KIND("a signal", signal
 coir_future *coir_signals_wait_op(coir_signals_op *opaque, coir_signals *signals)
 {
     struct signals_op *op = (struct signals_op *)(void *)opaque;
+    if (!signals)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     op->signals = signals;
     return coir_future_init(&op->future, &signals_kind);
 }
@@ -110,6 +112,8 @@ coir_future *coir_signals_wait_op(coir_signals_op *opaque, coir_signals *signals
 int coir_signals_wait(coir_signals *signals)
 {
     coir_signals_op op;
+    if (!signals)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 

@@ -95,6 +95,8 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!stream)
+        return CI_MISUSE(-EINVAL);
     if (stream->kind != &socket_kind)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);

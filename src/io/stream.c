@@ -122,12 +122,26 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
     return &op->future;
 }
 
+static coir_future *fail_poll(coir_future *future)
+{
+    return ci_leaf_complete(ci_worker_current, future);
+}
+
+static const coir_future_kind fail_kind = COIR_FUTURE_KIND("nothing", fail_poll, NULL);
+
+coir_future *ci_io_fail(coir_future *future, int error)
+{
+    *future = (coir_future){&fail_kind, NULL, error, 0};
+    return future;
+}
+
 /* A straight-line call on a stream. The operation lies in the fiber's record; a future is made of
  * it only if the operation does not complete at once. */
-CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
+CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *call,
+                      const void *place)
 {
     int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
@@ -172,29 +186,43 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io)
                      .events = (uint8_t)(what), \
                      .exact = (stream)->is_unix})
 
+/* Whether the arguments of a call cannot be right. Only debug builds look, as these are the hot
+ * paths. */
+#define MISUSED(stream, memory_or_nothing) (CI_DEBUG && (!(stream) || !(memory_or_nothing)))
+
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
-    return run(stream, READ_OP(stream, buf, len));
+    if (MISUSED(stream, buf || !len))
+        return CI_MISUSE(-EINVAL);
+    return run(stream, READ_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
 {
-    return run(stream, WRITE_OP(stream, buf, len));
+    if (MISUSED(stream, buf || !len))
+        return CI_MISUSE(-EINVAL);
+    return run(stream, WRITE_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    return run(stream, READV_OP(stream, iov, iov_count));
+    if (MISUSED(stream, iov || iov_count <= 0))
+        return CI_MISUSE(-EINVAL);
+    return run(stream, READV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    return run(stream, WRITEV_OP(stream, iov, iov_count));
+    if (MISUSED(stream, iov || iov_count <= 0))
+        return CI_MISUSE(-EINVAL);
+    return run(stream, WRITEV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
 }
 
 int coir_stream_wait(coir_stream *stream, int events)
 {
-    return (int)run(stream, POLL_OP(stream, events));
+    if (MISUSED(stream, true))
+        return CI_MISUSE(-EINVAL);
+    return (int)run(stream, POLL_OP(stream, events), CI_CALL, CI_PLACE);
 }
 
 static struct ci_io_op *io_op_of(coir_io_op *op)
@@ -204,11 +232,15 @@ static struct ci_io_op *io_op_of(coir_io_op *op)
 
 coir_future *coir_read_op(coir_io_op *op, coir_stream *stream, void *buf, size_t len)
 {
+    if (MISUSED(stream, buf || !len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return ci_io_init(io_op_of(op), stream, READ_OP(stream, buf, len));
 }
 
 coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf, size_t len)
 {
+    if (MISUSED(stream, buf || !len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
@@ -235,17 +267,23 @@ void ci_io_withdraw(coir_io_op *opaque, struct ci_runnable *runnable)
 coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
                            int iov_count)
 {
+    if (MISUSED(stream, iov || iov_count <= 0))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return ci_io_init(io_op_of(op), stream, READV_OP(stream, iov, iov_count));
 }
 
 coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
                             int iov_count)
 {
+    if (MISUSED(stream, iov || iov_count <= 0))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return ci_io_init(io_op_of(op), stream, WRITEV_OP(stream, iov, iov_count));
 }
 
 coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events)
 {
+    if (MISUSED(stream, true))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
 }
 
@@ -276,11 +314,15 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 
 ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
+    if (MISUSED(stream, buf || !len))
+        return CI_MISUSE(-EINVAL);
     return try_once(stream, READ_OP(stream, buf, len));
 }
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
+    if (MISUSED(stream, buf || !len))
+        return CI_MISUSE(-EINVAL);
     return try_once(stream, WRITE_OP(stream, buf, len));
 }
 
@@ -288,13 +330,15 @@ int coir_shutdown_write(coir_stream *stream)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream->kind->shutdown_write(stream);
+    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL);
 }
 
 int coir_stream_detach(coir_stream *stream)
 {
     if (!ci_worker_current)
         return ci_no_worker();
+    if (!stream)
+        return CI_MISUSE(-EINVAL);
     if (stream->worker != ci_worker_current)
         return stream->worker ? -EXDEV : 0;
     if (!stream->kind->detach)
@@ -326,6 +370,8 @@ int coir_stream_peer(const coir_stream *stream, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!stream || (!text && size))
+        return CI_MISUSE(-EINVAL);
     return address_text(stream, true, text, size);
 }
 
@@ -333,5 +379,7 @@ int coir_stream_local(const coir_stream *stream, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!stream || (!text && size))
+        return CI_MISUSE(-EINVAL);
     return address_text(stream, false, text, size);
 }

@@ -117,6 +117,8 @@ static struct io_all_op *init_all(coir_io_all_op *opaque, const coir_future_kind
 coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len,
                                size_t *ret_done)
 {
+    if (CI_DEBUG && (!stream || (!buf && len)))
+        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
     struct io_all_op *op = init_all(opaque, &read_full_kind, stream, len);
     op->to = buf;
     op->ret_done = ret_done;
@@ -126,6 +128,8 @@ coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void
 coir_future *coir_write_all_op(coir_io_all_op *opaque, coir_stream *stream, const void *buf,
                                size_t len)
 {
+    if (CI_DEBUG && (!stream || (!buf && len)))
+        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
     struct io_all_op *op = init_all(opaque, &write_all_kind, stream, len);
     op->from = buf;
     return &op->future;
@@ -134,6 +138,8 @@ coir_future *coir_write_all_op(coir_io_all_op *opaque, coir_stream *stream, cons
 coir_future *coir_writev_all_op(coir_io_all_op *opaque, coir_stream *stream, struct iovec *iov,
                                 int iov_count)
 {
+    if (CI_DEBUG && (!stream || (!iov && iov_count > 0)))
+        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
     struct io_all_op *op = init_all(opaque, &writev_all_kind, stream, (size_t)iov_count);
     op->iov = iov;
     return &op->future;
@@ -152,6 +158,8 @@ static CI_COLD int do_nothing(const char *call, const void *place)
  * its fast path. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
+    if (CI_DEBUG && (!stream || (!buf && len)))
+        return CI_MISUSE(-EINVAL);
     size_t done = 0;
     ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
     while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
@@ -163,6 +171,8 @@ ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_d
 
 int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
+    if (CI_DEBUG && (!stream || (!buf && len)))
+        return CI_MISUSE(-EINVAL);
     size_t done = 0;
     if (ci_unlikely(len == 0))
         return do_nothing(CI_CALL, CI_PLACE);
@@ -177,6 +187,8 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
 {
+    if (CI_DEBUG && (!stream || (!iov && iov_count > 0)))
+        return CI_MISUSE(-EINVAL);
     if (ci_unlikely(iov_count == 0))
         return do_nothing(CI_CALL, CI_PLACE);
     while (iov_count != 0) {

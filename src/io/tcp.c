@@ -83,6 +83,8 @@ coir_future *coir_tcp_connect_op(coir_open_op *opaque, const char *address,
                                  coir_stream **ret_stream)
 {
     struct open_op *op = (struct open_op *)(void *)opaque;
+    if (!address || !ret_stream)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     op->text = address;
     op->ret_stream = ret_stream;
     return coir_future_init(&op->future, &open_kind);
@@ -91,5 +93,7 @@ coir_future *coir_tcp_connect_op(coir_open_op *opaque, const char *address,
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
 {
     coir_open_op op;
+    if (!address || !ret_stream)
+        return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
 }

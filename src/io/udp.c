@@ -44,6 +44,8 @@ static struct address *address_of(const coir_address *address)
 
 int coir_address_parse(const char *text, coir_address *ret_address)
 {
+    if (!text || !ret_address)
+        return CI_MISUSE(-EINVAL);
     struct ci_where where;
     int rc = ci_where_find(ci_worker_current ? ci_worker_current->loop.driver : NULL, text, &where);
     if (rc == 0 && where.kind == CI_AT_SOCKET)
@@ -55,6 +57,8 @@ int coir_address_parse(const char *text, coir_address *ret_address)
 
 int coir_address_format(const coir_address *address, char *text, size_t size)
 {
+    if (!address || (!text && size))
+        return CI_MISUSE(-EINVAL);
     return ci_address_format(&address_of(address)->storage, text, size);
 }
 
@@ -88,6 +92,8 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!address || !ret_udp)
+        return CI_MISUSE(-EINVAL);
     struct ci_driver *driver = worker->loop.driver;
     struct ci_where own, other;
     int rc = ci_where_find(driver, address, &own);
@@ -127,6 +133,8 @@ int coir_udp_local(const coir_udp *udp, char *text, size_t size)
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!udp || (!text && size))
+        return CI_MISUSE(-EINVAL);
     struct ci_driver *driver = udp->worker->loop.driver;
     struct address own;
     socklen_t len;
@@ -190,18 +198,24 @@ static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data
 
 coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len)
 {
+    if (!udp || (!data && len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return init_send(op_of(op), udp, data, len, NULL);
 }
 
 coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len,
                                  const coir_address *to)
 {
+    if (!udp || (!data && len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     return init_send(op_of(op), udp, data, len, address_of(to));
 }
 
 coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                               coir_address *from)
 {
+    if (!udp || (!buf && len))
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     if (from && udp->is_unix)
         *address_of(from) = (struct address){0}; /* ci_address_len */
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
@@ -220,17 +234,23 @@ static ssize_t await(const coir_udp *udp, coir_future *future, const char *call,
 ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len)
 {
     coir_udp_op op;
+    if (!udp || (!data && len))
+        return CI_MISUSE(-EINVAL);
     return await(udp, coir_udp_send_op(&op, udp, data, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir_address *to)
 {
     coir_udp_op op;
+    if (!udp || (!data && len))
+        return CI_MISUSE(-EINVAL);
     return await(udp, coir_udp_send_to_op(&op, udp, data, len, to), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
 {
     coir_udp_op op;
+    if (!udp || (!buf && len))
+        return CI_MISUSE(-EINVAL);
     return await(udp, coir_udp_recv_op(&op, udp, buf, len, from), CI_CALL, CI_PLACE);
 }

@@ -1,0 +1,143 @@
+/* Calls of streams, listeners, files, signals and datagrams with NULL where there must be
+ * something: an error; a debug build names the call. */
+#include "misuse.h"
+
+static coir_stream *stream, *peer;
+static coir_listener *listener;
+static coir_io_op io_op;
+static coir_io_all_op all_op;
+static coir_open_op open_op;
+static coir_file_op file_op;
+static coir_udp_op udp_op;
+static coir_signals_op signals_op;
+static coir_address address;
+static char bytes[64];
+static struct iovec piece = {bytes, 1};
+
+/* Within a runtime; the calls that a debug build names are made in a plain thread, below, as a
+ * child of a runtime's process may make none. */
+#define IS_REFUSED(call, arguments) CHECK_EQ(call arguments, -EINVAL)
+#define FAILS(call, arguments) CHECK_EQ(coir_await(call arguments), -EINVAL)
+#define IS_REFUSED_IN_DEBUG(call, arguments) \
+    do {                                     \
+        if (CI_DEBUG)                        \
+            IS_REFUSED(call, arguments);     \
+    } while (0)
+#define FAILS_IN_DEBUG(call, arguments) \
+    do {                                \
+        if (CI_DEBUG)                   \
+            FAILS(call, arguments);     \
+    } while (0)
+
+TEST_REAL(streams_look_at_their_arguments)
+{
+    CHECK_EQ(coir_duplex(0, &stream, &peer), 0);
+    IS_REFUSED(coir_duplex, (0, NULL, &peer));
+    IS_REFUSED(coir_duplex, (0, &stream, NULL));
+    IS_REFUSED_IN_DEBUG(coir_read, (NULL, bytes, 1));
+    IS_REFUSED_IN_DEBUG(coir_read, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_write, (NULL, bytes, 1));
+    IS_REFUSED_IN_DEBUG(coir_write, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_readv, (NULL, &piece, 1));
+    IS_REFUSED_IN_DEBUG(coir_readv, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_writev, (NULL, &piece, 1));
+    IS_REFUSED_IN_DEBUG(coir_writev, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_read_full, (NULL, bytes, 1, NULL));
+    IS_REFUSED_IN_DEBUG(coir_write_all, (NULL, bytes, 1));
+    IS_REFUSED_IN_DEBUG(coir_writev_all, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_try_read, (stream, NULL, 1));
+    IS_REFUSED_IN_DEBUG(coir_try_write, (NULL, bytes, 1));
+    IS_REFUSED_IN_DEBUG(coir_stream_wait, (NULL, COIR_READ));
+    FAILS_IN_DEBUG(coir_read_op, (&io_op, NULL, bytes, 1));
+    FAILS_IN_DEBUG(coir_write_op, (&io_op, stream, NULL, 1));
+    FAILS_IN_DEBUG(coir_readv_op, (&io_op, stream, NULL, 1));
+    FAILS_IN_DEBUG(coir_writev_op, (&io_op, NULL, &piece, 1));
+    FAILS_IN_DEBUG(coir_stream_wait_op, (&io_op, NULL, COIR_READ));
+    FAILS_IN_DEBUG(coir_read_full_op, (&all_op, NULL, bytes, 1, NULL));
+    FAILS_IN_DEBUG(coir_write_all_op, (&all_op, stream, NULL, 1));
+    FAILS_IN_DEBUG(coir_writev_all_op, (&all_op, stream, NULL, 1));
+    IS_REFUSED(coir_shutdown_write, (NULL));
+    IS_REFUSED(coir_stream_detach, (NULL));
+    IS_REFUSED(coir_stream_peer, (NULL, bytes, sizeof bytes));
+    IS_REFUSED(coir_stream_local, (stream, NULL, sizeof bytes));
+    IS_REFUSED(coir_tcp_set_option, (NULL, COIR_TCP_NODELAY, 1));
+    coir_close(stream);
+    coir_close(peer);
+}
+
+TEST_REAL(listeners_and_connects_look_at_their_arguments)
+{
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    IS_REFUSED(coir_tcp_listen_with, (NULL, NULL, &listener));
+    IS_REFUSED(coir_tcp_listen_with, ("127.0.0.1:0", NULL, NULL));
+    IS_REFUSED(coir_tcp_connect, (NULL, &stream));
+    IS_REFUSED(coir_tcp_connect, ("127.0.0.1:1", NULL));
+    FAILS(coir_tcp_connect_op, (&open_op, NULL, &stream));
+    IS_REFUSED(coir_accept, (NULL, &stream));
+    IS_REFUSED(coir_accept, (listener, NULL));
+    FAILS(coir_accept_op, (&open_op, NULL, &stream));
+    IS_REFUSED(coir_listener_local, (NULL, bytes, sizeof bytes));
+    coir_case cases[] = {coir_case_accept(NULL, &stream)};
+    CHECK_EQ(coir_select(cases, 1), 0);
+    CHECK_EQ(cases[0].result, -EINVAL);
+    coir_listener_close(listener);
+}
+
+TEST_REAL(files_signals_and_datagrams_look_at_their_arguments)
+{
+    coir_file *file;
+    coir_signals *signals;
+    coir_udp *udp;
+    int64_t size;
+    int number = SIGUSR1;
+    IS_REFUSED(coir_file_open, (NULL, 0, 0, &file));
+    IS_REFUSED(coir_file_open, ("/dev/null", 0, 0, NULL));
+    IS_REFUSED(coir_file_read, (NULL, bytes, 1, 0));
+    IS_REFUSED(coir_file_write, (NULL, bytes, 1, 0));
+    IS_REFUSED(coir_file_sync, (NULL));
+    IS_REFUSED(coir_file_size, (NULL, &size));
+    FAILS(coir_file_read_op, (&file_op, NULL, bytes, 1, 0));
+    FAILS(coir_file_write_op, (&file_op, NULL, bytes, 1, 0));
+    FAILS(coir_file_sync_op, (&file_op, NULL));
+    IS_REFUSED(coir_signals_open, (NULL, 1, &signals));
+    IS_REFUSED(coir_signals_open, (&number, 1, NULL));
+    IS_REFUSED(coir_signals_wait, (NULL));
+    FAILS(coir_signals_wait_op, (&signals_op, NULL));
+    IS_REFUSED(coir_udp_open, (NULL, NULL, &udp));
+    IS_REFUSED(coir_udp_open, ("127.0.0.1:0", NULL, NULL));
+    IS_REFUSED(coir_udp_local, (NULL, bytes, sizeof bytes));
+    IS_REFUSED(coir_udp_send, (NULL, bytes, 1));
+    IS_REFUSED(coir_udp_send_to, (NULL, bytes, 1, &address));
+    IS_REFUSED(coir_udp_recv, (NULL, bytes, 1, NULL));
+    FAILS(coir_udp_send_op, (&udp_op, NULL, bytes, 1));
+    FAILS(coir_udp_send_to_op, (&udp_op, NULL, bytes, 1, &address));
+    FAILS(coir_udp_recv_op, (&udp_op, NULL, bytes, 1, NULL));
+    IS_REFUSED(coir_address_parse, (NULL, &address));
+    IS_REFUSED(coir_address_format, (NULL, bytes, sizeof bytes));
+}
+
+TEST(what_is_closed_in_a_plain_thread_is_left_open)
+{
+    listener = (coir_listener *)(void *)bytes; /* not looked at */
+    NOTHING(coir_listener_close, (listener));
+}
+
+TEST(a_debug_build_names_the_call)
+{
+    if (!CI_DEBUG)
+        return;
+    NAMED(coir_read, (NULL, bytes, 1));
+    NAMED(coir_writev_all, (NULL, &piece, 1));
+    NAMED(coir_write_op, (&io_op, NULL, bytes, 1));
+    NAMED(coir_read_full_op, (&all_op, NULL, bytes, 1, NULL));
+    NAMED(coir_accept, (NULL, &stream));
+    NAMED(coir_tcp_connect, (NULL, &stream));
+    NAMED(coir_file_read, (NULL, bytes, 1, 0));
+    NAMED(coir_signals_wait, (NULL));
+    NAMED(coir_udp_send, (NULL, bytes, 1));
+    NAMED(coir_address_parse, (NULL, &address));
+    NAMED(coir_shutdown_write, (NULL));
+    stream = (coir_stream *)(void *)bytes; /* not looked at: there is no fiber */
+    memset(bytes, 0, sizeof bytes);
+    NAMED(coir_write, (stream, bytes, 1));
+}
