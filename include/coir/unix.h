@@ -19,8 +19,8 @@ extern "C" {
  * Suspends: yes.  Threads: owner.
  * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no
  * stream, no bytes, no descriptors where some are counted, or more than COIR_UNIX_FDS_MAX; -EBADF;
- * -ETOOMANYREFS too many descriptors are under way; those of coir_write. Cancel safety: an error
- * means that nothing was sent. */
+ * -ETOOMANYREFS too many descriptors are under way; those of coir_write.
+ * Cancel safety: an error means that nothing was sent. */
 COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len,
                                          const coir_fd *fds, size_t fd_count);
 
@@ -29,11 +29,11 @@ COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, 
  * descriptors. Any other call that reads from the stream closes the descriptors that come with the
  * bytes.
  * Suspends: yes.  Threads: owner.  Owns: the descriptors are the caller's to close.
- * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no stream, no room for
- * bytes, or no ret_fds or ret_count; -EMSGSIZE more than `fds_max`
- * descriptors came; -EMFILE the process had no room for them. After these two all that came have
- * been closed, and the bytes that they came with are lost: close the stream. Those of coir_read.
- * Cancel safety: an error other than these two means that nothing was read. */
+ * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no stream, no room for bytes, or no ret_fds or
+ * ret_count; -EMSGSIZE more than `fds_max` descriptors came; -EMFILE the process had no room for
+ * them. After these two all that came have been closed, and the bytes that they came with are lost:
+ * close the stream. Those of coir_read. Cancel safety: an error other than these two means that
+ * nothing was read. */
 COIR_SUSPENDS ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t len,
                                          coir_fd *ret_fds, size_t fds_max, size_t *ret_count);
 
