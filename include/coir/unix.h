@@ -32,8 +32,8 @@ COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, 
  * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no stream, no room for bytes, or no ret_fds or
  * ret_count; -EMSGSIZE more than `fds_max` descriptors came; -EMFILE the process had no room for
  * them. After these two all that came have been closed, and the bytes that they came with are lost:
- * close the stream. Those of coir_read. Cancel safety: an error other than these two means that
- * nothing was read. */
+ * close the stream. Those of coir_read.
+ * Cancel safety: an error other than these two means that nothing was read. */
 COIR_SUSPENDS ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t len,
                                          coir_fd *ret_fds, size_t fds_max, size_t *ret_count);
 
