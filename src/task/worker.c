@@ -1,165 +1,16 @@
-/* Workers: how they are made, and their turn. A turn is a step function: called by the worker's
- * thread, or by the simulator in seeded order.
- *
- * Between two polls of the driver a worker runs about 61 switches, then looks at the processor's
- * clock, and polls once some 20 us have passed: I/O is served at bounded intervals even when the
- * run queue never empties. */
+/* Workers: how they are made and what they hold. Their turn is in scheduler.c. */
 #include "task/worker.h"
 
 #include <errno.h>
 
-#include "base/check.h"
-#include "base/time.h"
-#include "sys/call.h"
-#include "sys/clock.h"
-#include "task/anywhere.h"
 #include "task/background.h"
 #include "task/deadlock.h"
 #include "task/defer.h"
 #include "task/extension.h"
 #include "task/local.h"
-#include "task/log.h"
 #include "task/park.h"
 #include "task/remote.h"
 #include "task/run_state.h"
-
-enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
-static const coir_time trim_time = 1 * COIR_S;
-
-/* ---- a turn ---- */
-
-/* In the simulator any of the first few may be next: the seed says which. */
-static void choose_next(struct ci_worker *worker)
-{
-    struct ci_driver *driver = worker->loop.driver;
-    struct ci_runnable *choices[SIMULATED_CHOICES], *runnable = worker->ready;
-    unsigned count = 0;
-    for (; runnable && count < SIMULATED_CHOICES; runnable = runnable->next)
-        choices[count++] = runnable;
-    unsigned chosen = count > 1 ? (unsigned)(driver->kind->random(driver) % count) : 0;
-    if (chosen == 0)
-        return;
-    choices[chosen - 1]->next = choices[chosen]->next;
-    if (!choices[chosen]->next)
-        worker->ready_tail = &choices[chosen - 1]->next;
-    choices[chosen]->next = worker->ready;
-    worker->ready = choices[chosen];
-}
-
-static void run_one(struct ci_worker *worker, struct ci_runnable *runnable)
-{
-    worker->runnable = runnable;
-    worker->budget = worker->budget_max;
-    coir_future *next = runnable->inner;
-    do
-        next = next->kind->poll(next);
-    while (next);
-}
-
-/* Takes the alert back, so everything that it may be about is looked at here. Whether it is the
- * end: then this turn must not sleep, as nobody will alert us again. */
-static bool look_up(struct ci_worker *worker)
-{
-    ci_store_relaxed(&worker->loop.alert, false);
-    ci_fence(); /* what the alert is about was stored before it */
-    if (ci_load_relaxed(&worker->runtime->deadlocked) && !worker->told_deadlock) {
-        worker->told_deadlock = true;
-        ci_deadlock_tell(worker);
-    }
-    uint32_t run = ci_load_relaxed(&worker->runtime->run);
-    if ((run & CI_RUN_STOP) && !worker->was_stopped) {
-        ci_store_relaxed(&worker->runtime->asked_to_stop, true);
-        worker->was_stopped = true;
-        ci_background_stop(worker, false);
-    }
-    if (run & CI_RUN_STOP_AT_ONCE)
-        ci_background_stop(worker, true);
-    return ci_run_ended(worker->runtime);
-}
-
-static void trim_later(struct ci_worker *worker)
-{
-    if (ci_unlikely(worker->grown) && !ci_timer_started(&worker->trim))
-        ci_loop_start_timer(&worker->loop, &worker->trim,
-                            ci_time_after(worker->loop.now, trim_time));
-}
-
-/* After a burst: what only the burst needed goes back, once it has not been used from one look to
- * the next. While everything is in use there is no next look until a task has run (run_ready), for
- * only a task can give something back. So the timer neither wakes a worker that has nothing to do,
- * nor hides a deadlock (deadlock.c 1), and a worker that is in steady use looks once a second at
- * most. */
-static void on_trim(struct ci_timer *timer)
-{
-    struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
-    enum ci_trim most = ci_trim_most(ci_stacks_trim(&worker->stacks), ci_pool_trim(&worker->tasks));
-    for (struct ci_worker_extension *extension = worker->extensions; extension;
-         extension = extension->next)
-        if (extension->trim)
-            most = ci_trim_most(most, extension->trim(extension));
-    /* nothing was freed: the heap's pages stay, for they are in use */
-    bool idle_look = most == CI_TRIM_LATER && !worker->trimmed;
-    if (!idle_look && worker->runtime->allocator.alloc == ci_system_allocator.alloc)
-        ci_sys_trim_heap();
-    worker->trimmed = most == CI_TRIM_SOON;
-    worker->grown = most != CI_TRIM_DONE;
-    if (worker->trimmed)
-        trim_later(worker);
-}
-
-static bool run_ready(struct coir_loop *loop)
-{
-    struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
-    bool simulated = worker->runtime->simulated;
-    if (ci_unlikely(worker->stuck))
-        ci_deadlock_awake(worker);
-    if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
-        return true;
-    if (!worker->ready && !ci_take_shared_task(worker))
-        return false;
-    ci_check(!*worker->ready_tail, "task/worker.h 2");
-    worker->switches_left = worker->switches_max;
-    while (worker->ready) {
-        if (ci_unlikely(simulated))
-            choose_next(worker);
-        run_one(worker, ci_pop_ready(worker));
-        if (--worker->switches_left > 0)
-            continue;
-        uint64_t ticks = ci_clock_ticks();
-        if (simulated || ticks - worker->polled_at > worker->poll_interval) {
-            worker->polled_at = ticks;
-            break;
-        }
-        worker->switches_left = worker->switches_max;
-    }
-    worker->runnable = NULL;
-    worker->fiber = NULL;
-    trim_later(worker);
-    return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
-}
-
-/* The driver cannot wait any more: no event will be seen again. The run ends at once, with that
- * error. */
-static CI_COLD void end_blind_run(struct ci_worker *worker)
-{
-    worker->blind = worker->loop.error;
-    ci_log(worker->runtime, COIR_LOG_ERROR,
-           "worker %d: the kernel refuses to wait for events: %s; the run is stopped",
-           worker->index, coir_strerror(worker->loop.error));
-    ci_run_cancel(worker->runtime);
-}
-
-void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
-{
-    struct ci_worker *before = ci_worker_current;
-    ci_worker_current = worker;
-    ci_loop_turn(&worker->loop, deadline);
-    if (ci_unlikely(worker->loop.error) && !worker->blind)
-        end_blind_run(worker);
-    ci_worker_current = before;
-}
-
-/* ---- making it ---- */
 
 static void make_fiber(void *record)
 {
@@ -187,16 +38,11 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
 {
     const coir_allocator *allocator = &runtime->allocator;
     ci_loop_init(&worker->loop, driver, allocator);
-    worker->loop.run_ready = run_ready;
     if (runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
         worker->loop.may_sleep = ci_deadlock_may_sleep;
-    worker->poll_interval = ci_clock_ticks_in(20 * COIR_US);
-    worker->ready = NULL;
-    worker->ready_tail = &worker->ready;
     worker->runtime = runtime;
-    worker->budget_max = (int32_t)runtime->config.budget;
     worker->index = index;
-    worker->switches_max = runtime->simulated || ci_sanitizer ? 0 : SWITCHES_PER_LOOK;
+    ci_scheduler_init(worker);
     ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
     worker->stacks.on_fresh = make_fiber;
     if (ci_sanitizer == CI_THREAD_SANITIZER)
@@ -208,7 +54,6 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
     ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
     ci_posts_init(&worker->posts, allocator);
-    ci_timer_init(&worker->trim, on_trim);
     ci_background_init(worker);
     ci_warnings_init(&worker->warnings);
     worker->stacks.grown = worker->tasks.grown = &worker->grown;

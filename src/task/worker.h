@@ -71,6 +71,9 @@ void ci_worker_done(struct ci_worker *worker);
 /* The calling thread's stack is the worker's own from now on. */
 void ci_worker_adopt_thread(struct ci_worker *worker);
 
+/* Prepares the worker's run queue and its turns (scheduler.c). */
+void ci_scheduler_init(struct ci_worker *worker);
+
 /* One turn as the calling thread's worker; waits until `deadline` at most. */
 void ci_worker_turn(struct ci_worker *worker, coir_time deadline);
 
