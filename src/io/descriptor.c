@@ -1,4 +1,4 @@
-/* Waiting on descriptors that are not ours. */
+/* Waiting on descriptors of the program, and reading and writing them. */
 #include "coir/descriptor.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@ coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events)
     return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
 }
 
-static coir_future *make_wait(const coir_case *self, void *place)
+static coir_future *make_wait(const coir_case *self, void *op)
 {
-    return coir_fd_wait_op(place, (coir_fd)(self->number >> 8), (int)(self->number & 0xff));
+    return coir_fd_wait_op(op, (coir_fd)(self->number >> 8), (int)(self->number & 0xff));
 }
 
 coir_case coir_case_fd(coir_fd fd, int events)
@@ -33,7 +33,8 @@ int coir_fd_wait(coir_fd fd, int events)
                          coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
-/* What a call in a fiber that did not have to wait does last, and what tells that it must. */
+/* False: the call has to wait and be repeated. True: it is done, and its operation is paid for, so
+ * that a fiber whose calls never wait still lets others run. */
 static bool is_done(ssize_t n)
 {
     if (n == -EAGAIN || n == -EINTR)

@@ -15,7 +15,7 @@ static void begin(struct ci_hangup *hangup)
     hangup->op.events = hangup->end_cancels ? CI_EVENT_END : 0;
     hangup->started = !stream->kind->start(stream, &hangup->op);
     if (!hangup->started && hangup->op.result > 0)
-        /* gone already: what the fiber is about to wait for is withdrawn */
+        /* hung up already: the next wait of the fiber is refused */
         ci_runnable_cancel(hangup->runnable, -ECANCELED);
 }
 
@@ -27,7 +27,7 @@ static void on_hangup(struct ci_op *op)
     if (hangup->runnable->inner == &hangup->stopped)
         ci_wake(ci_worker_current, hangup->runnable, &hangup->stopped);
     else if (op->result == -ECANCELED)
-        begin(hangup); /* end_cancels has changed: the watch begins anew */
+        begin(hangup); /* end_cancels has changed: start again with the other events */
     else
         ci_runnable_cancel(hangup->runnable, -ECANCELED);
 }
@@ -38,7 +38,7 @@ void ci_hangup_start(struct ci_hangup *hangup)
         begin(hangup);
 }
 
-/* Requests that the operation be cancelled. False: its completion is on the way. */
+/* Requests the cancel of the operation. False: it is still in flight and will complete. */
 static bool withdraw(struct ci_hangup *hangup)
 {
     if (!hangup->stream->kind->cancel(hangup->stream, &hangup->op))
@@ -52,7 +52,7 @@ void ci_hangup_set_end_cancels(struct ci_hangup *hangup, bool cancels)
     bool changed = hangup->end_cancels != cancels;
     hangup->end_cancels = cancels;
     if (changed && hangup->started && withdraw(hangup))
-        begin(hangup); /* for the other events; where it was not withdrawn, on_hangup does that */
+        begin(hangup); /* with the other events; if it was not withdrawn, on_hangup does it */
 }
 
 static const coir_future_kind stopped_kind = COIR_FUTURE_KIND("the end of a watch", NULL, NULL);

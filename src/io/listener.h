@@ -66,8 +66,9 @@ struct coir_listener {
     coir_fd fd;      /* -1: closed */
     uint32_t serial; /* unique in the process */
     bool is_unix;
-    bool was_passed; /* another process may listen on the same socket: closing does not shut it down
-                      */
+    /* another process may listen on the same socket: it is closed, but not shut down, and its file
+     * is not removed */
+    bool was_passed;
     const coir_allocator *allocator;
     size_t size;
     int32_t refs; /* one until it is closed, one for each seat in use, one for each message */

@@ -11,10 +11,11 @@
 #include "task/log.h"
 #include "task/spawn.h"
 
-/* How long an acceptor waits when the process or the system is out of something. */
+/* How long an acceptor pauses when the process or the system is short of a resource. */
 static const coir_time accept_pause = 100 * COIR_MS;
-/* How long it waits before it looks again for room for one more connection on the worker: in its
- * table of tasks, or under connections_max. The backlog is the queue meanwhile. */
+/* How long it pauses, before it checks again, when the worker has no room for one more connection:
+ * in its table of tasks, or under connections_max. New connections queue in the backlog meanwhile.
+ */
 static const coir_time room_pause = 5 * COIR_MS;
 /* How long handshakes have to complete that had begun when new clients were first refused: several
  * round trips of a local network. */
@@ -25,8 +26,8 @@ static const coir_time drain_default = 1 * COIR_S;
 
 /* ---- accepting ---- */
 
-/* Errors that go away when the process or the system has closed something. ENOSPC is epoll_ctl's,
- * past fs.epoll.max_user_watches. */
+/* Errors that go away when the process or the system has closed something. epoll_ctl(2) returns
+ * ENOSPC at the limit fs.epoll.max_user_watches. */
 static bool is_shortage(int error)
 {
     return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||

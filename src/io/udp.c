@@ -17,13 +17,14 @@ struct coir_udp {
     struct ci_worker *worker;
     coir_fd fd;
     bool is_unix;
-    bool was_passed; /* another process may have the same socket: it is only closed */
+    bool was_passed; /* another process may have the same socket: its file is not removed */
 };
 
 struct udp_op {
     union {
         coir_future future;
-        struct ci_io_op io; /* its future is the operation's, unless that takes several tries */
+        struct ci_io_op
+            io; /* the operation; or, where it may take several tries, only `future` is used */
     };
     union {
         struct ci_io_op try_io;
@@ -49,7 +50,7 @@ int coir_address_parse(const char *text, coir_address *ret_address)
     struct ci_where where;
     int rc = ci_where_find(ci_worker_current ? ci_worker_current->loop.driver : NULL, text, &where);
     if (rc == 0 && where.kind == CI_AT_SOCKET)
-        rc = -COIR_EADDRESS; /* a socket, not an address */
+        rc = -COIR_EADDRESS; /* an open socket has no address to send to */
     if (rc == 0)
         address_of(ret_address)->storage = where.address;
     return rc;
@@ -71,7 +72,7 @@ static int open_socket(struct ci_driver *driver, struct ci_where *own, const str
     if (own->kind == CI_AT_SOCKET)
         return (rc = driver->kind->take(driver, own->fd, CI_PASSED_DATAGRAM)) < 0 ? rc : own->fd;
     if (own->any && peer && peer->address.ss_family == AF_INET)
-        ci_address_become_ipv4(own); /* any address of either family: of the peer's, then */
+        ci_address_become_ipv4(own); /* any address: of the family of the peer */
     for (;;) {
         struct ci_datagram datagram = {
             .address = (const struct sockaddr *)&own->address,
@@ -83,7 +84,7 @@ static int open_socket(struct ci_driver *driver, struct ci_where *own, const str
         if (!own->any || own->address.ss_family == AF_INET ||
             (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL))
             return rc;
-        ci_address_become_ipv4(own); /* there is no IPv6 here */
+        ci_address_become_ipv4(own); /* the system has no IPv6 */
     }
 }
 
@@ -100,7 +101,7 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     if (rc == 0 && peer)
         rc = ci_where_find(driver, peer, &other);
     if (rc == 0 && peer && (own.kind == CI_AT_SOCKET || other.kind == CI_AT_SOCKET))
-        rc = -COIR_EADDRESS; /* what was passed is connected, or not, already */
+        rc = -COIR_EADDRESS; /* a passed socket is connected already, or is not to be */
     if (rc < 0)
         return rc;
     coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
@@ -159,8 +160,8 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
         &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
 }
 
-/* How long a send to a Unix socket waits whose queue is full: nothing tells when it is not, but
- * where it is the peer. */
+/* How long a send to a Unix socket whose queue is full waits before the next try: poll(2) reports
+ * room only for the peer that the socket is connected to. */
 static const coir_time full_pause = 1 * COIR_MS;
 
 static coir_future *send_poll(coir_future *future)
@@ -217,7 +218,7 @@ coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t 
     if (!udp || (!buf && len))
         return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     if (from && udp->is_unix)
-        *address_of(from) = (struct address){0}; /* ci_address_len */
+        *address_of(from) = (struct address){0}; /* recvmsg(2) writes a part: see ci_address_len */
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
 }
 
