@@ -25,23 +25,6 @@ CONFORM(bytes_arrive_in_order_and_the_end_after_them)
     close_fd(env.server);
 }
 
-CONFORM(a_try_sees_what_comes_later)
-{
-    char buf[16];
-    struct ci_op try_read = {
-        .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf, .no_wait = true};
-    for (int round = 0; round < 3; round++) {
-        CHECK_EQ(run(try_read), -EAGAIN); /* nobody waits, and nobody has waited */
-        CHECK_EQ(write_some(env.client, "late", 4), 4);
-        int n;
-        while ((n = run(try_read)) == -EAGAIN)
-            pass();
-        CHECK_EQ(n, 4);
-    }
-    close_fd(env.client);
-    close_fd(env.server);
-}
-
 CONFORM(data_and_end_in_one_edge_are_both_seen)
 {
     char buf[100];
@@ -242,21 +225,6 @@ CONFORM(polling_moves_no_data_and_sees_what_is_there)
     close_fd(env.client);
     CHECK(wait_events(env.server, COIR_READ) & COIR_READ); /* the end counts as readable */
     CHECK_EQ(read_some(env.server, buf, 16), 0);
-    close_fd(env.server);
-}
-
-CONFORM(an_operation_that_must_not_wait_says_so)
-{
-    char buf[16];
-    CHECK_EQ(run((struct ci_op){
-                 .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}),
-             -EAGAIN);
-    CHECK_EQ(write_some(env.client, "abc", 3), 3);
-    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
-    CHECK_EQ(run((struct ci_op){
-                 .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = 16, .no_wait = true}),
-             3);
-    close_fd(env.client);
     close_fd(env.server);
 }
 
