@@ -1,5 +1,5 @@
-/* Addresses as text: the forms of coir/tcp.h. Pure but for fd: and systemd:, which ask what was
- * passed to the process. */
+/* Addresses as text, in the forms of coir/tcp.h. Parsing makes no system call, but for systemd:,
+ * which looks at the environment, and for the name of an interface. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -37,9 +37,9 @@ static int parse_unix(const char *path, struct ci_where *where)
     memcpy(un->sun_path, path, len);
     if (abstract)
         un->sun_path[0] = '\0';
-    size_t used =
-        abstract ? len
-                 : len + 1; /* a path's NUL belongs to it; "@" alone: the system chooses a name */
+    /* The NUL of a path counts, an abstract name has none. Without a name the system chooses an
+     * abstract one. */
+    size_t used = abstract ? len : len + 1;
     if (abstract && len == 1)
         used = 0;
     where->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + used);
@@ -112,7 +112,7 @@ static int parse_ipv6(char *host, struct ci_where *where)
 
 static bool is_name(const char *host)
 {
-    bool digits_alone = true; /* "1.2.3" and "1234" are addresses that are not whole */
+    bool digits_alone = true; /* "1.2.3" and "1234" are incomplete addresses, not names */
     for (const char *at = host; *at; at++) {
         bool digit = *at >= '0' && *at <= '9', letter = (*at | 32) >= 'a' && (*at | 32) <= 'z';
         if (!digit && !letter && *at != '-' && *at != '.' && *at != '_' && !(*at & 0x80))
@@ -243,7 +243,7 @@ socklen_t ci_address_len(const struct sockaddr_storage *address)
     if (!local->sun_path[0])
         return (socklen_t)name;
     size_t len = strnlen(local->sun_path, sizeof local->sun_path);
-    /* with a NUL, where there is room */
+    /* with its NUL, if there is one: a path of the full length has none */
     return (socklen_t)(name + len + (len < sizeof local->sun_path));
 }
 

@@ -1,11 +1,21 @@
-/* A name server that lies, in a thread of its own: UDP and TCP on one port of this machine. What it
- * does is in the first word of a name: plain      answers                         drop       never
- * answers second     answers the second time, twice  black      never answers AAAA wrongid    lies
- * under another id first     wrongname  lies about another name first cut        truncates, over
- * UDP             large      answers with 60 addresses in one datagram chain      a chain of CNAMEs
- * loop       a loop of them nx, fail   NXDOMAIN, SERVFAIL              garbage    bytes that are no
- * answer brief      answers with a TTL of 0 The right address is 192.0.2.1 or 2001:db8::1, the
- * wrong one 192.0.2.66 or 2001:db8::66. */
+/* A name server that lies, in a thread of its own: UDP and TCP on one port of this machine. The
+ * first word of a name says what it does with a question:
+ *
+ *   plain      answers
+ *   second     answers the second time, twice
+ *   wrongid    answers wrongly under another id first
+ *   wrongname  answers wrongly for another name first
+ *   cut        truncates, over UDP
+ *   large      answers with 60 addresses in one datagram
+ *   chain      answers with a chain of CNAMEs
+ *   loop       answers with a loop of CNAMEs
+ *   nx, fail   answers NXDOMAIN, SERVFAIL
+ *   garbage    sends bytes that are no answer
+ *   brief      answers with a TTL of 0
+ *   drop       never answers
+ *   black      never answers for AAAA
+ *
+ * The right address is 192.0.2.1 or 2001:db8::1, the wrong one 192.0.2.66 or 2001:db8::66. */
 #ifndef TEST_DNS_H
 #define TEST_DNS_H
 
