@@ -169,8 +169,8 @@ COIR_API void coir_cancel(coir_handle *handle);
  * Suspends: no.  Threads: the worker that spawned the task. */
 COIR_API bool coir_handle_has_ended(const coir_handle *handle);
 
-/* Lets a handle go of its task, which goes on, and will not write to the handle any more. Takes
- * NULL and handles that were not used.
+/* Lets a handle go of its task, which goes on, and will not write to the handle any more. Nobody
+ * may be joining by it. Takes NULL and handles that were not used.
  * Suspends: no.  Threads: the worker that spawned the task. */
 COIR_API void coir_handle_done(coir_handle *handle);
 

@@ -154,7 +154,7 @@ void coir_cancel(coir_handle *handle)
     if (ci_forked() || CI_REFUSED(!handle))
         return;
     struct ci_task *task = ci_handle_of(handle)->task;
-    if (task)
+    if (task && !CI_REFUSED(!ci_worker_current))
         ci_task_cancel(task, -ECANCELED);
 }
 

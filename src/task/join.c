@@ -68,6 +68,7 @@ void coir_handle_done(coir_handle *opaque)
     if (!opaque)
         return;
     struct ci_handle *handle = ci_handle_of(opaque);
+    (void)CI_REFUSED(handle->waiter != NULL); /* nobody could wake the one who joins */
     if (handle->task)
         handle->task->handle = NULL;
     handle->task = NULL;

@@ -149,7 +149,7 @@ void coir_scope_close(coir_scope *opaque)
     if (ci_forked() || !opaque)
         return;
     struct ci_scope *scope = ci_scope_of(opaque);
-    if (!scope->home)
+    if (!scope->home || CI_REFUSED(scope->home != ci_worker_current))
         return;
     if (scope->live || ci_load_relaxed(&scope->arriving)) {
         coir_scope_cancel(opaque);

@@ -150,18 +150,19 @@ static coir_stream *dial(const char *address)
     return stream;
 }
 
-/* The number of the worker that answers, or the error. */
+/* The number of the worker that answers, or the error. The answer may come in pieces. */
 static int ask(coir_stream *stream)
 {
     static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    char buf[500];
-    int rc = coir_write_all(stream, text, sizeof text - 1);
-    ssize_t n = rc < 0 ? rc : coir_read(stream, buf, sizeof buf - 1);
-    if (n < 0)
-        return (int)n;
-    buf[n] = '\0';
-    CHECK(strstr(buf, "worker "));
-    return strstr(buf, "worker ")[7] - '0';
+    char buf[500] = "";
+    const char *said = NULL;
+    ssize_t n = coir_write_all(stream, text, sizeof text - 1);
+    for (size_t len = 0; n >= 0 && (!(said = strstr(buf, "worker ")) || !said[7]);) {
+        n = coir_read(stream, buf + len, sizeof buf - 1 - len);
+        CHECK(n != 0);
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return n < 0 ? (int)n : said[7] - '0';
 }
 
 static int wait_for_answer(coir_stream *stream)
