@@ -26,7 +26,8 @@ static int sleep_short(void *arg)
 
 static int live(coir_sim *sim, void *arg)
 {
-    int ended = 0, crashed = 0, left = 0;
+    static int ended, crashed, left; /* `left` ends after this function */
+    ended = crashed = left = 0;
     (void)arg;
     coir_host *stopped = coir_sim_host(sim, "stopped", sleep_long, &ended);
     coir_host *lost = coir_sim_host(sim, "lost", sleep_long, &crashed);
