@@ -192,7 +192,7 @@ static int scan(struct kqueue_file *kqueue, struct kevent *events, int max)
         if (!one_shot && !filter_holds(knote))
             continue;
         ci_ktrace("kevent", (int64_t)knote->event.ident,
-                  (int64_t)knote->event.filter << 32 | knote->event.flags);
+                  (int64_t)knote->event.filter * (INT64_C(1) << 32) | knote->event.flags);
         events[count++] = knote->event;
         if (one_shot) {
             drop_knote(knote);
@@ -237,7 +237,7 @@ static int apply_all(struct kqueue_file *kqueue, const struct kevent *changes, i
     for (int i = 0; i < change_count; i++) {
         int rc = apply(kqueue, &changes[i]);
         ci_ktrace("kevent change", (int64_t)changes[i].ident,
-                  (int64_t)changes[i].filter << 32 | changes[i].flags);
+                  (int64_t)changes[i].filter * (INT64_C(1) << 32) | changes[i].flags);
         if (rc == 0 && !(changes[i].flags & EV_RECEIPT))
             continue;
         if (reported == event_count)
