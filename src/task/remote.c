@@ -35,7 +35,7 @@ static struct ci_remote_task *remote_of(struct ci_task *task)
 }
 
 static coir_future *remote_end_poll(coir_future *end);
-static void cancel(struct ci_task *task, int reason);
+static void cancel_remote(struct ci_task *task, int reason);
 
 static const coir_future_kind remote_end_kind = COIR_FUTURE_KIND("ended", remote_end_poll, NULL);
 
@@ -47,7 +47,7 @@ struct ci_task *ci_remote_task_take(struct ci_worker *origin)
     *remote = (struct ci_remote_task){.origin = origin};
     ci_task_make_record(&remote->task, origin);
     remote->task.end.kind = &remote_end_kind;
-    remote->task.cancel = cancel;
+    remote->task.cancel = cancel_remote;
     return &remote->task;
 }
 
@@ -234,7 +234,7 @@ static void cancel_at_origin(struct ci_remote_task *remote, int reason)
 }
 
 /* On the origin, or on the home of the task's scope. */
-static void cancel(struct ci_task *task, int reason)
+static void cancel_remote(struct ci_task *task, int reason)
 {
     struct ci_remote_task *remote = remote_of(task);
     if (ci_worker_current != remote->origin)
