@@ -7,7 +7,8 @@
  * The comment of each function has a contract:
  *
  *   Suspends       whether the calling fiber may be parked. Functions marked COIR_SUSPENDS are for
- *                  fibers only: called from a loop callback or a plain thread they return -ESRCH.
+ *                  fibers only: called from a loop callback or a plain thread they return -ESRCH
+ *                  (those that return nothing do nothing).
  *                  Each of them may return -ECANCELED (the task was cancelled) and -ETIME (a
  *                  deadline passed: see coir/deadline.h).
  *   Threads        from where it may be called: "any"; "worker", a thread that runs a coir worker;
@@ -19,6 +20,8 @@
  * Calls that cannot be right, whatever else happens (suspending outside of a fiber, using what is
  * not open, starting twice, giving no function), get an error of their own. A debug build of coir
  * (without NDEBUG, or with a sanitizer) names the call and the place it was made from, and aborts.
+ * Calls that are made millions of times a second (locks, channels, reads and writes of streams)
+ * look at their arguments in debug builds only.
  *
  * Structs that may grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
  * coir_go_options. A program may have been compiled against an older coir, or a newer one: a

@@ -60,16 +60,17 @@ typedef struct coir_cancel_scope {
 
 /* Enters a cancel scope with a deadline: what COIR_DEADLINE calls. Cancel scopes nest: what was
  * entered last is left first, by coir_cancel_scope_leave. Outside of a fiber it does nothing.
- * Suspends: no.  Threads: worker. */
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_deadline_enter(coir_cancel_scope *cancel_scope, coir_time when);
 
 /* Enters a shield: what COIR_SHIELD calls. Until it is left, neither cancellation nor deadlines of
  * cancel scopes around it are seen. Outside of a fiber it does nothing.
- * Suspends: no.  Threads: worker. */
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_shield_enter(coir_cancel_scope *cancel_scope);
 
-/* Leaves the innermost cancel scope, a deadline or a shield. What was entered outside of a fiber
- * is left without effect.
+/* Leaves the innermost cancel scope, a deadline or a shield. Leaving another one than the
+ * innermost, or one twice, is a mistake that a check stops when the task ends. What was entered
+ * outside of a fiber is left without effect.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_cancel_scope_leave(coir_cancel_scope *cancel_scope);
 

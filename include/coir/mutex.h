@@ -45,7 +45,8 @@ COIR_API coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex);
  * Errors: -EAGAIN somebody has it. */
 COIR_API int coir_mutex_try_lock(coir_mutex *mutex);
 
-/* Gives a mutex back. Any task or thread may do that for the one that took it.
+/* Gives a mutex back. Any task or thread may do that for the one that took it. Giving back a mutex
+ * that is free aborts, in every build: what it protects is not protected.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
@@ -108,7 +109,8 @@ typedef struct coir_condition_op {
 } coir_condition_op;
 
 /* Gives the mutex back, waits for a signal, and takes the mutex again. It has the mutex also when
- * the result is an error. What is waited for must be looked at again afterwards.
+ * the result is an error. What is waited for must be looked at again afterwards. A mutex that is
+ * free aborts, as coir_mutex_unlock does.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be cancelled.
  */

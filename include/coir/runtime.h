@@ -150,9 +150,9 @@ COIR_API int coir_runtime_step(coir_runtime *runtime);
  * was begun. */
 COIR_API int coir_runtime_end(coir_runtime *runtime);
 
-/* Holds a runtime: while it is held, it is not taken for dead when all of its tasks wait. A plain
- * thread does that which is going to send something. coir_runtime_free waits until the runtime has
- * been released as often as it was held.
+/* Holds a runtime: while it is held, it is not taken for dead when all of its tasks wait. Call it
+ * from a plain thread that will send to the runtime later. coir_runtime_free waits until the
+ * runtime has been released as often as it was held.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_hold(coir_runtime *runtime);
 

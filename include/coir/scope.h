@@ -11,12 +11,12 @@
  *
  * Tasks are spawned into a scope from any worker of its runtime, by whoever knows that it is open:
  * its tasks do, for it does not end before them. What shall outlive the scopes around it goes to
- * the background scope of the runtime, which is meant by NULL:
+ * the runtime's background scope, for which a NULL scope stands:
  *
  *   coir_go(NULL, send_mail, mail);
  *
- * That one supervises too: a task that fails there is logged as a warning with its name, and
- * nothing else ends. A run that is stopped cancels the background tasks once
+ * The background scope supervises too: a task that fails there is logged as a warning with its
+ * name, and nothing else ends. A run that is stopped cancels the background tasks once
  * coir_config.drain_timeout is over. They may outlive the run's first task, and so what lies in
  * its frame. */
 #ifndef COIR_SCOPE_H

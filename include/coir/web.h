@@ -62,9 +62,11 @@ COIR_API void coir_router_free(coir_router *router);
  * segments. There are no wildcards: '*', '?' and '#' are refused (write a literal star as "%2A").
  * The first route that matches wins. A HEAD request is answered by a HEAD route if there is one,
  * else by the handler of GET, without the body. Must not be called while a server uses the router.
- * Suspends: no.  Threads: any.
- * Errors: -EINVAL bad pattern, two of its parameters have one name, or no handler; -EEXIST an
- * earlier route of the same method matches every path that this one matches; -ENOMEM. */
+ * Suspends: no.  Threads: any.  Owns: method and pattern are copied; `arg` is borrowed as long as
+ * the router is used.
+ * Errors: -EINVAL no router, method or handler, a bad pattern, or two of its parameters have one
+ * name; -EEXIST an earlier route of the same method matches every path that this one matches;
+ * -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern,
                         coir_handler_fn *handler, void *arg);
 

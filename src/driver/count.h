@@ -1,6 +1,6 @@
 /* How much a read or a write may ask for, the same for every driver and for streams that have none.
  *
- * - Whoever asks for nothing gets nothing: 0, at once, whatever the state of the stream.
+ * - A transfer of no bytes returns 0 at once, whatever the state of the stream.
  * - A negative count of pieces, or a piece of more bytes than a result can say, is -EINVAL.
  * - What is tried begins with a piece that is not empty, so 0 from a read is the end of the
  * stream, and has at most PIECES_MAX pieces, which is what the kernel takes: beyond that it is

@@ -166,8 +166,8 @@ struct ci_driver_kind {
     int (*credentials)(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials);
     /* a socket of the program's: see ci_passed_take */
     int (*take)(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
-    /* What is known of a name without asking: 0 or an error, which are to be told after *ret_delay;
-     * -EAGAIN: somebody has to be asked. */
+    /* Resolves a name without blocking: 0 or an error, which takes effect after *ret_delay; -EAGAIN
+     * if a resolver has to be asked. */
     int (*resolve)(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
                    coir_time *ret_delay);
 

@@ -4,9 +4,8 @@
  * to be begun.
  * 2. `winner` of a coir_any goes from CI_NOBODY to an index, once; any thread may do that, before
  * it hands something over to a member. From then on the members that take something are refused.
- * 3. Two coir_anys that are to be decided together: the one that is being polled is CI_UNDECIDED,
- * under a lock of which there is one, until the other has been decided. Who meets it waits for
- * that.
+ * 3. While two coir_anys are decided together, the one that is being polled is CI_UNDECIDED. One
+ * lock of the process guards this, and a thread that finds the mark waits until both are decided.
  * 4. A group that closes begins no more members and cancels those that run; one that had completed
  * keeps its result.
  */
