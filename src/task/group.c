@@ -11,7 +11,8 @@ static void close_group(struct ci_group *group, int reason)
 {
     if (group->closing)
         return;
-    ci_debug_check(group->mode != CI_GROUP_ANY || group->winner != CI_NOBODY, "group.h 2");
+    ci_debug_check(group->mode != CI_GROUP_ANY || ci_load_relaxed(&group->winner) != CI_NOBODY,
+                   "group.h 2");
     group->closing = true;
     group->next = group->count;
     for (struct ci_branch *branch = group->branches; branch < group->branches + group->count;
