@@ -82,6 +82,17 @@ static int move_record(struct node *node, struct record *record, uint64_t index,
     return 0;
 }
 
+/* What is read may be in the system's cache alone: a record whose sync failed before the node began
+ * anew. It counts when it has been written and synced once more. Only the last one can be. */
+static int make_durable(struct node *node)
+{
+    if (node->count == 0)
+        return 0;
+    struct record last = node->log[node->count - 1];
+    int rc = move_record(node, &last, node->count - 1, true);
+    return rc < 0 ? rc : coir_file_sync(node->file);
+}
+
 static int recover(struct node *node)
 {
     struct record record;
@@ -93,7 +104,7 @@ static int recover(struct node *node)
             break;
         node->log[node->count] = record;
     }
-    return rc == -COIR_EEND ? 0 : rc;
+    return rc < 0 && rc != -COIR_EEND ? rc : make_durable(node);
 }
 
 static int append(struct node *node, const struct record *record)
