@@ -25,7 +25,12 @@ ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
 {
     ci_kcall();
     struct ci_kfile *file = ci_kfd_find(fd);
-    return !file ? -EBADF : file->type->receive ? file->type->receive(file, message, 0) : -ENOTSOCK;
+    if (!file)
+        return -EBADF;
+    ssize_t n = file->type->receive ? file->type->receive(file, message, 0) : -ENOTSOCK;
+    if (n >= 0)
+        message->msg_flags |= MSG_CMSG_CLOEXEC; /* what sys/call.c asks with is in the answer */
+    return n;
 }
 
 ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
