@@ -3,19 +3,7 @@
 #include <errno.h>
 
 #include "harness.h"
-
-struct nap {
-    coir_time time;
-    int result, ended;
-};
-
-static int take_nap(void *arg)
-{
-    struct nap *nap = arg;
-    int rc = coir_sleep_for(nap->time);
-    nap->ended = rc < 0 ? rc : 1;
-    return rc < 0 ? rc : nap->result;
-}
+#include "nap.h"
 
 TEST_SIM(a_set_gives_its_members_back_in_the_order_of_completion)
 {
