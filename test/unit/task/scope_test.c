@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "sys/misuse.h"
 
 static int ran, ended;
 
@@ -248,4 +249,36 @@ TEST(a_siblings_later_error_does_not_replace_the_first)
 {
     test_in_runtime(fail_in_turn, 1);
     test_in_runtime(fail_in_turn, 2);
+}
+
+/* ---- calls from a plain thread ---- */
+
+struct owned {
+    coir_scope *scope;
+    coir_handle *handle;
+};
+
+static int close_and_cancel(void *arg)
+{
+    const struct owned *owned = arg;
+    coir_cancel(owned->handle);
+    coir_scope_close(owned->scope);
+    return 0;
+}
+
+/* Refused: neither looks at the task, which is another thread's. */
+TEST_REAL(a_plain_thread_neither_cancels_a_task_nor_closes_a_scope)
+{
+    ci_misuse_aborts = false;
+    COIR_HANDLE(handle);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, sleep_long, NULL), 0);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_offload(close_and_cancel, &(struct owned){scope, handle}), 0);
+    CHECK_EQ(coir_scope_live(scope), 1);
+    CHECK(!coir_handle_has_ended(handle));
+    coir_cancel(handle);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
 }
