@@ -2,7 +2,6 @@
  * thousands of times, in ways that a seed chooses. It completes exactly once (env.c), nothing is
  * lost or doubled, and nothing is written to memory that has been given back. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/random.h"
 #include "env.h"
+#include "open_files.h"
 
 static struct ci_random choice;
 
@@ -244,17 +244,6 @@ CONFORM(vectored_writes_cancelled_in_races)
 }
 
 /* ---- connections ---- */
-
-static int open_files(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count;
-}
 
 /* Closes so that no port is kept: there are not enough for all rounds. */
 static void reset(coir_fd fd)

@@ -1,24 +1,13 @@
 /* Names by c-ares, from a name server that lies (dns.h). In a build without c-ares it is said, and
  * nothing else is tested. */
 #include <coir.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dns.h"
-
-static int open_files(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
+#include "open_files.h"
 
 static void run(coir_task_fn *fn, size_t workers)
 {

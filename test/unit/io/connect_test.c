@@ -1,12 +1,12 @@
 /* Connecting to one address: what is refused leaves nothing open, and a Unix socket waits while the
  * backlog is full. */
 #include <coir.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
+#include "open_files.h"
 
 static int connect_and_close(void *arg)
 {
@@ -15,17 +15,6 @@ static int connect_and_close(void *arg)
     if (rc == 0)
         coir_close(stream);
     return rc;
-}
-
-static int open_files(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
 }
 
 static void be_refused(void)

@@ -1,13 +1,13 @@
 /* Connecting by name (RFC 8305): which address is tried when, in virtual time; and that whoever
  * gives up leaves nothing behind, on real sockets too. */
 #include <coir.h>
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
 #include "io/listener.h"
+#include "open_files.h"
 #include "plain.h"
 #include "sys/lookup.h"
 
@@ -226,17 +226,6 @@ int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
 uint64_t ci_sys_lookup_stamp(void)
 {
     return 0;
-}
-
-static int open_files(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
 }
 
 enum { CONNECTS = 10000 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "echo.h"
 #include "harness.h"
 
 /* ---- raw connections ---- */
@@ -22,19 +23,6 @@ static int serve_raw(coir_connection_fn *fn)
     int rc = coir_serve_tcp_with(TCP_ON(raw), fn, NULL);
     coir_listener_close(raw);
     return rc;
-}
-
-static int echo(coir_stream *stream, void *arg)
-{
-    (void)arg;
-    char buf[1000];
-    ssize_t n;
-    while ((n = coir_read(stream, buf, sizeof buf)) > 0) {
-        int rc = coir_write_all(stream, buf, (size_t)n);
-        if (rc < 0)
-            return rc;
-    }
-    return (int)n;
 }
 
 static int echo_server(void *arg)

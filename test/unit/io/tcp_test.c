@@ -6,20 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "echo.h"
 #include "harness.h"
-
-static int echo(coir_stream *stream, void *arg)
-{
-    (void)arg;
-    char buf[1000];
-    ssize_t n;
-    while ((n = coir_read(stream, buf, sizeof buf)) > 0) {
-        int rc = coir_write_all(stream, buf, (size_t)n);
-        if (rc < 0)
-            return rc;
-    }
-    return (int)n;
-}
 
 static char address[64]; /* of the server; empty until it listens */
 static const char *listen_on = "127.0.0.1:0";

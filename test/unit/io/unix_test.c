@@ -1,7 +1,6 @@
 /* Unix sockets: names and their files, descriptors that travel, credentials; on every driver, and
  * what the simulated world has of it. */
 #include <coir.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,6 +14,7 @@
 
 #include "driver/unix.h"
 #include "harness.h"
+#include "open_files.h"
 
 static char directory[] = "/tmp/coir-unix-XXXXXX", path[64], address[80];
 
@@ -206,16 +206,6 @@ TEST(of_those_who_replace_a_file_together_one_gets_it)
 
 /* ---- descriptors ---- */
 
-static int count_fds(void)
-{
-    int count = 0;
-    DIR *all = opendir("/proc/self/fd");
-    while (readdir(all))
-        count++;
-    closedir(all);
-    return count;
-}
-
 /* Whether the descriptor is the reading end of the pipe. */
 static bool reads_from(int fd, int writing_end)
 {
@@ -256,7 +246,7 @@ static void pass_too_many(struct pair *pair, const int *ends)
     static coir_fd many[COIR_UNIX_FDS_MAX + 1], got[COIR_UNIX_FDS_MAX];
     for (int i = 0; i <= COIR_UNIX_FDS_MAX; i++)
         many[i] = ends[0];
-    int before = count_fds();
+    int before = open_files();
     CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, COIR_UNIX_FDS_MAX + 1), -EINVAL);
     CHECK_EQ(coir_unix_send_fds(pair->client, "x", 0, many, 1), -EINVAL);
     CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, (coir_fd[]){-1}, 1), -EBADF);
@@ -269,7 +259,7 @@ static void pass_too_many(struct pair *pair, const int *ends)
     CHECK_EQ(coir_unix_recv_fds(pair->server, buf, 16, got, 2, &count), -EMSGSIZE);
     CHECK_EQ(coir_unix_send_fds(pair->client, "x", 1, many, 3), 1);
     CHECK_EQ(coir_read(pair->server, buf, 16), 1); /* closes what it is not asked for */
-    CHECK_EQ(count_fds(), before);
+    CHECK_EQ(open_files(), before);
     struct rlimit was, low;
     getrlimit(RLIMIT_NOFILE, &was);
     int lowest_free = dup(0);
@@ -280,7 +270,7 @@ static void pass_too_many(struct pair *pair, const int *ends)
     ssize_t n = coir_unix_recv_fds(pair->server, buf, 16, got, 3, &count);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
     CHECK_EQ(n, -EMFILE);
-    CHECK_EQ(count_fds(), before);
+    CHECK_EQ(open_files(), before);
 }
 
 static void pass_fds(void)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "harness.h"
+#include "never.h"
 
 static int calls;
 
@@ -61,23 +62,6 @@ TEST(posts_from_another_thread_arrive_in_order)
     coir_loop_post(posted_to, receive, (void *)0);
     coir_loop_free(posted_to); /* what still waits is delivered */
     CHECK_EQ(received, 1);
-}
-
-static void never_event(coir_loop *loop, coir_watch *watch, int events, void *arg)
-{
-    (void)loop, (void)watch, (void)events, (void)arg;
-    CHECK(false);
-}
-
-static void never_hook(coir_loop *loop, coir_hook *hook, void *arg)
-{
-    (void)loop, (void)hook, (void)arg;
-    CHECK(false);
-}
-
-static void never_timer(coir_loop *loop, coir_timer *timer, void *arg)
-{
-    never_hook(loop, NULL, timer ? arg : NULL);
 }
 
 TEST(calls_look_at_their_arguments)

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "harness.h"
+#include "never.h"
 
 static int turn_result, run_result;
 
@@ -25,23 +26,6 @@ TEST(a_loop_does_not_run_inside_of_itself)
     CHECK_EQ(run_result, -EBUSY);
     CHECK_EQ(turn_result, -EBUSY);
     coir_loop_free(loop);
-}
-
-static void never_event(coir_loop *loop, coir_watch *watch, int events, void *arg)
-{
-    (void)loop, (void)watch, (void)events, (void)arg;
-    CHECK(false);
-}
-
-static void never_hook(coir_loop *loop, coir_hook *hook, void *arg)
-{
-    (void)loop, (void)hook, (void)arg;
-    CHECK(false);
-}
-
-static void never_timer(coir_loop *loop, coir_timer *timer, void *arg)
-{
-    never_hook(loop, NULL, timer ? arg : NULL);
 }
 
 /* Another thread's calls, while the loop is in a turn. */
