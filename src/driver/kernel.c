@@ -3,6 +3,8 @@
 #include "driver/unix.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "sys/file_call.h"
+#include "sys/socket_call.h"
 #include <errno.h>
 
 coir_time ci_kernel_now(struct ci_driver *driver)

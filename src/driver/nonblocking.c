@@ -1,6 +1,6 @@
 #include "driver/nonblocking.h"
 
-#include "sys/call.h"
+#include "sys/socket_call.h"
 
 ssize_t ci_op_attempt(const struct ci_op *op)
 {

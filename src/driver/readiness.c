@@ -33,6 +33,7 @@
 #include "driver/poll_mask.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "sys/socket_call.h"
 
 enum { READY_BATCH = 256 };
 

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "sys/call.h"
+#include "sys/file_call.h"
+#include "sys/socket_call.h"
 
 /* A path. In a sockaddr_un one of the full length has no NUL at its end. */
 struct path {

@@ -6,6 +6,7 @@
 #include "base/sanitizer.h"
 #include "driver/uring.h"
 #include "sys/call.h"
+#include "sys/socket_call.h"
 
 /* Waits until the kernel has given back the memory of the descriptor's operations, and, if
  * `receive_too`, has ended its receive. */

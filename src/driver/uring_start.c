@@ -6,7 +6,7 @@
 #include "driver/count.h"
 #include "driver/nonblocking.h"
 #include "driver/uring.h"
-#include "sys/call.h"
+#include "sys/socket_call.h"
 
 static bool is_foreign(const struct ci_op *op)
 {

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "coir/offload.h"
 #include "io/io.h"
-#include "sys/call.h"
+#include "sys/file_call.h"
 
 struct coir_file {
     coir_fd fd;

@@ -7,6 +7,7 @@
 #include "harness.h"
 #include "sim/kernel/kernel.h"
 #include "sys/call.h"
+#include "sys/socket_call.h"
 
 static int kq;
 static int ends[2];                      /* of a pipe */

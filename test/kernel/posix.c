@@ -7,6 +7,8 @@
 #include "sim/kernel/socket.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "sys/file_call.h"
+#include "sys/socket_call.h"
 #include "sys/thread.h"
 
 static ssize_t answer(ssize_t rc)

@@ -11,7 +11,9 @@
 #include "sim/kernel/ring.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "sys/file_call.h"
 #include "sys/ring.h"
+#include "sys/socket_call.h"
 #include "sys/thread.h"
 
 enum { ENTRIES = 64, COMPLETIONS = 256 };

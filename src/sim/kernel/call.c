@@ -1,5 +1,7 @@
-/* sys/call.h: the calls on descriptors. */
+/* sys/call.h, sys/socket_call.h and sys/file_call.h: the calls on descriptors. */
 #include "sys/call.h"
+#include "sys/file_call.h"
+#include "sys/socket_call.h"
 
 #include <errno.h>
 
@@ -29,7 +31,8 @@ ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
         return -EBADF;
     ssize_t n = file->type->receive ? file->type->receive(file, message, 0) : -ENOTSOCK;
     if (n >= 0)
-        message->msg_flags |= MSG_CMSG_CLOEXEC; /* what sys/call.c asks with is in the answer */
+        message->msg_flags |=
+            MSG_CMSG_CLOEXEC; /* sys/socket_call.c passes it, and Linux reports it back */
     return n;
 }
 

@@ -5,7 +5,7 @@
 
 #include "sim/disk.h"
 #include "sim/kernel/kernel.h"
-#include "sys/call.h"
+#include "sys/file_call.h"
 
 struct regular {
     struct ci_kfile file;

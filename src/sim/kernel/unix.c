@@ -1,7 +1,8 @@
 /* Unix sockets are not modelled: there is no socket of their family (ci_sys_socket), so nobody has
  * one to bind. */
 #include "sim/kernel/kernel.h"
-#include "sys/call.h"
+#include "sys/file_call.h"
+#include "sys/socket_call.h"
 #include <errno.h>
 
 int ci_sys_open_datagram(int family)

@@ -25,6 +25,7 @@
 #include "sys/call.h"
 #include "sys/eventpoll.h"
 #include "sys/ring.h"
+#include "sys/socket_call.h"
 
 enum {
     SLOTS = 12,

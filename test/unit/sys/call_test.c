@@ -1,38 +1,11 @@
-/* System calls: what they answer beyond what the system's do. */
+/* System calls on descriptors of any kind, where they do more than the system's. */
 #include "sys/call.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "harness.h"
-
-TEST(what_has_no_offsets_is_not_opened_as_a_file)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/coir-call-test-%d", (int)getpid());
-    CHECK_EQ(mkfifo(path, 0600), 0);
-    CHECK_EQ(ci_sys_open(path, O_RDONLY, 0), -ESPIPE); /* and it does not wait for a writer */
-    CHECK_EQ(ci_sys_open(path, O_WRONLY, 0), -ESPIPE);
-    unlink(path);
-    CHECK_EQ(ci_sys_open(path, O_RDONLY, 0), -ENOENT);
-    int fd = ci_sys_open(path, O_RDWR | O_CREAT, 0600);
-    CHECK(fd >= 0);
-    CHECK(!(fcntl(fd, F_GETFL) & O_NONBLOCK) && fcntl(fd, F_GETFD) & FD_CLOEXEC);
-    CHECK_EQ(ci_sys_write_at(fd, "abc", 3, 4), 3);
-    int64_t size = 0;
-    CHECK_EQ(ci_sys_file_size(fd, &size), 0);
-    CHECK_EQ(size, 7);
-    CHECK_EQ(ci_sys_poll_check(fd), -EPERM);
-    CHECK(ci_sys_is_open(fd));
-    ci_sys_close(fd);
-    CHECK_EQ(ci_sys_poll_check(fd), -EBADF);
-    CHECK(!ci_sys_is_open(fd));
-    unlink(path);
-}
 
 TEST(an_eventfd_is_readable_until_it_is_drained)
 {
@@ -47,12 +20,13 @@ TEST(an_eventfd_is_readable_until_it_is_drained)
     ci_sys_close(ready.fd);
 }
 
-TEST(options_that_cannot_be_are_refused)
+TEST(localhost_is_the_loopback_address_and_other_names_are_unknown)
 {
-    int fd = ci_sys_socket(AF_INET);
-    CHECK(fd >= 0);
-    CHECK_EQ(ci_sys_tcp_option(fd, COIR_TCP_NODELAY, 1), 0);
-    CHECK_EQ(ci_sys_tcp_option(fd, COIR_TCP_NODELAY, -1), -EINVAL);
-    CHECK_EQ(ci_sys_tcp_option(fd, (enum coir_tcp_option)99, 1), -EINVAL);
-    ci_sys_close(fd);
+    struct ci_ips ips;
+    coir_time delay;
+    CHECK_EQ(ci_sys_resolve("LocalHost", AF_INET, &ips, &delay), 0);
+    CHECK(ips.count == 1 && ips.ip[0].four.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    CHECK_EQ(ci_sys_resolve("localhost", AF_INET6, &ips, &delay), 0);
+    CHECK(IN6_IS_ADDR_LOOPBACK(&ips.ip[0].six.sin6_addr));
+    CHECK_EQ(ci_sys_resolve("localhost.example", AF_INET, &ips, &delay), -EAGAIN);
 }

@@ -1,0 +1,233 @@
+#include "sys/socket_call.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "sys/call.h"
+#include "sys/result.h"
+
+ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
+{
+    return ci_result(recv(fd, buf, ci_sys_clamp(len), 0));
+}
+
+ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
+{
+    return ci_result(send(fd, buf, ci_sys_clamp(len), MSG_NOSIGNAL));
+}
+
+ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return ci_result(readv(fd, iov, iov_count));
+}
+
+ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov,
+                             .msg_iovlen = (size_t)iov_count};
+    return ci_result(sendmsg(fd, &message, MSG_NOSIGNAL));
+}
+
+ssize_t ci_sys_recvmsg(coir_fd fd, struct msghdr *message)
+{
+    return ci_result(recvmsg(fd, message, MSG_CMSG_CLOEXEC));
+}
+
+ssize_t ci_sys_sendmsg(coir_fd fd, const struct msghdr *message)
+{
+    return ci_result(sendmsg(fd, message, MSG_NOSIGNAL));
+}
+
+int ci_sys_socket(int family)
+{
+    int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+    return (int)ci_result(socket(family, type, 0));
+}
+
+int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
+{
+    int fd =
+        (int)ci_result(socket(address->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    int rc = fd < 0 ? fd : (int)ci_result(bind(fd, address, len));
+    if (fd >= 0 && rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
+}
+
+int ci_sys_open_datagram(int family)
+{
+    return (int)ci_result(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+int ci_sys_bind(coir_fd fd, const struct sockaddr *address, socklen_t len)
+{
+    return (int)ci_result(bind(fd, address, len));
+}
+
+int ci_sys_begin_listen(coir_fd fd, int backlog)
+{
+    return (int)ci_result(listen(fd, backlog));
+}
+
+int ci_sys_accept(coir_fd fd)
+{
+    return (int)ci_result(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+int ci_sys_connect(coir_fd fd, const struct sockaddr *address, socklen_t len)
+{
+    return (int)ci_result(connect(fd, address, len));
+}
+
+static int set_option(coir_fd fd, int level, int option, int value)
+{
+    return (int)ci_result(setsockopt(fd, level, option, &value, sizeof value));
+}
+
+static int set_flag(coir_fd fd, int level, int option)
+{
+    return set_option(fd, level, option, 1);
+}
+
+int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                  bool ipv6_only)
+{
+    int fd = ci_sys_socket(address->sa_family), rc;
+    if (fd < 0)
+        return fd;
+    if ((rc = set_flag(fd, SOL_SOCKET, SO_REUSEADDR)) < 0 ||
+        (reuse_port && (rc = set_flag(fd, SOL_SOCKET, SO_REUSEPORT)) < 0) ||
+        (address->sa_family == AF_INET6 &&
+         (rc = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, ipv6_only)) < 0) ||
+        (rc = (int)ci_result(bind(fd, address, len))) < 0 ||
+        (rc = (int)ci_result(listen(fd, backlog))) < 0) {
+        ci_sys_close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+#if defined(__linux__)
+/* Attaches a filter that drops segments with SYN to the listener. If it were just closed, clients
+ * that connect between the last accept and the close would be reset. */
+static int drop_handshakes(coir_fd fd)
+{
+    enum { FLAGS_AT = 13, SYN = 2 }; /* offset in the TCP header, where the filter begins to read */
+    struct instruction {
+        /* struct sock_filter and sock_fprog of linux/filter.h, which not every C library has */
+        uint16_t code;
+        uint8_t if_true, if_false;
+        uint32_t operand;
+    } code[] = {
+        {0x30, 0, 0, FLAGS_AT},   /* BPF_LD | BPF_B | BPF_ABS */
+        {0x45, 0, 1, SYN},        /* BPF_JMP | BPF_JSET | BPF_K */
+        {0x06, 0, 0, 0},          /* BPF_RET | BPF_K: drop */
+        {0x06, 0, 0, UINT32_MAX}, /* BPF_RET | BPF_K: pass all of it */
+    };
+    struct {
+        unsigned short len;
+        struct instruction *filter;
+    } program = {sizeof code / sizeof *code, code};
+    return (int)ci_result(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program));
+}
+#else
+static int drop_handshakes(coir_fd fd)
+{
+    (void)fd;
+    return -EOPNOTSUPP;
+}
+#endif
+
+int ci_sys_refuse(coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    int rc = ci_sys_name(fd, false, &own, &len);
+    if (rc < 0)
+        return rc;
+    return own.ss_family == AF_UNIX ? (int)ci_result(shutdown(fd, SHUT_RD)) : drop_handshakes(fd);
+}
+
+int ci_sys_shutdown_write(coir_fd fd)
+{
+    return (int)ci_result(shutdown(fd, SHUT_WR));
+}
+
+int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, socklen_t *ret_len)
+{
+    socklen_t len = sizeof *ret_address;
+    *ret_address = (struct sockaddr_storage){0};
+    int rc = peer ? getpeername(fd, (struct sockaddr *)ret_address, &len)
+                  : getsockname(fd, (struct sockaddr *)ret_address, &len);
+    if (rc < 0)
+        return -errno;
+    *ret_len = len;
+    return 0;
+}
+
+int ci_sys_socket_error(coir_fd fd)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        return -errno;
+    return -error;
+}
+
+int ci_sys_no_delay(coir_fd fd)
+{
+    return set_flag(fd, IPPROTO_TCP, TCP_NODELAY);
+}
+
+static int set_reset_on_close(coir_fd fd, int on)
+{
+    struct linger linger = {.l_onoff = on, .l_linger = 0};
+    return (int)ci_result(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+}
+
+int ci_sys_reset_on_close(coir_fd fd)
+{
+    return set_reset_on_close(fd, 1);
+}
+
+int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
+{
+    int rc;
+    if (value < 0)
+        return -EINVAL;
+    switch (option) {
+    case COIR_TCP_NODELAY: return set_option(fd, IPPROTO_TCP, TCP_NODELAY, value);
+    case COIR_TCP_KEEPALIVE:
+        rc = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, value != 0);
+        return rc < 0 || value == 0 ? rc : set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, value);
+    case COIR_TCP_SEND_BUFFER: return set_option(fd, SOL_SOCKET, SO_SNDBUF, value);
+    case COIR_TCP_RESET_ON_CLOSE: return set_reset_on_close(fd, value);
+    case COIR_TCP_RECEIVE_BUFFER: return set_option(fd, SOL_SOCKET, SO_RCVBUF, value);
+    }
+    return -EINVAL;
+}
+
+#if defined(SO_PEERCRED)
+int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+        return -errno;
+    if (peer.pid == 0) /* not connected, or not a Unix socket */
+        return -ENOTCONN;
+    *ret_credentials = (coir_credentials){.pid = peer.pid, .uid = peer.uid, .gid = peer.gid};
+    return 0;
+}
+#else
+int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
+{
+    uid_t uid;
+    gid_t gid;
+    if (getpeereid(fd, &uid, &gid) < 0)
+        return -errno;
+    *ret_credentials = (coir_credentials){.uid = uid, .gid = gid};
+    return 0;
+}
+#endif
