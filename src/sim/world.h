@@ -49,6 +49,7 @@ struct ci_world {
     uint64_t trace_hash;       /* trace.c */
     void (*trace)(const char *line, void *arg);
     void *trace_arg;
+    char line[256]; /* of the trace, which is written on the stacks of the program's fibers */
     uint64_t steps;
     unsigned left_count; /* audit.c: of what was left open */
     char left[COIR_SIM_LEFT_MAX];

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sanitizer.h"
 #include "harness.h"
+#include "sys/stack_guard.h"
+#include "task/fiber.h"
 
 static const char *const drivers[] = {"epoll", "poll", "kqueue"};
 
@@ -41,12 +44,14 @@ static int nothing(void *arg)
     return 0;
 }
 
+enum { TALK_STACK = 6000 };
+
 /* Streams, a name, a timer, an offloaded call. */
 static int talk(void *arg)
 {
     (void)arg;
     coir_stream *stream;
-    char out[3000] = "word", in[sizeof out];
+    char out[TALK_STACK / 2] = "word", in[sizeof out];
     COIR_DEADLINE(coir_in(60 * COIR_S));
     int rc = connect_to_server(&stream);
     if (rc < 0)
@@ -90,6 +95,41 @@ TEST(the_same_seed_is_the_same_run)
                 CHECK(hash_of(drivers[i], workers, seed + 1000) != first);
                 CHECK_EQ(hash_of(drivers[i], workers, seed), first);
             }
+}
+
+/* ---- stacks ---- */
+
+enum { STACK_SIZE = 32 * 1024, ROOM = 4600 /* for the library's frames and the kernel's */ };
+
+static int talk_with_little_stack(void *arg)
+{
+    volatile char used[STACK_SIZE - CI_STACK_GUARD - sizeof(struct ci_fiber) - TALK_STACK - ROOM];
+    used[0] = 0; /* and a frame as large as it is declared */
+    return used[0] + talk(arg);
+}
+
+static int with_little_stack(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.stack_size = STACK_SIZE;
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    coir_sim_faults(sim, NULL, (coir_faults){.late = 0.5});
+    coir_sim_host(sim, "server", serve, NULL);
+    return coir_sim_host_main(sim, "client", talk_with_little_stack, NULL);
+}
+
+/* A program that fits its stacks on Linux fits them here: Linux has stacks of its own. */
+TEST(the_kernel_needs_little_of_the_programs_stacks)
+{
+    if (ci_sanitizer) /* makes every frame larger */
+        return;
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        for (uint64_t seed = 1; seed <= 50; seed++) {
+            coir_sim_options options = test_sim_options(seed, 1);
+            options.driver = drivers[i];
+            CHECK_EQ(coir_sim_run(&options, with_little_stack, NULL, NULL), 0);
+        }
 }
 
 /* ---- what can never end ---- */

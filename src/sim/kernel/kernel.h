@@ -16,6 +16,7 @@
  * 5. The simulated kernel's own memory does not run out: that ends the program.
  *
  * Wherever Linux may choose, the seed does: ci_kone_in, ci_kbelow. No order depends on an address.
+ * All this runs on the stacks of the program's fibers: frames are small (the build has a limit).
  */
 #ifndef CI_SIM_KERNEL_KERNEL_H
 #define CI_SIM_KERNEL_KERNEL_H

@@ -23,11 +23,10 @@ void ci_ktrace(const char *what, int64_t a, int64_t b)
         mix((unsigned char)*c);
     if (!world->trace)
         return;
-    char line[256];
-    snprintf(line, sizeof line, "%lld.%09lld %s.%d %s %lld %lld", (long long)(world->now / COIR_S),
-             (long long)(world->now % COIR_S), name, ci_k.thread ? ci_k.thread->number : 0, what,
-             (long long)a, (long long)b);
-    world->trace(line, world->trace_arg);
+    snprintf(world->line, sizeof world->line, "%lld.%09lld %s.%d %s %lld %lld",
+             (long long)(world->now / COIR_S), (long long)(world->now % COIR_S), name,
+             ci_k.thread ? ci_k.thread->number : 0, what, (long long)a, (long long)b);
+    world->trace(world->line, world->trace_arg);
 }
 
 void *ci_kalloc(size_t size)

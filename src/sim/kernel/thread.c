@@ -98,7 +98,10 @@ static bool can_run(const struct ci_kthread *thread)
                               thread->deadline <= ci_know());
 }
 
-static int find_runnable(struct ci_kthread *runnable[THREADS_MOST], bool *ret_spinning)
+/* Not on the stack, which may be a small one of the program's. */
+static struct ci_kthread *runnable[THREADS_MOST];
+
+static int find_runnable(bool *ret_spinning)
 {
     int count = 0;
     *ret_spinning = false;
@@ -149,11 +152,10 @@ static void run_events(void)
 /* The thread that runs next, chosen by the seed among all that can. NULL: back to the scenario. */
 static struct ci_kthread *choose(void)
 {
-    struct ci_kthread *runnable[THREADS_MOST];
     bool spinning;
     int count;
     run_events();
-    while ((count = find_runnable(runnable, &spinning)) == 0) {
+    while ((count = find_runnable(&spinning)) == 0) {
         if (!let_time_pass(spinning))
             return NULL;
         run_events();
