@@ -34,6 +34,7 @@ struct visitor {
     coir_event changed;             /* by the writer, for the reader, and the other way */
     coir_time moved_at, drained_at; /* when the first drain since it connected began; 0: none did */
     coir_time sent_at[PIPELINE_MOST]; /* when the last byte of a request was taken */
+    coir_time answered_at;            /* when the last answer before this one was complete; or 0 */
     size_t read_max;
     int reads_slowly, error; /* of the connection */
     bool strict;             /* nothing may go wrong from its begin on */
@@ -234,7 +235,8 @@ static void check_drain(const struct visitor *visitor)
     coir_time sent = dialog->active && !dialog->end_due ? visitor->sent_at[dialog->answering] : 0;
     coir_time under_way =
         10 * COIR_MS + w.link.latency + w.link.jitter + (w.link.loss > 0 ? 200 * COIR_MS : 0);
-    bool sure = sent && sent + under_way < visitor->drained_at && !w.link.bandwidth && !w.violent &&
+    coir_time turn = sent > visitor->answered_at ? sent : visitor->answered_at;
+    bool sure = sent && turn + under_way < visitor->drained_at && !w.link.bandwidth && !w.violent &&
                 dialog->batch.len <= BUFFER_LEAST;
     MUST(!sure || dialog->answering == dialog->batch.count ||
          dialog->batch.requests[dialog->answering].expect.loose);
@@ -260,7 +262,10 @@ static void hear(struct visitor *visitor, const char *bytes, ssize_t n)
         hear_end(visitor, n);
         return;
     }
+    int answering = dialog->answering;
     dialog_take(dialog, bytes, (size_t)n);
+    if (dialog->answering > answering)
+        visitor->answered_at = visitor->moved_at;
     if (dialog->half_close_due)
         coir_shutdown_write(visitor->stream);
     dialog->half_close_due = false;
@@ -365,6 +370,7 @@ static void converse(struct visitor *visitor)
     COIR_SCOPE(scope);
     dialog_begin(&visitor->dialog);
     visitor->moved_at = coir_now();
+    visitor->answered_at = 0;
     memset(visitor->sent_at, 0, sizeof visitor->sent_at);
     coir_event_reset(&visitor->changed);
     int rc = coir_go(scope, send_batch, visitor);
