@@ -1,0 +1,64 @@
+/* Attempts at operations: the system call is made, and what it returned goes into the slot's cache.
+ *
+ * A short read or write clears its bit, as EAGAIN does: that saves the call that would only return
+ * EAGAIN. But not once the end of the stream, a hang-up or an error was reported: data and end can
+ * share one edge, and no other would come. */
+#include <errno.h>
+
+#include "driver/nonblocking.h"
+#include "driver/poll_mask.h"
+#include "driver/readiness_slot.h"
+#include "sys/call.h"
+#include "sys/socket_call.h"
+
+/* The result of a connect in progress is the socket's error. */
+static ssize_t call(const struct ci_op *op)
+{
+    return op->kind == CI_OP_CONNECT ? ci_sys_socket_error(op->fd) : ci_op_attempt(op);
+}
+
+static size_t total(const struct ci_op *op)
+{
+    if (op->kind == CI_OP_READ || op->kind == CI_OP_WRITE)
+        return op->len;
+    size_t sum = 0;
+    for (int i = 0; i < op->count; i++)
+        sum += op->iov[i].iov_len;
+    return sum;
+}
+
+bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
+{
+    if (op->kind >= CI_OP_POLL) {
+        op->result = ci_op_events(op, slot->ready);
+        return true;
+    }
+    ssize_t rc;
+    do
+        rc = call(op);
+    while (ci_unlikely(rc == -EINTR));
+    bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV,
+         writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
+    uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
+    if (ci_unlikely(rc == -EAGAIN)) {
+        slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
+        if (slot->ready & CI_SLOT_GONE) /* of an earlier state: the next edge reports them again */
+            slot->ready &= (uint8_t)~CI_SLOT_GONE;
+        return false;
+    }
+    if ((reads || writes) && rc > 0 && !(slot->ready & CI_SLOT_ENDS) && (size_t)rc < total(op))
+        slot->ready &= (uint8_t)~bit;
+    op->result = (int32_t)rc;
+    return true;
+}
+
+void ci_slot_look_again(struct ci_slot *slot, const struct ci_op *op)
+{
+    struct pollfd ask = {.fd = op->fd, .events = (short)ci_events_to_poll(op->events)};
+    if (slot->ready & CI_SLOT_ENDS || ci_sys_poll(&ask, 1, 0) < 0)
+        return;
+    if (!(ask.revents & (POLLIN | POLLHUP | POLLERR)))
+        slot->ready &= (uint8_t) ~(op->events & COIR_READ);
+    if (!(ask.revents & (POLLOUT | POLLHUP | POLLERR)))
+        slot->ready &= (uint8_t) ~(op->events & COIR_WRITE);
+}

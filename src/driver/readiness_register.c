@@ -1,0 +1,75 @@
+/* Registrations of descriptors with the selector. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "driver/readiness_slot.h"
+
+void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use)
+{
+    if (slot->use == use)
+        return;
+    slot->use = (uint8_t)use;
+    slot->registered = false;
+    slot->generation++;
+    slot->ready = COIR_READ | COIR_WRITE; /* unknown: worth an attempt */
+}
+
+void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op)
+{
+    if (ci_likely(slot->use == CI_SLOT_LISTENER && slot->generation == (uint32_t)op->len))
+        return;
+    slot->use = CI_SLOT_UNUSED;
+    slot->generation = (uint32_t)op->len - 1; /* claim adds one */
+}
+
+int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+{
+    enum ci_trigger trigger = slot->use == CI_SLOT_LISTENER ? CI_EXCLUSIVE : CI_EDGE;
+    unsigned events = slot->use == CI_SLOT_LISTENER ? COIR_READ : COIR_READ | COIR_WRITE;
+    ci_check(!slot->registered, "readiness_slot.h 1");
+    int rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
+    if (rc ==
+        -EEXIST) { /* left by a wait of the program for this number, whose file is still open */
+        selector->kind->remove(selector, fd);
+        rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
+    }
+    slot->registered = rc == 0;
+    return rc;
+}
+
+unsigned ci_slot_interest(const struct ci_slot *slot)
+{
+    unsigned events = 0;
+    for (const struct ci_op *op = slot->ops; op; op = op->next)
+        events |= op->events;
+    return events;
+}
+
+int ci_slot_register_foreign(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+{
+    enum ci_trigger trigger = slot->use == CI_SLOT_WATCHED ? CI_LEVEL : CI_ONE_SHOT;
+    int rc = slot->registered ? selector->kind->modify(selector, fd, slot->generation,
+                                                       ci_slot_interest(slot), trigger)
+                              : -ENOENT;
+    if (rc == -ENOENT) {
+        rc = selector->kind->add(selector, fd, slot->generation, ci_slot_interest(slot), trigger);
+        if (rc == -EEXIST)
+            rc = selector->kind->modify(selector, fd, slot->generation, ci_slot_interest(slot),
+                                        trigger);
+    }
+    slot->registered = rc == 0;
+    return rc;
+}
+
+void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+{
+    if (slot->registered)
+        selector->kind->remove(selector, fd);
+    slot->registered = false;
+}
+
+void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot, const struct ci_op *op)
+{
+    if (selector->kind->rearm && slot->use != CI_SLOT_FOREIGN && slot->use != CI_SLOT_WATCHED)
+        selector->kind->rearm(selector, op->fd, ci_slot_wanted_by(op));
+}

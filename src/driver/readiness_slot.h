@@ -1,0 +1,89 @@
+/* A descriptor's slot: what readiness.c knows of it, what waits for it, and how it is registered
+ * with the selector.
+ *
+ * A descriptor of coir's is registered once, edge-triggered, for both directions. `ready` caches
+ * what the edges reported: an event sets a bit, a call that would have blocked clears it
+ * (readiness_attempt.c).
+ *
+ * A descriptor of the program's has no cache: it may be closed, and its number reused, between two
+ * waits. Each wait registers it again (one-shot), and so makes the kernel look at it
+ * (readiness_register.c).
+ *
+ * 1. A descriptor of coir's is registered at most once.
+ * 2. A watch is the only operation of its descriptor.
+ */
+#ifndef CI_DRIVER_READINESS_SLOT_H
+#define CI_DRIVER_READINESS_SLOT_H
+
+#include "driver/driver.h"
+#include "driver/selector.h"
+
+enum ci_slot_use {
+    CI_SLOT_UNUSED,
+    CI_SLOT_OURS, /* coir's own, except listeners */
+    CI_SLOT_LISTENER,
+    CI_SLOT_FOREIGN, /* the program's */
+    CI_SLOT_WATCHED,
+};
+
+struct ci_slot {
+    struct ci_op *ops; /* pending */
+    uint32_t generation;
+    uint8_t ready; /* enum coir_events and CI_EVENT_END */
+    uint8_t use;   /* enum ci_slot_use */
+    bool registered;
+};
+
+enum {
+    CI_SLOT_GONE = COIR_HANGUP | COIR_EVENT_ERROR,
+    CI_SLOT_ENDS = CI_EVENT_END | CI_SLOT_GONE, /* a read will not block from now on */
+};
+
+/* The events that make an attempt at an operation worthwhile. */
+static inline uint8_t ci_slot_wanted_by(const struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV:
+    case CI_OP_RECEIVE:
+    case CI_OP_ACCEPT: return COIR_READ | CI_SLOT_ENDS;
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+    case CI_OP_SEND:
+    case CI_OP_CONNECT: return COIR_WRITE | CI_SLOT_GONE;
+    case CI_OP_POLL:
+    case CI_OP_FOREIGN:
+    case CI_OP_WATCH:
+    case CI_OP_READ_AT:
+    case CI_OP_WRITE_AT:
+    case CI_OP_SYNC: break;
+    }
+    return (uint8_t)(op->events | CI_SLOT_GONE | (op->events & COIR_READ ? CI_EVENT_END : 0));
+}
+
+/* Attempts an operation for which the slot is ready. True: it has completed. */
+bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op);
+
+/* Asks the kernel what holds for a poll, and clears the other bits: a read or write that took
+ * exactly what there was leaves its bit set. */
+void ci_slot_look_again(struct ci_slot *slot, const struct ci_op *op);
+
+/* Before an operation starts: resets a slot whose descriptor was used in another way before. */
+void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use);
+/* Before ci_slot_claim of a listener: resets the slot if it belongs to an earlier listener with the
+ * same number. One worker's driver closes a listener; the others notice by its `op->len`. */
+void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op);
+
+/* Registers a descriptor of coir's. */
+int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
+/* Registers a foreign or watched descriptor, again, for the events that its operations wait for. */
+int ci_slot_register_foreign(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
+void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
+/* Before an operation waits: some selectors report an edge only if it is armed again. */
+void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot,
+                   const struct ci_op *op);
+
+/* The events that the slot's operations wait for. */
+unsigned ci_slot_interest(const struct ci_slot *slot);
+
+#endif

@@ -1,0 +1,104 @@
+/* What a driver learns from the results of calls and from events: which direction is ready, that
+ * the stream has ended, and that it was hung up. Every driver must agree. */
+#include <errno.h>
+
+#include "env.h"
+
+CONFORM(data_and_end_in_one_edge_are_both_seen)
+{
+    char buf[100];
+    struct counted reading;
+    CHECK(!start(
+        &reading,
+        (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK_EQ(write_some(env.client, "last", 4), 4);
+    close_fd(env.client);
+    CHECK_EQ(finish(&reading), 4);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 0);
+    close_fd(env.server);
+}
+
+CONFORM(readable_never_wakes_a_writer)
+{
+    char byte;
+    struct counted writing;
+    write_until_full(env.client, &writing);
+    CHECK_EQ(write_some(env.server, "x", 1), 1);
+    CHECK_EQ(read_some(env.client, &byte, 1), 1);
+    CHECK(!writing.done);
+    CHECK_EQ(stop(&writing), -ECANCELED);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(a_reset_wakes_reader_and_watcher)
+{
+    char buf[16];
+    struct counted reading, watching;
+    CHECK_EQ(write_some(env.server, "unread", 6), 6);
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    CHECK(!start(
+        &reading,
+        (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
+    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
+    close_fd(env.client); /* with unread data: a reset */
+    CHECK_EQ(finish(&reading), -ECONNRESET);
+    CHECK(finish(&watching) & COIR_HANGUP);
+    CHECK(write_some(env.server, "x", 1) < 0);
+    close_fd(env.server);
+}
+
+CONFORM(the_peers_end_is_no_hangup)
+{
+    struct counted watching;
+    CHECK(!start(&watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL}));
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    for (int i = 0; i < 5; i++)
+        pass();
+    CHECK(!watching.done);
+    CHECK_EQ(write_some(env.server, "unread", 6), 6);
+    CHECK(wait_events(env.client, COIR_READ) & COIR_READ);
+    CHECK(!watching.done);
+    close_fd(env.client); /* a reset */
+    CHECK(finish(&watching) & COIR_HANGUP);
+    close_fd(env.server);
+}
+
+CONFORM(the_peers_end_is_told_to_those_who_ask)
+{
+    struct counted watching;
+    CHECK(!start(&watching,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END}));
+    CHECK_EQ(write_some(env.client, "unread", 6), 6); /* is no end */
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    for (int i = 0; i < 5; i++)
+        pass();
+    CHECK(!watching.done);
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    CHECK(finish(&watching) & CI_EVENT_END); /* though bytes before it are still unread */
+    bool at_once = start(
+        &watching, (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = CI_EVENT_END});
+    CHECK((at_once ? watching.op.result : finish(&watching)) & CI_EVENT_END);
+    char buf[16];
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 6);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+CONFORM(polling_moves_no_data_and_sees_what_is_there)
+{
+    char buf[16];
+    struct counted polling;
+    CHECK(!start(&polling,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ}));
+    CHECK(wait_events(env.server, COIR_WRITE) & COIR_WRITE);
+    CHECK(!polling.done);
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK(finish(&polling) & COIR_READ);
+    CHECK_EQ(read_some(env.server, buf, 16), 3);
+    close_fd(env.client);
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ); /* the end counts as readable */
+    CHECK_EQ(read_some(env.server, buf, 16), 0);
+    close_fd(env.server);
+}

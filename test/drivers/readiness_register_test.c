@@ -1,0 +1,138 @@
+/* Registrations of real drivers: an event that belongs to an earlier registration of the number is
+ * dropped, and a watch is the only operation of its descriptor. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "env.h"
+
+/* Two pipes become readable at once. The first callback cancels the wait for the other, empties
+ * that pipe, and waits for it again: the event in hand belongs to the wait before. */
+static int pipes[2][2];
+static struct ci_op waits[2];
+static int told;
+
+static void on_stale(struct ci_op *op)
+{
+    int other = op == &waits[0];
+    char byte;
+    struct pollfd now = {.fd = op->fd, .events = POLLIN};
+    CHECK_EQ(poll(&now, 1, 0), 1); /* it holds */
+    if (told++ || !waits[other].pending || !ci_driver_cancel(env.driver, &waits[other]))
+        return; /* it has ended already: its `done` will be called */
+    CHECK_EQ(read(pipes[other][0], &byte, 1), 1);
+    CHECK(!ci_driver_start(env.driver, &waits[other]));
+}
+
+static void stale_body(enum ci_op_kind kind)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(pipe(pipes[i]), 0);
+        waits[i] = (struct ci_op){
+            .fd = pipes[i][0], .kind = (uint8_t)kind, .events = COIR_READ, .done = on_stale};
+    }
+    for (int round = 0; round < 20; round++) {
+        char byte;
+        told = 0;
+        for (int i = 0; i < 2; i++) {
+            CHECK(!ci_driver_start(env.driver, &waits[i]));
+            CHECK_EQ(write(pipes[i][1], "x", 1), 1);
+        }
+        while (!told)
+            pass();
+        env.driver->kind->wait(env.driver, 0);
+        for (int i = 0; i < 2; i++) {
+            struct pollfd now = {.fd = pipes[i][0], .events = POLLIN};
+            if (waits[i].pending)
+                CHECK(ci_driver_cancel(env.driver, &waits[i]));
+            if (poll(&now, 1, 0) == 1)
+                CHECK_EQ(read(pipes[i][0], &byte, 1), 1);
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        close(pipes[i / 2][i % 2]);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+static void stale_foreign_body(void)
+{
+    stale_body(CI_OP_FOREIGN);
+}
+
+static void stale_watch_body(void)
+{
+    stale_body(CI_OP_WATCH);
+}
+
+ON_REAL(a_foreign_wait_hears_nothing_of_the_one_before, stale_foreign_body)
+ON_REAL(a_watch_hears_nothing_of_the_one_before, stale_watch_body)
+
+/* Two pipes hang up at once. The first callback gives the other's number to a socket of ours: the
+ * hang-up in hand is not the socket's. */
+static struct counted reused;
+static int reused_peer;
+
+static void on_hangup(struct ci_op *op)
+{
+    int other = op == &waits[0], pair[2];
+    if (told++ || !waits[other].pending || !ci_driver_cancel(env.driver, &waits[other]))
+        return;
+    coir_fd number = pipes[other][0];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    CHECK_EQ(dup2(pair[0], number), number);
+    close(pair[0]);
+    reused_peer = pair[1];
+    CHECK(!start(&reused, (struct ci_op){.fd = number, .kind = CI_OP_POLL}));
+}
+
+static void stale_number_body(void)
+{
+    for (int round = 0; round < 20; round++) {
+        told = 0;
+        reused_peer = -1;
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(pipe(pipes[i]), 0);
+            waits[i] = (struct ci_op){
+                .fd = pipes[i][0], .kind = CI_OP_FOREIGN, .events = COIR_READ, .done = on_hangup};
+            CHECK(!ci_driver_start(env.driver, &waits[i]));
+            close(pipes[i][1]);
+        }
+        while (!told || (reused_peer < 0 && told < 2))
+            pass();
+        if (reused_peer >= 0) {
+            for (int i = 0; i < 3; i++)
+                env.driver->kind->wait(env.driver, 0);
+            CHECK(!reused.done);
+            close(reused_peer);
+            CHECK(finish(&reused) & COIR_HANGUP);
+            close_fd(reused.op.fd);
+        }
+        for (int i = 0; i < 2; i++)
+            if (reused_peer < 0 || pipes[i][0] != reused.op.fd)
+                close(pipes[i][0]);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+ON_REAL(a_socket_hears_nothing_of_the_foreign_wait_before_it, stale_number_body)
+
+static void watch_alone(void)
+{
+    struct counted first, second;
+    struct ci_op watch = {.kind = CI_OP_WATCH, .fd = env.client, .events = COIR_READ};
+    CHECK(!start(&first, watch));
+    CHECK(start(&second, watch));
+    CHECK_EQ(second.op.result, -EBUSY);
+    watch.kind = CI_OP_FOREIGN;
+    CHECK(start(&second, watch));
+    CHECK_EQ(second.op.result, -EBUSY);
+    CHECK(ci_driver_cancel(env.driver, &first.op));
+    CHECK(!start(&second, watch));
+    CHECK(ci_driver_cancel(env.driver, &second.op));
+    close_pair();
+}
+
+ON_REAL(a_watch_is_alone_on_its_descriptor, watch_alone)
