@@ -19,6 +19,14 @@ static inline void ci_free(const coir_allocator *allocator, void *memory, size_t
         allocator->free(memory, size, allocator->arg);
 }
 
+static inline bool ci_is_zero(const void *memory, size_t size)
+{
+    for (const char *byte = memory, *end = byte + size; byte < end; byte++)
+        if (*byte)
+            return false;
+    return true;
+}
+
 void *ci_alloc_zero(const coir_allocator *allocator, size_t size);
 
 /* Grows an array to hold at least `want` items, doubling; new items are zeroed. 0 or -ENOMEM, the

@@ -5,14 +5,6 @@
 
 #include "base/memory.h"
 
-static bool is_zero(const char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
-
 /* A larger size is garbage: the program left the initialiser out. No version's struct grows so
  * much, and each ends at a word boundary. */
 enum { GROWTH_MAX = 1024 };
@@ -35,7 +27,7 @@ int ci_options_read(void *options, size_t size, const void *given)
     if (rc < 0)
         return rc;
     memcpy(&given_size, given, sizeof given_size);
-    if (given_size > size && !is_zero((const char *)given + size, given_size - size))
+    if (given_size > size && !ci_is_zero((const char *)given + size, given_size - size))
         return -COIR_ENEWER;
     memcpy(options, given, given_size < size ? given_size : size);
     memcpy(options, &size, sizeof size);

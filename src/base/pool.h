@@ -10,9 +10,10 @@
  *
  * 1. An object has room for the link that it is free by.
  * 2. An object that is free is not given again.
- * 3. Fresh slabs hand out ascending addresses, and objects whose bytes are zero. An object that was
- * given back comes again as it was, but for its first word: what is constant about it need not be
- * set again.
+ * 3. The bytes of an object that is handed out for the first time are zero.
+ *
+ * Fresh slabs hand out ascending addresses. An object that was given back comes again as it was,
+ * but for its first word: what is constant about it need not be set again.
  */
 #ifndef CI_BASE_POOL_H
 #define CI_BASE_POOL_H

@@ -5,8 +5,9 @@
  * about to listen. Listening comes last: nobody can connect before the file has its mode and owner.
  *
  * 1. While somebody else has the lock, no listener is bound to a path.
- * 2. Only the file of a socket that refuses connections is removed, and only under the lock. Where
- * the directory cannot be locked, nothing is removed.
+ * 2. A file is removed only under the lock: where the directory cannot be locked, none is.
+ *
+ * Only the file of a socket that refuses connections is removed.
  */
 #ifndef CI_DRIVER_UNIX_H
 #define CI_DRIVER_UNIX_H

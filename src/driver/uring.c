@@ -10,8 +10,6 @@
 #include "sys/call.h"
 #include "sys/clock.h"
 
-static const coir_time LAZY_DELAY_MAX = COIR_S / 2; /* driver.h 6 */
-
 static void dispatch_watch(struct ci_uring *uring, struct ci_op *op)
 {
     struct ci_uring_slot *slot = &uring->slots[op->fd];
@@ -81,9 +79,8 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
                   !ci_ring_completion(&uring->ring);
     coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     sleeps &= timeout != 0;
-    if (uring->lazy && (timeout < 0 || timeout > LAZY_DELAY_MAX))
-        timeout = LAZY_DELAY_MAX;
-    ci_check(!uring->lazy || (timeout >= 0 && timeout <= LAZY_DELAY_MAX), "driver/driver.h 6");
+    if (uring->lazy && (timeout < 0 || timeout > ci_uring_lazy_delay_max))
+        timeout = ci_uring_lazy_delay_max;
     int rc = 0;
     if (sleeps || ci_ring_busy(&uring->ring))
         rc = ci_uring_turn(uring, sleeps, timeout);

@@ -156,11 +156,15 @@ static inline void ci_uring_note_submitted(struct ci_uring *uring)
         uring->lazy_submitted = uring->lazy_last;
 }
 
+static const coir_time ci_uring_lazy_delay_max = COIR_S / 2; /* driver.h 6 */
+
 /* Submits the SQEs in the ring, and waits for one completion if `sleeps`. Errors are the kernel's.
  */
 static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time timeout)
 {
     ci_check(!sleeps || uring->used > uring->lazy, "uring.h 6");
+    ci_check(!sleeps || !uring->lazy || (timeout >= 0 && timeout <= ci_uring_lazy_delay_max),
+             "driver/driver.h 6");
     int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
     ci_uring_note_submitted(uring);
     uring->close_queued = uring->close_queued && !ci_ring_submitted(&uring->ring);

@@ -4,9 +4,11 @@
  * when an attempt has failed or the last one is 250 ms old (section 5). The first connection wins.
  *
  * 1. All that goes on at the same time, two lookups, attempts and one timer, are members of one
- * set. The set is empty when the race is freed, and every connection but the winner is closed.
+ * set, which is empty when the race is freed.
  * 2. `next_at` is when the next attempt may begin. While there is an address to be tried, the timer
  * is armed, for then or earlier: a timer is not moved, but armed anew when it has expired.
+ *
+ * Every connection but the winner is closed when it is made.
  */
 #include <errno.h>
 

@@ -1,13 +1,13 @@
 /* Hashed hierarchical timer wheel: 8 levels of 64 slots, ticks of 1,024 ns. Start, cancel and
  * restart are O(1).
  *
- * 1. A timer never fires before its `when`.
- * 2. Each slot keeps a time that is not later than any `when` in it.
- * 3. A timer is out of the wheel before it fires: it may be started again, or freed, from its own
- * callback or another's.
- * 4. Level l > 0 holds what differs from the wheel's time first in its l-th digit of 6 bits: so
- * none of its slots is that of the wheel's own digit.
- * 5. Only a timer that is not started is started.
+ * 1. Each slot keeps a time that is not later than any `when` in it; an empty one COIR_NEVER.
+ * 2. Level l > 0 holds what differs from the wheel's time first in its l-th digit of 6 bits, and is
+ * later: so none of its slots is that of the wheel's own digit, or lies before it.
+ * 3. Only a timer that is not started is started.
+ *
+ * A timer never fires before its `when`. It is out of the wheel before it fires: it may be started
+ * again, or freed, from its own callback or another's.
  *
  * Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. As each
  * slot keeps the least `when` that was put into it, a lone timer, however far, wakes its thread
@@ -66,7 +66,8 @@ static inline void ci_wheel_move(struct ci_wheel *wheel, struct ci_timer *timer,
     ci_wheel_start(wheel, timer, when);
 }
 
-/* When to look again: never later than the next expiry, COIR_NEVER with no timer. */
+/* When to look again: never later than the next expiry, COIR_NEVER with no timer. All timers that
+ * are counted must have been started (loop.h: those of `fresh` are counted before). */
 coir_time ci_wheel_next(struct ci_wheel *wheel);
 
 /* Fires what is due at `now`. How many fired. */

@@ -5,8 +5,8 @@
  * fails it. A failure is shrunk by leaving faults out, as long as the run without them still fails,
  * in whatever way.
  *
- * 1. A job runs no seed outside of the campaign's range, and a shrunk schedule is a part of the one
- * that failed.
+ * 1. A job runs no seed outside of the campaign's range, and a shrunk schedule has no more faults
+ * than the one that failed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -73,7 +73,8 @@ static int run_once(const struct campaign *campaign, struct job *job, const uint
     options.fault_count = fault_count;
     options.choose_faults = choose;
     options.trace = trace ? print_line : NULL;
-    job->result = (coir_sim_result)COIR_SIM_RESULT;
+    static const coir_sim_result empty = COIR_SIM_RESULT;
+    job->result = empty;
     ci_check(campaign->replay || (job->seed >= campaign->from && job->seed <= campaign->to),
              "campaign.c 1");
     alarm(RUN_SECONDS);

@@ -7,18 +7,27 @@
 #include "sim/fault.h"
 #include "sim/node.h"
 
+static bool is_in(const struct ci_op *list, const struct ci_op *op)
+{
+    while (list && list != op)
+        list = list->next;
+    return list;
+}
+
 static void put_completed(struct ci_sim_driver *driver, struct ci_op *op)
 {
+    ci_debug_check(!is_in(driver->completed, op) && !is_in(driver->late, op), "completion.h 1");
     op->next = NULL;
     *driver->completed_tail = op;
     driver->completed_tail = &op->next;
 }
 
-static void report(struct ci_op *op)
+/* An operation that has been taken off its list. */
+static void report(struct ci_sim_driver *driver, struct ci_op *op)
 {
-    ci_check(op->pending, "completion.h 1");
-    op->pending = false;
-    op->done(op);
+    ci_debug_check(!is_in(driver->completed, op) && !is_in(driver->late, op), "completion.h 1");
+    ci_check(op->pending && driver->base.pending, "completion.h 1");
+    ci_op_done(&driver->base, op);
 }
 
 static void become_reportable(void *arg, size_t amount)
@@ -57,7 +66,7 @@ void ci_sim_driver_report(struct ci_sim_driver *driver)
         driver->completed = op->next;
         if (!driver->completed)
             driver->completed_tail = &driver->completed;
-        report(op);
+        report(driver, op);
     }
 }
 
@@ -78,7 +87,7 @@ void ci_sim_driver_report_all(struct ci_sim_driver *driver, coir_fd fd)
         *at = op->next;
         if (!*at)
             driver->completed_tail = at;
-        report(op);
+        report(driver, op);
         at = &driver->completed; /* `done` may have changed the list */
     }
 }
@@ -92,6 +101,8 @@ bool ci_sim_driver_busy(const struct ci_driver *driver)
 void ci_sim_driver_audit(const struct ci_driver *driver)
 {
     const struct ci_sim_driver *sim = ci_container_of(driver, struct ci_sim_driver, base);
+    if (driver->pending)
+        ci_world_leave(sim->world, sim->node, "%zu operations, never reported", driver->pending);
     for (const struct ci_op *op = sim->completed; op; op = op->next)
         ci_world_leave(sim->world, sim->node, "operation kind=%d fd=%d result=%d, never reported",
                        op->kind, op->fd, op->result);

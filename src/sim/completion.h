@@ -1,6 +1,7 @@
 /* The operations of a simulated worker that are complete, and not reported yet.
  *
- * 1. An operation is pending from its start until it is reported, which happens once.
+ * 1. An operation is pending from its start until it is reported, which happens once;
+ * `base.pending` counts those.
  */
 #ifndef CI_SIM_COMPLETION_H
 #define CI_SIM_COMPLETION_H

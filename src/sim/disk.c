@@ -212,7 +212,7 @@ static void finish(struct ci_world *world, struct ci_open_file *open, struct job
 {
     struct job *job = *at;
     *at = job->next;
-    ci_check(job->op->pending && job->op->fd == open->fd, "disk.h 3");
+    ci_check(job->op->pending && job->op->fd == open->fd, "disk.h 2");
     ci_world_trace(world, open->node, "complete fd=%d kind=%d result=%d", open->fd, job->op->kind,
                    result);
     ci_sim_driver_complete(job->driver, job->op, result);
@@ -292,8 +292,7 @@ static void lose(struct ci_world *world, struct ci_file *file)
     resize(kept, end);
     resize(seen, 0);
     copy(seen, kept, 0, kept->len);
-    ci_check(kept->len == end, "disk.h 2");
-    ci_debug_check(same(seen, kept), "disk.h 2");
+    ci_debug_check(same(seen, kept), "disk.h 1");
 }
 
 void ci_disk_lose_power(struct ci_world *world, struct ci_node *node)

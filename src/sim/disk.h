@@ -2,12 +2,12 @@
  * after a loss of power are what the seed makes of them.
  *
  * 1. A file has two contents: what a read sees, and what the disk has kept. A sync makes them the
- * same.
- * 2. After a loss of power they are the same, too. Of each sector in which they differed before it
- * the seed chose one, and of the two lengths.
- * 3. An operation is pending on the open file of its descriptor until it completes, and takes
- * effect only then. One that is cancelled before either has no effect or completes, as the seed
- * says.
+ * same, and so does a loss of power.
+ * 2. An operation is pending on the open file of its descriptor until it completes.
+ *
+ * A loss of power makes the contents the same by the seed, which chooses one of the two lengths,
+ * and one of the two contents for each sector. An operation takes effect when it completes. One
+ * that is cancelled before either has no effect or completes, as the seed says.
  */
 #ifndef CI_SIM_DISK_H
 #define CI_SIM_DISK_H

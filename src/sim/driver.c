@@ -22,7 +22,7 @@ static struct ci_sim_driver *self(struct ci_driver *driver)
     return ci_container_of(driver, struct ci_sim_driver, base);
 }
 
-static bool start(struct ci_driver *driver, struct ci_op *op)
+static bool try_start(struct ci_driver *driver, struct ci_op *op)
 {
     if (op->kind >= CI_OP_READ_AT)
         return ci_disk_start(self(driver), op);
@@ -34,10 +34,19 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
     return ci_socket_start(self(driver), op);
 }
 
+static bool start(struct ci_driver *driver, struct ci_op *op)
+{
+    bool complete = try_start(driver, op);
+    driver->pending += !complete;
+    return complete;
+}
+
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    return op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op)
-                                     : ci_socket_cancel(self(driver), op);
+    bool withdrawn = op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op)
+                                               : ci_socket_cancel(self(driver), op);
+    driver->pending -= withdrawn;
+    return withdrawn;
 }
 
 /* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete

@@ -1,8 +1,8 @@
 /* Simulated listeners, and the connections in their backlogs.
  *
  * 1. `backlog_len` counts the connections in the backlog: `backlog_max` at most.
- * 2. A connection is in a backlog from the arrival of its first segment until it is accepted, and
- * is marked `queued` for so long. It is its listener's: an audit does not name it.
+ * 2. A connection that is in a backlog is marked `queued`: from the arrival of its first segment
+ * until it is accepted. Nothing is done with it meanwhile, and an audit does not name it.
  */
 #include "sim/listener.h"
 
@@ -58,6 +58,8 @@ static void close_backlog(struct ci_world *world, struct ci_socket *socket)
     while (socket->backlog) {
         struct ci_socket *waiting = socket->backlog;
         socket->backlog = waiting->backlog_next;
+        ci_check(waiting->queued, "sim/listener.c 2");
+        waiting->queued = false;
         ci_transport_send_reset(world, waiting);
         ci_socket_close(world, waiting->fd);
     }

@@ -1,9 +1,11 @@
 /* Simulated sockets: their descriptors, and the operations that are pending on them.
  *
- * 1. world->sockets[fd] is the socket whose descriptor is fd, or NULL. A new one has the lowest
- * that is free, as POSIX has it: numbers are reused at once. So events know a socket by its serial
- * number, too; one that was scheduled for a socket that is closed finds none.
+ * 1. world->sockets[fd] is the socket whose descriptor is fd, or NULL.
  * 2. The operations in `pending` are pending, and of the socket's own descriptor.
+ *
+ * A new socket has the lowest descriptor that is free, as POSIX has it: numbers are reused at once.
+ * So events know a socket by its serial number, too; one that was scheduled for a socket that is
+ * closed finds none.
  *
  * A socket's operations are tried again after everything that happens to it. What completes is
  * reported by the driver later, so the program sees completions that race with its own cancels. A
@@ -165,6 +167,7 @@ bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op)
     struct ci_socket *socket = ci_socket_of(world, op->fd);
     if (!socket)
         return ci_op_complete(op, -EBADF);
+    ci_check(!socket->queued, "sim/listener.c 2");
     if (ci_world_fault(world, socket->node, socket->node->faults.no_memory,
                        "no memory for an operation"))
         return ci_op_complete(op, -ENOMEM);
@@ -231,6 +234,7 @@ void ci_socket_close(struct ci_world *world, coir_fd fd)
     if (!socket)
         return;
     ci_check(socket->fd == fd, "sim/socket.c 1");
+    ci_check(!socket->queued, "sim/listener.c 2");
     ci_world_trace(world, socket->node, "close fd=%d", fd);
     if (socket->kind->close)
         socket->kind->close(world, socket);

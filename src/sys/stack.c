@@ -148,14 +148,6 @@ static void *take_back(struct ci_stacks *stacks)
     return record;
 }
 
-static bool is_zero(const char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (bytes[i])
-            return false;
-    return true;
-}
-
 void *ci_stacks_take_fresh(struct ci_stacks *stacks)
 {
     if (stacks->aside || stacks->cold)
@@ -170,7 +162,7 @@ void *ci_stacks_take_fresh(struct ci_stacks *stacks)
     stacks->mappings->used_end = stacks->fresh;
     char *record = record_of(stacks, bottom);
     ci_check(ci_stack_bottom(stacks, record) == bottom, "stack.h 2");
-    ci_debug_check(is_zero(record, stacks->record_size), "stack.h 3");
+    ci_debug_check(ci_is_zero(record, stacks->record_size), "stack.h 3");
     ci_valgrind_register_stack(bottom, record);
     if (stacks->on_fresh)
         stacks->on_fresh(record);

@@ -5,9 +5,10 @@
  *
  * 1. A stack is larger than its guard and its record.
  * 2. Stacks are aligned to their size, so any address inside of one leads to its bottom.
- * 3. A record's bytes are zero when its stack is first taken, and afterwards what its last user
- * left.
+ * 3. A record's bytes are zero when its stack is first taken.
  * 4. A stack whose guard is a pattern was not written to its end when it is given back.
+ *
+ * A stack that is taken again has what its last user left in the record.
  */
 #ifndef CI_SYS_STACK_H
 #define CI_SYS_STACK_H

@@ -7,6 +7,15 @@
 #include "base/check.h"
 #include "task/waiter.h"
 
+/* The members that have begun and not ended. */
+static int32_t count_running(const struct ci_group *group)
+{
+    int32_t running = 0;
+    for (int32_t i = 0; i < group->count; i++)
+        running += group->branches[i].end.state == CI_BRANCH_RUNNING;
+    return running;
+}
+
 static void close_group(struct ci_group *group, int reason)
 {
     if (group->closing)
@@ -19,6 +28,7 @@ static void close_group(struct ci_group *group, int reason)
          branch++)
         if (branch->end.state == CI_BRANCH_RUNNING && ci_branch_cancel(branch, reason))
             group->live--;
+    ci_debug_check(group->live == count_running(group), "group.h 1");
 }
 
 static void member_ended(struct ci_group *group, struct ci_branch *branch)
@@ -46,7 +56,8 @@ static const coir_future_kind member_end_kind =
 
 static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_branch *branch)
 {
-    ci_debug_check(branch->end.state == CI_BRANCH_IDLE, "group.h 4");
+    ci_debug_check(branch->end.state == CI_BRANCH_IDLE, "group.h 1");
+    ci_debug_check(!group->closing, "group.h 4");
     ci_branch_begin(branch, group, group->owner, &member_end_kind);
     group->live++;
     if (branch->future->kind == &ci_call_kind) { /* it wants a stack of its own */
@@ -79,7 +90,7 @@ static void begin_more(struct ci_worker *worker, struct ci_group *group)
 /* Every member has ended: sets the result. */
 static void set_result(struct ci_group *group)
 {
-    ci_debug_check(!group->live && group->next == group->count, "group.h 1");
+    ci_check(!group->live && group->next == group->count, "group.h 1");
     group->future.result =
         group->mode == CI_GROUP_ANY && group->winner >= 0 ? group->winner : group->reason;
 }
@@ -131,6 +142,9 @@ static coir_future *member_end_poll(coir_future *end)
     struct ci_worker *worker = ci_worker_current;
     member_ended(group, branch);
     begin_more(worker, group);
+    /* counted when half of them have ended, and half of the rest: cheap with any number of them */
+    ci_debug_check(group->live & (group->live - 1) || group->live == count_running(group),
+                   "group.h 1");
     if (group->live)
         return NULL;
     worker->runnable = group->owner;

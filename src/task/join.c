@@ -25,6 +25,7 @@ static coir_future *join_poll(coir_future *future)
         future->result = handle->used ? handle->result : -EINVAL;
         return ci_leaf_complete(worker, future);
     }
+    ci_check(!handle->waiter, "join.c 1");
     handle->waiter = ci_leaf_suspend(worker, future);
     return NULL;
 }

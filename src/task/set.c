@@ -36,10 +36,15 @@ void coir_set_init(coir_set *opaque)
 
 /* ---- members ---- */
 
+/* Whether `live` and the lists agree on whether there are members. */
+static bool is_counted(const struct set *set)
+{
+    return !set->live == (ci_list_empty(&set->done) && ci_list_empty(&set->running));
+}
+
 static void take_done(struct set *set)
 {
     struct ci_branch *branch = ci_container_of(ci_list_pop(&set->done), struct ci_branch, link);
-    ci_check(set->live > 0, "set.c 2");
     set->live--;
     set->future.result = 1;
     if (set->ret_branch)
@@ -58,6 +63,7 @@ static coir_future *member_end_poll(coir_future *end)
     branch->future->caller = NULL; /* it may be started again */
     ci_list_remove(&branch->link);
     ci_list_push(&set->done, &branch->link);
+    ci_check(is_counted(set), "set.c 2");
     struct ci_runnable *waiter = set->waiter;
     if (!waiter)
         return NULL;
@@ -108,11 +114,11 @@ static coir_future *set_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (set->ret_branch && ci_leaf_refused(worker, future))
         return future->caller;
-    if (!set->live) {
-        ci_check(ci_list_empty(&set->done) && ci_list_empty(&set->running), "set.c 2");
+    ci_check(is_counted(set), "set.c 2");
+    if (!set->live)
         return ci_leaf_complete(worker, future);
-    }
     if (ci_list_empty(&set->done)) {
+        ci_check(!set->waiter, "set.c 1");
         set->waiter = ci_leaf_suspend(worker, future);
         return NULL;
     }

@@ -48,7 +48,7 @@ static inline void ci_ready(struct ci_worker *worker, struct ci_runnable *runnab
 static inline void ci_wake(struct ci_worker *worker, struct ci_runnable *runnable,
                            coir_future *leaf)
 {
-    ci_debug_check(runnable->inner == leaf, "waiter.h 1");
+    ci_debug_check(runnable->inner == leaf, "waiter.h 1, waiter.h 2");
     runnable->inner = leaf->caller;
     ci_ready(worker, runnable);
 }

@@ -131,7 +131,9 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
                   draining ? first_request_time : connection->server->options->idle_timeout);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
-    ci_list_push(&connection->server->idle, &connection->idle);
+    struct ci_list *idle = &connection->server->idle;
+    ci_check(idle->prev->next == idle, "connection.h 2"); /* else the last one left and is in it */
+    ci_list_push(idle, &connection->idle);
     return await(connection, WAITING,
                  coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
@@ -189,6 +191,7 @@ static coir_future *connection_poll(coir_future *future)
     switch ((enum state)future->state) {
     case STARTING: break;
     case WAITING:
+        ci_check(connection->idle.next, "connection.h 2"); /* `out`, which was NULL, lies there */
         ci_list_remove(&connection->idle);
         if (connection->io.future.result < 0 && !looks_once_more(connection))
             return finish(connection);

@@ -4,7 +4,7 @@
  *
  * 1. A connection that waits for a request owns no buffer and no parser. A part of a head that has
  * come is kept in memory of its size (partial.h).
- * 2. While it waits for a request it is in its server's list `idle`.
+ * 2. It is in its server's list `idle` while it waits for a request, and only then.
  */
 #ifndef CI_WEB_CONNECTION_H
 #define CI_WEB_CONNECTION_H

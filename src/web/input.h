@@ -37,7 +37,9 @@ static inline const char *ci_http_input_request(const struct ci_http_input *inpu
 static inline void ci_http_input_take(struct ci_http_input *input, size_t len)
 {
     input->body_at += len;
-    ci_check(input->body_at <= input->end, "input.h 1");
+    ci_check(input->start <= input->body_at && input->body_at <= input->end &&
+                 input->end <= CI_HTTP_BUFFER,
+             "input.h 1");
 }
 
 /* Moves the bytes from `*at` on to `to`, and `*at` with them: room at the end. */

@@ -112,3 +112,17 @@ TEST_SIM(a_handle_has_one_waiter)
     CHECK_EQ(coir_join(first), 0);
     CHECK_EQ(coir_join(handle), 0);
 }
+
+TEST_SIM(a_joiner_that_gives_up_leaves_the_handle_to_others)
+{
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_join(handle), -ETIME);
+    }
+    CHECK_EQ(coir_join(handle), 0); /* the task has not been touched */
+}
