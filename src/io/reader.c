@@ -1,9 +1,10 @@
 /* Buffered readers: pieces of a stream up to a delimiter.
  *
- * 1. data[start..end) has been read from the stream and not been handed out. A call that fails, or
- * loses a select, takes nothing from it.
+ * 1. data[start..end) has been read from the stream and not been handed out.
  * 2. While a read into `data` is in flight, the reader is busy, and `data` neither moves nor is
  * freed.
+ *
+ * A call that fails, or loses a select, takes nothing from the reader.
  */
 #include "coir/reader.h"
 
