@@ -2,7 +2,11 @@
  * first word of a name says what it does with a question:
  *
  *   plain      answers
+ *   here       answers 127.0.0.1 or ::1
  *   second     answers the second time, twice
+ *   slow       answers after 300 ms
+ *   stale      answers, and again after 30 ms, wrongly
+ *   held       answers when dns_release is called
  *   wrongid    answers wrongly under another id first
  *   wrongname  answers wrongly for another name first
  *   cut        truncates, over UDP
@@ -22,25 +26,37 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "plain.h"
 
-enum { DNS_A = 1, DNS_CNAME = 5, DNS_AAAA = 28 };
-
-static struct {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    int udp, tcp, stop[2];
-    char address[32];
-    int asked[2], over_tcp; /* asked: A, AAAA; under the lock */
-    int seconds;            /* that "second" has heard of */
-} dns = {.lock = PTHREAD_MUTEX_INITIALIZER};
+enum { DNS_A = 1, DNS_CNAME = 5, DNS_AAAA = 28, DNS_LATER_MAX = 256 };
 
 struct dns_message {
     uint8_t bytes[2048];
     size_t len;
 };
+
+/* An answer that is sent later, over UDP. */
+struct dns_later {
+    struct dns_message message;
+    struct sockaddr_in to;
+    int64_t due; /* in ms; INT64_MAX: when it is released */
+};
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    int udp, tcp, told[2]; /* told: a byte is 's' stop, 'r' release */
+    char address[32];
+    int asked[2], over_tcp; /* asked: A, AAAA; under the lock */
+    int held;               /* under the lock */
+    int seconds;            /* that "second" has heard of */
+    bool released;
+    struct dns_later later[DNS_LATER_MAX];
+    size_t later_count;
+} dns = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void dns_put16(struct dns_message *m, unsigned value)
 {
@@ -96,6 +112,14 @@ static void dns_add_address(struct dns_message *m, const char *owner, int type, 
     dns_count_answer(m);
 }
 
+/* The address that was added last. */
+static void dns_make_loopback(struct dns_message *m, int type)
+{
+    static const uint8_t four[4] = {127, 0, 0, 1}, six[16] = {[15] = 1};
+    size_t len = type == DNS_A ? 4 : 16;
+    memcpy(m->bytes + m->len - len, type == DNS_A ? four : six, len);
+}
+
 static void dns_add_cname(struct dns_message *m, const char *owner, const char *target)
 {
     dns_put_name(m, owner);
@@ -132,11 +156,53 @@ static void dns_send(const struct dns_message *m, const struct sockaddr_in *to, 
     CHECK_EQ(send(tcp, m->bytes, m->len, MSG_NOSIGNAL), m->len);
 }
 
+/* ---- answers that come later ---- */
+
+static int64_t dns_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void dns_send_later(const struct dns_message *m, const struct sockaddr_in *to, int64_t due)
+{
+    CHECK(to && dns.later_count < DNS_LATER_MAX);
+    dns.later[dns.later_count++] = (struct dns_later){*m, *to, due};
+    pthread_mutex_lock(&dns.lock);
+    dns.held += due == INT64_MAX;
+    pthread_mutex_unlock(&dns.lock);
+}
+
+/* Sends what is due. How long until the next, for poll(2). */
+static int dns_send_due(void)
+{
+    int64_t now = dns_now(), next = INT64_MAX;
+    size_t kept = 0;
+    for (size_t i = 0; i < dns.later_count; i++) {
+        const struct dns_later *later = &dns.later[i];
+        if (later->due <= now || (later->due == INT64_MAX && dns.released)) {
+            dns_send(&later->message, &later->to, -1);
+            continue;
+        }
+        next = later->due < next ? later->due : next;
+        dns.later[kept++] = *later;
+    }
+    dns.later_count = kept;
+    return next == INT64_MAX ? -1 : (int)(next - now);
+}
+
+/* ---- answering ---- */
+
 static void dns_lie(const struct dns_message *query, size_t end, const char *how, const char *name,
                     int type, const struct sockaddr_in *to, int tcp)
 {
     struct dns_message lie = dns_begin(query, end, 0);
     dns_add_address(&lie, name, type, 60, 0x66);
+    if (strcmp(how, "stale") == 0) {
+        dns_send_later(&lie, to, dns_now() + 30);
+        return;
+    }
     if (strcmp(how, "wrongid") == 0)
         lie.bytes[1] ^= 1;
     else
@@ -157,7 +223,7 @@ static void dns_answer(const struct dns_message *query, const struct sockaddr_in
 #define IS(word) (strcmp(how, word) == 0)
     if (IS("drop") || (IS("black") && type == DNS_AAAA) || (IS("second") && ++dns.seconds % 2 == 1))
         return;
-    if (IS("wrongid") || IS("wrongname"))
+    if (IS("wrongid") || IS("wrongname") || IS("stale"))
         dns_lie(query, end, how, name, type, to, tcp);
     struct dns_message m = dns_begin(query, end, IS("nx") ? 3 : IS("fail") ? 2 : 0);
     if (IS("garbage"))
@@ -174,11 +240,16 @@ static void dns_answer(const struct dns_message *query, const struct sockaddr_in
         int count = IS("large") ? 60 : IS("cut") ? 20 : 1;
         for (int i = 1; i <= count && m.len < sizeof m.bytes - 64; i++)
             dns_add_address(&m, name, type, IS("brief") ? 0 : 60, (uint8_t)i);
+        if (IS("here"))
+            dns_make_loopback(&m, type);
     }
-#undef IS
-    dns_send(&m, to, tcp);
-    if (strcmp(how, "second") == 0)
+    if (IS("slow") || (IS("held") && !dns.released))
+        dns_send_later(&m, to, IS("slow") ? dns_now() + 300 : INT64_MAX);
+    else
         dns_send(&m, to, tcp);
+    if (IS("second"))
+        dns_send(&m, to, tcp);
+#undef IS
 }
 
 static void dns_serve_tcp(void)
@@ -194,11 +265,20 @@ static void dns_serve_tcp(void)
     close(fd);
 }
 
+/* Whether to go on. */
+static bool dns_do_as_told(void)
+{
+    char what;
+    CHECK_EQ(read(dns.told[0], &what, 1), 1);
+    dns.released |= what == 'r';
+    return what != 's';
+}
+
 static void *dns_main(void *arg)
 {
-    struct pollfd fds[] = {{dns.udp, POLLIN, 0}, {dns.tcp, POLLIN, 0}, {dns.stop[0], POLLIN, 0}};
+    struct pollfd fds[] = {{dns.udp, POLLIN, 0}, {dns.tcp, POLLIN, 0}, {dns.told[0], POLLIN, 0}};
     (void)arg;
-    while (poll(fds, 3, -1) > 0 && !fds[2].revents) {
+    while (poll(fds, 3, dns_send_due()) >= 0 && (!fds[2].revents || dns_do_as_told())) {
         struct dns_message query;
         struct sockaddr_in from;
         socklen_t len = sizeof from;
@@ -214,35 +294,57 @@ static void *dns_main(void *arg)
     return NULL;
 }
 
-static inline void dns_start(void)
+/* At a port, or at one that is free in both protocols (0). */
+static inline void dns_start_at(in_port_t port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
     int rc;
-    do { /* a port that is free in both protocols */
-        at.sin_port = 0;
+    do {
+        at.sin_port = htons(port);
         dns.udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         dns.tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK_EQ(bind(dns.udp, (struct sockaddr *)&at, sizeof at), 0);
         CHECK_EQ(getsockname(dns.udp, (struct sockaddr *)&at, &len), 0);
         if ((rc = bind(dns.tcp, (struct sockaddr *)&at, sizeof at)) < 0) {
+            CHECK_EQ(port, 0);
             close(dns.udp);
             close(dns.tcp);
         }
     } while (rc < 0);
     CHECK_EQ(listen(dns.tcp, 64), 0);
-    CHECK_EQ(pipe(dns.stop), 0);
+    CHECK_EQ(pipe(dns.told), 0);
     snprintf(dns.address, sizeof dns.address, "127.0.0.1:%d", ntohs(at.sin_port));
     CHECK_EQ(pthread_create(&dns.thread, NULL, dns_main, NULL), 0);
 }
 
+static inline void dns_start(void)
+{
+    dns_start_at(0);
+}
+
+/* What is held is answered from now on. */
+static inline void dns_release(void)
+{
+    CHECK_EQ(write(dns.told[1], "r", 1), 1);
+}
+
 static inline void dns_stop(void)
 {
-    CHECK_EQ(write(dns.stop[1], "", 1), 1);
+    CHECK_EQ(write(dns.told[1], "s", 1), 1);
     CHECK_EQ(pthread_join(dns.thread, NULL), 0);
-    int fds[] = {dns.udp, dns.tcp, dns.stop[0], dns.stop[1]};
+    int fds[] = {dns.udp, dns.tcp, dns.told[0], dns.told[1]};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         close(fds[i]);
+}
+
+/* How many questions are being held. */
+static inline int dns_held(void)
+{
+    pthread_mutex_lock(&dns.lock);
+    int count = dns.held;
+    pthread_mutex_unlock(&dns.lock);
+    return count;
 }
 
 static inline int dns_asked(bool six)

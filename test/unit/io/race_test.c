@@ -5,10 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "giving_up.h"
 #include "harness.h"
-#include "io/listener.h"
-#include "open_files.h"
-#include "plain.h"
 #include "sys/lookup.h"
 
 static const coir_time one_way = 20 * COIR_MS, round_trip = 40 * COIR_MS;
@@ -228,69 +226,9 @@ uint64_t ci_sys_lookup_stamp(void)
     return 0;
 }
 
-enum { CONNECTS = 10000 };
-static struct {
-    coir_listener *listener;
-    char name[2][64];
-    int connected;
-} real;
-
-static int connect_to(void *arg)
-{
-    coir_stream *stream = NULL;
-    int rc = coir_tcp_connect(arg, &stream);
-    CHECK_EQ(rc == 0, stream != NULL);
-    real.connected += rc == 0;
-    coir_close(stream);
-    return rc == -ECANCELED || rc == -ECONNREFUSED || rc == -ETIMEDOUT ? 0 : rc;
-}
-
-/* A new name has to be asked for; one that is known, not. */
-static void give_up_after(int yields, int i)
-{
-    COIR_SCOPE(scope);
-    snprintf(real.name[1], sizeof real.name[1], "new%d.example%s", i, strrchr(real.name[0], ':'));
-    CHECK_EQ(coir_go(scope, connect_to, real.name[i % 2]), 0);
-    for (int turn = 0; turn < yields; turn++)
-        CHECK_EQ(i % 3 ? coir_yield() : coir_sleep_for(1), 0);
-    coir_scope_cancel(scope);
-    CHECK_EQ(coir_scope_wait(scope), 0);
-}
-
-static int accept_all(void *arg)
-{
-    coir_stream *stream;
-    char byte;
-    int rc;
-    (void)arg;
-    while ((rc = coir_accept(real.listener, &stream)) == 0) {
-        rc = (int)coir_read(stream, &byte, 1); /* a reset before the client closes is an error */
-        CHECK(rc == 0 || rc == -ECANCELED);
-        coir_close(stream);
-    }
-    return rc == -ECANCELED ? 0 : rc;
-}
-
 static void give_up_all(void)
 {
-    char local[64];
-    CHECK_EQ(coir_tcp_listen(":0", &real.listener), 0);
-    plain_reset_on_close(real.listener->fd);
-    CHECK(coir_listener_local(real.listener, local, sizeof local) > 0);
-    snprintf(real.name[0], sizeof real.name[0], "known.example%s", strrchr(local, ':'));
-    CHECK_EQ(connect_to(real.name[0]), 0);
-    int before = open_files();
-    {
-        COIR_SCOPE(server);
-        CHECK_EQ(coir_go(server, accept_all, NULL), 0);
-        for (int i = 0; i < CONNECTS; i++)
-            give_up_after(i % 11, i);
-        coir_scope_cancel(server);
-        CHECK_EQ(coir_scope_wait(server), 0);
-    }
-    CHECK_EQ(open_files(), before);
-    CHECK(real.connected > 1 && real.connected < CONNECTS);
-    coir_listener_close(real.listener);
+    give_up_connecting(open_files);
 }
 
 TEST(ten_thousand_connects_by_name_are_given_up_and_leave_no_descriptor)
@@ -317,4 +255,78 @@ static void connect_by_name(void)
 TEST(a_name_of_a_real_machine_is_connected_to)
 {
     test_in_runtime(connect_by_name, 1);
+}
+
+/* ---- a black hole on real sockets ---- */
+
+/* A listener whose backlog is full: what else connects to it gets no answer. */
+struct hole {
+    int listener, fills[4];
+};
+
+static int socket_at(int family, in_port_t port, bool listens)
+{
+    struct sockaddr_in6 at = {
+        .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | (listens ? 0 : SOCK_NONBLOCK), 0);
+    CHECK(fd >= 0);
+    int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (listens)
+        CHECK_EQ(bind(fd, (struct sockaddr *)&at, sizeof at) < 0 ? -errno : listen(fd, 0), 0);
+    else
+        CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0 || errno == EINPROGRESS);
+    return fd;
+}
+
+static void open_hole(struct hole *hole, in_port_t port)
+{
+    hole->listener = socket_at(AF_INET6, port, true);
+    for (size_t i = 0; i < sizeof hole->fills / sizeof *hole->fills; i++)
+        hole->fills[i] = socket_at(AF_INET6, port, false);
+}
+
+static void close_hole(struct hole *hole)
+{
+    for (size_t i = 0; i < sizeof hole->fills / sizeof *hole->fills; i++)
+        close(hole->fills[i]);
+    close(hole->listener);
+}
+
+/* IPv6 is tried first, and left 250 ms to answer; nobody waits for it any longer. */
+static void connect_past_hole(void)
+{
+    struct hole hole;
+    coir_listener *listener;
+    coir_stream *client, *server;
+    char local[64], name[64];
+    if (coir_tcp_listen("[::1]:0", &listener) < 0) {
+        printf("left out: this machine has no IPv6\n");
+        return;
+    }
+    coir_listener_close(listener);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, local, sizeof local) > 0);
+    const char *colon = strrchr(local, ':');
+    open_hole(&hole, htons((in_port_t)atoi(colon + 1)));
+    snprintf(name, sizeof name, "example.org%s", colon);
+    int before = open_files();
+    coir_time start = coir_now();
+    COIR_DEADLINE(coir_in(100 * COIR_S)); /* IPv6 alone would take 130 s */
+    CHECK_EQ(coir_tcp_connect(name, &client), 0);
+    coir_time after = coir_now() - start;
+    CHECK(after >= 250 * COIR_MS); /* the delay was waited for, as it would not have been after a
+                                      refusal */
+    CHECK_EQ(open_files(), before + 1); /* that of IPv6 has been closed */
+    printf("connected past a black hole after %.1f ms\n", (double)after / (double)COIR_MS);
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    coir_close(client);
+    coir_close(server);
+    coir_listener_close(listener);
+    close_hole(&hole);
+}
+
+TEST(a_black_hole_of_one_family_costs_the_delay_of_an_attempt)
+{
+    test_in_runtime(connect_past_hole, 1);
 }
