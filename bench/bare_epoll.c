@@ -1,6 +1,6 @@
 /* The limit for a readiness loop, to compare with: one recv and one send a request, level-triggered
- * epoll, no parsing; every "\r\n\r\n" is answered with a fixed page. Usage: bench_bare_epoll PORT
- */
+ * epoll, no parsing; every "\r\n\r\n" is answered with a fixed page. Usage: bench_bare_epoll
+ * PORT */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,5 @@
-/* An echo server: one fiber a connection, straight-line code. Try: echo hi | nc -N 127.0.0.1 7777
- */
+/* An echo server: one fiber a connection, straight-line code. Try: echo hi | nc -N 127.0.0.1
+ * 7777 */
 #include <coir.h>
 
 static int echo(coir_stream *conn, void *arg)

@@ -1,5 +1,5 @@
-/* A generator: a function that hands out one value after the other, and is sent one back each time.
- */
+/* A generator: a function that hands out one value after the other, and is sent one back each
+ * time. */
 #include <coir.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Deferred callbacks run when the fiber ends, however it ends: here it is cancelled in the middle.
- */
+/* Deferred callbacks run when the fiber ends, however it ends: here it is cancelled in the
+ * middle. */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>

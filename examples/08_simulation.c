@@ -1,6 +1,5 @@
 /* The echo server of 02_echo.c in a world that fails: no ports, no waiting, any failure replayed by
- * its seed. Usage: 08_simulation [SEED]
- */
+ * its seed. Usage: 08_simulation [SEED] */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>

@@ -12,8 +12,8 @@
 /* Takes the real driver over. */
 struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed);
 
-/* From now on one in `one_in` calls fails too, for want of memory, buffers or descriptors. 0: none.
- */
+/* From now on one in `one_in` calls fails too, for want of memory, buffers or descriptors. 0:
+ * none. */
 void faults_fail(struct ci_driver *driver, unsigned one_in);
 
 /* The next accept fails, with this error. */

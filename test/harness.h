@@ -22,8 +22,7 @@ struct test {
 void test_register(struct test *test);
 
 /* Run `body` as the first task of a simulated host, or of a real runtime with `workers` workers;
- * the test fails unless the run ends well.
- */
+ * the test fails unless the run ends well. */
 void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
 /* FAULTS=N in the environment: on drivers that are late (faults.h) */
 void test_in_runtime(void (*body)(void), unsigned workers);

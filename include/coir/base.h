@@ -102,8 +102,8 @@ enum coir_error {
     COIR_EFORKED,
     COIR_EENDED, /* the run has ended: nothing more can be started in it */
     COIR_ELEFT,  /* a simulated host has ended and left something open */
-    /* a struct that begins with its size has none, or none that can be: set it to its initialiser
-     */
+    /* a struct that begins with its size has none, or none that can be: set it to its
+     * initialiser */
     COIR_EUNSIZED,
     /* a struct of options sets something that this version of coir does not know */
     COIR_ENEWER,
@@ -139,8 +139,8 @@ typedef struct coir_allocator {
 /* How important a log line is, the most important first. */
 enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_DEBUG };
 
-/* What a runtime calls with each of its log lines, from any worker: it must not suspend, nor log.
- */
+/* What a runtime calls with each of its log lines, from any worker: it must not suspend, nor
+ * log. */
 typedef void coir_log_fn(enum coir_log_level level, const char *line, void *arg);
 
 /* What a descriptor or a stream is waited for, and what holds on it: bits, to be added up. */

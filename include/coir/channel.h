@@ -87,8 +87,8 @@ COIR_API coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *
 
 /* Sends a copy of an item if there is room now.
  * Suspends: no.  Threads: any.
- * Errors: -EAGAIN there is no room; -EPIPE it is closed; -ENOMEM it is unbounded and cannot grow.
- */
+ * Errors: -EAGAIN there is no room; -EPIPE it is closed; -ENOMEM it is unbounded and cannot
+ * grow. */
 COIR_API int coir_channel_try_send(coir_channel *channel, const void *item);
 
 /* Receives the oldest item if there is one now.

@@ -112,8 +112,8 @@ typedef struct coir_condition_op {
  * the result is an error. What is waited for must be looked at again afterwards. A mutex that is
  * free aborts, as coir_mutex_unlock does.
  * Suspends: yes.  Threads: worker.
- * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be cancelled.
- */
+ * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be
+ * cancelled. */
 COIR_SUSPENDS int coir_condition_wait(coir_condition *condition, coir_mutex *mutex);
 COIR_API coir_future *coir_condition_wait_op(coir_condition_op *op, coir_condition *condition,
                                              coir_mutex *mutex);

@@ -27,8 +27,8 @@ enum coir_deadlock {
 };
 
 /* Which variables of the environment come before what a program has set: bits for
- * coir_config.environment. The environment fills in what a configuration leaves open in any case.
- */
+ * coir_config.environment. The environment fills in what a configuration leaves open in any
+ * case. */
 enum coir_environment {
     COIR_ENVIRONMENT_WORKERS = 1, /* COIR_WORKERS=N */
     COIR_ENVIRONMENT_DRIVER = 2   /* COIR_DRIVER=NAME */
@@ -196,8 +196,8 @@ COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void
  * Suspends: no (it blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
-/* What a runtime counts since it was made, summed over its workers; coir_counters_get fills it in.
- */
+/* What a runtime counts since it was made, summed over its workers; coir_counters_get fills it
+ * in. */
 typedef struct coir_counters {
     size_t size;            /* sizeof(coir_counters), set by COIR_COUNTERS: so much is filled in */
     uint64_t tasks_started; /* since the runtime was made */

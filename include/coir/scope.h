@@ -100,8 +100,8 @@ COIR_API uint64_t coir_scope_errors(const coir_scope *scope);
  * a call that was posted before). */
 COIR_API int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg);
 
-/* Starts a fiber as coir_go does, which an idle worker may take before it first runs. As coir_go.
- */
+/* Starts a fiber as coir_go does, which an idle worker may take before it first runs. As
+ * coir_go. */
 COIR_API int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg);
 
 /* Starts a fiber as coir_go does, on worker `index` of the runtime. As coir_go.

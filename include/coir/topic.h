@@ -19,8 +19,8 @@ typedef struct coir_topic_options {
     size_t item_size; /* bytes of an item */
     /* [none] called for each copy that is queued: an item may be a pointer to something counted */
     void (*ref)(void *item, void *arg);
-    /* [none] called for each copy that nobody will receive. Neither may suspend, or use the topic.
-     */
+    /* [none] called for each copy that nobody will receive. Neither may suspend, or use the
+     * topic. */
     void (*unref)(void *item, void *arg);
     void *arg;
 } coir_topic_options;

@@ -15,8 +15,8 @@ extern "C" {
 #define COIR_VERSION_MINOR 2
 #define COIR_VERSION_PATCH 0
 
-/* The version of the headers as one number that grows: COIR_VERSION >= 2003 means 0.2.3 or later.
- */
+/* The version of the headers as one number that grows: COIR_VERSION >= 2003 means 0.2.3 or
+ * later. */
 #define COIR_VERSION (COIR_VERSION_MAJOR * 1000000 + COIR_VERSION_MINOR * 1000 + COIR_VERSION_PATCH)
 
 /* The COIR_VERSION of the library that the program runs with, which may be newer than the headers.

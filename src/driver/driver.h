@@ -188,8 +188,8 @@ struct ci_driver_kind {
     int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 
     /* Around the time in which a thread owns the driver, with nothing pending; NULL if the owner
-     * makes no difference. begin is called before, by any thread, and may fail; end by the owner.
-     */
+     * makes no difference. begin is called before, by any thread, and may fail; end by the
+     * owner. */
     int (*begin)(struct ci_driver *driver);
     void (*end)(struct ci_driver *driver);
 
@@ -203,8 +203,8 @@ extern const char *const ci_driver_choices[], *const ci_driver_selector, *const 
 /* Why a driver must not be chosen though it may work; NULL: it can be. */
 const char *ci_driver_unfit(const char *name);
 
-/* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE, ...
- */
+/* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE,
+ * ... */
 int ci_driver_open(const char *name, const coir_allocator *allocator,
                    struct ci_driver **ret_driver);
 

@@ -158,8 +158,8 @@ static inline void ci_uring_note_submitted(struct ci_uring *uring)
 
 static const coir_time ci_uring_lazy_delay_max = COIR_S / 2; /* driver.h 6 */
 
-/* Submits the SQEs in the ring, and waits for one completion if `sleeps`. Errors are the kernel's.
- */
+/* Submits the SQEs in the ring, and waits for one completion if `sleeps`. Errors are the
+ * kernel's. */
 static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time timeout)
 {
     ci_check(!sleeps || uring->used > uring->lazy, "uring.h 6");

@@ -1,5 +1,5 @@
-/* What the driver over io_uring has read ahead of a stream's readers, and the buffers it lies in.
- */
+/* What the driver over io_uring has read ahead of a stream's readers, and the buffers it lies
+ * in. */
 #include <errno.h>
 #include <string.h>
 

@@ -138,8 +138,7 @@ void ci_uring_close(struct ci_driver *driver, coir_fd fd)
 }
 
 /* The enter must also process completions: until the receive has completed it keeps the socket
- * open.
- */
+ * open. */
 void ci_uring_flush(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);

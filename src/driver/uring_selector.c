@@ -177,8 +177,8 @@ static int add_event(struct ci_ready *ready, int count, const struct ci_ready *e
     return count + 1;
 }
 
-/* There is room, since it is in the list once: only a wait adds to it, and begins with emptying it.
- */
+/* There is room, since it is in the list once: only a wait adds to it, and begins with emptying
+ * it. */
 static void list_completed(struct uring_selector *uring, coir_fd fd)
 {
     uring->completed[uring->completed_count++] = fd;

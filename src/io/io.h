@@ -62,8 +62,8 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
  * in its next wait. */
 void ci_stream_close_soon(coir_stream *stream);
 
-/* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io` names.
- */
+/* The future of an operation: on `stream`, or where that is NULL on the descriptor that `io`
+ * names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
 /* A future that completes at once, with an error: of a call whose arguments cannot be right. */

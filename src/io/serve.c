@@ -14,8 +14,8 @@
 /* How long an acceptor pauses when the process or the system is short of a resource. */
 static const coir_time accept_pause = 100 * COIR_MS;
 /* How long it pauses, before it checks again, when the worker has no room for one more connection:
- * in its table of tasks, or under connections_max. New connections queue in the backlog meanwhile.
- */
+ * in its table of tasks, or under connections_max. New connections queue in the backlog
+ * meanwhile. */
 static const coir_time room_pause = 5 * COIR_MS;
 /* How long handshakes have to complete that had begun when new clients were first refused: several
  * round trips of a local network. */

@@ -1,5 +1,5 @@
-/* The parts of a URI that a server has to check (RFC 3986). Texts are given by their begin and end.
- */
+/* The parts of a URI that a server has to check (RFC 3986). Texts are given by their begin and
+ * end. */
 #ifndef CI_PROTO_URI_H
 #define CI_PROTO_URI_H
 

@@ -13,8 +13,8 @@
 struct ci_socket_kind {
     const char *name;
 
-    /* Begins a CI_OP_CONNECT before it is tried for the first time: 0 or an error. NULL: -EISCONN.
-     */
+    /* Begins a CI_OP_CONNECT before it is tried for the first time: 0 or an error. NULL:
+     * -EISCONN. */
     int (*connect)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op);
 
     /* Tries an operation, but no CI_OP_POLL. True: it is complete. */

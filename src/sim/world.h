@@ -19,8 +19,8 @@
 struct ci_fault_log {
     struct ci_random random;
     uint32_t asked; /* occasions so far */
-    /* the caller's, as taken[], who sees them also when the run does not come to its end; or NULL
-     */
+    /* the caller's, as taken[], who sees them also when the run does not come to its end; or
+     * NULL */
     size_t *count;
     uint32_t *taken; /* the first `room` of them */
     size_t room;

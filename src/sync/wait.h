@@ -117,8 +117,8 @@ static inline struct ci_wait *ci_wait_grant(struct ci_list *queue)
     return wait;
 }
 
-/* Takes all waiters off. Those that can be given something get `result` and are put on `granted`.
- */
+/* Takes all waiters off. Those that can be given something get `result` and are put on
+ * `granted`. */
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted);
 
 /* What a kind's cancel does: true when the waiter was withdrawn, with `reason` as its result. */

@@ -7,8 +7,8 @@
 /* What a socket that was passed is for. */
 enum ci_passed { CI_PASSED_LISTENER, CI_PASSED_STREAM, CI_PASSED_DATAGRAM };
 
-/* The first socket of that name that socket activation has passed (sd_listen_fds(3)), or -ENOENT.
- */
+/* The first socket of that name that socket activation has passed (sd_listen_fds(3)), or
+ * -ENOENT. */
 coir_fd ci_passed_find(const char *name);
 
 /* Makes a descriptor that was passed non-blocking and close-on-exec: 0, or -COIR_EPASSED, which

@@ -30,8 +30,8 @@ struct ci_signal_stop {
 void ci_signal_watch(struct ci_signal_stop *stop);
 void ci_signal_unwatch(struct ci_signal_stop *stop);
 
-/* A sink of signals: each sets its bit in `pending`, and the first of them writes to the eventfd.
- */
+/* A sink of signals: each sets its bit in `pending`, and the first of them writes to the
+ * eventfd. */
 struct ci_signal_sink {
     uint64_t wanted, pending;
     coir_fd eventfd;
@@ -40,8 +40,8 @@ struct ci_signal_sink {
 /* 0, -EINVAL for a signal that cannot be caught, -ENOBUFS. */
 int ci_signal_attach(struct ci_signal_sink *sink);
 
-/* Afterwards no handler touches the sink. The last detach of a signal restores its earlier handler.
- */
+/* Afterwards no handler touches the sink. The last detach of a signal restores its earlier
+ * handler. */
 void ci_signal_detach(struct ci_signal_sink *sink);
 
 /* Blocks SIGPIPE in the calling thread; restore drops one that became pending, then restores the

@@ -4,15 +4,15 @@
 #include "task/runtime.h"
 #include "task/waiter.h"
 
-/* All others are alerted, for one that is about to fall asleep has looked already. Of those that
- * sleep one is woken, which is enough: it looks for shared work before it sleeps again. */
+/* Alerts every other worker: one that is about to sleep may have looked at the queue already. Wakes
+ * one of those that sleep, which is enough: it looks for shared work before it sleeps again. */
 static void wake_an_idle_worker(coir_runtime *runtime, const struct ci_worker *except)
 {
     for (int i = 0; i < runtime->worker_count; i++)
         if (&runtime->workers[i] != except)
             ci_store_relaxed(&runtime->workers[i].loop.alert, true);
-    /* after the alerts, before the look at `asleep`: pairs with the one in ci_loop_announce_sleep
-     */
+    /* orders the alerts before the loads of `asleep`: pairs with the fence in
+     * ci_loop_announce_sleep */
     ci_fence();
     for (int i = 0; i < runtime->worker_count; i++) {
         struct coir_loop *loop = &runtime->workers[i].loop;
@@ -53,7 +53,7 @@ bool ci_take_shared_task(struct ci_worker *worker)
     ci_lock_give(&runtime->shared_lock);
     if (!runnable)
         return false;
-    runnable->interrupt = runnable->cancelled; /* it may have been cancelled while it lay there */
+    runnable->interrupt = runnable->cancelled; /* cancelled while it was queued */
     ci_ready(worker, runnable);
     return true;
 }

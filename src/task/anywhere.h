@@ -10,11 +10,12 @@ struct ci_worker;
 /* Queues a task that has not started, and wakes a worker if one sleeps. */
 void ci_share_task(struct ci_worker *worker, struct ci_task *task);
 
-/* Puts the oldest one into the run queue of the calling worker. False: there is none. */
+/* Moves the oldest shared task to the run queue of the calling worker. False: there is none. */
 bool ci_take_shared_task(struct ci_worker *worker);
 
-/* Asks a task to end that may lie in the queue: then whoever takes it will see it, and NULL is
- * returned; else the worker that it is on. */
+/* Requests the cancellation of a task that may still be in the queue. If it is, the worker that
+ * takes it applies the request, and NULL is returned; otherwise returns the worker that has the
+ * task. */
 struct ci_worker *ci_cancel_shared_task(struct ci_worker *origin, struct ci_task *task, int reason);
 
 #endif

@@ -1,5 +1,5 @@
-/* The audit of a runtime whose run has ended: what is still taken from its pools. Objects go from
- * one worker's pool to another's, so only the sum over the workers counts. */
+/* The audit of a runtime whose run has ended: which objects of its pools are still in use. Objects
+ * move between the pools of workers, so only the sum over the workers counts. */
 #include "task/audit.h"
 
 #include "task/extension.h"
@@ -63,7 +63,7 @@ static void look_at_workers(const struct audit *audit)
     }
 }
 
-/* On all workers, seen from the first that has the extension. */
+/* Sums the extension's objects over all workers; called for the first worker that has it. */
 static void look_at_extension(const struct audit *audit, int first,
                               const struct ci_worker_extension *extension)
 {

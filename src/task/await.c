@@ -33,6 +33,6 @@ int64_t coir_await(coir_future *future)
     worker->handover = future; /* its frames run on the worker's own stack */
     worker->fiber = NULL;
     ci_context_switch(&fiber->context, &worker->context);
-    future->caller = NULL; /* it may be started as a task now */
+    future->caller = NULL; /* from now on it may be started as a task */
     return future->result;
 }

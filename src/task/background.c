@@ -1,13 +1,13 @@
 /* The background scope of a runtime: the root scope of each worker, into which a spawn with a NULL
  * scope goes.
  *
- * It supervises: a task that fails is logged and counted, and nothing else ends because of it. The
- * run's first task is in it as well; the result of that one is the run's, and where it is an error
- * everything is cancelled.
+ * It supervises: a task that fails is logged and counted, and ends nothing else. The run's first
+ * task is in it as well: its result is the run's, and if that is an error everything is cancelled.
  *
  * 1. Background tasks are cancelled only after a stop: when the drain time is over, at the second
- * stop, or at a stop of everything. Until then more may be spawned: a request that is being drained
- * may still leave a job behind. The first stop cancels only the first task.
+ *    stop, or at a stop of everything. Until then more may be spawned: a request handler that
+ *    finishes after the stop may still spawn a background job. The first stop cancels only the
+ *    first task.
  */
 #include "task/background.h"
 
@@ -45,7 +45,7 @@ static void on_failure(struct ci_task *task, int error)
 static void cancel_all(struct ci_worker *worker)
 {
     uint32_t run = ci_load_relaxed(&worker->runtime->run);
-    /* the end of the run, which may come first on another worker, takes the request back */
+    /* the run may end on another worker first, which clears the request */
     ci_check(run & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE) || ci_run_ended(worker->runtime),
              "background.c 1");
     ci_wheel_cancel(&worker->loop.wheel, &worker->drain);

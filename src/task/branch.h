@@ -1,5 +1,5 @@
 /* Branches: members of groups and sets, each with a runnable of its own, whose outermost caller is
- * the branch's end. So a wake-up reaches the one member that it is for, and nothing else is polled.
+ * the branch's end. So a wake-up polls only the member that it is for.
  *
  *    IDLE -- begin --> RUNNING -- its future completes --> DONE
  *                         `-- cancelled at once --> WITHDRAWN
@@ -18,14 +18,14 @@ struct ci_branch {
     coir_future *future;
     struct ci_runnable runnable;
     coir_future end;
-    void *owner;         /* the group or the set */
-    struct ci_list link; /* of a set's member; next is NULL in a group's */
+    void *owner;         /* struct ci_group or struct set */
+    struct ci_list link; /* in its set; next is NULL in a group */
     uint64_t spare[CI_SPARE_WORDS];
 };
 _Static_assert(sizeof(struct ci_branch) == sizeof(coir_branch), "they lie in the program's arrays");
 
-/* Makes a branch that begins to run; its `parent` is the runnable of whoever awaits it, and `kind`
- * that of its end. */
+/* Makes a branch and begins to run it. `parent` is the runnable that awaits the group or set,
+ * `kind` the kind of the branch's end. */
 static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
                                    const struct ci_runnable *parent, const coir_future_kind *kind)
 {
@@ -36,7 +36,7 @@ static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
     branch->future->caller = &branch->end;
 }
 
-/* Cancels what a running branch waits for. True: it has ended by that. */
+/* Cancels what a running branch waits for. True: that has ended the branch. */
 static inline bool ci_branch_cancel(struct ci_branch *branch, int reason)
 {
     struct ci_runnable *runnable = &branch->runnable;
@@ -49,7 +49,7 @@ static inline bool ci_branch_cancel(struct ci_branch *branch, int reason)
     if (!leaf->kind->cancel || !leaf->kind->cancel(leaf, reason))
         return false;
     branch->end.state = CI_BRANCH_WITHDRAWN;
-    leaf->caller = NULL; /* it may be started again */
+    leaf->caller = NULL; /* from now on it may be started again */
     return true;
 }
 

@@ -1,5 +1,4 @@
-/* Cancellation: of runnables, tasks and scopes. What is cancelled in which order is in
- * cancellation.h. */
+/* Cancellation: of runnables, tasks and scopes. cancellation.h has the rules. */
 #include "task/cancellation.h"
 
 #include <errno.h>
@@ -43,12 +42,12 @@ static void withdraw_wait(struct ci_runnable *runnable)
     if (!runnable->interrupt || !leaf->kind->cancel ||
         !leaf->kind->cancel(leaf, runnable->interrupt))
         return;
-    ci_check(runnable->inner == leaf, "waiter.h 2"); /* it was not woken meanwhile */
+    ci_check(runnable->inner == leaf, "waiter.h 2"); /* it was not woken in between */
     ci_wake(runnable->task->worker, runnable, leaf);
 }
 
-/* Interrupts the task scopes that the runnable has open inside of `cause` (NULL: all of them), as
- * far as no shield is between. */
+/* Interrupts the task scopes that the runnable has open inside of `cause` (NULL: all of them),
+ * except those inside of a shield. */
 static void flow_into_scopes(struct ci_runnable *runnable, const struct ci_cancel_scope *cause,
                              int reason)
 {

@@ -1,4 +1,4 @@
-/* Cancellation: why a runnable is to end, and what it is inside of.
+/* Cancellation of runnables, and the cancel scopes they are inside of.
  *
  * 1. The cancel scopes of a runnable (deadlines, shields, task scopes) nest.
  * 2. `interrupt` is what they and the runnable's own cancellation add up to: from the innermost
@@ -36,22 +36,24 @@ void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope);
 /* A deadline has passed: interrupts what is inside of it. */
 void ci_cancel_scope_expire(struct ci_cancel_scope *cancel_scope);
 
-/* It was moved before it was left: nothing inside of it is interrupted by it any more. */
+/* The program moved a deadline that had passed: it no longer interrupts what is inside of it. */
 void ci_cancel_scope_renew(struct ci_cancel_scope *cancel_scope);
 
-/* Asks a runnable of the calling worker to end: its suspending calls return `reason` from now on,
- * and what it waits for is withdrawn. */
+/* Cancels a runnable of the calling worker: its suspending calls return `reason` from now on, and
+ * what it waits for is withdrawn. */
 void ci_runnable_cancel(struct ci_runnable *runnable, int reason);
 
-/* What interrupts a runnable from inside of its cancel scope `outer`; with NULL, or one of another
- * runnable: altogether. */
+/* The interrupt of a runnable, counting only what is inside of its cancel scope `outer`. NULL, or a
+ * cancel scope of another runnable: counting everything. */
 int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
                                    const struct ci_cancel_scope *outer);
 
-/* Asks a task to end; on the worker that spawned it, or on the home of its scope. */
+/* Requests the cancellation of a task; on the worker that spawned it, or on the home of its
+ * scope. */
 void ci_task_cancel(struct ci_task *task, int reason);
 
-/* Asks every task of a scope to end, because what is around the scope was: -ECANCELED or -ETIME. */
+/* Cancels every task of a scope because the scope's opener was interrupted: `reason` is -ECANCELED
+ * or -ETIME. */
 void ci_scope_interrupt(struct ci_scope *scope, int reason);
 
 #endif

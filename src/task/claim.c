@@ -1,4 +1,4 @@
-/* Claims: who decides a coir_any, from any thread. */
+/* Claims: deciding which member of a coir_any wins, from any thread. */
 #include "base/atomic.h"
 #include "base/check.h"
 #include "sys/lock.h"

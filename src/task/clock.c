@@ -1,4 +1,4 @@
-/* The time, as tasks and plain threads ask for it. */
+/* The public clock: the time for tasks and for plain threads. */
 #include "sys/clock.h"
 #include "base/time.h"
 #include "coir/runtime.h"

@@ -20,7 +20,7 @@ static coir_future *completion_poll(coir_future *future);
 static const coir_future_kind completion_kind =
     COIR_FUTURE_KIND("a completion", completion_poll, NULL);
 static const coir_future_kind background_kind =
-    /* without a scope: the result is fn's alone */
+    /* spawned without a scope: only `fn` gets the result */
     COIR_FUTURE_KIND("a completion", completion_poll, NULL);
 
 static coir_future *completion_poll(coir_future *future)
@@ -29,10 +29,11 @@ static coir_future *completion_poll(coir_future *future)
     COIR_BEGIN(future);
     COIR_AWAIT(future, completion->child);
     int64_t result = completion->child->result;
-    completion->child->caller = NULL; /* it may be started again */
+    completion->child->caller = NULL; /* from now on it may be started again */
     coir_future *caller = future->caller;
-    caller->result = future->kind == &background_kind ? 0 : result; /* else the scope's, too */
-    /* may free everything but the caller */
+    /* in a scope, the task's result as well */
+    caller->result = future->kind == &background_kind ? 0 : result;
+    /* `fn` may free the completion and its future, but not `caller` */
     completion->fn(result, completion->arg);
     return caller;
 }
@@ -45,7 +46,7 @@ int coir_completion_start(coir_scope *scope, coir_completion *opaque, coir_futur
     if (!completion || !future || !fn)
         return CI_MISUSE(-EINVAL);
     if (future->caller)
-        return CI_MISUSE(-EBUSY); /* started already, perhaps by this completion */
+        return CI_MISUSE(-EBUSY); /* it was started before, perhaps by this completion */
     *completion = (struct completion){
         {scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
     int rc = ci_go_future(scope, NULL, &completion->future, &task);

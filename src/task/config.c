@@ -1,4 +1,4 @@
-/* Configurations: what they may say, and what holds where they say nothing. */
+/* Configurations: the bounds of each field, and the defaults. */
 #include "task/config.h"
 
 #include <errno.h>
@@ -84,12 +84,14 @@ int ci_config_check_resolver(const coir_config *config)
     if (config->resolver && strcmp(config->resolver, "system") != 0 && !(cares && ci_has_cares))
         return ci_config_refuse(config, "the resolver", config->resolver, names);
     if (config->name_servers && !cares)
-        return ci_config_refuse(config, "coir_config.name_servers", config->name_servers,
-                                "set for c-ares alone: the system has its own");
+        return ci_config_refuse(
+            config, "coir_config.name_servers", config->name_servers,
+            "set with the resolver c-ares only; the system's resolver has its own servers");
     return 0;
 }
 
-/* Fills in what the program left open; what it set only where it asks for that. */
+/* Takes fields from the environment that the program left open, and those for which it allows the
+ * environment to override it. */
 static int read_environment(coir_config *config)
 {
     const char *workers = getenv("COIR_WORKERS"), *driver = getenv("COIR_DRIVER");
@@ -119,7 +121,7 @@ int ci_config_read(coir_config *config, const coir_config *given)
         config->workers = cpus < WORKERS_MAX ? cpus : WORKERS_MAX;
     }
     if (!config->stack_size)
-        /* they make frames larger */
+        /* sanitizers make stack frames larger */
         config->stack_size = ci_sanitizer ? 4 * STACK_SIZE : STACK_SIZE;
     if (!config->budget)
         config->budget = BUDGET;

@@ -1,4 +1,4 @@
-/* The worker of the calling thread, and why a call is refused that has none. */
+/* The worker of the calling thread, and the errors of calls that need one. */
 #ifndef CI_TASK_CURRENT_H
 #define CI_TASK_CURRENT_H
 
@@ -20,8 +20,8 @@ CI_COLD int ci_no_worker(void);
 CI_COLD int ci_no_fiber_in(const char *call, const void *place);
 #define ci_no_fiber() ci_no_fiber_in(CI_CALL, CI_PLACE)
 
-/* A function of the program's has returned in a child after fork(): everything around it is the
- * parent's. */
+/* Ends a child of fork() in which a function of the program has returned: its callers belong to the
+ * parent's tasks, so nothing may run after it. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);
 
 #endif

@@ -55,7 +55,7 @@ void coir_deadline_move(coir_cancel_scope *opaque, coir_time when)
     struct coir_loop *loop = &runnable->task->worker->loop;
     if (deadline->cancel_scope.expired)
         ci_cancel_scope_renew(&deadline->cancel_scope);
-    if (when <= loop->now) { /* it has passed: no timer is needed to say so */
+    if (when <= loop->now) { /* it has passed already: no timer is needed */
         ci_wheel_cancel(&loop->wheel, &deadline->timer);
         deadline->timer.when = when;
         on_deadline(&deadline->timer);

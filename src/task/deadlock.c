@@ -4,15 +4,17 @@
  * has nothing in flight: then only another thread can wake it.
  * 2. A worker that is woken takes back the announcement of its sleep before it ceases to be stuck.
  *
- * A worker that gets stuck looks at the others; the last one finds all of them stuck, and no other
- * thread that could send. It looks at both flags of a worker, and at its inbox: so a message on its
- * way is seen as an inbox that is not empty, or as a sleep that has ended (2).
+ * A worker that gets stuck looks at the others; it is a deadlock if all of them are stuck and no
+ * other thread could send. It looks at both flags of a worker (asleep, stuck) and at its inbox: so
+ * a message in flight shows as an inbox that is not empty, or as a sleep that has ended (2).
  *
- * The workers are looked at one after the other. That counts only if none of them has got stuck, or
- * ceased to be, meanwhile: `stuck_changes` is incremented before a flag changes, and compared.
+ * The workers are looked at one after the other. The result is valid only if no worker became stuck
+ * or ceased to be stuck in between: `stuck_changes` is incremented before each such change, and
+ * compared.
  *
- * Those who could send (holds, visitors, offloaded calls, wakers) are looked for before that: one
- * that is gone has sent what it had to, and its message is seen afterwards. */
+ * Other possible senders (holds, visitors, offloaded calls, wakers) are looked at before the
+ * workers: one that has gone in between has sent its message, which the look at the inboxes then
+ * finds. */
 #include "task/deadlock.h"
 
 #include "base/check.h"
@@ -61,7 +63,7 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
         return true;
     if (!ci_exchange(&runtime->deadlocked, true)) {
         ci_log(runtime, COIR_LOG_ERROR,
-               "deadlock: every task waits, and nothing can ever wake one");
+               "deadlock: every task waits, and nothing is left that could wake one");
         ci_run_alert(runtime);
     }
     return false;
@@ -80,5 +82,6 @@ void ci_deadlock_tell(struct ci_worker *worker)
     ci_worker_dump(worker, tell, worker);
     bool last = ci_fetch_add(&runtime->told, 1) + 1 == runtime->worker_count;
     if (last && runtime->config.deadlock == COIR_DEADLOCK_END)
-        ci_run_cancel(runtime); /* not before: each looks at tasks that others run */
+        /* only after the last worker's lines: a cancel changes the tasks that are listed */
+        ci_run_cancel(runtime);
 }

@@ -7,8 +7,8 @@
 struct ci_worker;
 struct coir_loop;
 
-/* Whether the worker may sleep without end. False: every other worker does already, and it has been
- * decided what to do about that. For coir_loop.may_sleep. */
+/* Whether the worker may sleep without end; for coir_loop.may_sleep. False: every other worker does
+ * so already, and the deadlock has been reported. */
 bool ci_deadlock_may_sleep(struct coir_loop *loop);
 
 /* A worker that was stuck has been woken. */

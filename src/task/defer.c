@@ -1,5 +1,5 @@
-/* Deferred calls: what a fiber does when it ends, however it ends. They run on the fiber, shielded
- * from cancellation, under a deadline of their own. */
+/* Deferred calls: functions that run when the fiber ends, whatever ends it. They run on the fiber,
+ * shielded from cancellation, under a deadline of their own. */
 #include "task/defer.h"
 
 #include <errno.h>

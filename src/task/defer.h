@@ -5,15 +5,15 @@
 struct ci_fiber;
 struct ci_worker;
 
-/* From the worker's pool, as the fiber's own frames are gone when it is called. */
+/* From the worker's pool: the frame that deferred the call has returned when it is made. */
 struct ci_deferred {
     struct ci_deferred *next;
     void (*fn)(void *arg);
     void *arg;
 };
 
-/* Runs what the fiber has deferred, newest first; on the fiber, which has returned from its call.
- */
+/* Runs what the fiber has deferred, newest first; on the fiber, which has returned from its
+ * call. */
 void ci_run_deferred(struct ci_worker *worker, struct ci_fiber *fiber);
 
 #endif

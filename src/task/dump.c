@@ -32,7 +32,7 @@ static void write_wait(const struct ci_runnable *runnable, char *text, size_t si
         }
 }
 
-/* A task without a stack that was given no name has that of its outermost future. */
+/* A stackless task without a name of its own is named after its outermost future. */
 static const char *name_of(const struct ci_task *task)
 {
     const coir_future *root = task->root.fn ? NULL : task->root.arg;

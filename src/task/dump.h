@@ -6,8 +6,8 @@
 
 struct ci_worker;
 
-/* Called for each task, children after their parents. `cancelled`: why it was asked to end, or 0.
- */
+/* Called for each task, parents before their children. `cancelled`: the reason of its cancellation,
+ * or 0. */
 typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for,
                         int cancelled);
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);

@@ -1,4 +1,4 @@
-/* What upper layers keep per worker and per runtime. */
+/* Data that upper layers keep per worker and per runtime. */
 #include "task/extension.h"
 
 #include "base/atomic.h"
@@ -15,7 +15,7 @@ struct ci_worker_extension *ci_worker_find_extension(struct ci_worker *worker, c
 void ci_worker_add_extension(struct ci_worker *worker, struct ci_worker_extension *extension)
 {
     extension->next = worker->extensions;
-    /* pairs with the acquire of those who look from other threads */
+    /* pairs with the acquire of readers on other threads (web/worker.c) */
     ci_store_release(&worker->extensions, extension);
 }
 

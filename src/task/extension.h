@@ -1,5 +1,5 @@
-/* What upper layers keep per worker and per runtime: found by key, freed with the worker or the
- * runtime. */
+/* Data that upper layers keep per worker and per runtime: found by key, freed with the worker or
+ * the runtime. */
 #ifndef CI_TASK_EXTENSION_H
 #define CI_TASK_EXTENSION_H
 
@@ -12,11 +12,11 @@ struct ci_worker_extension {
     struct ci_worker_extension *next;
     const void *key;
     void (*free)(struct ci_worker_extension *extension, const coir_allocator *allocator);
-    /* gives back what a burst needed. NULL: nothing */
+    /* gives back memory that only a burst needed; NULL: it has none */
     enum ci_trim (*trim)(struct ci_worker_extension *extension);
     /* objects of its pools that are in use, for the audit */
     size_t (*live)(const struct ci_worker_extension *extension);
-    const char *what; /* and what they are */
+    const char *what; /* the name of these objects in the audit */
 };
 
 /* NULL: the worker has none with that key. */
@@ -34,7 +34,8 @@ struct ci_runtime_extension {
     bool (*is_awaited)(struct ci_runtime_extension *extension);
 };
 
-/* From any worker. If there is one of that key already, add leaves it, and returns it. */
+/* From any worker. If the runtime has an extension with that key, add changes nothing and returns
+ * that one. */
 struct ci_runtime_extension *ci_runtime_find_extension(coir_runtime *runtime, const void *key);
 struct ci_runtime_extension *ci_runtime_add_extension(coir_runtime *runtime,
                                                       struct ci_runtime_extension *extension);

@@ -4,14 +4,13 @@
  * needs one; everything else is run by the worker's own stack. In the simulator a fiber always
  * switches to the worker's own stack, so that the seed decides what runs next.
  *
- * A fiber that ends runs the next call that has not begun on its own stack, without a switch; else
- * its stack goes back before it leaves.
+ * If the next runnable is a call that has not begun, a fiber that ends runs it on its own stack,
+ * without a switch. Otherwise it gives its stack back before it leaves.
  *
  *    (not begun) -- ci_fiber_for --> READY -- switch --> RUNNING -- ci_park --> PARKED
- *                                      ^                  |                       |
- *                                      `--- ci_wake ------+-----------------------'
- *                                                         `-- the call returns --> (stack given
- * back)
+ *                                      ^                    |                     |
+ *                                      `----- ci_wake ------+---------------------'
+ *                                                           `-- the call returns --> (ended)
  */
 #include "task/fiber.h"
 
@@ -29,8 +28,8 @@ static coir_future *fiber_poll(coir_future *back);
 
 const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, NULL);
 
-/* Switches from the worker's own stack to a fiber; returns when a fiber has no other to switch to.
- */
+/* Switches from the worker's own stack to a fiber; returns when a fiber parks or ends with no other
+ * fiber to switch to. */
 static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     ci_fiber_switch_entered(worker, fiber);
@@ -44,7 +43,8 @@ static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 static coir_future *fiber_poll(coir_future *back)
 {
     struct ci_fiber *fiber = ci_fiber_of(back);
-    fiber->runnable->inner = back; /* it may have been a frame that is gone once the fiber runs */
+    /* the previous `inner` may be a frame that is gone once the fiber runs */
+    fiber->runnable->inner = back;
     return run_fiber(ci_worker_current, fiber);
 }
 
@@ -73,7 +73,7 @@ void ci_fiber_init(void *record)
     fiber->before_park = NULL;
 }
 
-/* Makes `fiber`, on whatever stack its record lies, the one that will run `call` for the current
+/* Prepares `fiber` (its record lies at the top of its stack) to run `call` for the current
  * runnable. */
 CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
 {
@@ -155,7 +155,7 @@ static CI_UNTRACED void fiber_main(void)
         call->future.result = rc;
         coir_future *caller = call->future.caller;
         if (ci_likely(caller == &worker->runnable->task->end))
-            caller->kind->poll(caller); /* the end of a task never answers with a future to run */
+            caller->kind->poll(caller); /* a task's end returns no future to run next */
         else
             worker->handover = caller;
     } while (reuse(worker, fiber));

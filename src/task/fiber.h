@@ -1,7 +1,7 @@
 /* Fibers, and the stackful calls that they run.
  *
- * 1. Whoever switches to a fiber has set worker->runnable and worker->fiber, and the budget if it
- * is a new turn of the runnable.
+ * 1. Before a switch to a fiber, worker->runnable and worker->fiber are set to it, and the budget
+ *    if it is a new turn of the runnable.
  */
 #ifndef CI_TASK_FIBER_H
 #define CI_TASK_FIBER_H
@@ -63,7 +63,7 @@ static inline struct ci_fiber *ci_fiber_of(coir_future *back)
     return ci_container_of(back, struct ci_fiber, back);
 }
 
-/* Makes a stack's record, fresh or used by a generator, one that fibers can use. */
+/* Makes a stack's record usable for fibers; the record is fresh or was a generator's. */
 void ci_fiber_init(void *record);
 
 /* A fiber for a runnable whose innermost future is a call that has not begun: the runnable becomes

@@ -1,5 +1,5 @@
-/* A runtime whose first worker is driven by another event loop: that waits for a descriptor, and
- * calls coir_runtime_step when it is readable or a time has come. */
+/* A runtime whose first worker is driven by a foreign event loop, which waits for the runtime's
+ * descriptor and calls coir_runtime_step when that is readable or the next timer is due. */
 #include <errno.h>
 
 #include "sys/fork.h"
@@ -8,7 +8,7 @@
 #include "task/run.h"
 #include "task/run_state.h"
 
-/* A worker that somebody else's loop waits for needs a driver over a selector. */
+/* A foreign loop needs a descriptor to wait for, which only drivers over a selector have. */
 static int give_selector(coir_runtime *runtime)
 {
     struct ci_driver **driver = &runtime->workers[0].loop.driver, *other;

@@ -4,8 +4,10 @@
  *
  * 1. A generator runs on its worker only, and is freed when it does not run.
  *
- *    FRESH -- next --> RUNNING -- yield --> SUSPENDED -- next --> RUNNING -- function returns -->
- * ENDED
+ *    FRESH -- next --> RUNNING -- yield --> SUSPENDED
+ *                      ^  |                   |
+ *                      |  `-- returns --> ENDED
+ *                      `------- next ---------'
  */
 #include "task/generator.h"
 
@@ -25,7 +27,7 @@ struct coir_generator {
     struct ci_worker *worker;
     coir_generator_fn *fn;
     void *arg;
-    uint64_t value; /* on its way, in either direction */
+    uint64_t value; /* being passed, in either direction */
     int32_t result;
     uint8_t state;
     bool closing;
@@ -73,7 +75,7 @@ static void resume(coir_generator *generator)
     generator->outer = fiber->generator;
     fiber->generator = generator;
     generator->resumer.view = own;
-    /* what it awaits parks the fiber on this stack */
+    /* an operation that suspends parks the fiber on the generator's stack */
     fiber->context.view = generator->context.view;
     ci_context_switch(&generator->resumer, &generator->context);
     fiber->context.view = own;
@@ -111,7 +113,8 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!generator || generator->state != RUNNING) /* it yields from its own function alone */
+    /* a generator yields only from its own function */
+    if (!generator || generator->state != RUNNING)
         return CI_MISUSE(-EINVAL);
     if (generator->closing)
         return -ECANCELED;

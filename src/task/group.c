@@ -1,4 +1,4 @@
-/* Groups: join all, join or cancel, any. */
+/* Groups of futures: coir_join_all, coir_join_or_cancel, coir_any. */
 #include "task/group.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void member_ended(struct ci_group *group, struct ci_branch *branch)
 {
     ci_debug_check(branch->end.state == CI_BRANCH_RUNNING, "group.h 1");
     branch->end.state = CI_BRANCH_DONE;
-    branch->future->caller = NULL; /* it may be started again */
+    branch->future->caller = NULL; /* from now on it may be started again */
     group->live--;
     ci_check(group->live >= 0, "group.h 1");
     int result = (int)branch->future->result;
@@ -60,7 +60,7 @@ static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_br
     ci_debug_check(!group->closing, "group.h 4");
     ci_branch_begin(branch, group, group->owner, &member_end_kind);
     group->live++;
-    if (branch->future->kind == &ci_call_kind) { /* it wants a stack of its own */
+    if (branch->future->kind == &ci_call_kind) { /* a stackful call: it needs a stack of its own */
         ci_ready(worker, &branch->runnable);
         return;
     }
@@ -83,7 +83,7 @@ static void begin_more(struct ci_worker *worker, struct ci_group *group)
         int32_t index = (group->first + group->next++) % group->count;
         begin(worker, group, &group->branches[index]);
         if (group->mode == CI_GROUP_ANY && ci_load_relaxed(&group->winner) != CI_NOBODY)
-            close_group(group, -ECANCELED); /* another worker may have decided it meanwhile */
+            close_group(group, -ECANCELED); /* another worker may have decided it in between */
     }
 }
 
@@ -95,7 +95,7 @@ static void set_result(struct ci_group *group)
         group->mode == CI_GROUP_ANY && group->winner >= 0 ? group->winner : group->reason;
 }
 
-/* The same; the owner runs on, and a cancel must not find the group any more. */
+/* Sets the result. The owner runs on, so a cancel must not find the group any more. */
 static coir_future *finish(struct ci_group *group)
 {
     set_result(group);
@@ -117,7 +117,7 @@ static coir_future *group_poll(coir_future *future)
     return ci_leaf_complete(worker, future);
 }
 
-/* Found through the owner's runnable. */
+/* The cancel of the group's future, found as the owner's `inner`. */
 static int group_cancel(coir_future *future, int reason)
 {
     struct ci_group *group = ci_container_of(future, struct ci_group, future);
@@ -202,7 +202,7 @@ coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size
     return init(group, branches, count, CI_GROUP_ANY, 0, false);
 }
 
-/* Whether there are so many members, each with a future. */
+/* Whether the array has `count` members, each with a future. */
 static bool has_members(const coir_branch *branches, size_t count)
 {
     if (count > INT32_MAX || (count && !branches))

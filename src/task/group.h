@@ -3,9 +3,10 @@
  * 1. `live` counts the members that have begun and not ended. A group ends when it is 0 and none is
  * to be begun.
  * 2. `winner` of a coir_any goes from CI_NOBODY to an index, once; any thread may do that, before
- * it hands something over to a member. From then on the members that take something are refused.
- * 3. While two coir_anys are decided together, the one that is being polled is CI_UNDECIDED. One
- * lock of the process guards this, and a thread that finds the mark waits until both are decided.
+ *    it hands something over to a member. From then on every other member's claim is refused.
+ * 3. While two coir_anys are decided together, the `winner` of the one that is being polled is
+ *    CI_UNDECIDED. A process-wide lock guards this; a thread that finds CI_UNDECIDED waits until
+ *    both are decided.
  * 4. A group that closes begins no more members and cancels those that run; one that had completed
  * keeps its result.
  */
@@ -25,7 +26,7 @@ struct ci_group {
     struct ci_runnable *owner;
     struct ci_branch *branches;
     int32_t count, next, live, window;
-    int32_t first; /* the one to begin with */
+    int32_t first; /* the index to begin with */
     int32_t winner;
     int32_t reason; /* the first error, or why everything was cancelled */
     uint8_t mode;
@@ -35,8 +36,8 @@ CI_LEAVES_SPARE_WORDS(struct ci_group, coir_group);
 
 extern const coir_future_kind ci_group_kind;
 
-/* Decides a coir_any in favour of one member, or of nobody ever. False: it was decided before. From
- * any thread. */
+/* Decides a coir_any: `winner` is the member that wins, or CI_NOBODY_EVER. False: it was decided
+ * before. From any thread. */
 bool ci_group_decide(struct ci_group *group, int32_t winner);
 
 #endif

@@ -1,4 +1,4 @@
-/* Handles: joining a task that was spawned with one.
+/* Handles: joining a task that was spawned with one, and the wake-up of the task that joins.
  *
  * 1. A handle has one waiter at a time: its future lies in the handle. */
 #include <errno.h>
@@ -56,6 +56,18 @@ int coir_join(coir_handle *opaque)
     return (int)ci_await(ci_worker_current, coir_join_op(opaque));
 }
 
+void ci_handle_complete(struct ci_handle *handle, int64_t result)
+{
+    struct ci_runnable *waiter = handle->waiter;
+    handle->task = NULL;
+    handle->result = result < INT32_MAX ? (int32_t)result : INT32_MAX;
+    if (!waiter)
+        return;
+    handle->waiter = NULL;
+    handle->future.result = handle->result;
+    ci_wake(waiter->task->worker, waiter, &handle->future);
+}
+
 bool coir_handle_has_ended(const coir_handle *opaque)
 {
     const struct ci_handle *handle = (const struct ci_handle *)(const void *)opaque;
@@ -69,7 +81,7 @@ void coir_handle_done(coir_handle *opaque)
     if (!opaque)
         return;
     struct ci_handle *handle = ci_handle_of(opaque);
-    (void)CI_REFUSED(handle->waiter != NULL); /* nobody could wake the one who joins */
+    (void)CI_REFUSED(handle->waiter != NULL); /* the joining task could never be woken */
     if (handle->task)
         handle->task->handle = NULL;
     handle->task = NULL;

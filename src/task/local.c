@@ -16,8 +16,8 @@ struct ci_local *ci_local_inherit(struct ci_local *locals)
     return locals;
 }
 
-/* The last task may end on another worker than the link came from; pools may take each other's
- * objects. */
+/* The last reference may be dropped on another worker than the one whose pool the link came from;
+ * pools accept each other's objects. */
 void ci_local_drop(struct ci_worker *worker, struct ci_local *locals)
 {
     while (locals && ci_fetch_sub(&locals->refs, 1) == 1) {

@@ -16,13 +16,14 @@ struct ci_local {
     uint32_t refs; /* of tasks, posted calls and newer links */
 };
 
-/* Those of the task on whose behalf this thread runs a call outside of any task; NULL otherwise. */
+/* While this thread runs an offloaded or posted call: the task-locals of the task that requested
+ * the call. NULL otherwise. */
 extern CI_THREAD_LOCAL struct ci_local *ci_carried_locals;
 
-/* One more reference to the chain. */
+/* Adds a reference to the chain. */
 struct ci_local *ci_local_inherit(struct ci_local *locals);
 
-/* One reference less; `worker` is the calling one. Takes NULL. */
+/* Drops a reference; `worker` is the calling one. `locals` may be NULL. */
 void ci_local_drop(struct ci_worker *worker, struct ci_local *locals);
 
 #endif

@@ -7,12 +7,12 @@
 void ci_log(const coir_runtime *runtime, enum coir_log_level level, const char *format, ...)
     COIR_PRINTF(3, 4);
 
-/* The same before there is a runtime. */
+/* Logs before there is a runtime. */
 void ci_log_to(const coir_config *config, enum coir_log_level level, const char *format, ...)
     COIR_PRINTF(3, 4);
 
-/* The number of a negative error, for the log: beside its text, which may be that of an unknown
- * one. */
+/* The number of a negative error, logged beside its text, which does not identify an unknown
+ * error. */
 static inline unsigned ci_error_number(int error)
 {
     return 0u - (unsigned)error;

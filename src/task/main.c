@@ -1,5 +1,5 @@
-/* coir_main: what most programs call, and the only place where coir prints or installs anything by
- * itself. */
+/* coir_main: the entry point of most programs, and the only place where coir prints or installs
+ * signal handlers by itself. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,8 @@ CI_INLINE void ci_scope_add(struct ci_scope *scope, struct ci_task *task)
     scope->live++;
 }
 
-/* Takes off a task that has ended, and its error. ci_scope_wake_if_empty follows, at last. */
+/* Removes a task that has ended from the scope, which takes its error. The caller calls
+ * ci_scope_wake_if_empty afterwards, as its last step. */
 CI_INLINE void ci_scope_take_off(struct ci_scope *scope, struct ci_task *task)
 {
     ci_debug_check(ci_scope_is_at_home(scope), "scope.h 1");
@@ -34,7 +35,7 @@ CI_INLINE void ci_scope_take_off(struct ci_scope *scope, struct ci_task *task)
 /* The scope may be gone after this. */
 CI_INLINE void ci_scope_wake_if_empty(struct ci_scope *scope)
 {
-    /* tasks that arrive are not in the list yet; pairs with become_member in remote.c */
+    /* tasks counted in `arriving` are not in the list yet; pairs with become_member in remote.c */
     if (scope->live || ci_unlikely(ci_load_relaxed(&scope->arriving)))
         return;
     if (scope->waiter) {

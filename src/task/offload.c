@@ -1,9 +1,10 @@
-/* Offloaded calls.
+/* Offloaded calls: a task waits while a thread of the pool runs its function.
  *
- * 1. A job is its caller's future; nothing is allocated for it. It is in the queue, or a thread
- * runs it, or its result is on the way home as a message; only in the queue can it be withdrawn.
- * 2. A thread is started when a job finds none idle and there are fewer than the most; one that has
- * been idle for a while leaves.
+ * 1. A job is its caller's future; nothing is allocated for it. It is queued, or running on a
+ *    thread, or its result is in flight as a message to its worker; only a queued job can be
+ *    withdrawn.
+ * 2. A thread is started when no thread is idle and fewer than `threads_max` run; a thread that has
+ *    been idle for 10 seconds ends.
  *
  *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
  *       `-- cancel --> withdrawn
@@ -40,7 +41,7 @@ struct offload_op {
 CI_FIBER_OP_FITS(struct offload_op);
 CI_LEAVES_SPARE_WORDS(struct offload_op, coir_offload_job);
 
-/* Makes the call, with its caller's task-locals. */
+/* Calls the function with the task-locals of its caller. */
 static int make_call(const struct offload_op *op)
 {
     ci_carried_locals = op->runnable->task->locals;
@@ -64,11 +65,11 @@ static void run_job(struct ci_offload *pool, struct offload_op *op)
     ci_mutex_unlock(&pool->lock);
     op->result = make_call(op);
     op->done.deliver = came_home;
-    ci_loop_send(&op->worker->loop, &op->done); /* from here on the job is its caller's */
+    ci_loop_send(&op->worker->loop, &op->done); /* the caller may free the job from here on */
     ci_mutex_lock(&pool->lock);
 }
 
-/* Waits for a job; false when none came for so long that the thread should leave. */
+/* Waits for a job. False: none came for `idle_most`, and the thread should end. */
 static bool wait_for_job(struct ci_offload *pool)
 {
     coir_time until = ci_time_after(ci_clock_now(), idle_most);
@@ -102,7 +103,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* With the lock held: one more thread, if there may be. */
+/* Starts a thread. With the lock held, and fewer than `threads_max` threads running. */
 static int add_thread(struct ci_offload *pool)
 {
     struct ci_offload_thread *thread = pool->threads;
@@ -110,7 +111,7 @@ static int add_thread(struct ci_offload *pool)
     while (thread->state == CI_THREAD_RUNS)
         thread++;
     if (thread->state == CI_THREAD_LEFT)
-        ci_thread_join(&thread->thread); /* it has nothing left to do but return */
+        ci_thread_join(&thread->thread); /* it has only to return */
     thread->pool = pool;
     thread->state = CI_THREAD_RUNS;
     int rc = ci_thread_start(&thread->thread, thread_main, thread);
@@ -129,7 +130,7 @@ static int enqueue(struct ci_offload *pool, struct offload_op *op)
         return -EAGAIN;
     int rc = !pool->idle && pool->running < pool->threads_max ? add_thread(pool) : 0;
     if (!pool->running)
-        return rc; /* nobody would ever run it */
+        return rc; /* no thread would ever run the job */
     ci_list_push(&pool->jobs, &op->link);
     op->queued = true;
     pool->queued++;
@@ -153,7 +154,7 @@ static void on_simulated(struct ci_timer *timer)
     ci_wake(op->worker, op->runnable, &op->future);
 }
 
-/* In the simulator the call is made at a time from the seed, on the worker itself. */
+/* In the simulator the worker itself makes the call, at a time that the seed chooses. */
 static void simulate(struct offload_op *op)
 {
     struct coir_loop *loop = &op->worker->loop;
@@ -258,13 +259,13 @@ void ci_offload_done(coir_runtime *runtime)
     struct ci_offload *pool = &runtime->offload;
     if (!pool->threads)
         return;
-    /* a caller waits for its job, and every caller has ended */
+    /* a caller waits until its job is over, and every caller has ended */
     ci_check(ci_list_empty(&pool->jobs) && !pool->queued, "offload.c 1");
     ci_mutex_lock(&pool->lock);
     pool->stopping = true;
     ci_condition_broadcast(&pool->work);
     for (unsigned i = 0; i < pool->threads_max; i++) {
-        bool used = pool->threads[i].state != CI_THREAD_NONE; /* it may be leaving right now */
+        bool used = pool->threads[i].state != CI_THREAD_NONE; /* it may be ending at the moment */
         ci_mutex_unlock(&pool->lock);
         if (used)
             ci_thread_join(&pool->threads[i].thread);

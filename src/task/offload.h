@@ -10,7 +10,7 @@ struct coir_runtime;
 struct ci_offload_thread {
     struct ci_thread thread;
     struct ci_offload *pool;
-    enum { CI_THREAD_NONE, CI_THREAD_RUNS, CI_THREAD_LEFT } state; /* LEFT: to be joined */
+    enum { CI_THREAD_NONE, CI_THREAD_RUNS, CI_THREAD_LEFT } state; /* LEFT: ended, to be joined */
 };
 
 struct ci_offload {
@@ -24,13 +24,13 @@ struct ci_offload {
     bool stopping;
 };
 
-/* Starts no thread. -ENOMEM. */
+/* Starts no thread yet. -ENOMEM. */
 int ci_offload_init(struct coir_runtime *runtime);
 
-/* Whether any call waits, runs, or is on its way home. */
+/* Whether any job is queued, running, or in flight back to its worker. */
 bool ci_offload_busy(struct coir_runtime *runtime);
 
-/* No job is left: joins the threads. */
+/* Joins the threads. No job may be left. */
 void ci_offload_done(struct coir_runtime *runtime);
 
 #endif

@@ -1,10 +1,10 @@
-/* Tells a stack overflow from other faults: the task is named, with its stack, and the process
- * aborts. The handler runs on a stack of its own and passes every other fault on to the handler
- * that was there before.
+/* The SIGSEGV handler that recognises stack overflows: it reports the task and its stack, and
+ * aborts. It runs on an alternate signal stack, and passes every other fault to the handler that
+ * was installed before.
  *
  * A frame that is larger than the guard can step over it, unless its function was compiled with
- * -fstack-clash-protection. Such a fault is told by the stack pointer, which lies outside of the
- * task's stack; it is reported and passed on. */
+ * -fstack-clash-protection. The handler recognises such a fault by the stack pointer, which lies
+ * outside of the task's stack; it reports the fault and passes it on. */
 #include "task/overflow.h"
 
 #include <errno.h>
@@ -21,14 +21,14 @@
 
 enum { SIGNAL_STACK = 64 * 1024, TEXT_SIZE = 512 };
 
-/* guards these three, but in the handler */
+/* guards the next three; the handler reads them without it */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before;
 static bool installed;
 static struct ci_worker *watched; /* newest first */
 
-/* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7)) ----
- */
+/* ---- a report: formatted by hand, because a handler may not call snprintf (signal-safety(7))
+ * ---- */
 
 struct text {
     char bytes[TEXT_SIZE];
@@ -84,7 +84,8 @@ static bool one_of_its_stacks(const struct ci_worker *worker,
     return generator || holds(&worker->stacks, fiber, address);
 }
 
-/* Whether it lies on the thread's alternate stack: this worker's, or one that was set after it. */
+/* Whether the address lies on the thread's alternate signal stack: this worker's, or one that was
+ * set after it. */
 static bool on_signal_stack(const void *address)
 {
     stack_t current;
@@ -131,13 +132,14 @@ static void install(struct ci_worker *worker)
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes the worker's alternate stack away. One thread may drive several runtimes, which end in any
- * order: where another one's stack is above this one, that worker restores what this one found. */
+/* Removes the worker's alternate signal stack. One thread may drive several runtimes, which end in
+ * any order: if another worker has set its stack after this one, that worker will restore the stack
+ * that this one replaced. */
 static void remove_signal_stack(struct ci_worker *worker)
 {
     stack_t current;
     if (sigaltstack(NULL, &current) == 0 && current.ss_sp == worker->signal_stack) {
-        /* the thread may have come with one of its own */
+        /* the thread may have had one before */
         sigaltstack(&worker->signal_stack_before, NULL);
         return;
     }
@@ -146,8 +148,8 @@ static void remove_signal_stack(struct ci_worker *worker)
             other->signal_stack_before = worker->signal_stack_before;
 }
 
-/* The last worker puts the handler back that was there, unless somebody has put another one in
- * front of ours. */
+/* The last worker restores the previous handler, unless another one has been installed after
+ * ours. */
 static void uninstall(struct ci_worker *worker)
 {
     struct sigaction current;

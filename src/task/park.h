@@ -14,8 +14,8 @@ CI_INLINE struct ci_runnable *ci_pop_ready(struct ci_worker *worker)
     return runnable;
 }
 
-/* What has to be set before the switch to a fiber, besides the budget: that begins anew with each
- * turn of a runnable, not when a fiber goes on with what was complete at once. */
+/* What has to be set before the switch to a fiber, except the budget: a runnable gets a new budget
+ * with each turn, not when its fiber continues after an operation that completed at once. */
 CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     worker->runnable = fiber->runnable;
@@ -23,7 +23,8 @@ CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber
     ci_bump(&worker->resumes);
 }
 
-/* The fiber to switch straight to, entered; or NULL: the worker's own stack is next. */
+/* The fiber to switch straight to, with ci_fiber_switch_entered done; NULL: switch to the worker's
+ * own stack. */
 CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
 {
     struct ci_runnable *runnable = worker->ready;
@@ -41,8 +42,8 @@ CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
     return fiber;
 }
 
-/* In a fiber: other work runs until the future that its runnable waits for is woken. The checks are
- * for debug builds: what they look at would have to be kept over the switch. */
+/* In a fiber: other work runs until the future that its runnable waits for is woken. Its checks are
+ * for debug builds: what they read would have to be kept in registers or memory over the switch. */
 CI_INLINE void ci_park_here(struct ci_worker *worker)
 {
     struct ci_fiber *fiber = worker->fiber;

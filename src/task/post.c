@@ -1,10 +1,11 @@
 /* Calls that are posted to a worker.
  *
  * 1. The record of a worker's post comes from that worker's own pool and goes back to it. The
- * worker that has made the call collects such records, of one sender at a time, and sends them home
- * many at once: so neither worker allocates. A plain thread's records are allocated and freed.
+ *    worker that made the call collects such records, of one sender at a time, and returns them in
+ *    batches: so neither worker allocates. A plain thread's records are allocated and freed.
  *
- * When a runtime is freed, records that have not gone home go with the slabs of their pool.
+ * When a runtime is freed, records that have not been returned are freed with the slabs of their
+ * pool.
  */
 #include "task/post.h"
 
@@ -32,14 +33,14 @@ void ci_posts_init(struct ci_posts *posts, const coir_allocator *allocator)
     ci_pool_init(&posts->own, allocator, sizeof(struct post), 0);
 }
 
-/* ---- the way back ---- */
+/* ---- returning records ---- */
 
 static struct post *post_of(struct ci_message *message)
 {
     return ci_container_of(message, struct post, message);
 }
 
-/* At home: the first of several, which hang on its `arg`. */
+/* On the sender: the first record of a batch; the others are chained at its `arg`. */
 static void came_home(struct ci_message *message)
 {
     struct ci_worker *home = post_of(message)->sender;
@@ -74,7 +75,7 @@ static void give_back(struct ci_worker *worker, struct post *post)
         send_home(posts);
 }
 
-/* ---- the way there ---- */
+/* ---- posting ---- */
 
 static void came(struct ci_message *message)
 {
@@ -92,7 +93,7 @@ static void came(struct ci_message *message)
     ci_local_drop(copy.target, copy.locals);
 }
 
-/* It was refused. */
+/* The post was refused. */
 static CI_COLD void drop(coir_runtime *runtime, struct post *post)
 {
     if (!post->sender) {

@@ -6,7 +6,7 @@
 
 struct ci_posts {
     struct ci_pool own;
-    void *foreign; /* of one other worker, to be sent home */
+    void *foreign; /* records of one other worker, to be returned to it */
     unsigned foreign_count;
 };
 

@@ -2,9 +2,9 @@
  * a scope of another worker.
  *
  * Up to three workers are involved. The *origin* spawned the task: its record, its copied argument
- * and its handle are there. The *runner* runs it. The *home* is the worker of its scope. Each pair
- * talks by messages that lie in the record; the origin is in the middle. On the right are the
- * messages of a task whose home is not its origin.
+ * and its handle are there. The *runner* runs it. The *home* is the worker of its scope. They
+ * exchange messages that lie in the record: origin with runner (left), origin with home (right,
+ * only if the home is another worker).
  *
  *        origin -- start ---> runner            origin -- member --> home
  *        origin -- cancel --> runner            origin <-- cancel -- home
@@ -104,7 +104,7 @@ static void leave_scope(struct ci_task *task)
 
 static void cancel_at_origin(struct ci_remote_task *remote, int reason);
 
-/* On the origin: the scope asks the task to end. */
+/* On the origin: the scope's request to cancel the task. */
 static void scope_cancel_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, membership);
@@ -131,7 +131,7 @@ static void member_came(struct ci_message *message)
     ci_scope_add(scope, &remote->task);
     int32_t arriving = ci_fetch_sub(&scope->arriving, 1);
     ci_check(arriving > 0, "remote.c 1");
-    if (scope->cancelled) /* since the origin looked */
+    if (scope->cancelled) /* cancelled after the origin looked */
         cancel_from_home(remote, scope->interrupt ? scope->interrupt : -ECANCELED);
 }
 
@@ -179,7 +179,7 @@ static void end_came(struct ci_message *message)
     end_at_origin(remote);
 }
 
-/* On the origin: a task that had ended before the request to end it came sends the request back. */
+/* On the origin: a request to cancel reached the runner after the task's end, and comes back. */
 static void answer_came(struct ci_message *message)
 {
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, cancel);
@@ -209,7 +209,7 @@ static void cancel_came(struct ci_message *message)
     struct ci_remote_task *remote = ci_container_of(message, struct ci_remote_task, cancel);
     ci_check(is_on(remote->task.worker), "remote.c 2");
     if (remote->ended) {
-        /* its end is on its way to the origin and did not say that this was seen */
+        /* its end is in flight to the origin, and was sent before this request was seen */
         remote->cancel.deliver = answer_came;
         ci_loop_send(&remote->origin->loop, &remote->cancel);
         return;
@@ -254,12 +254,12 @@ static void start_came(struct ci_message *message)
     ci_ready(task->worker, &task->runnable);
 }
 
-/* From here on the home must not find the scope empty: the task is counted before anything can make
- * the home look. */
+/* From here on the home must not find the scope empty: the task is counted before the home can
+ * learn of the spawn. */
 static void become_member(struct ci_remote_task *remote, struct ci_scope *scope)
 {
-    /* pairs with the look at it in coir_scope_wait, through whatever tells the home of this spawn
-     */
+    /* pairs with the load in coir_scope_wait; ordered by the message that tells the home of this
+     * spawn */
     ci_fetch_add(&scope->arriving, 1);
     remote->away = true;
     remote->membership.deliver = member_came;

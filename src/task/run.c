@@ -42,7 +42,7 @@ static int start_first_task(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     int rc = coir_go_with(NULL, &options, fn, arg);
     ci_worker_current = before;
     if (ci_load(&runtime->run) & (CI_RUN_STOP | CI_RUN_STOP_AT_ONCE))
-        /* a stop from before: the alert may have been taken by the end of the last run */
+        /* a stop requested before the run: the end of the last run may have consumed its alert */
         ci_run_alert(runtime);
     ci_run_remove_root(runtime);
     return rc;

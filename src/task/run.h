@@ -11,10 +11,11 @@ struct ci_worker;
 int ci_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 int ci_runtime_result(coir_runtime *runtime);
 
-/* The same, and starts the threads of all workers but the first, which is the calling thread's. */
+/* As ci_runtime_begin, and starts the threads of all workers but the first, which runs on the
+ * calling thread. */
 int ci_run_start(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
-/* The run has ended: waits for the threads, and for what is under way to it. */
+/* After the run's end: joins the threads, and waits for messages in flight. */
 void ci_run_finish(coir_runtime *runtime);
 
 /* Before and after the turns of a worker, on its thread. */
@@ -24,7 +25,7 @@ void ci_run_leave_thread(struct ci_worker *worker);
 /* What a worker's thread does, from the begin of a run to its end. */
 void ci_worker_run(struct ci_worker *worker);
 
-/* Before the runtime is freed: nobody sends any more, and nothing lies in an inbox. */
+/* Before the runtime is freed. Afterwards no thread sends to it, and every inbox is empty. */
 void ci_run_close(coir_runtime *runtime);
 
 #endif

@@ -1,4 +1,4 @@
-/* The state of a run, and who may send to the workers of one. */
+/* The state of a run, and which threads may send to its workers. */
 #include "task/run_state.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ void ci_run_cancel(coir_runtime *runtime)
         }
 }
 
-/* ---- senders that are not of the runtime ---- */
+/* ---- sending from threads outside of the runtime ---- */
 
 static bool visits(const struct ci_worker *worker)
 {
@@ -117,7 +117,7 @@ void ci_run_settle(coir_runtime *runtime)
     for (unsigned round = 0; ci_load(&runtime->visitors); round++)
         ci_pause(round);
     bool delivered = true;
-    while (delivered) { /* what is delivered may send, but a new post is refused */
+    while (delivered) { /* a delivery may send again, but a new post is refused */
         delivered = false;
         for (int i = 0; i < runtime->worker_count; i++) {
             delivered |= !ci_inbox_empty(&runtime->workers[i].loop.inbox);

@@ -34,9 +34,9 @@
 
 #include "task/runtime.h"
 
-/* What the word adds up to: a phase, whether a stop was asked for (of this run, or outside of one
- * for the next), whether it is not to wait for the background, and how many root scopes have tasks.
- */
+/* The word is a sum: the phase; CI_RUN_STOP, a stop request (outside of a run, for the next one);
+ * CI_RUN_STOP_AT_ONCE, a stop that does not wait for background tasks; and CI_RUN_ROOT times the
+ * number of root scopes that have tasks. */
 enum {
     CI_RUN_CREATED,
     CI_RUN_RUNNING,
@@ -59,7 +59,7 @@ static inline bool ci_run_ended(const coir_runtime *runtime)
     return ci_load(&runtime->run) & CI_RUN_ENDED;
 }
 
-/* Opens a run, with one root held. -EBUSY there is one. */
+/* Opens a run, with one root held. -EBUSY: a run is open. */
 int ci_run_open(coir_runtime *runtime);
 
 /* Called as root scopes get their first task and lose their last. False: the run has ended, the
@@ -67,22 +67,22 @@ int ci_run_open(coir_runtime *runtime);
 bool ci_run_add_root(coir_runtime *runtime);
 void ci_run_remove_root(coir_runtime *runtime);
 
-/* Cancels everything in the run in progress, if it is, without a time for draining;
- * coir_runtime_stop outside of one stops the next. */
+/* Cancels everything in the run in progress, without time for draining. Without a run it does
+ * nothing (coir_runtime_stop would stop the next one). */
 void ci_run_cancel(coir_runtime *runtime);
 
-/* Every worker looks at the runtime's state before it sleeps again. */
+/* Makes every worker look at the runtime's state before it sleeps again. */
 void ci_run_alert(coir_runtime *runtime);
 
-/* After its end, when no thread of the runtime is left: delivers what was sent to it. */
+/* After the run's end, when no thread of the runtime is left: delivers the remaining messages. */
 void ci_run_settle(coir_runtime *runtime);
 
-/* Sends to a worker from any thread, also from one that does not keep the runtime alive: a task of
- * the runtime waits for the message. */
+/* Sends to a worker from any thread. A task of the runtime must be waiting for the message: that
+ * keeps the runtime alive while this thread sends. */
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message);
 
-/* The same where no task may be waiting. -COIR_EENDED: the run has ended, the message was not sent.
- */
+/* As ci_runtime_send, if no task may be waiting for the message. -COIR_EENDED: the run has ended,
+ * the message was not sent. */
 int ci_run_send(struct ci_worker *worker, struct ci_message *message);
 
 #endif

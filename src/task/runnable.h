@@ -1,5 +1,5 @@
-/* What the run queue holds: a task, or one member of a group of futures, wherever it was suspended.
- */
+/* What the run queue holds: a task, or one member of a group of futures, with the future at which
+ * it was suspended. */
 #ifndef CI_TASK_RUNNABLE_H
 #define CI_TASK_RUNNABLE_H
 
@@ -15,9 +15,9 @@ struct ci_runnable {
     struct ci_runnable *next;
     coir_future *inner; /* the innermost future: what is polled when it runs next */
     struct ci_task *task;
-    struct ci_cancel_scope *cancel_scopes; /* what it is inside of, innermost first */
+    struct ci_cancel_scope *cancel_scopes; /* those it is inside of, innermost first */
     int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */
-    int32_t cancelled; /* why it was asked to end, or 0 */
+    int32_t cancelled; /* the reason of its cancellation, or 0 */
 };
 
 /* A task's own runnable is its first member. */

@@ -1,4 +1,4 @@
-/* Runtimes: how they are made and freed, and what they say about themselves.
+/* Runtimes: making, freeing, counters and state.
  *
  * 1. Nothing of any worker is freed before all threads are joined and all inboxes are empty.
  */
@@ -73,7 +73,7 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
 /* About what a wake-up through the kernel costs. */
 static const coir_time spin_time = 50 * COIR_US;
 
-/* Workers look for messages before they sleep where another CPU can send one meanwhile. */
+/* Lets workers spin for messages before they sleep, if another CPU could send one in that time. */
 static void let_workers_spin(coir_runtime *runtime)
 {
     bool useful = runtime->worker_count > 1 && ci_cpu_available() > 1;
@@ -150,7 +150,7 @@ void coir_runtime_free(coir_runtime *runtime)
         free_runtime(runtime);
 }
 
-/* ---- looking at it ---- */
+/* ---- the current runtime, and its state ---- */
 
 coir_runtime *coir_runtime_current(void)
 {

@@ -26,22 +26,23 @@ struct coir_runtime {
     struct ci_runtime_extension *extensions; /* newest first */
     int32_t visitors;       /* threads that are sending and are not of this runtime */
     int32_t holds;          /* plain threads that are going to send */
-    bool was_visited;       /* one has, and may do so again */
-    uint32_t stuck_changes; /* how often a worker got stuck or ceased to be */
-    int32_t deadlocked;     /* a word: not every processor exchanges bytes */
-    int32_t told;           /* workers that have logged their tasks */
+    bool was_visited;       /* a plain thread has sent, and may do so again */
+    uint32_t stuck_changes; /* how often a worker became stuck or ceased to be stuck */
+    /* a boolean; int32_t because not every processor has an atomic exchange of bytes */
+    int32_t deadlocked;
+    int32_t told; /* workers that have logged their tasks */
     struct ci_signal_stop stop;
     int started;          /* threads, in a run; 0 outside of one */
-    struct ci_gate start; /* where they wait until all of them are there */
+    struct ci_gate start; /* where the threads wait until all have started */
 
-    struct ci_lock shared_lock; /* guards `shared` and who runs its tasks */
+    struct ci_lock shared_lock; /* guards `shared`, and `worker` of the tasks in it */
     struct ci_runnable *shared; /* tasks that any worker may take, oldest first */
     struct ci_runnable **shared_tail;
     int32_t shared_count;
 };
 
-/* Makes a runtime on drivers of `open`'s making; neither the machine nor the environment is asked.
- * No allocator: malloc. */
+/* Makes a runtime on drivers that `open` makes, without a look at the machine or the environment.
+ * `allocator` NULL: malloc. */
 typedef int ci_open_driver_fn(void *arg, int worker, const coir_allocator *allocator,
                               struct ci_driver **ret_driver);
 int ci_runtime_new_on(const coir_config *config, const coir_allocator *allocator,

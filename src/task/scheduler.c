@@ -21,7 +21,7 @@
 enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
 static const coir_time trim_time = 1 * COIR_S;
 
-/* In the simulator any of the first few may be next: the seed says which. */
+/* In the simulator: the seed chooses which of the first few runnables is next. */
 static void choose_next(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
@@ -49,12 +49,13 @@ static void run_one(struct ci_worker *worker, struct ci_runnable *runnable)
     while (next);
 }
 
-/* Takes the alert back, so everything that it may be about is looked at here. Whether it is the
- * end: then this turn must not sleep, as nobody will alert us again. */
+/* Clears the alert, so everything that an alert may announce is looked at here. True: the run has
+ * ended, and this turn must not sleep, since no further alert will come. */
 static bool look_up(struct ci_worker *worker)
 {
     ci_store_relaxed(&worker->loop.alert, false);
-    ci_fence(); /* what the alert is about was stored before it */
+    /* orders the alert before the loads of what it announces, which was stored before it */
+    ci_fence();
     if (ci_load_relaxed(&worker->runtime->deadlocked) && !worker->told_deadlock) {
         worker->told_deadlock = true;
         ci_deadlock_tell(worker);
@@ -77,11 +78,10 @@ static void trim_later(struct ci_worker *worker)
                             ci_time_after(worker->loop.now, trim_time));
 }
 
-/* After a burst: what only the burst needed goes back, once it has not been used from one look to
- * the next. While everything is in use there is no next look until a task has run (run_ready), for
- * only a task can give something back. So the timer neither wakes a worker that has nothing to do,
- * nor hides a deadlock (deadlock.c 1), and a worker that is in steady use looks once a second at
- * most. */
+/* After a burst: gives back stacks and slabs that were not used since the last look. While
+ * everything is in use the timer is not set again until a task has run (run_ready), because only a
+ * task can give something back. So it neither wakes an idle worker nor hides a deadlock (deadlock.c
+ * 1), and a worker in steady use looks at most once a second. */
 static void on_trim(struct ci_timer *timer)
 {
     struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
@@ -90,7 +90,7 @@ static void on_trim(struct ci_timer *timer)
          extension = extension->next)
         if (extension->trim)
             most = ci_trim_most(most, extension->trim(extension));
-    /* nothing was freed: the heap's pages stay, for they are in use */
+    /* nothing was freed, so the pages of the heap are in use and stay */
     bool idle_look = most == CI_TRIM_LATER && !worker->trimmed;
     if (!idle_look && worker->runtime->allocator.alloc == ci_system_allocator.alloc)
         ci_sys_trim_heap();
@@ -131,7 +131,7 @@ static bool run_ready(struct coir_loop *loop)
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 
-/* The driver cannot wait any more: no event will be seen again. The run ends at once, with that
+/* The driver's wait fails for good, so no event will be seen again. Ends the run at once, with that
  * error. */
 static CI_COLD void end_blind_run(struct ci_worker *worker)
 {

@@ -1,7 +1,7 @@
 /* Task scopes: opened, waited for, closed. Their tasks enter in spawn.c, and leave in task.c.
  *
- * The first error of a scope that does not serve cancels its tasks. A task that was asked to end
- * and ends with -ECANCELED or -ETIME did as it was asked: that is no error. */
+ * The first error of a scope that does not serve cancels its tasks. A cancelled task that ends with
+ * -ECANCELED or -ETIME has done what was requested: that does not count as an error. */
 #include "task/scope.h"
 
 #include <errno.h>
@@ -64,7 +64,8 @@ static coir_scope *open_scope(coir_scope *opaque, bool serving)
     struct ci_runnable *runnable = in_fiber ? worker->runnable : NULL;
     ci_scope_init(scope, in_fiber ? worker : NULL, serving);
     ci_cancel_scope_enter(&scope->cancel_scope, runnable, CI_CANCEL_SCOPE_TASKS);
-    if (runnable && ci_unlikely(runnable->interrupt)) { /* as for tasks that were open already */
+    /* as it interrupted the scopes that were open already */
+    if (runnable && ci_unlikely(runnable->interrupt)) {
         scope->interrupt = runnable->interrupt;
         scope->cancelled = true;
     }
@@ -94,9 +95,9 @@ struct scope_op {
 };
 CI_FIBER_OP_FITS(struct scope_op);
 
-/* What interrupts the waiter from outside of the scope is told to its tasks, which the wait is for.
- * What does not concern them, a deadline inside of the scope, or anything where the scope is
- * another fiber's, ends the wait. */
+/* An interrupt from outside of the scope is passed on to its tasks, and the wait goes on until they
+ * have ended. An interrupt that does not concern them (a deadline inside of the scope, or any if
+ * the scope is another fiber's) ends the wait. */
 static int scope_cancel(coir_future *future, int reason)
 {
     struct scope_op *op = ci_container_of(future, struct scope_op, future);

@@ -1,4 +1,4 @@
-/* Task scopes: what they are, and what their tasks do to them.
+/* Task scopes: their records, and how tasks join and leave them.
  *
  * 1. A scope's fields and its list of tasks belong to its home worker, except `arriving`: a worker
  * that spawns into the scope of another one counts the task there, before it sends a message
@@ -24,10 +24,10 @@ struct ci_scope {
     int32_t arriving; /* spawned by other workers, and not in `tasks` yet */
     uint64_t errors;
     int32_t error;     /* the first one */
-    int32_t interrupt; /* why everything in it was asked to end, when that came from outside */
+    int32_t interrupt; /* the reason, if an interrupt from outside has cancelled its tasks */
     bool serving, cancelled, root;
     struct ci_runnable *waiter; /* suspended until the scope is empty, or NULL */
-    /* a supervisor of its own: called for a task that failed. NULL: its errors are counted */
+    /* called for a task that failed; NULL: errors are counted */
     void (*task_failed)(struct ci_task *task, int error);
 };
 CI_LEAVES_SPARE_WORDS(struct ci_scope, coir_scope);
@@ -37,7 +37,7 @@ static inline struct ci_scope *ci_scope_of(coir_scope *scope)
     return (struct ci_scope *)(void *)scope;
 }
 
-/* All but its cancel scope, which is entered where it belongs to. */
+/* Everything but its cancel scope, which its opener enters. */
 void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving);
 
 /* A task of the scope has failed. */

@@ -8,7 +8,8 @@
 
 enum { ON_STACK = 8 };
 
-/* Each type that a case makes is checked where it is defined (CI_FIBER_OP_FITS). */
+/* Room for any operation that a case makes; CI_FIBER_OP_FITS checks the size of each, where its
+ * type is defined. */
 struct storage {
     uint64_t op[CI_FIBER_OP_WORDS];
 };
@@ -57,7 +58,7 @@ static int start(coir_case *cases, size_t count, bool in_order, const char *call
         return rc;
     if (!count)
         return -EINVAL;
-    /* a case that no function has made is a misuse */
+    /* misuse: the case was not made by a coir_case_ function */
     if (ci_unlikely(!cases))
         return ci_misuse_if(-EINVAL, -EINVAL, call, place);
     return ci_misuse_if(-EINVAL,

@@ -11,7 +11,7 @@
 #include "task/waiter.h"
 
 struct set {
-    coir_future future; /* of the one who waits for the next member */
+    coir_future future; /* of the task that waits for the next member */
     struct ci_runnable *waiter;
     struct ci_list running, done;
     coir_branch **ret_branch;
@@ -55,12 +55,12 @@ static coir_future *member_end_poll(coir_future *end)
 {
     struct ci_branch *branch = ci_container_of(end, struct ci_branch, end);
     struct set *set = branch->owner;
-    if (end->state == CI_BRANCH_IDLE) { /* it begins: see coir_set_add */
+    if (end->state == CI_BRANCH_IDLE) { /* first poll: see coir_set_add */
         end->state = CI_BRANCH_RUNNING;
         return branch->future;
     }
     branch->end.state = CI_BRANCH_DONE;
-    branch->future->caller = NULL; /* it may be started again */
+    branch->future->caller = NULL; /* from now on it may be started again */
     ci_list_remove(&branch->link);
     ci_list_push(&set->done, &branch->link);
     ci_check(is_counted(set), "set.c 2");
@@ -87,7 +87,7 @@ int coir_set_add(coir_set *opaque, coir_branch *member)
     if (!set || !branch || !branch->future)
         return CI_MISUSE(-EINVAL);
     if (branch->future->caller)
-        return CI_MISUSE(-EBUSY); /* it is awaited already, perhaps by this set */
+        return CI_MISUSE(-EBUSY); /* it is awaited before, perhaps by this set */
     ci_branch_begin(branch, set, worker->runnable, &member_end_kind);
     if (branch->future->kind->cancel) {
         /* Until the member begins, the branch's end is its inner future: a leaf that was not polled
@@ -129,7 +129,7 @@ static coir_future *set_poll(coir_future *future)
 static int set_cancel(coir_future *future, int reason)
 {
     struct set *set = ci_container_of(future, struct set, future);
-    if (!set->ret_branch) /* being closed */
+    if (!set->ret_branch) /* the set is being closed */
         return false;
     set->waiter = NULL;
     future->result = reason;

@@ -1,5 +1,5 @@
-/* Sleeps. The start of a sleep is read from the clock, not from a time that was cached before: a
- * sleep never ends early. */
+/* Sleeps. A sleep reads its start from the clock, not from the loop's cached time, so it never ends
+ * early. */
 #include "task/sleep.h"
 
 #include "coir/fiber.h"

@@ -11,12 +11,12 @@
 
 /* ---- may it be spawned? ---- */
 
-/* Why nothing may be spawned into the scope now, or 0. What interrupts the caller comes first: it
- * says -ETIME where a deadline passed. */
+/* The error that refuses a spawn into the scope now, or 0. An interrupt of the caller comes first,
+ * so a passed deadline gives -ETIME. */
 static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_scope *scope)
 {
     if (!scope->home)
-        return -EBADF; /* a misuse, which the public functions name */
+        return -EBADF; /* a misuse, reported by the public functions */
     if (scope->home->runtime != worker->runtime)
         return -EXDEV;
     if (worker->runnable && worker->runnable->interrupt)
@@ -27,8 +27,8 @@ static CI_COLD int check_spawn(const struct ci_worker *worker, const struct ci_s
     return reason ? reason : -ECANCELED;
 }
 
-/* Whether a spawn is the ordinary one: into a scope of the calling worker, with nothing against it.
- */
+/* Whether this is the ordinary spawn: into a scope of the calling worker, without a reason to
+ * refuse it. */
 CI_INLINE bool is_ordinary(const struct ci_worker *worker, const struct ci_scope *scope)
 {
     const struct ci_runnable *runnable = worker->runnable;
@@ -36,10 +36,10 @@ CI_INLINE bool is_ordinary(const struct ci_worker *worker, const struct ci_scope
                      !(runnable && runnable->interrupt));
 }
 
-/* A root scope gets its first task: false, and the task is not to start, when the run has ended. */
+/* Counts the first task of a root scope. False: the run has ended, and the task must not start. */
 CI_INLINE bool may_begin(const struct ci_scope *scope)
 {
-    /* a root is its own worker's */
+    /* a root scope's home is the calling worker */
     return ci_likely(!scope->root) || scope->live != 0 || ci_run_add_root(scope->home->runtime);
 }
 
@@ -49,7 +49,8 @@ static int check_options(const struct ci_worker *worker, const coir_go_options *
     if (options->copy_size > COIR_COPY_MAX || (options->copy_size && !arg))
         return -EINVAL;
     if (options->handle && ci_handle_of(options->handle)->task)
-        return -EBUSY; /* another task will write to it; a misuse, as a future that was started */
+        /* another task will write to the handle; a misuse, as starting a future twice */
+        return -EBUSY;
     int place = options->place;
     bool on_worker =
         place >= COIR_FIRST_WORKER && place < COIR_ON_WORKER(worker->runtime->worker_count);
@@ -116,7 +117,7 @@ static CI_COLD int refuse_ended(struct ci_worker *worker, struct ci_task *task)
     return -COIR_EENDED;
 }
 
-/* What a task has of the one that spawns it. */
+/* Sets what a task inherits from the task that spawns it. */
 CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
 {
     task->scope = scope;
@@ -128,15 +129,15 @@ CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct 
 
 /* ---- its root ---- */
 
-/* The first poll of a task without a stack. Until then its outermost future is not the runnable's
- * inner one: it may be a leaf, and one that has not been polled cannot be cancelled. */
+/* The first poll of a task without a stack. Until then the runnable's `inner` is the root, not the
+ * outermost future: that may be a leaf, and a leaf that has not been polled cannot be cancelled. */
 static coir_future *start_poll(coir_future *future)
 {
     struct ci_task *task = ci_container_of(future, struct ci_task, root.future);
     coir_future *root = task->root.arg;
     if (future->state == CI_ROOT_LEAVES_RESULT)
         task->root.arg = NULL;
-    future->kind = &ci_call_kind; /* as in a record that is not used */
+    future->kind = &ci_call_kind; /* what a free record has: see ci_task_make_record */
     future->state = 0;
     return root;
 }
@@ -149,7 +150,7 @@ static CI_NOINLINE void set_future_root(struct ci_task *task, coir_future *root)
     root->caller = &task->end;
 }
 
-/* A function with its argument, or a future as `arg` alone. */
+/* Sets the task's root: a function with its argument, or with fn NULL a future, in `arg`. */
 CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 {
     task->root.fn = fn;
@@ -159,10 +160,10 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
         set_future_root(task, arg);
 }
 
-/* ---- the two ways ---- */
+/* ---- spawning ---- */
 
-/* As set_root. `ret_task`: the future leaves its result with its caller, and may be gone then; see
- * ci_go_future. */
+/* `fn` and `arg` as in set_root. With `ret_task`, the future stores its result in its caller, and
+ * may be freed by then; see ci_go_future. */
 static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_fn *fn, void *arg,
                  struct ci_task **ret_task)
 {
@@ -203,7 +204,8 @@ static CI_COLD int spawn_remote(coir_scope *scope, coir_task_fn *fn, void *arg)
     return spawn(scope, &options, fn, arg, NULL);
 }
 
-/* As set_root; without options. The way of a task whose scope is the calling worker's. */
+/* Spawns without options. `fn` and `arg` as in set_root. Fast path: the scope is the calling
+ * worker's. */
 CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -257,7 +259,8 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
     return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg)));
 }
 
-/* Why a future cannot be started, or 0. It has a caller from its start to its end. */
+/* The error that refuses to start a future, or 0. A future has a caller from its start to its
+ * end. */
 static int check_future(const coir_future *future)
 {
     return ci_unlikely(!future) ? -EINVAL : ci_unlikely(future->caller != NULL) ? -EBUSY : 0;

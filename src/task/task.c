@@ -1,4 +1,4 @@
-/* The record of a task, and its end. */
+/* The record of a task, and its end. The task that joins it is woken in join.c. */
 #include "task/task.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin)
     task->copied = 0;
 }
 
-/* Leaves the record as the next spawn expects it. */
+/* Resets the record to what the next spawn expects, and frees it. */
 CI_INLINE void free_record(struct ci_worker *worker, struct ci_task *task)
 {
     ci_task_free_argument(task, worker);
@@ -37,7 +37,7 @@ void ci_task_free(struct ci_worker *worker, struct ci_task *task)
 
 /* ---- the result ---- */
 
-/* Says so once on each worker. */
+/* Logs a dropped result, once per worker. */
 static CI_COLD void report_dropped(const struct ci_task *task)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -46,7 +46,7 @@ static CI_COLD void report_dropped(const struct ci_task *task)
     worker->told_dropped = true;
     ci_log(worker->runtime, COIR_LOG_WARNING,
            "the result %" PRId64 " of the task \"%s\" is dropped: a task returns 0 or a negative "
-           "error; anything else is for its handle alone",
+           "error, and only a handle receives any other result",
            task->end.result, task->name ? task->name : "without a name");
 }
 
@@ -58,20 +58,13 @@ void ci_task_give_result(struct ci_task *task)
     if (ci_likely(!handle))
         return;
     task->handle = NULL;
-    handle->task = NULL;
-    handle->result = task->end.result < INT32_MAX ? (int32_t)task->end.result : INT32_MAX;
-    if (handle->waiter) {
-        struct ci_runnable *waiter = handle->waiter;
-        handle->waiter = NULL;
-        handle->future.result = handle->result;
-        ci_wake(waiter->task->worker, waiter, &handle->future);
-    }
+    ci_handle_complete(handle, task->end.result);
 }
 
 static void take_future_result(struct ci_task *task, coir_future *root)
 {
     task->end.result = root->result;
-    root->caller = NULL; /* it may be started again */
+    root->caller = NULL; /* from now on it may be started again */
 }
 
 CI_INLINE void end_task(struct ci_task *task)
@@ -80,7 +73,7 @@ CI_INLINE void end_task(struct ci_task *task)
     ci_check(!task->runnable.cancel_scopes, "task.h 3");
     if (ci_likely(task->root.fn != NULL))
         task->end.result = task->root.future.result;
-    else if (task->root.arg) /* else it has left its result, and may be gone */
+    else if (task->root.arg) /* otherwise it stored its result before, and may be gone */
         take_future_result(task, task->root.arg);
     if (ci_unlikely(task->locals != NULL)) {
         ci_local_drop(task->worker, task->locals);
@@ -95,7 +88,7 @@ void ci_task_end(struct ci_task *task)
 
 /* ---- the end ---- */
 
-/* Of a task on whose worker everything is; for others see remote.c. */
+/* The end of a task whose handle and scope are on its own worker; for others see remote.c. */
 static coir_future *end_poll(coir_future *end)
 {
     struct ci_task *task = ci_container_of(end, struct ci_task, end);

@@ -1,9 +1,9 @@
-/* Tasks: their records, the handles of those who join them, and how they end.
+/* Tasks: their records, the handles by which they are joined, and how they end.
  *
  * 1. Only its worker touches a task, from its start to its end; before and after that, the worker
  * that spawned it and the home worker of its scope do, one after the other (remote.c).
- * 2. A record is freed after its scope and its handle have the result. What is "zero in a record
- * that is not used" below is zero then.
+ * 2. A record is freed after its scope and its handle have the result. The fields under "zero in a
+ *    free record" below are zero then.
  * 3. A task that ends has left every cancel scope that it entered.
  *
  * A fiber's stack goes back before the task's record does, when the fiber's function has returned.
@@ -28,14 +28,14 @@ struct ci_task {
     /* set at each spawn */
     struct ci_scope *scope;
     struct ci_list sibling;
-    /* its future is constant, but for a task without a stack that has not been polled */
+    /* its future is constant, except for a stackless task that has not been polled */
     struct ci_call root;
 
-    /* zero in a record that is not used */
+    /* zero in a free record */
     struct ci_handle *handle;
     const char *name;
     struct ci_local *locals;
-    /* for a task that is not all on one worker: see remote.c. NULL: ci_runnable_cancel */
+    /* for a remote task (remote.c); NULL: ci_runnable_cancel */
     void (*cancel)(struct ci_task *task, int reason);
     uint16_t copied; /* bytes of the argument that were copied at spawn */
 
@@ -45,12 +45,12 @@ struct ci_task {
 };
 _Static_assert(offsetof(struct ci_task, runnable) == 0, "see ci_runnable_is_branch");
 
-/* state of root.future, of a task without a stack: its future leaves its result in task->end, and
- * may be gone then */
+/* state of root.future, for a stackless task: its outermost future stores its result in task->end,
+ * and may be freed by then */
 enum { CI_ROOT_LEAVES_RESULT = 1 };
 
 struct ci_handle {
-    coir_future future; /* of the one who joins */
+    coir_future future; /* of the joining task */
     struct ci_runnable *waiter;
     struct ci_task *task; /* NULL: ended, or never used */
     int32_t result;
@@ -63,17 +63,21 @@ static inline struct ci_handle *ci_handle_of(coir_handle *handle)
     return (struct ci_handle *)(void *)handle;
 }
 
-/* A record of zeroes becomes one that can be used again and again. */
+/* Turns a zeroed record into one that can be reused. */
 void ci_task_make_record(struct ci_task *task, struct ci_worker *worker);
 
-/* Frees the record of a task on whose worker everything was; it has ended or will not start. */
+/* Frees the record of a task that has ended or will not start, and whose handle and scope were on
+ * its worker. */
 void ci_task_free(struct ci_worker *worker, struct ci_task *task);
 
 /* The first part of a task's end, on its worker: takes the root's result, drops the task-locals. */
 void ci_task_end(struct ci_task *task);
 
-/* Hands the result to the task's handle; on the worker that spawned it. */
+/* Hands the result to the task's handle, if it has one; on the worker that spawned the task. */
 void ci_task_give_result(struct ci_task *task);
+
+/* The handle's task has ended: stores the result, and wakes the task that waits for it (join.c). */
+void ci_handle_complete(struct ci_handle *handle, int64_t result);
 
 /* Frees the copied argument, if there is one; on the worker that spawned the task. */
 void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin);

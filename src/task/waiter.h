@@ -1,10 +1,10 @@
-/* How anything waits: the one header of this layer that an operation needs which may suspend. Every
- * such operation is a future; a future that suspends by itself, and awaits no other, is a leaf.
- * What the run queue holds is a runnable.
+/* How tasks wait: the one header of this layer that a suspending operation needs. Every such
+ * operation is a future; a future that suspends by itself, and awaits no other, is a leaf. The run
+ * queue holds runnables.
  *
  * poll returns the future to run next: a child, the caller, or NULL when it has suspended. A loop
- * follows the answers, so depth costs nothing. What a call returns to is a future too: a fiber
- * (poll: switch to its stack), the end of a branch, or the end of a task.
+ * runs what poll returns, so the depth of calls costs nothing. What a call returns to is a future
+ * too: a fiber (poll: switch to its stack), the end of a branch, or the end of a task.
  *
  * 1. A leaf that suspends leaves itself as its runnable's `inner`; that is where cancel finds it.
  * ci_wake puts the caller there.
@@ -12,17 +12,17 @@
  * and never runs it.
  *
  * A runnable that has been woken is not cancelled: its `inner` is no leaf any more, or the leaf
- * knows that its wake-up is on the way.
+ * records that its wake-up is in flight.
  *
  * cancel returns true when the wait was withdrawn, with `result` set to the reason: the canceller
  * wakes the runnable. It returns false when the wait cannot be withdrawn or will complete by
  * itself.
  *
- * A task begins with one runnable; every member of a group of futures has one of its own. So a
- * member that was not woken is not polled.
+ * A task begins with one runnable; every member of a group of futures has a runnable of its own, so
+ * only members that were woken are polled.
  *
- * Whoever hands something over to a waiter of another worker claims it first (ci_claim): a member
- * of a coir_any is given something only if that decides the coir_any.
+ * Before something is handed over to a waiter, the waiter is claimed (ci_branch_claim): a member of
+ * a coir_any is given something only if that decides the coir_any.
  */
 #ifndef CI_TASK_WAITER_H
 #define CI_TASK_WAITER_H
@@ -53,9 +53,9 @@ static inline void ci_wake(struct ci_worker *worker, struct ci_runnable *runnabl
     ci_ready(worker, runnable);
 }
 
-/* Decides the coir_any that `leaf` is a member of, if it is, in favour of the leaf. False: it has
- * been decided already, and the leaf will be withdrawn: give it nothing. From any thread, while the
- * leaf is suspended. */
+/* If `leaf` is a member of a coir_any, decides that in its favour. False: it was decided for
+ * another member, and the leaf will be withdrawn: give it nothing. From any thread, while the leaf
+ * is suspended. */
 bool ci_branch_claim(struct ci_runnable *runnable, const coir_future *leaf);
 
 static inline bool ci_claim(struct ci_runnable *runnable, const coir_future *leaf)
@@ -71,15 +71,16 @@ enum ci_pair ci_claim_pair(struct ci_runnable *self, const coir_future *self_lea
 
 /* ---- the poll of a leaf ---- */
 
-/* First: whether it is refused, with its result set. */
+/* Called first in a leaf's poll. True: the leaf is refused (the runnable is interrupted), with its
+ * result set. */
 static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *leaf)
 {
     leaf->result = worker->runnable->interrupt;
     return leaf->result != 0;
 }
 
-/* What it returns when it is complete: pays for the operation, and lets others run first when the
- * runnable has had its share. */
+/* The return value of the poll of a leaf that is complete. Spends one of the runnable's budget;
+ * when that is used up, other runnables run first. */
 static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_future *leaf)
 {
     if (ci_likely(--worker->budget > 0))
@@ -89,7 +90,7 @@ static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_futur
     return NULL;
 }
 
-/* When it suspends: the runnable that is the leaf's to wake. */
+/* Called when the leaf suspends. Returns the runnable that the leaf is to wake. */
 static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
 {
     worker->runnable->inner = leaf;
@@ -102,8 +103,8 @@ static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker
 CI_COLD int ci_refuse(struct ci_worker *worker);
 void ci_budget_yield(struct ci_worker *worker);
 
-/* What a suspending call does first. NULL: not in a fiber of this process, or the fiber is asked to
- * end; *ret_error says which. */
+/* The first step of a suspending call. NULL: not in a fiber of this process, or the fiber is
+ * interrupted; *ret_error says which. */
 static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call,
                                                  const void *place)
 {
@@ -127,8 +128,7 @@ void ci_park(struct ci_worker *worker);
 /* In a fiber: polls `future`, parks until it is complete, and returns its result. */
 int64_t ci_await(struct ci_worker *worker, coir_future *future);
 
-/* A whole suspending call: ci_await, after it has been seen that the caller is a fiber and may
- * wait. */
+/* A whole suspending call: checks that the caller is a fiber and not interrupted, then ci_await. */
 static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call, const void *place)
 {
     int rc = 0;
@@ -136,8 +136,8 @@ static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call
 }
 #define ci_await_in_fiber(future) ci_await_in_fiber_in(future, CI_CALL, CI_PLACE)
 
-/* What an operation of a fiber that finished without parking does last: pays for it, and lets
- * others run when the fiber has had its share. */
+/* The last step of an operation that finished without parking. Spends one of the fiber's budget;
+ * when that is used up, other runnables run first. */
 static inline void ci_spend(struct ci_worker *worker)
 {
     if (ci_unlikely(--worker->budget <= 0))

@@ -1,14 +1,14 @@
 /* Parkers and their wakers.
  *
- * 1. A waker points at a cell, which is counted; the parker and each waker hold it. Everything in a
- * cell is under the lock of its runtime's wakers, so a wake and the end of the parker, or of the
- * runtime, are one after the other.
+ * 1. A waker points at a reference-counted cell; the parker and each waker hold a reference. The
+ *    lock of the runtime's wakers guards everything in a cell, so a wake is either before or after
+ *    the end of the parker, or of the runtime.
  * 2. `notified` keeps a wake-up that came before the wait. A wake-up that comes during the wait
  * takes the runnable out of the cell and wakes it, by a message where the parker is another
  * worker's: so a wait is woken once. No runnable waits in a parker that ends.
  *
- * Cells are the system allocator's: the last waker may be dropped by a foreign thread, after the
- * runtime.
+ * Cells come from malloc: the last waker may be dropped by a foreign thread after the runtime was
+ * freed.
  */
 #include "task/waker.h"
 
@@ -23,7 +23,7 @@
 struct parker;
 
 struct cell {
-    struct ci_list link; /* of the open or of the free ones */
+    struct ci_list link; /* in the list of open or of free cells */
     struct ci_wakers *wakers;
     struct parker *parker; /* NULL: closed */
     struct ci_worker *worker;
@@ -54,7 +54,7 @@ struct ci_wakers *ci_wakers_new(void)
     return wakers;
 }
 
-/* Unlocks; frees everything when nobody is left. */
+/* Drops one reference to the wakers and unlocks them; frees them with the last reference. */
 static void drop_one(struct ci_wakers *wakers)
 {
     bool last = --wakers->live == 0;
@@ -67,7 +67,7 @@ static void drop_one(struct ci_wakers *wakers)
     free(wakers);
 }
 
-/* With the lock held; gives it back. */
+/* Drops a reference to the cell. With the lock held, which it releases. */
 static void release(struct cell *cell)
 {
     struct ci_wakers *wakers = cell->wakers;
@@ -135,7 +135,7 @@ static void wake_parked(struct parker *parker)
 
 static void wake_came(struct ci_message *message)
 {
-    /* it is suspended, so it is open */
+    /* its runnable is suspended in it, so the parker is open */
     wake_parked(ci_container_of(message, struct cell, message)->parker);
 }
 
@@ -224,7 +224,7 @@ void coir_parker_done(coir_parker *opaque)
         return;
     struct cell *cell = parker_of(opaque)->cell;
     ci_lock_take(&cell->wakers->lock);
-    ci_check(!cell->runnable, "waker.c 2"); /* nobody waits in a parker that ends */
+    ci_check(!cell->runnable, "waker.c 2"); /* no task waits in a parker that ends */
     close_cell(cell);
     release(cell);
 }

@@ -7,7 +7,7 @@
 
 struct coir_runtime;
 
-/* Goes with its runtime or with the last waker, whichever is later. */
+/* Freed with its runtime or with the last waker, whichever is later. */
 struct ci_wakers {
     struct ci_lock lock;
     struct ci_list open; /* cells whose parkers are open */
@@ -17,13 +17,14 @@ struct ci_wakers {
 
 struct ci_wakers *ci_wakers_new(void);
 
-/* The runtime ends: what is left of its wakers does nothing from now on. Takes NULL. */
+/* Called when the runtime is freed: the remaining wakers do nothing from now on. `wakers` may be
+ * NULL. */
 void ci_wakers_abandon(struct ci_wakers *wakers);
 
-/* How many cells somebody holds: by a parker that is open, or a waker. */
+/* The number of cells that are held by an open parker or by a waker. */
 size_t ci_wakers_live(const struct ci_wakers *wakers);
 
-/* Whether anybody has a waker of an open parker. */
+/* Whether any open parker has a waker. */
 bool ci_wakers_exported(struct ci_wakers *wakers);
 
 #endif

@@ -1,7 +1,6 @@
 /* Rate-limited warnings. A worker logs at most LINES_MAX a second and counts the rest: what causes
  * one warning can cause a million of them. The count is logged when the second is over, or when the
- * runtime is freed.
- */
+ * runtime is freed. */
 #include "task/warn.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Workers: how they are made and what they hold. Their turn is in scheduler.c. */
+/* Workers: making and freeing them. Their turn is in scheduler.c. */
 #include "task/worker.h"
 
 #include <errno.h>
@@ -59,7 +59,8 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
     worker->stacks.grown = worker->tasks.grown = &worker->grown;
 }
 
-/* The loop's inbox has been emptied, and those of all workers that could have sent to it. */
+/* Requires that the inbox of the loop, and those of all workers that could send to it, are
+ * empty. */
 void ci_worker_done(struct ci_worker *worker)
 {
     ci_warnings_done(worker);

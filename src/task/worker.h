@@ -26,12 +26,12 @@ struct ci_worker {
     struct ci_runnable **ready_tail;
     struct ci_runnable *runnable; /* what runs; NULL between turns */
     struct ci_fiber *fiber;       /* the one on whose stack it runs, or NULL */
-    int32_t budget;               /* operations that it may still finish without parking */
-    int32_t budget_max;           /* what it is set to at each resume */
-    int32_t switches_left;        /* before the loop looks at the clock */
-    /* what it is set to; 0: every switch goes by the worker's own stack */
+    int32_t budget;        /* operations that the runnable may still finish without parking */
+    int32_t budget_max;    /* the budget at each resume */
+    int32_t switches_left; /* before the loop looks at the clock */
+    /* initial value of switches_left; 0: every switch goes through the worker's own stack */
     int32_t switches_max;
-    /* what a fiber that ended leaves for the worker's own stack to go on with */
+    /* the future that a fiber leaves for the worker's own stack to poll next */
     coir_future *handover;
     struct ci_context context;
     struct ci_stack_view view;         /* of the thread's stack */
@@ -44,22 +44,22 @@ struct ci_worker {
     struct ci_timer trim; /* of stacks and pools, after a burst */
     /* there may be something to trim: the timer is set after tasks have run */
     bool grown;
-    bool trimmed; /* the last look put something aside */
+    bool trimmed; /* the last trim kept something for the next one to free */
     struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
     struct ci_scope root;  /* tasks without another scope: see background.c */
-    struct ci_timer drain; /* after a stop, until they are cancelled */
+    struct ci_timer drain; /* after a stop, until background tasks are cancelled */
     struct ci_warnings warnings;
     bool was_stopped, told_deadlock, told_dropped;
-    int32_t blind; /* why its driver cannot wait any more; 0: it can */
-    bool stuck;    /* it sleeps, and nothing of its own will ever wake it */
+    int32_t blind; /* the error with which its driver's wait fails for good, or 0 */
+    bool stuck;    /* it sleeps, and only another thread can wake it: deadlock.c */
     uint64_t tasks_started, task_errors;
     struct coir_runtime *runtime;
     int index;
     struct ci_thread thread;
-    void *signal_stack;                     /* of the report of overflows */
-    stack_t signal_stack_before;            /* what the thread had under it */
+    void *signal_stack;                     /* overflow.c's */
+    stack_t signal_stack_before;            /* what the thread had before */
     struct ci_worker *next_watched;         /* overflow.c's */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */
 };
@@ -68,7 +68,7 @@ void ci_worker_init(struct ci_worker *worker, struct coir_runtime *runtime, int 
                     struct ci_driver *driver);
 void ci_worker_done(struct ci_worker *worker);
 
-/* The calling thread's stack is the worker's own from now on. */
+/* Makes the calling thread's stack the worker's own. */
 void ci_worker_adopt_thread(struct ci_worker *worker);
 
 /* Prepares the worker's run queue and its turns (scheduler.c). */

@@ -5,8 +5,8 @@
 #include "web/exchange.h"
 
 /* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. A
- * client that expects a 100 is certain to send the body once it has begun to: looks for its bytes.
- */
+ * client that expects a 100 is certain to send the body once it has begun to: looks for its
+ * bytes. */
 bool ci_body_end_is_near(struct ci_exchange *exchange);
 
 /* Discards what the handler left of the body. False: the connection cannot go on. */

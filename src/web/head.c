@@ -21,8 +21,8 @@ static ssize_t read_head(struct ci_exchange *exchange, coir_time deadline, bool 
     return *ret_aside ? n : ci_http_input_read(&exchange->in, deadline);
 }
 
-/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112, 2.2).
- */
+/* Whether all that has come is the beginning of an empty line, which is no request (RFC 9112,
+ * 2.2). */
 static bool is_lone_cr(const struct ci_exchange *exchange)
 {
     size_t len = exchange->in.end - exchange->in.start;

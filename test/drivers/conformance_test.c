@@ -357,8 +357,8 @@ static void foreign_body(void)
 
 ON_REAL(foreign_descriptors_are_asked_for_each_time, foreign_body)
 
-/* A driver that went on polling it would also keep its file open: the peer would not see the end.
- */
+/* A driver that went on polling it would also keep its file open: the peer would not see the
+ * end. */
 static void closed_body(void)
 {
     char byte;

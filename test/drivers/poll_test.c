@@ -40,8 +40,8 @@ CONFORM(a_wait_for_both_directions_sees_what_comes_to_read)
     close_pair();
 }
 
-/* The driver has read ahead all that it may, and is about to stop reading, stops, or has stopped.
- */
+/* The driver has read ahead all that it may, and is about to stop reading, stops, or has
+ * stopped. */
 CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
 {
     for (int passes = 0; passes < 5; passes++) {

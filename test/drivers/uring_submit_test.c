@@ -163,8 +163,8 @@ static const unsigned char *data_from(size_t at)
     return data;
 }
 
-/* By the kernel's own call, so that nothing happens on the driver's side. False: nothing was there.
- */
+/* By the kernel's own call, so that nothing happens on the driver's side. False: nothing was
+ * there. */
 static bool drain(void)
 {
     static unsigned char in[1 << 16];

@@ -1,5 +1,5 @@
-/* Many sleeping fibers on one worker: what each costs in resident memory. Usage: probe_fibers COUNT
- */
+/* Many sleeping fibers on one worker: what each costs in resident memory. Usage: probe_fibers
+ * COUNT */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>

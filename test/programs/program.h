@@ -105,8 +105,8 @@ struct act_kind {
     /* NULL, or: in a fiber, shielded, after them: what they left is closed */
     void (*end)(struct act *act);
     void (*last)(struct act *act); /* NULL, or: the last thing that the run's first task does */
-    /* in plain code, after the run and before the runtime is freed; also where the act never began
-     */
+    /* in plain code, after the run and before the runtime is freed; also where the act never
+     * began */
     void (*check)(struct act *act);
     void (*free)(struct act *act); /* after the runtime was freed */
 };

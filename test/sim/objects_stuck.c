@@ -1,6 +1,6 @@
 /* No task of objects_sim.c waits for something that is there: what each object offers is compared
- * with what the tasks wait for. Called when nothing has moved for longer than any pause of a task.
- */
+ * with what the tasks wait for. Called when nothing has moved for longer than any pause of a
+ * task. */
 #include <errno.h>
 
 #include "sim/must.h"

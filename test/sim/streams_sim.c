@@ -29,8 +29,8 @@ static coir_time soon(void)
     return coir_in((coir_time)below(below(4) ? 2 * COIR_MS : 20 * COIR_US));
 }
 
-/* Runs after runs of one byte: cheap to make and to check, and no two places 256 apart are alike.
- */
+/* Runs after runs of one byte: cheap to make and to check, and no two places 256 apart are
+ * alike. */
 static unsigned char byte_at(size_t at)
 {
     return (unsigned char)(at ^ at >> 8);

@@ -184,8 +184,8 @@ static void check_order(const struct subscriber *a, const struct subscriber *b)
     }
 }
 
-/* Between two items that a subscriber that may lose nothing has, it has all that another one has.
- */
+/* Between two items that a subscriber that may lose nothing has, it has all that another one
+ * has. */
 static void check_gaps(const struct subscriber *a, const struct subscriber *b)
 {
     int first = -1, last = -1;

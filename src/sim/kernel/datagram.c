@@ -1,7 +1,6 @@
 /* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Datagrams are
  * lost, doubled, delayed each by itself and so reordered, and dropped where the receiver's buffer
- * is full. A connected socket hears that nobody takes what it sent.
- */
+ * is full. A connected socket hears that nobody takes what it sent. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* The simulated kernel as a whole: its beginning, with the settings that a seed has, and its end.
- */
+/* The simulated kernel as a whole: its beginning, with the settings that a seed has, and its
+ * end. */
 #include "sim/kernel/kernel.h"
 
 #include "sim/kernel.h"

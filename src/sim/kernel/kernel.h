@@ -206,8 +206,8 @@ void ci_kfile_unref(struct ci_kfile *file);
 unsigned ci_kfile_poll(struct ci_kfile *file);
 
 /* The table of ci_k.process. install gives the lowest free number and takes the reference over;
- * -EMFILE or -ENFILE where a fault wants it (the reference stays the caller's). find: NULL, none.
- */
+ * -EMFILE or -ENFILE where a fault wants it (the reference stays the caller's). find: NULL,
+ * none. */
 int ci_kfd_install(struct ci_kfile *file);
 struct ci_kfile *ci_kfd_find(coir_fd fd);
 int ci_kfd_close(coir_fd fd);

@@ -1,6 +1,5 @@
 /* Events: a latch that all wait for, and then a ring of batons of which one is set at a time: who
- * has it takes it back and sets the next.
- */
+ * has it takes it back and sets the next. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

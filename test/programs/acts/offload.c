@@ -1,5 +1,5 @@
-/* Calls on other threads: each is made once, and its result comes home; or it is not made at all.
- */
+/* Calls on other threads: each is made once, and its result comes home; or it is not made at
+ * all. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>

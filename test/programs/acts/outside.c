@@ -1,6 +1,6 @@
 /* Plain threads that run functions in the runtime's fibers and post calls, while it runs and after
- * it has ended: each call is made once and its result is told; or it is refused, and was not made.
- */
+ * it has ended: each call is made once and its result is told; or it is refused, and was not
+ * made. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>

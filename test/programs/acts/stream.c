@@ -55,8 +55,8 @@ static char byte_at(const struct end *end, int side, uint32_t at)
                   (at >> 16));
 }
 
-/* One end cannot write all before it has read all: what it waits for in both directions is reading.
- */
+/* One end cannot write all before it has read all: what it waits for in both directions is
+ * reading. */
 static void draw_impasse(struct pair *pair, struct actor *actors, unsigned side,
                          struct ci_random *random)
 {

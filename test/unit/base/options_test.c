@@ -362,8 +362,8 @@ static int faulty_scenario(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "host", fail_to_open, NULL);
 }
 
-/* An older program's result holds the first fields, and so many of the faults as it has room for.
- */
+/* An older program's result holds the first fields, and so many of the faults as it has room
+ * for. */
 TEST(a_shorter_result_of_a_simulation)
 {
     coir_sim_options options = COIR_SIM_OPTIONS;

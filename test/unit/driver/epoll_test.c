@@ -36,8 +36,8 @@ TEST(its_descriptor_is_readable_when_a_wait_would_return)
     ci_selector_free(selector);
 }
 
-/* EPOLLEXCLUSIVE allows few other flags, and no change: the kernel would refuse the registration.
- */
+/* EPOLLEXCLUSIVE allows few other flags, and no change: the kernel would refuse the
+ * registration. */
 TEST(a_shared_descriptor_is_registered_with_each)
 {
     struct ci_selector *selectors[2];

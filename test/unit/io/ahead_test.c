@@ -203,8 +203,8 @@ TEST(what_was_read_ahead_is_there_in_the_next_run)
 
 /* ---- detached streams ---- */
 
-/* All buffers are taken by streams that nobody reads when a stream with unread bytes is handed on.
- */
+/* All buffers are taken by streams that nobody reads when a stream with unread bytes is handed
+ * on. */
 static void detach_in_a_crowd(void)
 {
     char buf[8];

@@ -1,5 +1,5 @@
-/* Servers: a shortage of descriptors, errors of connections, and the limit of connections a worker.
- */
+/* Servers: a shortage of descriptors, errors of connections, and the limit of connections a
+ * worker. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>

@@ -23,8 +23,8 @@ TEST(classes_are_those_of_the_grammars)
     expect_class(CI_CHAR_TOKEN, "!#$%&'*+-.^_`|~" DIGITS LETTERS, 1, 0);
     /* RFC 3986, 2.2 and 2.3: unreserved, sub-delims; "%" begins an escape */
     expect_class(CI_CHAR_HOST, "-._~!$&'()*+,;=%" DIGITS LETTERS, 1, 0);
-    /* what is reserved besides, and "{", "|", "}", which clients send though RFC 3986 has them not
-     */
+    /* what is reserved besides, and "{", "|", "}", which clients send though RFC 3986 has them
+     * not */
     expect_class(CI_CHAR_TARGET, "-._~!$&'()*+,;=%:/?@[]{|}" DIGITS LETTERS, 1, 0);
     expect_class(CI_CHAR_HEX, DIGITS "abcdefABCDEF", 1, 0);
     for (int c = 0; c < 256; c++) /* RFC 9110, 5.5: field-content and white space */

@@ -1,5 +1,5 @@
-/* What an io_uring asks of the kernel: errors are negative numbers, and mappings come and go whole.
- */
+/* What an io_uring asks of the kernel: errors are negative numbers, and mappings come and go
+ * whole. */
 #include "sys/ring_call.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* The background scope of a runtime: what a NULL scope means, and what the end of a run does to it.
- */
+/* The background scope of a runtime: what a NULL scope means, and what the end of a run does to
+ * it. */
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>

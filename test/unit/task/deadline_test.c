@@ -1,7 +1,7 @@
 /* One rule for every suspending call: in a cancel scope whose deadline has passed it says -ETIME,
  * in a task that was cancelled -ECANCELED; while it waits, and when it is made; and leaving the
- * cancel scope ends that. The table has every COIR_SUSPENDS of the headers (tools/check-headers).
- */
+ * cancel scope ends that. The table has every COIR_SUSPENDS of the headers
+ * (tools/check-headers). */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>

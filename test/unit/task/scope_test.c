@@ -1,5 +1,5 @@
-/* Scopes, tasks, results, cancellation. On the simulator's clock: nothing here waits for real time.
- */
+/* Scopes, tasks, results, cancellation. On the simulator's clock: nothing here waits for real
+ * time. */
 #include <coir.h>
 #include <errno.h>
 #include <stdlib.h>

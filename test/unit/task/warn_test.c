@@ -45,8 +45,8 @@ TEST(few_are_logged_as_they_are)
     CHECK_EQ(suppressed, 0);
 }
 
-/* In the same turn, so within one second of the worker's clock: its end comes with the runtime's.
- */
+/* In the same turn, so within one second of the worker's clock: its end comes with the
+ * runtime's. */
 TEST(of_many_the_rest_is_counted)
 {
     run(1000);

@@ -1,5 +1,5 @@
-/* A server without limits: COIR_NEVER in each option that is a time, COIR_UNLIMITED in every other.
- */
+/* A server without limits: COIR_NEVER in each option that is a time, COIR_UNLIMITED in every
+ * other. */
 #include <coir.h>
 #include <coir/web.h>
 #include <string.h>

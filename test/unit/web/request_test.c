@@ -29,8 +29,8 @@ TEST_SIM(a_request_may_use_arena_max)
     CHECK_EQ(with_server(serve, reach_arena_max), 0);
 }
 
-/* Sends a request and closes its direction a while later: how many handlers were cancelled by that.
- */
+/* Sends a request and closes its direction a while later: how many handlers were cancelled by
+ * that. */
 static int cancelled_by_end(const char *request, coir_time after)
 {
     int before = handlers_cancelled;

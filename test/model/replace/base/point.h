@@ -1,5 +1,5 @@
-/* In place of src/base/point.h: another thread of the model may run before each atomic operation.
- */
+/* In place of src/base/point.h: another thread of the model may run before each atomic
+ * operation. */
 #ifndef CI_BASE_POINT_H
 #define CI_BASE_POINT_H
 
