@@ -1,9 +1,10 @@
-/* A scenario under many seeds: in several processes, because a failure may be the end of one.
+/* Runs a scenario under many seeds, in several processes, because a failing run may end its
+ * process.
  *
- * What a run is doing (its seed, the faults that have happened so far) lies in memory that the
- * parent shares, so that it survives. One seed in a hundred is run twice: a second run that differs
- * fails it. A failure is shrunk by leaving faults out, as long as the run without them still fails,
- * in whatever way.
+ * The state of a run (its seed, the faults so far) lies in memory shared with the parent, so that
+ * it survives the process. One seed in a hundred is run twice, and fails if the second run differs.
+ * A failure is shrunk by leaving faults out, as long as the run without them still fails in any
+ * way.
  *
  * 1. A job runs no seed outside of the campaign's range, and a shrunk schedule has no more faults
  * than the one that failed.
@@ -30,7 +31,7 @@ enum { FAILED = 3, DIFFERED }; /* exit statuses of a run */
 struct job {
     pid_t pid;
     uint64_t seed;
-    int error; /* the scenario's */
+    int error; /* returned by the scenario */
     coir_sim_result result;
 };
 
@@ -136,8 +137,8 @@ static bool fails_with(const struct campaign *campaign, uint64_t seed, const uin
     return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
 }
 
-/* Leaves out whatever can be left out: halves, then quarters, down to single faults. How many are
- * left. */
+/* Removes faults that the failure does not need: halves, then quarters, down to single faults.
+ * Returns how many remain. */
 static size_t shrink(const struct campaign *campaign, uint64_t seed, uint32_t *faults, size_t count)
 {
     static uint32_t without[COIR_SIM_FAULTS_KEPT];
@@ -169,7 +170,7 @@ static void report(struct campaign *campaign, const struct job *job, int status)
     unsigned long long seed = job->seed;
     campaign->failed++;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-        printf("seed %llu failed: no end after %d s\n", seed, RUN_SECONDS);
+        printf("seed %llu failed: still running after %d s\n", seed, RUN_SECONDS);
     else if (WIFSIGNALED(status))
         printf("seed %llu failed: signal %d\n", seed, WTERMSIG(status));
     else
@@ -186,10 +187,10 @@ static void report(struct campaign *campaign, const struct job *job, int status)
     if (known) {
         count = shrink(campaign, job->seed, faults, count);
         ci_check(count <= all, "campaign.c 1");
-        printf("  of its %zu faults it needs %zu\n", all, count);
+        printf(" %zu faults, of which the failure needs %zu\n", all, count);
     }
-    printf("  again: %s --driver %s --workers %u --seed %llu", campaign->program, campaign->driver,
-           campaign->workers, seed);
+    printf(" to repeat it: %s --driver %s --workers %u --seed %llu", campaign->program,
+           campaign->driver, campaign->workers, seed);
     if (known)
         printf(" --faults %s", count ? "" : "none");
     for (size_t i = 0; known && i < count; i++)

@@ -50,7 +50,8 @@ static void dump(struct coir_sim *sim)
 
 /* ---- starting ---- */
 
-/* A host whose run has ended leaves its name, its address and its disk to the next. */
+/* A host whose run has ended hands its name, its address and its disk to the next host of that
+ * name. */
 static void replace(const struct coir_sim *sim, const char *name)
 {
     for (const coir_host *host = sim->hosts; host; host = host->next)
@@ -58,7 +59,7 @@ static void replace(const struct coir_sim *sim, const char *name)
             host->node->dead = true;
 }
 
-/* A name has to fit, or no other host could connect to it. */
+/* A longer name could not be looked up, so no other host could connect to this one. */
 static bool is_name(const char *name)
 {
     return name && *name && strlen(name) < sizeof((struct ci_node *)NULL)->name;
@@ -119,9 +120,9 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
     return rc;
 }
 
-/* ---- what befalls hosts ---- */
+/* ---- crashes, stops and faults of hosts ---- */
 
-/* NULL: every host. */
+/* `host` NULL: every host. */
 static bool is_of(const coir_sim *sim, const coir_host *host)
 {
     return !host || host->sim == sim;
@@ -208,7 +209,8 @@ bool coir_host_is_down(const coir_host *host)
 
 /* ---- the end ---- */
 
-/* Stops what is still up. A program that does not end when it is cancelled is given up. */
+/* Stops the hosts that are still up. A program that does not end when it is cancelled is abandoned,
+ * and reported. */
 static int stop_all(struct coir_sim *sim)
 {
     int rc = 0;
@@ -229,7 +231,7 @@ void ci_host_leave(void *arg, const char *what, size_t count)
     ci_world_leave(node->world, node, "%s (%zu)", what, count);
 }
 
-/* All runs have ended. */
+/* Looks for what hosts have left open. All runs have ended. */
 static void audit(struct coir_sim *sim)
 {
     for (coir_host *host = sim->hosts; host; host = host->next)
@@ -238,7 +240,7 @@ static void audit(struct coir_sim *sim)
     ci_disk_audit(&sim->world);
 }
 
-/* All that a runtime had is given back when it is freed. */
+/* Frees the host's runtime, which must give back all its memory. */
 static void free_host(coir_host *host)
 {
     const struct ci_node *node = host->node;

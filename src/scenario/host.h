@@ -1,10 +1,10 @@
-/* Hosts of a simulated world: each is a runtime that runs a program. There are two kinds: the world
- * steps the workers of one (stepped_host.c, on the simulated driver), and those of the other are
- * threads of a simulated kernel (kernel_host.c, on a real driver).
+/* Hosts of a simulated world: each is a runtime that runs a program. There are two kinds. A stepped
+ * host (stepped_host.c) uses the simulated driver, and the world steps its workers. A kernel host
+ * (kernel_host.c) uses a real driver, and its workers are threads of a simulated kernel.
  *
  * All hosts of a simulation are of one kind.
  *
- * 1. A step is not taken inside of a step: a task of a host cannot run another host to its end.
+ * 1. Steps do not nest: a task of a host cannot run another host to its end.
  */
 #ifndef CI_SCENARIO_HOST_H
 #define CI_SCENARIO_HOST_H
@@ -15,20 +15,21 @@
 struct ci_host_kind {
     /* Before the first host, and after the last. */
     int (*open)(struct coir_sim *sim);
-    void (*close)(void); /* NULL: nothing */
+    void (*close)(void); /* may be NULL */
 
     /* Makes the host's runtime, and begins its run. */
     int (*start)(coir_host *host);
     bool (*is_down)(const coir_host *host);
     int (*result)(const coir_host *host); /* of a run that has ended */
     void (*stop)(coir_host *host);
-    void (*cancel)(coir_host *host); /* without a time for draining */
+    void (*cancel)(coir_host *host); /* without time for draining */
 
     /* Runs one step of some host: 0; -EDEADLK nothing will ever happen again; -ETIME. */
     int (*step)(struct coir_sim *sim);
 
-    void (*dump)(void);             /* traces what each thread waits for. NULL: there are none */
-    void (*audit)(coir_host *host); /* of one that is down */
+    /* traces what each thread waits for. NULL: hosts of this kind have no threads */
+    void (*dump)(void);
+    void (*audit)(coir_host *host); /* of a host that is down */
 };
 
 extern const struct ci_host_kind ci_stepped_host, ci_kernel_host;
@@ -36,7 +37,7 @@ extern const struct ci_host_kind ci_stepped_host, ci_kernel_host;
 struct coir_sim {
     struct ci_world world;
     coir_sim_options options;
-    coir_config config; /* of hosts to come */
+    coir_config config; /* of hosts that are started from now on */
     const struct ci_host_kind *kind;
     coir_host *hosts, **hosts_tail;
     bool stepping; /* inside of a step: no host may be run to its end */
@@ -56,11 +57,11 @@ struct coir_host {
     bool stopped; /* also before there was a runtime */
 };
 
-/* Ends all hosts, audits and frees them: 0; -COIR_ELEFT; another error if one does not end. Then
- * its stacks are live, and all are left as they are. */
+/* Ends all hosts, audits and frees them: 0; -COIR_ELEFT; another error if a host does not end. Its
+ * stacks are in use then, so no host is freed. */
 int ci_hosts_end(struct coir_sim *sim);
 
-/* Something that was in use at the end of a run; `arg` is the host's node. */
+/* Reports objects that are still in use at the end of a run; `arg` is the host's node. */
 void ci_host_leave(void *arg, const char *what, size_t count);
 
 #endif

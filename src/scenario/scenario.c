@@ -36,7 +36,7 @@ uint64_t coir_sim_random(coir_sim *sim)
     return 0;
 }
 
-/* ---- results: of their fields an older program has the first ones ---- */
+/* ---- results: a program built against an older version has only the first fields ---- */
 
 #define HAS(result, field) \
     ((result)->size >= offsetof(coir_sim_result, field) + sizeof(result)->field)
@@ -138,7 +138,7 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         rc = ended;
     if (ret_result)
         end_result(ret_result, &sim->world);
-    if (!sim->hosts) /* else their stacks are live */
+    if (!sim->hosts) /* otherwise their stacks are in use */
         free_sim(sim);
     return rc;
 }

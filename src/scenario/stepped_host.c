@@ -15,7 +15,7 @@
 #include "task/runtime.h"
 #include "task/stepped.h"
 
-/* What one step chooses among; any others come later. */
+/* How many workers one step chooses among; the others are left to later steps. */
 enum { RUNNABLE_MOST = 256 };
 
 static int open_driver(void *arg, int worker, const coir_allocator *allocator,
@@ -33,7 +33,7 @@ static int open_stepped(struct coir_sim *sim)
     return 0;
 }
 
-/* No fault befalls a host before its first task is there. */
+/* No faults happen on a host before its first task is spawned. */
 static int start(coir_host *host)
 {
     int rc = ci_stepped_new(&host->sim->config, &host->node->allocator, open_driver, host,
@@ -127,7 +127,7 @@ static int step(struct coir_sim *sim)
 
 static void audit(coir_host *host)
 {
-    ci_run_settle(host->runtime); /* records of remote tasks may be on their way home */
+    ci_run_settle(host->runtime); /* records of remote tasks may be in flight to their origins */
     for (size_t i = 0; i < coir_worker_count(host->runtime); i++)
         ci_sim_driver_audit(ci_stepped_driver(host->runtime, i));
     ci_runtime_audit(host->runtime, ci_host_leave, host->node);

@@ -1,6 +1,6 @@
 /* Addresses of the simulated network: the host with number N is 10.0.0.N and fd00::N, and a
- * loopback address reaches its own host first, then any host of the world. Inside of the world an
- * address is the IPv4 one; its socket knows whether IPv6 was meant. */
+ * loopback address reaches its own host first, then any host of the world. Inside of the world
+ * addresses are IPv4; a socket records whether its addresses are IPv6. */
 #ifndef CI_SIM_ADDRESS_H
 #define CI_SIM_ADDRESS_H
 
@@ -9,29 +9,29 @@
 /* The address of a host on its network, in network order. */
 struct in_addr ci_sim_address_of(const struct ci_node *node);
 
-/* An address of the program's as the world has it, and whether it is IPv6; and the other way.
+/* Converts an address of the program to the world's form, with whether it is IPv6; and back.
  * -EAFNOSUPPORT, -ENETUNREACH. */
 int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_address,
                       bool *ret_six);
 void ci_sim_address_out(const struct sockaddr_in *address, bool six,
                         struct sockaddr_storage *ret_address, socklen_t *ret_len);
 
-/* Nothing that is sent there is ever answered. */
+/* Whether the address drops everything that is sent to it, without an answer. */
 bool ci_sim_address_is_black_hole(const struct sockaddr_in *address);
 
-/* The number of the host that an address means, seen from a host. */
+/* The number of the host that an address belongs to, seen from the host `from`. */
 int ci_sim_address_number(const struct ci_node *from, const struct sockaddr_in *address);
 
 /* The host that has that number. NULL: none. */
 const struct ci_node *ci_sim_address_node(const struct ci_world *world, const struct ci_node *from,
                                           const struct sockaddr_in *address);
 
-/* The socket of a kind that an address leads to, seen from a host. NULL: none. */
+/* The socket of a kind that an address reaches, seen from a host. NULL: none. */
 struct ci_socket *ci_sim_address_find(const struct ci_world *world,
                                       const struct ci_socket_kind *kind, const struct ci_node *from,
                                       const struct sockaddr_in *to);
 
-/* Whether a socket of a kind has a port of a host already. Port 0 never is. */
+/* Whether a port of a host is taken by a socket of a kind. Port 0 never is. */
 bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socket_kind *kind,
                              const struct ci_node *node, in_port_t port);
 

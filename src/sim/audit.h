@@ -5,8 +5,8 @@
 
 #include "sim/world.h"
 
-/* Something that a host has left open: traces it, and adds it to the world's `left`. What a host
- * had open that crashed went with it. */
+/* Reports something that a host has left open: traces it, and adds it to the world's `left`. A
+ * crashed host is not reported: what it had open ended with it. */
 void ci_world_leave(struct ci_world *world, const struct ci_node *node, const char *format, ...)
     COIR_PRINTF(3, 4);
 

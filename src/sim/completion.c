@@ -37,7 +37,7 @@ static void become_reportable(void *arg, size_t amount)
     struct ci_op **at = &driver->late, *op;
     while (*at && (*at)->next)
         at = &(*at)->next;
-    if ((op = *at)) { /* else its descriptor has been closed meanwhile */
+    if ((op = *at)) { /* otherwise its descriptor has been closed in between */
         *at = NULL;
         put_completed(driver, op);
     }

@@ -1,4 +1,4 @@
-/* The operations of a simulated worker that are complete, and not reported yet.
+/* The operations of a simulated worker that are complete but not reported yet.
  *
  * 1. An operation is pending from its start until it is reported, which happens once;
  * `base.pending` counts those.
@@ -22,16 +22,16 @@ struct ci_sim_driver {
 /* Hands a completed operation to the driver that it was started on. */
 void ci_sim_driver_complete(struct ci_sim_driver *driver, struct ci_op *op, int result);
 
-/* Reports some of what is complete: how many, the seed says. */
+/* Reports some of the completed operations; the seed chooses how many. */
 void ci_sim_driver_report(struct ci_sim_driver *driver);
 
-/* Reports all of a descriptor's that is complete, before the descriptor goes. */
+/* Reports all completed operations of a descriptor, before it is closed or forgotten. */
 void ci_sim_driver_report_all(struct ci_sim_driver *driver, coir_fd fd);
 
 /* Whether a wait would do something at once. */
 bool ci_sim_driver_busy(const struct ci_driver *driver);
 
-/* The audit: what is complete but was never reported. */
+/* The audit: operations that are complete but were never reported. */
 void ci_sim_driver_audit(const struct ci_driver *driver);
 
 #endif

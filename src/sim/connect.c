@@ -1,4 +1,4 @@
-/* How a stream connects: its first segment goes to the listener, and an answer comes back. */
+/* Connecting a stream: its first segment (SYN) goes to the listener, and the answer comes back. */
 #include "sim/connect.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void syn_arrives(struct ci_world *world, struct ci_socket *client, size_t
     ci_socket_changed(world, listener);
 }
 
-/* A Unix socket is told at once that nobody listens. */
+/* Connecting a Unix socket fails at once if the name has no listener. */
 static int find_unix(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op)
 {
     if (op->address->sa_family != AF_UNIX)
@@ -91,8 +91,8 @@ int ci_sim_connect_begin(struct ci_world *world, struct ci_socket *socket, const
     return 0;
 }
 
-/* The answer of the listener meets no socket and is reset; where that cannot get back, the server
- * gives up in its turn. */
+/* The listener's answer finds no socket and is reset. If the reset cannot reach the server, its end
+ * times out. */
 void ci_sim_connect_abandon(struct ci_world *world, struct ci_socket *client)
 {
     coir_time when = ci_transport_is_cut(world, client)

@@ -3,11 +3,11 @@
 
 #include "sim/socket.h"
 
-/* Begins to connect a stream: 0; -EAFNOSUPPORT, -ENETUNREACH, -EISCONN. Its error tells how it
- * failed. */
+/* Begins to connect a stream: 0; -EAFNOSUPPORT, -ENETUNREACH, -EISCONN. A failure later on becomes
+ * the socket's error. */
 int ci_sim_connect_begin(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op);
 
-/* A stream is closed that connects, and whose peer is made already. */
+/* The stream is being closed while it connects, and its peer exists already. */
 void ci_sim_connect_abandon(struct ci_world *world, struct ci_socket *client);
 
 #endif

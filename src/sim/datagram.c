@@ -1,5 +1,5 @@
-/* Simulated datagrams: lost, doubled, delayed each by itself and so reordered, and dropped where
- * too many wait.
+/* Simulated datagrams: each may be lost, doubled, or delayed (and so reordered); dropped if too
+ * many wait to be received.
  *
  * 1. `backlog_len` counts the datagrams that wait to be received: DATAGRAMS_WAIT at most.
  */
@@ -36,7 +36,7 @@ static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, si
     ci_socket_changed(world, socket);
 }
 
-/* Nobody takes a datagram that came to `node`: its sender is told, if it is connected. */
+/* A datagram reached `node`, which has no socket for it: a connected sender gets -ECONNREFUSED. */
 static void refuse(struct ci_world *world, const struct ci_node *node,
                    const struct ci_socket *sender)
 {
@@ -128,7 +128,7 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci
         return ci_op_complete(op, -EMSGSIZE);
     if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return ci_op_complete(op, -ENOBUFS);
-    ci_op_complete(op, (int)iov->iov_len); /* whatever becomes of it */
+    ci_op_complete(op, (int)iov->iov_len); /* also if the datagram is lost later */
     const struct ci_node *there = ci_sim_address_node(world, socket->node, to);
     if (!there || ci_world_is_cut(world, socket->node, there))
         return true;

@@ -31,7 +31,7 @@ struct ci_open_file {
     struct ci_open_file *next;
     coir_fd fd;
     struct ci_node *node;
-    struct ci_file *file; /* NULL: its disk is another host's now */
+    struct ci_file *file; /* NULL: the disk has passed to another host */
     struct job *jobs;     /* pending */
     int access;           /* O_RDONLY, O_WRONLY or O_RDWR */
 };
@@ -138,7 +138,7 @@ static size_t shortened(struct ci_world *world, const struct ci_node *node, size
                             "the disk moves less than it could");
 }
 
-/* Why nothing can be done with a file now: 0, it can. */
+/* The error with which an operation on a file fails now, or 0. */
 static int refused(struct ci_node *node)
 {
     if (node->dead)

@@ -1,21 +1,21 @@
-/* The disks of simulated hosts: files that take their time, fail, move less than they could, and
- * after a loss of power are what the seed makes of them.
+/* The disks of simulated hosts. Operations take time, may fail, and may transfer less than
+ * requested; after a power loss the seed chooses which unsynced changes were kept.
  *
- * 1. A file has two contents: what a read sees, and what the disk has kept. A sync makes them the
- * same, and so does a loss of power.
+ * 1. A file has two contents: what a read returns, and what the disk has kept. They are equal after
+ *    a sync, and after a power loss.
  * 2. An operation is pending on the open file of its descriptor until it completes.
  *
- * A loss of power makes the contents the same by the seed, which chooses one of the two lengths,
- * and one of the two contents for each sector. An operation takes effect when it completes. One
- * that is cancelled before either has no effect or completes, as the seed says.
+ * At a power loss the seed chooses one of the two lengths, and for each sector one of the two
+ * contents. An operation takes effect when it completes. If it is cancelled before, the seed
+ * chooses whether it completes or has no effect.
  */
 #ifndef CI_SIM_DISK_H
 #define CI_SIM_DISK_H
 
 #include "sim/completion.h"
 
-/* A file of a node's disk, as open(2) finds or makes it; and what is done with it at once. 0, a
- * count, or a negative error. */
+/* A file of a node's disk, opened as by open(2), and operations on it that complete at once. They
+ * return 0, a count, or a negative error. */
 struct ci_file;
 int ci_disk_find(struct ci_node *node, const char *path, int flags, struct ci_file **ret_file);
 int64_t ci_disk_length(const struct ci_file *file);
@@ -25,7 +25,7 @@ int ci_disk_write(struct ci_node *node, struct ci_file *file, const void *data, 
                   int64_t offset);
 int ci_disk_sync(struct ci_node *node, struct ci_file *file);
 
-/* The same as operations on descriptors. */
+/* Operations on descriptors, which take time. */
 int ci_disk_open(struct ci_node *node, const char *path, int flags);
 bool ci_disk_is_file(coir_fd fd);
 bool ci_disk_start(struct ci_sim_driver *driver, struct ci_op *op);

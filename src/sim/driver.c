@@ -49,8 +49,8 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     return withdrawn;
 }
 
-/* Never sleeps: the scheduler of the world calls it when there is something to do. What is complete
- * may be reported a wait later, so that timers and cancels come between. */
+/* Never sleeps: the scheduler of the world calls it when there is something to do. A completed
+ * operation may be reported one wait later, so that timers and cancels come in between. */
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     (void)deadline;
@@ -113,7 +113,7 @@ static int shutdown_write(struct ci_driver *driver, coir_fd fd)
     return ci_sim_stream_shutdown_write(self(driver)->world, fd);
 }
 
-/* Of most, the simulated network has nothing that they change. */
+/* Most options have no counterpart in the simulated network, and are accepted without effect. */
 static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
 {
     if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
@@ -129,7 +129,7 @@ static int address(struct ci_driver *driver, coir_fd fd, bool peer,
     return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
 }
 
-/* Nobody passes sockets to a simulated process. */
+/* No sockets are passed to a simulated process. */
 static int take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
 {
     (void)driver, (void)fd, (void)kind;
@@ -165,7 +165,7 @@ static void close_named(struct ci_driver *driver, coir_fd fd)
     ci_driver_close(driver, fd);
 }
 
-/* A host is one process, whose number is its own. */
+/* A host is one process, and its pid is the host's number. */
 static int credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials)
 {
     (void)fd;

@@ -1,21 +1,23 @@
-/* What goes wrong in a simulated world.
+/* Faults of a simulated world.
  *
- * Each occasion for a fault has a number, in the order that the program's own steps fix. Those that
- * were taken are the run's fault schedule, which can be replayed without some of them. Faults are
- * drawn from a generator of their own, so that to leave one out changes nothing else that is drawn.
+ * Each point where a fault may happen is numbered, in the order in which the program reaches them.
+ * The numbers of the faults that happened are the run's fault schedule, which can be replayed with
+ * some of them left out. Faults are drawn from a random generator of their own, so leaving one out
+ * changes no other draw.
  *
- * 1. The numbers of the faults that were taken ascend, and none exceeds that of the last occasion.
+ * 1. The numbers in the schedule ascend, and none exceeds the number of points so far.
  */
 #ifndef CI_SIM_FAULT_H
 #define CI_SIM_FAULT_H
 
 #include "sim/world.h"
 
-/* An occasion for a fault: whether it happens. `what` is for the trace. */
+/* Whether a fault happens at this point. `what` names it in the trace. */
 bool ci_world_fault(struct ci_world *world, const struct ci_node *node, double probability,
                     const char *what);
 
-/* The same for moving `len` bytes at once: how many of them are moved, at least one. */
+/* Whether a transfer of `len` bytes is cut short: returns how many bytes are transferred, at least
+ * one. */
 size_t ci_world_shorten(struct ci_world *world, const struct ci_node *node, double probability,
                         size_t len, const char *what);
 

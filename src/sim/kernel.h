@@ -1,5 +1,5 @@
-/* The simulated kernel, as the simulator of hosts sees it. There is one where the library was built
- * over it (sim/kernel/kernel.h): then hosts may run on the real drivers. */
+/* The simulated kernel, as the simulator of hosts sees it. Only the library built as coir_simulated
+ * has it (sim/kernel/kernel.h); hosts may run on the real drivers there. */
 #ifndef CI_SIM_KERNEL_H
 #define CI_SIM_KERNEL_H
 
@@ -8,11 +8,12 @@
 struct ci_kprocess;
 
 struct ci_sim_kernel {
-    /* For a world. `locals` are the thread-locals that each simulated thread has for itself. */
+    /* Makes the kernel of a world. `locals` are the thread-local variables of which each simulated
+     * thread has its own copy. */
     void (*open)(struct ci_world *world, coir_time time_max, void **const *locals, int local_count);
-    void (*close)(void); /* what is still alive is given up */
+    void (*close)(void); /* abandons threads that are still alive */
 
-    /* A process, and its first thread. NULL: memory is out. */
+    /* Starts a process with its first thread. NULL: out of memory. */
     struct ci_kprocess *(*start)(struct ci_node *node, void *(*fn)(void *arg), void *arg);
     bool (*ended)(const struct ci_kprocess *process);
 
@@ -22,10 +23,10 @@ struct ci_sim_kernel {
     /* Calls fn(arg), which makes system calls that do not sleep, as the process. */
     void (*as)(struct ci_kprocess *process, void (*fn)(void *arg), void *arg);
 
-    /* Says in the trace what each thread waits for. */
+    /* Traces what each thread waits for. */
     void (*dump)(void);
 
-    /* What the process has left open, now that it has ended. */
+    /* Reports what a process that has ended has left open. */
     void (*audit)(const struct ci_kprocess *process);
 };
 

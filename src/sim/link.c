@@ -29,8 +29,8 @@ static bool covers(const struct ci_rule *rule, const struct ci_node *a, const st
     return (!rule->a || rule->a == a) && (!rule->b || rule->b == b);
 }
 
-/* The rule for what goes from `a` to `b`, and whether it goes as the rule says or the other way.
- * NULL: none. */
+/* The rule for traffic from `a` to `b`, and whether that is the rule's own direction or the
+ * opposite one. NULL: none. */
 static struct ci_rule *find_rule(const struct ci_world *world, const struct ci_node *a,
                                  const struct ci_node *b, int *ret_back)
 {

@@ -2,7 +2,8 @@
  *
  * 1. `backlog_len` counts the connections in the backlog: `backlog_max` at most.
  * 2. A connection that is in a backlog is marked `queued`: from the arrival of its first segment
- * until it is accepted. Nothing is done with it meanwhile, and an audit does not name it.
+ *    until it is accepted. No operation is started on it while it is queued, and the audit does not
+ *    report it.
  */
 #include "sim/listener.h"
 
@@ -128,7 +129,7 @@ static int open_unix(struct ci_world *world, struct ci_node *node, const struct 
     struct ci_socket *socket = ci_socket_new(world, node, &listener_kind);
     if (!socket)
         return -ENOMEM;
-    if (!name.sun_path[0] && !name.sun_path[1]) /* as Linux chooses one */
+    if (!name.sun_path[0] && !name.sun_path[1]) /* autobind, as Linux does */
         snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "%05x",
                  (unsigned)socket->serial & 0xfffff);
     socket->is_unix = true;

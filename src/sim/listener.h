@@ -7,7 +7,7 @@
 struct ci_socket *ci_sim_listener_find(const struct ci_world *world,
                                        const struct ci_socket *client);
 
-/* Makes the peer of a stream that connects, in the listener's backlog. NULL: memory is out. */
+/* Makes the peer of a connecting stream, in the listener's backlog. NULL: out of memory. */
 struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket *listener,
                                         struct ci_socket *client);
 
@@ -15,7 +15,7 @@ struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket
 int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_listen *listen);
 
-/* From now on new connections are not answered. -EINVAL: it does not listen. */
+/* Leaves new connections unanswered from now on. -EINVAL: the socket does not listen. */
 int ci_sim_listener_refuse(struct ci_world *world, coir_fd fd);
 
 #endif

@@ -73,7 +73,7 @@ static bool add_host(const struct ci_world *world, const char *name, int family,
     return true;
 }
 
-/* One word of a list: a number of that family, or a host. */
+/* Adds one word of a list: a numeric address of the family, or the name of a host. */
 static bool add_word(const struct ci_world *world, const char *word, int family,
                      union ci_ip *ret_ip)
 {
@@ -107,7 +107,7 @@ int ci_world_resolve(const struct ci_world *world, const char *host, int family,
     const struct ci_sim_name *record = find(world, host);
     struct ci_ips ips = {0};
     *ret_delay = 0;
-    if (!record) { /* a host that nothing was said about has its IPv4 address */
+    if (!record) { /* without a record a host has its IPv4 address */
         ips.count = strcmp(host, "localhost") == 0 ||
                     (family == AF_INET && add_host(world, host, family, &ips.ip[0]));
         if (strcmp(host, "localhost") == 0 && family == AF_INET)

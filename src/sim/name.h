@@ -1,4 +1,4 @@
-/* Names of the simulated world: what its name servers say. */
+/* Name resolution in the simulated world. */
 #ifndef CI_SIM_NAME_H
 #define CI_SIM_NAME_H
 
@@ -8,7 +8,7 @@
 int ci_world_set_name(struct ci_world *world, const char *name, const coir_name_answer *answer);
 void ci_world_free_names(struct ci_world *world);
 
-/* What name servers say, after `*ret_delay`: 0 or an error. */
+/* The answer of the name servers, and how long it takes: 0 or an error. */
 int ci_world_resolve(const struct ci_world *world, const char *host, int family,
                      struct ci_ips *ret_ips, coir_time *ret_delay);
 

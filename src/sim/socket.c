@@ -1,15 +1,15 @@
 /* Simulated sockets: their descriptors, and the operations that are pending on them.
  *
  * 1. world->sockets[fd] is the socket whose descriptor is fd, or NULL.
- * 2. The operations in `pending` are pending, and of the socket's own descriptor.
+ * 2. Each operation in `pending` is pending, and on the socket's own descriptor.
  *
- * A new socket has the lowest descriptor that is free, as POSIX has it: numbers are reused at once.
- * So events know a socket by its serial number, too; one that was scheduled for a socket that is
- * closed finds none.
+ * A new socket gets the lowest free descriptor, as POSIX requires, so numbers are reused at once.
+ * An event therefore refers to its socket by serial number as well; after the socket was closed it
+ * finds none.
  *
- * A socket's operations are tried again after everything that happens to it. What completes is
- * reported by the driver later, so the program sees completions that race with its own cancels. A
- * cancelled operation is withdrawn or completes later, as the seed says. */
+ * A socket's operations are tried again after every change of its state. The driver reports
+ * completions later, so the program sees completions that race with its cancels. The seed chooses
+ * whether a cancelled operation is withdrawn or completes later. */
 #include "sim/socket.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ void ci_socket_drop_input(struct ci_socket *socket)
 
 /* ---- operations ---- */
 
-/* True: complete. */
+/* True: the operation is complete. */
 static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     if (op->kind != CI_OP_POLL)
@@ -147,7 +147,7 @@ static void try_all(struct ci_world *world, struct ci_socket *socket)
     }
 }
 
-/* An attempt may itself be something that happens to the socket: then all are tried once more. */
+/* An attempt may change the socket's state itself: then all operations are tried once more. */
 void ci_socket_changed(struct ci_world *world, struct ci_socket *socket)
 {
     socket->changed = true;
@@ -200,7 +200,7 @@ bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op)
     while (*at && (*at)->op != op)
         at = &(*at)->next;
     if (!*at)
-        return false; /* complete, and about to be reported */
+        return false; /* it is complete, and will be reported */
     take_off(socket, at);
     bool at_once = ci_random_next(&world->random) & 1;
     ci_world_trace(world, driver->node, "cancel fd=%d kind=%d %s", op->fd, op->kind,
@@ -248,7 +248,7 @@ void ci_socket_audit(struct ci_world *world)
 {
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         const struct ci_socket *socket = world->sockets[fd];
-        if (!socket || socket->queued) /* one that nobody has accepted is its listener's */
+        if (!socket || socket->queued) /* until it is accepted it belongs to its listener */
             continue;
         char to[40] = "";
         if (socket->peer_node != socket->node)

@@ -9,7 +9,7 @@
 #include "sim/event.h"
 #include "sim/node.h"
 
-/* What a socket does, by what it is. */
+/* The operations of a kind of socket. */
 struct ci_socket_kind {
     const char *name;
 
@@ -17,28 +17,28 @@ struct ci_socket_kind {
      * -EISCONN. */
     int (*connect)(struct ci_world *world, struct ci_socket *socket, const struct ci_op *op);
 
-    /* Tries an operation, but no CI_OP_POLL. True: it is complete. */
+    /* Tries an operation other than CI_OP_POLL. True: it is complete. */
     bool (*attempt)(struct ci_world *world, struct ci_socket *socket, struct ci_op *op);
 
-    /* What a poll of it finds now. */
+    /* The events that hold now, for a CI_OP_POLL. */
     int (*events)(const struct ci_socket *socket);
 
-    /* Before the socket goes. NULL: nothing. */
+    /* Called before the socket is freed. May be NULL. */
     void (*close)(struct ci_world *world, struct ci_socket *socket);
 };
 
 enum ci_stream_state {
-    CI_STREAM_UNCONNECTED, /* also every socket of another kind */
+    CI_STREAM_UNCONNECTED, /* also the state of sockets of other kinds */
     CI_STREAM_CONNECTING,
     CI_STREAM_CONNECTED,
     CI_STREAM_RESET
 };
 
-/* Bytes that have arrived, or are on their way. */
+/* Bytes that have arrived or are in flight. */
 struct ci_segment {
     struct ci_segment *next;
     uint64_t sender_serial;
-    coir_fd sender;  /* of a datagram: -1 if a refusal is of no interest to it */
+    coir_fd sender;  /* of a datagram; -1: the sender gets no refusals, as it is not connected */
     uint64_t number; /* of a stream: how many the sender sent before it */
     size_t start, len;
     struct sockaddr_in from;  /* of a datagram */
@@ -48,15 +48,15 @@ struct ci_segment {
 
 struct ci_socket {
     coir_fd fd;
-    uint64_t serial; /* tells it from others that have had its descriptor */
+    uint64_t serial; /* unique, whereas descriptors are reused */
     const struct ci_socket_kind *kind;
     struct ci_node *node;
     int error; /* to be reported once */
     struct sockaddr_in local, remote;
-    bool six;        /* they are IPv6 */
-    bool any_family; /* a listener: clients of both families reach it */
+    bool six;        /* its addresses are IPv6 */
+    bool any_family; /* of a listener: it accepts both IPv4 and IPv6 */
     bool is_unix;
-    struct sockaddr_un name, remote_name; /* of a Unix socket: known on its own host alone */
+    struct sockaddr_un name, remote_name; /* of a Unix socket: valid on its own host only */
     struct ci_segment *in, **in_tail;
 
     /* operations that are not complete: socket.c */
@@ -68,17 +68,17 @@ struct ci_socket {
     bool in_ended, out_ended;
     bool resets;                     /* when it is closed */
     struct ci_socket *peer;          /* NULL: closed */
-    const struct ci_node *peer_node; /* also when the peer is closed */
+    const struct ci_node *peer_node; /* remains set when the peer is closed */
     size_t unread_by_peer;
     uint64_t segments_in, segments_out;
     int syn_tries; /* connect.c */
 
     /* a stream's way to its peer: transport.c */
-    coir_time last_arrival; /* of what this end has sent */
+    coir_time last_arrival; /* of the last segment that this end has sent */
     struct ci_parcel *outbox, **outbox_tail;
     int retries;
 
-    /* a stream that its listener has not accepted yet */
+    /* of a stream: in a listener's backlog, not accepted yet */
     bool queued;
     struct ci_socket *backlog_next;
 
@@ -95,22 +95,21 @@ struct ci_socket {
 struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_node *node,
                                 const struct ci_socket_kind *kind);
 
-/* The socket that has a descriptor; the one that had it when its serial number was noted. NULL:
- * closed. */
+/* The socket with a descriptor; the socket with a descriptor and a serial number. NULL: closed. */
 static inline struct ci_socket *ci_socket_of(const struct ci_world *world, coir_fd fd)
 {
     return fd >= 0 && (size_t)fd < world->socket_capacity ? world->sockets[fd] : NULL;
 }
 struct ci_socket *ci_socket_find(const struct ci_world *world, coir_fd fd, uint64_t serial);
 
-/* -EMFILE or -ENFILE, where a fault wants it so; else 0. */
+/* -EMFILE or -ENFILE if a fault happens here; otherwise 0. */
 int ci_socket_no_descriptor(struct ci_world *world, const struct ci_node *node);
 
-/* Lets `what` happen to a socket. */
+/* Schedules an event of a socket. */
 void ci_socket_schedule(struct ci_world *world, coir_time when, ci_socket_event_fn *what,
                         const struct ci_socket *socket, size_t amount, void *data);
 
-/* The error that is to be reported once; `otherwise` if there is none. */
+/* Takes the socket's error, which is reported once; `otherwise` if there is none. */
 int ci_socket_take_error(struct ci_socket *socket, int otherwise);
 
 void ci_socket_drop_input(struct ci_socket *socket);
@@ -118,12 +117,12 @@ void ci_socket_drop_input(struct ci_socket *socket);
 /* Something has happened to the socket: tries its operations again. */
 void ci_socket_changed(struct ci_world *world, struct ci_socket *socket);
 
-/* ---- what drivers ask ---- */
+/* ---- for drivers ---- */
 
 /* Starts an operation. True: it is complete already. */
 bool ci_socket_start(struct ci_sim_driver *driver, struct ci_op *op);
 
-/* Requests its cancellation. True: it is withdrawn; else it will be reported. */
+/* Requests the cancellation of an operation. True: it is withdrawn. False: it will be reported. */
 bool ci_socket_cancel(struct ci_sim_driver *driver, struct ci_op *op);
 
 /* Takes the pending operations of one driver (NULL: of all) off the descriptor; they complete with

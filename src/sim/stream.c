@@ -2,7 +2,7 @@
  *
  * 1. What is sent and not yet read by the peer (`unread_by_peer`) never exceeds the window: a
  * writer waits for the peer to read.
- * 2. The end of what the peer sends arrives once, behind all that it sent.
+ * 2. The end of the peer's stream arrives once, after all bytes that it sent.
  *
  * Closing with unread data, closing before a connect is answered, and data that reaches a closed
  * end reset the connection, as Linux does. */
@@ -192,8 +192,8 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, struct c
     return ci_op_complete(op, (int)len);
 }
 
-/* Messages. Descriptors are numbers of this world, which no other program could use: they do not
- * travel. */
+/* Messages. Descriptors are not passed: they are numbers of the simulated world, and no other
+ * program in it could use them. */
 static bool try_receive(struct ci_world *world, struct ci_socket *socket, struct ci_op *op)
 {
     struct msghdr *message = op->message;

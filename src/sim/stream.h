@@ -6,7 +6,7 @@
 /* An unconnected stream's descriptor, or an error. */
 int ci_sim_stream_open(struct ci_world *world, struct ci_node *node, int family);
 
-/* From now on a close resets the connection, or does not. -EBADF. */
+/* Sets whether a close resets the connection. -EBADF. */
 int ci_sim_stream_reset_on_close(struct ci_world *world, coir_fd fd, bool on);
 
 /* Ends what this end sends. -EBADF, -ENOTCONN. */

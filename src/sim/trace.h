@@ -5,7 +5,7 @@
 
 #include "sim/world.h"
 
-/* NULL: it concerns no host. */
+/* `node` NULL: the line concerns no host. */
 void ci_world_trace(struct ci_world *world, const struct ci_node *node, const char *format, ...)
     COIR_PRINTF(3, 4);
 

@@ -1,13 +1,12 @@
-/* The way of a stream's segments to its peer, as TCP has it at its worst.
+/* The transport of a stream's segments to its peer, with the worst behaviour that TCP allows.
  *
- * 1. The segments of one end arrive in the order in which they were sent, none twice and none left
- * out; behind the end of the stream none arrives. Each is delayed on its own, but none overtakes
- * another.
- * 2. What is added to an empty outbox becomes its first parcel: the tail is the head then.
+ * 1. The segments of one end arrive in the order in which they were sent, each exactly once, and
+ *    none after the end of the stream. Each has a delay of its own, but none overtakes another.
+ * 2. A parcel added to an empty outbox is its head and its tail.
  *
- * What is sent over a link that is cut waits in the outbox and is sent again after 200 ms, then
- * after twice as long each time. After RETRIES times the stream ends with -ETIMEDOUT, and its peer
- * is not told. Closing gives up what is in the outbox. */
+ * Segments sent over a cut link wait in the outbox. They are sent again after 200 ms, then after
+ * twice as long each time. After RETRIES retries the stream ends with -ETIMEDOUT, and the peer gets
+ * no reset. Closing drops the outbox. */
 #include "sim/transport.h"
 
 #include <errno.h>
@@ -21,7 +20,7 @@
 enum { RETRIES = 8 };
 static const coir_time retransmission_most = 10 * COIR_S;
 
-/* Something for the peer that cannot get there. */
+/* A segment or event for the peer, held up by a cut link. */
 struct ci_parcel {
     struct ci_parcel *next;
     ci_socket_event_fn *what;
@@ -104,7 +103,7 @@ static void time_out(struct ci_world *world, struct ci_socket *socket)
     ci_transport_reset(world, socket, -ETIMEDOUT);
 }
 
-/* A reset comes back when the way back is open before this end has given up. */
+/* This end receives a reset if the link from the peer is restored before the last retry. */
 static void unanswered(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
 {
     (void)data;

@@ -1,12 +1,12 @@
-/* A world without a kernel: a clock, a network, disks, and what happens next, all from one seed.
+/* A simulated world: a clock, a network, disks and scheduled events, all driven by one seed.
  *
- * Every choice is drawn from the world's one generator (faults: from one of their own), in an order
- * that the program's own steps fix; no order depends on an address or on a clock. That is why a run
- * with the same seed does the same again.
+ * Every choice is drawn from the world's random generator (faults: from a generator of their own),
+ * in an order that depends only on the program's steps, never on a memory address or a real clock.
+ * So runs with the same seed are identical.
  *
- * 1. Time moves only when no worker of any host has anything to do, and then to the next event or
- * timer: forwards.
- * 2. The simulator has its own memory from the system; when there is none, the program ends.
+ * 1. Time advances only when no worker of any host has anything to do, and then to the next event
+ *    or timer.
+ * 2. The simulator allocates its own memory from the system; if that fails, the program ends.
  */
 #ifndef CI_SIM_WORLD_H
 #define CI_SIM_WORLD_H
@@ -18,13 +18,13 @@
 
 struct ci_fault_log {
     struct ci_random random;
-    uint32_t asked; /* occasions so far */
-    /* the caller's, as taken[], who sees them also when the run does not come to its end; or
-     * NULL */
+    uint32_t asked; /* points where a fault could happen, so far */
+    /* memory of the caller, as taken[], so that it can read them even if the run does not finish;
+     * or NULL */
     size_t *count;
-    uint32_t *taken; /* the first `room` of them */
+    uint32_t *taken; /* the first `room` numbers of the fault schedule */
     size_t room;
-    const uint32_t *chosen; /* instead of drawing */
+    const uint32_t *chosen; /* the schedule to replay instead of drawing */
     size_t chosen_count;
     bool choose;
 };
@@ -40,7 +40,7 @@ struct ci_world {
     size_t socket_capacity;
     uint16_t next_port;
     struct ci_open_file *open_files; /* disk.c */
-    coir_faults everywhere;          /* what goes wrong on hosts that are not there yet */
+    coir_faults everywhere;          /* faults of hosts that will be started */
     struct ci_node *nodes;           /* node.c: oldest first */
     struct ci_node **nodes_tail;
     int node_count;
@@ -49,9 +49,10 @@ struct ci_world {
     uint64_t trace_hash;       /* trace.c */
     void (*trace)(const char *line, void *arg);
     void *trace_arg;
-    char line[256]; /* of the trace, which is written on the stacks of the program's fibers */
+    /* of the trace; not on the stack: it is formatted on the small stacks of fibers */
+    char line[256];
     uint64_t steps;
-    unsigned left_count; /* audit.c: of what was left open */
+    unsigned left_count; /* audit.c: how many things were left open */
     char left[COIR_SIM_LEFT_MAX];
 };
 

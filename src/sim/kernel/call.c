@@ -80,7 +80,8 @@ ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
 
 /* ---- files ---- */
 
-/* The thread sleeps while the disk works, and holds the file meanwhile. */
+/* Makes the thread sleep for as long as the disk takes. Returns the file with a reference: another
+ * thread may close it in that time. */
 static struct ci_kfile *use_disk(coir_fd fd, bool sync)
 {
     ci_kcall();

@@ -1,4 +1,4 @@
-/* sys/clock.h: each look at a clock takes 10 to 50 ns. */
+/* sys/clock.h: each call takes 10 to 50 ns of simulated time. */
 #include "sys/clock.h"
 
 #include "sim/kernel/kernel.h"
@@ -12,7 +12,7 @@ coir_time ci_clock_now(void)
 
 uint64_t ci_clock_ticks(void)
 {
-    ci_kthread_may_yield(); /* a loop that spins looks at this clock */
+    ci_kthread_may_yield(); /* a spinning loop reads this clock, and must let others run */
     return (uint64_t)ci_clock_now();
 }
 

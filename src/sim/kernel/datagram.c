@@ -1,6 +1,6 @@
-/* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Datagrams are
- * lost, doubled, delayed each by itself and so reordered, and dropped where the receiver's buffer
- * is full. A connected socket hears that nobody takes what it sent. */
+/* Datagram sockets: udp(7); net/ipv4/udp.c and net/core/datagram.c of Linux 6.1. Each datagram may
+ * be lost, doubled, or delayed (and so reordered), and is dropped if the receiver's buffer is full.
+ * A connected socket gets ECONNREFUSED if the port it sent to has no socket. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_at(const struct ci_ksocket *socket, const struct ci_node *node, i
            socket->local.sin_port == port;
 }
 
-/* Whether a connected socket takes what comes from there. */
+/* Whether the socket accepts datagrams from `from`: a connected one only those of its peer. */
 static bool takes_from(const struct ci_ksocket *socket, const struct sockaddr_in *from)
 {
     return !has_peer(socket) || (socket->remote.sin_port == from->sin_port &&
@@ -47,7 +47,7 @@ static void refusal_arrives(void *arg, size_t number)
     ci_kfile_wake(&socket->file, POLLERR);
 }
 
-/* Heard by a socket that is connected to where the datagram went. */
+/* Reports a refused datagram to its sender, if it is connected to that address. */
 static void refuse(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
@@ -83,8 +83,8 @@ static void datagram_arrives(void *arg, size_t number)
     free(segment);
 }
 
-/* It has left the sender's machine. Each one tells of room, whether there was some before or not
- * (sock_def_write_space). */
+/* A datagram has left the sender's machine. Each one wakes writers, whether there was room before
+ * or not (sock_def_write_space). */
 static void has_left(void *arg, size_t len)
 {
     struct ci_ksocket *socket = arg;

@@ -1,4 +1,4 @@
-/* Regular files: what open files are of the simulated disk (sim/disk.c). */
+/* Regular files: open files of the simulated disk (sim/disk.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
-/* epoll(7): fs/eventpoll.c of Linux 6.1, in whose words the parts are named.
+/* epoll(7): fs/eventpoll.c of Linux 6.1, whose names are used here.
  *
- * - A change calls an item's waiter, which does no more than to put the item into the ready list,
- * where the change is one that the item asks for, or may be anything (key 0).
- * - epoll_wait takes items from that list, asks each file what holds now, and reports all of that.
- * An item whose file has nothing is passed over; one that is level-triggered goes back into the
- * list.
- * - An item is of a descriptor number and an open file. It goes with the last reference to the
- * file.
+ * - A change of a file calls the item's waiter, which only puts the item into the ready list, if
+ *   the item asks for this change or the change is unspecified (key 0).
+ * - epoll_wait takes items from that list, and reports all events that hold now for each file. An
+ *   item without events is skipped; a level-triggered item goes back into the list.
+ * - An item belongs to a descriptor number and an open file. It is removed with the last reference
+ *   to the file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static const uint32_t exclusive_ok =
 
 struct epoll {
     struct ci_kfile file;
-    struct ci_list items, ready; /* ready: first come first */
+    struct ci_list items, ready; /* ready: in the order of becoming ready */
     int sleepers;
 };
 
@@ -179,7 +178,8 @@ static int report(struct epoll *epoll, struct epoll_event *events, int max)
         else if (!(item->event.events & EPOLLET))
             ci_list_push(&epoll->ready, &item->ready);
     }
-    while (!ci_list_empty(&taken)) { /* no room: before those that came back */
+    /* no room in `events`: put them back before the level-triggered ones */
+    while (!ci_list_empty(&taken)) {
         node = taken.prev;
         ci_list_remove(node);
         ci_list_insert_before(epoll->ready.next, node);
@@ -221,7 +221,8 @@ int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events
 
 /* ---- the file ---- */
 
-/* Drops what was queued and is not ready, up to the first that is (__ep_eventpoll_poll). */
+/* Drops items that are queued but not ready any more, up to the first that is ready
+ * (__ep_eventpoll_poll). */
 static unsigned poll_epoll(struct ci_kfile *file)
 {
     struct ci_list *ready = &epoll_of(file)->ready;

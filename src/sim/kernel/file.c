@@ -1,4 +1,4 @@
-/* Open files, tables of descriptors, and who waits for files. */
+/* Open files, tables of descriptors, and waiters for files. */
 #include <errno.h>
 
 #include "base/memory.h"

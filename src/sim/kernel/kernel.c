@@ -1,5 +1,4 @@
-/* The simulated kernel as a whole: its beginning, with the settings that a seed has, and its
- * end. */
+/* The simulated kernel as a whole: its start, with settings drawn from the seed, and its end. */
 #include "sim/kernel/kernel.h"
 
 #include "sim/kernel.h"
@@ -37,8 +36,8 @@ void ci_kcalm(void)
     ci_krings_calm();
 }
 
-/* What is found out once a process takes atomic operations, which are counted: a second run of the
- * seed would have fewer. */
+/* Forces lookups that the library makes once per process and caches. They take atomic operations,
+ * which are counted: otherwise a second run of the seed would have fewer. */
 static void ask_once(void)
 {
     struct ci_stacks stacks;

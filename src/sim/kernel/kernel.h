@@ -1,22 +1,22 @@
-/* A simulated Linux: what sys/ asks of the system, answered from a seed. A build that wants it
- * takes all sources of the library less
- * src/sys/{call,eventpoll,ring_call,clock,thread,pause,signal,cpu}.c, and the files of this folder
- * instead; replace/ comes first on its include path.
+/* A simulated Linux: it implements what sys/ needs of the system, driven by a seed. The build
+ * coir_simulated takes the files of this folder instead of those of src/sys/ that make system calls
+ * (CMakeLists.txt has the list); replace/ comes first on its include path.
  *
  * 1. One thread of the real system runs everything. A simulated thread runs until it makes a system
- *    call, waits for a lock, or passes an atomic operation that the seed has chosen
- * (replace/base/point.h): there another one may go on.
+ *    call, waits for a lock, or reaches an atomic operation that the seed has chosen
+ *    (replace/base/point.h): there another thread may continue.
  * 2. A system call takes 100 to 1,600 ns, runs the events that are due, then acts; from then on it
- * is atomic, but where it sleeps. Events do not nest, and never switch threads.
- * 3. A thread sleeps until its predicate holds or its deadline has passed. When none can run, time
- * moves to the next event or deadline; where there is none, nothing will ever happen again, which
- * is an error (-EDEADLK) that names who waits for what.
- * 4. An open file lives as long as it is referred to: by descriptors, and by requests under way.
- * Who waits for it without a reference hears that it goes.
- * 5. The simulated kernel's own memory does not run out: that ends the program.
+ *    is atomic, except where it sleeps. Events do not nest, and never switch threads.
+ * 3. A thread sleeps until its predicate holds or its deadline has passed. When no thread can run,
+ *    time moves to the next event or deadline. If there is none, the run ends with an error
+ *    (-EDEADLK), and what each thread waits for is printed.
+ * 4. An open file lives as long as references exist: from descriptors, and from requests in flight.
+ *    A waiter without a reference is told when the file is freed.
+ * 5. If the simulated kernel's own memory runs out, the program ends.
  *
- * Wherever Linux may choose, the seed does: ci_kone_in, ci_kbelow. No order depends on an address.
- * All this runs on the stacks of the program's fibers: frames are small (the build has a limit).
+ * Wherever Linux has a choice, the seed chooses: ci_kone_in, ci_kbelow. No order depends on a
+ * memory address. All of this runs on the stacks of the program's fibers, so frames must be small
+ * (the build enforces a limit).
  */
 #ifndef CI_SIM_KERNEL_KERNEL_H
 #define CI_SIM_KERNEL_KERNEL_H
@@ -47,7 +47,7 @@ struct ci_kthread {
     void *arg;
     void *locals[CI_KTHREAD_LOCALS]; /* thread-locals, while it does not run */
     struct ci_context context;
-    /* of its own stack; of the one that it was on when it was left */
+    /* of its own stack; of the stack that it was on at its last switch */
     struct ci_stack_view own, left;
     char *stack;
 
@@ -62,7 +62,7 @@ struct ci_kthread {
 };
 
 /* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for
- * people. */
+ * dumps. */
 bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg,
                      coir_time deadline);
 
@@ -71,10 +71,10 @@ void ci_kthread_sleep(const char *what, coir_time until);
 /* The deadline of a call that waits `timeout` (negative: without end): timers have slack. */
 coir_time ci_kdeadline(coir_time timeout);
 
-/* After a sleep in which something came: the thread may be told of it late (coir_faults.late). */
+/* After a sleep that an event ended: the thread may be delayed further (coir_faults.late). */
 void ci_kthread_be_late(void);
 
-/* Lets others run, if the seed says so. */
+/* Switches to another thread, if the seed chooses so. */
 void ci_kthread_may_yield(void);
 
 /* ---- processes ---- */
@@ -98,32 +98,33 @@ struct ci_kprocess {
 /* ---- the kernel ---- */
 
 struct ci_kernel {
-    struct ci_world *world; /* NULL: none runs */
+    struct ci_world *world; /* NULL: no kernel is running */
     struct ci_kprocess *processes;
     struct ci_kprocess *process; /* whose calls are being made */
-    struct ci_kthread *thread;   /* that runs; NULL: the scenario itself */
+    struct ci_kthread *thread;   /* the running thread; NULL: the scenario itself */
     struct ci_list threads;
     struct ci_context outside;
     struct ci_stack_view outside_own, outside_left;
     int thread_count;
-    int outcome; /* why the scenario goes on: a process has ended (0), -EDEADLK, -ETIME */
+    /* why control returned to the scenario: a process has ended (0), -EDEADLK, -ETIME */
+    int outcome;
     coir_time time_max;
-    /* atomic operations until the next at which another thread may run */
+    /* atomic operations until the next point at which another thread may run */
     uint32_t points_left;
     struct ci_ksettings {          /* of this seed */
-        uint32_t yield_one_in;     /* system calls, about, after which another thread may run */
-        uint32_t point_one_in;     /* atomic operations likewise; 0: none */
-        uint32_t interrupt_one_in; /* sleeps in a system call that end with -EINTR */
-        /* state changes after which waiters hear of what has not changed */
+        uint32_t yield_one_in;     /* one in so many system calls lets another thread run */
+        uint32_t point_one_in;     /* as yield_one_in, of atomic operations; 0: none */
+        uint32_t interrupt_one_in; /* of sleeps in a system call, end with -EINTR */
+        /* of state changes, also wake waiters for events that have not changed */
         uint32_t spurious_one_in;
-        uint32_t at_once_one_in; /* things sent over a fast link that arrive within the call */
-        uint32_t late_one_in;    /* acknowledgements that are delayed */
-        uint32_t part_one_in;    /* deliveries of which only a part comes at first */
-        /* of sockets: 2 KiB doubled less than so many times; 0: 208 KiB */
+        uint32_t at_once_one_in; /* of segments over a fast link, arrive within the sending call */
+        uint32_t late_one_in;    /* of acknowledgements, are delayed */
+        uint32_t part_one_in;    /* of deliveries, arrive in parts */
+        /* socket buffers: 2 KiB, doubled fewer than this many times; 0: 208 KiB */
         uint32_t buffer_sizes;
     } settings;
-    struct ci_ksocket *sockets; /* all there ever were in this run */
-    /* what rings do at the beginning of a call, and when a thread ends; NULL: there are none */
+    struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
+    /* hooks of rings: at the start of a system call, and when a thread ends; NULL: no rings */
     void (*before_call)(void);
     void (*thread_ended)(int number);
     uint64_t serial;
@@ -145,16 +146,16 @@ static inline bool ci_kone_in(uint64_t n)
 /* The settings of a loopback on a quiet machine, for tests that are not about delays. */
 void ci_kcalm(void);
 
-/* How each system call begins. */
+/* The start of each system call: kernel.h 2. */
 void ci_kcall(void);
 
-/* Something for people and for the trace's hash; cheap while nobody reads the trace. */
+/* Adds a line to the trace and its hash; cheap while the trace is not printed. */
 void ci_ktrace(const char *what, int64_t a, int64_t b);
 
 /* Memory, zeroed. */
 void *ci_kalloc(size_t size);
 
-/* What is not modelled fails loudly. */
+/* Ends the program with a message: `what` is not modelled. */
 CI_COLD CI_NORETURN void ci_kunknown(const char *what);
 
 /* ---- open files ---- */
@@ -162,13 +163,13 @@ CI_COLD CI_NORETURN void ci_kunknown(const char *what);
 struct ci_kfile {
     const struct ci_kfile_type *type;
     uint32_t refs;
-    bool blocking;          /* operations are to sleep rather than answer -EAGAIN */
-    uint64_t serial;        /* of opening, for the trace */
+    bool blocking;          /* without O_NONBLOCK: operations sleep instead of returning -EAGAIN */
+    uint64_t serial;        /* in the order of opening, for the trace */
     struct ci_list waiters; /* those that are not exclusive first */
 };
 
-/* What a kind of file can do. NULL: that fails with the error in brackets. No operation sleeps: it
- * answers -EAGAIN, or takes no time of the world (a disk's is the caller's to let pass: delay). */
+/* The operations of a kind of file. NULL: the operation fails with the error in brackets. None of
+ * them sleeps: they return -EAGAIN instead, and the caller waits for as long as `delay` says. */
 struct ci_kfile_type {
     const char *name;
     bool is_socket; /* the file is a struct ci_ksocket's (socket.h) */
@@ -191,9 +192,10 @@ struct ci_kfile_type {
     /* [-ESPIPE] */
     ssize_t (*read_at)(struct ci_kfile *file, void *buf, size_t len, int64_t offset);
     ssize_t (*write_at)(struct ci_kfile *file, const void *data, size_t len, int64_t offset);
-    int (*sync)(struct ci_kfile *file);                   /* [-EINVAL] */
-    coir_time (*delay)(struct ci_kfile *file, bool sync); /* how long the disk takes now */
-    /* the last reference has gone: frees it */
+    int (*sync)(struct ci_kfile *file); /* [-EINVAL] */
+    /* how long an operation that starts now takes on the disk */
+    coir_time (*delay)(struct ci_kfile *file, bool sync);
+    /* frees the file, after the last reference was dropped */
     void (*release)(struct ci_kfile *file);
 };
 
@@ -202,31 +204,33 @@ void ci_kfile_init(struct ci_kfile *file, const struct ci_kfile_type *type);
 struct ci_kfile *ci_kfile_ref(struct ci_kfile *file);
 void ci_kfile_unref(struct ci_kfile *file);
 
-/* POLL* that hold now; a file that is always ready says so. */
+/* POLL* that hold now. */
 unsigned ci_kfile_poll(struct ci_kfile *file);
 
-/* The table of ci_k.process. install gives the lowest free number and takes the reference over;
- * -EMFILE or -ENFILE where a fault wants it (the reference stays the caller's). find: NULL,
+/* The table of ci_k.process. install returns the lowest free number and takes over the reference;
+ * if a fault makes it fail with -EMFILE or -ENFILE, the reference remains the caller's. find: NULL,
  * none. */
 int ci_kfd_install(struct ci_kfile *file);
 struct ci_kfile *ci_kfd_find(coir_fd fd);
 int ci_kfd_close(coir_fd fd);
 int ci_kfd_copy(coir_fd from, coir_fd to); /* dup2(2) */
 
-/* -EMFILE or -ENFILE where a fault wants it; else 0. */
+/* -EMFILE or -ENFILE if a fault happens here; otherwise 0. */
 int ci_kfd_refused(void);
 
 /* ---- waiting for files ---- */
 
-/* Hears of changes. `key` has the POLL* that may have begun to hold; 0: anything may have changed.
- * wake answers whether it woke somebody: one exclusive waiter that did is enough. */
+/* A callback on changes of a file. `key` has the POLL* events that may have begun to hold; 0:
+ * anything may have changed. wake returns whether it woke a thread: after one exclusive waiter that
+ * did, no other exclusive one is called. */
 struct ci_kwaiter {
     struct ci_list link;
     struct ci_kfile *file;
     bool (*wake)(struct ci_kwaiter *waiter, unsigned key);
-    /* The last reference to the file has gone: removes the waiter. NULL: it holds one itself. */
+    /* The last reference to the file was dropped: removes the waiter. NULL: the waiter holds a
+     * reference itself. */
     void (*gone)(struct ci_kwaiter *waiter);
-    /* ci_k.process closes a descriptor of the file. May remove the waiter. NULL: no matter. */
+    /* ci_k.process closes a descriptor of the file. May remove the waiter. May be NULL. */
     void (*closed)(struct ci_kwaiter *waiter, coir_fd fd);
     bool exclusive;
 };
@@ -234,7 +238,7 @@ struct ci_kwaiter {
 void ci_kwaiter_add(struct ci_kwaiter *waiter, struct ci_kfile *file);
 void ci_kwaiter_remove(struct ci_kwaiter *waiter); /* also one that was removed before */
 
-/* Tells the waiters: with a key, of whom one exclusive one is enough; with 0, all. */
+/* Calls the waiters: with a key, at most one exclusive waiter that wakes a thread; with 0, all. */
 void ci_kfile_wake(struct ci_kfile *file, unsigned key);
 
 /* ---- events ---- */

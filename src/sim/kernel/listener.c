@@ -1,15 +1,15 @@
-/* How a connection comes to be: net/ipv4/inet_connection_sock.c of Linux 6.1; listen(2),
- * connect(2), accept(2).
+/* Listeners, and how connections are established: net/ipv4/inet_connection_sock.c of Linux 6.1;
+ * listen(2), connect(2), accept(2).
  *
  *   connect -- SYN --> (listener found, room in its backlog: a child)
  *           <- SYN, ACK -- connected
  *           -- ACK --> the child is queued, accept takes it
  *
- * - A SYN that no listener wants is answered by a reset; one that finds the backlog full, the
- * listener refusing (SO_ATTACH_FILTER), or the link cut is dropped, and sent again; after
- * SYN_TRIES: ETIMEDOUT.
- * - A listener that closes resets what it has not accepted.
- * - What goes wrong with a queued connection is told to who has accepted it, not by accept.
+ * - A SYN to a port without a listener is answered by a reset. If the backlog is full, the listener
+ *   refuses (SO_ATTACH_FILTER) or the link is cut, the SYN is dropped and sent again; after
+ *   SYN_TRIES tries the connect fails with ETIMEDOUT.
+ * - Closing a listener resets the connections that were not accepted.
+ * - An error of a queued connection is reported by the accepted socket, not by accept.
  */
 #include <errno.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static struct ci_ksocket *listener_at(const struct ci_node *node, in_port_t port
     for (struct ci_ksocket *socket = ci_k.sockets; node && socket; socket = socket->next)
         if (socket->state == CI_KLISTENING && socket->node == node &&
             socket->local.sin_port == port && ci_kbelow(++count) == 0)
-            found = socket; /* any of those that share the port */
+            found = socket; /* any of the listeners that share the port */
     return found;
 }
 
@@ -87,7 +87,8 @@ static void reset_child(struct ci_ksocket *child)
     ci_kfile_unref(&child->file);
 }
 
-/* inet_csk_listen_stop: the accept queue in its order, then what is not in it yet. */
+/* inet_csk_listen_stop: first the accept queue in its order, then connections whose handshake is in
+ * progress. */
 void ci_klistener_close(struct ci_ksocket *listener)
 {
     listener->state = CI_KCLOSED;
@@ -112,7 +113,7 @@ static void schedule_from(struct ci_ksocket *socket, coir_time delay, ci_call_fn
     ci_kschedule(when, fn, socket, 0);
 }
 
-/* The third segment of the handshake: the child is there to be accepted. */
+/* The third segment of the handshake arrives: the child can be accepted. */
 static void ack_arrives(void *arg, size_t number)
 {
     (void)number;
@@ -142,7 +143,8 @@ static void reset_arrives(void *arg, size_t number)
                                                                                       : ECONNRESET);
 }
 
-/* The answer to a SYN: the client is connected, and says so. One that is gone resets the child. */
+/* The answer to a SYN arrives: the client is connected, and acknowledges. If it was closed, it
+ * resets the child. */
 static void answer_arrives(void *arg, size_t number)
 {
     (void)number;
@@ -232,7 +234,7 @@ int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, 
     return -EINPROGRESS;
 }
 
-/* What comes of it later meets an orphan: answer_arrives. */
+/* The answer to its SYN will find an orphan: answer_arrives. */
 void ci_klistener_give_up(struct ci_ksocket *socket)
 {
     socket->out_ended = true;

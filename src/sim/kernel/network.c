@@ -1,15 +1,14 @@
-/* What goes between two ends of a connection: bytes, the end, resets. Sources: tcp(7); RFC 9293;
- * net/ipv4/tcp_input.c and tcp.c of Linux 6.1.
+/* Transport between the two ends of a connection: bytes, the end of the stream, resets. Sources:
+ * tcp(7); RFC 9293; net/ipv4/tcp_input.c and tcp.c of Linux 6.1.
  *
- * - What is sent waits in `out` until it has arrived, and counts against out_most. One event for
- * each direction (pump) moves what is due, in parts of any size, as far as the receiver has room;
- * then the end, with the last bytes or after them.
- * - A reset purges what is in `out`; what was received stays readable. It is told once, as
- * ECONNRESET, or EPIPE after the peer's end, or ECONNREFUSED before there was a connection.
- * - Over a link that is cut nothing arrives: the pump tries again later and later, then the sender
- * gets ETIMEDOUT, and the peer hears nothing. A reset is sent once.
- * - Somebody who wanted room hears of it when a third of the buffer is free
- * (sk_stream_write_space).
+ * - Sent bytes stay in `out` until they arrive, and count against out_most. One event for each
+ *   direction (pump) moves the bytes that are due, in parts of any size, as far as the receiver has
+ *   room; then the end, with the last bytes or after them.
+ * - A reset discards `out`; received bytes stay readable. It is reported once: as ECONNRESET, as
+ *   EPIPE after the peer's end, or as ECONNREFUSED before the connection was established.
+ * - Over a cut link nothing arrives: the pump retries with growing delays, then the sender gets
+ *   ETIMEDOUT, and the peer is not told. A reset is sent once.
+ * - Waiting writers are woken when a third of the buffer is free (sk_stream_write_space).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +19,10 @@
 enum { RETRIES = 8 };
 static const coir_time retransmission = 200 * COIR_MS, retransmission_most = 10 * COIR_S,
                        pause_most = 20 * COIR_US;
-/* of acknowledgements: 1 ms doubled less than so many times, about TCP_DELACK_MIN at most */
+/* delays of acknowledgements: 1 ms, doubled fewer than this many times; at most about
+ * TCP_DELACK_MIN */
 enum { DELAYS = 6 };
-static const coir_time fast = 10 * COIR_US; /* a latency that may be none */
+static const coir_time fast = 10 * COIR_US; /* a latency up to this may count as none */
 
 static void pump(void *arg, size_t number);
 
@@ -36,7 +36,7 @@ bool ci_knetwork_is_cut(const struct ci_ksocket *socket)
     return ci_world_is_cut(ci_k.world, socket->node, socket->peer_node);
 }
 
-/* When something that this end sends now arrives. */
+/* The arrival time of a segment that this end sends now. */
 coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len)
 {
     struct ci_world *world = ci_k.world;
@@ -89,7 +89,8 @@ static void reset_arrives(void *arg, size_t number)
 
 void ci_knetwork_send_reset(struct ci_ksocket *socket)
 {
-    if (socket->peer && !ci_knetwork_is_cut(socket)) /* else it is lost, and never sent again */
+    /* otherwise the reset is lost, and is not retransmitted */
+    if (socket->peer && !ci_knetwork_is_cut(socket))
         ci_knetwork_deliver(socket, reset_arrives, socket->peer);
 }
 
@@ -134,7 +135,7 @@ static void move(struct ci_ksocket *socket, size_t len)
     ci_kqueue_push(&socket->peer->in, part);
 }
 
-/* The state changes (FIN_WAIT2, TIME_WAIT or CLOSE), which is told. */
+/* The state changes (to FIN_WAIT2, TIME_WAIT or CLOSE), and waiters are woken. */
 static void end_is_acknowledged(void *arg, size_t number)
 {
     (void)number;
@@ -174,7 +175,7 @@ static void tell_of_bytes(struct ci_ksocket *peer, size_t moved)
     ci_kfile_wake(&peer->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
 }
 
-/* Moves what is due. The end may share an event with bytes. */
+/* Moves the bytes that are due. The end of the stream may arrive in the same event as bytes. */
 static void move_due(struct ci_ksocket *socket)
 {
     struct ci_ksocket *peer = socket->peer;
@@ -209,8 +210,8 @@ static void move_due(struct ci_ksocket *socket)
     tell_of_room(socket);
 }
 
-/* Bytes have met a socket that is gone. */
-static void meet_nobody(struct ci_ksocket *socket)
+/* Bytes reached a socket that has been closed: it answers with a reset. */
+static void reach_closed_peer(struct ci_ksocket *socket)
 {
     bool only_end = socket->out.first->end;
     while (socket->out.first && socket->out.first->arrives <= ci_know()) {
@@ -247,13 +248,13 @@ static void pump(void *arg, size_t number)
         return;
     }
     if (ci_knetwork_is_cut(socket) || (socket->peer->listener && !socket->peer->queued)) {
-        /* or a handshake that has not ended */
+        /* the link is cut, or the handshake has not ended */
         try_again(socket);
         return;
     }
     socket->retries = 0;
     if (socket->peer->orphan || socket->peer->state != CI_KCONNECTED)
-        meet_nobody(socket);
+        reach_closed_peer(socket);
     else
         move_due(socket);
     if (socket->out.first && !socket->stalled) {
@@ -276,8 +277,8 @@ void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment)
     }
 }
 
-/* The window opens: the sender hears of it a latency later. An acknowledgement that was delayed may
- * go with it (tcp_cleanup_rbuf). */
+/* The window opens: the sender learns of it one latency later. A delayed acknowledgement may be
+ * sent with it (tcp_cleanup_rbuf). */
 void ci_knetwork_room(struct ci_ksocket *socket)
 {
     struct ci_ksocket *peer = socket->peer;

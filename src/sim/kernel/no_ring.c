@@ -1,5 +1,5 @@
-/* The simulated kernel where linux/io_uring.h is missing: it has no io_uring, and nothing asks for
- * one. */
+/* The simulated kernel where linux/io_uring.h is missing: it has no io_uring, and the library is
+ * built without it. */
 #include "sim/kernel/kernel.h"
 
 void ci_krings_open(void)

@@ -1,4 +1,4 @@
-/* Nobody passes sockets to a simulated process, and its interfaces have no names. */
+/* No sockets are passed to a simulated process, and its interfaces have no names. */
 #include "sys/passed.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Pipes: pipe(7); fs/pipe.c of Linux 6.1. Writers are told of room only where there was none. */
+/* Pipes: pipe(7); fs/pipe.c of Linux 6.1. Writers are woken only if the pipe was full. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

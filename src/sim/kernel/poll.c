@@ -1,5 +1,5 @@
-/* poll(2): fs/select.c of Linux 6.1. The files that it sleeps for are held until it returns, but
- * what it asks after each wake-up is the file that has the number by then. */
+/* poll(2): fs/select.c of Linux 6.1. The files that it waits for are referenced until it returns,
+ * but after each wake-up it polls whatever files have the descriptor numbers by then. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Processes: a host's program, its descriptors, and what it can know about its machine. */
+/* Processes: a host's program, its descriptors, and what its machine reports (CPUs, random numbers,
+ * names). */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *ar
     struct ci_kthread *thread = ci_k.thread;
     ci_k.process = process;
     if (thread)
-        thread->process = process; /* for when it goes on after another one */
+        thread->process = process; /* for when this thread is switched to again */
     fn(arg);
     if (thread)
         thread->process = before;
@@ -80,14 +81,14 @@ int ci_cpu_pin(unsigned index)
     return 0;
 }
 
-/* ---- what else the machine knows ---- */
+/* ---- names, random numbers, memory ---- */
 
 int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)
 {
     return ci_world_resolve(ci_k.world, host, family, ret_ips, ret_delay);
 }
 
-/* Every name is known. */
+/* Every name resolves. */
 int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
 {
     (void)host, (void)family, (void)ret_ips;

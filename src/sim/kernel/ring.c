@@ -1,5 +1,5 @@
-/* A ring of the simulated kernel: its set-up, its end, and what is registered with it.
- * io_uring_setup(2) and io_uring_register(2); io_uring.c and register.c of Linux 6.1 to 6.18. */
+/* A ring of the simulated kernel: its set-up, its end, and registrations. io_uring_setup(2) and
+ * io_uring_register(2); io_uring.c and register.c of Linux 6.1 to 6.18. */
 #include "sim/kernel/ring.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 enum { ENTRIES_MOST = 32768, COMPLETIONS_MOST = 2 * ENTRIES_MOST };
 static const coir_time end_most = 200 * COIR_US;
 
-/* The rates are such that each of them is off in a good part of the runs. */
+/* The rates are chosen so that each trait is off in many of the runs. */
 void ci_krings_open(void)
 {
     static const uint32_t versions[] = {1, 6, 12, 18, 1, 12, 18, 0}, races[] = {0, 0, 3, 20},
@@ -30,8 +30,8 @@ void ci_krings_open(void)
     };
 }
 
-/* With DEFER_TASKRUN, which 6.0 does not have: elsewhere what a ring waits for is taken in any
- * system call. */
+/* Traits of a kernel with DEFER_TASKRUN, which 6.0 does not have: without it, task work may run in
+ * any system call. */
 void ci_krings_calm(void)
 {
     if (ci_kring_traits.version < 1)
@@ -55,7 +55,7 @@ static void free_memory(struct ci_kring *ring)
     ring->rings = NULL;
 }
 
-/* io_ring_exit_work: a kernel thread ends what is under way, some time after the close. */
+/* io_ring_exit_work: some time after the close, a kernel thread ends the requests in flight. */
 static void end_ring(void *arg, size_t number)
 {
     (void)number;
@@ -103,7 +103,7 @@ static uint32_t round_up(uint32_t n)
     return power;
 }
 
-/* What a kernel of this age knows, and the rules among the flags. */
+/* Checks the flags: those this kernel version knows, and the rules among them. */
 static int check_setup(uint32_t setup)
 {
     static const uint32_t known = IORING_SETUP_CQSIZE | IORING_SETUP_R_DISABLED |
@@ -121,7 +121,8 @@ static int check_setup(uint32_t setup)
     return 0;
 }
 
-/* Rings smaller than asked for are not Linux': they stand for a program with more under way. */
+/* Linux never makes rings smaller than requested. The model does, to test what happens to a program
+ * with more operations in flight. */
 static int set_sizes(uint32_t entries, struct io_uring_params *params)
 {
     uint32_t most = ci_kring_traits.size_most ? ci_kring_traits.size_most : ENTRIES_MOST;
@@ -141,7 +142,8 @@ static int set_sizes(uint32_t entries, struct io_uring_params *params)
     return 0;
 }
 
-/* Features beyond IORING_FEAT_LINKED_FILE, which not every header has: of 6.3, 6.10 and 6.12. */
+/* Features beyond IORING_FEAT_LINKED_FILE, which not every header has: they are of 6.3, 6.10 and
+ * 6.12. */
 static uint32_t features(void)
 {
     uint32_t bits = 2 * IORING_FEAT_LINKED_FILE - 1;

@@ -14,21 +14,19 @@
  *   ring_worker.c    io-wq: threads of the kernel
  *   ring_cancel.c    cancels
  *
- * 1. A request is in one state at a time:
- *      TRYING -> ended          (done at once)
+ * 1. A request is in one state at a time: TRYING -> ended          (completed at once)
  *      TRYING -> POLLING        (-EAGAIN; or a poll)
  *      TRYING -> RETRYING       (-EAGAIN, but ready by now: to be tried again by task work)
  *      TRYING -> QUEUED         (no poll, or too many: a kernel thread is to do it)
  *      POLLING, RETRYING -> TRYING (woken: by task work)
  *      QUEUED -> WORKING -> ENDING -> ended
- * 2. A request that is not TRYING is in its ring's table by name. It is freed with its last
- * completion.
- * 3. Whatever wakes a request only queues its task work. Task work runs in an enter of the owner
- * that asks for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon
- * (neither).
+ * 2. A request that is not TRYING is in its ring's table, by its name (user_data). It is freed with
+ *    its last completion.
+ * 3. Waking a request only queues its task work. Task work runs in an enter of the owner that asks
+ *    for events (DEFER_TASKRUN), in any system call of the owner (COOP_TASKRUN), or soon (neither).
  *
- * What an entry points at is copied as the entry is taken, but for the bytes that are sent or
- * received, which are the kernel's until the completion.
+ * What an entry points at is copied when the entry is taken, except the bytes that are sent or
+ * received, which belong to the kernel until the completion.
  */
 #ifndef CI_SIM_KERNEL_RING_H
 #define CI_SIM_KERNEL_RING_H
@@ -49,26 +47,26 @@ enum ci_krequest_state {
     CI_KREQUEST_ENDING
 };
 
-/* From where an operation is tried. */
+/* Where an operation is tried from. */
 enum ci_kring_from { CI_KRING_SUBMIT, CI_KRING_POLL, CI_KRING_WORKER };
 
-/* What a try came to. AGAIN: to be tried when the file is ready. WAITS: it is POLLING, and stays
- * so. DONE: `result` is set. */
+/* The outcome of a try. AGAIN: to be tried again when the file is ready. WAITS: it is POLLING, and
+ * stays so. DONE: `result` is set. */
 enum ci_kring_try { CI_KRING_DONE, CI_KRING_AGAIN, CI_KRING_WAITS };
 
 struct ci_krequest {
     struct ci_list link;      /* of its ring's table */
-    struct ci_list work_link; /* of its ring's task work; alone: it has none */
+    struct ci_list work_link; /* in its ring's task work; not in a list: none is queued */
     struct ci_kring *ring;
-    struct ci_kfile *file; /* held; NULL: none */
+    struct ci_kfile *file; /* with a reference; NULL: none */
     uint64_t serial, name; /* name: user_data */
-    int thread;            /* that submitted it */
+    int thread;            /* the one that submitted it */
     uint8_t opcode, state;
     bool skips;   /* CQE_SKIP_SUCCESS */
-    bool failed;  /* a completion is posted nevertheless */
+    bool failed;  /* a completion is posted in spite of `skips` */
     bool nowait;  /* REQ_F_NOWAIT: -EAGAIN is final */
     bool multi;   /* multishot */
-    bool selects; /* a buffer of `group` */
+    bool selects; /* takes a buffer of `group` */
     bool cancelled;
     bool polled;      /* REQ_F_POLLED */
     bool in_progress; /* a connect */
@@ -78,8 +76,9 @@ struct ci_krequest {
 
     /* POLLING */
     struct ci_kwaiter waiter;
-    unsigned events, mask, wakes; /* asked for; stashed; wake-ups since task work last looked */
-    int tries;                    /* polls in vain */
+    /* requested; of the first wake-up; wake-ups since task work last ran */
+    unsigned events, mask, wakes;
+    int tries; /* polls after which the operation still could not be done */
 
     /* operands */
     char *buf;
@@ -87,7 +86,7 @@ struct ci_krequest {
     int64_t offset;
     int flags; /* MSG_*, or of the accept */
     struct msghdr message, *user_message;
-    struct iovec iovs[CI_KREQUEST_IOVS], *iov; /* iov: allocated where there are more */
+    struct iovec iovs[CI_KREQUEST_IOVS], *iov; /* iov: allocated if there are more than fit */
     struct sockaddr_storage address;
 };
 
@@ -97,34 +96,35 @@ struct ci_kring {
     struct ci_kprocess *process;
     uint32_t setup;        /* IORING_SETUP_* */
     int owner;             /* the thread's number; 0: any may enter */
-    bool disabled, closed; /* not enabled yet; no descriptor is left */
-    bool will_run;         /* an event is going to run its task work */
-    bool entered;          /* by a thread that is in the kernel */
+    bool disabled, closed; /* disabled: not enabled yet; closed: no descriptor is left */
+    bool will_run;         /* an event that will run its task work is scheduled */
+    bool entered;          /* a thread is inside of io_uring_enter */
     ci_call_fn *run_soon;  /* the event: ci_kring_run_soon */
-    /* requests that have ended meanwhile, whose files are to be given back */
+    /* ended requests, whose references to files are still to be dropped */
     struct ci_list puts;
-    char *rings; /* both, as they are shared */
+    char *rings; /* the memory of both rings, shared with the program */
     struct io_uring_sqe *entries;
     uint32_t entry_count, completion_count;
-    uint32_t head;           /* of submissions: taken so far */
-    uint32_t tail;           /* of completions: posted so far */
+    uint32_t head;           /* submissions taken so far */
+    uint32_t tail;           /* completions posted so far */
     struct ci_list overflow; /* completions that wait for room */
     struct ci_list work;     /* task work, oldest first */
     struct ci_list table[CI_KRING_BUCKETS];
     struct ci_kring_buffers *groups;
 };
 
-/* Choices that are a kernel's, or a machine's, for the whole run. */
+/* Traits of the kernel version and of the machine, for the whole run. */
 struct ci_kring_traits {
     uint32_t version;       /* of Linux, minor: 6.0 to 6.18 */
-    uint32_t race_one_in;   /* -EAGAINs after which the file is found ready at once */
-    uint32_t refuse_one_in; /* submissions that stop for want of memory */
-    uint32_t size_most;     /* of a submission ring, smaller than asked for; 0: as asked for */
-    /* buffers of each group that never come back, as if another file had them */
+    uint32_t race_one_in;   /* of -EAGAINs, find the file ready at once */
+    uint32_t refuse_one_in; /* of submissions, stop because memory is out */
+    uint32_t size_most;     /* the largest submission ring; 0: as requested */
+    /* buffers of each group that are never returned, as if another file held them */
     uint32_t withheld;
-    /* polls in vain after which a kernel thread goes on, beyond what the version says */
+    /* of failed polls, pass the request to a kernel thread, in addition to the version's own
+     * rule */
     uint32_t worker_one_in;
-    uint32_t cut_one_in; /* multishots that end although more could follow */
+    uint32_t cut_one_in; /* of multishot completions, end the request although more could follow */
 };
 extern struct ci_kring_traits ci_kring_traits;
 
@@ -133,8 +133,9 @@ extern struct ci_list ci_krings; /* all of this run, open or not */
 void ci_kring_make_memory(struct ci_kring *ring, struct io_uring_params *params);
 struct ci_kring *ci_kring_of(struct ci_kfile *file); /* NULL: it is no ring */
 int ci_kring_find(coir_fd fd, struct ci_kring **ret_ring);
-void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number); /* that is open */
-void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on);         /* IORING_SQ_* */
+/* for each open ring */
+void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number);
+void ci_kring_set_flag(struct ci_kring *ring, uint32_t flag, bool on); /* IORING_SQ_* */
 uint32_t ci_kring_entries_tail(const struct ci_kring *ring);
 struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring); /* the next one */
 void ci_kring_entry_taken(struct ci_kring *ring);
@@ -155,11 +156,11 @@ static inline bool ci_kring_is_deferred(const struct ci_kring *ring)
 /* ring_cqe.c. post_more: false, there is no room: the multishot has to end. */
 void ci_kring_post(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
 bool ci_kring_post_more(struct ci_kring *ring, uint64_t name, int32_t result, uint32_t flags);
-uint32_t ci_kring_completions(const struct ci_kring *ring); /* that the program has not seen */
-/* whether none waits for room any more */
+uint32_t ci_kring_completions(const struct ci_kring *ring); /* how many the program has not seen */
+/* whether no completion waits for room any more */
 bool ci_kring_flush(struct ci_kring *ring);
 void ci_kring_drop_overflow(struct ci_kring *ring);
-/* of completions that the program has not seen */
+/* buffers in completions that the program has not seen */
 uint32_t ci_kring_untold_buffers(const struct ci_kring *ring);
 
 /* ring_request.c */
@@ -183,7 +184,7 @@ int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe
 enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_from from);
 /* 0: the operation is not polled for */
 unsigned ci_kring_poll_events(const struct ci_krequest *request);
-bool ci_kring_heeds_nonblock(const struct ci_krequest *request); /* in a kernel thread, too */
+bool ci_kring_heeds_nonblock(const struct ci_krequest *request); /* also in a kernel thread */
 
 /* ring_net.c */
 int ci_kring_prepare_bytes(struct ci_krequest *request, const struct io_uring_sqe *sqe);
@@ -196,7 +197,7 @@ enum ci_kring_try ci_kring_set(struct ci_krequest *request, ssize_t result);
 int ci_kring_buffers_register(struct ci_kring *ring, const struct io_uring_buf_reg *reg);
 bool ci_kring_buffer_choose(struct ci_kring *ring, uint16_t group, struct io_uring_buf *ret_buf);
 void ci_kring_buffer_use(struct ci_kring *ring, uint16_t group); /* the one that was chosen */
-void ci_kring_buffers_audit(struct ci_kring *ring);              /* as it is closed */
+void ci_kring_buffers_audit(struct ci_kring *ring);              /* when the ring is closed */
 void ci_kring_buffers_free(struct ci_kring *ring);
 
 /* ring_poll.c. *ret_mask: what holds already. False: the file cannot be polled. */
@@ -212,7 +213,7 @@ void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted);
 void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most);
 void ci_kring_run_soon(void *ring, size_t number);
 void ci_kring_before_call(void);
-void ci_kring_thread_ended(int number); /* what it has asked rings for ends with it */
+void ci_kring_thread_ended(int number); /* cancels what the thread has submitted */
 
 /* ring_cancel.c */
 int ci_kring_cancel(struct ci_kring *ring, uint64_t name);

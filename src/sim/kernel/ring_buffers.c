@@ -1,10 +1,10 @@
 /* Buffers that a program provides to a simulated ring: kbuf.c (io_ring_buffer_select) of Linux 6.1;
  * io_uring_register(2), IORING_REGISTER_PBUF_RING.
  *
- * - A receive looks at the ring's first buffer before it looks for data, and takes it only if
- * there are any: -ENOBUFS comes also where nothing has arrived.
- * - Each buffer is in the ring once, or the program's. One that is given back twice ends the run:
- * Linux would write over what the program has not read yet.
+ * - A receive looks for a buffer before it looks for data, and takes the buffer only if there is
+ *   data: so -ENOBUFS also comes when nothing has arrived.
+ * - Each buffer is either in the ring once, or held by the program. Giving one back twice ends the
+ *   run: Linux would overwrite data that the program has not read yet.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ struct ci_kring_buffers {
     struct io_uring_buf_ring *ring;
     uint32_t count;
     uint16_t group;
-    uint16_t head, seen; /* seen: of the tail, as far as it was looked at */
-    uint32_t withheld;   /* still to be taken for good */
-    uint32_t taken;      /* the program has these */
+    uint16_t head, seen; /* seen: the tail at the last look */
+    uint32_t withheld;   /* how many are still to be withheld (ci_kring_traits) */
+    uint32_t taken;      /* how many the program holds */
     uint8_t states[];    /* by buffer, whose number is below `count` */
 };
 
@@ -61,7 +61,7 @@ static const struct io_uring_buf *at(const struct ci_kring_buffers *buffers, uin
     return &buffers->ring->bufs[index & (buffers->count - 1)];
 }
 
-/* What the program has given since the last look. */
+/* Takes in the buffers that the program has added since the last look. */
 static void look(struct ci_kring_buffers *buffers)
 {
     uint16_t tail = __atomic_load_n(&buffers->ring->tail, __ATOMIC_ACQUIRE);
@@ -107,8 +107,8 @@ static bool has_sockets(const struct ci_kprocess *process)
     return false;
 }
 
-/* As the ring is closed: where no socket is open any more, nothing holds what was received, but for
- * what the program has not been told of. */
+/* When the ring is closed: if no socket is open any more, the program must have given back every
+ * buffer, except those in completions that it has not seen. */
 void ci_kring_buffers_audit(struct ci_kring *ring)
 {
     for (struct ci_kring_buffers *buffers = ring->groups; buffers; buffers = buffers->next) {

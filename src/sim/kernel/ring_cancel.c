@@ -1,8 +1,9 @@
 /* Cancels of a simulated ring: cancel.c and poll.c (io_poll_remove) of Linux 6.1 to 6.18;
  * io_uring_enter(2), IORING_OP_ASYNC_CANCEL.
  *
- * A request is found in a kernel thread, or waiting for a file. On its way through task work to be
- * tried once more, or ended and not told yet, it is not (-ENOENT).
+ * A cancel finds requests in kernel threads, and requests that wait for a file. It does not find
+ * (-ENOENT) requests in task work that are to be tried again, or whose completion is not posted
+ * yet.
  */
 #include <errno.h>
 
@@ -16,7 +17,7 @@ static void cancel_poll(struct ci_krequest *request)
         ci_kring_queue_work(request);
 }
 
-/* One that has not begun is cancelled at once; one that runs is sent a signal. */
+/* Cancels a kernel thread's request: at once if it has not begun, otherwise by a signal. */
 static int cancel_worker(struct ci_krequest *request)
 {
     if (request->state == CI_KREQUEST_QUEUED) {
@@ -40,7 +41,7 @@ static struct ci_krequest *find(struct ci_kring *ring, uint64_t name, uint32_t s
     return NULL;
 }
 
-/* io_try_cancel: what a kernel thread has, then what waits for a file. */
+/* io_try_cancel: looks at the requests of kernel threads, then at those that wait for files. */
 int ci_kring_cancel(struct ci_kring *ring, uint64_t name)
 {
     struct ci_krequest *request =
@@ -55,7 +56,8 @@ int ci_kring_cancel(struct ci_kring *ring, uint64_t name)
     return 0;
 }
 
-/* A poll that has been woken, and not told of, goes on: -EALREADY (io_poll_disarm). */
+/* A poll that has been woken, but whose event is not posted yet, is not removed: -EALREADY
+ * (io_poll_disarm). */
 int ci_kring_poll_remove(struct ci_kring *ring, uint64_t name)
 {
     struct ci_krequest *request = find(ring, name, 1u << CI_KREQUEST_POLLING);
@@ -85,7 +87,7 @@ static bool has_ended(void *arg)
     return !find(search->ring, search->name, 1u << CI_KREQUEST_WORKING);
 }
 
-/* io_sync_cancel: waits only for what a kernel thread is doing. */
+/* io_sync_cancel: waits only for requests that a kernel thread is carrying out. */
 int ci_kring_cancel_sync(struct ci_kring *ring, const struct io_uring_sync_cancel_reg *reg)
 {
     if (reg->flags || reg->timeout.tv_sec != -1 || reg->timeout.tv_nsec != -1)

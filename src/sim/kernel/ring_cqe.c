@@ -1,6 +1,6 @@
-/* Completions of a simulated ring, and those that find no room in it: io_uring.c
- * (io_cqring_event_overflow,
- * __io_cqring_overflow_flush) of Linux 6.1; io_uring_enter(2), IORING_FEAT_NODROP. */
+/* Completions of a simulated ring, and the overflow list of those without room: io_uring.c
+ * (io_cqring_event_overflow, __io_cqring_overflow_flush) of Linux 6.1; io_uring_enter(2),
+ * IORING_FEAT_NODROP. */
 #include <stdlib.h>
 
 #include "sim/kernel/ring.h"
@@ -20,7 +20,8 @@ static bool has_room(const struct ci_kring *ring)
     return ci_kring_completions(ring) < ring->completion_count;
 }
 
-/* While some wait for room, none overtakes them. */
+/* Posts into the ring, unless it is full or earlier completions wait for room: completions never
+ * overtake each other. */
 static bool put(struct ci_kring *ring, const struct io_uring_cqe *completion)
 {
     if (!ci_list_empty(&ring->overflow) || !has_room(ring))

@@ -1,10 +1,10 @@
 /* io_uring_enter of the simulated kernel: io_uring_enter(2); io_uring.c (io_uring_enter,
  * io_submit_sqes, io_cqring_wait) of Linux 6.1 to 6.18.
  *
- * - Entries are taken in order. A failure to take one ends the submission: what was taken before
- * it is the answer, and nothing is waited for; -EAGAIN where it was the first.
- * - Waiting needs the ring's owner (-EEXIST), runs task work first, and after each wake-up.
- * - What the wait comes to is told only by an enter that has taken no entry.
+ * - Entries are taken in order. If one cannot be taken, the submission ends: the call returns the
+ *   number taken before, without waiting; -EAGAIN if there was none.
+ * - Only the ring's owner may wait (-EEXIST). A wait runs task work first, and after each wake-up.
+ * - An error of the wait is returned only if no entry was taken.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 /* ---- submitting ---- */
 
-/* The slot is the program's again, which may hold anything from now on: the kernel does not look
- * there. */
+/* Overwrites a submitted slot: it belongs to the program again, and the kernel must not read it any
+ * more. */
 static void scribble(struct io_uring_sqe *sqe)
 {
     memset(sqe, 0xa5, sizeof *sqe);
@@ -63,7 +63,7 @@ static bool has_work(void *arg)
            ci_kring_completions(ring) >= waiting->wanted;
 }
 
-/* A signal comes while it sleeps, or after all it sleeps on. */
+/* The time at which a signal interrupts the sleep; COIR_NEVER: none does. */
 static coir_time choose_interrupt(coir_time deadline)
 {
     if (!ci_kone_in(ci_k.settings.interrupt_one_in))
@@ -108,7 +108,7 @@ static int wait_for_completions(struct ci_kring *ring, coir_fd fd, uint32_t want
     return ci_kring_completions(ring) ? 0 : rc;
 }
 
-/* When the wait ends: as the argument says. */
+/* Reads the deadline of the wait from the call's argument. */
 static int read_deadline(unsigned flags, const void *arg, size_t arg_size, coir_time *ret_deadline)
 {
     *ret_deadline = COIR_NEVER;
@@ -142,7 +142,8 @@ static int enter(struct ci_kring *ring, coir_fd fd, unsigned count, unsigned wan
         if (taken != (int)count)
             return taken;
         if (flags & IORING_ENTER_GETEVENTS && ring->setup & IORING_SETUP_DEFER_TASKRUN)
-            ci_kring_run_work(ring, wanted); /* before the wait runs what came of it */
+            /* before the wait, which runs the task work that these entries cause */
+            ci_kring_run_work(ring, wanted);
     }
     if (!(flags & IORING_ENTER_GETEVENTS))
         return taken;

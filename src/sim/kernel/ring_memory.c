@@ -1,4 +1,4 @@
-/* The rings of the simulated kernel as memory that it shares with the program: sys/ring.h reads and
+/* The memory of rings that the simulated kernel shares with the program: sys/ring.h reads and
  * writes the other ends. io_uring.c (struct io_rings) of Linux 6.1. */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum { SQ_DROPPED = 272, SQ_FLAGS = 276, CQ_FLAGS = 280, CQ_OVERFLOW = 284, CQES
 struct ci_kring_traits ci_kring_traits;
 struct ci_list ci_krings;
 
-/* ---- which there are ---- */
+/* ---- the list of rings ---- */
 
 void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number)
 {
@@ -33,7 +33,7 @@ void ci_kring_each(void (*fn)(struct ci_kring *ring, int number), int number)
     }
 }
 
-/* A ring's structure is freed after the run, so one that is found is no other's. */
+/* Rings are freed only after the run, so a ring found here is not a reused structure. */
 struct ci_kring *ci_kring_of(struct ci_kfile *file)
 {
     ci_list_for_each (node, &ci_krings) {
@@ -78,7 +78,7 @@ static size_t order_offset(uint32_t completions)
     return CQES + completions * sizeof(struct io_uring_cqe);
 }
 
-/* By way of the array of their order. */
+/* Found through the ring's index array, as in Linux. */
 struct io_uring_sqe *ci_kring_entry(const struct ci_kring *ring)
 {
     uint32_t mask = ring->entry_count - 1;
@@ -162,8 +162,7 @@ int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci
     return 0;
 }
 
-void ci_ring_call_unmap(
-    const struct ci_ring_map *map) /* the memory stays for as long as the ring */
+void ci_ring_call_unmap(const struct ci_ring_map *map) /* the memory is freed with the ring */
 {
     (void)map;
     ci_kcall();

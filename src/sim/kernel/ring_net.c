@@ -1,12 +1,13 @@
 /* Sends and receives on a simulated ring: net.c of Linux 6.1 to 6.18.
  *
- * - A send or receive that must do all (MSG_WAITALL) and did a part is tried again for the rest
- *    (io_net_retry); what it has done is its result where the rest fails. A kernel thread that
- * sends sleeps until all is sent, as send(2) does.
- * - A multishot receive goes on until there is nothing, and then waits. Since 6.6 it does so
- * without another look where the socket says that it is empty, and lets others run after 32 rounds.
- * - It ends with what it has where a completion finds no room; with 0 at the end of the stream;
- * with an error, ENOBUFS among them. It may end at any time (IORING_CQE_F_MORE is not set).
+ * - A send or receive that must transfer everything (MSG_WAITALL) and transferred a part is tried
+ *   again for the rest (io_net_retry); if the rest fails, the part is its result. A kernel thread
+ *   that sends sleeps until all is sent, as send(2) does.
+ * - A multishot receive continues until no data is left, and then waits. Since 6.6 it waits without
+ *   another attempt if the socket reports that it is empty, and lets other requests run after 32
+ *   rounds.
+ * - It ends when a completion finds no room, with 0 at the end of the stream, or with an error
+ *   (ENOBUFS, for instance). It may end at any time (without IORING_CQE_F_MORE).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ enum ci_kring_try ci_kring_set(struct ci_krequest *request, ssize_t result)
     return CI_KRING_DONE;
 }
 
-/* ---- what an entry says ---- */
+/* ---- reading an entry ---- */
 
 int ci_kring_prepare_bytes(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
@@ -84,7 +85,8 @@ static struct msghdr rest(struct ci_krequest *request, struct iovec *iov)
     return (struct msghdr){.msg_iov = iov, .msg_iovlen = 1};
 }
 
-/* What a try came to, of `all` bytes that it must do or be tried again. */
+/* The outcome of a try that transferred `n` bytes; with `all`, a partial transfer is tried
+ * again. */
 static enum ci_kring_try judge(struct ci_krequest *request, ssize_t n, bool all)
 {
     if (n == -EAGAIN)
@@ -119,7 +121,8 @@ static void write_back(const struct ci_krequest *request, const struct msghdr *m
     user->msg_controllen = message->msg_controllen;
 }
 
-/* A stream says how much is left (msg_inq); its end counts (tcp_inq_hint). */
+/* IORING_CQE_F_SOCK_NONEMPTY if the stream has more bytes (msg_inq); its end counts
+ * (tcp_inq_hint). */
 static uint32_t nonempty(const struct ci_krequest *request)
 {
     const struct ci_ksocket *socket = ci_ksocket_of(request->file);
@@ -138,7 +141,7 @@ static enum ci_kring_try receive_once(struct ci_krequest *request)
     return judge(request, n, request->flags & MSG_WAITALL);
 }
 
-/* ---- receiving on and on ---- */
+/* ---- multishot receives ---- */
 
 static ssize_t receive_into(struct ci_krequest *request, const struct io_uring_buf *buf)
 {
@@ -148,7 +151,7 @@ static ssize_t receive_into(struct ci_krequest *request, const struct io_uring_b
     return request->file->type->receive(request->file, &message, request->flags | MSG_DONTWAIT);
 }
 
-/* One buffer, from the group: -EAGAIN, or what the completion says. */
+/* Receives into one buffer of the group: -EAGAIN, or the completion's result. */
 static ssize_t receive_selected(struct ci_krequest *request)
 {
     struct io_uring_buf buf;
@@ -171,7 +174,7 @@ static enum ci_kring_try wait_for_more(enum ci_kring_from from)
     return from == CI_KRING_POLL ? CI_KRING_WAITS : CI_KRING_AGAIN;
 }
 
-/* From a poll AGAIN means: by task work, after others. */
+/* Called from a poll, AGAIN means: tried again by task work, after other requests. */
 static enum ci_kring_try receive_on(struct ci_krequest *request, enum ci_kring_from from)
 {
     bool newer = ci_kring_traits.version >= 6;

@@ -1,11 +1,11 @@
-/* What the operations of a simulated ring do: opdef.c, rw.c, sync.c, openclose.c and net.c of
- * Linux 6.1 to 6.18; io_uring_enter(2). */
+/* The operations of a simulated ring: opdef.c, rw.c, sync.c, openclose.c and net.c of Linux 6.1 to
+ * 6.18; io_uring_enter(2). */
 #include <errno.h>
 #include <string.h>
 
 #include "sim/kernel/ring.h"
 
-/* ---- what an entry says ---- */
+/* ---- reading an entry ---- */
 
 static int prepare_poll(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
@@ -104,13 +104,14 @@ int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe
     return 0;
 }
 
-/* ---- what it does ---- */
+/* ---- carrying it out ---- */
 
 static enum ci_kring_try try_accept(struct ci_krequest *request)
 {
     const struct ci_kfile_type *type = request->file->type;
     struct ci_kfile *accepted;
-    int rc = type->accept ? ci_kfd_refused() : -ENOTSOCK; /* the number comes first */
+    /* Linux takes the descriptor number before it accepts */
+    int rc = type->accept ? ci_kfd_refused() : -ENOTSOCK;
     if (rc == 0)
         rc = type->accept(request->file, &accepted);
     if (rc == -EAGAIN)
@@ -124,7 +125,7 @@ static enum ci_kring_try try_accept(struct ci_krequest *request)
     return ci_kring_set(request, rc);
 }
 
-/* A connect that is under way is asked about by connecting again. */
+/* The result of a connect in progress is read by connecting again. */
 static enum ci_kring_try try_connect(struct ci_krequest *request)
 {
     const struct ci_kfile_type *type = request->file->type;

@@ -1,9 +1,9 @@
 /* How a simulated ring's requests wait for files: poll.c of Linux 6.1 to 6.18.
  *
- * - A wake-up that names events which are not asked for is none. Errors, hang-ups and the peer's
- * end are always asked for (IO_POLL_UNMASK).
- * - A poll that ends with its first event ends at once where an event holds already; one that goes
- * on is told of it by task work (__io_arm_poll_handler).
+ * - A wake-up that names only events that were not requested is ignored. Errors, hang-ups and the
+ *   peer's end are always requested (IO_POLL_UNMASK).
+ * - If an event holds already, a single poll completes at once; a multishot poll reports it by task
+ *   work (__io_arm_poll_handler).
  */
 #include <errno.h>
 

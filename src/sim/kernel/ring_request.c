@@ -7,7 +7,7 @@
 enum { AT_ONCE = 64 };
 static const coir_time soon = 5 * COIR_US;
 
-/* ---- memory: kept from run to run, for events may point at a request that has ended ---- */
+/* ---- memory: kept from run to run, because events may point at a request that has ended ---- */
 
 static struct ci_list spares = {&spares, &spares};
 
@@ -88,7 +88,7 @@ void ci_krequest_end(struct ci_krequest *request)
     ci_krequest_drop(request);
 }
 
-/* What a send or receive has done before is told instead of the error, since 6.1
+/* A send or receive that has transferred a part reports that instead of the error, since 6.1
  * (io_sendrecv_fail). */
 void ci_krequest_fail(struct ci_krequest *request, int error)
 {
@@ -116,7 +116,7 @@ void ci_kring_queue_work(struct ci_krequest *request)
     }
 }
 
-/* ---- what a kernel thread has done is told by task work ---- */
+/* ---- the end of a kernel thread's request is posted by task work ---- */
 
 void ci_krequest_finish(struct ci_krequest *request)
 {

@@ -2,8 +2,9 @@
  * io_run_local_work) and poll.c (io_arm_poll_handler, io_poll_check_events) of Linux 6.1 to 6.18.
  * ring.h 1 and 3.
  *
- * - The first wake-up's events are kept, and believed when task work runs (io_poll_check_events):
- * they may not hold any more. After more than one, or one that names none, the file is asked.
+ * - The events of the first wake-up are kept, and used when task work runs (io_poll_check_events),
+ *   although they may not hold any more. After several wake-ups, or one without events, the file is
+ *   polled.
  */
 #include <errno.h>
 
@@ -12,7 +13,7 @@
 enum { WORK_MOST = 20 }; /* IO_LOCAL_TW_DEFAULT_MAX, since 6.14 */
 enum { TRIES = 128 };    /* APOLL_MAX_RETRY, since 6.3 and 6.1.15; before, one */
 
-/* ---- waiting for the file of a request that answered -EAGAIN ---- */
+/* ---- waiting for the file of a request that got -EAGAIN ---- */
 
 static void try_again(struct ci_krequest *request)
 {
@@ -20,8 +21,8 @@ static void try_again(struct ci_krequest *request)
     ci_kring_queue_work(request);
 }
 
-/* A request that goes on by itself waits for as long as it lives, and a connect is under way only
- * once. */
+/* Whether the request has used up its polls. Multishot requests may poll without limit, and a
+ * connect is started only once. */
 static bool has_tried_enough(const struct ci_krequest *request)
 {
     int most = ci_kring_traits.version >= 1 ? TRIES : 1;
@@ -43,7 +44,7 @@ static void wait_for_file(struct ci_krequest *request)
     request->tries++;
     bool connects = request->opcode == IORING_OP_CONNECT;
     if (!request->multi && !connects && ci_kone_in(ci_kring_traits.race_one_in)) {
-        /* ready for a moment */
+        /* it became ready in between */
         try_again(request);
         return;
     }
@@ -76,9 +77,9 @@ void ci_krequest_try(struct ci_krequest *request, enum ci_kring_from from)
     }
 }
 
-/* ---- what a wake-up comes to ---- */
+/* ---- handling a wake-up ---- */
 
-/* An event of a poll that goes on. False: the request has ended. */
+/* Posts an event of a multishot poll. False: the request has ended. */
 static bool tell(struct ci_krequest *request)
 {
     if (request->opcode == IORING_OP_POLL_ADD) {
@@ -87,7 +88,7 @@ static bool tell(struct ci_krequest *request)
         if (!ci_kone_in(ci_kring_traits.cut_one_in) &&
             ci_kring_post_more(request->ring, request->name, request->result, 0))
             return true;
-        request->failed = true; /* there is no room: it ends */
+        request->failed = true; /* no room in the ring: the request ends */
         ci_krequest_end(request);
         return false;
     }
@@ -102,7 +103,8 @@ static bool tell(struct ci_krequest *request)
     return outcome == CI_KRING_WAITS;
 }
 
-/* IOU_POLL_REISSUE: tried again for nothing, it then waits as the newest. */
+/* IOU_POLL_REISSUE: tried again; if it has to wait again, it is now the newest waiter of the
+ * file. */
 static void reissue(struct ci_krequest *request)
 {
     ci_kwaiter_remove(&request->waiter);
@@ -145,7 +147,7 @@ static void poll_work(struct ci_krequest *request)
         bool looks_again = wakes != 1 && request->mask & (POLLHUP | POLLRDHUP) &&
                            request->opcode != IORING_OP_POLL_ADD;
         if (looks_again && ci_kring_traits.version >= 18)
-            wakes--; /* the end may have come with bytes */
+            wakes--; /* the stream's end may have arrived with bytes */
         if (request->mask && !tell(request))
             return;
         request->mask = 0;
@@ -168,13 +170,14 @@ static void run_one(struct ci_krequest *request)
     }
 }
 
-/* What is there as it begins; what comes meanwhile only while fewer than `wanted` have run. */
+/* Runs the task work that is queued at the start; work that is queued in between only while fewer
+ * than `wanted` items have run. */
 void ci_kring_run_work(struct ci_kring *ring, uint32_t wanted)
 {
     ci_kring_run_some_work(ring, wanted, wanted > WORK_MOST ? wanted : WORK_MOST);
 }
 
-/* No more than `most`, since 6.14. */
+/* Runs at most `most` items, since 6.14. */
 void ci_kring_run_some_work(struct ci_kring *ring, uint32_t wanted, uint32_t most)
 {
     if (ci_list_empty(&ring->work))
@@ -215,7 +218,8 @@ static bool owner_sleeps(const struct ci_kring *ring)
     return true;
 }
 
-/* The thread is interrupted; a cooperative one only while it sleeps in the kernel. */
+/* Runs task work by interrupting the thread; with COOP_TASKRUN only while it sleeps in the
+ * kernel. */
 void ci_kring_run_soon(void *arg, size_t number)
 {
     (void)number;
@@ -239,7 +243,7 @@ static void run_if_cooperative(struct ci_kring *ring, int thread)
 
 void ci_kring_before_call(void)
 {
-    if (ci_kring_traits.version < 1) /* newer ones are asked for DEFER_TASKRUN */
+    if (ci_kring_traits.version < 1) /* on newer kernels the library uses DEFER_TASKRUN */
         ci_kring_each(run_if_cooperative, ci_k.thread->number);
 }
 
@@ -255,7 +259,7 @@ static void cancel_of_thread(struct ci_kring *ring, int thread)
         }
 }
 
-/* io_uring_cancel_generic: what a thread has submitted ends with it. */
+/* io_uring_cancel_generic: a thread's requests end with the thread. */
 void ci_kring_thread_ended(int thread)
 {
     ci_kring_each(cancel_of_thread, thread);

@@ -1,11 +1,12 @@
-/* Threads of the simulated kernel that carry out what cannot be polled for, or was polled for in
- * vain: io-wq.c and io_wq_submit_work of Linux 6.1.
+/* Threads of the simulated kernel that carry out requests on files that cannot be polled, or that
+ * polls did not complete: io-wq.c and io_wq_submit_work of Linux 6.1.
  *
- * - There an operation may sleep, but for those that heed O_NONBLOCK (connect, accept, sendmsg,
- * recvmsg).
- * - One that has not begun is cancelled at once. One that runs is sent a signal, and the cancel
- * answers -EALREADY: it ends with -EINTR if it sleeps for a file to be ready; a disk is waited for.
- * - Its end is told by task work.
+ * - Operations may sleep there, except those that honour O_NONBLOCK (connect, accept, sendmsg,
+ *   recvmsg).
+ * - A request that has not begun is cancelled at once. One that runs is sent a signal, and the
+ *   cancel returns -EALREADY: it ends with -EINTR if it waits for a file to be ready; disk
+ *   operations run to their end.
+ * - Its completion is posted by task work.
  */
 #include <errno.h>
 
@@ -15,7 +16,7 @@ static const coir_time begin_most = 30 * COIR_US, wake_most = 10 * COIR_US;
 
 static void carry_on(void *arg, size_t serial);
 
-/* Wakes the thread that sleeps for a file. */
+/* Wakes the kernel thread that waits for a file. */
 static bool wake(struct ci_kwaiter *waiter, unsigned key)
 {
     struct ci_krequest *request = ci_container_of(waiter, struct ci_krequest, waiter);

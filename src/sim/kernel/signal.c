@@ -42,7 +42,7 @@ void ci_signal_detach(struct ci_signal_sink *sink)
             ci_k.process->sinks[i] = NULL;
 }
 
-/* As the process: ci_kprocess_as. */
+/* Runs as the process: ci_kprocess_as. */
 void ci_ksignal_raise(struct ci_kprocess *process, int number)
 {
     uint64_t bit = (uint64_t)1 << number;

@@ -1,4 +1,4 @@
-/* What all sockets have in common: making, addresses, queues of segments, and how they go. */
+/* What all sockets have in common: making, addresses, queues of segments, freeing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ struct ci_ksegment *ci_ksegment_new(size_t len)
 
 /* ---- making ---- */
 
-/* From a segment or two to what a fast link wants. */
+/* A buffer size: from one or two segments to enough for a fast link. */
 static size_t buffer_size(void)
 {
     uint32_t sizes = ci_k.settings.buffer_sizes;

@@ -1,8 +1,8 @@
-/* What the simulated kernel's sockets are, for the files that make them: streams in stream.c (what
- * calls see) and network.c (what goes between two of them), listener.c (how a connection comes to
- * be), datagram.c, and socket.c, which they have in common.
+/* The sockets of the simulated kernel. stream.c has the system calls on streams, network.c the
+ * transport between two of them, listener.c listeners and connecting, datagram.c datagrams,
+ * socket.c what these have in common.
  *
- * A socket is never freed before the kernel ends: what is under way to it may point at it.
+ * A socket is not freed before the kernel ends: events in flight may point at it.
  */
 #ifndef CI_SIM_KERNEL_SOCKET_H
 #define CI_SIM_KERNEL_SOCKET_H
@@ -13,7 +13,7 @@
 
 enum ci_ksocket_state { CI_KCLOSED, CI_KLISTENING, CI_KCONNECTING, CI_KCONNECTED, CI_KDATAGRAM };
 
-/* Bytes, or the end of the stream, on their way; or a datagram. */
+/* Bytes in flight, or the end of the stream; or a datagram. */
 struct ci_ksegment {
     struct ci_ksegment *next;
     coir_time arrives;
@@ -21,7 +21,7 @@ struct ci_ksegment {
     struct sockaddr_in from;   /* of a datagram */
     struct ci_ksocket *sender; /* likewise */
     const struct ci_node *to;  /* likewise */
-    in_port_t port;            /* likewise, to which it goes */
+    in_port_t port;            /* likewise, the destination */
     size_t start, len;
     char data[];
 };
@@ -41,8 +41,8 @@ struct ci_ksocket {
 
     int error;                /* sk_err: reported once */
     bool in_ended, out_ended; /* RCV_SHUTDOWN, SEND_SHUTDOWN */
-    bool done;                /* SOCK_DONE: the end has come, as opposed to a reset */
-    bool no_space;            /* SOCK_NOSPACE: somebody wants to hear of room */
+    bool done;                /* SOCK_DONE: the peer's end has arrived, as opposed to a reset */
+    bool no_space;            /* SOCK_NOSPACE: a writer waits for room */
     bool resets;              /* SO_LINGER of 0 */
     bool end_arrived;         /* our end has reached the peer */
     bool end_is_late;         /* its acknowledgement has not reached us */
@@ -51,12 +51,12 @@ struct ci_ksocket {
     struct ci_ksocket *peer;
     const struct ci_node *peer_node;
     struct ci_kqueue in, out;
-    coir_time last_arrival; /* of what this end has sent: nothing overtakes */
-    bool pumps;             /* an event is going to move what `out` has */
+    coir_time last_arrival; /* of the last segment that this end has sent: none overtakes another */
+    bool pumps;             /* an event that will move the bytes of `out` is scheduled */
     bool stalled;           /* it waits for room at the peer */
     int retries;
 
-    struct ci_ksocket *listener;               /* that it comes from, until it is accepted */
+    struct ci_ksocket *listener;               /* of an incoming connection, until it is accepted */
     struct ci_ksocket *backlog, *backlog_next; /* accepted in this order */
     int backlog_len, backlog_most;
     bool refuses, shares_port;
@@ -92,7 +92,7 @@ struct ci_ksegment *ci_ksegment_new(size_t len);
 const coir_link *ci_knetwork_link(const struct ci_ksocket *socket);
 bool ci_knetwork_is_cut(const struct ci_ksocket *socket);
 coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len);
-/* calls fn(to), from `socket` */
+/* calls fn(to) after the latency from `socket` */
 void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to);
 void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
 void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
@@ -106,7 +106,8 @@ int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *a
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
 int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
 void ci_klistener_close(struct ci_ksocket *listener);
-void ci_klistener_give_up(struct ci_ksocket *socket); /* a connect whose socket is closed */
+/* the socket of a connect in progress is closed */
+void ci_klistener_give_up(struct ci_ksocket *socket);
 
 /* datagram.c */
 int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file);

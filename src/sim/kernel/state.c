@@ -1,4 +1,4 @@
-/* What the whole simulated kernel rests on: its state, its trace, its events, and how it fails. */
+/* The base of the simulated kernel: its state, its trace, its events, and how it fails. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ void *ci_kalloc(size_t size)
 
 void ci_kunknown(const char *what)
 {
-    fprintf(stderr, "the simulated kernel does not know %s\n", what);
+    fprintf(stderr, "the simulated kernel does not model %s\n", what);
     abort();
 }
 

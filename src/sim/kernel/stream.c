@@ -1,13 +1,13 @@
-/* Stream sockets as calls see them: net/ipv4/tcp.c and net/core/stream.c of Linux 6.1; tcp(7),
+/* System calls on stream sockets: net/ipv4/tcp.c and net/core/stream.c of Linux 6.1; tcp(7),
  * send(2), recv(2), shutdown(2), close(2).
  *
- * - A read takes what there is; an error is reported before an end that came with it, but not
- * after the peer's end (SOCK_DONE); each error once.
- * - A write takes what there is room for. One that could not take all, or was asked whether there
- * is room when there was none, hears of it later (no_space).
- * - A shutdown of the own direction wakes everybody who waits.
- * - A close with bytes that nobody read, or with SO_LINGER of 0, resets; another one lets what was
- * sent go on, and then the end.
+ * - A read returns the bytes that have arrived. An error is reported once: before an end that came
+ *   with it, but not after the peer's end (SOCK_DONE).
+ * - A write takes as many bytes as there is room for. After a short write, or a poll that found no
+ *   room, waiters are woken when there is room (no_space).
+ * - shutdown wakes all waiters of the own socket.
+ * - A close with unread bytes, or with SO_LINGER of 0, resets the connection; any other close sends
+ *   the remaining bytes and then the end.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static ssize_t read_stream(struct ci_kfile *file, const struct iovec *iov, int c
     return result;
 }
 
-/* The connection breaks as something is sent. */
+/* The connection breaks while bytes are sent. */
 static ssize_t break_connection(struct ci_ksocket *socket)
 {
     ci_knetwork_send_reset(socket);
@@ -87,7 +87,7 @@ static ssize_t break_connection(struct ci_ksocket *socket)
     return -ci_ksocket_take_error(socket);
 }
 
-/* Why nothing can be sent: 0, it can. */
+/* The error with which a send fails now, or 0. */
 static int refuse_to_send(struct ci_ksocket *socket)
 {
     struct ci_world *world = ci_k.world;
@@ -161,7 +161,7 @@ static void send_end(struct ci_ksocket *socket)
     ci_knetwork_send(socket, end);
 }
 
-/* Both ends have arrived: TCP_CLOSE, the rest is TIME_WAIT's. */
+/* Both ends have arrived: TCP_CLOSE, or TIME_WAIT. */
 static bool has_finished(const struct ci_ksocket *socket)
 {
     return socket->in_ended && socket->out_ended && socket->end_arrived;
@@ -179,7 +179,7 @@ static int shut_down(struct ci_kfile *file, int how)
     if (connected && !socket->out_ended)
         send_end(socket);
     socket->out_ended = true;
-    ci_kfile_wake(file, 0); /* also after the end of the connection */
+    ci_kfile_wake(file, 0); /* even if the connection has ended */
     return connected ? 0 : -ENOTCONN;
 }
 

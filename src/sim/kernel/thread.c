@@ -1,8 +1,8 @@
 /* Simulated threads: how they switch, sleep, wait for each other, and enter the kernel. kernel.h 1
  * to 3.
  *
- * 1. A mutex is unlocked while it is held. Neither a mutex that is held nor a condition that
- * somebody waits for is done with.
+ * 1. A mutex is unlocked while it is held. A mutex is not destroyed while it is held, nor a
+ *    condition while a thread waits for it.
  */
 #include "sys/thread.h"
 
@@ -52,7 +52,7 @@ static void give_stack(char *stack)
 
 /* ---- switching ---- */
 
-static struct ci_stack_view *came_from; /* the stack that was just left */
+static struct ci_stack_view *came_from; /* the stack of the last switch */
 
 /* Not traced by TSan, see base/sanitizer.c. */
 CI_UNTRACED static CI_NOINLINE void jump(struct ci_context *from, struct ci_stack_view *left,
@@ -75,7 +75,7 @@ static void exchange_locals(void **save, void *const *load)
     }
 }
 
-/* NULL: to the scenario. Comes back when somebody switches to the caller. */
+/* NULL: to the scenario. Returns when another thread switches back to the caller. */
 static void switch_to(struct ci_kthread *to)
 {
     struct ci_kthread *from = ci_k.thread;
@@ -98,7 +98,7 @@ static bool can_run(const struct ci_kthread *thread)
                               thread->deadline <= ci_know());
 }
 
-/* Not on the stack, which may be a small one of the program's. */
+/* Static, because the current stack may be a small one of the program. */
 static struct ci_kthread *runnable[THREADS_MOST];
 
 static int find_runnable(bool *ret_spinning)
@@ -116,7 +116,7 @@ static int find_runnable(bool *ret_spinning)
     return count;
 }
 
-/* When the next thing happens. */
+/* The time of the next event, timer or deadline. */
 static coir_time next_time(void)
 {
     coir_time next = ci_world_next_event(ci_k.world);
@@ -128,7 +128,8 @@ static coir_time next_time(void)
     return next;
 }
 
-/* False: nothing ever happens again, or not in time; ci_k.outcome says which. */
+/* False: nothing is left that could happen, or the time limit is reached; ci_k.outcome says
+ * which. */
 static bool let_time_pass(bool spinning)
 {
     coir_time next = spinning ? ci_time_after(ci_know(), spin_time) : next_time();
@@ -149,7 +150,8 @@ static void run_events(void)
     ci_k.runs_events = false;
 }
 
-/* The thread that runs next, chosen by the seed among all that can. NULL: back to the scenario. */
+/* The thread that runs next, chosen by the seed among all that can run. NULL: back to the
+ * scenario. */
 static struct ci_kthread *choose(void)
 {
     bool spinning;
@@ -439,7 +441,7 @@ void ci_condition_broadcast(struct ci_condition *condition)
         ci_container_of(node, struct condition_waiter, link)->signalled = true;
 }
 
-/* One, or as POSIX allows, more. */
+/* Wakes one thread, or more, as POSIX allows. */
 void ci_condition_signal(struct ci_condition *condition)
 {
     if (ci_kone_in(64)) {

@@ -1,5 +1,4 @@
-/* Unix sockets are not modelled: there is no socket of their family (ci_sys_socket), so nobody has
- * one to bind. */
+/* Unix sockets are not modelled: ci_sys_socket refuses their family, so there is none to bind. */
 #include "sim/kernel/kernel.h"
 #include "sys/file_call.h"
 #include "sys/socket_call.h"

@@ -1,5 +1,5 @@
-/* In place of base/point.h, over the simulated kernel: now and then another thread may run before
- * an atomic operation. */
+/* In place of base/point.h, over the simulated kernel: at some atomic operations, chosen by the
+ * seed, another thread runs first. */
 #ifndef CI_BASE_POINT_H
 #define CI_BASE_POINT_H
 

@@ -1,5 +1,5 @@
-/* kqueue(2) and its structures, which Linux has not: what driver/kqueue.c is compiled with over the
- * simulated kernel. The numbers are FreeBSD's (sys/event.h). */
+/* kqueue(2) and its structures, which Linux does not have, so that driver/kqueue.c compiles over
+ * the simulated kernel. The numbers are FreeBSD's (sys/event.h). */
 #ifndef CI_SYS_EVENT_H
 #define CI_SYS_EVENT_H
 
