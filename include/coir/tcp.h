@@ -27,21 +27,34 @@ extern "C" {
 /* A listener. It is made by coir_tcp_listen. */
 typedef struct coir_listener coir_listener;
 
+/* What happens to the connections beyond the limit of a listener. */
+enum coir_at_limit {
+    COIR_LIMIT_WAITS, /* they wait in the backlog until there is room */
+    COIR_LIMIT_CLOSES /* they are accepted and closed, which is logged once a minute */
+};
+
 /* Options of a listener. */
 typedef struct coir_listen_options {
     size_t size; /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
     /* [4096; COIR_UNLIMITED: as many as the system allows] connections that nobody accepted yet */
     size_t backlog;
-    bool reuse_port;     /* [false] SO_REUSEPORT: several listeners share the port */
+    /* [false] SO_REUSEPORT: several listeners, of one process or of several, share the port, and
+     * the system chooses one of them for each connection. Closing one resets what is in its
+     * backlog, if no server drained it: to restart, see coir_listener_share. */
+    bool reuse_port;
     bool ipv6_only;      /* [false] "[::]" does not take IPv4 connections too */
     unsigned unix_mode;  /* [as the system makes it] of the file of a Unix socket */
     unsigned unix_owner; /* [as the system makes it] its user, by number */
     unsigned unix_group; /* [as the system makes it] its group, by number */
+    /* [COIR_UNLIMITED] connections that were accepted from it, on all workers, and are open:
+     * neither closed nor detached */
+    size_t connections_max;
+    enum coir_at_limit at_limit; /* [COIR_LIMIT_WAITS] what happens to more than that */
 } coir_listen_options;
 
-#define COIR_LISTEN_OPTIONS                           \
-    {                                                 \
-        sizeof(coir_listen_options), 0, 0, 0, 0, 0, 0 \
+#define COIR_LISTEN_OPTIONS                                                \
+    {                                                                      \
+        sizeof(coir_listen_options), 0, 0, 0, 0, 0, 0, 0, COIR_LIMIT_WAITS \
     }
 
 /* Starts listening for connections. Any worker of the runtime may accept from it, all at the same
@@ -60,11 +73,14 @@ COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_liste
 COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options,
                                        coir_listener **ret_listener);
 
-/* Accepts the next connection of a listener, with TCP_NODELAY set.
+/* Accepts the next connection of a listener, with TCP_NODELAY set. When the process or the system
+ * is short of descriptors, buffers or memory, connections stay in the backlog: it tries again every
+ * tenth of a second, and a warning says so, once a minute for each listener. It also waits while
+ * the listener is paused, or at its limit. Connections that failed before they were accepted are
+ * passed over.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
- * Errors: -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ENOSPC (fs.epoll.max_user_watches): the connection
- * stays in the backlog, wait before trying again. -EXDEV a listener of another runtime; -EINVAL no
- * listener, or no ret_stream; -ECANCELED also when the worker closes the listener.
+ * Errors: -EXDEV a listener of another runtime; -EINVAL no listener, or no ret_stream; -ECANCELED
+ * also when the worker closes the listener; others of accept(2).
  * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
@@ -79,6 +95,27 @@ COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener,
 /* A connection of a listener, as a case of coir_select. One that came for a select that was
  * decided otherwise is the listener's next. As coir_accept. */
 COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream);
+
+/* Pauses a listener: accepts wait, and new connections wait in the backlog, until it is resumed. A
+ * connection that another worker is just accepting may still come.
+ * Suspends: no.  Threads: worker.
+ * Errors: -EXDEV a listener of another runtime; -EINVAL no listener. */
+COIR_API int coir_listener_pause(coir_listener *listener);
+
+/* Resumes a listener that was paused. One that was not stays as it is.
+ * Suspends: no.  Threads: worker.
+ * Errors: -EXDEV a listener of another runtime; -EINVAL no listener. */
+COIR_API int coir_listener_resume(coir_listener *listener);
+
+/* Makes another descriptor of a listener's socket, for a process that is to listen on it, too: its
+ * successor in a restart. The descriptor is passed by coir_unix_send_fds, or inherited over exec
+ * without its FD_CLOEXEC; the other process makes a listener of it by the address "fd:N". Both
+ * accept from one backlog, so that nobody is refused while one comes and the other goes. From then
+ * on the end of the listener here is not the end of the socket: a server that stops leaves the
+ * backlog to the other process, and refuses nobody; the file of a Unix socket stays.
+ * Suspends: no.  Threads: worker.  Owns: the descriptor is the caller's to close.
+ * Errors: -EMFILE; -EINVAL no listener; -EOPNOTSUPP in the simulated world. */
+COIR_API coir_fd coir_listener_share(coir_listener *listener);
 
 /* Writes the address that a listener listens on as text, and returns its whole length. The text
  * ends with a NUL, and is cut to fit `size` bytes.
@@ -113,13 +150,11 @@ COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option optio
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
 
 /* Serves TCP connections until cancelled. Every worker accepts, and runs the connections it
- * accepted. Errors of `fn` are counted and logged; they touch no other connection. Out of
- * descriptors it waits and recovers. Cancelled, it takes what the backlog holds and closes the
- * listener's descriptor, lets the connections go on for a second, cancels what is left, and waits
- * for it.
- * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
- * Cancel safety: that is how it is stopped. */
+ * accepted. Errors of `fn` are counted and logged; they touch no other connection. Cancelled, it
+ * takes what the backlog holds and closes the listener's descriptor, lets the connections go on for
+ * a second, cancels what is left, and waits for it. Suspends: yes.  Threads: worker. Errors: those
+ * of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED. Cancel safety: that is how it
+ * is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 /* Options of a TCP server. */

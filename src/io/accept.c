@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "io/listener.h"
+#include "task/log.h"
 
 enum {
     PROBES = 8,       /* other seats that are looked at for each connection */
@@ -12,6 +13,8 @@ enum {
 /* How long a worker that has taken more than its share of a burst pauses, so that workers that are
  * awake already reach their accept. */
 static const coir_time catch_up_time = 5 * COIR_MS;
+
+const coir_time ci_accept_pause = 100 * COIR_MS;
 
 /* ---- who gets a connection ---- */
 
@@ -70,7 +73,7 @@ static bool hand_over(struct ci_seat *seat, coir_fd fd)
     return other && ci_spare_put(seat->listener, fd, other) == 0;
 }
 
-/* ---- accepting ---- */
+/* ---- the wait for a connection ---- */
 
 static void begin_wait(struct ci_seat *seat, struct ci_accept_op *op)
 {
@@ -79,40 +82,154 @@ static void begin_wait(struct ci_seat *seat, struct ci_accept_op *op)
     ci_bump(&seat->waiting);
 }
 
-static void end_wait(struct ci_seat *seat, const struct ci_accept_op *op)
+static coir_future *accept_op(struct ci_accept_op *op)
+{
+    struct ci_op io = {.fd = op->listener->fd, .kind = CI_OP_ACCEPT, .len = op->listener->serial};
+    op->io.runnable = NULL;
+    return ci_io_init(&op->io, NULL, &io);
+}
+
+static coir_future *sleep_op(struct ci_accept_op *op, coir_time duration)
+{
+    return coir_sleep_for_op((coir_sleep_op *)(void *)&op->pause, duration);
+}
+
+/* The result of the wait is in op->fd then. */
+static void end_wait(struct ci_seat *seat, struct ci_accept_op *op)
 {
     struct ci_accept_op **at = &seat->accepts;
     while (*at != op)
         at = &(*at)->next;
     *at = op->next;
     ci_drop(&seat->waiting);
+    seat->streak = op->io.runnable ? 0 : seat->streak + 1;
+    if (op->io.future.result != -ECANCELED || op->fd != CI_LOOKS_AGAIN)
+        op->fd = (coir_fd)op->io.future.result;
 }
 
-static int make_stream(struct ci_seat *seat, coir_fd fd, coir_stream **ret_stream)
+/* ---- errors ---- */
+
+/* Errors that go away when the process or the system has closed something. epoll_ctl(2) returns
+ * ENOSPC at the limit fs.epoll.max_user_watches. */
+static bool is_shortage(int error)
 {
-    int rc = ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, ret_stream);
-    if (rc < 0)
+    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||
+           error == -ENOSPC;
+}
+
+/* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
+ * retry. */
+static bool is_of_client(int error)
+{
+    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
+           error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -EHOSTUNREACH ||
+           error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
+}
+
+enum ci_accept_error ci_accept_judge(coir_listener *listener, int error)
+{
+    if (is_of_client(error))
+        return CI_ACCEPT_AGAIN;
+    if (!is_shortage(error))
+        return CI_ACCEPT_FAILED;
+    if (ci_listener_may_report(listener))
+        ci_log(coir_runtime_current(), COIR_LOG_WARNING,
+               "cannot accept connections: %s; retrying every %d ms", coir_strerror(error),
+               (int)(ci_accept_pause / COIR_MS));
+    return CI_ACCEPT_LATER;
+}
+
+/* ---- what becomes of a connection ---- */
+
+static CI_COLD void close_beyond_limit(struct ci_seat *seat, coir_fd fd)
+{
+    if (ci_listener_may_report(seat->listener))
+        ci_log(seat->worker->runtime, COIR_LOG_WARNING,
+               "closing new connections: the listener's limit of %zu is reached",
+               seat->listener->connections_max);
+    ci_driver_close(seat->worker->loop.driver, fd);
+}
+
+/* Makes the connection in op->fd a stream. An error is in op->fd afterwards: CI_LOOKS_AGAIN when
+ * the connection is not this accept's any more. -ENOMEM leaves it there: it is tried again. */
+static int take(struct ci_seat *seat, struct ci_accept_op *op)
+{
+    coir_stream *stream;
+    coir_fd fd = op->fd;
+    enum ci_admission admission = ci_admission_ask(seat->listener);
+    if (ci_unlikely(admission == CI_ADMITTED_NEVER)) {
+        close_beyond_limit(seat, fd);
+        return op->fd = CI_LOOKS_AGAIN;
+    }
+    if (ci_unlikely(admission == CI_ADMITTED_LATER))
+        return ci_spare_put(seat->listener, fd, NULL) < 0 ? -ENOMEM : (op->fd = CI_LOOKS_AGAIN);
+    if (ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, &stream) < 0) {
+        ci_admission_leave(seat->listener);
+        return -ENOMEM;
+    }
+    if (ci_likely(ci_claim(seat->worker->runnable, &op->future))) {
+        ci_seat_take(seat, stream);
+        *op->ret_stream = stream;
+        return 0;
+    }
+    ci_socket_stream_free(stream);
+    ci_admission_leave(seat->listener);
+    return -ECANCELED;
+}
+
+/* A connection that came for an accept which ends without it: it is the next accept's. */
+static void pass_on(struct ci_seat *seat, coir_fd fd)
+{
+    if (ci_spare_put(seat->listener, fd, NULL) < 0)
         ci_driver_close(seat->worker->loop.driver, fd);
-    else
-        ci_seat_take(seat, *ret_stream);
+    ci_spare_tell_all(seat->listener);
+}
+
+enum step { ENDS, GOES_ON, PAUSES };
+
+/* After a wait, whose result, a connection or an error, is in op->fd. */
+static enum step decide(struct ci_seat *seat, struct ci_accept_op *op, int *rc)
+{
+    if (op->fd == CI_LOOKS_AGAIN || (op->fd >= 0 && hand_over(seat, op->fd)))
+        return op->fd = CI_LOOKS_AGAIN, GOES_ON;
+    *rc = op->fd < 0 ? op->fd : take(seat, op);
+    if (ci_likely(*rc == 0) || *rc == -ECANCELED || *rc == -ETIME)
+        return ENDS;
+    if (*rc == CI_LOOKS_AGAIN)
+        return GOES_ON;
+    if (seat->listener->fd < 0) { /* closed while the accept paused */
+        *rc = -ECANCELED;
+        return ENDS;
+    }
+    if (op->fd < 0)
+        op->fd = CI_LOOKS_AGAIN;
+    switch (ci_accept_judge(seat->listener, *rc)) {
+    case CI_ACCEPT_AGAIN: return GOES_ON;
+    case CI_ACCEPT_LATER: return PAUSES;
+    case CI_ACCEPT_FAILED: break;
+    }
+    return ENDS;
+}
+
+/* The accept ends with `rc`. */
+static int finish(struct ci_seat *seat, struct ci_accept_op *op, int rc)
+{
+    if (op->fd >= 0 && rc < 0)
+        pass_on(seat, op->fd);
+    ci_seat_pass_on(seat);
+    ci_seat_unuse(seat);
     return rc;
 }
 
-/* After the wait, whose result, a connection or an error, is in op->fd. */
-static int finish(struct ci_seat *seat, struct ci_accept_op *op)
+/* Before the accept waits for something else than a connection. */
+static void step_back(struct ci_seat *seat)
 {
-    coir_listener *listener = seat->listener;
     ci_seat_pass_on(seat);
-    if (op->fd < 0)
-        return op->fd;
-    if (ci_claim(seat->worker->runnable, &op->future))
-        return make_stream(seat, op->fd, op->ret_stream);
-    /* of a select that another case has won: the connection is the next accept's */
-    if (ci_spare_put(listener, op->fd, NULL) < 0)
-        ci_driver_close(seat->worker->loop.driver, op->fd);
-    ci_spare_tell_all(listener);
-    return -ECANCELED;
+    if (!seat->accepts)
+        ci_listener_forget(seat->listener); /* so that new clients wake the other workers */
 }
+
+/* ---- accepting ---- */
 
 /* The calling worker's; NULL: it is of another runtime. */
 static struct ci_seat *find_seat(coir_listener *listener)
@@ -127,34 +244,38 @@ static coir_future *accept_poll(coir_future *future)
     struct ci_accept_op *self = ci_container_of(future, struct ci_accept_op, future);
     coir_listener *listener = self->listener;
     struct ci_seat *seat = find_seat(listener);
-    bool again;
-    int rc;
+    enum step step = GOES_ON;
+    int rc = 0;
     COIR_BEGIN(future);
     if (!seat)
         COIR_RETURN(future, -EXDEV);
     ci_seat_use(seat);
+    self->fd = CI_LOOKS_AGAIN;
     if (runs_ahead(seat)) {
-        COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, catch_up_time));
-        if ((rc = (int)self->pause.future.result) < 0) {
-            ci_seat_unuse(seat);
-            COIR_RETURN(future, rc);
+        COIR_AWAIT(future, sleep_op(self, catch_up_time));
+        rc = (int)self->pause.future.result;
+    }
+    while (rc == 0 && step != ENDS) {
+        if (ci_unlikely(ci_load_relaxed(&listener->shut))) {
+            step_back(seat);
+            COIR_AWAIT(future, ci_opening_init(&self->opening, seat));
+            if ((rc = (int)self->opening.future.result) < 0)
+                break;
+        } else if (self->fd < 0 && (self->fd = ci_spare_take(seat, false)) < 0) {
+            begin_wait(seat, self);
+            COIR_AWAIT(future, accept_op(self));
+            end_wait(seat, self);
+        }
+        step = decide(seat, self, &rc);
+        if (step == PAUSES) {
+            step_back(seat);
+            COIR_AWAIT(future, sleep_op(self, ci_accept_pause));
+            rc = (int)self->pause.future.result;
+        } else if (step == GOES_ON) {
+            rc = 0;
         }
     }
-    while ((self->fd = ci_spare_take(seat, false)) < 0) {
-        struct ci_op io = {.fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial};
-        begin_wait(seat, self);
-        self->io.runnable = NULL;
-        COIR_AWAIT(future, ci_io_init(&self->io, NULL, &io));
-        end_wait(seat, self);
-        seat->streak = self->io.runnable ? 0 : seat->streak + 1;
-        again = self->fd == CI_LOOKS_AGAIN && self->io.future.result == -ECANCELED;
-        self->fd = (coir_fd)self->io.future.result;
-        if (self->fd >= 0 ? !hand_over(seat, self->fd) : !again)
-            break;
-    }
-    rc = finish(seat, self);
-    ci_seat_unuse(seat);
-    COIR_RETURN(future, rc);
+    COIR_RETURN(future, finish(seat, self, rc));
 }
 
 static const coir_future_kind accept_kind = COIR_FUTURE_KIND("a connection", accept_poll, NULL);
@@ -187,11 +308,23 @@ coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream)
     return (coir_case){.make = make_accept, .object = listener, .data = ret_stream};
 }
 
+static int make_stream(struct ci_seat *seat, coir_fd fd, coir_stream **ret_stream)
+{
+    int rc = ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, ret_stream);
+    if (rc < 0) {
+        pass_on(seat, fd);
+        return rc;
+    }
+    ci_admission_force(seat->listener);
+    ci_seat_take(seat, *ret_stream);
+    return 0;
+}
+
 int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
 {
     struct ci_seat *seat = &listener->seats[ci_worker_current->index];
     coir_fd fd = ci_spare_take(seat, true);
-    if (fd == -EAGAIN) {
+    if (fd == -EAGAIN && !listener->is_shared) {
         struct ci_op io = {
             .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
         ci_driver_start(seat->worker->loop.driver, &io);

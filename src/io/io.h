@@ -58,6 +58,9 @@ struct ci_io *ci_io_of(struct ci_worker *worker);
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
                          coir_stream **ret_stream);
 
+/* Frees the stream, and leaves the descriptor to the caller. */
+void ci_socket_stream_free(coir_stream *stream);
+
 /* coir_close for a caller that returns to the worker at once: the driver may close the descriptor
  * in its next wait. */
 void ci_stream_close_soon(coir_stream *stream);
@@ -83,8 +86,8 @@ void ci_io_withdraw(coir_io_op *op, struct ci_runnable *runnable);
 /* Ends the count of a stream at its listener's seat: it is closed, or leaves its worker. */
 void ci_seat_leave(coir_stream *stream);
 
-/* Has the kernel not wake the calling worker for new connections, until it accepts again. None of
- * its accepts may be in flight. */
+/* Has the kernel not wake the calling worker for new connections, until it accepts again. Those of
+ * its accepts that are in flight end with -ECANCELED. */
 void ci_listener_forget(coir_listener *listener);
 
 /* When no worker accepts any more: takes a connection from the backlog, or one that was accepted

@@ -8,6 +8,7 @@
 
 #include "coir/fiber.h"
 #include "coir/name.h"
+#include "sys/passed.h"
 #include "task/log.h"
 
 enum { BACKLOG = 4096 };
@@ -119,6 +120,8 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
         .owner = options.unix_owner,
         .group = options.unix_group,
     };
+    if (options.at_limit > COIR_LIMIT_CLOSES)
+        return -EINVAL;
     if ((rc = find_where(worker, address, &where)) < 0)
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = ci_listener_new(worker->runtime, -1);
@@ -130,6 +133,9 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     }
     listener->fd = rc;
     listener->was_passed = where.kind == CI_AT_SOCKET;
+    listener->connections_max =
+        options.connections_max == COIR_UNLIMITED ? 0 : options.connections_max;
+    listener->closes_at_limit = options.at_limit == COIR_LIMIT_CLOSES;
     listener->is_unix = ci_socket_is_unix(worker->loop.driver, listener->fd);
     *ret_listener = listener;
     return 0;
@@ -151,6 +157,29 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
+/* ---- another process with the same socket ---- */
+
+static bool has_other_users(const coir_listener *listener)
+{
+    return listener->was_passed || listener->is_shared;
+}
+
+coir_fd coir_listener_share(coir_listener *listener)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!ci_worker_current)
+        return ci_no_worker();
+    if (!listener)
+        return CI_MISUSE(-EINVAL);
+    if (ci_worker_current->loop.driver->kind->simulated)
+        return -EOPNOTSUPP;
+    coir_fd fd = ci_passed_share(listener->fd);
+    if (fd >= 0)
+        ci_store_relaxed(&listener->is_shared, true);
+    return fd;
+}
+
 /* ---- the end ---- */
 
 void ci_listener_forget(coir_listener *listener)
@@ -163,14 +192,14 @@ void ci_listener_forget(coir_listener *listener)
 void ci_listener_refuse(coir_listener *listener)
 {
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0 && !listener->was_passed)
+    if (listener->fd >= 0 && !has_other_users(listener))
         driver->kind->refuse(driver, listener->fd);
 }
 
 void ci_listener_stop(coir_listener *listener)
 {
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0 && listener->was_passed)
+    if (listener->fd >= 0 && has_other_users(listener))
         ci_driver_close(driver, listener->fd);
     else if (listener->fd >= 0)
         driver->kind->close_named(driver, listener->fd);
@@ -188,5 +217,7 @@ void coir_listener_close(coir_listener *listener)
     for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */
         ci_driver_close(ci_worker_current->loop.driver, fd);
     ci_listener_stop(listener);
+    if (ci_worker_current->index < listener->seat_count)
+        ci_opening_end_all(&listener->seats[ci_worker_current->index], -ECANCELED);
     ci_listener_unref(listener);
 }

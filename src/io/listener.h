@@ -9,11 +9,18 @@
  * flight.
  * 4. The record is freed when the listener is closed and no seat is in use: no connection of it is
  * open, no accept of it is in progress, and no message to it is in flight.
+ * 5. Under a limit `open` counts the connections that were admitted and have not been closed or
+ * detached. An accept admits one only while it is below the limit; what the last look takes counts
+ * beyond it.
  *
  * Whichever worker the kernel wakes, the connection goes to an idle worker that has fewer, if there
  * is one: it becomes a spare that is reserved for that worker's seat, and a message tells the
  * worker. A busy worker is given nothing, so that no client waits for it. A spare that is not
  * reserved goes to whichever worker accepts next.
+ *
+ * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
+ * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that
+ * gets a connection makes it a spare, which waits as those in the backlog do, and waits itself.
  */
 #ifndef CI_IO_LISTENER_H
 #define CI_IO_LISTENER_H
@@ -24,16 +31,25 @@
 #include "sys/lock.h"
 #include "task/sleep.h"
 
+/* An accept's wait for a listener that is shut. */
+struct ci_opening {
+    coir_future future;
+    struct ci_runnable *runnable;
+    struct ci_seat *seat;
+    struct ci_opening *next; /* of those that wait at the seat */
+};
+
 struct ci_accept_op {
     coir_future future;
     union {
         struct ci_io_op io;
         struct ci_sleep_op pause;
+        struct ci_opening opening;
     };
     coir_listener *listener;
     coir_stream **ret_stream;
     struct ci_accept_op *next; /* of those that wait at the seat */
-    coir_fd fd;
+    coir_fd fd;                /* a connection, or an error */
 };
 CI_LEAVES_SPARE_WORDS(struct ci_accept_op, coir_open_op);
 _Static_assert(sizeof(struct ci_accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
@@ -46,7 +62,8 @@ struct ci_seat {
     /* only its worker writes these; other workers read the counts */
     CI_CACHE_ALIGNED coir_listener *listener;
     struct ci_worker *worker;
-    struct ci_accept_op *accepts; /* those that wait */
+    struct ci_accept_op *accepts; /* those that wait for the driver */
+    struct ci_opening *openings;  /* those that wait for the listener to open */
     uint32_t waiting;             /* how many */
     uint32_t live;                /* connections that are open */
     uint32_t uses;                /* connections that are open, and accepts in progress */
@@ -69,6 +86,9 @@ struct coir_listener {
     /* another process may listen on the same socket: it is closed, but not shut down, and its file
      * is not removed */
     bool was_passed;
+    bool is_shared; /* by coir_listener_share: what is in the backlog is another's to accept */
+    bool closes_at_limit; /* connections beyond the limit, instead of leaving them in the backlog */
+    size_t connections_max; /* 0: no limit */
     const coir_allocator *allocator;
     size_t size;
     int32_t refs; /* one until it is closed, one for each seat in use, one for each message */
@@ -76,9 +96,22 @@ struct coir_listener {
     coir_fd *spare;      /* connections */
     size_t spare_count, spare_room;
     size_t reserved; /* of the spares */
+    uint32_t shut;   /* enum ci_shut; read without the lock, too */
+    size_t open;     /* connections, under a limit */
+    coir_time next_report;
     int seat_count;
     struct ci_seat seats[]; /* by the number of the worker */
 };
+
+/* What an error of an accept means for who accepts: try again at once, or after ci_accept_pause,
+ * as the process or the system is short of something; or the listener has failed. A shortage is
+ * logged once a minute. */
+enum ci_accept_error { CI_ACCEPT_AGAIN, CI_ACCEPT_LATER, CI_ACCEPT_FAILED };
+enum ci_accept_error ci_accept_judge(coir_listener *listener, int error);
+extern const coir_time ci_accept_pause;
+
+/* Why a listener is shut. */
+enum ci_shut { CI_LISTENER_PAUSED = 1, CI_LISTENER_FULL = 2 };
 
 /* A record that is not closed; NULL: out of memory. */
 coir_listener *ci_listener_new(coir_runtime *runtime, coir_fd fd);
@@ -101,6 +134,34 @@ int ci_spare_put(coir_listener *listener, coir_fd fd, struct ci_seat *seat);
 
 /* Tells every worker that has not been told to look, if there are spares that are not reserved. */
 void ci_spare_tell_all(coir_listener *listener);
+
+/* Tells every worker to look whether the listener is shut, and at the spares. */
+void ci_seat_tell_all(coir_listener *listener);
+
+/* Withdraws the seat's accepts from the driver, which has the kernel not wake the worker for new
+ * connections until it accepts again. */
+void ci_seat_withdraw(struct ci_seat *seat);
+
+/* ---- admission.c ---- */
+
+/* The future of a wait for the listener to open: 0, or -ECANCELED after a close. */
+coir_future *ci_opening_init(struct ci_opening *opening, struct ci_seat *seat);
+
+/* Ends those waits of the seat, with 0 if the listener is open, or with an error. */
+void ci_opening_end_all(struct ci_seat *seat, int error);
+
+/* Whether one more connection may be open; it is counted then. */
+enum ci_admission { CI_ADMITTED, CI_ADMITTED_LATER, CI_ADMITTED_NEVER };
+enum ci_admission ci_admission_ask(coir_listener *listener);
+
+/* Counts one whether it may be open or not. */
+void ci_admission_force(coir_listener *listener);
+
+/* One of those that are counted is closed. */
+void ci_admission_leave(coir_listener *listener);
+
+/* Whether a warning may be logged: once a minute for a listener. */
+bool ci_listener_may_report(coir_listener *listener);
 
 /* After an accept of the seat has ended: its other accepts look at the spares that are left; where
  * it has none, what was reserved for it is not reserved any more. */

@@ -84,6 +84,7 @@ void ci_seat_leave(coir_stream *stream)
     ci_check(seat->live > 0 && seat->worker == ci_worker_current, "io/listener.h 1");
     stream->seat = NULL;
     ci_drop(&seat->live);
+    ci_admission_leave(seat->listener);
     ci_seat_unuse(seat);
 }
 
@@ -180,16 +181,27 @@ int ci_spare_put(coir_listener *listener, coir_fd fd, struct ci_seat *seat)
     return rc;
 }
 
-void ci_spare_tell_all(coir_listener *listener)
+static void tell_all(coir_listener *listener, bool of_spares)
 {
     for (int i = 0; i < listener->seat_count; i++) {
         struct ci_seat *seat = &listener->seats[i];
         ci_lock_take(&listener->lock);
-        bool tell = listener->spare_count > listener->reserved && may_tell(seat);
+        bool some = !of_spares || listener->spare_count > listener->reserved;
+        bool tell = some && may_tell(seat);
         unlock(listener);
         if (tell)
             ci_loop_send(&seat->worker->loop, &seat->message);
     }
+}
+
+void ci_spare_tell_all(coir_listener *listener)
+{
+    tell_all(listener, true);
+}
+
+void ci_seat_tell_all(coir_listener *listener)
+{
+    tell_all(listener, false);
 }
 
 /* For a seat without an accept that waits. */
@@ -220,6 +232,13 @@ static void look_again(struct ci_seat *seat)
     ci_wake(seat->worker, op->io.runnable, &op->io.future);
 }
 
+void ci_seat_withdraw(struct ci_seat *seat)
+{
+    for (struct ci_accept_op *op = seat->accepts; op; op = op->next)
+        op->fd = CI_LOOKS_AGAIN;
+    ci_listener_forget(seat->listener);
+}
+
 static void on_told(struct ci_message *message)
 {
     struct ci_seat *seat = ci_container_of(message, struct ci_seat, message);
@@ -227,8 +246,12 @@ static void on_told(struct ci_message *message)
     ci_lock_take(&listener->lock);
     seat->told = false;
     bool some = seat->reserved || listener->spare_count > listener->reserved;
+    bool paused = listener->shut & CI_LISTENER_PAUSED;
     unlock(listener);
-    if (!seat->accepts)
+    ci_opening_end_all(seat, 0);
+    if (paused && seat->accepts)
+        ci_seat_withdraw(seat); /* they look again, and wait for the listener to open */
+    else if (!seat->accepts)
         unreserve(seat);
     else if (some)
         look_again(seat);

@@ -11,8 +11,6 @@
 #include "task/log.h"
 #include "task/spawn.h"
 
-/* How long an acceptor pauses when the process or the system is short of a resource. */
-static const coir_time accept_pause = 100 * COIR_MS;
 /* How long it pauses, before it checks again, when the worker has no room for one more connection:
  * in its table of tasks, or under connections_max. New connections queue in the backlog
  * meanwhile. */
@@ -25,36 +23,6 @@ static const coir_time handshake_time = 5 * COIR_MS;
 static const coir_time drain_default = 1 * COIR_S;
 
 /* ---- accepting ---- */
-
-/* Errors that go away when the process or the system has closed something. epoll_ctl(2) returns
- * ENOSPC at the limit fs.epoll.max_user_watches. */
-static bool is_shortage(int error)
-{
-    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||
-           error == -ENOSPC;
-}
-
-/* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
- * retry. */
-static bool is_of_client(int error)
-{
-    return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
-           error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -EHOSTUNREACH ||
-           error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
-}
-
-/* After an error of accept: 0 to retry, at once or after a pause; else the error to end with. */
-static int after_error(int error, bool *reported)
-{
-    if (!is_shortage(error))
-        return is_of_client(error) ? 0 : error;
-    if (!*reported)
-        ci_log(coir_runtime_current(), COIR_LOG_WARNING,
-               "cannot accept connections: %s; retrying every %d ms", coir_strerror(error),
-               (int)(accept_pause / COIR_MS));
-    *reported = true;
-    return coir_sleep_for(accept_pause);
-}
 
 /* Starts a connection; waits while there is no room for its task. On an error the stream is the
  * caller's. */
@@ -91,15 +59,10 @@ static int accept_loop(void *arg)
     struct ci_serving_here *here = arg;
     coir_stream *stream;
     int rc = 0;
-    for (bool reported = false; rc == 0;) {
-        if ((rc = wait_for_room(here)) < 0)
-            break;
-        if ((rc = coir_accept(here->serving->listener, &stream)) < 0) {
-            rc = after_error(rc, &reported);
-            continue;
-        }
-        reported = false;
-        if ((rc = admit(here, stream)) < 0)
+    while (rc == 0) {
+        if ((rc = wait_for_room(here)) == 0 &&
+            (rc = coir_accept(here->serving->listener, &stream)) == 0 &&
+            (rc = admit(here, stream)) < 0)
             here->held = stream;
     }
     return rc;
@@ -107,16 +70,27 @@ static int accept_loop(void *arg)
 
 /* ---- the end ---- */
 
+/* 0 to retry, at once or after a pause; else the error to end with. */
+static int after_error(coir_listener *listener, int error)
+{
+    switch (ci_accept_judge(listener, error)) {
+    case CI_ACCEPT_AGAIN: return 0;
+    case CI_ACCEPT_LATER: return coir_sleep_for(ci_accept_pause);
+    case CI_ACCEPT_FAILED: break;
+    }
+    return error;
+}
+
 /* Accepts what has connected, without waiting for more. */
 static int take_backlog(struct ci_serving_here *here)
 {
     coir_stream *stream;
     int rc = 0;
-    for (bool reported = false; rc == 0;) {
+    while (rc == 0) {
         if ((rc = ci_accept_now(here->serving->listener, &stream)) == -EAGAIN)
             return 0;
         if (rc < 0)
-            rc = after_error(rc, &reported);
+            rc = after_error(here->serving->listener, rc);
         else if ((rc = admit(here, stream)) < 0)
             coir_close(stream);
     }

@@ -91,6 +91,11 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
     return 0;
 }
 
+void ci_socket_stream_free(coir_stream *stream)
+{
+    ci_pool_give(&ci_io_of(stream->worker)->streams, stream);
+}
+
 int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
 {
     if (ci_forked())

@@ -51,6 +51,12 @@ int ci_passed_take(coir_fd fd, enum ci_passed kind)
     return 0;
 }
 
+coir_fd ci_passed_share(coir_fd fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy < 0 ? -errno : copy;
+}
+
 unsigned ci_sys_interface(const char *name)
 {
     return if_nametoindex(name);

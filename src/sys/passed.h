@@ -15,6 +15,9 @@ coir_fd ci_passed_find(const char *name);
  * leaves it as it was: it is not open, or not a socket of that kind. */
 int ci_passed_take(coir_fd fd, enum ci_passed kind);
 
+/* A second descriptor, close-on-exec, of the same open socket. */
+coir_fd ci_passed_share(coir_fd fd);
+
 /* The number of a network interface; 0: there is none of that name. */
 unsigned ci_sys_interface(const char *name);
 

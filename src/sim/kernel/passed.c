@@ -15,6 +15,12 @@ int ci_passed_take(coir_fd fd, enum ci_passed kind)
     return -COIR_EPASSED;
 }
 
+coir_fd ci_passed_share(coir_fd fd)
+{
+    (void)fd;
+    return -EOPNOTSUPP;
+}
+
 unsigned ci_sys_interface(const char *name)
 {
     (void)name;
