@@ -77,6 +77,9 @@ TEST_REAL(listeners_and_connects_look_at_their_arguments)
     IS_REFUSED(coir_accept, (listener, NULL));
     FAILS(coir_accept_op, (&open_op, NULL, &stream));
     IS_REFUSED(coir_listener_local, (NULL, bytes, sizeof bytes));
+    IS_REFUSED(coir_listener_pause, (NULL));
+    IS_REFUSED(coir_listener_resume, (NULL));
+    IS_REFUSED(coir_listener_share, (NULL));
     coir_case cases[] = {coir_case_accept(NULL, &stream)};
     CHECK_EQ(coir_select(cases, 1), 0);
     CHECK_EQ(cases[0].result, -EINVAL);

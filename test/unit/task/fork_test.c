@@ -290,6 +290,9 @@ static void *ret;
     R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                      \
     R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                  \
     R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                   \
+    R(coir_listener_pause, coir_listener_pause(o.listener))                                    \
+    R(coir_listener_resume, coir_listener_resume(o.listener))                                  \
+    R(coir_listener_share, coir_listener_share(o.listener))                                    \
     V(coir_listener_close, coir_listener_close(o.listener))                                    \
     R(coir_serve_tcp_with_listener, coir_serve_tcp_with(TCP_ON(o.listener), connection, NULL)) \
     R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                         \
