@@ -151,10 +151,11 @@ typedef int coir_connection_fn(coir_stream *connection, void *arg);
 
 /* Serves TCP connections until cancelled. Every worker accepts, and runs the connections it
  * accepted. Errors of `fn` are counted and logged; they touch no other connection. Cancelled, it
- * takes what the backlog holds and closes the listener's descriptor, lets the connections go on for
- * a second, cancels what is left, and waits for it. Suspends: yes.  Threads: worker. Errors: those
- * of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED. Cancel safety: that is how it
- * is stopped. */
+ * takes what the backlog holds, unless the listener is shared, and closes the listener's
+ * descriptor, lets the connections go on for a second, cancels what is left, and waits for it.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 /* Options of a TCP server. */

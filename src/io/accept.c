@@ -164,7 +164,7 @@ static int take(struct ci_seat *seat, struct ci_accept_op *op)
     if (ci_unlikely(admission == CI_ADMITTED_LATER))
         return ci_spare_put(seat->listener, fd, NULL) < 0 ? -ENOMEM : (op->fd = CI_LOOKS_AGAIN);
     if (ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, &stream) < 0) {
-        ci_admission_leave(seat->listener);
+        ci_seat_free_place(seat);
         return -ENOMEM;
     }
     if (ci_likely(ci_claim(seat->worker->runnable, &op->future))) {
@@ -173,7 +173,7 @@ static int take(struct ci_seat *seat, struct ci_accept_op *op)
         return 0;
     }
     ci_socket_stream_free(stream);
-    ci_admission_leave(seat->listener);
+    ci_seat_free_place(seat);
     return -ECANCELED;
 }
 

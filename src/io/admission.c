@@ -1,7 +1,9 @@
-/* Whether a listener accepts: pause and resume, the limit of its connections (listener.h). */
+/* Whether a listener accepts: whether it is paused, or its connections are at the limit, and what
+ * waits for it to open (listener.h). */
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/time.h"
 #include "io/listener.h"
 
 static const coir_time report_interval = 60 * COIR_S;
@@ -90,18 +92,17 @@ void ci_admission_force(coir_listener *listener)
     ci_lock_give(&listener->lock);
 }
 
-void ci_admission_leave(coir_listener *listener)
+bool ci_admission_leave(coir_listener *listener)
 {
     if (ci_likely(!listener->connections_max))
-        return;
+        return false;
     ci_lock_take(&listener->lock);
     ci_check(listener->open > 0, "io/listener.h 5");
     bool opens = --listener->open < listener->connections_max && listener->shut & CI_LISTENER_FULL;
     if (opens)
         ci_store_relaxed(&listener->shut, listener->shut & ~(uint32_t)CI_LISTENER_FULL);
     ci_lock_give(&listener->lock);
-    if (opens)
-        ci_seat_tell_all(listener);
+    return opens;
 }
 
 bool ci_listener_may_report(coir_listener *listener)
@@ -110,37 +111,15 @@ bool ci_listener_may_report(coir_listener *listener)
     ci_lock_take(&listener->lock);
     bool may = now >= listener->next_report;
     if (may)
-        listener->next_report = now + report_interval;
+        listener->next_report = ci_time_after(now, report_interval);
     ci_lock_give(&listener->lock);
     return may;
 }
 
-/* ---- pause and resume ---- */
-
-static int set_paused(coir_listener *listener, bool paused)
+void ci_admission_pause(coir_listener *listener, bool paused)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    struct ci_worker *worker = ci_worker_current;
-    if (!worker)
-        return ci_no_worker();
-    int index = worker->index;
-    if (index >= listener->seat_count || listener->seats[index].worker != worker)
-        return -EXDEV;
     ci_lock_take(&listener->lock);
     uint32_t others = listener->shut & ~(uint32_t)CI_LISTENER_PAUSED;
     ci_store_relaxed(&listener->shut, others | (paused ? CI_LISTENER_PAUSED : 0));
     ci_lock_give(&listener->lock);
-    ci_seat_tell_all(listener);
-    return 0;
-}
-
-int coir_listener_pause(coir_listener *listener)
-{
-    return listener ? set_paused(listener, true) : CI_MISUSE(-EINVAL);
-}
-
-int coir_listener_resume(coir_listener *listener)
-{
-    return listener ? set_paused(listener, false) : CI_MISUSE(-EINVAL);
 }

@@ -157,6 +157,32 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
+/* ---- pause and resume ---- */
+
+static int set_paused(coir_listener *listener, bool paused)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_worker();
+    if (worker->index >= listener->seat_count || listener->seats[worker->index].worker != worker)
+        return -EXDEV;
+    ci_admission_pause(listener, paused);
+    ci_seat_tell_all(listener);
+    return 0;
+}
+
+int coir_listener_pause(coir_listener *listener)
+{
+    return listener ? set_paused(listener, true) : CI_MISUSE(-EINVAL);
+}
+
+int coir_listener_resume(coir_listener *listener)
+{
+    return listener ? set_paused(listener, false) : CI_MISUSE(-EINVAL);
+}
+
 /* ---- another process with the same socket ---- */
 
 static bool has_other_users(const coir_listener *listener)
@@ -181,13 +207,6 @@ coir_fd coir_listener_share(coir_listener *listener)
 }
 
 /* ---- the end ---- */
-
-void ci_listener_forget(coir_listener *listener)
-{
-    struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0)
-        driver->kind->forget(driver, listener->fd);
-}
 
 void ci_listener_refuse(coir_listener *listener)
 {

@@ -138,6 +138,9 @@ void ci_spare_tell_all(coir_listener *listener);
 /* Tells every worker to look whether the listener is shut, and at the spares. */
 void ci_seat_tell_all(coir_listener *listener);
 
+/* A connection that was admitted is closed, or does not become a stream. */
+void ci_seat_free_place(struct ci_seat *seat);
+
 /* Withdraws the seat's accepts from the driver, which has the kernel not wake the worker for new
  * connections until it accepts again. */
 void ci_seat_withdraw(struct ci_seat *seat);
@@ -157,8 +160,10 @@ enum ci_admission ci_admission_ask(coir_listener *listener);
 /* Counts one whether it may be open or not. */
 void ci_admission_force(coir_listener *listener);
 
-/* One of those that are counted is closed. */
-void ci_admission_leave(coir_listener *listener);
+/* One of those that are counted is closed. True: the listener opens, tell all seats. */
+bool ci_admission_leave(coir_listener *listener);
+
+void ci_admission_pause(coir_listener *listener, bool paused);
 
 /* Whether a warning may be logged: once a minute for a listener. */
 bool ci_listener_may_report(coir_listener *listener);

@@ -76,18 +76,6 @@ void ci_seat_take(struct ci_seat *seat, coir_stream *stream)
     stream->seat = seat;
 }
 
-void ci_seat_leave(coir_stream *stream)
-{
-    struct ci_seat *seat = stream->seat;
-    if (!seat)
-        return;
-    ci_check(seat->live > 0 && seat->worker == ci_worker_current, "io/listener.h 1");
-    stream->seat = NULL;
-    ci_drop(&seat->live);
-    ci_admission_leave(seat->listener);
-    ci_seat_unuse(seat);
-}
-
 /* ---- spares ---- */
 
 static size_t sum_reserved(const coir_listener *listener)
@@ -204,6 +192,28 @@ void ci_seat_tell_all(coir_listener *listener)
     tell_all(listener, false);
 }
 
+/* ---- the end of a connection ---- */
+
+void ci_seat_free_place(struct ci_seat *seat)
+{
+    if (ci_admission_leave(seat->listener))
+        ci_seat_tell_all(seat->listener);
+}
+
+void ci_seat_leave(coir_stream *stream)
+{
+    struct ci_seat *seat = stream->seat;
+    if (!seat)
+        return;
+    ci_check(seat->live > 0 && seat->worker == ci_worker_current, "io/listener.h 1");
+    stream->seat = NULL;
+    ci_drop(&seat->live);
+    ci_seat_free_place(seat);
+    ci_seat_unuse(seat);
+}
+
+/* ---- what a seat is told ---- */
+
 /* For a seat without an accept that waits. */
 static void unreserve(struct ci_seat *seat)
 {
@@ -230,6 +240,13 @@ static void look_again(struct ci_seat *seat)
         return; /* its completion is on the way */
     op->io.future.result = -ECANCELED;
     ci_wake(seat->worker, op->io.runnable, &op->io.future);
+}
+
+void ci_listener_forget(coir_listener *listener)
+{
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (listener->fd >= 0)
+        driver->kind->forget(driver, listener->fd);
 }
 
 void ci_seat_withdraw(struct ci_seat *seat)
