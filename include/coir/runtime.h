@@ -18,7 +18,8 @@ typedef int coir_task_fn(void *arg);
 
 /* What a runtime does when nothing can ever run again. That is so when every task waits, and there
  * is no timer, no operation in flight, no offloaded call, no waker, no plain thread that has woken
- * a task before or holds the runtime (coir_runtime_hold), and no coir_block_on. */
+ * a task before or holds the runtime (coir_runtime_hold), and no coir_block_on. A run that another
+ * event loop drives (coir_runtime_begin) is never taken for dead: the loop may send at any time. */
 enum coir_deadlock {
     COIR_DEADLOCK_IGNORE, /* the run goes on sleeping */
     COIR_DEADLOCK_REPORT, /* so it does, after the waiting tasks were logged with what each waits
@@ -124,7 +125,8 @@ COIR_API void coir_runtime_stop(coir_runtime *runtime);
  * coir_runtime_step when coir_runtime_fd is readable or the time coir_runtime_next has come, until
  * that returns 0, and then coir_runtime_end. Worker 0 is on epoll where no driver is named.
  * Suspends: no.  Threads: a plain one, and the same for all of these calls.
- * Errors: those of coir_runtime_run; -ENOTSUP the driver has no descriptor to wait for. */
+ * Errors: those of coir_runtime_run but -EDEADLK; -ENOTSUP the driver has no descriptor to wait
+ * for. */
 COIR_API int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg);
 
 /* The descriptor that is readable when coir_runtime_step has something to do. Before the run has
@@ -146,8 +148,7 @@ COIR_API int coir_runtime_step(coir_runtime *runtime);
 /* Ends a run that coir_runtime_begin began, and returns its result. It is called after
  * coir_runtime_step has returned 0, and waits for the threads of the other workers.
  * Suspends: no (it blocks).  Threads: that of coir_runtime_begin.
- * Errors: the first task's; -EDEADLK (COIR_DEADLOCK_END); -EBUSY a task is left; -EINVAL no run
- * was begun. */
+ * Errors: the first task's; -EBUSY a task is left; -EINVAL no run was begun. */
 COIR_API int coir_runtime_end(coir_runtime *runtime);
 
 /* Holds a runtime: while it is held, it is not taken for dead when all of its tasks wait. Call it

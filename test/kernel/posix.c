@@ -218,6 +218,14 @@ int posix_clock_gettime(clockid_t clock, struct timespec *ret_time)
     return 0;
 }
 
+/* Of the process, as kill(2) of itself. */
+int posix_raise(int number)
+{
+    ci_kcall();
+    ci_ksignal_raise(ci_k.process, number);
+    return 0;
+}
+
 int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg)
 {
     struct ci_thread started;

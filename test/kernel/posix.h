@@ -50,6 +50,7 @@ __attribute__((noreturn)) void posix_leave_out(const char *what);
 int posix_none(const char *what, ...);
 int posix_close(int fd);
 int posix_usleep(useconds_t duration);
+int posix_raise(int number);
 int posix_clock_gettime(clockid_t clock, struct timespec *ret_time);
 int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 int posix_thread_join(pthread_t thread);
@@ -70,7 +71,7 @@ int posix_thread_join(pthread_t thread);
 #define setrlimit(...) posix_none("setrlimit", __VA_ARGS__)
 #define fork() posix_none("fork")
 #define open(...) posix_none("open(2)", __VA_ARGS__)
-#define raise(...) posix_none("signals", __VA_ARGS__)
+#define raise posix_raise
 #define kill(...) posix_none("signals", __VA_ARGS__)
 #define pthread_kill(...) posix_none("signals", __VA_ARGS__)
 #define tmpfile() NULL
