@@ -16,7 +16,7 @@ static const coir_time catch_up_time = 5 * COIR_MS;
 
 const coir_time ci_accept_pause = 100 * COIR_MS;
 
-/* ---- who gets a connection ---- */
+/* ---- the choice of the worker that gets a connection ---- */
 
 static bool has_fewer(const struct ci_seat *other, const struct ci_seat *seat)
 {
@@ -26,8 +26,8 @@ static bool has_fewer(const struct ci_seat *other, const struct ci_seat *seat)
            (theirs == ours && ci_load_relaxed(&other->taken) + reserved < seat->taken);
 }
 
-/* A seat that has fewer connections, and whose worker waits in the kernel with an accept; NULL:
- * none among those that were looked at. */
+/* A seat that has fewer connections, and whose worker sleeps in the kernel with an accept waiting;
+ * NULL: none among the PROBES seats looked at. */
 static struct ci_seat *find_idle(struct ci_seat *seat)
 {
     coir_listener *listener = seat->listener;
@@ -231,7 +231,7 @@ static void step_back(struct ci_seat *seat)
 
 /* ---- accepting ---- */
 
-/* The calling worker's; NULL: it is of another runtime. */
+/* The seat of the calling worker; NULL: the listener belongs to another runtime. */
 static struct ci_seat *find_seat(coir_listener *listener)
 {
     int index = ci_worker_current->index;

@@ -1,5 +1,5 @@
-/* Addresses as text, in the forms of coir/tcp.h. Parsing makes no system call, but for systemd:,
- * which looks at the environment, and for the name of an interface. */
+/* Addresses as text, in the forms of coir/tcp.h. Parsing makes no system call, except for systemd:
+ * (which reads the environment) and for the name of an interface. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -243,7 +243,7 @@ socklen_t ci_address_len(const struct sockaddr_storage *address)
     if (!local->sun_path[0])
         return (socklen_t)name;
     size_t len = strnlen(local->sun_path, sizeof local->sun_path);
-    /* with its NUL, if there is one: a path of the full length has none */
+    /* includes the NUL, if there is one: a path of the full length has none */
     return (socklen_t)(name + len + (len < sizeof local->sun_path));
 }
 

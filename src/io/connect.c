@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* How long the client of a Unix socket waits before it tries again, while the backlog is full: no
- * event says when there is room. */
+/* The pause before a client of a Unix socket retries while the backlog is full: no event reports
+ * room in it. */
 static const coir_time backlog_pause = 2 * COIR_MS;
 
 static coir_future *begin_connect(struct ci_connect_op *self)

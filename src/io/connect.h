@@ -20,7 +20,7 @@ struct ci_connect_op {
     struct sockaddr_storage address;
 };
 
-/* A connection to an address, which is copied. */
+/* The future of a connection to `address`, which is copied. */
 coir_future *ci_connect_init(struct ci_connect_op *op, const struct sockaddr_storage *address,
                              coir_stream **ret_stream);
 

@@ -33,8 +33,8 @@ int coir_fd_wait(coir_fd fd, int events)
                          coir_fd_wait_op((coir_io_op *)(void *)fiber->op, fd, events));
 }
 
-/* False: the call has to wait and be repeated. True: it is done, and its operation is paid for, so
- * that a fiber whose calls never wait still lets others run. */
+/* False: the call has to wait and be repeated. True: it is done, and has spent one of the fiber's
+ * budget, so that a fiber whose calls never wait still lets others run. */
 static bool is_done(ssize_t n)
 {
     if (n == -EAGAIN || n == -EINTR)

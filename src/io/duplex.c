@@ -1,10 +1,10 @@
-/* Two streams that are each other's peer, in memory: for tests, and for tasks that talk bytes.
+/* Two streams that are each other's peer, in memory: for tests, and for tasks that exchange bytes.
  *
  * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other: the
  * bytes in it are those written and not read yet.
  * 2. A closed end has no operation in flight. The pair is freed when both ends are closed.
  *
- * To the other end, a closed one reads as the end of the stream, and writing to it is -EPIPE.
+ * After one end is closed, the other reads the end of the stream, and its writes return -EPIPE.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { CAPACITY = 64 * 1024 };
 struct ring {
     char *data;
     size_t start, len;
-    bool ended; /* no more will be written */
+    bool ended; /* its writer has closed */
 };
 
 struct end {
@@ -79,7 +79,7 @@ static int events_now(const struct end *end)
     return events;
 }
 
-/* Carries the operation out, as far as it goes now. True: it is complete. */
+/* Carries the operation out as far as possible now. True: it is complete. */
 static bool attempt(struct end *end, struct ci_op *op)
 {
     struct iovec one = {op->buf, op->len};
@@ -112,8 +112,8 @@ static bool attempt(struct end *end, struct ci_op *op)
     return true;
 }
 
-/* Completes the operations that a change at `end` allows. Bytes that move are a change at the other
- * end, which is looked at next. */
+/* Completes the operations that a change at `end` makes possible. Transferred bytes change the
+ * other end, which is looked at next. */
 static void look_again(struct end *end)
 {
     bool moved = false;

@@ -1,10 +1,10 @@
 /* Files.
  *
- * 1. `users` of a file counts its opener, until coir_file_close, and each operation in flight. The
- * last closes the descriptor; while the file is in use it is not 0.
+ * 1. `users` of a file counts the opener (until coir_file_close) and each operation in flight. The
+ *    descriptor is closed when it becomes 0.
  *
- * Where the driver has no operations on files, a thread of the pool makes the system calls, and the
- * future of that offloaded call is awaited.
+ * If the driver has no operations on files, a thread of the offload pool makes the system calls,
+ * and the future of the offloaded call is awaited.
  */
 #include "coir/file.h"
 
@@ -43,7 +43,7 @@ static void leave(coir_file *file)
     ci_free(file->allocator, file, sizeof *file);
 }
 
-/* On a thread of the pool. */
+/* Runs on a thread of the pool. */
 static int make_call(void *arg)
 {
     const struct ci_op *what = arg;
@@ -152,7 +152,7 @@ struct opening {
     unsigned mode;
 };
 
-/* On a thread of the pool; the driver's open touches nothing of the worker's. */
+/* Runs on a thread of the pool: the driver's open uses nothing of the worker. */
 static int call_open(void *arg)
 {
     const struct opening *opening = arg;

@@ -1,5 +1,5 @@
-/* The watch of hangup.h: a poll for no event but the end of the connection, which every driver
- * reports without being asked. */
+/* The watch of hangup.h: a poll for no event, which completes on a hang-up: every driver reports
+ * those without being asked. */
 #include "io/hangup.h"
 
 #include <errno.h>

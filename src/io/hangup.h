@@ -11,7 +11,7 @@
 
 struct ci_hangup {
     coir_stream *stream;
-    struct ci_runnable *runnable; /* that is cancelled on a hang-up */
+    struct ci_runnable *runnable; /* the one that is cancelled on a hang-up */
     bool started;
     bool end_cancels;    /* the peer's half-close cancels too */
     struct ci_op op;     /* in flight while started */

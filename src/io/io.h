@@ -26,9 +26,9 @@ CI_LEAVES_SPARE_WORDS(struct ci_io_op, coir_io_op);
 
 struct coir_stream {
     const struct ci_stream_kind *kind;
-    struct ci_worker *worker; /* NULL: detached; that of its next operation adopts it */
+    struct ci_worker *worker; /* NULL: detached; the worker of its next operation adopts it */
     struct ci_io_op *reader, *writer;
-    struct ci_ahead *ahead; /* what was read ahead of a detached one */
+    struct ci_ahead *ahead; /* bytes read ahead, while it is detached */
     struct ci_seat *seat;   /* of its listener, that counts it (listener.h 1); or NULL */
     coir_fd fd;
     bool is_unix; /* nothing is read ahead of it: descriptors may come with its bytes */
@@ -69,11 +69,11 @@ void ci_stream_close_soon(coir_stream *stream);
  * names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
-/* A future that completes at once, with an error: of a call whose arguments cannot be right. */
+/* A future that completes at once with an error; for calls with invalid arguments. */
 coir_future *ci_io_fail(coir_future *future, int error);
 
-/* coir_write_op, but the completion of a write that is carried out in full may be delayed
- * (driver.h 6). For a write that nothing waits for but the next operation on the stream. */
+/* coir_write_op, but the completion of a write that is carried out in full may be delayed (driver.h
+ * 6). For a write whose completion only the next operation on the stream waits for. */
 coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);
 
 /* Whether the runnable is suspended in `op` and has not been woken. */
@@ -99,11 +99,11 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 void ci_listener_refuse(coir_listener *listener);
 void ci_listener_stop(coir_listener *listener);
 
-/* What the text of an address means. */
+/* A parsed address. */
 enum { CI_HOST_SIZE = 256 };
 struct ci_where {
     enum { CI_AT_ADDRESS, CI_AT_HOST, CI_AT_SOCKET } kind;
-    /* an address: every interface, of both families, as far as the system has them */
+    /* the wildcard address: every interface, of both families if the system has both */
     bool any;
     uint16_t port; /* a host's, or an address's */
     coir_fd fd;    /* a socket that is open already */
@@ -116,16 +116,16 @@ struct ci_where {
  * -COIR_EPASSED; -COIR_EADDRESS it is empty. */
 int ci_where_parse(const char *text, struct ci_where *ret_where);
 
-/* The same; a host is found if that takes no time: localhost, or in a simulated world any.
- * Otherwise -COIR_ENAME. */
+/* As ci_where_parse, and resolves a host if that takes no time: localhost, or in a simulated world
+ * any. Otherwise -COIR_ENAME. */
 int ci_where_find(struct ci_driver *driver, const char *text, struct ci_where *ret_where);
 
-/* A host has this address: the text means it and the port. */
+/* Replaces the host by its address, keeping the port. */
 void ci_where_set(struct ci_where *where, const union ci_ip *ip);
 
 void ci_address_set_port(struct sockaddr_storage *address, uint16_t port);
 
-/* Where `any` is meant and the system, or the peer, has no IPv6. */
+/* Makes the wildcard address an IPv4 one; for a system or a peer without IPv6. */
 void ci_address_become_ipv4(struct ci_where *any);
 
 /* An address as text: the length. */
@@ -134,7 +134,7 @@ int ci_address_format(const struct sockaddr_storage *address, char *text, size_t
 /* Whether an open socket is a Unix socket. */
 bool ci_socket_is_unix(struct ci_driver *driver, coir_fd fd);
 
-/* How long an address is; what it does not use is zero. */
+/* The length of an address whose unused bytes are zero. */
 socklen_t ci_address_len(const struct sockaddr_storage *address);
 
 #endif

@@ -1,4 +1,4 @@
-/* Opening and closing listeners. */
+/* Opening and closing listeners. accept.c chooses the worker that gets a connection. */
 #include "io/listener.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static int listen_patiently(struct ci_worker *worker, const struct ci_listen *li
     if (rc != -EADDRINUSE)
         return rc;
     ci_log(worker->runtime, COIR_LOG_WARNING,
-           "%s is in use: trying again for a second, as a server that was killed may just be going",
+           "%s is in use: retrying for a second, in case a killed server is still being torn down",
            address);
     coir_time end = coir_in(in_use_time);
     while (rc == -EADDRINUSE && coir_now() < end) {

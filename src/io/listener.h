@@ -1,5 +1,6 @@
-/* The record of a listener: one descriptor that every worker of a runtime accepts from, and who
- * gets which connection.
+/* The record of a listener: one descriptor that every worker of a runtime accepts from. accept.c
+ * chooses the worker that gets a connection; seat.c keeps the seats of the workers, and the
+ * connections on their way to one (spares); listener.c opens and closes.
  *
  * 1. Each worker has a seat. `live` of a seat counts the connections of the listener that its
  * worker has open, until they are closed or detached. Only that worker changes it.
@@ -13,10 +14,10 @@
  * detached. An accept admits one only while it is below the limit; what the last look takes counts
  * beyond it.
  *
- * Whichever worker the kernel wakes, the connection goes to an idle worker that has fewer, if there
- * is one: it becomes a spare that is reserved for that worker's seat, and a message tells the
+ * The kernel wakes any of the workers. If an idle worker has fewer connections, the connection goes
+ * to that one: it becomes a spare that is reserved for the worker's seat, and a message tells the
  * worker. A busy worker is given nothing, so that no client waits for it. A spare that is not
- * reserved goes to whichever worker accepts next.
+ * reserved goes to the worker that accepts next.
  *
  * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
  * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that
@@ -36,7 +37,7 @@ struct ci_opening {
     coir_future future;
     struct ci_runnable *runnable;
     struct ci_seat *seat;
-    struct ci_opening *next; /* of those that wait at the seat */
+    struct ci_opening *next; /* in the list of accepts that wait at the seat */
 };
 
 struct ci_accept_op {
@@ -55,7 +56,7 @@ CI_LEAVES_SPARE_WORDS(struct ci_accept_op, coir_open_op);
 _Static_assert(sizeof(struct ci_accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
                "an accept is a case");
 
-/* ci_accept_op.fd of one that waits, when it has been asked to look at the spares. */
+/* ci_accept_op.fd of a waiting accept that has been requested to look at the spares. */
 enum { CI_LOOKS_AGAIN = -EINTR };
 
 struct ci_seat {
@@ -69,7 +70,7 @@ struct ci_seat {
     uint32_t uses;                /* connections that are open, and accepts in progress */
     uint64_t taken;               /* connections, since the start */
     uint32_t probe;               /* where the next look at the others begins */
-    uint32_t streak;              /* connections in a row that an accept did not wait for */
+    uint32_t streak;              /* connections in a row that were accepted without waiting */
     uint32_t in_vain;             /* pauses in a row in which the other workers took nothing */
     uint64_t taken_by_others;     /* connections, when the last pause began */
 
@@ -128,8 +129,8 @@ void ci_seat_take(struct ci_seat *seat, coir_stream *stream);
  * it may also have those that are reserved for other seats. */
 coir_fd ci_spare_take(struct ci_seat *seat, bool last);
 
-/* Makes a connection a spare, reserved for `seat` where that is not NULL. -ENOMEM: the connection
- * is the caller's still. */
+/* Makes a connection a spare, reserved for `seat` unless that is NULL. -ENOMEM: the connection
+ * remains the caller's. */
 int ci_spare_put(coir_listener *listener, coir_fd fd, struct ci_seat *seat);
 
 /* Tells every worker that has not been told to look, if there are spares that are not reserved. */
@@ -168,8 +169,8 @@ void ci_admission_pause(coir_listener *listener, bool paused);
 /* Whether a warning may be logged: once a minute for a listener. */
 bool ci_listener_may_report(coir_listener *listener);
 
-/* After an accept of the seat has ended: its other accepts look at the spares that are left; where
- * it has none, what was reserved for it is not reserved any more. */
+/* After an accept of the seat has ended: its other accepts look at the spares that are left. If it
+ * has no other accept, the spares reserved for it become available to all. */
 void ci_seat_pass_on(struct ci_seat *seat);
 
 #endif

@@ -1,15 +1,15 @@
-/* All addresses of a name: the answers to two questions. */
+/* coir_resolve: all addresses of a name, from two lookups (IPv6 and IPv4). */
 #include "coir/name.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "io/io.h"
-#include "io/lookup.h"
+#include "io/name_lookup.h"
 
 enum { SIX, FOUR, FAMILIES };
 
-/* What the name of a host needs beside: an address does without. */
+/* What is needed only to resolve a host's name, not for a numeric address. */
 struct resolving {
     struct ci_lookup lookups[FAMILIES];
     coir_branch branches[FAMILIES];
@@ -41,7 +41,7 @@ static bool is_wanted(const struct resolve_op *self, int family)
     return self->family == COIR_ANY_FAMILY || (self->family == COIR_IPV4) == (family == AF_INET);
 }
 
-/* The text is an address, and no name. */
+/* The text is a numeric address, not a name. */
 static int resolve_address(const struct resolve_op *self, const struct ci_where *where)
 {
     if (where->kind == CI_AT_SOCKET)
@@ -105,7 +105,7 @@ static coir_future *resolve_poll(coir_future *future)
         COIR_RETURN(future, -ENOMEM);
     self->resolving->where = where;
     COIR_AWAIT(future, ask_all(self));
-    rc = (int)self->resolving->group.future.result; /* 0, or why the task was interrupted */
+    rc = (int)self->resolving->group.future.result; /* 0, or the interrupt of the task */
     if (rc == 0)
         rc = interleave(self);
     ci_free(allocator, self->resolving, sizeof *self->resolving);

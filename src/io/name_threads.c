@@ -1,10 +1,9 @@
-/* Asking the system for names: getaddrinfo(3), on threads that do nothing else. A thread is started
- * when a question finds none idle and there are fewer than name_threads_max; it leaves when it has
- * been idle for a while.
+/* Threads that look up names by getaddrinfo(3). A thread is started when a question is queued, none
+ * is idle and fewer than name_threads_max exist; it ends after some idle time (`idle_most`).
  *
- * 1. Nothing waits for a thread that is asking, and a call of getaddrinfo(3) cannot be cancelled.
- * So what it asks lies on its own stack. Its question is there until the runtime ends, and NULL
- * afterwards: then there is nothing left that it could answer.
+ * 1. getaddrinfo(3) cannot be cancelled, and nothing waits for a thread that is in it. So the name
+ *    lies on the thread's own stack. `question` is set until the runtime ends, and NULL afterwards:
+ *    the answer is dropped then.
  */
 #include "io/name_threads.h"
 
@@ -18,7 +17,7 @@
 
 static const coir_time idle_most = 10 * COIR_S;
 
-/* What a thread asks, on its stack. */
+/* A lookup in progress, on the thread's stack. */
 struct asking {
     struct ci_list link;
     struct ci_question *question; /* NULL: the runtime has ended */
@@ -43,8 +42,8 @@ static void ask(struct ci_names *names, struct ci_question *question)
     ci_question_drop(names, question);
 }
 
-/* Waits until a question is queued. False: the thread is to leave, because none came in
- * `idle_most`, or because the runtime has ended. */
+/* Waits until a question is queued. False: the thread must end, because none came within
+ * `idle_most` or because the runtime has ended. */
 static bool wait_for_question(struct ci_names *names)
 {
     coir_time until = ci_time_after(ci_clock_now(), idle_most);
@@ -124,6 +123,6 @@ void ci_name_threads_close(struct ci_names *names)
         busy++;
     }
     ci_condition_broadcast(&names->work);
-    while (names->threads > busy) /* the others are idle: they leave at once */
+    while (names->threads > busy) /* the others are idle: they end at once */
         ci_names_wait(names, &names->left, COIR_NEVER);
 }

@@ -3,19 +3,19 @@
  * have been known for 50 ms (section 3). The others follow, the families in turn (section 4), each
  * when an attempt has failed or the last one is 250 ms old (section 5). The first connection wins.
  *
- * 1. All that goes on at the same time, two lookups, attempts and one timer, are members of one
- * set, which is empty when the race is freed.
- * 2. `next_at` is when the next attempt may begin. While there is an address to be tried, the timer
- * is armed, for then or earlier: a timer is not moved, but armed anew when it has expired.
+ * 1. The two lookups, the attempts and the timer are members of one set, which is empty when the
+ *    race is freed.
+ * 2. `next_at` is when the next attempt may begin. While an address is left to try, the timer is
+ *    armed, for that time or earlier: it is never moved, but armed again when it has expired.
  *
- * Every connection but the winner is closed when it is made.
+ * A connection that is established after the winner is closed.
  */
 #include <errno.h>
 
 #include "base/check.h"
 #include "base/time.h"
 #include "io/connect.h"
-#include "io/lookup.h"
+#include "io/name_lookup.h"
 #include "task/sleep.h"
 
 enum { SIX, FOUR, FAMILIES };
@@ -54,7 +54,7 @@ struct ci_race {
     coir_time next_at, timer_at;
 };
 
-/* ---- what is to be tried ---- */
+/* ---- choosing the next address ---- */
 
 static bool has_more(const struct family *family)
 {
@@ -119,7 +119,7 @@ static void go_on(struct ci_race *race)
     ci_check(which < 0 || (race->timer_runs && race->timer_at <= race->next_at), "race.c 2");
 }
 
-/* ---- what has happened ---- */
+/* ---- events: an answer, the end of an attempt, the timer ---- */
 
 static void on_answer(struct ci_race *race, int which)
 {

@@ -1,6 +1,6 @@
 /* Buffered readers: pieces of a stream up to a delimiter.
  *
- * 1. data[start..end) has been read from the stream and not been handed out.
+ * 1. data[start..end) has been read from the stream but not handed out yet.
  * 2. While a read into `data` is in flight, the reader is busy, and `data` neither moves nor is
  * freed.
  *
@@ -174,7 +174,7 @@ static coir_future *piece_poll(coir_future *future)
             COIR_RETURN(future, reader->end > reader->start ? -COIR_EEND : 0);
         reader->end += (size_t)rc;
     }
-    if (!ci_claim(ci_worker_current->runnable, future)) /* the select was decided otherwise */
+    if (!ci_claim(ci_worker_current->runnable, future)) /* another case has won the select */
         COIR_RETURN(future, -ECANCELED);
     take_piece(self, delimiter, len);
     COIR_RETURN(future, 1);

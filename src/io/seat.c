@@ -93,7 +93,7 @@ static void unlock(coir_listener *listener)
     ci_lock_give(&listener->lock);
 }
 
-/* On the worker of the seat, when it has looked at what was reserved for it. */
+/* For a check, on the worker of the seat after it has looked at its reserved spares. */
 static bool is_served(struct ci_seat *seat)
 {
     ci_lock_take(&seat->listener->lock);
@@ -214,7 +214,7 @@ void ci_seat_leave(coir_stream *stream)
 
 /* ---- what a seat is told ---- */
 
-/* For a seat without an accept that waits. */
+/* Makes the spares reserved for the seat available to all; it has no accept waiting. */
 static void unreserve(struct ci_seat *seat)
 {
     coir_listener *listener = seat->listener;
@@ -231,13 +231,14 @@ static void unreserve(struct ci_seat *seat)
 static void look_again(struct ci_seat *seat)
 {
     struct ci_accept_op *op = seat->accepts;
-    while (op && (!op->io.io.pending || op->fd == CI_LOOKS_AGAIN)) /* it wakes anyhow */
+    /* that accept is being woken already */
+    while (op && (!op->io.io.pending || op->fd == CI_LOOKS_AGAIN))
         op = op->next;
     if (!op)
         return;
     op->fd = CI_LOOKS_AGAIN;
     if (!ci_driver_cancel(seat->worker->loop.driver, &op->io.io))
-        return; /* its completion is on the way */
+        return; /* its completion is in flight */
     op->io.future.result = -ECANCELED;
     ci_wake(seat->worker, op->io.runnable, &op->io.future);
 }
@@ -282,7 +283,7 @@ void ci_seat_pass_on(struct ci_seat *seat)
         if (seat->accepts)
             look_again(seat);
         else
-            unreserve(seat); /* when it will accept again is not known */
+            unreserve(seat); /* the worker may not accept again for a long time */
     }
     ci_debug_check(is_served(seat), "io/listener.h 3");
 }

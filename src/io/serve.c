@@ -40,7 +40,8 @@ static bool is_full(const struct ci_serving_here *here)
     return here->connections_max && coir_scope_live(here->connections) >= here->connections_max;
 }
 
-/* Accepts nothing until the worker may have one more connection. */
+/* Waits until the worker may have one more connection; new clients go to other workers in that
+ * time. */
 static int wait_for_room(struct ci_serving_here *here)
 {
     if (ci_likely(!is_full(here)))

@@ -1,7 +1,7 @@
 /* Signals as events: a sink that the handler writes to, and a wait for its eventfd.
  *
- * 1. A wait takes one pending signal, after it is certain to report it: a wait that is a case of a
- * select decides the select first.
+ * 1. A wait takes one pending signal, but only when it is certain to report it: a wait that is a
+ *    case of a select decides the select first.
  */
 #include "coir/signal.h"
 

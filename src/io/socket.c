@@ -52,7 +52,8 @@ static int socket_adopt(coir_stream *stream, struct ci_worker *worker)
 static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *driver, coir_fd fd))
 {
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
-    /* a driver that has what was read ahead resets the connection, as bytes of the peer are lost */
+    /* the bytes that were read ahead go to a driver first: its close then resets the connection,
+     * because unread bytes are lost */
     if (stream->ahead && socket_adopt(stream, worker) < 0)
         ci_ahead_free(stream->ahead);
     close(worker->loop.driver, stream->fd);

@@ -1,4 +1,4 @@
-/* The calls that every stream has, whatever it is over: each is one operation (io.h). */
+/* The calls on streams of every kind: each is one operation (io.h). */
 #include <errno.h>
 
 #include "base/check.h"
@@ -7,7 +7,8 @@
 
 /* ---- one operation ---- */
 
-/* Where the operation is noted while it is in flight; NULL: nowhere, any number may be. */
+/* The field of the stream that holds the operation while it is in flight; NULL: of this kind any
+ * number may be in flight. */
 static struct ci_io_op **slot_of(coir_stream *stream, const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
@@ -186,8 +187,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *c
                      .events = (uint8_t)(what), \
                      .exact = (stream)->is_unix})
 
-/* Whether the arguments of a call cannot be right. Only debug builds look, as these are the hot
- * paths. */
+/* Whether the arguments are a misuse. Checked in debug builds only, as these are the hot paths. */
 #define MISUSED(stream, memory_or_nothing) (CI_DEBUG && (!(stream) || !(memory_or_nothing)))
 
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)

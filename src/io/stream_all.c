@@ -1,8 +1,8 @@
 /* Reading and writing all of a buffer: loops over the single operations of stream.c.
  *
- * Each loop exists twice. The future cannot call a function that suspends; the straight-line call
- * uses no future because most are complete after one operation, on the fast path of coir_read or
- * coir_write, and a frame around it would have to be set up first. */
+ * Each loop exists twice. A future cannot call a function that suspends. The straight-line call
+ * does not use the future, because most calls are complete after one operation, on the fast path of
+ * coir_read or coir_write, and would pay for setting up a frame. */
 #include <errno.h>
 
 #include "io/io.h"
@@ -63,7 +63,7 @@ static coir_future *write_all_poll(coir_future *future)
     COIR_END(future);
 }
 
-/* Moves a vector on by `n` bytes: how many of its parts are left. */
+/* Skips the first `n` bytes of a vector. Returns how many parts are left. */
 static int advance(struct iovec **iov, int count, size_t n)
 {
     while (count > 0 && n >= (*iov)->iov_len) {
@@ -145,8 +145,8 @@ coir_future *coir_writev_all_op(coir_io_all_op *opaque, coir_stream *stream, str
     return &op->future;
 }
 
-/* What a call for nothing does, which makes no other call: the rules of deadlines and of fork() are
- * its too. */
+/* A call for zero bytes, which makes no other call but has to check for an interrupt and for fork()
+ * as well. */
 static CI_COLD int do_nothing(const char *call, const void *place)
 {
     int rc = 0;
@@ -154,8 +154,7 @@ static CI_COLD int do_nothing(const char *call, const void *place)
     return rc;
 }
 
-/* The straight-line forms are loops over the straight-line calls: most are complete after one, on
- * its fast path. */
+/* Loops over the straight-line calls: see the head of the file. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
     if (CI_DEBUG && (!stream || (!buf && len)))

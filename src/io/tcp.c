@@ -1,4 +1,4 @@
-/* coir_tcp_connect: what an address means, and how that is connected to. */
+/* coir_tcp_connect: parses the address, and connects to it directly or by a race (race.c). */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int take_passed(struct ci_worker *worker, coir_fd fd, coir_stream **ret_s
                                          ret_stream);
 }
 
-/* A name with one address, which is known without asking, becomes that address. */
+/* Replaces a name by its address if it has only one, and that is known without a lookup. */
 static bool find_only_address(struct ci_driver *driver, struct ci_where *where)
 {
     struct ci_ips six, four;
@@ -40,11 +40,11 @@ static bool find_only_address(struct ci_driver *driver, struct ci_where *where)
     return found->count == 1;
 }
 
-/* What the text means: an address, a name, or an open socket. */
+/* Parses the text: a numeric address, a name, or an open socket. */
 static int find_where(const char *text, struct ci_driver *driver, struct ci_where *where)
 {
     int rc = ci_where_parse(text, where);
-    if (rc == 0 && where->any) { /* any address of this machine */
+    if (rc == 0 && where->any) { /* the wildcard address: connects to this machine */
         where->kind = CI_AT_HOST;
         strcpy(where->host, "localhost");
     }

@@ -1,4 +1,4 @@
-/* Datagrams. An operation is a future around a driver operation, whose message header it holds. */
+/* Datagrams. Each operation is a future around a driver operation, and holds its message header. */
 #include "coir/udp.h"
 
 #include "task/sleep.h"
@@ -65,14 +65,14 @@ int coir_address_format(const coir_address *address, char *text, size_t size)
 
 /* ---- sockets ---- */
 
-/* A descriptor that is bound, and connected where there is a peer. */
+/* Opens a descriptor that is bound, and connected if there is a peer. */
 static int open_socket(struct ci_driver *driver, struct ci_where *own, const struct ci_where *peer)
 {
     int rc;
     if (own->kind == CI_AT_SOCKET)
         return (rc = driver->kind->take(driver, own->fd, CI_PASSED_DATAGRAM)) < 0 ? rc : own->fd;
     if (own->any && peer && peer->address.ss_family == AF_INET)
-        ci_address_become_ipv4(own); /* any address: of the family of the peer */
+        ci_address_become_ipv4(own); /* the wildcard address takes the family of the peer */
     for (;;) {
         struct ci_datagram datagram = {
             .address = (const struct sockaddr *)&own->address,
@@ -101,7 +101,7 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     if (rc == 0 && peer)
         rc = ci_where_find(driver, peer, &other);
     if (rc == 0 && peer && (own.kind == CI_AT_SOCKET || other.kind == CI_AT_SOCKET))
-        rc = -COIR_EADDRESS; /* a passed socket is connected already, or is not to be */
+        rc = -COIR_EADDRESS; /* whether a passed socket is connected was decided by who opened it */
     if (rc < 0)
         return rc;
     coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
@@ -160,8 +160,8 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
         &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
 }
 
-/* How long a send to a Unix socket whose queue is full waits before the next try: poll(2) reports
- * room only for the peer that the socket is connected to. */
+/* The pause before a send to a Unix socket whose queue is full is retried: poll(2) reports room
+ * only if the socket is connected to that peer. */
 static const coir_time full_pause = 1 * COIR_MS;
 
 static coir_future *send_poll(coir_future *future)

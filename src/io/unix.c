@@ -1,4 +1,4 @@
-/* Unix sockets: descriptors that travel with bytes, and credentials. */
+/* Unix sockets: passing descriptors with bytes, and credentials. */
 #include "coir/unix.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static void put_fds(struct unix_op *op, const coir_fd *fds, size_t count)
     memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
 }
 
-/* The descriptors that came: their number, and their bytes, which need not be aligned. */
+/* Finds the received descriptors: their number, and their bytes, which may be unaligned. */
 static size_t find_fds(const struct unix_op *op, const unsigned char **ret_bytes)
 {
     const struct cmsghdr *header = CMSG_FIRSTHDR(&op->message);
@@ -65,7 +65,7 @@ static void close_fds(const unsigned char *bytes, size_t count)
     }
 }
 
-/* Bytes have come, and perhaps descriptors: hands them out, or closes all of them. */
+/* Hands out the descriptors received with bytes, or closes all of them. */
 static int take_fds(const struct unix_op *op)
 {
     const unsigned char *bytes = NULL;

@@ -1,5 +1,5 @@
-/* See cares.h. */
-#include "io/cares.h"
+/* See name_cares.h. */
+#include "io/name_cares.h"
 
 #include <ares.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ struct ci_cares {
     coir_future future;
     ares_channel channel;
 
-    /* what the callback was given */
+    /* the arguments of the callback */
     bool told;
     int status;
     struct ares_addrinfo *found;
@@ -23,13 +23,15 @@ struct ci_cares {
     struct ci_cares_answer answer;
 
     /* what the leader waits for */
-    bool is_asked, is_polled; /* by the leader's future, which is suspended; the sockets */
+    /* is_asked: the leader's future is suspended; is_polled: the sockets are polled */
+    bool is_asked, is_polled;
     coir_group group;
     int socket_count;
     ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
     struct ci_io_op polls[ARES_GETSOCK_MAXNUM];
     struct ci_sleep_op pause;
-    coir_branch branches[ARES_GETSOCK_MAXNUM + 1]; /* the last one: time */
+    /* one for each socket, and the last for the timeout */
+    coir_branch branches[ARES_GETSOCK_MAXNUM + 1];
 };
 
 /* ---- one question ---- */
@@ -38,7 +40,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 {
     struct ci_cares *cares = arg;
     (void)timeouts;
-    ci_check(!cares->told, "io/cares.h 3");
+    ci_check(!cares->told, "name_cares.h 3");
     cares->told = true;
     cares->status = status;
     cares->found = found;
@@ -63,7 +65,7 @@ static void limit_ttl(struct ci_cares_answer *answer, int seconds)
         answer->ttl = ttl;
 }
 
-/* Makes the answer of what the callback was given. */
+/* Makes the answer from the arguments of the callback. */
 static void read_answer(struct ci_cares *cares)
 {
     struct ci_cares_answer *answer = &cares->answer;
@@ -91,7 +93,7 @@ static void free_cares(struct ci_cares *cares, const coir_allocator *allocator)
 {
     if (!cares)
         return;
-    ci_check(!cares->is_polled, "io/cares.h 2");
+    ci_check(!cares->is_polled, "name_cares.h 2");
     ares_destroy(cares->channel); /* calls the callback, if it was not called yet */
     ares_freeaddrinfo(cares->found);
     ci_free(allocator, cares, sizeof *cares);
@@ -144,10 +146,10 @@ static coir_future *wait_for_sockets(struct ci_cares *self)
     return coir_any_op(&self->group, self->branches, (size_t)count + 1);
 }
 
-/* Has c-ares handle the sockets that are ready, and what has timed out. */
+/* Has c-ares handle the sockets that are ready, and queries that have timed out. */
 static void process(struct ci_cares *self)
 {
-    ci_check(!self->is_polled, "io/cares.h 2");
+    ci_check(!self->is_polled, "name_cares.h 2");
     for (int i = 0; i < self->socket_count; i++) {
         int64_t events = self->polls[i].future.result;
         if (!coir_branch_is_complete(&self->branches[i]) || events == 0)
@@ -163,7 +165,7 @@ static coir_future *ask_poll(coir_future *future)
 {
     struct ci_cares *self = ci_container_of(future, struct ci_cares, future);
     COIR_BEGIN(future);
-    ci_check(!self->is_asked, "io/cares.h 1");
+    ci_check(!self->is_asked, "name_cares.h 1");
     self->is_asked = true;
     while (!self->told) {
         self->is_polled = true;

@@ -1,12 +1,13 @@
-/* Asking for the addresses of a host: whose answer a task waits for, and the future of that. */
-#include "io/lookup.h"
+/* Looking up the addresses of a host: a task joins the question, and either waits for its answer
+ * or, as the leader, asks it. */
+#include "io/name_lookup.h"
 
 #include <errno.h>
 
 #include "base/check.h"
 #include "base/time.h"
-#include "io/cares.h"
 #include "io/io.h"
+#include "io/name_cares.h"
 #include "io/name_threads.h"
 
 static const coir_time stamp_interval = 1 * COIR_S;
@@ -54,7 +55,8 @@ static struct ci_names *find_names(coir_runtime *runtime)
 
 /* ---- joining and leaving a question, under the lock ---- */
 
-/* Looks at /etc/hosts and /etc/resolv.conf once a second, as long as tasks ask. */
+/* Checks once a second, while names are looked up, whether /etc/hosts or /etc/resolv.conf have
+ * changed; if so, forgets all answers. */
 static void look_at_files(struct ci_names *names, coir_time now)
 {
     if (names->stamp_time && now < ci_time_after(names->stamp_time, stamp_interval))
@@ -66,7 +68,8 @@ static void look_at_files(struct ci_names *names, coir_time now)
     names->stamp_time = now;
 }
 
-/* A new question: decides what answers it. `known` is what the simulated world will answer. */
+/* Begins a new question: decides what will answer it. `known` is the answer of the simulated
+ * world. */
 static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
                          const struct ci_question *known)
 {
@@ -122,7 +125,7 @@ static int join(struct ci_names *names, struct ci_lookup *lookup, const struct c
     return 0;
 }
 
-/* The task was told the answer, or was cancelled. */
+/* Leaves the question: the task has the answer, or was cancelled. */
 static void leave(struct ci_names *names, struct ci_lookup *lookup)
 {
     struct ci_question *question = lookup->question;
@@ -138,12 +141,12 @@ static void leave(struct ci_names *names, struct ci_lookup *lookup)
             ci_name_threads_withdraw(names, question);
         }
     }
-    ci_check(question->answered || question->leader != lookup, "question.h 3");
+    ci_check(question->answered || question->leader != lookup, "name_cache.h 3");
     ci_question_check(question);
     ci_question_drop(names, question);
 }
 
-/* ---- waiting for an answer that another task, or a thread, asks for ---- */
+/* ---- waiting for an answer that another task or a thread gets ---- */
 
 static coir_future *wait_poll(coir_future *future)
 {
@@ -184,8 +187,8 @@ static const coir_future_kind wait_kind =
 
 /* ---- the future ---- */
 
-/* Asks. True: the result is in `lookup` at once (localhost, the simulated world, an error), and
- * there is no question to leave. */
+/* Begins the lookup. True: the result is in `lookup` at once (localhost, the simulated world, an
+ * error), and there is no question to leave. */
 static bool begin(struct ci_lookup *lookup)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -210,7 +213,8 @@ static bool begin(struct ci_lookup *lookup)
     return lookup->result < 0;
 }
 
-/* The question has been answered; or `interrupted` is why the task cannot wait for that. */
+/* Ends the lookup: the question has been answered, or `interrupted` is the interrupt that ended the
+ * wait. */
 static int end(struct ci_lookup *lookup, int interrupted)
 {
     struct ci_names *names = lookup->names;
@@ -224,7 +228,7 @@ static int end(struct ci_lookup *lookup, int interrupted)
     return lookup->result;
 }
 
-/* What the leader awaits. */
+/* The future that the leader awaits. */
 static coir_future *ask(struct ci_lookup *lookup)
 {
     struct ci_question *question = lookup->question;
@@ -233,7 +237,7 @@ static coir_future *ask(struct ci_lookup *lookup)
     return coir_sleep_until_op((coir_sleep_op *)(void *)&lookup->pause, question->due);
 }
 
-/* The leader has the answer: it becomes that of the question. */
+/* The leader has the answer: passes it to the question. */
 static void pass_on(struct ci_lookup *lookup)
 {
     struct ci_names *names = lookup->names;

@@ -1,14 +1,14 @@
-/* The table of questions and of the answers that are kept: see question.h. */
-#include "io/question.h"
+/* The table of questions, with the answers that are kept: see name_cache.h. */
+#include "io/name_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/time.h"
-#include "io/cares.h"
 #include "io/io.h"
-#include "io/lookup.h"
+#include "io/name_cares.h"
+#include "io/name_lookup.h"
 
 enum { BUCKETS = 256 };
 static const coir_time failure_time = 1 * COIR_S;
@@ -23,14 +23,14 @@ void ci_names_lock(struct ci_names *names)
 
 void ci_names_unlock(struct ci_names *names)
 {
-    ci_check(names->locked, "question.h 2");
+    ci_check(names->locked, "name_cache.h 2");
     names->locked = false;
     ci_mutex_unlock(&names->lock);
 }
 
 int ci_names_wait(struct ci_names *names, struct ci_condition *condition, coir_time deadline)
 {
-    ci_check(names->locked, "question.h 2");
+    ci_check(names->locked, "name_cache.h 2");
     names->locked = false;
     int rc = ci_condition_wait(condition, &names->lock, deadline);
     names->locked = true;
@@ -40,7 +40,7 @@ int ci_names_wait(struct ci_names *names, struct ci_condition *condition, coir_t
 void ci_names_unref(struct ci_names *names)
 {
     bool last = --names->refs == 0;
-    ci_check(!last || (names->closed && names->threads == 0), "question.h 5");
+    ci_check(!last || (names->closed && names->threads == 0), "name_cache.h 5");
     ci_names_unlock(names);
     if (!last)
         return;
@@ -50,8 +50,8 @@ void ci_names_unref(struct ci_names *names)
     free(names);
 }
 
-/* From the system's allocator: a thread may still use them when the program has taken back the
- * runtime's. */
+/* Allocated by the system's allocator: a thread may still use the names when the runtime, and with
+ * it the program's allocator, is gone. */
 struct ci_names *ci_names_new(coir_runtime *runtime)
 {
     struct ci_names *names = calloc(1, sizeof *names);
@@ -98,13 +98,13 @@ void ci_names_end(struct ci_names *names)
 
 void ci_question_drop(struct ci_names *names, struct ci_question *question)
 {
-    ci_check(names->locked, "question.h 2");
-    ci_check(question->holders > 0, "question.h 4");
+    ci_check(names->locked, "name_cache.h 2");
+    ci_check(question->holders > 0, "name_cache.h 4");
     if (--question->holders)
         return;
     ci_check(ci_list_empty(&question->link) && ci_list_empty(&question->queued) &&
                  ci_list_empty(&question->waiting),
-             "question.h 4");
+             "name_cache.h 4");
     if (question->cares)
         ci_cares->free(question->cares, names->allocator);
     ci_free(names->allocator, question, question->size);
@@ -134,7 +134,7 @@ static size_t bucket_of(const char *host, int family)
 struct ci_question *ci_question_find(struct ci_names *names, const char *host, int family,
                                      coir_time now)
 {
-    ci_check(names->locked, "question.h 2");
+    ci_check(names->locked, "name_cache.h 2");
     ci_list_for_each (node, &names->buckets[bucket_of(host, family)]) {
         struct ci_question *question = ci_container_of(node, struct ci_question, link);
         if (question->family != family || strcasecmp(question->host, host) != 0)
@@ -150,7 +150,7 @@ struct ci_question *ci_question_find(struct ci_names *names, const char *host, i
 struct ci_question *ci_question_add(struct ci_names *names, const char *host, int family)
 {
     /* at time 0 no answer is too old */
-    ci_debug_check(!ci_question_find(names, host, family, 0), "question.h 1");
+    ci_debug_check(!ci_question_find(names, host, family, 0), "name_cache.h 1");
     size_t len = strlen(host), size = sizeof(struct ci_question) + len + 1;
     struct ci_question *question = ci_alloc_zero(names->allocator, size);
     if (!question)
@@ -197,16 +197,18 @@ static void tell(struct ci_names *names, struct ci_lookup *lookup)
     lookup->message.deliver = on_told;
     /* The task ends its lookup under the lock, so the record lives until this returns. */
     ci_loop_send(&lookup->worker->loop, &lookup->message);
-    /* After the message was sent: what could send is looked for before the inboxes (deadlock.c). */
+    /* After the message was sent: deadlock.c looks at possible senders before it looks at
+     * inboxes. */
     names->awaited -= lookup->question->asker == CI_ASKED_OF_THREADS;
 }
 
 void ci_question_answer(struct ci_names *names, struct ci_question *question, int error,
                         const struct ci_ips *ips, coir_time now, coir_time ttl)
 {
-    ci_check(names->locked, "question.h 2");
-    ci_check(!question->answered, "question.h 4");
-    /* Errors other than COIR_ENAME say nothing about the name: the next task may have more luck. */
+    ci_check(names->locked, "name_cache.h 2");
+    ci_check(!question->answered, "name_cache.h 4");
+    /* An error other than COIR_ENAME says nothing about the name, so it is kept for `failure_time`
+     * only: the next question may succeed. */
     bool lasting = error == 0 || error == -COIR_ENAME;
     if (!lasting && ttl > failure_time)
         ttl = failure_time;
@@ -238,5 +240,5 @@ void ci_question_check(const struct ci_question *question)
 {
     bool is_asked = question->leader || question->asker == CI_ASKED_OF_THREADS;
     bool is_found = !ci_list_empty(&question->link) || !ci_list_empty(&question->waiting);
-    ci_check(question->answered || is_asked || !is_found, "question.h 3");
+    ci_check(question->answered || is_asked || !is_found, "name_cache.h 3");
 }
