@@ -4,6 +4,7 @@
 #define COIR_H
 
 #include <coir/base.h>
+#include <coir/buffer.h>
 #include <coir/channel.h>
 #include <coir/deadline.h>
 #include <coir/descriptor.h>
@@ -32,5 +33,6 @@
 #include <coir/unix.h>
 #include <coir/version.h>
 #include <coir/waker.h>
+#include <coir/write_queue.h>
 
 #endif

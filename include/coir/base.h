@@ -113,6 +113,7 @@ enum coir_error {
     COIR_EPATH,       /* the path of a unix: address does not begin with / or @, or is too long */
     COIR_EPASSED,     /* fd: or systemd: names no open socket, or one of another kind */
     COIR_ENAMESERVER, /* name servers did not answer, or failed: nothing is known about the name */
+    COIR_EFULL,       /* a queue was full: its policy has dropped the item, or ended the queue */
     COIR_ERROR_END
 };
 

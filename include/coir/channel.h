@@ -12,12 +12,13 @@ extern "C" {
 /* A channel. It is made by coir_channel_new, or by coir_subscribe as a topic's subscription. */
 typedef struct coir_channel coir_channel;
 
-/* What a send does when the channel is full. */
+/* What a send does when the channel is full, or a push into a write queue (coir/write_queue.h). */
 enum coir_overflow {
     COIR_OVERFLOW_WAIT,        /* waits for room */
     COIR_OVERFLOW_DROP_OLDEST, /* the oldest item goes */
     COIR_OVERFLOW_DROP_NEWEST, /* the new item is not queued */
-    COIR_OVERFLOW_CLOSE /* the channel is closed: its receivers get what is in it, then -EPIPE */
+    COIR_OVERFLOW_CLOSE, /* the channel is closed: its receivers get what is in it, then -EPIPE */
+    COIR_OVERFLOW_KEEP_LATEST /* all items go but the new one */
 };
 
 /* Options of a channel: what it holds, how much of it, and what a send does when it is full. */

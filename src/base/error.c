@@ -33,6 +33,7 @@ static const char *own_error(int error)
         return "the path of the address must begin with / or @, and be at most 107 bytes long";
     case COIR_EPASSED:
         return "the address names no socket that is open in this process, or one of another kind";
+    case COIR_EFULL: return "a queue was full: its policy has dropped the item, or ended the queue";
     default: return NULL;
     }
 }

@@ -1,7 +1,8 @@
 /* What the streams and listeners of this layer share.
  *
  * 1. A stream has at most one reader and one writer in flight: `reader` and `writer`. Whatever ends
- * the wait clears the field: the completion, or the cancel.
+ * the wait clears the field: the completion, or the cancel. A write queue is the writer all the
+ * time, until it leaves the stream.
  * 2. A stream is freed after its last operation has completed: closing completes them.
  *
  * An operation on a stream is a future around a driver operation. The straight-line call keeps it
@@ -30,8 +31,11 @@ struct coir_stream {
     struct ci_io_op *reader, *writer;
     struct ci_ahead *ahead; /* bytes read ahead, while it is detached */
     struct ci_seat *seat;   /* of its listener, that counts it (listener.h 1); or NULL */
+    const struct ci_stream_kind *under; /* of a broken one: what it was */
     coir_fd fd;
-    bool is_unix; /* nothing is read ahead of it: descriptors may come with its bytes */
+    bool is_unix;   /* nothing is read ahead of it: descriptors may come with its bytes */
+    bool is_socket; /* of the driver, whatever lies over it */
+    int16_t error;  /* of a broken one: what every call on it returns */
 };
 
 struct ci_stream_kind {
@@ -60,6 +64,13 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
 
 /* Frees the stream, and leaves the descriptor to the caller. */
 void ci_socket_stream_free(coir_stream *stream);
+
+/* Makes the stream the worker's, if it is nobody's: 0, -EXDEV, or why the driver refuses it. */
+int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker);
+
+/* From now on every operation on the stream ends with `error`, beginning with the read in flight.
+ * Closing it resets the connection. */
+void ci_stream_break(coir_stream *stream, int error);
 
 /* coir_close for a caller that returns to the worker at once: the driver may close the descriptor
  * in its next wait. */

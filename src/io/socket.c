@@ -74,10 +74,10 @@ static const struct ci_stream_kind socket_kind = {
 
 void ci_stream_close_soon(coir_stream *stream)
 {
-    if (stream->kind == &socket_kind)
+    if (stream->kind == &socket_kind && !stream->writer)
         close_socket(stream, ci_driver_close_soon);
     else
-        stream->kind->close(stream);
+        coir_close(stream);
 }
 
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
@@ -87,7 +87,8 @@ int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,
     coir_stream *stream = io ? ci_pool_take(&io->streams) : NULL;
     if (!stream)
         return -ENOMEM;
-    *stream = (coir_stream){.kind = &socket_kind, .worker = worker, .fd = fd, .is_unix = is_unix};
+    *stream = (coir_stream){
+        .kind = &socket_kind, .worker = worker, .fd = fd, .is_unix = is_unix, .is_socket = true};
     *ret_stream = stream;
     return 0;
 }
@@ -103,7 +104,7 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
         return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL);
-    if (stream->kind != &socket_kind)
+    if (!stream->is_socket)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
 }

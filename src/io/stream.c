@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "io/io.h"
+#include "io/write_queue.h"
 #include "task/park.h"
 
 /* ---- one operation ---- */
@@ -65,7 +66,7 @@ static int io_cancel(coir_future *future, int reason)
     return true;
 }
 
-static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
+CI_COLD int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker)
 {
     if (stream->worker)
         return -EXDEV;
@@ -79,7 +80,7 @@ static CI_COLD int elsewhere(coir_stream *stream, struct ci_worker *worker)
  * adopting it. */
 CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io)
 {
-    int rc = ci_likely(stream->worker == worker) ? 0 : elsewhere(stream, worker);
+    int rc = ci_likely(stream->worker == worker) ? 0 : ci_stream_adopt(stream, worker);
     if (rc < 0)
         return rc;
     struct ci_io_op **slot = slot_of(stream, io);
@@ -351,10 +352,19 @@ int coir_stream_detach(coir_stream *stream)
     return rc;
 }
 
+static void leave_queue(coir_stream *stream)
+{
+    coir_write_queue *queue = ci_write_queue_of(stream);
+    if (ci_unlikely(queue != NULL))
+        ci_write_queue_leave(queue);
+}
+
 void coir_close(coir_stream *stream)
 {
-    if (stream && !ci_forked())
-        stream->kind->close(stream);
+    if (!stream || ci_forked())
+        return;
+    leave_queue(stream);
+    stream->kind->close(stream);
 }
 
 static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)

@@ -31,6 +31,10 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
         case COIR_OVERFLOW_WAIT: return -EAGAIN;
         case COIR_OVERFLOW_DROP_NEWEST: return 0;
         case COIR_OVERFLOW_DROP_OLDEST: drop_oldest(channel); break;
+        case COIR_OVERFLOW_KEEP_LATEST:
+            while (channel->ring.count)
+                drop_oldest(channel);
+            break;
         case COIR_OVERFLOW_CLOSE: ci_channel_close(channel, granted); return -EPIPE;
         }
     }
@@ -92,7 +96,7 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
         return rc;
-    if (!options.item_size || (unsigned)options.overflow > COIR_OVERFLOW_CLOSE ||
+    if (!options.item_size || (unsigned)options.overflow > COIR_OVERFLOW_KEEP_LATEST ||
         (!options.capacity && options.overflow != COIR_OVERFLOW_WAIT))
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();

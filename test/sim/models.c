@@ -41,6 +41,10 @@ static int send_to(struct channel_state *state, int16_t item)
         case COIR_OVERFLOW_DROP_OLDEST: take_first(state); break;
         case COIR_OVERFLOW_DROP_NEWEST: return 0;
         case COIR_OVERFLOW_CLOSE: state->closed = true; return -EPIPE;
+        case COIR_OVERFLOW_KEEP_LATEST:
+            while (state->count)
+                take_first(state);
+            break;
         }
     }
     state->items[state->count++] = item;

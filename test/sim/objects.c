@@ -38,7 +38,7 @@ static int make_channel(struct object *object)
     options.capacity = capacities[below(8)];
     options.overflow = COIR_OVERFLOW_WAIT;
     if (options.capacity && below(3) == 0)
-        options.overflow = (enum coir_overflow)below(COIR_OVERFLOW_CLOSE + 1);
+        options.overflow = (enum coir_overflow)below(COIR_OVERFLOW_KEEP_LATEST + 1);
     options.unref = release;
     object->shape = (struct channel_shape){options.capacity, options.overflow};
     history_init(&object->history, &channel_model, &object->shape, "a channel");

@@ -239,7 +239,7 @@ static int begin(void *arg)
         for (int i = 0; i < PUBLISHERS; i++)
             MUST_BE(spawn(scope, &handles[i], publish, (void *)(intptr_t)i), 0);
         for (int i = 0; i < SUBSCRIBERS; i++) {
-            w.subscribers[i].policy = (enum coir_overflow)below(COIR_OVERFLOW_CLOSE + 1);
+            w.subscribers[i].policy = (enum coir_overflow)below(COIR_OVERFLOW_KEEP_LATEST + 1);
             w.subscribers[i].capacity = 1 + below(below(2) ? 3 : 20);
             MUST_BE(spawn(scope, &handles[PUBLISHERS + i], subscribe, &w.subscribers[i]), 0);
         }

@@ -71,7 +71,7 @@ TEST_SIM(a_full_channel_does_what_its_policy_says)
     options.capacity = 2;
     options.unref = count_release;
     int got;
-    for (int policy = COIR_OVERFLOW_DROP_OLDEST; policy <= COIR_OVERFLOW_CLOSE; policy++) {
+    for (int policy = COIR_OVERFLOW_DROP_OLDEST; policy <= COIR_OVERFLOW_KEEP_LATEST; policy++) {
         coir_channel *channel;
         options.overflow = (enum coir_overflow)policy;
         CHECK_EQ(coir_channel_new_with(&options, &channel), 0);
@@ -80,13 +80,13 @@ TEST_SIM(a_full_channel_does_what_its_policy_says)
         for (int i = 1; i <= 3; i++)
             last = coir_channel_send(channel, &i);
         CHECK_EQ(last, policy == COIR_OVERFLOW_CLOSE ? -EPIPE : 0);
-        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST   ? 1
-                           : policy == COIR_OVERFLOW_DROP_NEWEST ? 3
-                                                                 : 0);
+        static const int dropped[] = {0, 1, 3, 0, 1 + 2}, first[] = {0, 2, 1, 1, 3},
+                         left[] = {0, 3, 2, 2, 0};
+        CHECK_EQ(released, dropped[policy]);
         CHECK_EQ(coir_channel_recv(channel, &got), 0);
-        CHECK_EQ(got, policy == COIR_OVERFLOW_DROP_OLDEST ? 2 : 1);
+        CHECK_EQ(got, first[policy]);
         released = 0;
         coir_channel_free(channel);
-        CHECK_EQ(released, policy == COIR_OVERFLOW_DROP_OLDEST ? 3 : 2);
+        CHECK_EQ(released, left[policy]);
     }
 }

@@ -32,6 +32,9 @@ static struct {
     coir_stream *silent, *full, *peer; /* the same end: its peer neither writes nor reads */
     coir_udp *udp;
     coir_stream *local[2]; /* of a Unix socket */
+    coir_stream *narrow[2];
+    coir_buffer *buffer;
+    coir_write_queue *queue; /* full, as nobody reads from its stream */
     coir_reader *reader;
     coir_file *file;
     int empty[2], stuffed[2]; /* pipes */
@@ -298,6 +301,8 @@ enum { WAITS, ENDS };
     X(coir_write_all, WAITS, coir_write_all(t.full, bytes, sizeof bytes))         \
     X(coir_writev_all, WAITS, coir_writev_all(t.full, vec, 2))                    \
     X(coir_stream_wait, WAITS, coir_stream_wait(t.silent, COIR_READ))             \
+    X(coir_write_queue_push, WAITS, coir_write_queue_push(t.queue, t.buffer))     \
+    X(coir_write_queue_flush, WAITS, coir_write_queue_flush(t.queue))             \
     X(coir_accept, WAITS, coir_accept(t.listener, &accepted))                     \
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
     X(coir_tcp_listen, ENDS, listen_somewhere(false))                             \
@@ -491,6 +496,17 @@ static void make_local_pair(void)
     CHECK_EQ(coir_reader_new(t.local[0], 0, &t.reader), 0);
 }
 
+static void make_queue(void)
+{
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.items_max = 1;
+    CHECK_EQ(coir_duplex(1, &t.narrow[0], &t.narrow[1]), 0);
+    CHECK_EQ(coir_buffer_new("abc", 3, &t.buffer), 0);
+    CHECK_EQ(coir_write_queue_new_with(t.narrow[0], &options, &t.queue), 0);
+    CHECK_EQ(coir_write_queue_push(t.queue, t.buffer), 0);
+    CHECK_EQ(coir_write_queue_push(t.queue, t.buffer), 0); /* when the first has begun */
+}
+
 static void make_pipes(void)
 {
     CHECK_EQ(pipe2(t.empty, O_NONBLOCK | O_CLOEXEC), 0);
@@ -514,6 +530,7 @@ static void make_objects(void)
     make_pair();
     make_local_pair();
     make_pipes();
+    make_queue();
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &t.listener), 0);
     CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &t.udp), 0);
@@ -528,6 +545,10 @@ static void free_objects(void)
     coir_latest_free(t.latest);
     coir_signals_close(t.signals);
     coir_reader_free(t.reader);
+    coir_write_queue_free(t.queue);
+    coir_buffer_unref(t.buffer);
+    coir_close(t.narrow[0]);
+    coir_close(t.narrow[1]);
     coir_close(t.full);
     coir_close(t.peer);
     coir_listener_close(t.listener);

@@ -32,7 +32,9 @@ static struct {
     coir_semaphore semaphore;
     coir_parker parker;
     coir_generator *generator;
-    coir_stream *a, *b;
+    coir_stream *a, *b, *c, *d;
+    coir_buffer *buffer;
+    coir_write_queue *queue;
     coir_listener *listener;
     coir_udp *udp;
     coir_reader *reader;
@@ -280,6 +282,20 @@ static void *ret;
     R(coir_stream_local, coir_stream_local(o.b, buf, sizeof buf))                              \
     R(coir_stream_peer, coir_stream_peer(o.b, buf, sizeof buf))                                \
     R(coir_shutdown_write, coir_shutdown_write(o.b))                                           \
+    R(coir_buffer_new, coir_buffer_new(buf, 1, RET(coir_buffer)))                              \
+    R(coir_buffer_wrap, coir_buffer_wrap(buf, 1, NULL, NULL, RET(coir_buffer)))                \
+    P(coir_buffer_ref, coir_buffer_ref(o.buffer) == o.buffer)                                  \
+    V(coir_buffer_unref, coir_buffer_unref(o.buffer))                                          \
+    P(coir_buffer_data, coir_buffer_data(o.buffer) != NULL)                                    \
+    P(coir_buffer_len, coir_buffer_len(o.buffer))                                              \
+    R(coir_write_queue_new, coir_write_queue_new(o.b, RET(coir_write_queue)))                  \
+    R(coir_write_queue_new_with, coir_write_queue_new_with(o.b, NULL, RET(coir_write_queue)))  \
+    V(coir_write_queue_free, coir_write_queue_free(o.queue))                                   \
+    R(coir_write_queue_push, coir_write_queue_push(o.queue, o.buffer))                         \
+    R(coir_write_queue_try_push, coir_write_queue_try_push(o.queue, o.buffer))                 \
+    R(coir_write_queue_flush, coir_write_queue_flush(o.queue))                                 \
+    R(coir_write_queue_stats_get,                                                              \
+      coir_write_queue_stats_get(o.queue, &(coir_write_queue_stats)COIR_WRITE_QUEUE_STATS))    \
     V(coir_close, coir_close(o.a))                                                             \
     R(coir_fd_read, coir_fd_read(o.pipe[0], buf, 1))                                           \
     R(coir_fd_write, coir_fd_write(o.pipe[1], buf, 1))                                         \
@@ -492,6 +508,10 @@ static void make_all(void)
     CHECK_EQ(coir_tcp_connect(where, &o.a), 0);
     CHECK_EQ(coir_accept(o.listener, &o.b), 0);
     CHECK_EQ(coir_reader_new(o.b, 0, &o.reader), 0);
+    CHECK_EQ(coir_duplex(1, &o.c, &o.d), 0);
+    CHECK_EQ(coir_buffer_new("abc", 3, &o.buffer), 0);
+    CHECK_EQ(coir_write_queue_new(o.c, &o.queue), 0);
+    CHECK_EQ(coir_write_queue_try_push(o.queue, o.buffer), 0); /* it is never written whole */
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &o.udp), 0);
     CHECK_EQ(coir_file_open("/dev/null", O_RDWR, 0, &o.file), 0);
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
@@ -523,6 +543,10 @@ static void free_all(void)
     coir_signals_close(o.signals);
     coir_file_close(o.file);
     coir_reader_free(o.reader);
+    coir_write_queue_free(o.queue);
+    coir_buffer_unref(o.buffer);
+    coir_close(o.c);
+    coir_close(o.d);
     coir_udp_close(o.udp);
     coir_close(o.a);
     coir_close(o.b);

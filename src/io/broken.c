@@ -1,0 +1,56 @@
+/* A stream that was given up: whatever is done with it ends with one error. What it was lies under
+ * it, until it is closed. */
+#include <errno.h>
+
+#include "io/io.h"
+
+static bool start(coir_stream *stream, struct ci_op *op)
+{
+    return ci_op_complete(op, stream->error);
+}
+
+/* Of an operation that was started before. */
+static bool cancel(coir_stream *stream, struct ci_op *op)
+{
+    return stream->under->cancel(stream, op);
+}
+
+static int shutdown_write(coir_stream *stream)
+{
+    return stream->error;
+}
+
+static int address(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len)
+{
+    return stream->under->address ? stream->under->address(stream, peer, ret_address, ret_len)
+                                  : -EOPNOTSUPP;
+}
+
+static int detach(coir_stream *stream)
+{
+    return stream->error;
+}
+
+static void close_broken(coir_stream *stream)
+{
+    if (stream->is_socket)
+        coir_tcp_set_option(stream, COIR_TCP_RESET_ON_CLOSE, 1); /* if it fails: as any close */
+    stream->kind = stream->under;
+    stream->kind->close(stream);
+}
+
+static const struct ci_stream_kind broken_kind = {"broken", start,  cancel, shutdown_write,
+                                                  address,  detach, NULL,   close_broken};
+
+void ci_stream_break(coir_stream *stream, int error)
+{
+    struct ci_io_op *reader = stream->reader;
+    if (stream->kind == &broken_kind)
+        return;
+    stream->under = stream->kind;
+    stream->kind = &broken_kind;
+    stream->error = (int16_t)error;
+    if (reader && reader->future.kind->cancel(&reader->future, error))
+        ci_wake(ci_worker_current, reader->runnable, &reader->future);
+}
