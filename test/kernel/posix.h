@@ -49,6 +49,9 @@ bool posix_has_kernel(void);
 __attribute__((noreturn)) void posix_leave_out(const char *what);
 int posix_none(const char *what, ...);
 int posix_close(int fd);
+int posix_fcntl(int fd, int command);
+int posix_getpid(void);
+unsigned posix_geteuid(void); /* and the group */
 int posix_usleep(useconds_t duration);
 int posix_raise(int number);
 int posix_clock_gettime(clockid_t clock, struct timespec *ret_time);
@@ -85,6 +88,10 @@ int posix_thread_join(pthread_t thread);
 #define pipe posix_pipe
 #define dup2 posix_dup2
 #define close posix_close
+#define fcntl(fd, command) posix_fcntl(fd, command)
+#define getpid posix_getpid
+#define geteuid posix_geteuid
+#define getegid posix_geteuid
 #define usleep posix_usleep
 #define clock_gettime posix_clock_gettime
 #define pthread_create(thread, attributes, fn, arg) posix_thread_create(thread, fn, arg)

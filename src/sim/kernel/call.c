@@ -136,11 +136,11 @@ static struct ci_ksocket *socket_at(coir_fd fd, int *ret_error)
 int ci_sys_socket(int family)
 {
     ci_kcall();
-    if (family != AF_INET && family != AF_INET6)
+    if (family != AF_INET && family != AF_INET6 && family != AF_UNIX)
         return -EAFNOSUPPORT;
+    const struct ci_kfile_type *type = family == AF_UNIX ? &ci_kunix_stream_type : &ci_kstream_type;
     int rc = ci_kfd_refused();
-    return rc < 0 ? rc
-                  : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, &ci_kstream_type)->file);
+    return rc < 0 ? rc : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, type)->file);
 }
 
 int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
@@ -190,6 +190,8 @@ int ci_sys_refuse(coir_fd fd)
 {
     int rc;
     struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (socket && ci_kunix_is(socket))
+        return socket->file.type->shutdown(&socket->file, SHUT_RD);
     if (socket)
         socket->refuses = true;
     return rc;
@@ -211,6 +213,8 @@ int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, soc
     const struct ci_ksocket *socket = socket_at(fd, &rc);
     if (!socket)
         return rc;
+    if (ci_kunix_is(socket))
+        return ci_kunix_name(socket, peer, ret_address, ret_len);
     if (peer && (socket->state != CI_KCONNECTED &&
                  !(socket->state == CI_KDATAGRAM && socket->remote.sin_family)))
         return -ENOTCONN;

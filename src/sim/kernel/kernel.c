@@ -1,5 +1,5 @@
 /* The simulated kernel as a whole: its start, with settings drawn from the seed, and its end. */
-#include "sim/kernel/kernel.h"
+#include "sim/kernel/socket.h"
 
 #include "sim/kernel.h"
 #include "sys/stack.h"
@@ -59,6 +59,7 @@ static void close_kernel(void)
     ci_kthreads_close();
     ci_kprocesses_free();
     ci_krings_free();
+    ci_kunix_free_all();
     ci_ksocket_free_all();
     ci_k.world = NULL;
 }

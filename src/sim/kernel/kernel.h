@@ -267,6 +267,8 @@ struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(voi
 
 struct ci_kprocess *ci_kprocess_start(struct ci_node *node, void *(*fn)(void *arg), void *arg);
 bool ci_kprocess_ended(const struct ci_kprocess *process);
+enum { CI_KUSER = 1000 }; /* of every process, and its group */
+int ci_kprocess_id(const struct ci_kprocess *process);
 void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg);
 void ci_kprocess_audit(const struct ci_kprocess *process);
 void ci_kprocesses_free(void);

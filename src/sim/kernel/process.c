@@ -30,6 +30,11 @@ bool ci_kprocess_ended(const struct ci_kprocess *process)
     return process->ended;
 }
 
+int ci_kprocess_id(const struct ci_kprocess *process)
+{
+    return 1000 + process->node->number;
+}
+
 void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg)
 {
     struct ci_kprocess *before = ci_k.process;

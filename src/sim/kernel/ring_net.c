@@ -64,8 +64,6 @@ int ci_kring_prepare_message(struct ci_krequest *request, const struct io_uring_
     request->message = *request->user_message;
     request->flags = (int)sqe->msg_flags;
     request->nowait = sqe->msg_flags & MSG_DONTWAIT;
-    if (request->message.msg_controllen)
-        ci_kunknown("control data of a message");
     if (request->opcode == IORING_OP_SENDMSG && request->message.msg_name) {
         if (request->message.msg_namelen > sizeof request->address)
             return -EINVAL;
@@ -117,8 +115,14 @@ static void write_back(const struct ci_krequest *request, const struct msghdr *m
     struct msghdr *user = request->user_message;
     if (user->msg_name)
         user->msg_namelen = message->msg_namelen;
-    user->msg_flags = message->msg_flags;
+    user->msg_flags = message->msg_flags | (request->flags & MSG_CMSG_CLOEXEC);
     user->msg_controllen = message->msg_controllen;
+}
+
+/* Whether the socket says how much is left (msg_inq): a Unix stream does since 6.17. */
+static bool tells_rest(const struct ci_krequest *request)
+{
+    return !ci_kunix_is(ci_ksocket_of(request->file)) || ci_kring_traits.version >= 17;
 }
 
 /* IORING_CQE_F_SOCK_NONEMPTY if the stream has more bytes (msg_inq); its end counts
@@ -126,15 +130,16 @@ static void write_back(const struct ci_krequest *request, const struct msghdr *m
 static uint32_t nonempty(const struct ci_krequest *request)
 {
     const struct ci_ksocket *socket = ci_ksocket_of(request->file);
-    return socket->in.bytes || socket->done ? IORING_CQE_F_SOCK_NONEMPTY : 0;
+    bool is_more = tells_rest(request) && (socket->in.bytes || socket->done);
+    return is_more ? IORING_CQE_F_SOCK_NONEMPTY : 0;
 }
 
 static enum ci_kring_try receive_once(struct ci_krequest *request)
 {
     struct iovec iov;
     struct msghdr message = rest(request, &iov);
-    ssize_t n =
-        request->file->type->receive(request->file, &message, request->flags | MSG_DONTWAIT);
+    int flags = (request->flags & ~MSG_CMSG_CLOEXEC) | MSG_DONTWAIT;
+    ssize_t n = request->file->type->receive(request->file, &message, flags);
     if (n >= 0 && request->user_message)
         write_back(request, &message);
     request->cqe_flags = n >= 0 ? nonempty(request) : 0;
@@ -186,7 +191,7 @@ static enum ci_kring_try receive_on(struct ci_krequest *request, enum ci_kring_f
         if (n <= 0 || ci_kone_in(ci_kring_traits.cut_one_in) ||
             !ci_kring_post_more(request->ring, request->name, request->result, request->cqe_flags))
             return CI_KRING_DONE;
-        if (newer && !(request->cqe_flags & IORING_CQE_F_SOCK_NONEMPTY))
+        if (newer && tells_rest(request) && !(request->cqe_flags & IORING_CQE_F_SOCK_NONEMPTY))
             return wait_for_more(from);
     }
     return CI_KRING_AGAIN;

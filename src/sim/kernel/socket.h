@@ -1,6 +1,7 @@
 /* The sockets of the simulated kernel. stream.c has the system calls on streams, network.c the
- * transport between two of them, listener.c listeners and connecting, datagram.c datagrams,
- * socket.c what these have in common.
+ * transport between two of them, listener.c listeners and connecting, datagram.c datagrams.
+ * Unix sockets: unix_stream.c, unix_datagram.c, unix.c (names), rights.c (descriptors in flight).
+ * socket.c has what all have in common.
  *
  * A socket is not freed before the kernel ends: events in flight may point at it.
  */
@@ -8,6 +9,7 @@
 #define CI_SIM_KERNEL_SOCKET_H
 
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include "sim/kernel/kernel.h"
 
@@ -22,6 +24,9 @@ struct ci_ksegment {
     struct ci_ksocket *sender; /* likewise */
     const struct ci_node *to;  /* likewise */
     in_port_t port;            /* likewise, the destination */
+    struct ci_kfile **rights;  /* descriptors that travel with it, of Unix sockets */
+    size_t right_count;
+    size_t charge; /* of Unix sockets: what the sender is charged until it has been read */
     size_t start, len;
     char data[];
 };
@@ -63,6 +68,13 @@ struct ci_ksocket {
     bool queued;   /* in a backlog */
     int tries;     /* to reach a listener */
     bool was_told; /* a connect has returned the success */
+
+    /* of Unix sockets */
+    struct sockaddr_un name;
+    socklen_t name_len; /* 0: it has none */
+    bool bound;         /* as opposed to one that has its listener's name */
+    int owner_pid;      /* of the process that has made it listen */
+    int peer_pid;       /* 0: it has no peer */
 };
 
 static inline struct ci_ksocket *ci_ksocket_of(struct ci_kfile *file)
@@ -111,5 +123,33 @@ void ci_klistener_give_up(struct ci_ksocket *socket);
 
 /* datagram.c */
 int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file);
+
+/* unix.c. find: NULL, with an error. */
+extern const struct ci_kfile_type ci_kunix_stream_type, ci_kunix_datagram_type;
+bool ci_kunix_is(const struct ci_ksocket *socket);
+struct ci_ksocket *ci_kunix_find(const struct ci_kfile_type *type, const struct sockaddr *address,
+                                 socklen_t len, int *ret_error);
+int ci_kunix_name(const struct ci_ksocket *socket, bool peer, struct sockaddr_storage *ret_address,
+                  socklen_t *ret_len);
+void ci_kunix_copy_name(const struct ci_ksocket *socket, struct msghdr *message);
+void ci_kunix_forget_name(const struct ci_ksocket *socket); /* it closes */
+void ci_kunix_free_all(void);
+
+/* What both kinds of Unix sockets send. make: takes descriptors from the sender's process; the
+ * sender is charged. end: gives them up, and tells the sender of room. */
+int ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message, size_t from,
+                          size_t len, struct ci_ksegment **ret_segment);
+void ci_kunix_segment_end(struct ci_ksegment *segment);
+void ci_kunix_drop(struct ci_ksocket *socket); /* what it has not read */
+bool ci_kunix_is_writable(const struct ci_ksocket *socket);
+
+/* unix_stream.c */
+int ci_kunix_listen(struct ci_ksocket *socket, int backlog);
+
+/* rights.c. take: from the descriptors of ci_k.process. put: into them, and into the control data
+ * of a message, whose flags say so if there was no room. */
+int ci_krights_take(struct ci_ksegment *segment, const struct msghdr *message);
+void ci_krights_put(struct ci_ksegment *segment, struct msghdr *message);
+void ci_krights_drop(struct ci_ksegment *segment);
 
 #endif

@@ -1,60 +1,368 @@
-/* Unix sockets are not modelled: ci_sys_socket refuses their family, so there is none to bind. */
-#include "sim/kernel/kernel.h"
+/* The names of Unix sockets, abstract ones and files, and what streams and datagrams have in
+ * common: unix(7), flock(2); net/unix/af_unix.c of Linux 6.1 to 6.18.
+ *
+ * - A file that a socket was bound to stays when the socket has gone, until it is removed.
+ * - Every directory exists, on every host. A lock of one is an open file.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
 #include "sys/file_call.h"
 #include "sys/socket_call.h"
-#include <errno.h>
+
+enum { NAME_AT = offsetof(struct sockaddr_un, sun_path), OVERHEAD = 768 };
+
+/* A socket's file. */
+struct entry {
+    struct entry *next;
+    const struct ci_node *node;
+    struct ci_ksocket *socket; /* NULL: it has gone */
+    unsigned mode, owner, group;
+    char path[sizeof(((struct sockaddr_un *)0)->sun_path) + 1];
+};
+
+struct lock {
+    struct ci_kfile file;
+    struct lock *next;
+    const struct ci_node *node;
+    char path[sizeof(((struct entry *)0)->path)];
+};
+
+static struct entry *entries;
+static struct lock *locks;
+static uint32_t chosen; /* of names that the kernel chooses */
+
+bool ci_kunix_is(const struct ci_ksocket *socket)
+{
+    return socket->file.type == &ci_kunix_stream_type ||
+           socket->file.type == &ci_kunix_datagram_type;
+}
+
+/* ---- segments ---- */
+
+bool ci_kunix_is_writable(const struct ci_ksocket *socket)
+{
+    return socket->out.bytes * 4 <= socket->out_most;
+}
+
+static void copy_in(struct ci_ksegment *segment, const struct msghdr *message, size_t from)
+{
+    size_t copied = 0;
+    for (size_t i = 0; i < message->msg_iovlen && copied < segment->len; i++) {
+        const struct iovec *iov = &message->msg_iov[i];
+        size_t skipped = from < iov->iov_len ? from : iov->iov_len, n = iov->iov_len - skipped;
+        n = n < segment->len - copied ? n : segment->len - copied;
+        if (n)
+            memcpy(segment->data + copied, (const char *)iov->iov_base + skipped, n);
+        copied += n;
+        from -= skipped;
+    }
+}
+
+int ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message, size_t from,
+                          size_t len, struct ci_ksegment **ret_segment)
+{
+    struct ci_ksegment *segment = ci_ksegment_new(len);
+    int rc = ci_krights_take(segment, message);
+    if (rc < 0) {
+        free(segment);
+        return rc;
+    }
+    copy_in(segment, message, from);
+    segment->sender = sender;
+    segment->charge = len + OVERHEAD;
+    sender->out.bytes += segment->charge;
+    *ret_segment = segment;
+    return 0;
+}
+
+/* unix_write_space */
+void ci_kunix_segment_end(struct ci_ksegment *segment)
+{
+    struct ci_ksocket *sender = segment->sender;
+    ci_krights_drop(segment);
+    sender->out.bytes -= segment->charge;
+    free(segment);
+    if (!sender->orphan && ci_kunix_is_writable(sender))
+        ci_kfile_wake(&sender->file, POLLOUT | POLLWRNORM | POLLWRBAND);
+}
+
+void ci_kunix_drop(struct ci_ksocket *socket)
+{
+    while (socket->in.first)
+        ci_kunix_segment_end(ci_kqueue_pop(&socket->in));
+}
+
+/* ---- finding ---- */
+
+static struct entry **entry_at(const char *path)
+{
+    struct entry **at = &entries;
+    while (*at &&
+           ((*at)->node->number != ci_k.process->node->number || strcmp((*at)->path, path) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static void path_of(const struct sockaddr *address, socklen_t len, char *path)
+{
+    size_t n = strnlen((const char *)address + NAME_AT, len - NAME_AT);
+    memcpy(path, (const char *)address + NAME_AT, n);
+    path[n] = '\0';
+}
+
+static bool is_abstract(const struct sockaddr *address)
+{
+    return ((const char *)address)[NAME_AT] == '\0';
+}
+
+/* Streams and datagram sockets may have the same abstract name. */
+static struct ci_ksocket *find_abstract(const struct ci_kfile_type *type,
+                                        const struct sockaddr *address, socklen_t len)
+{
+    struct ci_ksocket *socket = ci_k.sockets;
+    while (socket && (socket->orphan || socket->file.type != type || !socket->bound ||
+                      socket->node != ci_k.process->node || socket->name_len != len ||
+                      memcmp(&socket->name, address, len) != 0))
+        socket = socket->next;
+    return socket;
+}
+
+struct ci_ksocket *ci_kunix_find(const struct ci_kfile_type *type, const struct sockaddr *address,
+                                 socklen_t len, int *ret_error)
+{
+    char path[sizeof entries->path];
+    *ret_error = -ECONNREFUSED;
+    if (len <= NAME_AT || len > sizeof(struct sockaddr_un) || address->sa_family != AF_UNIX) {
+        *ret_error = -EINVAL;
+        return NULL;
+    }
+    if (is_abstract(address))
+        return find_abstract(type, address, len);
+    path_of(address, len, path);
+    const struct entry *entry = *entry_at(path);
+    if (!entry) {
+        *ret_error = -ENOENT;
+        return NULL;
+    }
+    if (entry->socket && entry->socket->file.type != type) {
+        *ret_error = -EPROTOTYPE;
+        return NULL;
+    }
+    return entry->socket;
+}
+
+/* ---- names ---- */
+
+static int bind_path(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len)
+{
+    struct entry *entry = ci_kalloc(sizeof *entry);
+    path_of(address, len, entry->path);
+    if (*entry_at(entry->path)) {
+        free(entry);
+        return -EADDRINUSE;
+    }
+    entry->next = entries;
+    entry->node = socket->node;
+    entry->socket = socket;
+    entries = entry;
+    socket->name_len = (socklen_t)(NAME_AT + strlen(entry->path) + 1);
+    return 0;
+}
+
+/* unix_autobind */
+static int choose_name(struct ci_ksocket *socket)
+{
+    socket->bound = true;
+    socket->name_len = NAME_AT + 6;
+    snprintf(socket->name.sun_path + 1, sizeof socket->name.sun_path - 1, "%05x", ++chosen);
+    return 0;
+}
+
+static int bind_socket(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len)
+{
+    int rc = 0;
+    if (address->sa_family != AF_UNIX || len < NAME_AT || len > sizeof socket->name)
+        return -EINVAL;
+    if (socket->name_len)
+        return len == NAME_AT ? 0 : -EINVAL;
+    socket->name.sun_family = AF_UNIX;
+    if (len == NAME_AT)
+        return choose_name(socket);
+    if (!is_abstract(address))
+        rc = bind_path(socket, address, len);
+    else if (find_abstract(socket->file.type, address, len))
+        rc = -EADDRINUSE;
+    else
+        socket->name_len = len;
+    if (rc == 0)
+        memcpy(&socket->name, address, len);
+    socket->bound = rc == 0;
+    return rc;
+}
+
+void ci_kunix_forget_name(const struct ci_ksocket *socket)
+{
+    for (struct entry *entry = entries; entry; entry = entry->next)
+        if (entry->socket == socket)
+            entry->socket = NULL;
+}
+
+int ci_kunix_name(const struct ci_ksocket *socket, bool peer, struct sockaddr_storage *ret_address,
+                  socklen_t *ret_len)
+{
+    const struct ci_ksocket *of = peer ? socket->peer : socket;
+    if (!of)
+        return -ENOTCONN;
+    *ret_address = (struct sockaddr_storage){.ss_family = AF_UNIX};
+    memcpy(ret_address, &of->name, of->name_len);
+    ret_address->ss_family = AF_UNIX;
+    *ret_len = of->name_len ? of->name_len : NAME_AT;
+    return 0;
+}
+
+/* unix_copy_addr: of a socket without a name, nothing. */
+void ci_kunix_copy_name(const struct ci_ksocket *socket, struct msghdr *message)
+{
+    socklen_t len = message->msg_name ? message->msg_namelen : 0;
+    if (len)
+        memcpy(message->msg_name, &socket->name, len < socket->name_len ? len : socket->name_len);
+    message->msg_namelen = message->msg_name ? socket->name_len : 0;
+}
+
+void ci_kunix_free_all(void)
+{
+    for (struct ci_ksocket *socket = ci_k.sockets; socket; socket = socket->next)
+        if (ci_kunix_is(socket))
+            ci_kunix_drop(socket);
+    while (entries) {
+        struct entry *entry = entries;
+        entries = entry->next;
+        free(entry);
+    }
+    chosen = 0;
+}
+
+/* ---- calls on sockets ---- */
 
 int ci_sys_open_datagram(int family)
 {
-    (void)family;
     ci_kcall();
-    return -EAFNOSUPPORT;
+    if (family != AF_UNIX)
+        ci_kunknown("datagram sockets of this family that are not bound");
+    int rc = ci_kfd_refused();
+    return rc < 0
+               ? rc
+               : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, &ci_kunix_datagram_type)->file);
+}
+
+static struct ci_ksocket *unix_socket_at(coir_fd fd, int *ret_error)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    *ret_error = file ? -ENOTSOCK : -EBADF;
+    if (!ci_ksocket_is(file))
+        return NULL;
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    *ret_error = -EOPNOTSUPP;
+    return ci_kunix_is(socket) ? socket : NULL;
 }
 
 int ci_sys_bind(coir_fd fd, const struct sockaddr *address, socklen_t len)
 {
-    (void)fd, (void)address, (void)len;
-    ci_kunknown("bind of a Unix socket");
+    int rc;
+    struct ci_ksocket *socket = unix_socket_at(fd, &rc);
+    return socket ? bind_socket(socket, address, len) : rc;
 }
 
 int ci_sys_begin_listen(coir_fd fd, int backlog)
 {
-    (void)fd, (void)backlog;
-    ci_kunknown("listen on a Unix socket");
-}
-
-int ci_sys_lock_directory(const char *path)
-{
-    (void)path;
-    return -ENOENT;
-}
-
-bool ci_sys_is_socket_file(const char *path)
-{
-    (void)path;
-    return false;
-}
-
-int ci_sys_remove(const char *path)
-{
-    (void)path;
-    return -ENOENT;
-}
-
-int ci_sys_set_mode(const char *path, unsigned mode)
-{
-    (void)path, (void)mode;
-    return -ENOENT;
-}
-
-int ci_sys_set_owner(const char *path, unsigned owner, unsigned group)
-{
-    (void)path, (void)owner, (void)group;
-    return -ENOENT;
+    int rc;
+    struct ci_ksocket *socket = unix_socket_at(fd, &rc);
+    return socket ? ci_kunix_listen(socket, backlog) : rc;
 }
 
 int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
 {
-    (void)fd, (void)ret_credentials;
-    return -EOPNOTSUPP;
+    int rc;
+    const struct ci_ksocket *socket = unix_socket_at(fd, &rc);
+    if (!socket || !socket->peer_pid)
+        return socket || rc == -EOPNOTSUPP ? -ENOTCONN : rc;
+    *ret_credentials =
+        (coir_credentials){.pid = socket->peer_pid, .uid = CI_KUSER, .gid = CI_KUSER};
+    return 0;
+}
+
+/* ---- calls on files ---- */
+
+static void release_lock(struct ci_kfile *file)
+{
+    struct lock *lock = ci_container_of(file, struct lock, file), **at = &locks;
+    while (*at != lock)
+        at = &(*at)->next;
+    *at = lock->next;
+    free(lock);
+}
+
+static const struct ci_kfile_type lock_type = {.name = "directory", .release = release_lock};
+
+int ci_sys_lock_directory(const char *path)
+{
+    ci_kcall();
+    int rc = ci_kfd_refused();
+    if (rc < 0)
+        return rc;
+    for (const struct lock *lock = locks; lock; lock = lock->next)
+        if (lock->node == ci_k.process->node && strcmp(lock->path, path) == 0)
+            return -EWOULDBLOCK;
+    struct lock *lock = ci_kalloc(sizeof *lock);
+    ci_kfile_init(&lock->file, &lock_type);
+    snprintf(lock->path, sizeof lock->path, "%s", path);
+    lock->node = ci_k.process->node;
+    lock->next = locks;
+    locks = lock;
+    return ci_kfd_install(&lock->file);
+}
+
+bool ci_sys_is_socket_file(const char *path)
+{
+    ci_kcall();
+    return *entry_at(path);
+}
+
+int ci_sys_remove(const char *path)
+{
+    ci_kcall();
+    struct entry **at = entry_at(path), *entry = *at;
+    if (!entry)
+        return -ENOENT;
+    *at = entry->next;
+    free(entry);
+    return 0;
+}
+
+int ci_sys_set_mode(const char *path, unsigned mode)
+{
+    ci_kcall();
+    struct entry *entry = *entry_at(path);
+    if (entry)
+        entry->mode = mode;
+    return entry ? 0 : -ENOENT;
+}
+
+int ci_sys_set_owner(const char *path, unsigned owner, unsigned group)
+{
+    ci_kcall();
+    struct entry *entry = *entry_at(path);
+    if (!entry)
+        return -ENOENT;
+    if (owner != CI_KUSER && owner != (unsigned)-1)
+        return -EPERM;
+    entry->owner = owner;
+    entry->group = group;
+    return 0;
 }

@@ -1,0 +1,105 @@
+/* Descriptors that travel over Unix sockets (SCM_RIGHTS): unix(7), cmsg(3); net/core/scm.c of Linux
+ * 6.1. A segment holds references to the open files.
+ *
+ * - All descriptors are looked up before anything is sent.
+ * - As many are installed as the control data has room for, and the process has numbers for; the
+ * others are closed, which MSG_CTRUNC says.
+ * - Sockets that only their own queues refer to stay until the kernel ends: there is no collector
+ * of such cycles (net/unix/garbage.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+
+enum { RIGHTS_MOST = 253 }; /* SCM_MAX_FD */
+
+static int take_one(struct ci_ksegment *segment, coir_fd fd)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (!file)
+        return -EBADF;
+    segment->rights[segment->right_count++] = ci_kfile_ref(file);
+    return 0;
+}
+
+static int take_all(struct ci_ksegment *segment, const struct cmsghdr *header)
+{
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(coir_fd);
+    if (segment->right_count + count > RIGHTS_MOST)
+        return -EINVAL;
+    if (!segment->rights)
+        segment->rights = ci_kalloc(RIGHTS_MOST * sizeof(struct ci_kfile *));
+    for (size_t i = 0; i < count; i++) {
+        coir_fd fd;
+        memcpy(&fd, CMSG_DATA((struct cmsghdr *)(uintptr_t)header) + i * sizeof fd, sizeof fd);
+        int rc = take_one(segment, fd);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int ci_krights_take(struct ci_ksegment *segment, const struct msghdr *message)
+{
+    struct msghdr *it = (struct msghdr *)(uintptr_t)message;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(it); header; header = CMSG_NXTHDR(it, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            ci_kunknown("control data other than SCM_RIGHTS");
+        int rc = header->cmsg_len < CMSG_LEN(0) ? -EINVAL : take_all(segment, header);
+        if (rc < 0) {
+            ci_krights_drop(segment);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* How many were installed; their numbers are in `fds`. */
+static size_t install(struct ci_ksegment *segment, size_t most, coir_fd *fds)
+{
+    size_t count = 0;
+    while (count < segment->right_count && count < most && ci_kfd_refused() == 0) {
+        fds[count] = ci_kfd_install(segment->rights[count]);
+        segment->rights[count++] = NULL;
+    }
+    return count;
+}
+
+void ci_krights_put(struct ci_ksegment *segment, struct msghdr *message)
+{
+    coir_fd fds[RIGHTS_MOST];
+    size_t room = message->msg_control ? message->msg_controllen : 0;
+    size_t most =
+        room > sizeof(struct cmsghdr) ? (room - sizeof(struct cmsghdr)) / sizeof(coir_fd) : 0;
+    message->msg_controllen = 0;
+    if (!segment->right_count)
+        return;
+    size_t count = install(segment, most, fds);
+    if (count) {
+        struct cmsghdr *header = message->msg_control;
+        header->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof(coir_fd));
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
+        size_t space = CMSG_SPACE(count * sizeof(coir_fd));
+        message->msg_controllen = (socklen_t)(space < room ? space : room);
+    }
+    if (count < segment->right_count)
+        message->msg_flags |= MSG_CTRUNC;
+    ci_ktrace("rights", (int64_t)count, (int64_t)segment->right_count);
+    ci_krights_drop(segment);
+}
+
+void ci_krights_drop(struct ci_ksegment *segment)
+{
+    struct ci_kfile **rights = segment->rights;
+    size_t count = segment->right_count;
+    segment->rights = NULL;
+    segment->right_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (rights[i])
+            ci_kfile_unref(rights[i]);
+    free(rights);
+}

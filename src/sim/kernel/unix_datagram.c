@@ -1,0 +1,225 @@
+/* Datagrams of Unix sockets: unix(7); net/unix/af_unix.c of Linux 6.1 to 6.18. Nothing is lost: a
+ * receiver that has as many as it may hold makes senders wait, and tells those of room that it has
+ * refused and that are connected to it. */
+#include <errno.h>
+#include <string.h>
+
+#include "sim/kernel/socket.h"
+
+enum { HELD_MOST = 11 }; /* more than net.unix.max_dgram_qlen */
+
+static bool is_full_for(const struct ci_ksocket *to, const struct ci_ksocket *from)
+{
+    return to != from && to->peer != from && to->in.count >= HELD_MOST;
+}
+
+/* unix_dgram_peer_wake_relay */
+static void tell_of_room(const struct ci_ksocket *receiver, unsigned key)
+{
+    for (struct ci_ksocket *socket = ci_k.sockets; socket; socket = socket->next) {
+        if (!socket->no_space || socket->peer != receiver || socket->orphan ||
+            socket->file.type != &ci_kunix_datagram_type)
+            continue;
+        socket->no_space = false;
+        ci_kfile_wake(&socket->file, key);
+    }
+}
+
+/* unix_dgram_poll */
+static unsigned poll_datagram(struct ci_kfile *file)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    unsigned events = socket->error ? POLLERR : 0;
+    if (socket->in_ended && socket->out_ended)
+        events |= POLLHUP;
+    if (socket->in_ended)
+        events |= POLLIN | POLLRDNORM | POLLRDHUP;
+    if (socket->in.first)
+        events |= POLLIN | POLLRDNORM;
+    if (!ci_kunix_is_writable(socket))
+        return events;
+    if (socket->peer && !socket->peer->orphan && is_full_for(socket->peer, socket))
+        socket->no_space = true;
+    else
+        events |= POLLOUT | POLLWRNORM | POLLWRBAND;
+    return events;
+}
+
+/* ---- receiving ---- */
+
+static size_t copy_out(const struct ci_ksegment *segment, const struct msghdr *message)
+{
+    size_t copied = 0;
+    for (size_t i = 0; i < message->msg_iovlen && copied < segment->len; i++) {
+        const struct iovec *iov = &message->msg_iov[i];
+        size_t n = segment->len - copied < iov->iov_len ? segment->len - copied : iov->iov_len;
+        memcpy(iov->iov_base, segment->data + copied, n);
+        copied += n;
+    }
+    return copied;
+}
+
+static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL))
+        ci_kunknown("these flags of recvmsg on a Unix datagram socket");
+    if (socket->error)
+        return -ci_ksocket_take_error(socket);
+    if (!socket->in.first)
+        return socket->in_ended ? 0 : -EAGAIN;
+    struct ci_ksegment *segment = ci_kqueue_pop(&socket->in);
+    size_t copied = copy_out(segment, message);
+    tell_of_room(socket, POLLOUT | POLLWRNORM | POLLWRBAND);
+    ci_kunix_copy_name(segment->sender, message);
+    message->msg_flags = copied < segment->len ? MSG_TRUNC : 0;
+    ci_krights_put(segment, message);
+    ci_kunix_segment_end(segment);
+    ci_ktrace("recvmsg", (int64_t)file->serial, (int64_t)copied);
+    return (ssize_t)copied;
+}
+
+static ssize_t read_datagram(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    return receive(
+        file,
+        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
+        0);
+}
+
+/* ---- sending ---- */
+
+static void disconnect(struct ci_ksocket *socket)
+{
+    struct ci_ksocket *peer = socket->peer;
+    socket->peer = NULL;
+    socket->state = CI_KCLOSED;
+    socket->no_space = false;
+    if (!socket->in.first)
+        return;
+    ci_kunix_drop(socket); /* unix_dgram_disconnected */
+    if (peer->orphan || peer->peer != socket)
+        return;
+    peer->error = ECONNRESET;
+    ci_kfile_wake(&peer->file, POLLERR);
+}
+
+/* Who takes what `socket` sends. NULL, with an error. */
+static struct ci_ksocket *receiver_of(struct ci_ksocket *socket, const struct msghdr *message,
+                                      int *ret_error)
+{
+    struct ci_ksocket *to = socket->peer;
+    *ret_error = -ENOTCONN;
+    if (message->msg_name)
+        return ci_kunix_find(socket->file.type, message->msg_name, message->msg_namelen, ret_error);
+    if (to && to->orphan) {
+        disconnect(socket);
+        *ret_error = -ECONNREFUSED;
+        return NULL;
+    }
+    return to;
+}
+
+/* Why `to` does not take it: 0, it does. */
+static int refuse(struct ci_ksocket *socket, const struct ci_ksocket *to)
+{
+    if (to->peer && to->peer != socket)
+        return -EPERM; /* unix_may_send */
+    if (to->in_ended || socket->out_ended)
+        return -EPIPE;
+    if (!is_full_for(to, socket))
+        return 0;
+    socket->no_space |= socket->peer == to;
+    return -EAGAIN;
+}
+
+/* unix_dgram_sendmsg */
+static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    struct ci_ksegment *segment;
+    size_t len = 0;
+    int rc;
+    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL))
+        ci_kunknown("these flags of sendmsg on a Unix datagram socket");
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        len += message->msg_iov[i].iov_len;
+    if (!message->msg_name && !socket->peer)
+        return -ENOTCONN;
+    if (len + 32 > socket->out_most)
+        return -EMSGSIZE;
+    if (socket->error)
+        return -ci_ksocket_take_error(socket);
+    if (socket->out_ended)
+        return -EPIPE;
+    if (ci_world_fault(ci_k.world, socket->node, socket->node->faults.no_buffers, "no buffers"))
+        return -ENOBUFS;
+    if (socket->out.bytes >= socket->out_most)
+        return -EAGAIN;
+    struct ci_ksocket *to = receiver_of(socket, message, &rc);
+    if (!to || (rc = refuse(socket, to)) < 0 ||
+        (rc = ci_kunix_segment_make(socket, message, 0, len, &segment)) < 0)
+        return rc;
+    ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
+    ci_kqueue_push(&to->in, segment);
+    ci_kfile_wake(&to->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
+    return (ssize_t)len;
+}
+
+static ssize_t write_datagram(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    return send_message(
+        file,
+        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
+        0);
+}
+
+/* ---- the rest ---- */
+
+/* unix_dgram_connect */
+static int connect_datagram(struct ci_kfile *file, const struct sockaddr *address, socklen_t len)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    int rc = 0;
+    struct ci_ksocket *to = ci_kunix_find(file->type, address, len, &rc);
+    if (!to)
+        return rc;
+    if (to->peer && to->peer != socket)
+        return -EPERM;
+    if (socket->peer && socket->peer != to)
+        disconnect(socket);
+    socket->peer = to;
+    socket->state = to->state = CI_KCONNECTED;
+    return 0;
+}
+
+static int shut_down(struct ci_kfile *file, int how)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    socket->in_ended |= how != SHUT_WR;
+    socket->out_ended |= how != SHUT_RD;
+    ci_kfile_wake(file, 0);
+    return 0;
+}
+
+static void release(struct ci_kfile *file)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    socket->orphan = true;
+    ci_kunix_forget_name(socket);
+    tell_of_room(socket, 0);
+    ci_kunix_drop(socket);
+}
+
+const struct ci_kfile_type ci_kunix_datagram_type = {
+    .name = "Unix datagram socket",
+    .is_socket = true,
+    .poll = poll_datagram,
+    .read = read_datagram,
+    .write = write_datagram,
+    .receive = receive,
+    .send = send_message,
+    .connect = connect_datagram,
+    .shutdown = shut_down,
+    .release = release,
+};
