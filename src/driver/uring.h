@@ -1,36 +1,25 @@
-/* The driver over io_uring, which is several files; each calls only those before it in this list:
- * uring_entry.c (what the kernel has been asked for), uring_ahead.c (what was read ahead),
- * uring_op.c (lists of operations), uring_submit.c, uring_start.c, uring_complete.c,
- * uring_refused.c (the ring is given up), uring_close.c, uring.c (waiting, opening).
+/* The driver over io_uring. Each of its files calls only those before it:
  *
- * A stream is read by a multishot receive, into buffers that the driver gave the kernel. Bytes that
- * nobody has read yet are read ahead: they belong to the descriptor, are kept when a read is
- * cancelled, and count as readable. If CI_URING_AHEAD_MAX buffers are read ahead, the receive is
- * cancelled (an overrun), and reads use the reader's own memory until the stream is drained. If the
- * receive finds no free buffer, it is replaced by one into the reader's memory: a stream that
- * nobody reads cannot stop the others.
+ *   uring_entry.c     requests of the kernel, and the table of their entries
+ *   uring_ahead.c     bytes that were read ahead of a stream's readers
+ *   uring_op.c        the lists that operations are in
+ *   uring_submit.c    submitting operations; lazy writes
+ *   uring_start.c     starting and cancelling
+ *   uring_complete.c  completions
+ *   uring_refused.c   a ring that the kernel refuses to enter
+ *   uring_close.c     closing, forgetting and moving descriptors
+ *   uring.c           waiting; opening the ring
  *
- * 1. An entry of the table stands for a request of the kernel's, which identifies it by index and
- * generation. It is free again when its last completion has been seen, not before.
+ * 1. An entry of the table stands for a request of the kernel, which identifies it by index and
+ *    generation. It is free again when its last completion has been seen, not before.
  * 2. An operation is WAITING (for its stream's receive) or IN_FLIGHT (`result` is then the index of
- * its entry), both in its descriptor's list; or READY or ENDED, in the list `ended`, until the next
- * wait, close or forget calls its `done`. Reaping, which happens in several places, calls no
- * `done`.
+ *    its entry), both in its descriptor's list; or READY or ENDED, in the list `ended`, until the
+ *    next wait, close or forget calls its `done`. Reaping completions calls no `done`.
  * 3. An operation that is READY finds something to read when its `done` is called.
  * 4. A stream that brought bytes from another driver receives nothing before those have been read.
  * 5. An operation whose memory the kernel has is never withdrawn: its cancel is requested. One
- * without memory (a poll) is withdrawn at once; its entry is orphaned, and waits for the kernel.
+ *    without memory (a poll) is withdrawn at once; its entry is orphaned, and waits for the kernel.
  * 6. An enter waits for at most one completion, and only if something is in flight that posts one.
- * 7. A lazy write is carried out by the enter that submits it, and posts a completion only if it
- * was not carried out in full (MSG_DONTWAIT, MSG_WAITALL, CQE_SKIP_SUCCESS): those without one when
- * the completions of that enter have been seen are complete. The sleep of that enter delays this,
- * so a write may be lazy only if the sleep ends when the stream becomes readable: its receive is
- * armed, nothing is read ahead, and no completion has been seen since the write was started.
- * 8. Closing waits until the kernel has given back the memory of the descriptor's operations. If it
- * has none, the cancel of the receive and the close are submitted together.
- * 9. A ring that the kernel refuses to enter again and again is given up: its requests are taken
- * back (ci_ring_take_back), every pending operation ends with -ECANCELED, and every wait returns
- * the error until the next begin, which opens another ring.
  */
 #ifndef CI_DRIVER_URING_H
 #define CI_DRIVER_URING_H
@@ -97,7 +86,7 @@ struct ci_uring {
     bool wakeup_armed; /* the poll of `wakeup`; without it no wait sleeps */
     bool reaping;      /* completions, or a list of operations, are being walked */
     int failed_waits;  /* in a row */
-    int refused;       /* the error for which the ring was given up, by 9; 0: it was not */
+    int refused;       /* the error for which the ring was given up, or 0: uring_refused.c */
     struct ci_ring_buffers buffers;
     uint16_t given; /* buffers in use, by the kernel or read ahead: 1 to `given` */
     struct ci_uring_held held[CI_URING_BUFFERS + 1];

@@ -1,5 +1,11 @@
-/* What the driver over io_uring has read ahead of a stream's readers, and the buffers it lies
- * in. */
+/* Bytes that the driver over io_uring has read ahead of a stream's readers, and their buffers.
+ *
+ * A stream is read by a multishot receive, into buffers that the driver has given to the kernel.
+ * Bytes that were not read yet are read ahead: they belong to the descriptor, are kept when a read
+ * is cancelled, and count as readable. When CI_URING_AHEAD_MAX buffers are read ahead, the receive
+ * is cancelled (an overrun), and reads use the reader's own memory until the stream is drained. If
+ * the receive finds no free buffer, a receive into the reader's memory replaces it: a stream that
+ * is not read cannot stop the others. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* How a descriptor leaves the driver over io_uring (it is closed, forgotten or moved to another
- * driver), and how it comes from another one. */
+ * driver), and how it comes from another one.
+ *
+ * 1. Closing waits until the kernel has given back the memory of the descriptor's operations. If it
+ *    has none, the cancel of the receive and the close are submitted together. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -98,7 +101,7 @@ static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
         asked = true;
     }
     ops = take_ended(uring, fd, ops);
-    ci_check(!slot->ops, "uring.h 8");
+    ci_check(!slot->ops, "uring_close.c 1");
     ci_uring_drop_ahead(uring, slot);
     *slot = (struct ci_uring_slot){0};
     while ((op = ops)) {

@@ -1,5 +1,8 @@
-/* What the completions of the ring mean for the operations of the driver over io_uring. An
- * operation that ends goes to the list of those that have ended; `done` is not called here. */
+/* The completions of the ring, and the operations of the driver over io_uring that they end: these
+ * go to the list `ended`; `done` is not called here.
+ *
+ * 1. A lazy write that was carried out in full posts no completion (uring_submit.c). It is complete
+ *    when the completions of the enter that submitted it have been seen. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -148,7 +151,7 @@ static void end_lazy(struct ci_uring *uring)
 {
     while (uring->lazy_submitted && !ci_ring_overflowed(&uring->ring)) {
         uint32_t index = uring->lazy_first;
-        ci_check(uring->entries[index].use == CI_URING_LAZY, "uring.h 7");
+        ci_check(uring->entries[index].use == CI_URING_LAZY, "uring_complete.c 1");
         struct ci_op *op = uring->entries[index].op;
         if (index == uring->lazy_submitted)
             uring->lazy_submitted = 0;
@@ -160,8 +163,8 @@ static void end_lazy(struct ci_uring *uring)
     }
     if (!uring->lazy_first)
         uring->lazy_last = 0;
-    uring->lazy_due =
-        uring->lazy_first; /* 7: completions have been seen since these were started */
+    /* completions have been seen since these were started: see uring_submit.c */
+    uring->lazy_due = uring->lazy_first;
 }
 
 static void on_wakeup(struct ci_uring *uring, uint32_t index, uint32_t flags)

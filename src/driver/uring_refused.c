@@ -1,4 +1,8 @@
-/* An enter that the kernel refuses: once, or again and again, so that the ring is given up. */
+/* An enter that the kernel refuses: once, or repeatedly, so that the ring is given up.
+ *
+ * 1. The requests of a ring that is given up are taken back (ci_ring_take_back), every pending
+ *    operation ends with -ECANCELED, and every wait returns the error until the next begin, which
+ *    opens another ring. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -58,7 +62,7 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
     }
     for (size_t fd = 0; fd < uring->slot_count; fd++)
         end_ops(uring, &uring->slots[fd]);
-    ci_check(uring->used == 0, "uring.h 9");
+    ci_check(uring->used == 0, "uring_refused.c 1");
 }
 
 int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout)

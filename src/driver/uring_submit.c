@@ -1,6 +1,12 @@
-/* How operations of the driver over io_uring are put into the ring; the kernel takes them with the
- * next enter. Every function here that returns false has left the operation as it was: there is no
- * SQE or no memory for its entry. */
+/* Puts operations of the driver over io_uring into the ring; the next enter submits them. A
+ * function that returns false has left the operation as it was: there is no SQE, or no memory for
+ * its entry.
+ *
+ * A lazy write is carried out by the enter that submits it, and posts a completion only if it was
+ * not carried out in full (MSG_DONTWAIT, MSG_WAITALL, CQE_SKIP_SUCCESS). If that enter sleeps, the
+ * write's end is seen only after the sleep. So a write may be lazy only if the sleep ends when its
+ * stream becomes readable (driver.h 6): its receive is armed, nothing is read ahead, and no
+ * completion has been seen since the write was started. */
 
 #include "base/check.h"
 #include "driver/poll_mask.h"
@@ -92,8 +98,8 @@ static void append_lazy(struct ci_uring *uring, uint32_t index)
     uring->lazy++;
 }
 
-/* Whether a write's completion may be delayed, by uring.h 7. Before Linux 6.1 (which has
- * DEFER_TASKRUN) a send that failed did not say how much it had sent. */
+/* Whether a write's completion may be delayed, see the head of the file. Before Linux 6.1 (which
+ * has DEFER_TASKRUN) a send that failed did not say how much it had sent. */
 static bool may_be_lazy(const struct ci_uring *uring, const struct ci_uring_slot *slot)
 {
     return uring->ring.deferred && slot->receive && !slot->stopping && !ci_uring_readable(slot);
