@@ -11,6 +11,7 @@
 #include <coir/event.h>
 #include <coir/fiber.h>
 #include <coir/file.h>
+#include <coir/filter.h>
 #include <coir/future.h>
 #include <coir/generator.h>
 #include <coir/latest.h>

@@ -197,6 +197,11 @@ COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void
  * Suspends: no (it blocks).  Threads: main. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
+/* Logs a line, cut at 511 bytes, by the log function of the calling worker's runtime. Without
+ * either it does nothing.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_log(enum coir_log_level level, const char *format, ...) COIR_PRINTF(2, 3);
+
 /* What a runtime counts since it was made, summed over its workers; coir_counters_get fills it
  * in. */
 typedef struct coir_counters {

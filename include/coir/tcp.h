@@ -140,7 +140,7 @@ COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
                                           coir_stream **ret_stream);
 
-/* Sets an option of a TCP stream.
+/* Sets an option of a TCP stream, or of the one that a filter or TLS stands on.
  * Suspends: no.  Threads: owner.
  * Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
 COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value);
@@ -148,6 +148,11 @@ COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option optio
 /* What a server calls for each connection, in a fiber of its own. The stream is closed when it
  * returns. */
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
+
+/* Puts a layer over an accepted connection before it is served: coir_tls_layer is one. On success
+ * `transport` belongs to *ret_stream; on an error it is closed, and the connection is not served.
+ * Runs in a fiber of its own and may suspend; it should end within a time of its own. */
+typedef int coir_layer_fn(coir_stream *transport, coir_stream **ret_stream, void *arg);
 
 /* Serves TCP connections until cancelled. Every worker accepts, and runs the connections it
  * accepted. Errors of `fn` are counted and logged; they touch no other connection. Cancelled, it
@@ -167,11 +172,13 @@ typedef struct coir_serve_tcp_options {
     /* [1 s] for connections in progress when the server is asked to stop; COIR_NEVER: until they
      * end */
     coir_time drain_timeout;
+    coir_layer_fn *layer; /* [none] put over each connection, with `layer_arg` */
+    void *layer_arg;
 } coir_serve_tcp_options;
 
-#define COIR_SERVE_TCP_OPTIONS                  \
-    {                                           \
-        sizeof(coir_serve_tcp_options), 0, 0, 0 \
+#define COIR_SERVE_TCP_OPTIONS                        \
+    {                                                 \
+        sizeof(coir_serve_tcp_options), 0, 0, 0, 0, 0 \
     }
 
 /* Serves TCP connections as the options say, until cancelled. As coir_serve_tcp.

@@ -115,11 +115,15 @@ typedef struct coir_serve_http_options {
 
     /* [false] a half-close cancels the handler: see coir_request_set_end_cancels */
     bool end_cancels;
+
+    coir_layer_fn *layer; /* [none] put over each connection, with `layer_arg`: coir_tls_layer */
+    void *layer_arg;
 } coir_serve_http_options;
 
-#define COIR_SERVE_HTTP_OPTIONS                                                                   \
-    {                                                                                             \
-        sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false \
+#define COIR_SERVE_HTTP_OPTIONS                                                                    \
+    {                                                                                              \
+        sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, \
+            0, 0                                                                                   \
     }
 
 /* Serves HTTP until cancelled. Every worker accepts and answers. Cancelled, it takes what the

@@ -48,6 +48,7 @@ struct ci_stream_kind {
     int (*detach)(coir_stream *stream); /* NULL: it can only be closed */
     int (*adopt)(coir_stream *stream, struct ci_worker *worker);
     void (*close)(coir_stream *stream);
+    coir_stream *(*transport)(coir_stream *stream); /* NULL: it stands on no other stream */
 };
 
 /* The pools of this layer on a worker; NULL when memory is out. */

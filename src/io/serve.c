@@ -24,12 +24,12 @@ static const coir_time drain_default = 1 * COIR_S;
 
 /* ---- accepting ---- */
 
-/* Starts a connection; waits while there is no room for its task. On an error the stream is the
- * caller's. */
-static int admit(struct ci_serving_here *here, coir_stream *stream)
+/* Starts a connection, or its layer; waits while there is no room for its task. On an error the
+ * stream is the caller's. */
+static int admit(struct ci_serving_here *here, coir_stream *stream, ci_serving_start_fn *start)
 {
     int rc;
-    while ((rc = here->start(here, stream)) == -EAGAIN || rc == -ENOMEM)
+    while ((rc = start(here, stream)) == -EAGAIN || rc == -ENOMEM)
         if ((rc = coir_sleep_for(room_pause)) < 0)
             break;
     return rc;
@@ -53,6 +53,44 @@ static int wait_for_room(struct ci_serving_here *here)
     return rc;
 }
 
+/* A connection on its way to being served: the layer's part of it. */
+struct layering {
+    struct ci_serving_here *here;
+    coir_stream *transport;
+};
+
+/* Its errors are the client's affair: a log line for each would let clients fill the disk. */
+static int put_layer(void *arg)
+{
+    const struct layering *layering = arg;
+    struct ci_serving_here *here = layering->here;
+    coir_stream *stream;
+    int rc = here->serving->layer(layering->transport, &stream, here->serving->layer_arg);
+    if (rc < 0) {
+        ci_log(coir_runtime_current(), COIR_LOG_DEBUG, "a connection is not served: %s",
+               coir_strerror(rc));
+        coir_close(layering->transport);
+        return 0;
+    }
+    if (admit(here, stream, here->start) < 0)
+        coir_close(stream);
+    return 0;
+}
+
+static int start_layer(struct ci_serving_here *here, coir_stream *stream)
+{
+    struct layering layering = {here, stream};
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "layer";
+    options.copy_size = sizeof layering;
+    return coir_go_with(here->connections, &options, put_layer, &layering);
+}
+
+static int begin(struct ci_serving_here *here, coir_stream *stream)
+{
+    return admit(here, stream, here->serving->layer ? start_layer : here->start);
+}
+
 /* The acceptor of a worker. A stream that it could not start because it was cancelled is held for
  * stop_accepting. */
 static int accept_loop(void *arg)
@@ -63,7 +101,7 @@ static int accept_loop(void *arg)
     while (rc == 0) {
         if ((rc = wait_for_room(here)) == 0 &&
             (rc = coir_accept(here->serving->listener, &stream)) == 0 &&
-            (rc = admit(here, stream)) < 0)
+            (rc = begin(here, stream)) < 0)
             here->held = stream;
     }
     return rc;
@@ -92,7 +130,7 @@ static int take_backlog(struct ci_serving_here *here)
             return 0;
         if (rc < 0)
             rc = after_error(here->serving->listener, rc);
-        else if ((rc = admit(here, stream)) < 0)
+        else if ((rc = begin(here, stream)) < 0)
             coir_close(stream);
     }
     return rc;
@@ -104,7 +142,7 @@ static void stop_accepting(struct ci_serving_here *here)
 {
     coir_listener *listener = here->serving->listener;
     ci_check(coir_task_interrupted() != -ECANCELED, "serve.h 2");
-    if (here->held && admit(here, here->held) < 0)
+    if (here->held && begin(here, here->held) < 0)
         coir_close(here->held);
     ci_listener_forget(listener);
     int32_t accepting = ci_fetch_sub(&here->serving->accepting, 1);
@@ -234,12 +272,14 @@ static int serve_here(void *arg)
     return ci_serve_here(&here.here);
 }
 
-static int serve(coir_listener *listener, coir_time drain_timeout, coir_connection_fn *fn,
-                 void *arg)
+static int serve(coir_listener *listener, const coir_serve_tcp_options *options,
+                 coir_connection_fn *fn, void *arg)
 {
     struct service service = {.fn = fn, .arg = arg};
-    ci_serving_init(&service.serving, listener, drain_timeout ? drain_timeout : drain_default,
-                    "connection");
+    ci_serving_init(&service.serving, listener,
+                    options->drain_timeout ? options->drain_timeout : drain_default, "connection");
+    service.serving.layer = options->layer;
+    service.serving.layer_arg = options->layer_arg;
     COIR_SCOPE(workers);
     int rc = ci_go_on_every_worker(workers, "server", serve_here, &service);
     if (rc < 0)
@@ -258,7 +298,7 @@ static int serve_with(const coir_serve_tcp_options *given, coir_connection_fn *f
     coir_listener *listener = options.listener;
     if (!listener && (rc = coir_tcp_listen(options.address, &listener)) < 0)
         return rc;
-    rc = serve(listener, options.drain_timeout, fn, arg);
+    rc = serve(listener, &options, fn, arg);
     if (!options.listener)
         coir_listener_close(listener);
     return rc;

@@ -17,11 +17,16 @@
 struct ci_serving {
     coir_listener *listener;
     coir_time drain_timeout;
+    coir_layer_fn *layer; /* put over each connection, or NULL */
+    void *layer_arg;
     const char *unit;   /* what is in progress, for the log: "request" */
     int32_t accepting;  /* workers whose acceptor has not ended */
     int32_t unreported; /* workers that have not added to `left` */
     uint32_t left;      /* in progress on those that have */
 };
+
+struct ci_serving_here;
+typedef int ci_serving_start_fn(struct ci_serving_here *here, coir_stream *stream);
 
 /* The part of one worker. The kind of server provides the functions; they run in a fiber of the
  * worker. */
@@ -33,7 +38,7 @@ struct ci_serving_here {
     /* open connections of this worker; at the limit new ones wait in the backlog. 0: no limit */
     size_t connections_max;
     /* starts the task of a connection. After -EAGAIN or -ENOMEM the call is repeated */
-    int (*start)(struct ci_serving_here *here, coir_stream *stream);
+    ci_serving_start_fn *start;
     /* has nothing new begin. Returns the number of `unit`s in progress */
     size_t (*drain)(struct ci_serving_here *here);
 };

@@ -68,8 +68,8 @@ static void socket_close(coir_stream *stream)
 }
 
 static const struct ci_stream_kind socket_kind = {
-    "socket",       socket_start,  socket_cancel, socket_shutdown_write,
-    socket_address, socket_detach, socket_adopt,  socket_close,
+    "socket",     socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_detach,
+    socket_adopt, socket_close, NULL,
 };
 
 void ci_stream_close_soon(coir_stream *stream)
@@ -104,6 +104,8 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
         return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL);
+    while (stream->kind->transport)
+        stream = stream->kind->transport(stream);
     if (!stream->is_socket)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);

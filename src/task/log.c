@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "sys/fork.h"
+#include "sys/misuse.h"
+#include "task/current.h"
 #include "task/runtime.h"
 
 static void log_args(const coir_config *config, enum coir_log_level level, const char *format,
@@ -29,5 +32,16 @@ void ci_log_to(const coir_config *config, enum coir_log_level level, const char 
     va_list args;
     va_start(args, format);
     log_args(config, level, format, args);
+    va_end(args);
+}
+
+void coir_log(enum coir_log_level level, const char *format, ...)
+{
+    const struct ci_worker *worker = ci_worker_current;
+    va_list args;
+    if (CI_REFUSED(!format) || ci_forked() || !worker)
+        return;
+    va_start(args, format);
+    log_args(&worker->runtime->config, level, format, args);
     va_end(args);
 }

@@ -43,6 +43,8 @@ static int serve(coir_listener *listener, coir_router *router,
 {
     struct ci_serving serving;
     ci_serving_init(&serving, listener, options->drain_timeout, "request");
+    serving.layer = options->layer;
+    serving.layer_arg = options->layer_arg;
     struct ci_http_server server = {
         .here = {.serving = &serving,
                  .connections_max = options->connections_max,

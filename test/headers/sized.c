@@ -52,6 +52,56 @@ static int refuse(coir_stream *stream, void *arg)
     return 0;
 }
 
+/* A filter that changes nothing; its argument is the transport. */
+static ssize_t pass_read(void *buf, size_t len, int *events, void *arg)
+{
+    (void)events;
+    return coir_try_read(arg, buf, len);
+}
+
+static ssize_t pass_write(const void *buf, size_t len, int *events, void *arg)
+{
+    (void)events;
+    return coir_try_write(arg, buf, len);
+}
+
+static int pass_flush(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static bool pass_readable(int *events, void *arg)
+{
+    (void)events, (void)arg;
+    return true;
+}
+
+static int pass_end(void *arg)
+{
+    return coir_shutdown_write(arg);
+}
+
+static void pass_free(void *arg)
+{
+    (void)arg;
+}
+
+static const coir_filter_kind pass =
+    COIR_FILTER_KIND(pass_read, pass_write, pass_flush, pass_readable, pass_end, pass_free);
+
+static void filters(void)
+{
+    coir_stream *a, *b, *over;
+    char word[5];
+    TRY(coir_duplex(0, &a, &b));
+    TRY(coir_filter_new(&pass, a, a, &over));
+    TRY(coir_write_all(over, "hello", 5));
+    TRY(coir_read(b, word, 5) == 5 ? 0 : -EPROTO);
+    coir_close(over);
+    coir_close(b);
+}
+
 /* Servers and what serves them; each is stopped by a deadline. */
 static void servers(void)
 {
@@ -118,6 +168,7 @@ static int in_a_fiber(void *arg)
     coir_waker_wake(copy);
     TRY(coir_parker_wait(&parker));
     coir_parker_done(&parker);
+    filters();
     servers();
     return coir_scope_wait(scope);
 }

@@ -2,6 +2,7 @@
  * declare: the table below has them all, and the test reads the headers to see that none is
  * missing. */
 #include <coir.h>
+#include <coir/filter.h>
 #include <coir/web.h>
 #include <ctype.h>
 #include <errno.h>
@@ -121,6 +122,7 @@ static int scenario(coir_sim *sim, void *arg)
     return 0;
 }
 
+static const coir_filter_kind filter = {sizeof filter, 0, 0, 0, 0, 0, 0};
 static coir_go_options go = COIR_GO_OPTIONS;
 static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1,
                                                COIR_OVERFLOW_WAIT,           0, 0};
@@ -214,6 +216,9 @@ static void *ret;
     V(coir_runtime_release, coir_runtime_release(o.runtime))                                   \
     V(coir_runtime_free, coir_runtime_free(o.runtime))                                         \
     V(coir_counters_get, coir_counters_get(o.runtime, &(coir_counters){0}))                    \
+    V(coir_log, coir_log(COIR_LOG_ERROR, "from the child"))                                    \
+    R(coir_filter_new, coir_filter_new(&filter, NULL, o.b, RET(coir_stream)))                  \
+    P(coir_filter_arg, coir_filter_arg(o.b, &filter))                                          \
     Z(coir_runtime_current, coir_runtime_current())                                            \
     P(coir_worker_count, coir_worker_count(o.runtime))                                         \
     P(coir_worker_index, coir_worker_index())                                                  \
@@ -313,9 +318,9 @@ static void *ret;
     R(coir_serve_tcp_with_listener, coir_serve_tcp_with(TCP_ON(o.listener), connection, NULL)) \
     R(coir_serve_tcp, coir_serve_tcp("127.0.0.1:0", connection, NULL))                         \
     R(coir_serve_tcp_with,                                                                     \
-      coir_serve_tcp_with(                                                                     \
-          &(coir_serve_tcp_options){sizeof(coir_serve_tcp_options), "127.0.0.1:0", 0, 0},      \
-          connection, NULL))                                                                   \
+      coir_serve_tcp_with(&(coir_serve_tcp_options){.size = sizeof(coir_serve_tcp_options),    \
+                                                    .address = "127.0.0.1:0"},                 \
+                          connection, NULL))                                                   \
     R(coir_resolve, coir_resolve("127.0.0.1:1", &address, 1))                                  \
     R(coir_resolve_with, coir_resolve_with("127.0.0.1:1", NULL, &address, 1))                  \
     P(coir_address_parse, coir_address_parse("127.0.0.1:1", &address))                         \
@@ -636,6 +641,8 @@ TEST(every_public_function_is_in_the_table)
     CHECK_EQ(glob(COIR_HEADERS "/*.h", 0, NULL, &headers), 0);
     for (size_t i = 0; i < headers.gl_pathc; i++) {
         char line[1000], *name;
+        if (strstr(headers.gl_pathv[i], "/tls.h"))
+            continue; /* of another library: test/unit/tls/fork_test.c */
         FILE *file = fopen(headers.gl_pathv[i], "re");
         CHECK(file);
         while (fgets(line, sizeof line, file)) {

@@ -48,3 +48,28 @@ TEST(without_a_function_nothing_is_logged)
     ci_log(&runtime, COIR_LOG_ERROR, "nobody hears this");
     CHECK_EQ(lines, 0);
 }
+
+static int log_and_end(void *arg)
+{
+    coir_log(COIR_LOG_WARNING, "%s %d", (const char *)arg, 7);
+    return 0;
+}
+
+TEST(a_program_logs_to_the_runtime_it_runs_in)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.log = keep;
+    config.log_arg = &lines;
+    config.workers = 1;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    coir_log(COIR_LOG_ERROR, "outside of a runtime");
+    *last = '\0';
+    lines = 0;
+    char word[] = "a task says";
+    CHECK_EQ(coir_runtime_run(runtime, log_and_end, word), 0);
+    CHECK_EQ(lines, 1);
+    CHECK(strcmp(last, "a task says 7") == 0);
+    CHECK_EQ(last_level, COIR_LOG_WARNING);
+    coir_runtime_free(runtime);
+}

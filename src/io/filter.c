@@ -1,0 +1,387 @@
+/* The stream over another stream: turns the functions of a filter, which never wait, into
+ * operations that do.
+ *
+ * An operation is tried; where the filter answers -EAGAIN it is put into `ops`, and a poll of the
+ * transport is armed for what the filter wants. When the poll completes, every operation in the
+ * list is tried again. The polls move no data, so a cancelled operation has moved none either.
+ *
+ * 1. An operation in `ops` has a poll armed that leads to its next try.
+ * 2. While flush answers -EAGAIN, the poll for writing is armed, or the stream is closed and its
+ * farewell task waits.
+ * 3. The memory of a filter is freed after both polls have completed.
+ */
+#include "coir/filter.h"
+
+#include <errno.h>
+
+#include "base/check.h"
+#include "coir/deadline.h"
+#include "coir/scope.h"
+#include "driver/count.h"
+#include "io/io.h"
+#include "sys/fork.h"
+#include "sys/misuse.h"
+
+/* How long what was written before the close may take to be sent. */
+static const coir_time farewell_time = 5 * COIR_S;
+
+struct filter {
+    coir_stream stream; /* fd: the transport's, for polls that are handed down as they are */
+    coir_filter_kind kind;
+    void *arg;
+    coir_stream *transport;
+    struct ci_op *ops;                /* those that wait */
+    struct ci_op can_read, can_write; /* polls of the transport; armed while pending */
+    bool unsent;                      /* flush has answered -EAGAIN */
+    bool failed;                      /* flush has failed: it is not called again */
+    bool closed;                      /* a poll that completes late is ignored */
+    const coir_allocator *allocator;
+};
+
+static struct filter *filter_of(coir_stream *stream)
+{
+    return ci_container_of(stream, struct filter, stream);
+}
+
+/* ---- the transport ---- */
+
+static void try_all_again(struct filter *filter);
+
+static void on_ready(struct filter *filter)
+{
+    if (!filter->closed)
+        try_all_again(filter);
+}
+
+static void on_can_read(struct ci_op *op)
+{
+    on_ready(ci_container_of(op, struct filter, can_read));
+}
+
+static void on_can_write(struct ci_op *op)
+{
+    on_ready(ci_container_of(op, struct filter, can_write));
+}
+
+/* Arms a poll. True: the transport is ready at once. */
+static bool arm(struct filter *filter, struct ci_op *poll, int event, void (*done)(struct ci_op *))
+{
+    if (poll->pending)
+        return false;
+    *poll = (struct ci_op){
+        .done = done, .fd = filter->transport->fd, .kind = CI_OP_POLL, .events = (uint8_t)event};
+    return filter->transport->kind->start(filter->transport, poll);
+}
+
+/* Arms the polls for `events`. True: one of them holds at once. */
+static bool arm_for(struct filter *filter, int events)
+{
+    return (events & COIR_READ && arm(filter, &filter->can_read, COIR_READ, on_can_read)) ||
+           (events & COIR_WRITE && arm(filter, &filter->can_write, COIR_WRITE, on_can_write));
+}
+
+static void disarm(struct filter *filter)
+{
+    struct ci_op *polls[] = {&filter->can_read, &filter->can_write};
+    for (int i = 0; i < 2; i++)
+        if (polls[i]->pending)
+            filter->transport->kind->cancel(filter->transport, polls[i]);
+}
+
+/* ---- operations ---- */
+
+static void flush(struct filter *filter)
+{
+    if (filter->failed)
+        return;
+    int rc = filter->kind.flush(filter->arg);
+    filter->unsent = rc == -EAGAIN;
+    filter->failed = rc < 0 && rc != -EAGAIN;
+}
+
+/* Sends what is kept, now and whenever the transport takes more. */
+static void send_kept(struct filter *filter)
+{
+    flush(filter);
+    while (filter->unsent && arm_for(filter, COIR_WRITE))
+        flush(filter);
+}
+
+static ssize_t read_into(struct filter *filter, const struct iovec *iov, int count, int *events)
+{
+    ssize_t done = 0, n = 0;
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len == 0)
+            continue;
+        n = filter->kind.read(iov[i].iov_base, iov[i].iov_len, events, filter->arg);
+        if (n <= 0)
+            break;
+        done += n;
+        if ((size_t)n < iov[i].iov_len)
+            break;
+    }
+    return done ? done : n;
+}
+
+static ssize_t write_from(struct filter *filter, const struct iovec *iov, int count, int *events)
+{
+    ssize_t done = 0, n = 0;
+    for (int i = 0; i < count; i++) {
+        if (iov[i].iov_len == 0)
+            continue;
+        n = filter->kind.write(iov[i].iov_base, iov[i].iov_len, events, filter->arg);
+        if (n < 0)
+            break;
+        done += n;
+        if ((size_t)n < iov[i].iov_len)
+            break;
+    }
+    return done ? done : n;
+}
+
+static int events_now(struct filter *filter, const struct ci_op *op, int *events)
+{
+    int found = 0, wanted = 0;
+    if (op->events & COIR_READ) {
+        int wants = COIR_READ;
+        if (filter->kind.readable(&wants, filter->arg))
+            found |= COIR_READ;
+        wanted |= wants;
+    }
+    if (op->events & COIR_WRITE) {
+        if (!filter->unsent)
+            found |= COIR_WRITE;
+        wanted |= COIR_WRITE;
+    }
+    *events = wanted;
+    return found;
+}
+
+/* Tries an operation: true, it is complete. Otherwise *events is what to wait for. */
+static bool attempt(struct filter *filter, struct ci_op *op, int *events)
+{
+    struct iovec one = {op->buf, op->len};
+    bool vector = op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV;
+    const struct iovec *iov = vector ? op->iov : &one;
+    int count = vector ? op->count : 1;
+    ssize_t n;
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_READ:
+    case CI_OP_READV:
+        *events = COIR_READ;
+        n = read_into(filter, iov, count, events);
+        break;
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+        *events = COIR_WRITE;
+        n = filter->unsent ? -EAGAIN : write_from(filter, iov, count, events);
+        break;
+    default:
+        n = events_now(filter, op, events);
+        if (n == 0)
+            n = -EAGAIN;
+    }
+    op->result = (int32_t)n;
+    flush(filter);
+    return n != -EAGAIN;
+}
+
+/* Tries what waits until the transport is ready for none of it. */
+static void try_all_again(struct filter *filter)
+{
+    bool ready = true;
+    while (ready) {
+        int wanted = 0;
+        flush(filter);
+        for (struct ci_op **at = &filter->ops; *at;) {
+            struct ci_op *op = *at;
+            int events;
+            if (attempt(filter, op, &events)) {
+                *at = op->next;
+                op->pending = false;
+                op->done(op);
+            } else {
+                at = &op->next;
+                wanted |= events;
+            }
+        }
+        ready = arm_for(filter, wanted | (filter->unsent ? COIR_WRITE : 0));
+    }
+    ci_debug_check(!filter->ops || filter->can_read.pending || filter->can_write.pending,
+                   "filter.c 1");
+    ci_check(!filter->unsent || filter->can_write.pending, "filter.c 2");
+}
+
+/* A wait for neither reading nor writing, such as for a hang-up, is the transport's. */
+static bool is_transports(const struct ci_op *op)
+{
+    return op->kind == CI_OP_POLL && !(op->events & (COIR_READ | COIR_WRITE));
+}
+
+static bool start(coir_stream *stream, struct ci_op *op)
+{
+    struct filter *filter = filter_of(stream);
+    if (is_transports(op))
+        return filter->transport->kind->start(filter->transport, op);
+    if (ci_count_trim(op))
+        return true;
+    int events;
+    do {
+        if (attempt(filter, op, &events) || op->no_wait) {
+            if (filter->unsent)
+                send_kept(filter);
+            return true;
+        }
+    } while (arm_for(filter, events | (filter->unsent ? COIR_WRITE : 0)));
+    op->pending = true;
+    op->next = filter->ops;
+    filter->ops = op;
+    return false;
+}
+
+static bool cancel(coir_stream *stream, struct ci_op *op)
+{
+    struct filter *filter = filter_of(stream);
+    if (is_transports(op))
+        return filter->transport->kind->cancel(filter->transport, op);
+    struct ci_op **at = &filter->ops;
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    op->pending = false;
+    op->result = -ECANCELED;
+    if (!filter->ops && !filter->unsent)
+        disarm(filter);
+    return true;
+}
+
+/* ---- the stream as a whole ---- */
+
+static int shutdown_write(coir_stream *stream)
+{
+    struct filter *filter = filter_of(stream);
+    int rc = filter->kind.end(filter->arg);
+    if (rc < 0)
+        return rc;
+    send_kept(filter);
+    return 0;
+}
+
+static int address(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address,
+                   socklen_t *ret_len)
+{
+    const coir_stream *transport = ci_container_of(stream, const struct filter, stream)->transport;
+    return transport->kind->address
+               ? transport->kind->address(transport, peer, ret_address, ret_len)
+               : -EOPNOTSUPP;
+}
+
+static coir_stream *transport_of(coir_stream *stream)
+{
+    return filter_of(stream)->transport;
+}
+
+static int detach(coir_stream *stream)
+{
+    struct filter *filter = filter_of(stream);
+    disarm(filter);
+    if (filter->can_read.pending || filter->can_write.pending)
+        return -EBUSY;
+    return coir_stream_detach(filter->transport);
+}
+
+static int adopt(coir_stream *stream, struct ci_worker *worker)
+{
+    struct filter *filter = filter_of(stream);
+    int rc = ci_stream_adopt(filter->transport, worker);
+    if (rc == 0 && filter->unsent)
+        try_all_again(filter);
+    return rc;
+}
+
+/* A poll that the driver would not withdraw completes in coir_close. */
+static void finish(struct filter *filter)
+{
+    filter->kind.free(filter->arg);
+    coir_close(filter->transport);
+    ci_check(!filter->can_read.pending && !filter->can_write.pending, "filter.c 3");
+    ci_free(filter->allocator, filter, sizeof *filter);
+}
+
+/* Sends what is kept when the stream is closed already. */
+static int say_farewell(void *arg)
+{
+    struct filter *filter = arg;
+    {
+        COIR_DEADLINE(coir_in(farewell_time));
+        while (filter->unsent && coir_stream_wait(filter->transport, COIR_WRITE) >= 0)
+            flush(filter);
+    }
+    finish(filter);
+    return 0;
+}
+
+static void close_filter(coir_stream *stream)
+{
+    struct filter *filter = filter_of(stream);
+    filter->closed = true;
+    while (filter->ops) {
+        struct ci_op *op = filter->ops;
+        cancel(stream, op);
+        op->done(op);
+    }
+    disarm(filter);
+    if (filter->kind.end(filter->arg) == 0)
+        flush(filter);
+    if (filter->unsent) {
+        COIR_SHIELD;
+        coir_go_options options = COIR_GO_OPTIONS;
+        options.name = "farewell";
+        if (coir_go_with(NULL, &options, say_farewell, filter) == 0)
+            return;
+    }
+    finish(filter);
+}
+
+static const struct ci_stream_kind filter_kind = {
+    "filter", start, cancel, shutdown_write, address, detach, adopt, close_filter, transport_of,
+};
+
+int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transport,
+                    coir_stream **ret_stream)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    coir_filter_kind own = {0};
+    int rc = ci_options_read(&own, sizeof own, kind);
+    if (rc == 0 && (!own.read || !own.write || !own.flush || !own.readable || !own.end ||
+                    !own.free || !transport || !ret_stream))
+        rc = CI_MISUSE(-EINVAL);
+    struct ci_worker *worker = ci_worker_current;
+    if (rc == 0 && !worker)
+        rc = ci_no_worker();
+    if (rc == 0 && transport->worker != worker)
+        rc = transport->worker ? -EXDEV : ci_stream_adopt(transport, worker);
+    if (rc == 0 && (transport->reader || transport->writer))
+        rc = -EBUSY;
+    const coir_allocator *allocator = rc == 0 ? &worker->runtime->allocator : NULL;
+    struct filter *filter = rc == 0 ? ci_alloc_zero(allocator, sizeof *filter) : NULL;
+    if (!filter)
+        return rc < 0 ? rc : -ENOMEM;
+    filter->stream = (coir_stream){.kind = &filter_kind, .worker = worker, .fd = transport->fd};
+    filter->kind = own;
+    filter->arg = arg;
+    filter->transport = transport;
+    filter->allocator = allocator;
+    send_kept(filter); /* of a handshake, say */
+    *ret_stream = &filter->stream;
+    return 0;
+}
+
+void *coir_filter_arg(const coir_stream *stream, const coir_filter_kind *kind)
+{
+    if (!stream || !kind || stream->kind != &filter_kind)
+        return NULL;
+    const struct filter *filter = ci_container_of(stream, const struct filter, stream);
+    return filter->kind.free == kind->free ? filter->arg : NULL;
+}

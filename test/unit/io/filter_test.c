@@ -1,0 +1,379 @@
+/* Streams over streams: a filter that changes each byte, keeps what the transport does not take,
+ * and ends with a byte of its own. */
+#include <coir.h>
+#include <coir/filter.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <string.h>
+
+#include "harness.h"
+#include "misuse.h"
+
+enum { MASK = 0x55, END = 0xff, ROOM = 16 };
+
+struct mask {
+    coir_stream *transport;
+    unsigned char kept[ROOM];
+    size_t kept_len;
+    bool ended; /* the peer's END has come */
+    int ahead;  /* a byte that was read ahead; -1: none */
+    int error;  /* what every call returns from now on */
+    int frees, ends;
+};
+
+static int read_one(struct mask *mask)
+{
+    unsigned char byte;
+    if (mask->ahead >= 0 || mask->ended)
+        return 0;
+    ssize_t n = coir_try_read(mask->transport, &byte, 1);
+    if (n == 0)
+        return -ECONNRESET; /* without an END */
+    if (n < 0)
+        return (int)n;
+    if (byte == END)
+        mask->ended = true;
+    else
+        mask->ahead = byte ^ MASK;
+    return 0;
+}
+
+static ssize_t mask_read(void *buf, size_t len, int *events, void *arg)
+{
+    struct mask *mask = arg;
+    unsigned char *to = buf;
+    size_t done = 0;
+    CHECK_EQ(*events, COIR_READ);
+    if (mask->error)
+        return mask->error;
+    while (done < len) {
+        int rc = read_one(mask);
+        if (rc < 0 && !done)
+            return rc;
+        if (rc < 0 || mask->ahead < 0)
+            break;
+        to[done++] = (unsigned char)mask->ahead;
+        mask->ahead = -1;
+    }
+    return (ssize_t)done;
+}
+
+static int mask_flush(void *arg)
+{
+    struct mask *mask = arg;
+    while (mask->kept_len) {
+        ssize_t n = coir_try_write(mask->transport, mask->kept, mask->kept_len);
+        if (n < 0)
+            return (int)n;
+        mask->kept_len -= (size_t)n;
+        memmove(mask->kept, mask->kept + n, mask->kept_len);
+    }
+    return 0;
+}
+
+static ssize_t mask_write(const void *buf, size_t len, int *events, void *arg)
+{
+    struct mask *mask = arg;
+    const unsigned char *from = buf;
+    CHECK_EQ(*events, COIR_WRITE);
+    if (mask->kept_len == ROOM - 1) /* one is left for END */
+        return -EAGAIN;
+    size_t n = len < ROOM - 1 - mask->kept_len ? len : ROOM - 1 - mask->kept_len;
+    for (size_t i = 0; i < n; i++)
+        mask->kept[mask->kept_len++] = from[i] ^ MASK;
+    return (ssize_t)n;
+}
+
+static bool mask_readable(int *events, void *arg)
+{
+    struct mask *mask = arg;
+    CHECK_EQ(*events, COIR_READ);
+    return mask->error || read_one(mask) != -EAGAIN;
+}
+
+static int mask_end(void *arg)
+{
+    struct mask *mask = arg;
+    if (mask->ends++ == 0)
+        mask->kept[mask->kept_len++] = END;
+    return 0;
+}
+
+static void mask_free(void *arg)
+{
+    ((struct mask *)arg)->frees++;
+}
+
+static const coir_filter_kind mask_kind =
+    COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
+
+/* Two filters over a transport of `capacity` bytes. */
+struct pair {
+    struct mask masks[2];
+    coir_stream *ends[2];
+};
+
+static void make_pair(struct pair *pair, size_t capacity)
+{
+    coir_stream *transports[2];
+    *pair = (struct pair){0};
+    CHECK_EQ(coir_duplex(capacity, &transports[0], &transports[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        pair->masks[i] = (struct mask){.transport = transports[i], .ahead = -1};
+        CHECK_EQ(coir_filter_new(&mask_kind, &pair->masks[i], transports[i], &pair->ends[i]), 0);
+    }
+}
+
+static void close_pair(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        coir_close(pair->ends[i]);
+        pair->ends[i] = NULL;
+    }
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* the farewells */
+    CHECK_EQ(pair->masks[0].frees, 1);
+    CHECK_EQ(pair->masks[1].frees, 1);
+}
+
+static char text[5000];
+
+static int write_text(void *arg)
+{
+    int rc = coir_write_all(arg, text, sizeof text);
+    return rc < 0 ? rc : coir_shutdown_write(arg);
+}
+
+static void carry(size_t capacity)
+{
+    struct pair pair;
+    static char got[sizeof text];
+    make_pair(&pair, capacity);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (char)(i % 100);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, write_text, pair.ends[0]), 0);
+    CHECK_EQ(coir_go(scope, write_text, pair.ends[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_read_full(pair.ends[i], got, sizeof got, NULL), sizeof got);
+        CHECK(memcmp(text, got, sizeof got) == 0);
+        CHECK_EQ(coir_read(pair.ends[i], got, 1), 0);
+        memset(got, 0, sizeof got);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+}
+
+TEST_SIM(bytes_pass_both_ways_through_a_large_transport)
+{
+    carry(0);
+}
+
+TEST_SIM(bytes_pass_both_ways_through_a_transport_of_a_byte)
+{
+    carry(1);
+}
+
+TEST_SIM(vectors_pass_too)
+{
+    struct pair pair;
+    char a[3] = "abc", b[4] = "defg", c[2], d[5];
+    make_pair(&pair, 0);
+    struct iovec out[] = {{a, 3}, {a, 0}, {b, 4}}, in[] = {{c, 2}, {d, 5}};
+    CHECK_EQ(coir_writev_all(pair.ends[0], out, 3), 0);
+    CHECK_EQ(coir_readv(pair.ends[1], in, 2), 7);
+    CHECK(memcmp(c, "ab", 2) == 0 && memcmp(d, "cdefg", 5) == 0);
+    close_pair(&pair);
+}
+
+TEST_SIM(a_cancelled_read_takes_nothing_and_a_cancelled_write_has_written_nothing)
+{
+    struct pair pair;
+    char got[64];
+    size_t written = 0, seen = 0;
+    make_pair(&pair, 8);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_read(pair.ends[1], got, sizeof got), -ETIME);
+    }
+    for (ssize_t n = 1; n > 0;) { /* until nothing is taken any more */
+        COIR_DEADLINE(coir_in(COIR_MS));
+        n = coir_write(pair.ends[0], "abcdef", 6);
+        if (n > 0)
+            written += (size_t)n;
+        else
+            CHECK_EQ(n, -ETIME);
+    }
+    CHECK_EQ(written, 12); /* the transport has 8; more is taken when the rest is sent */
+    CHECK_EQ(coir_shutdown_write(pair.ends[0]), 0);
+    for (ssize_t n; (n = coir_read(pair.ends[1], got, sizeof got)) > 0;)
+        seen += (size_t)n;
+    CHECK_EQ(seen, written);
+    close_pair(&pair);
+}
+
+TEST_SIM(select_waits_on_a_filter)
+{
+    struct pair pair;
+    char got[4];
+    make_pair(&pair, 0);
+    coir_case cases[] = {coir_case_stream(pair.ends[1], COIR_READ), coir_case_after(COIR_MS)};
+    CHECK_EQ(coir_select(cases, 2), 1);
+    CHECK_EQ(coir_try_read(pair.ends[1], got, 4), -EAGAIN);
+    CHECK_EQ(coir_write_all(pair.ends[0], "news", 4), 0);
+    coir_case again[] = {coir_case_stream(pair.ends[1], COIR_READ), coir_case_after(COIR_S)};
+    CHECK_EQ(coir_select(again, 2), 0);
+    CHECK_EQ(coir_try_read(pair.ends[1], got, 4), 4);
+    CHECK(memcmp(got, "news", 4) == 0);
+    close_pair(&pair);
+}
+
+TEST_SIM(what_is_written_before_a_close_is_sent)
+{
+    struct pair pair;
+    char got[64];
+    make_pair(&pair, 1);
+    CHECK_EQ(coir_write(pair.ends[0], "0123456789", 10), 10);
+    coir_close(pair.ends[0]);
+    pair.ends[0] = NULL;
+    CHECK_EQ(pair.masks[0].frees, 0);
+    CHECK_EQ(coir_read_full(pair.ends[1], got, 10, NULL), 10);
+    CHECK_EQ(coir_read(pair.ends[1], got, 1), 0);
+    close_pair(&pair);
+}
+
+/* Nobody reads: the farewell ends with its time. */
+TEST_SIM(a_farewell_is_bounded)
+{
+    struct pair pair;
+    make_pair(&pair, 1);
+    CHECK_EQ(coir_write(pair.ends[0], "0123456789", 10), 10);
+    coir_close(pair.ends[0]);
+    CHECK_EQ(coir_sleep_for(4 * COIR_S), 0);
+    CHECK_EQ(pair.masks[0].frees, 0);
+    CHECK_EQ(coir_sleep_for(2 * COIR_S), 0);
+    CHECK_EQ(pair.masks[0].frees, 1);
+    pair.ends[0] = NULL;
+    close_pair(&pair);
+}
+
+static int read_and_keep(void *arg)
+{
+    char byte;
+    return (int)coir_read(arg, &byte, 1) == -ECANCELED ? 0 : -EINVAL;
+}
+
+TEST_SIM(a_close_cancels_whoever_waits)
+{
+    struct pair pair;
+    make_pair(&pair, 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_and_keep, pair.ends[0]), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    coir_close(pair.ends[0]);
+    pair.ends[0] = NULL;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+}
+
+TEST_SIM(errors_of_the_filter_are_the_streams)
+{
+    struct pair pair;
+    char byte;
+    make_pair(&pair, 0);
+    CHECK_EQ(coir_shutdown_write(pair.masks[0].transport), 0);
+    CHECK_EQ(coir_read(pair.ends[1], &byte, 1), -ECONNRESET);
+    pair.masks[1].error = -EPROTO;
+    CHECK_EQ(coir_read(pair.ends[1], &byte, 1), -EPROTO);
+    CHECK_EQ(coir_stream_wait(pair.ends[1], COIR_READ), COIR_READ);
+    close_pair(&pair);
+}
+
+TEST_SIM(a_filter_may_stand_on_a_filter)
+{
+    struct pair pair;
+    struct mask above[2];
+    coir_stream *ends[2];
+    char got[5];
+    make_pair(&pair, 3);
+    for (int i = 0; i < 2; i++) {
+        above[i] = (struct mask){.transport = pair.ends[i], .ahead = -1};
+        CHECK_EQ(coir_filter_new(&mask_kind, &above[i], pair.ends[i], &ends[i]), 0);
+        pair.ends[i] = ends[i];
+    }
+    CHECK_EQ(coir_write_all(ends[0], "hello", 5), 0);
+    CHECK_EQ(coir_read_full(ends[1], got, 5, NULL), 5);
+    CHECK(memcmp(got, "hello", 5) == 0);
+    close_pair(&pair);
+    CHECK_EQ(above[0].frees + above[1].frees, 2);
+}
+
+TEST_SIM(a_stream_tells_its_filter)
+{
+    struct pair pair;
+    coir_filter_kind other = mask_kind;
+    coir_stream *plain, *peer;
+    other.free = NULL;
+    make_pair(&pair, 0);
+    CHECK(coir_filter_arg(pair.ends[0], &mask_kind) == &pair.masks[0]);
+    CHECK(coir_filter_arg(pair.ends[0], &other) == NULL);
+    CHECK_EQ(coir_duplex(0, &plain, &peer), 0);
+    CHECK(coir_filter_arg(plain, &mask_kind) == NULL);
+    CHECK_EQ(coir_tcp_set_option(pair.ends[0], COIR_TCP_NODELAY, 1), -EOPNOTSUPP);
+    coir_close(plain);
+    coir_close(peer);
+    close_pair(&pair);
+}
+
+static int accept_one(void *arg)
+{
+    coir_stream **streams = arg;
+    return coir_accept((coir_listener *)(void *)streams[0], &streams[1]);
+}
+
+TEST_REAL(options_and_addresses_are_those_of_the_socket_below)
+{
+    coir_listener *listener;
+    coir_stream *client, *over, *accepted[2];
+    char where[64], peer[64];
+    struct mask mask = {.ahead = -1};
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
+    accepted[0] = (coir_stream *)(void *)listener;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, accept_one, accepted), 0);
+    CHECK_EQ(coir_tcp_connect(where, &client), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    mask.transport = client;
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, client, &over), 0);
+    CHECK_EQ(coir_tcp_set_option(over, COIR_TCP_NODELAY, 1), 0);
+    CHECK(coir_stream_peer(over, peer, sizeof peer) > 0);
+    CHECK(strcmp(where, peer) == 0);
+    CHECK_EQ(coir_stream_detach(over), 0);
+    CHECK_EQ(coir_write_all(over, "x", 1), 0); /* adopts it again */
+    CHECK_EQ(coir_read(accepted[1], peer, 1), 1);
+    CHECK_EQ(peer[0], 'x' ^ MASK);
+    coir_close(over);
+    coir_close(accepted[1]);
+    coir_listener_close(listener);
+}
+
+TEST_SIM(what_cannot_be_a_filter_is_refused)
+{
+    coir_filter_kind without = mask_kind, unsized = mask_kind;
+    struct mask mask = {.ahead = -1};
+    coir_stream *a, *b, *over;
+    without.flush = NULL;
+    unsized.size = 3;
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    CHECK_EQ(coir_filter_new(&unsized, &mask, a, &over), -COIR_EUNSIZED);
+    REFUSED(coir_filter_new, (&without, &mask, a, &over));
+    REFUSED(coir_filter_new, (&mask_kind, &mask, NULL, &over));
+    REFUSED(coir_filter_new, (&mask_kind, &mask, a, NULL));
+    REFUSED(coir_filter_new, (NULL, &mask, a, &over));
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_and_keep, a), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, a, &over), -EBUSY);
+    coir_close(a);
+    coir_close(b);
+}
