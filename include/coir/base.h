@@ -114,6 +114,18 @@ enum coir_error {
     COIR_EPASSED,     /* fd: or systemd: names no open socket, or one of another kind */
     COIR_ENAMESERVER, /* name servers did not answer, or failed: nothing is known about the name */
     COIR_EFULL,       /* a queue was full: its policy has dropped the item, or ended the queue */
+    COIR_ETLS,        /* TLS has failed: the peer broke the protocol, or offers nothing in common */
+    COIR_ETLS_TRUNCATED,    /* the connection ended without the peer having ended the TLS stream */
+    COIR_ETLS_REFUSED,      /* the peer has refused the TLS connection by an alert */
+    COIR_ETLS_KEY,          /* a private key is missing, locked, or another certificate's */
+    COIR_ECERT,             /* a certificate cannot be used or verified */
+    COIR_ECERT_HOST,        /* the certificate is another host's */
+    COIR_ECERT_EXPIRED,     /* the certificate has expired */
+    COIR_ECERT_NOT_YET,     /* the certificate is not valid yet */
+    COIR_ECERT_UNTRUSTED,   /* nobody who is trusted vouches for the certificate */
+    COIR_ECERT_SELF_SIGNED, /* the certificate is signed by itself alone */
+    COIR_ECERT_PURPOSE,     /* the certificate is for something else */
+    COIR_ECERT_REVOKED,     /* the certificate was revoked */
     COIR_ERROR_END
 };
 

@@ -5,6 +5,26 @@
 
 #include "coir/base.h"
 
+static const char *tls_error(int error)
+{
+    switch (error) {
+    case COIR_ETLS: return "TLS failed: the peer broke the protocol or shares no version or cipher";
+    case COIR_ETLS_TRUNCATED: return "the connection ended in the middle of the TLS stream";
+    case COIR_ETLS_REFUSED: return "the peer refused the TLS connection (it sent an alert)";
+    case COIR_ETLS_KEY:
+        return "the private key is missing, has a password, or belongs to another certificate";
+    case COIR_ECERT: return "the certificate cannot be used or verified";
+    case COIR_ECERT_HOST: return "the certificate is for another host name";
+    case COIR_ECERT_EXPIRED: return "the certificate has expired";
+    case COIR_ECERT_NOT_YET: return "the certificate is not valid yet (is the clock right?)";
+    case COIR_ECERT_UNTRUSTED: return "the certificate was not issued by a trusted authority";
+    case COIR_ECERT_SELF_SIGNED: return "the certificate is self-signed and not trusted";
+    case COIR_ECERT_PURPOSE: return "the certificate is not meant for this purpose";
+    case COIR_ECERT_REVOKED: return "the certificate was revoked";
+    default: return NULL;
+    }
+}
+
 /* The errors of enum coir_error. */
 static const char *own_error(int error)
 {
@@ -34,7 +54,7 @@ static const char *own_error(int error)
     case COIR_EPASSED:
         return "the address names no socket that is open in this process, or one of another kind";
     case COIR_EFULL: return "a queue was full: its policy has dropped the item, or ended the queue";
-    default: return NULL;
+    default: return tls_error(error);
     }
 }
 

@@ -1,0 +1,124 @@
+/* The BIO between an SSL and its transport. It takes everything that OpenSSL writes: what the
+ * transport does not take is kept in `out`. So SSL_write never stops in the middle of a record,
+ * and a write that was cancelled has written nothing. What is read goes from the transport's
+ * read-ahead into OpenSSL's buffer; nothing is kept here. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls/tls.h"
+
+static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
+{
+    if (stream->out_size - stream->out_start - stream->out_len < len) {
+        size_t size = stream->out_len + len > 4096 ? stream->out_len + len : 4096;
+        char *out = malloc(size);
+        if (!out)
+            return -ENOMEM;
+        if (stream->out_len)
+            memcpy(out, stream->out + stream->out_start, stream->out_len);
+        free(stream->out);
+        stream->out = out;
+        stream->out_size = size;
+        stream->out_start = 0;
+    }
+    memcpy(stream->out + stream->out_start + stream->out_len, data, len);
+    stream->out_len += len;
+    return 0;
+}
+
+int ci_bio_flush(struct ci_tls_stream *stream)
+{
+    while (stream->out_len && !stream->transport_error) {
+        ssize_t n =
+            coir_try_write(stream->transport, stream->out + stream->out_start, stream->out_len);
+        if (n == -EAGAIN)
+            return -EAGAIN;
+        if (n < 0) {
+            stream->transport_error = (int)n;
+            break;
+        }
+        stream->out_start += (size_t)n;
+        stream->out_len -= (size_t)n;
+    }
+    free(stream->out);
+    stream->out = NULL;
+    stream->out_start = stream->out_len = stream->out_size = 0;
+    return stream->transport_error;
+}
+
+static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret_written)
+{
+    struct ci_tls_stream *stream = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (stream->transport_error)
+        return 0;
+    size_t sent = 0;
+    if (!stream->out_len && !stream->on_pool) {
+        ssize_t n = coir_try_write(stream->transport, data, len);
+        if (n < 0 && n != -EAGAIN) {
+            stream->transport_error = (int)n;
+            return 0;
+        }
+        sent = n > 0 ? (size_t)n : 0;
+    }
+    if (sent < len && (stream->transport_error = keep(stream, data + sent, len - sent)) < 0)
+        return 0;
+    *ret_written = len;
+    return 1;
+}
+
+static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
+{
+    struct ci_tls_stream *stream = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (stream->transport_error || stream->transport_ended)
+        return 0;
+    ssize_t n = stream->on_pool ? -EAGAIN : coir_try_read(stream->transport, data, len);
+    if (n == -EAGAIN) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
+    if (n <= 0) {
+        stream->transport_error = (int)n;
+        stream->transport_ended = n == 0;
+        return 0;
+    }
+    *ret_read = (size_t)n;
+    return 1;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer)
+{
+    (void)number, (void)pointer;
+    const struct ci_tls_stream *stream = BIO_get_data(bio);
+    switch (command) {
+    case BIO_CTRL_FLUSH: return 1; /* the stream does it after each call */
+    case BIO_CTRL_EOF: return stream->transport_ended;
+    default: return 0;
+    }
+}
+
+static BIO_METHOD *method;
+static pthread_once_t method_once = PTHREAD_ONCE_INIT;
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "coir stream");
+    if (method) {
+        BIO_meth_set_write_ex(method, bio_write);
+        BIO_meth_set_read_ex(method, bio_read);
+        BIO_meth_set_ctrl(method, bio_control);
+    }
+}
+
+BIO *ci_bio_new(struct ci_tls_stream *stream)
+{
+    pthread_once(&method_once, make_method);
+    BIO *bio = method ? BIO_new(method) : NULL;
+    if (!bio)
+        return NULL;
+    BIO_set_data(bio, stream);
+    BIO_set_init(bio, 1);
+    return bio;
+}

@@ -1,0 +1,188 @@
+/* coir_tls: what all connections of one side share, its hosts by name, and their reload. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coir/offload.h"
+#include "tls/tls.h"
+
+/* ---- hosts ---- */
+
+static void free_host(struct ci_tls_host *host)
+{
+    SSL_CTX_free(host->context);
+    ci_tls_settings_free(&host->settings);
+    free(host->name);
+    free(host);
+}
+
+static int make_host(const char *name, const coir_tls_options *options, bool server,
+                     struct ci_tls_host **ret_host)
+{
+    struct ci_tls_host *host = calloc(1, sizeof *host);
+    if (!host)
+        return -ENOMEM;
+    int rc = name && !(host->name = strdup(name)) ? -ENOMEM : 0;
+    for (char *c = host->name; c && *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    if (rc == 0)
+        rc = ci_tls_settings_read(&host->settings, options, server);
+    if (rc == 0)
+        rc = ci_tls_context_new(&host->settings, host->name, &host->context);
+    if (rc < 0)
+        free_host(host);
+    else
+        *ret_host = host;
+    return rc;
+}
+
+/* "*.example.org" stands for one label in front of it. */
+static bool matches(const char *pattern, const char *name)
+{
+    if (strncmp(pattern, "*.", 2) != 0)
+        return strcasecmp(pattern, name) == 0;
+    const char *dot = strchr(name, '.');
+    return dot && dot != name && strcasecmp(pattern + 1, dot) == 0;
+}
+
+struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name)
+{
+    struct ci_tls_host *wild = NULL, *host = tls->hosts;
+    for (; host->name; host = host->next) {
+        if (!name || !matches(host->name, name))
+            continue;
+        if (*host->name != '*')
+            return host;
+        if (!wild)
+            wild = host;
+    }
+    return wild ? wild : host;
+}
+
+SSL_CTX *ci_tls_host_context(coir_tls *tls, struct ci_tls_host *host)
+{
+    pthread_mutex_lock(&tls->lock);
+    SSL_CTX *context = host->context;
+    SSL_CTX_up_ref(context);
+    pthread_mutex_unlock(&tls->lock);
+    return context;
+}
+
+/* ---- the configuration ---- */
+
+static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls)
+{
+    if (!ret_tls)
+        return -EINVAL;
+    coir_tls *tls = calloc(1, sizeof *tls);
+    if (!tls)
+        return -ENOMEM;
+    int rc = make_host(NULL, options, server, &tls->hosts);
+    if (rc < 0) {
+        free(tls);
+        return rc;
+    }
+    tls->refs = 1;
+    tls->server = server;
+    pthread_mutex_init(&tls->lock, NULL);
+    *ret_tls = tls;
+    return 0;
+}
+
+int coir_tls_client_new(const coir_tls_options *options, coir_tls **ret_tls)
+{
+    return make(options, false, ret_tls);
+}
+
+int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret_tls)
+{
+    return make(options, true, ret_tls);
+}
+
+int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_options *options)
+{
+    if (!server || !server->server || !name || !*name)
+        return -EINVAL;
+    for (struct ci_tls_host *host = server->hosts; host->name; host = host->next)
+        if (strcasecmp(host->name, name) == 0)
+            return -EEXIST;
+    struct ci_tls_host *host;
+    int rc = make_host(name, options, true, &host);
+    if (rc < 0)
+        return rc;
+    host->next = server->hosts;
+    server->hosts = host;
+    return 0;
+}
+
+coir_tls *coir_tls_ref(coir_tls *tls)
+{
+    __atomic_fetch_add(&tls->refs, 1, __ATOMIC_RELAXED);
+    return tls;
+}
+
+void coir_tls_unref(coir_tls *tls)
+{
+    if (!tls || __atomic_fetch_sub(&tls->refs, 1, __ATOMIC_ACQ_REL) > 1)
+        return;
+    while (tls->hosts) {
+        struct ci_tls_host *host = tls->hosts;
+        tls->hosts = host->next;
+        free_host(host);
+    }
+    ci_sessions_drop(tls);
+    ci_tls_wipe_tickets(tls);
+    pthread_mutex_destroy(&tls->lock);
+    free(tls);
+}
+
+/* ---- reload ---- */
+
+struct reload {
+    coir_tls *tls;
+    SSL_CTX **contexts; /* one for each host, in their order */
+    size_t count;
+};
+
+/* On a thread of the pool. */
+static int read_files_again(void *arg)
+{
+    struct reload *reload = arg;
+    for (struct ci_tls_host *host = reload->tls->hosts; host; host = host->next) {
+        int rc = ci_tls_context_new(&host->settings, host->name, &reload->contexts[reload->count]);
+        if (rc < 0)
+            return rc;
+        reload->count++;
+    }
+    return 0;
+}
+
+int coir_tls_reload(coir_tls *tls)
+{
+    size_t count = 0;
+    if (!tls)
+        return -EINVAL;
+    for (struct ci_tls_host *host = tls->hosts; host; host = host->next)
+        count++;
+    struct reload reload = {tls, calloc(count, sizeof(SSL_CTX *)), 0};
+    if (!reload.contexts)
+        return -ENOMEM;
+    int rc = coir_offload(read_files_again, &reload);
+    if (rc == 0) {
+        size_t i = 0;
+        pthread_mutex_lock(&tls->lock);
+        for (struct ci_tls_host *host = tls->hosts; host; host = host->next, i++) {
+            SSL_CTX *before = host->context;
+            host->context = reload.contexts[i];
+            reload.contexts[i] = before;
+        }
+        pthread_mutex_unlock(&tls->lock);
+        if (!tls->server)
+            ci_sessions_drop(tls); /* they were verified under what was trusted before */
+    }
+    for (size_t i = 0; i < reload.count; i++)
+        SSL_CTX_free(reload.contexts[i]);
+    free(reload.contexts);
+    return rc;
+}

@@ -1,0 +1,185 @@
+/* The filter: reads and writes of a stream by SSL_read and SSL_write, which never wait here.
+ *
+ * OpenSSL's queue of errors belongs to the thread, so it is emptied before each call and read right
+ * after it; nothing suspends in between. */
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+#include "tls/tls.h"
+
+/* Answers to a peer (of KeyUpdate, say) that may wait to be sent before nothing more is read. */
+enum { UNSENT_MOST = 64 * 1024 };
+
+/* ---- what has failed ---- */
+
+static int protocol_failure(const struct ci_tls_stream *stream)
+{
+    unsigned long error = ERR_peek_error();
+    if (stream->verdict < 0)
+        return stream->verdict;
+    if (ERR_GET_LIB(error) != ERR_LIB_SSL)
+        return -COIR_ETLS;
+    int reason = ERR_GET_REASON(error);
+    if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
+        return -COIR_ETLS_TRUNCATED;
+    if (reason >= SSL_AD_REASON_OFFSET) /* an alert of the peer's */
+        return -COIR_ETLS_REFUSED;
+    if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+        return -COIR_ECERT;
+    return ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -COIR_ETLS;
+}
+
+int ci_tls_failure(struct ci_tls_stream *stream, int rc)
+{
+    int why = SSL_get_error(stream->ssl, rc);
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_CLIENT_HELLO_CB)
+        return -EAGAIN;
+    if (why == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    if (stream->transport_ended && stream->verdict == 0)
+        stream->error = -COIR_ETLS_TRUNCATED; /* also where the alert about it was not taken */
+    else if (stream->transport_error)
+        stream->error = stream->transport_error;
+    else
+        stream->error = protocol_failure(stream);
+    return stream->error;
+}
+
+/* ---- the filter ---- */
+
+static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    size_t n;
+    if (stream->error)
+        return stream->error;
+    if (stream->out_len > UNSENT_MOST) {
+        *events = COIR_WRITE;
+        return -EAGAIN;
+    }
+    ERR_clear_error();
+    int rc = SSL_read_ex(stream->ssl, buf, len, &n);
+    if (rc == 1)
+        return (ssize_t)n;
+    int error = ci_tls_failure(stream, rc);
+    if (error == -EAGAIN)
+        SSL_free_buffers(stream->ssl); /* idle connections are small; busy ones take them again */
+    return error;
+}
+
+static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    size_t done = 0, n;
+    (void)events;
+    if (stream->error)
+        return stream->error;
+    if (SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
+        return -EPIPE;
+    ERR_clear_error();
+    do { /* a record at a time, as long as the transport takes them whole */
+        int rc = SSL_write_ex(stream->ssl, (const char *)buf + done, len - done, &n);
+        if (rc != 1) {
+            int error = ci_tls_failure(stream, rc);
+            return done ? (ssize_t)done : error == 0 ? -EPIPE : error;
+        }
+        done += n;
+    } while (done < len && !stream->out_len);
+    return (ssize_t)done;
+}
+
+static int tls_flush(void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    return stream->out_len ? ci_bio_flush(stream) : 0;
+}
+
+static bool tls_readable(int *events, void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    char one;
+    size_t n;
+    if (stream->error || SSL_pending(stream->ssl) > 0)
+        return true;
+    if (stream->out_len > UNSENT_MOST) {
+        *events = COIR_WRITE;
+        return false;
+    }
+    ERR_clear_error();
+    int rc = SSL_peek_ex(stream->ssl, &one, 1, &n);
+    if (rc == 1 || ci_tls_failure(stream, rc) != -EAGAIN)
+        return true;
+    SSL_free_buffers(stream->ssl);
+    return false;
+}
+
+static int tls_end(void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    if (stream->error || SSL_in_init(stream->ssl) ||
+        SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
+        return stream->error;
+    ERR_clear_error();
+    SSL_shutdown(stream->ssl);
+    ERR_clear_error();
+    return 0;
+}
+
+void ci_tls_stream_free(void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    if (stream->ssl) {
+        if (!stream->error) /* a connection that is closed before its peer is may be resumed */
+            SSL_set_shutdown(stream->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+        SSL_free(stream->ssl);
+    }
+    coir_tls_unref(stream->tls);
+    free(stream->out);
+    free(stream->host);
+    free(stream);
+}
+
+const coir_filter_kind ci_tls_filter =
+    COIR_FILTER_KIND(tls_read, tls_write, tls_flush, tls_readable, tls_end, ci_tls_stream_free);
+
+/* ---- about a stream ---- */
+
+static const char *subject(struct ci_tls_stream *stream)
+{
+    X509 *peer = SSL_get0_peer_certificate(stream->ssl);
+    if (peer && !*stream->subject)
+        X509_NAME_oneline(X509_get_subject_name(peer), stream->subject, sizeof stream->subject);
+    return stream->subject;
+}
+
+int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
+{
+    struct ci_tls_stream *stream = coir_filter_arg(conn, &ci_tls_filter);
+    if (!stream)
+        return -EOPNOTSUPP;
+    if (!ret_info)
+        return -EINVAL;
+    SSL *ssl = stream->ssl;
+    const unsigned char *alpn;
+    unsigned alpn_len;
+    SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
+    if (alpn_len)
+        memcpy(stream->alpn, alpn, alpn_len);
+    stream->alpn[alpn_len] = '\0';
+    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    bool has_certificate = SSL_get0_peer_certificate(ssl) != NULL;
+    coir_tls_info info = {
+        .version = SSL_get_version(ssl),
+        .cipher = SSL_get_cipher_name(ssl),
+        .alpn = stream->alpn,
+        .server_name = name ? name : "",
+        .subject = subject(stream),
+        .resumed = SSL_session_reused(ssl),
+        .verified = has_certificate && SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER &&
+                    SSL_get_verify_result(ssl) == X509_V_OK,
+    };
+    return ci_result_write(ret_info, &info, sizeof info);
+}

@@ -1,0 +1,84 @@
+/* Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1). They belong to the configuration, not
+ * to an SSL_CTX: every worker uses the same, and they survive a reload. The newest key encrypts,
+ * for half a day; a ticket of an older one is accepted and renewed. */
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "tls/tls.h"
+
+static const coir_time rotation = 12LL * 3600 * COIR_S;
+
+/* Makes a new key when there is none or the newest is too old. Under the lock. */
+static bool rotate(coir_tls *tls)
+{
+    coir_time now = coir_now();
+    if (tls->ticket_count && now < ci_time_after(tls->tickets[0].made, rotation))
+        return true;
+    struct ci_ticket_key key = {.made = now};
+    if (RAND_bytes(key.name, sizeof key.name) != 1 ||
+        RAND_priv_bytes(key.cipher, sizeof key.cipher) != 1 ||
+        RAND_priv_bytes(key.mac, sizeof key.mac) != 1)
+        return tls->ticket_count > 0;
+    memmove(tls->tickets + 1, tls->tickets, sizeof *tls->tickets * (CI_TICKET_KEYS - 1));
+    tls->tickets[0] = key;
+    if (tls->ticket_count < CI_TICKET_KEYS)
+        tls->ticket_count++;
+    OPENSSL_cleanse(&key, sizeof key);
+    return true;
+}
+
+/* The index of the key to use, copied to *ret_key; -1: there is none. */
+static int choose(coir_tls *tls, const unsigned char *name, bool encrypting,
+                  struct ci_ticket_key *ret_key)
+{
+    int found = -1;
+    pthread_mutex_lock(&tls->lock);
+    if (rotate(tls) && encrypting)
+        found = 0;
+    for (int i = 0; !encrypting && found < 0 && i < tls->ticket_count; i++)
+        if (memcmp(tls->tickets[i].name, name, sizeof tls->tickets[i].name) == 0)
+            found = i;
+    if (found >= 0)
+        *ret_key = tls->tickets[found];
+    pthread_mutex_unlock(&tls->lock);
+    return found;
+}
+
+int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                       EVP_MAC_CTX *mac, int encrypting)
+{
+    struct ci_ticket_key key;
+    int index = choose(ci_tls_stream_of(ssl)->tls, name, encrypting, &key);
+    if (index < 0)
+        return 0; /* a full handshake; no ticket */
+    int result = -1;
+    char digest[] = "SHA256";
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key.mac, sizeof key.mac),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    if (!EVP_MAC_CTX_set_params(mac, params))
+        goto out;
+    if (encrypting) {
+        memcpy(name, key.name, sizeof key.name);
+        if (RAND_bytes(iv, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) == 1 &&
+            EVP_EncryptInit_ex2(cipher, EVP_aes_256_cbc(), key.cipher, iv, NULL))
+            result = 1;
+    } else if (EVP_DecryptInit_ex2(cipher, EVP_aes_256_cbc(), key.cipher, iv, NULL)) {
+        /* 2: and give the client a new one. A client of TLS 1.3 uses each but once. */
+        result = index == 0 && SSL_version(ssl) < TLS1_3_VERSION ? 1 : 2;
+    }
+out:
+    OPENSSL_cleanse(&key, sizeof key);
+    return result;
+}
+
+void ci_tls_wipe_tickets(coir_tls *tls)
+{
+    OPENSSL_cleanse(tls->tickets, sizeof tls->tickets);
+    tls->ticket_count = 0;
+}

@@ -1,0 +1,140 @@
+/* TLS: what the files of this layer share. Only public functions of coir are used below it.
+ *
+ *   options.c    files and options -> SSL_CTX
+ *   config.c     coir_tls: references, hosts by name, reload
+ *   ticket.c     keys of session tickets
+ *   session.c    a client's sessions
+ *   verify.c     the verdict about a certificate, as an error
+ *   bio.c        bytes between OpenSSL and the transport
+ *   stream.c     the filter: reads and writes
+ *   handshake.c  connect and accept
+ */
+#ifndef CI_TLS_TLS_H
+#define CI_TLS_TLS_H
+
+#include <openssl/ssl.h>
+#include <pthread.h>
+
+#include "coir/filter.h"
+#include "coir/tls.h"
+
+/* ---- configuration ---- */
+
+/* What coir_tls_options said, kept for reloads. */
+struct ci_tls_settings {
+    char *certificate, *key, *ca, *crl;
+    unsigned char *alpn; /* in the form of the protocol: each name after its length */
+    unsigned alpn_len;
+    enum coir_tls_client_certificates client_certificates;
+    bool server, insecure;
+    coir_time handshake_timeout;
+    coir_tls_verify_fn *verify;
+    void *verify_arg;
+};
+
+int ci_tls_settings_read(struct ci_tls_settings *settings, const coir_tls_options *given,
+                         bool server);
+void ci_tls_settings_free(struct ci_tls_settings *settings);
+
+/* An SSL_CTX of what the files hold now. `name` is part of what keeps sessions of different hosts
+ * apart. */
+int ci_tls_context_new(const struct ci_tls_settings *settings, const char *name, SSL_CTX **ret);
+
+struct ci_tls_host {
+    struct ci_tls_host *next;
+    char *name; /* lower case; NULL: the default, the last in the list */
+    struct ci_tls_settings settings;
+    SSL_CTX *context; /* guarded by the configuration's lock; each user takes a reference */
+};
+
+enum { CI_TICKET_KEYS = 3 };
+
+struct ci_ticket_key {
+    unsigned char name[16], cipher[32], mac[32];
+    coir_time made;
+};
+
+struct ci_session {
+    struct ci_session *next;
+    SSL_SESSION *session;
+    char host[];
+};
+
+struct coir_tls {
+    int refs;
+    bool server;
+    bool warned;          /* that nothing is verified */
+    pthread_mutex_t lock; /* held for a few stores, never over a call that waits */
+    struct ci_tls_host *hosts;
+    struct ci_ticket_key tickets[CI_TICKET_KEYS]; /* the newest first; guarded by the lock */
+    int ticket_count;
+    struct ci_session *sessions; /* the newest first; guarded by the lock */
+    int session_count;
+};
+
+/* The host that `name` (NULL: none was asked for) leads to. */
+struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name);
+
+/* Its context, with a reference for the caller. */
+SSL_CTX *ci_tls_host_context(coir_tls *tls, struct ci_tls_host *host);
+
+/* OpenSSL's callback for the keys of tickets, and its configuration. */
+int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                       EVP_MAC_CTX *mac, int encrypting);
+void ci_tls_wipe_tickets(coir_tls *tls);
+
+/* Takes a session with `host` out of the store, or NULL; and puts one in. */
+SSL_SESSION *ci_session_take(coir_tls *tls, const char *host);
+int ci_session_callback(SSL *ssl, SSL_SESSION *session);
+void ci_sessions_drop(coir_tls *tls);
+
+/* ---- connections ---- */
+
+struct ci_tls_stream {
+    SSL *ssl;
+    coir_tls *tls;
+    coir_stream *transport;
+    char *host; /* a client's: what it asked for */
+    struct ci_tls_host *config;
+
+    /* what OpenSSL has written and the transport has not taken */
+    char *out;
+    size_t out_start, out_len, out_size;
+
+    int transport_error; /* why the transport has failed, or 0 */
+    int error;           /* why TLS has failed: what every later call returns */
+    int verdict;         /* about the peer's certificate */
+    bool transport_ended;
+    bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
+    bool to_pool; /* the ClientHello has come, and its answer needs an RSA signature */
+    char subject[256], alpn[256]; /* for coir_tls_describe */
+};
+
+struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl);
+void ci_tls_stream_free(void *arg);
+
+extern const coir_filter_kind ci_tls_filter;
+
+/* The BIO between an SSL and its stream; NULL when memory is out. */
+BIO *ci_bio_new(struct ci_tls_stream *stream);
+
+/* Hands what was written to the transport: 0, -EAGAIN, or why that has failed. */
+int ci_bio_flush(struct ci_tls_stream *stream);
+
+/* Why the last call of OpenSSL has failed, whose return value was `rc`: -EAGAIN where it waits for
+ * the transport, 0 for an end that the peer declared, else a negative error that lasts. */
+int ci_tls_failure(struct ci_tls_stream *stream, int rc);
+
+/* OpenSSL's callback for a ClientHello. */
+int ci_client_hello_callback(SSL *ssl, int *alert, void *unused);
+
+/* Has every chain that a context meets verified by verify.c. */
+void ci_verify_install(SSL_CTX *context);
+
+/* The error for a result of X509_verify_cert. */
+int ci_verify_error(long result);
+
+/* Sets up the verification of a connection. */
+int ci_verify_setup(struct ci_tls_stream *stream);
+
+#endif

@@ -1,0 +1,212 @@
+/* An echo server over TLS under every fault: handshakes, records and ends over a network that
+ * delays, cuts and resets. What comes back is what was sent, a connection that is cut is never
+ * taken for one that has ended, and when the faults are over everybody is served. */
+#define OPENSSL_SUPPRESS_DEPRECATED /* the seed's randomness has no other way in */
+#include <coir/tls.h>
+#include <errno.h>
+#include <openssl/rand.h>
+#include <string.h>
+
+#include "chaos.h"
+
+enum { CLIENTS = 2, MESSAGES = 4, MOST = 40000 };
+
+static struct chaos chaos;
+static coir_tls *server_tls, *client_tls;
+static char *certificate, *key;
+
+/* ---- randomness: the lengths of signatures depend on it ---- */
+
+static uint64_t random_state;
+
+static int seeded_bytes(unsigned char *buf, int len)
+{
+    for (int i = 0; i < len; i++) { /* splitmix64 */
+        uint64_t z = random_state += 0x9e3779b97f4a7c15;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        buf[i] = (unsigned char)(z >> 40);
+    }
+    return 1;
+}
+
+static int always(void)
+{
+    return 1;
+}
+
+static const RAND_METHOD seeded = {NULL, seeded_bytes, NULL, NULL, seeded_bytes, always};
+
+/* ---- the server ---- */
+
+/* To TLS, a network that cuts a connection is one that truncates it. */
+static int explains(int rc)
+{
+    return chaos_explains(rc == -COIR_ETLS_TRUNCATED ? -ECONNRESET : rc);
+}
+
+static int echo(coir_stream *stream, void *arg)
+{
+    char buf[3000];
+    (void)arg;
+    for (;;) {
+        ssize_t n;
+        {
+            COIR_DEADLINE(coir_in(20 * COIR_S));
+            n = coir_read(stream, buf, sizeof buf);
+        }
+        if (n > 0) {
+            COIR_DEADLINE(coir_in(20 * COIR_S));
+            n = coir_write_all(stream, buf, (size_t)n);
+        } else if (n == 0) {
+            return 0;
+        }
+        if (n < 0)
+            return explains((int)n);
+    }
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    options.address = "0.0.0.0:7443";
+    options.layer = coir_tls_layer;
+    options.layer_arg = server_tls;
+    int rc;
+    do
+        rc = chaos_explains(coir_serve_tcp_with(&options, echo, NULL));
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
+static coir_host *start_server(struct chaos *of)
+{
+    coir_config config = COIR_CONFIG;
+    config.stack_size = 256 * 1024; /* OpenSSL runs on the stacks of fibers */
+    config.budget = coir_sim_random(of->sim) % 2 ? 0 : 2;
+    coir_sim_configure(of->sim, &config);
+    return coir_sim_host(of->sim, "server", serve, NULL);
+}
+
+/* ---- clients ---- */
+
+static unsigned char byte_at(int client, int at)
+{
+    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
+}
+
+struct conversation {
+    coir_stream *stream;
+    int client, len;
+};
+
+static int send_message(void *arg)
+{
+    const struct conversation *talk = arg;
+    unsigned char buf[1000];
+    for (int at = 0; at < talk->len;) {
+        int len = talk->len - at < (int)sizeof buf ? talk->len - at : (int)sizeof buf;
+        for (int i = 0; i < len; i++)
+            buf[i] = byte_at(talk->client, at + i);
+        ssize_t n;
+        {
+            COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
+            n = coir_write(talk->stream, buf, (size_t)len);
+        }
+        if (n == -ETIME && !coir_task_interrupted())
+            continue; /* and nothing was written */
+        if (n < 0)
+            return (int)n;
+        at += (int)n;
+    }
+    return 0;
+}
+
+static ssize_t read_soon(coir_stream *stream, void *buf, size_t len)
+{
+    COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
+    return coir_read(stream, buf, len);
+}
+
+static int hear_message(void *arg)
+{
+    const struct conversation *talk = arg;
+    unsigned char buf[2000];
+    for (int got = 0; got < talk->len;) {
+        ssize_t n = read_soon(talk->stream, buf, 1 + chaos_below(&chaos, sizeof buf - 1));
+        if (n == -ETIME && !coir_task_interrupted())
+            continue; /* and nothing is lost by that */
+        if (n <= 0)
+            return n < 0 ? (int)n : -COIR_EEND;
+        for (int i = 0; i < n; i++, got++)
+            if (got >= talk->len || buf[i] != byte_at(talk->client, got))
+                __builtin_trap(); /* whatever goes wrong, this does not */
+    }
+    return 0;
+}
+
+/* The server says that it is done only when the client has. */
+static int end_well(coir_stream *stream)
+{
+    char more;
+    int rc = coir_shutdown_write(stream);
+    if (rc < 0)
+        return rc;
+    ssize_t n = coir_read(stream, &more, 1);
+    if (n > 0)
+        __builtin_trap();
+    return (int)n;
+}
+
+static int visit(int client)
+{
+    struct conversation talk = {.client = client};
+    coir_stream *transport;
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    int rc = coir_tcp_connect("server:7443", &transport);
+    if (rc < 0)
+        return rc;
+    if ((rc = coir_tls_connect(client_tls, "server", transport, &talk.stream)) < 0) {
+        coir_close(transport);
+        return explains(rc);
+    }
+    for (int i = 0; rc == 0 && i < MESSAGES; i++) {
+        talk.len = 1 + (int)chaos_below(&chaos, MOST >> chaos_below(&chaos, 8));
+        rc = chaos_both(send_message, hear_message, &talk);
+    }
+    if (rc == 0)
+        rc = end_well(talk.stream);
+    coir_close(talk.stream);
+    return explains(rc);
+}
+
+/* Anew for each seed: tickets and sessions are a part of the world. */
+static int make_sides(void)
+{
+    coir_tls_unref(server_tls);
+    coir_tls_unref(client_tls);
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    server.certificate = client.ca = certificate;
+    server.key = key;
+    int rc = coir_tls_server_new(&server, &server_tls);
+    return rc < 0 ? rc : coir_tls_client_new(&client, &client_tls);
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    random_state = coir_sim_random(sim);
+    if (make_sides() < 0)
+        return -ENOMEM;
+    chaos = (struct chaos){.restart = start_server};
+    return chaos_run(&chaos, sim, visit, CLIENTS);
+}
+
+int main(int argc, char **argv)
+{
+    RAND_set_rand_method(&seeded);
+    if (coir_tls_make_certificate("server", &certificate, &key) < 0)
+        return 2;
+    return coir_sim_main(argc, argv, scenario, NULL);
+}

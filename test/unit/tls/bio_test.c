@@ -1,0 +1,58 @@
+/* What lies between OpenSSL and the transport. */
+#include "pair.h"
+#include "tls/tls.h"
+
+static const struct ci_tls_stream *inside(const coir_stream *stream)
+{
+    return coir_filter_arg(stream, &ci_tls_filter);
+}
+
+TEST_REAL(what_the_transport_does_not_take_is_kept_and_then_freed)
+{
+    struct pair pair = plain_pair(100);
+    static char data[16000];
+    CHECK_EQ(coir_write(pair.tls_a, data, sizeof data), sizeof data);
+    const struct ci_tls_stream *sender = inside(pair.tls_a);
+    CHECK(sender->out_len > sizeof data - 200);
+    CHECK_EQ(coir_try_write(pair.tls_a, data, 1), -EAGAIN); /* a record at a time is kept */
+    CHECK_EQ(coir_read_full(pair.tls_b, data, sizeof data, NULL), sizeof data);
+    CHECK_EQ(coir_stream_wait(pair.tls_a, COIR_WRITE), COIR_WRITE);
+    CHECK_EQ(sender->out_len, 0);
+    CHECK(!sender->out);
+    close_pair(&pair);
+}
+
+TEST_REAL(an_error_of_the_transport_is_the_handshakes)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    coir_close(pair.b);
+    CHECK_EQ(coir_tls_connect(pair.client, "example.org", pair.a, &pair.tls_a), -EPIPE);
+    CHECK(!pair.tls_a);
+    coir_close(pair.a); /* is still the caller's */
+    coir_tls_unref(pair.client);
+}
+
+TEST_REAL(a_transport_that_ends_in_a_handshake_truncates_it)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    CHECK_EQ(coir_shutdown_write(pair.b), 0);
+    CHECK_EQ(coir_tls_connect(pair.client, "example.org", pair.a, &pair.tls_a),
+             -COIR_ETLS_TRUNCATED);
+    coir_close(pair.a);
+    coir_close(pair.b);
+    coir_tls_unref(pair.client);
+}
+
+TEST_REAL(an_idle_connection_keeps_no_buffer)
+{
+    struct pair pair = plain_pair(0);
+    char got[16];
+    CHECK_EQ(coir_write_all(pair.tls_a, "x", 1), 0);
+    CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), 1);
+    CHECK_EQ(coir_try_read(pair.tls_b, got, sizeof got), -EAGAIN);
+    CHECK_EQ(SSL_alloc_buffers(inside(pair.tls_b)->ssl), 1); /* 1: it could, they were freed */
+    CHECK(!inside(pair.tls_b)->out);
+    close_pair(&pair);
+}

@@ -1,0 +1,194 @@
+/* The handshake: whom a client and a server accept. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <coir/tls.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+#include "pki.h"
+
+TEST_REAL(a_server_is_refused_unless_everything_is_right)
+{
+    coir_tls_options plain = COIR_TLS_OPTIONS, other = COIR_TLS_OPTIONS,
+                     insecure = COIR_TLS_OPTIONS;
+    int server_rc;
+    CHECK_EQ(connect_with(plain, plain, "example.org", &server_rc), 0);
+    CHECK_EQ(connect_with(plain, plain, "EXAMPLE.org", &server_rc), 0);
+    CHECK_EQ(connect_with(plain, plain, "www.example.org", &server_rc), -COIR_ECERT_HOST);
+    CHECK_EQ(server_rc, -COIR_ETLS_REFUSED);
+    CHECK_EQ(connect_with(plain, plain, "127.0.0.1", NULL), -COIR_ECERT_HOST);
+    char *foreign, *foreign_key;
+    CHECK_EQ(coir_tls_make_certificate("example.org", &foreign, &foreign_key), 0);
+    other.ca = foreign;
+    CHECK_EQ(connect_with(plain, other, "example.org", NULL), -COIR_ECERT_SELF_SIGNED);
+    insecure.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    CHECK_EQ(connect_with(plain, insecure, "example.org", NULL), 0);
+    CHECK_EQ(connect_with(plain, insecure, "nobody.example", NULL), 0);
+    free(foreign);
+    free(foreign_key);
+}
+
+TEST_REAL(client_certificates_are_asked_for_and_verified)
+{
+    char *mine, *my_key;
+    CHECK_EQ(coir_tls_make_certificate("client", &mine, &my_key), 0);
+    coir_tls_options server = COIR_TLS_OPTIONS, without = COIR_TLS_OPTIONS, with = COIR_TLS_OPTIONS;
+    server.ca = mine;
+    server.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
+    with.certificate = mine;
+    with.key = my_key;
+    int server_rc;
+    connect_with(server, without, "example.org", &server_rc);
+    CHECK_EQ(server_rc, -COIR_ECERT);
+    CHECK_EQ(connect_with(server, with, "example.org", &server_rc), 0);
+    CHECK_EQ(server_rc, 0);
+    free(mine);
+    free(my_key);
+}
+
+/* ---- time ---- */
+
+static int send_slowly(void *arg)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 1000; i++) /* a record that announces more than ever comes */
+        if ((rc = coir_write_all(arg, i == 0 ? "\x16" : i == 1 ? "\x03" : "\x01", 1)) == 0)
+            rc = coir_sleep_for(5 * COIR_MS);
+    return rc == -EPIPE || rc == -ECANCELED ? 0 : rc;
+}
+
+TEST_REAL(a_handshake_that_comes_a_byte_at_a_time_is_cut_by_its_deadline)
+{
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    options.handshake_timeout = 50 * COIR_MS;
+    struct pair pair = {.server = server_of(options)};
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, send_slowly, pair.a), 0);
+    coir_time begun = coir_now();
+    CHECK_EQ(coir_tls_accept(pair.server, pair.b, &pair.tls_b), -ETIMEDOUT);
+    CHECK(coir_now() - begun >= 50 * COIR_MS);
+    CHECK_EQ(coir_task_interrupted(), 0);
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_close(pair.a);
+    coir_close(pair.b);
+    coir_tls_unref(pair.server);
+}
+
+TEST_REAL(what_is_no_tls_is_refused)
+{
+    struct pair pair = {.server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    CHECK_EQ(coir_write_all(pair.a, "GET / HTTP/1.1\r\n\r\n", 18), 0);
+    CHECK_EQ(coir_tls_layer(pair.b, &pair.tls_b, pair.server), -COIR_ETLS);
+    coir_close(pair.a);
+    coir_close(pair.b);
+    coir_tls_unref(pair.server);
+}
+
+/* ---- where keys sign ---- */
+
+/* What OpenSSL allocates on another thread than the worker's: it works on the pool. */
+static pthread_t worker;
+static bool in_handshake;
+static int elsewhere;
+
+static void *count_malloc(size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    if (in_handshake && !pthread_equal(worker, pthread_self()))
+        elsewhere++;
+    return malloc(size);
+}
+
+static void *count_realloc(void *memory, size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    return realloc(memory, size);
+}
+
+static void count_free(void *memory, const char *file, int line)
+{
+    (void)file, (void)line;
+    free(memory);
+}
+
+__attribute__((constructor)) static void count_allocations(void)
+{
+    CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free);
+}
+
+static int off_the_worker(bool rsa)
+{
+    struct identity made =
+        pki_make((struct wish){.name = "a", .names = "DNS:example.org", .rsa = rsa});
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    server.certificate = client.ca = made.certificate_text;
+    server.key = made.key_text;
+    struct pair pair = {.client = client_of(client), .server = server_of(server)};
+    worker = pthread_self();
+    elsewhere = 0;
+    in_handshake = true;
+    connect_pair(&pair);
+    in_handshake = false;
+    CHECK_EQ(pair.client_rc, 0);
+    CHECK_EQ(pair.server_rc, 0);
+    close_pair(&pair);
+    pki_free(&made);
+    return elsewhere;
+}
+
+TEST_REAL(an_rsa_key_signs_on_the_pool_and_an_ecdsa_key_does_not)
+{
+    CHECK_EQ(off_the_worker(false), 0);
+    CHECK(off_the_worker(true) > 0);
+}
+
+/* ---- what is not verified is logged ---- */
+
+static int warnings;
+
+static void count_warnings(enum coir_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == COIR_LOG_WARNING && strstr(line, "COIR_TLS_INSECURE_NO_VERIFICATION"))
+        warnings++;
+}
+
+static int connect_insecurely(void *arg)
+{
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    (void)arg;
+    struct pair plain = plain_pair(0);
+    close_pair(&plain);
+    CHECK_EQ(warnings, 0);
+    options.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    struct pair pair = {.client = client_of(options),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    for (int i = 0; i < 3; i++) {
+        connect_pair(&pair);
+        CHECK_EQ(pair.client_rc, 0);
+        coir_tls_info info = COIR_TLS_INFO;
+        CHECK_EQ(coir_tls_describe(pair.tls_a, &info), 0);
+        CHECK(!info.verified);
+        close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
+    }
+    CHECK_EQ(warnings, 1);
+    coir_tls_unref(pair.client);
+    coir_tls_unref(pair.server);
+    return 0;
+}
+
+TEST(a_connection_that_is_not_verified_is_logged_once)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.workers = 1;
+    config.log = count_warnings;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, connect_insecurely, NULL), 0);
+    coir_runtime_free(runtime);
+}

@@ -1,0 +1,164 @@
+/* Data and ends of TLS streams. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <coir/tls.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+
+static int write_pattern(void *arg)
+{
+    unsigned char data[777];
+    for (size_t at = 0; at < 300000; at += sizeof data) {
+        for (size_t i = 0; i < sizeof data; i++)
+            data[i] = (unsigned char)((at + i) % 251);
+        int rc = coir_write_all(arg, data, sizeof data);
+        if (rc < 0)
+            return rc;
+    }
+    return coir_shutdown_write(arg);
+}
+
+static void read_pattern(coir_stream *stream)
+{
+    static unsigned char data[20000];
+    ssize_t n;
+    size_t at = 0;
+    while ((n = coir_read(stream, data, sizeof data)) > 0)
+        for (ssize_t i = 0; i < n; i++, at++)
+            CHECK_EQ(data[i], at % 251);
+    CHECK_EQ(n, 0);
+    CHECK(at >= 300000);
+}
+
+static void carry(size_t capacity)
+{
+    struct pair pair = plain_pair(capacity);
+    COIR_SCOPE(scope);
+    coir_go(scope, write_pattern, pair.tls_a);
+    read_pattern(pair.tls_b);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_go(scope, write_pattern, pair.tls_b);
+    read_pattern(pair.tls_a);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+}
+
+TEST_REAL(bytes_go_both_ways_through_a_large_transport)
+{
+    carry(0);
+}
+
+TEST_REAL(bytes_go_both_ways_through_a_transport_of_a_byte)
+{
+    carry(1);
+}
+
+TEST_REAL(what_was_agreed_on_is_told)
+{
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    options.alpn = "h2,http/1.1";
+    coir_tls_options client = options;
+    client.alpn = "http/1.1";
+    struct pair pair = {.client = client_of(client), .server = server_of(options)};
+    connect_pair(&pair);
+    coir_tls_info info = COIR_TLS_INFO;
+    CHECK_EQ(coir_tls_describe(pair.tls_a, &info), 0);
+    CHECK(strcmp(info.version, "TLSv1.3") == 0);
+    CHECK(strcmp(info.alpn, "http/1.1") == 0);
+    CHECK(strcmp(info.subject, "/CN=example.org") == 0);
+    CHECK(info.verified && !info.resumed);
+    CHECK_EQ(coir_tls_describe(pair.tls_b, &info), 0);
+    CHECK(strcmp(info.server_name, "example.org") == 0);
+    CHECK(!info.verified);
+    close_pair(&pair);
+}
+
+TEST_REAL(an_end_that_was_not_declared_is_an_error)
+{
+    struct pair pair = plain_pair(0);
+    char byte;
+    CHECK_EQ(coir_shutdown_write(pair.a), 0); /* under TLS: as an attacker would */
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), -COIR_ETLS_TRUNCATED);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), -COIR_ETLS_TRUNCATED);
+    close_pair(&pair);
+}
+
+TEST_REAL(a_declared_end_is_one)
+{
+    struct pair pair = plain_pair(0);
+    char byte;
+    CHECK_EQ(coir_write_all(pair.tls_a, "x", 1), 0);
+    CHECK_EQ(coir_shutdown_write(pair.tls_a), 0);
+    CHECK_EQ(coir_write(pair.tls_a, "x", 1), -EPIPE);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), 1);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), 0);
+    CHECK_EQ(coir_write_all(pair.tls_b, "y", 1), 0); /* the other direction goes on */
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
+    close_pair(&pair);
+}
+
+TEST_REAL(what_is_written_before_a_close_arrives)
+{
+    struct pair pair = plain_pair(7);
+    static char sent[16000], got[16000];
+    memset(sent, 'z', sizeof sent);
+    ssize_t n = coir_write(pair.tls_a, sent, sizeof sent);
+    CHECK_EQ(n, sizeof sent);
+    coir_close(pair.tls_a);
+    pair.tls_a = NULL;
+    CHECK_EQ(coir_read_full(pair.tls_b, got, sizeof got, NULL), sizeof got);
+    CHECK(memcmp(sent, got, sizeof got) == 0);
+    CHECK_EQ(coir_read(pair.tls_b, got, 1), 0);
+    close_pair(&pair);
+}
+
+TEST_REAL(a_cancelled_read_loses_nothing_and_a_cancelled_write_has_written_nothing)
+{
+    struct pair pair = plain_pair(5000);
+    char got[16];
+    for (int i = 0; i < 50; i++) {
+        {
+            COIR_DEADLINE(coir_in(1 * COIR_MS));
+            CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), -ETIME);
+        }
+        CHECK_EQ(coir_write_all(pair.tls_a, "abcd", 4), 0);
+        CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), 4);
+    }
+    static char many[10000], read[10000];
+    size_t written = 0, seen = 0;
+    for (;;) { /* until the transport is full */
+        COIR_DEADLINE(coir_in(5 * COIR_MS));
+        ssize_t n = coir_write(pair.tls_a, many, sizeof many);
+        if (n < 0) {
+            CHECK_EQ(n, -ETIME);
+            break;
+        }
+        written += (size_t)n;
+    }
+    CHECK_EQ(coir_shutdown_write(pair.tls_a), 0);
+    ssize_t n;
+    while ((n = coir_read(pair.tls_b, read, sizeof read)) > 0)
+        seen += (size_t)n;
+    CHECK_EQ(n, 0);
+    CHECK_EQ(seen, written);
+    close_pair(&pair);
+}
+
+TEST_REAL(select_and_futures_work_on_a_tls_stream)
+{
+    struct pair pair = plain_pair(0);
+    coir_case cases[] = {coir_case_stream(pair.tls_b, COIR_READ), coir_case_after(5 * COIR_MS)};
+    CHECK_EQ(coir_select(cases, 2), 1);
+    CHECK_EQ(coir_write_all(pair.tls_a, "hello", 5), 0);
+    coir_case again[] = {coir_case_stream(pair.tls_b, COIR_READ), coir_case_after(10 * COIR_S)};
+    CHECK_EQ(coir_select(again, 2), 0);
+    char got[5];
+    coir_io_all_op op;
+    CHECK_EQ(coir_await(coir_read_full_op(&op, pair.tls_b, got, 5, NULL)), 5);
+    CHECK_EQ(coir_try_read(pair.tls_b, got, 5), -EAGAIN);
+    CHECK_EQ(coir_stream_wait(pair.tls_b, COIR_WRITE), COIR_WRITE);
+    close_pair(&pair);
+}

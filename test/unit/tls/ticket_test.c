@@ -1,0 +1,112 @@
+/* Keys of tickets: shared by the workers, rotated, kept over a reload. */
+#include "pair.h"
+#include "tls/tls.h"
+
+static struct pair two_sides(void)
+{
+    return (struct pair){.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                         .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+}
+
+/* As if the newest key had been made half a day earlier. */
+static void age(coir_tls *server)
+{
+    server->tickets[0].made -= 12LL * 3600 * COIR_S;
+}
+
+TEST_REAL(a_ticket_is_accepted_until_its_key_was_replaced_twice_more)
+{
+    struct pair pair = two_sides();
+    unsigned char first[16];
+    CHECK(!resumes(&pair));
+    CHECK_EQ(pair.server->ticket_count, 1);
+    memcpy(first, pair.server->tickets[0].name, sizeof first);
+    age(pair.server);
+    CHECK(resumes(&pair)); /* of the older key; the new ticket is of the newer one */
+    CHECK_EQ(pair.server->ticket_count, 2);
+    CHECK(memcmp(first, pair.server->tickets[0].name, sizeof first) != 0);
+    CHECK(memcmp(first, pair.server->tickets[1].name, sizeof first) == 0);
+    coir_tls *other = pair.client;
+    for (int i = 0; i < CI_TICKET_KEYS; i++) { /* others come and go meanwhile */
+        pair.client = client_of((coir_tls_options)COIR_TLS_OPTIONS);
+        age(pair.server);
+        CHECK(!resumes(&pair));
+        coir_tls_unref(pair.client);
+    }
+    CHECK_EQ(pair.server->ticket_count, CI_TICKET_KEYS);
+    pair.client = other;
+    CHECK(!resumes(&pair));
+    CHECK(resumes(&pair));
+    close_pair(&pair);
+}
+
+TEST_REAL(a_young_key_is_kept)
+{
+    struct pair pair = two_sides();
+    CHECK(!resumes(&pair));
+    for (int i = 0; i < 5; i++)
+        CHECK(resumes(&pair));
+    CHECK_EQ(pair.server->ticket_count, 1);
+    close_pair(&pair);
+}
+
+TEST_REAL(keys_survive_a_reload)
+{
+    struct pair pair = two_sides();
+    struct ci_ticket_key before;
+    CHECK(!resumes(&pair));
+    before = pair.server->tickets[0];
+    CHECK_EQ(coir_tls_reload(pair.server), 0);
+    CHECK_EQ(pair.server->ticket_count, 1);
+    CHECK(memcmp(&before, &pair.server->tickets[0], sizeof before) == 0);
+    CHECK(resumes(&pair));
+    close_pair(&pair);
+}
+
+static int meet_elsewhere(void *arg)
+{
+    struct pair *pair = arg;
+    coir_close(pair->tls_a);
+    coir_close(pair->tls_b);
+    pair->tls_a = pair->tls_b = NULL;
+    bool resumed = resumes(pair);
+    close_pair(&(struct pair){.tls_a = pair->tls_a, .tls_b = pair->tls_b});
+    pair->tls_a = pair->tls_b = NULL;
+    return resumed;
+}
+
+static void meet_on_two_workers(void)
+{
+    struct pair pair = two_sides();
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(coir_call_on(i % 2, meet_elsewhere, &pair), i > 0);
+    CHECK_EQ(pair.server->ticket_count, 1);
+    close_pair(&pair);
+}
+
+TEST(workers_share_the_keys)
+{
+    test_in_runtime(meet_on_two_workers, 2);
+}
+
+static void change_a_byte(SSL_SESSION *session, bool of_name)
+{
+    const unsigned char *ticket;
+    size_t len;
+    SSL_SESSION_get0_ticket(session, &ticket, &len);
+    CHECK(len > 100);
+    ((unsigned char *)(uintptr_t)ticket)[of_name ? 3 : len - 3] ^= 1;
+}
+
+TEST_REAL(a_ticket_that_was_changed_is_not_accepted)
+{
+    struct pair pair = two_sides();
+    CHECK(!resumes(&pair));
+    for (int i = 0; i < 2; i++) {
+        CHECK(pair.client->sessions);
+        change_a_byte(pair.client->sessions->session, i);
+        CHECK(!resumes(&pair)); /* a full handshake: nobody is turned away */
+        CHECK(resumes(&pair));
+    }
+    close_pair(&pair);
+}
