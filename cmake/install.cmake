@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: both libraries, the headers, the man pages, a pkg-config file and a CMake package.
+# What `cmake --install` puts where: the libraries, the headers, the man pages, a pkg-config file and a CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,7 +8,13 @@ install(CODE "set(COIR_BUILD [[${CMAKE_BINARY_DIR}]])
 install(SCRIPT cmake/record.cmake)
 
 install(TARGETS coir coir_shared EXPORT coir-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY include/ TYPE INCLUDE)
+if(COIR_TLS)
+    install(TARGETS coir_tls coir_tls_shared EXPORT coir-tls-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(EXPORT coir-tls-targets NAMESPACE coir:: DESTINATION ${COIR_PACKAGE_DIR})
+    install(DIRECTORY include/ TYPE INCLUDE)
+else()
+    install(DIRECTORY include/ TYPE INCLUDE PATTERN tls.h EXCLUDE)
+endif()
 
 install(EXPORT coir-targets NAMESPACE coir:: DESTINATION ${COIR_PACKAGE_DIR})
 set(COIR_COMPATIBILITY SameMajorVersion)
@@ -24,8 +30,14 @@ file(RELATIVE_PATH COIR_PREFIX_FROM_PC ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${
 string(REGEX REPLACE "/$" "" COIR_PREFIX_FROM_PC ${COIR_PREFIX_FROM_PC})
 file(RELATIVE_PATH COIR_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH COIR_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
-configure_file(cmake/coir.pc.in coir.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/coir.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(COIR_PC coir.pc)
+if(COIR_TLS)
+    list(APPEND COIR_PC coir-tls.pc)
+endif()
+foreach(file ${COIR_PC})
+    configure_file(cmake/${file}.in ${file} @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 find_program(PERL perl)
 if(PERL)

@@ -1,5 +1,5 @@
 /* An echo server over TLS. Without files it makes itself a certificate:
- * 20_tls_echo [CERTIFICATE KEY [PORT]]. Try: openssl s_client -connect 127.0.0.1:7443 -quiet */
+ * 21_tls_echo [CERTIFICATE KEY [PORT]]. Try: openssl s_client -connect 127.0.0.1:7443 -quiet */
 #include <coir.h>
 #include <coir/tls.h>
 #include <stdio.h>

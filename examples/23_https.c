@@ -1,4 +1,4 @@
-/* An HTTPS server that reads its certificate again on SIGHUP: 22_https CERTIFICATE KEY [PORT].
+/* An HTTPS server that reads its certificate again on SIGHUP: 23_https CERTIFICATE KEY [PORT].
  * Connections go on; a file that cannot be used is refused, and what was there stays. */
 #include <coir.h>
 #include <coir/tls.h>

@@ -1,4 +1,4 @@
-/* A client over TLS that says a line and prints the answer: 21_tls_client HOST ADDRESS [CA-FILE].
+/* A client over TLS that says a line and prints the answer: 22_tls_client HOST ADDRESS [CA-FILE].
  * The server has to prove that it is HOST. */
 #include <coir.h>
 #include <coir/tls.h>
