@@ -40,8 +40,8 @@ static void close_broken(coir_stream *stream)
     stream->kind->close(stream);
 }
 
-static const struct ci_stream_kind broken_kind = {"broken", start,  cancel, shutdown_write,
-                                                  address,  detach, NULL,   close_broken};
+static const struct ci_stream_kind broken_kind = {
+    "broken", start, cancel, shutdown_write, address, detach, NULL, close_broken, NULL};
 
 void ci_stream_break(coir_stream *stream, int error)
 {
