@@ -1,4 +1,4 @@
-/* What everything in coir shares: time, errors, descriptors, memory.
+/* Definitions that all of coir shares: time, errors, descriptors, memory.
  *
  * Functions return 0 or a count on success and a negative error on failure: -errno, or one of enum
  * coir_error, for all of which coir_strerror has a text. Out-parameters (ret_NAME) are written
@@ -17,16 +17,16 @@
  *   Errors         those beyond -ESRCH, -ECANCELED and -ETIME of COIR_SUSPENDS.
  *   Cancel safety  what a call that suspends leaves behind when it returns -ECANCELED or -ETIME.
  *
- * Calls that cannot be right, whatever else happens (suspending outside of a fiber, using what is
- * not open, starting twice, giving no function), get an error of their own. A debug build of coir
- * (without NDEBUG, or with a sanitizer) names the call and the place it was made from, and aborts.
- * Calls that are made millions of times a second (locks, channels, reads and writes of streams)
- * look at their arguments in debug builds only.
+ * A misuse (suspending outside of a fiber, using an object that is not open, starting twice,
+ * passing no function) gets an error of its own. A debug build of coir (without NDEBUG, or with a
+ * sanitizer) names the call and where it was made, and aborts. Calls that are made millions of
+ * times a second (locks, channels, reads and writes of streams) check their arguments in debug
+ * builds only.
  *
  * Structs that may grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
  * coir_go_options. A program may have been compiled against an older coir, or a newer one: a
- * shorter struct of options is filled up with defaults, and a longer one is accepted if what this
- * version does not know of it is zero (-COIR_ENEWER otherwise). In every option 0 means the
+ * shorter struct of options is completed with defaults, and a longer one is accepted if the fields
+ * that this version does not know are zero (-COIR_ENEWER otherwise). In every option 0 means the
  * default, which its comment names in brackets; "none" is COIR_NEVER for times and COIR_UNLIMITED
  * for counts and bytes. */
 #ifndef COIR_BASE_H
@@ -48,10 +48,10 @@ extern "C" {
 #define COIR_API __attribute__((visibility("default")))
 #endif
 
-/* Has the compiler check arguments against a format, as for printf. */
+/* Makes the compiler check arguments against a format, as for printf. */
 #define COIR_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
 
-/* Has `function` called with the address of the variable when the variable goes out of scope. */
+/* Calls `function` with the address of the variable when the variable goes out of scope. */
 #define COIR_CLEANUP(function) __attribute__((__cleanup__(function)))
 #else
 #error "coir needs gcc, clang or a compiler that knows their attributes"
@@ -93,7 +93,7 @@ COIR_API coir_time coir_in(coir_time duration);
 /* Errors that errno has no name for. */
 enum coir_error {
     COIR_EEND = 4097, /* the stream ended before all that was asked for had come */
-    COIR_EADDRESS,    /* an address is empty, or not of the kind that is wanted */
+    COIR_EADDRESS,    /* an address is empty, or of a kind that the call does not accept */
     COIR_ENAME,       /* a host name is unknown */
     COIR_EPROTOCOL,   /* the peer broke the protocol */
     COIR_ETOOLARGE,   /* a limit of the configuration was passed */
@@ -102,12 +102,11 @@ enum coir_error {
     COIR_EFORKED,
     COIR_EENDED, /* the run has ended: nothing more can be started in it */
     COIR_ELEFT,  /* a simulated host has ended and left something open */
-    /* a struct that begins with its size has none, or none that can be: set it to its
-     * initialiser */
+    /* the size in a struct is 0 or impossible: set the struct to its initialiser */
     COIR_EUNSIZED,
     /* a struct of options sets something that this version of coir does not know */
     COIR_ENEWER,
-    /* the host of an address is neither a number nor a name that there could be */
+    /* the host of an address is neither a number nor a valid name */
     COIR_EHOST,
     COIR_EPORT,       /* the port of an address is missing, or no number from 0 to 65535 */
     COIR_EPATH,       /* the path of a unix: address does not begin with / or @, or is too long */
@@ -140,7 +139,7 @@ COIR_API const char *coir_strerror(int64_t error);
 typedef struct coir_allocator {
     size_t size;                             /* sizeof(coir_allocator) */
     void *(*alloc)(size_t bytes, void *arg); /* aligned to 64 bytes; NULL: there is no memory */
-    void (*free)(void *memory, size_t bytes, void *arg); /* bytes: as it was asked for */
+    void (*free)(void *memory, size_t bytes, void *arg); /* bytes: as given to alloc */
     void *arg;                                           /* given to both */
 } coir_allocator;
 
@@ -156,7 +155,7 @@ enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_
  * log. */
 typedef void coir_log_fn(enum coir_log_level level, const char *line, void *arg);
 
-/* What a descriptor or a stream is waited for, and what holds on it: bits, to be added up. */
+/* Events to wait for on a descriptor or a stream, and those that hold: bits, to be added up. */
 enum coir_events {
     COIR_READ = 1,       /* a read would not block: data, a connection, or the end of the stream */
     COIR_WRITE = 2,      /* a write would not block */

@@ -1,5 +1,5 @@
-/* Buffers: bytes that are shared and never change, counted by reference. What goes to many
- * receivers is one buffer, of which each has a reference: nothing is copied. */
+/* Buffers: bytes that are shared and never change, counted by reference. Data for many receivers is
+ * one buffer, to which each has a reference: nothing is copied. */
 #ifndef COIR_BUFFER_H
 #define COIR_BUFFER_H
 

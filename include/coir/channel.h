@@ -25,10 +25,10 @@ enum coir_overflow {
 typedef struct coir_channel_options {
     size_t size;      /* sizeof(coir_channel_options), set by COIR_CHANNEL_OPTIONS */
     size_t item_size; /* bytes of an item */
-    /* [0: a send waits until somebody receives] items; COIR_UNLIMITED: it grows as it must */
+    /* [0: a send waits for its receive] items; COIR_UNLIMITED: it grows as needed */
     size_t capacity;
     enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] */
-    /* [none] called for items that nobody will receive; must not suspend */
+    /* [none] called for items that will not be received; must not suspend */
     void (*unref)(void *item, void *arg);
     void *arg; /* given to it */
 } coir_channel_options;
@@ -39,9 +39,9 @@ typedef struct coir_channel_options {
     }
 
 /* Makes a channel of items of `item_size` bytes. It holds `capacity` of them: with 0, a send waits
- * until somebody receives; with COIR_UNLIMITED, the channel grows as it must. A send to a full
- * channel waits for room. Its memory is that of the calling worker's runtime, which it must not
- * outlive then, or of malloc, on a plain thread.
+ * for its receive; with COIR_UNLIMITED, the channel grows as needed. A send to a full channel waits
+ * for room. Its memory is that of the calling worker's runtime, which it must not outlive then, or
+ * of malloc, on a plain thread.
  * Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
  * Errors: -ENOMEM; -EINVAL an item of no size. */
 COIR_API int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel);
@@ -51,8 +51,8 @@ COIR_API int coir_channel_new(size_t item_size, size_t capacity, coir_channel **
  * -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_channel_new_with(const coir_channel_options *options, coir_channel **ret_channel);
 
-/* Frees a channel and the items in it. Nobody may use it or wait for it any more. If it is a
- * subscription, that ends. Takes NULL.
+/* Frees a channel and the items in it. No task or thread may use it or wait for it any more. If it
+ * is a subscription, that ends. Takes NULL.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_channel_free(coir_channel *channel);
 

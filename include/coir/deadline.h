@@ -22,7 +22,7 @@
  *
  *   coir_deadline_passed(cancel_scope)  true: this deadline has passed, its work was too slow
  *   coir_task_interrupted()             not 0: an outer cancel scope, or the opener of the task's
- *                                       scope, wants an end: return that error;
+ *                                       scope, was interrupted: return that error;
  *                                       0: the call was not interrupted, and what it was made on
  *                                       failed with this error */
 #ifndef COIR_DEADLINE_H

@@ -1,5 +1,5 @@
-/* Waiting on a descriptor whose reading and writing is somebody else's: a library's socket, a
- * pipe, a timerfd, an inotify queue. */
+/* Waiting on descriptors that the program or a library reads and writes itself: a library's socket,
+ * a pipe, a timerfd, an inotify queue. */
 #ifndef COIR_DESCRIPTOR_H
 #define COIR_DESCRIPTOR_H
 

@@ -1,6 +1,6 @@
-/* What a fiber does about itself: yield, sleep, clean up, remember. A fiber is a task with a stack
- * of its own; once started it never changes threads. errno, the locale and floating-point control
- * words belong to the thread: they are not kept over a suspension. */
+/* Calls of a fiber about itself: yielding, sleeping, cleaning up, task-locals. A fiber is a task
+ * with a stack of its own; once started it never changes threads. errno, the locale and
+ * floating-point control words belong to the thread: they are not kept over a suspension. */
 #ifndef COIR_FIBER_H
 #define COIR_FIBER_H
 

@@ -41,7 +41,7 @@ COIR_SUSPENDS ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int
 COIR_SUSPENDS ssize_t coir_file_write(coir_file *file, const void *data, size_t len,
                                       int64_t offset);
 
-/* Has everything that was written so far put on the disk, as fsync(2) does.
+/* Puts everything that was written so far on the disk, as fsync(2) does.
  * Suspends: yes.  Threads: worker.
  * Errors: those of fsync(2); -EINVAL no file; those of coir_offload on drivers without operations
  * on files.

@@ -34,7 +34,7 @@ typedef struct coir_future coir_future;
 /* The functions of a kind of futures; initialise it with COIR_FUTURE_KIND. */
 typedef struct coir_future_kind {
     size_t size;      /* sizeof(coir_future_kind) */
-    const char *name; /* what a waiting task is said to wait for */
+    const char *name; /* what a waiting task waits for, in reports */
     /* Begins or continues the future, and returns the future to run next: a child that was made,
      * the caller (`future->caller`, with `result` set), or NULL when it has suspended (coir/waker.h
      * has what wakes it). Must not call what suspends. */
@@ -160,10 +160,10 @@ typedef struct coir_completion {
     uint64_t opaque[8];
 } coir_completion;
 
-/* Starts a future as a task, and has a function called with its result, for programs in callback
- * style. `fn` is called on the worker when the future has completed. The completion is free by
- * then: `fn` may release it together with the future. An error is the scope's as well, unless the
- * scope is NULL.
+/* Starts a future as a task, and calls a function with its result, for programs in callback style.
+ * `fn` is called on the worker when the future has completed. The completion is free by then: `fn`
+ * may release it together with the future. An error is the scope's as well, unless the scope is
+ * NULL.
  * Suspends: no.  Threads: worker.  Owns: completion and future are borrowed until `fn` is called.
  * Errors: those of coir_go; -EINVAL no completion, future or function; -EBUSY the future was
  * started before and has not completed. */
@@ -322,8 +322,8 @@ COIR_API coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration);
 /* The future of letting every other runnable task of the worker run first. As coir_yield. */
 COIR_API coir_future *coir_yield_op(coir_future *op);
 
-/* The future of the end of a task, in its handle: nobody else may join that meanwhile. As
- * coir_join. */
+/* The future of the end of a task, in its handle: no other task may join by the handle until it has
+ * completed. As coir_join. */
 COIR_API coir_future *coir_join_op(coir_handle *handle);
 
 #ifdef __cplusplus

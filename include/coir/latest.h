@@ -1,5 +1,4 @@
-/* The latest value of something, for all who want to know when it changes. Values in between may
- * be missed.
+/* The latest value of something, with a wait for its changes. Values in between may be missed.
  *
  *   for (uint64_t seen = 0; coir_latest_wait(latest, seen) == 0;) {
  *       seen = coir_latest_get(latest, &config);
@@ -23,7 +22,8 @@ typedef struct coir_latest coir_latest;
  * Errors: -ENOMEM. */
 COIR_API int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest);
 
-/* Frees what coir_latest_new made. Nobody may use it or wait for it any more. Takes NULL.
+/* Frees what coir_latest_new made. No task or thread may use it or wait for it any more. Takes
+ * NULL.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_free(coir_latest *latest);
 
@@ -45,8 +45,7 @@ COIR_API coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest,
 /* A change of the latest value, as a case of coir_select. As coir_latest_wait. */
 COIR_API coir_case coir_case_latest(coir_latest *latest, uint64_t version);
 
-/* Closes it: there will be no more values. Those who wait, or have seen the last version, get
- * -EPIPE.
+/* Closes it: there will be no more values. Waits for a version later than the last return -EPIPE.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_close(coir_latest *latest);
 

@@ -1,4 +1,4 @@
-/* One thread's event loop with callbacks, for programs that want no more. It belongs to the thread
+/* One thread's event loop with callbacks, for programs that need no tasks. It belongs to the thread
  * that runs it; only coir_loop_post and coir_loop_stop may be called from others. Changing or
  * stopping anything from inside any callback is safe. */
 #ifndef COIR_LOOP_H
@@ -58,7 +58,7 @@ COIR_API void coir_loop_free(coir_loop *loop);
 /* Runs a loop until it is stopped, or no watch, timer or posted call is left; returns 0. A stop
  * from before the run makes it return at once.
  * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on.
- * Errors: what the system says when it refuses to wait, again and again. */
+ * Errors: the system's, when it repeatedly refuses to wait. */
 COIR_API int coir_loop_run(coir_loop *loop);
 
 /* Runs one turn of a loop: waits for something to do, does it, and returns 0. It waits until
@@ -67,7 +67,7 @@ COIR_API int coir_loop_run(coir_loop *loop);
  * Errors: those of coir_loop_run. */
 COIR_API int coir_loop_run_once(coir_loop *loop, coir_time deadline);
 
-/* Has coir_loop_run return after the turn in progress. If none is in progress, the next run
+/* Makes coir_loop_run return after the turn in progress. If none is in progress, the next run
  * returns at once.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_loop_stop(coir_loop *loop);
@@ -109,14 +109,14 @@ COIR_API void coir_timer_stop(coir_loop *loop, coir_timer *timer);
 /* When a hook is called in each turn of its loop. */
 enum coir_hook_when {
     COIR_HOOK_BEFORE_WAIT, /* before the loop waits */
-    COIR_HOOK_AFTER_TURN   /* after it has handled what came */
+    COIR_HOOK_AFTER_TURN   /* after it has handled the events of the turn */
 };
 
 /* What a hook calls. */
 typedef void coir_hook_fn(coir_loop *loop, coir_hook *hook, void *arg);
 
-/* Calls a function in each turn of the loop, before it waits or after it has handled what came. A
- * hook that is started during a turn is first called in the next one. Hooks do not keep the loop
+/* Calls a function in each turn of the loop, before it waits or after it has handled events. A hook
+ * that is started during a turn is first called in the next one. Hooks do not keep the loop
  * running.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
@@ -126,8 +126,8 @@ COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_w
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_hook_stop(coir_loop *loop, coir_hook *hook);
 
-/* Has `fn(arg)` called on the loop's thread, in its next turn. The loop is woken if it waits. The
- * calls of one sender are made in their order.
+/* Calls `fn(arg)` on the loop's thread, in its next turn. The loop is woken if it waits. The calls
+ * of one sender are made in their order.
  * Suspends: no.  Threads: any.
  * Errors: -ENOMEM. */
 COIR_API int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg);

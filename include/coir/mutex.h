@@ -1,7 +1,7 @@
-/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any
- * worker, and from plain threads by the forms that never suspend, but not from signal handlers.
- * They belong to nobody, stay where they are once they are used, and must be free when they go.
- * All are made by setting them to their _INIT. */
+/* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker,
+ * and from plain threads by the forms that never suspend, but not from signal handlers. They do not
+ * belong to a worker, must not be moved once they are used, and must be free when their memory is
+ * released. All are made by setting them to their _INIT. */
 #ifndef COIR_MUTEX_H
 #define COIR_MUTEX_H
 
@@ -11,10 +11,10 @@
 extern "C" {
 #endif
 
-/* A mutex, initialised with COIR_MUTEX_INIT or COIR_FAIR_MUTEX_INIT. A task that is running may
- * take it before one that waits is back; one that lost so is served before all others. A fair
- * mutex goes to whoever has waited longest instead: even, and slower under contention. A task that
- * locks it twice waits for ever. */
+/* A mutex, initialised with COIR_MUTEX_INIT or COIR_FAIR_MUTEX_INIT. A running task may take it
+ * before a waiting one that was woken runs; that one is then served before all others. A fair mutex
+ * goes to the task that has waited longest instead: the waits are even, but it is slower under
+ * contention. A task that locks it twice waits for ever. */
 typedef struct coir_mutex {
     uint64_t opaque[8];
 } coir_mutex;
@@ -26,7 +26,7 @@ typedef struct coir_mutex {
         }                          \
     }
 
-/* Initialises a coir_mutex that goes to whoever has waited longest. */
+/* Initialises a fair coir_mutex: it goes to the task that has waited longest. */
 #define COIR_FAIR_MUTEX_INIT       \
     {                              \
         {                          \
@@ -42,11 +42,11 @@ COIR_API coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex);
 
 /* Takes a mutex if it is free now.
  * Suspends: no.  Threads: any.
- * Errors: -EAGAIN somebody has it. */
+ * Errors: -EAGAIN it is locked. */
 COIR_API int coir_mutex_try_lock(coir_mutex *mutex);
 
-/* Gives a mutex back. Any task or thread may do that for the one that took it. Giving back a mutex
- * that is free aborts, in every build: what it protects is not protected.
+/* Gives a mutex back. Any task or thread may do that, not only the one that locked it. Giving back
+ * a mutex that is free aborts, in every build: what it guards is no longer guarded.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
@@ -89,7 +89,7 @@ COIR_API int coir_shared_mutex_try_share(coir_shared_mutex *mutex);
  * Suspends: no.  Threads: any. */
 COIR_API void coir_shared_mutex_unlock(coir_shared_mutex *mutex);
 
-/* A condition that tasks wait for while a mutex guards what it is about; initialised with
+/* A condition that tasks wait for; a mutex guards the state that it is about. Initialised with
  * COIR_CONDITION_INIT. */
 typedef struct coir_condition {
     uint64_t opaque[8];
@@ -109,8 +109,8 @@ typedef struct coir_condition_op {
 } coir_condition_op;
 
 /* Gives the mutex back, waits for a signal, and takes the mutex again. It has the mutex also when
- * the result is an error. What is waited for must be looked at again afterwards. A mutex that is
- * free aborts, as coir_mutex_unlock does.
+ * the result is an error. The state that is waited for must be checked again afterwards. A mutex
+ * that is free aborts, as coir_mutex_unlock does.
  * Suspends: yes.  Threads: worker.
  * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be
  * cancelled. */

@@ -1,12 +1,12 @@
-/* Names: what addresses a host has.
+/* Names: resolving a host to its addresses.
  *
- * The system is asked (getaddrinfo(3), so /etc/hosts and whatever nsswitch.conf names), on
- * coir_config.name_threads_max threads that do nothing else: a name server that is slow or dead
- * keeps no disk, and nobody who asks for something that is known, waiting. IPv4 and IPv6 addresses
- * are two questions. Equal questions are asked once at a time, whichever tasks of whichever
- * workers wait for the answer. Answers, also that a name is unknown, are kept for as long as they
- * hold, and asked for anew when /etc/hosts or /etc/resolv.conf change. Who leaves, cancelled or at
- * a deadline, leaves at once. "localhost" is known without asking.
+ * The system is asked (getaddrinfo(3), so /etc/hosts and whatever nsswitch.conf names), on at most
+ * coir_config.name_threads_max threads that do nothing else: a slow or dead name server delays
+ * neither files nor names whose addresses are known. IPv4 and IPv6 addresses are two questions.
+ * Equal questions are asked once at a time, also for tasks of several workers. Answers, including
+ * that a name is unknown, are kept for as long as they hold, and dropped when /etc/hosts or
+ * /etc/resolv.conf change. A task that is cancelled, or reaches a deadline, stops waiting at once.
+ * "localhost" is known without asking.
  *
  * With coir_config.resolver = "c-ares" the workers ask name servers themselves: /etc/hosts and DNS
  * alone, no threads, and answers hold for as long as they say. */
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Which addresses are asked for. */
+/* Which addresses are looked up. */
 enum coir_family { COIR_ANY_FAMILY = 0, COIR_IPV4 = 4, COIR_IPV6 = 6 };
 
 /* Options of a question for addresses. */

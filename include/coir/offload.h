@@ -1,5 +1,5 @@
-/* Work that blocks or computes for long leaves the worker: it runs on a thread of the runtime's
- * pool while the fiber is parked. */
+/* Offloading work that blocks, or computes for long: it runs on a thread of the runtime's pool
+ * while the fiber is parked. */
 #ifndef COIR_OFFLOAD_H
 #define COIR_OFFLOAD_H
 

@@ -1,4 +1,5 @@
-/* Only the poller, for programs that want no more: which of many descriptors are ready.
+/* The poller alone, for programs with an event loop of their own: which of many descriptors are
+ * ready.
  *
  *   coir_poller_add(poller, fd, token, COIR_READ | COIR_EDGE);
  *   n = coir_poller_wait(poller, events, 64, coir_in(1 * COIR_S));
@@ -77,8 +78,8 @@ COIR_API int coir_poller_remove(coir_poller *poller, coir_fd fd);
 /* Waits until something is ready, or until `deadline`, and returns how many of `events` were
  * filled. COIR_HANGUP and COIR_EVENT_ERROR are reported always.
  * Suspends: no (it blocks).  Threads: owner.
- * Errors: -EINVAL no poller or no room for events; -EBUSY another thread waits; what the system
- * says when it refuses to wait. */
+ * Errors: -EINVAL no poller or no room for events; -EBUSY another thread waits; the system's, when
+ * it refuses to wait. */
 COIR_API int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t events_max,
                               coir_time deadline);
 
@@ -98,7 +99,7 @@ COIR_API int coir_source_add(coir_source *source, coir_poller *poller, uint64_t 
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_source_remove(coir_source *source);
 
-/* Has a source's poller report events (enum coir_events), with those that were set before.
+/* Makes a source's poller report events (enum coir_events), with those that were set before.
  * Suspends: no.  Threads: any.
  * Errors: -ENOENT it was not added; -EINVAL no source or no events. */
 COIR_API int coir_source_set(coir_source *source, int events);

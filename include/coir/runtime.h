@@ -1,4 +1,4 @@
-/* A runtime: its workers, their configuration, and the way into it from plain code. */
+/* A runtime: its workers, their configuration, and starting it from plain code. */
 #ifndef COIR_RUNTIME_H
 #define COIR_RUNTIME_H
 
@@ -161,8 +161,8 @@ COIR_API void coir_runtime_hold(coir_runtime *runtime);
  * Suspends: no.  Threads: any. */
 COIR_API void coir_runtime_release(coir_runtime *runtime);
 
-/* Frees a runtime that does not run. It waits until the runtime has been released by those who
- * hold it, and calls what was posted to one that never ran. Takes NULL.
+/* Frees a runtime that does not run. It waits until every hold has been released, and makes the
+ * calls that were posted to a runtime that never ran. Takes NULL.
  * Suspends: no (it blocks).  Threads: a plain one. */
 COIR_API void coir_runtime_free(coir_runtime *runtime);
 
@@ -179,10 +179,10 @@ COIR_API size_t coir_worker_count(const coir_runtime *runtime);
  * Errors: -ESRCH the calling thread is no worker. */
 COIR_API int coir_worker_index(void);
 
-/* Has `fn(arg)` called on a worker, outside of any task. It must not block, and cannot suspend.
- * The calls of one sender are made in their order. A call posted before the run starts is made
- * when it starts. One that is still waiting when the run has ended, or when a runtime that never
- * ran is freed, is made then, on no worker.
+/* Calls `fn(arg)` on a worker, outside of any task. It must not block, and cannot suspend. The
+ * calls of one sender are made in their order. A call posted before the run starts is made when it
+ * starts. One that is still waiting when the run has ended, or when a runtime that never ran is
+ * freed, is made then, on no worker.
  * Suspends: no.  Threads: any.
  * Errors: -COIR_EENDED the last run has ended, and no other has begun; -EINVAL no such worker;
  * -ENOMEM. */

@@ -9,16 +9,16 @@
  * returns. A serving scope supervises instead: errors are counted and reported, and siblings go
  * on. Cancelling a task cancels the tasks in the scopes it has open.
  *
- * Tasks are spawned into a scope from any worker of its runtime, by whoever knows that it is open:
- * its tasks do, for it does not end before them. What shall outlive the scopes around it goes to
- * the runtime's background scope, for which a NULL scope stands:
+ * Any worker of its runtime may spawn tasks into a scope while it is open, as the tasks of the
+ * scope may at any time: it does not end before them. A task that has to outlive the scopes around
+ * it goes to the runtime's background scope, for which a NULL scope stands:
  *
  *   coir_go(NULL, send_mail, mail);
  *
  * The background scope supervises too: a task that fails there is logged as a warning with its
  * name, and nothing else ends. A run that is stopped cancels the background tasks once
- * coir_config.drain_timeout is over. They may outlive the run's first task, and so what lies in
- * its frame. */
+ * coir_config.drain_timeout is over. They may outlive the run's first task, and thus its local
+ * variables. */
 #ifndef COIR_SCOPE_H
 #define COIR_SCOPE_H
 
@@ -64,7 +64,7 @@ COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
  * be spawned into it afterwards, unless it was cancelled. This wait cannot be cancelled from
  * outside of the scope: a cancelled caller's tasks are cancelled too, and then waited for. A
  * deadline that was set inside of the scope ends the wait with -ETIME, and the tasks go on; and so
- * does anything where the scope is another fiber's.
+ * does any interrupt if the scope is another fiber's.
  * Suspends: yes.  Threads: owner.
  * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it;
  * -EBADF the scope is not open; -EXDEV it belongs to another worker.
@@ -169,8 +169,8 @@ COIR_API void coir_cancel(coir_handle *handle);
  * Suspends: no.  Threads: the worker that spawned the task. */
 COIR_API bool coir_handle_has_ended(const coir_handle *handle);
 
-/* Lets a handle go of its task, which goes on, and will not write to the handle any more. Nobody
- * may be joining by it. Takes NULL and handles that were not used.
+/* Lets a handle go of its task, which goes on, and will not write to the handle any more. No task
+ * may be waiting in a join of it. Takes NULL and handles that were not used.
  * Suspends: no.  Threads: the worker that spawned the task. */
 COIR_API void coir_handle_done(coir_handle *handle);
 

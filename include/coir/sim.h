@@ -39,7 +39,7 @@ typedef struct coir_sim_options {
     size_t workers; /* [1] workers of each host; at most 256 */
     /* [1 hour; COIR_NEVER: none] virtual time at which to give up */
     coir_time time_max;
-    void (*trace)(const char *line, void *arg); /* [none] what happens, a line each */
+    void (*trace)(const char *line, void *arg); /* [none] called with each line of the trace */
     void *trace_arg;
 
     /* [all that the seed draws] the faults that happen, by number in ascending order: of the
@@ -55,7 +55,7 @@ typedef struct coir_sim_options {
         sizeof(coir_sim_options), 0, 0, 0, 0, 0, 0, 0, false, 0 \
     }
 
-/* What coir_sim_run says of a run. */
+/* The outcome of a run by coir_sim_run. */
 typedef struct coir_sim_result {
     size_t size;         /* sizeof(coir_sim_result), set by COIR_SIM_RESULT: so much is filled in */
     uint64_t trace_hash; /* equal for equal runs */
@@ -104,8 +104,8 @@ COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *f
  * Errors: -EINVAL what coir_runtime_new refuses. */
 COIR_API int coir_sim_configure(coir_sim *sim, const coir_config *config);
 
-/* Sets what happens on the way between two hosts from now on. NULL stands for every host. The last
- * link that was set counts. A scenario does this, or a task of one of its hosts.
+/* Sets the link between two hosts from now on: its delays and losses. NULL stands for every host.
+ * The last link that was set counts. A scenario does this, or a task of one of its hosts.
  * Suspends: no.  Threads: the simulation's.  Owns: *link is copied. */
 COIR_API void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
                                 const coir_link *link);
@@ -141,15 +141,15 @@ static inline int coir_sim_name(coir_sim *sim, const char *name, coir_name_answe
     return coir_sim_set_name(sim, name, &answer);
 }
 
-/* Has a host lose its power. Nothing that it does is seen by anybody from now on, its peers are
- * not told, and of what its files were written since their last sync each sector may be old or
+/* Makes a host lose its power. Nothing that it does has an effect outside of it from now on, its
+ * peers are not told, and each sector of a file that was written since its last sync may be old or
  * new. Its tasks are cancelled. A host that is started later under the same name has its address
  * and its disk.
  * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 
-/* Asks a host's run to end: it calls coir_runtime_stop inside of the host. What belongs to another
- * host than the caller's is not to be called directly: its descriptors have a meaning there alone.
+/* Asks a host's run to end: it calls coir_runtime_stop inside of the host. Do not use objects of
+ * another host than the caller's directly: their descriptors have a meaning on that host only.
  * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_stop(coir_sim *sim, coir_host *host);
 

@@ -1,4 +1,4 @@
-/* What a program meets in the simulated world (coir/sim.h): links, faults, name servers. */
+/* The environment of programs in the simulated world (coir/sim.h): links, faults, name servers. */
 #ifndef COIR_SIM_FAULTS_H
 #define COIR_SIM_FAULTS_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What happens on the way from one host to another. All zero: a perfect network. */
+/* The link from one host to another. All zero: a perfect network. */
 typedef struct coir_link {
     size_t size;        /* set by coir_sim_link */
     coir_time latency;  /* one way; COIR_NEVER: nothing arrives */
@@ -29,7 +29,7 @@ typedef struct coir_link {
     bool one_way; /* this is from `a` to `b` alone */
 } coir_link;
 
-/* What else goes wrong on a host. Each is a probability, for one call or one operation. */
+/* Faults of a host. Each is a probability, for one call or one operation. */
 typedef struct coir_faults {
     size_t size;          /* set by coir_sim_faults */
     double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */

@@ -1,4 +1,4 @@
-/* What can be set of a socket: shared by the calls on streams and the drivers below them. */
+/* Options and credentials of sockets: shared by the calls on streams and the drivers below them. */
 #ifndef COIR_SOCKET_H
 #define COIR_SOCKET_H
 

@@ -36,7 +36,8 @@ enum coir_at_limit {
 /* Options of a listener. */
 typedef struct coir_listen_options {
     size_t size; /* sizeof(coir_listen_options), set by COIR_LISTEN_OPTIONS */
-    /* [4096; COIR_UNLIMITED: as many as the system allows] connections that nobody accepted yet */
+    /* [4096; COIR_UNLIMITED: as many as the system allows] connections that were not accepted
+     * yet */
     size_t backlog;
     /* [false] SO_REUSEPORT: several listeners, of one process or of several, share the port, and
      * the system chooses one of them for each connection. Closing one resets what is in its
@@ -58,9 +59,9 @@ typedef struct coir_listen_options {
     }
 
 /* Starts listening for connections. Any worker of the runtime may accept from it, all at the same
- * time. An address that is in use is tried again for a second: a server on io_uring that was
- * killed keeps its own for a moment. The file of a Unix socket that nobody listens on any more is
- * replaced, under a lock (flock(2)) of its directory, and removed by coir_listener_close.
+ * time. An address that is in use is tried again for a second: a server on io_uring that was killed
+ * keeps its own for a moment. The file of a Unix socket without a listener is replaced, under a
+ * lock (flock(2)) of its directory, and removed by coir_listener_close.
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
  * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
@@ -110,9 +111,10 @@ COIR_API int coir_listener_resume(coir_listener *listener);
 /* Makes another descriptor of a listener's socket, for a process that is to listen on it, too: its
  * successor in a restart. The descriptor is passed by coir_unix_send_fds, or inherited over exec
  * without its FD_CLOEXEC; the other process makes a listener of it by the address "fd:N". Both
- * accept from one backlog, so that nobody is refused while one comes and the other goes. From then
- * on the end of the listener here is not the end of the socket: a server that stops leaves the
- * backlog to the other process, and refuses nobody; the file of a Unix socket stays.
+ * accept from one backlog, so that no client is refused while one process starts and the other
+ * stops. From then on the end of the listener here is not the end of the socket: a server that
+ * stops leaves the backlog to the other process, and refuses no client; the file of a Unix socket
+ * stays.
  * Suspends: no.  Threads: worker.  Owns: the descriptor is the caller's to close.
  * Errors: -EMFILE; -EINVAL no listener; -EOPNOTSUPP in the simulated world. */
 COIR_API coir_fd coir_listener_share(coir_listener *listener);

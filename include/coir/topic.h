@@ -1,6 +1,6 @@
-/* Topics: everybody who subscribed gets every item. A subscription is a channel, with a capacity
- * and a policy for a subscriber that is too slow: the publisher waits for it, it loses items, or
- * it is closed. */
+/* Topics: every subscriber gets every item. A subscription is a channel, with a capacity and a
+ * policy for a subscriber that is too slow: the publisher waits for it, it loses items, or it is
+ * closed. */
 #ifndef COIR_TOPIC_H
 #define COIR_TOPIC_H
 
@@ -19,7 +19,7 @@ typedef struct coir_topic_options {
     size_t item_size; /* bytes of an item */
     /* [none] called for each copy that is queued: an item may be a pointer to something counted */
     void (*ref)(void *item, void *arg);
-    /* [none] called for each copy that nobody will receive. Neither may suspend, or use the
+    /* [none] called for each copy that will not be received. Neither may suspend, or use the
      * topic. */
     void (*unref)(void *item, void *arg);
     void *arg;
@@ -39,7 +39,7 @@ COIR_API int coir_topic_new(size_t item_size, coir_topic **ret_topic);
  * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_topic_new_with(const coir_topic_options *options, coir_topic **ret_topic);
 
-/* Frees a topic, whose subscriptions have ended. Nobody may use it any more. Takes NULL.
+/* Frees a topic, whose subscriptions have ended. No task or thread may use it any more. Takes NULL.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_topic_free(coir_topic *topic);
 
@@ -55,7 +55,7 @@ COIR_API int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overfl
  * COIR_OVERFLOW_WAIT is full, and returns how many subscriptions the item was queued for.
  * Suspends: yes.  Threads: worker.
  * Errors: -EPIPE it is closed.
- * Cancel safety: an error means that nobody got it. */
+ * Cancel safety: an error means that no subscriber got it. */
 COIR_SUSPENDS int coir_publish(coir_topic *topic, const void *item);
 COIR_API coir_future *coir_publish_op(coir_wait_op *op, coir_topic *topic, const void *item);
 

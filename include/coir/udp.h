@@ -19,10 +19,10 @@ typedef struct coir_address {
     uint64_t opaque[20];
 } coir_address;
 
-/* Opens a datagram socket. It is bound to `address` ("*:0": any). The file of a Unix socket that
- * nobody has open any more is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With
- * a `peer` (NULL: none) it is connected: a send that names no other address goes to the peer, only
- * the peer's datagrams are received, and when nobody listens there the next call says
+/* Opens a datagram socket. It is bound to `address` ("*:0": any). The file of a Unix socket that no
+ * process has open is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With a `peer`
+ * (NULL: none) it is connected: a send that names no other address goes to the peer, only the
+ * peer's datagrams are received, and if the peer has no socket there, the next call returns
  * -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
@@ -36,9 +36,9 @@ COIR_API void coir_udp_close(coir_udp *udp);
 
 /* Sends one datagram to the peer of a UDP socket, and returns its length.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.
- * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED one sent before met nobody at the peer, or
- * nobody has the name of the Unix socket; -EMSGSIZE and others of sendmsg(2); -EXDEV; -EINVAL no
- * socket, or no data that has a length.
+ * Errors: -EDESTADDRREQ there is no peer; -ECONNREFUSED an earlier datagram found no socket at the
+ * peer, or no socket has the name; -EMSGSIZE and others of sendmsg(2); -EXDEV; -EINVAL no socket,
+ * or no data that has a length.
  * Cancel safety: an error means that it was not sent. */
 COIR_SUSPENDS ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len);
 
@@ -50,8 +50,8 @@ COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t l
 /* Receives one datagram, cut at `len` bytes, and returns its length. *from, where given, is set to
  * its sender.
  * Suspends: yes.  Threads: owner.
- * Errors: -ECONNREFUSED one sent before met nobody at the peer; others of recvmsg(2); -EXDEV;
- * -EINVAL no socket, or no buffer.
+ * Errors: -ECONNREFUSED an earlier datagram found no socket at the peer; others of recvmsg(2);
+ * -EXDEV; -EINVAL no socket, or no buffer.
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 

@@ -1,4 +1,5 @@
-/* What only Unix sockets can do: descriptors that travel with bytes, and who is at the other end.
+/* What only Unix sockets can do: passing descriptors with bytes, and telling which process is at
+ * the other end.
  *
  * Unix sockets are listened on and connected to like TCP (coir/tcp.h), by the addresses
  * "unix:/path" and "unix:@name", where the latter is an abstract name, which is in no file system
@@ -17,9 +18,9 @@ extern "C" {
  * gets descriptors of its own for the same open files; these stay the caller's. Returns how many
  * bytes were sent, which may be fewer than `len`: the rest is to be sent without descriptors.
  * Suspends: yes.  Threads: owner.
- * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no
- * stream, no bytes, no descriptors where some are counted, or more than COIR_UNIX_FDS_MAX; -EBADF;
- * -ETOOMANYREFS too many descriptors are under way; those of coir_write.
+ * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no stream,
+ * no bytes, no descriptors where some are counted, or more than COIR_UNIX_FDS_MAX; -EBADF;
+ * -ETOOMANYREFS too many descriptors are in flight; those of coir_write.
  * Cancel safety: an error means that nothing was sent. */
 COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len,
                                          const coir_fd *fds, size_t fd_count);
@@ -48,8 +49,8 @@ COIR_API coir_future *coir_unix_recv_fds_op(coir_unix_op *op, coir_stream *strea
                                             size_t len, coir_fd *ret_fds, size_t fds_max,
                                             size_t *ret_count);
 
-/* Tells who is at the other end of a Unix stream. That is the process as it was when it called
- * connect(2) or listen(2).
+/* Tells which process is at the other end of a Unix stream. That is the process as it was when it
+ * called connect(2) or listen(2).
  * Suspends: no.  Threads: owner.
  * Errors: -EINVAL no stream, or no ret_credentials; -EOPNOTSUPP not a Unix stream; -COIR_EUNSIZED;
  * others of getsockopt(2). */

@@ -43,14 +43,14 @@ static inline coir_waker coir_waker_clone(const coir_waker *waker)
     return waker->vtable->clone(waker->data);
 }
 
-/* Wakes whoever a waker is for, and uses the waker up.
+/* Wakes the task that a waker is for, and uses the waker up.
  * Suspends: no.  Threads: any.  Owns: the waker is the call's. */
 static inline void coir_waker_wake(coir_waker waker)
 {
     waker.vtable->wake(waker.data);
 }
 
-/* Wakes whoever a waker is for, and keeps the waker.
+/* Wakes the task that a waker is for, and keeps the waker.
  * Suspends: no.  Threads: any. */
 static inline void coir_waker_wake_by_ref(const coir_waker *waker)
 {
@@ -84,7 +84,7 @@ typedef struct coir_parker {
  * Errors: -ENOMEM; -ESRCH not in a task. */
 COIR_API int coir_parker_init(coir_parker *parker);
 
-/* Ends a parker that nobody waits for. Wakers of it do nothing from now on.
+/* Ends a parker that no task waits for. Wakers of it do nothing from now on.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_parker_done(coir_parker *parker);
 

@@ -13,9 +13,9 @@
  * that came first.
  * 5. A CI_OP_WATCH calls `done` each time its events hold, until it is cancelled; a cancel always
  * withdraws it.
- * 6. A write with `lazy` set is one that nobody is waiting for: if it is carried out in full, its
- * completion may be delayed until the next event, for half a second at most, and not while there is
- * something to read from its stream. Any other result is reported as for any write.
+ * 6. A write with `lazy` set has no waiting caller: if it is carried out in full, its completion
+ *    may be delayed until the next event, for half a second at most, and not while there is
+ *    something to read from its stream. Any other result is reported as for any write.
  *
  * wake makes the wait in progress, or the next one, return; of the functions here it is the only
  * one that other threads may call. A descriptor is closed by the driver that it was used with last;
@@ -106,7 +106,7 @@ struct ci_listen {
 };
 
 /* A datagram socket that is bound to `address`. With a peer it is connected: it receives from the
- * peer alone, and -ECONNREFUSED is reported if nobody has the peer's address. */
+ * peer alone, and -ECONNREFUSED is reported if no socket has the peer's address. */
 struct ci_datagram {
     const struct sockaddr *address, *peer; /* peer NULL: none */
     socklen_t address_len, peer_len;

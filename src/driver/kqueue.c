@@ -41,9 +41,9 @@ static unsigned flags_of(enum ci_trigger trigger)
     return EV_ADD;
 }
 
-/* Registers both filters of a descriptor anew: those in `events` are added, the others go. EV_ADD
- * alone would keep the trigger of a registration that exists, and a one-shot event that was
- * reported to nobody. EV_RECEIPT: each change is answered, and no event is taken. */
+/* Registers both filters of a descriptor again: those in `events` are added, the others removed.
+ * EV_ADD alone would keep the trigger of an existing registration, and a one-shot event that was
+ * not reported yet. EV_RECEIPT: each change gets a result, and no events are taken. */
 static int set_filters(struct kqueue_selector *kqueue, coir_fd fd, uint32_t generation,
                        unsigned events, enum ci_trigger trigger)
 {

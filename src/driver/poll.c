@@ -2,8 +2,8 @@
  * with the number of descriptors.
  *
  * poll(2) reports what holds, each time. Edges are made of that by disarming an event that was
- * reported until somebody waits for it again (rearm). A descriptor without armed events is passed
- * over by the call.
+ * reported until an operation waits for it again (rearm). A descriptor without armed events is
+ * passed over by the call.
  *
  * 1. Entry 0 is the eventfd; the others follow without gaps, and `indexes` finds a descriptor's.
  */

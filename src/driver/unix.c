@@ -28,7 +28,7 @@ static bool find_path(const struct sockaddr *address, socklen_t len, struct path
     return true;
 }
 
-/* Locks the directory that the path is in: a descriptor to be closed. -EWOULDBLOCK: somebody else
+/* Locks the directory that the path is in: a descriptor to be closed. -EWOULDBLOCK: another process
  * has the lock. */
 static coir_fd lock(const struct path *path)
 {
@@ -40,7 +40,7 @@ static coir_fd lock(const struct path *path)
     return ci_sys_lock_directory(directory.text);
 }
 
-/* Removes the file of a socket that nobody has open. True: it has been removed. */
+/* Removes the file of a socket that no process has open. True: it has been removed. */
 static bool remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len,
                          coir_fd locked)
 {

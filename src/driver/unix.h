@@ -1,10 +1,10 @@
 /* Unix sockets over a kernel, and the files that are their names.
  *
  * A path is bound, and its listener begins to listen, under a lock of the directory. So the file of
- * a socket that refuses connections is nobody's: no other process of coir that has bound it is
- * about to listen. Listening comes last: nobody can connect before the file has its mode and owner.
+ * a socket that refuses connections is stale: no other process of coir has bound it and is about to
+ * listen. Listening comes last: no client can connect before the file has its mode and owner.
  *
- * 1. While somebody else has the lock, no listener is bound to a path.
+ * 1. While another process has the lock, no listener is bound to a path.
  * 2. A file is removed only under the lock: where the directory cannot be locked, none is.
  *
  * Only the file of a socket that refuses connections is removed.

@@ -219,7 +219,7 @@ void ci_uring_withdraw_ended(struct ci_uring *uring, struct ci_op *op);
 
 /* ---- uring_ahead.c ---- */
 
-/* Whether there are bytes that nobody has read; whether a read would complete at once. */
+/* Whether there are unread bytes; whether a read would complete at once. */
 static inline bool ci_uring_has_bytes(const struct ci_uring_slot *slot)
 {
     return slot->has_adopted || slot->first;

@@ -114,6 +114,6 @@ void ci_uring_retry_cancel(struct ci_uring *uring, uint64_t user_data)
 void ci_uring_orphan(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].op = NULL;
-    /* if this fails, the entry stays until its event comes, which nobody waits for */
+    /* if this fails, the entry stays until its event comes, for which no operation waits */
     ci_uring_request_cancel(uring, index);
 }

@@ -184,7 +184,7 @@ static void list_completed(struct uring_selector *uring, coir_fd fd)
     uring->completed[uring->completed_count++] = fd;
 }
 
-/* The event of a completion. False: there is none, or nobody asked for it. */
+/* The event of a completion. False: there is none, or it was not requested. */
 static bool read_completion(struct uring_selector *uring, const struct io_uring_cqe *completion,
                             struct ci_ready *ret_event)
 {

@@ -20,7 +20,7 @@ void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct
     ci_check(rule, "world.h 2");
     *rule = (struct ci_rule){world->rules, a, b, *link, {0, 0}};
     world->rules = rule;
-    ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "everybody",
+    ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "every host",
                    link->cut ? "cut" : "linked");
 }
 

@@ -2,7 +2,7 @@
  * Everything here is under the channel's lock.
  *
  * 1. While receivers are queued the ring is empty; while senders are queued it is full.
- * 2. Nobody waits for a channel that is closed, or freed.
+ * 2. No waiter is queued at a channel that is closed, or freed.
  */
 #ifndef CI_SYNC_CHANNEL_H
 #define CI_SYNC_CHANNEL_H

@@ -196,8 +196,8 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
 
 /* ---- straight-line calls: the common cases with one hold of the lock ---- */
 
-/* With the lock held: sends if the ring has a free slot and nobody waits, or if the first receiver
- * is no member of a coir_any. */
+/* With the lock held: sends if no receiver waits and the ring has a free slot, or if the first
+ * receiver is not a member of a coir_any. */
 CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
 {
     struct ci_wait *receiver = ci_wait_first(&channel->receivers);

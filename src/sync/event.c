@@ -1,6 +1,6 @@
 /* The event: a flag, and who waits for it.
  *
- * 1. Nobody is queued while it is set.
+ * 1. No waiter is queued while it is set.
  */
 #include "coir/event.h"
 

@@ -1,7 +1,7 @@
 /* The latest value of something, its version, and who waits for another.
  *
- * 1. Whoever is queued waits for the version that there is to pass, and it is not closed.
- * 2. Nobody waits for one that is freed.
+ * 1. A queued waiter waits for the current version to change, and the object is not closed.
+ * 2. No waiter is queued when it is freed.
  */
 #include "coir/latest.h"
 

@@ -1,16 +1,15 @@
 /* The mutex.
  *
- * `state` says it all while nobody waits: one compare-and-swap takes the mutex, one gives it back.
- * A mutex that is given back is free at once, and one waiter is woken to try again; a task that
- * runs may take it before.
+ * While no waiter is queued, `state` is the whole mutex: one compare-and-swap locks it, one unlocks
+ * it. An unlocked mutex is free at once, and one waiter is woken to try again; a running task may
+ * lock it before.
  *
- * 1. A waiter is queued only while somebody has the mutex, which is CONTENDED then: so whoever has
- * it gives it back by way of the queue.
- * 2. While somebody is queued, the mutex is CONTENDED, or a waiter that was woken is on its way to
- * it.
- * 3. A waiter loses once at most: one that lost, as every waiter of a fair mutex, is handed the
- * mutex.
- * 4. Only somebody who has the mutex gives it back.
+ * 1. A waiter is queued only while the mutex is held; it is CONTENDED then, so that unlocking it
+ *    looks at the queue.
+ * 2. While a waiter is queued, the mutex is CONTENDED, or a woken waiter has not tried again yet.
+ * 3. A waiter loses at most once: the next unlock hands the mutex to it, as it does to every waiter
+ *    of a fair mutex.
+ * 4. The mutex is unlocked only while it is held.
  */
 #include "sync/mutex.h"
 

@@ -1,6 +1,6 @@
 /* The semaphore: units, and a queue that is served from its front.
  *
- * 1. Whoever is first in the queue wants more units than there are.
+ * 1. The first waiter in the queue needs more units than there are.
  */
 #include "coir/semaphore.h"
 

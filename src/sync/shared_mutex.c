@@ -1,7 +1,7 @@
 /* The shared mutex: a count of readers, or one writer, and a queue that is served from its front.
  *
- * 1. Whoever is first in the queue does not fit in with those who have the mutex.
- * 2. Only somebody who has it gives it back.
+ * 1. The first waiter in the queue conflicts with the current holders of the mutex.
+ * 2. It is given back only while it is held.
  */
 #include <errno.h>
 

@@ -1,10 +1,10 @@
 /* Topics: a list of channels that share one lock.
  *
- * 1. An item is published to all subscribers under the lock, or to none yet: when one that is
- * waited for has no room, the publisher is queued, and everybody behind it. So all subscribers get
- * all items in the same order.
- * 2. While a publisher is queued, a subscriber that is waited for has no room.
- * 3. A topic that is freed has no subscribers, and nobody publishes.
+ * 1. An item is published to all subscribers under the lock, or to none yet: when a subscriber with
+ *    COIR_OVERFLOW_WAIT has no room, the publisher is queued, and all later publishers behind it.
+ *    So all subscribers get all items in the same order.
+ * 2. While a publisher is queued, a subscriber with COIR_OVERFLOW_WAIT has no room.
+ * 3. A topic that is freed has no subscribers, and no publisher is in a call.
  */
 #include <errno.h>
 

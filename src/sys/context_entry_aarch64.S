@@ -9,7 +9,7 @@ ci_context_entry:
         hint    #36
         mov     x16, x29        /* a branch by x16 may land on the "bti c" of a function */
         mov     x29, xzr
-        adr     x30, 1f         /* a call that the return predictor does not see: nobody returns from here */
+        adr     x30, 1f         /* a call that the return predictor does not see: this frame is never returned to */
         br      x16
 1:      brk     #1
         .cfi_endproc

@@ -8,7 +8,7 @@ ci_context_entry:
         .cfi_undefined ra
         mv      t0, s0
         li      s0, 0
-        lla     ra, 1f          /* a call that the return predictor does not see: nobody returns from here */
+        lla     ra, 1f          /* a call that the return predictor does not see: this frame is never returned to */
         jr      t0
 1:      ebreak
         .cfi_endproc

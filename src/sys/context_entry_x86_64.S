@@ -10,7 +10,7 @@ ci_context_entry:
         movq    %rbp, %rax
         xorl    %ebp, %ebp
         leaq    1f(%rip), %rdx
-        pushq   %rdx            /* a call that the return predictor does not see: nobody returns from here */
+        pushq   %rdx            /* a call that the return predictor does not see: this frame is never returned to */
         jmpq    *%rax
 1:      ud2
         .cfi_endproc

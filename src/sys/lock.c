@@ -6,7 +6,7 @@ void ci_lock_wait(struct ci_lock *lock)
 {
     unsigned round = 0;
     if (ci_forked())
-        return; /* whoever held it is a thread of the parent's */
+        return; /* the thread that held it is the parent's */
     do
         while (ci_load_relaxed(&lock->held))
             ci_pause(round++);

@@ -20,7 +20,7 @@ static inline coir_time ci_pace_left(const struct ci_pace *pace, coir_time timeo
 static inline coir_time ci_pace_time(size_t bytes, size_t rate)
 {
     size_t seconds = bytes / rate;
-    if (seconds >= 1000000) /* 11 days: more than anybody is behind */
+    if (seconds >= 1000000) /* 11 days: more than any client is behind */
         return COIR_NEVER;
     return (coir_time)seconds * COIR_S + (coir_time)(bytes % rate) * COIR_S / (coir_time)rate;
 }

@@ -14,7 +14,8 @@
  *   ring_worker.c    io-wq: threads of the kernel
  *   ring_cancel.c    cancels
  *
- * 1. A request is in one state at a time: TRYING -> ended          (completed at once)
+ * 1. A request is in one state at a time:
+ *      TRYING -> ended          (completed at once)
  *      TRYING -> POLLING        (-EAGAIN; or a poll)
  *      TRYING -> RETRYING       (-EAGAIN, but ready by now: to be tried again by task work)
  *      TRYING -> QUEUED         (no poll, or too many: a kernel thread is to do it)

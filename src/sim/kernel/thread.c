@@ -374,7 +374,7 @@ void ci_thread_join(struct ci_thread *thread)
 void ci_thread_detach(struct ci_thread *thread)
 {
     (void)thread;
-    ci_kunknown("a thread that nobody joins");
+    ci_kunknown("a thread that is never joined");
 }
 
 void ci_thread_adopt_stack(struct ci_stack_view *view)
