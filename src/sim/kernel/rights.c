@@ -15,41 +15,41 @@
 
 enum { RIGHTS_MOST = 253 }; /* SCM_MAX_FD */
 
-static int take_one(struct ci_ksegment *segment, coir_fd fd)
+static int take_one(struct ci_krights *rights, coir_fd fd)
 {
     struct ci_kfile *file = ci_kfd_find(fd);
     if (!file)
         return -EBADF;
-    segment->rights[segment->right_count++] = ci_kfile_ref(file);
+    rights->files[rights->count++] = ci_kfile_ref(file);
     return 0;
 }
 
-static int take_all(struct ci_ksegment *segment, const struct cmsghdr *header)
+static int take_all(struct ci_krights *rights, const struct cmsghdr *header)
 {
     size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(coir_fd);
-    if (segment->right_count + count > RIGHTS_MOST)
+    if (rights->count + count > RIGHTS_MOST)
         return -EINVAL;
-    if (!segment->rights)
-        segment->rights = ci_kalloc(RIGHTS_MOST * sizeof(struct ci_kfile *));
+    if (!rights->files)
+        rights->files = ci_kalloc(RIGHTS_MOST * sizeof(struct ci_kfile *));
     for (size_t i = 0; i < count; i++) {
         coir_fd fd;
         memcpy(&fd, CMSG_DATA((struct cmsghdr *)(uintptr_t)header) + i * sizeof fd, sizeof fd);
-        int rc = take_one(segment, fd);
+        int rc = take_one(rights, fd);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-int ci_krights_take(struct ci_ksegment *segment, const struct msghdr *message)
+int ci_krights_take(struct ci_krights *rights, const struct msghdr *message)
 {
     struct msghdr *it = (struct msghdr *)(uintptr_t)message;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(it); header; header = CMSG_NXTHDR(it, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
             ci_kunknown("control data other than SCM_RIGHTS");
-        int rc = header->cmsg_len < CMSG_LEN(0) ? -EINVAL : take_all(segment, header);
+        int rc = header->cmsg_len < CMSG_LEN(0) ? -EINVAL : take_all(rights, header);
         if (rc < 0) {
-            ci_krights_drop(segment);
+            ci_krights_drop(rights);
             return rc;
         }
     }
@@ -57,26 +57,26 @@ int ci_krights_take(struct ci_ksegment *segment, const struct msghdr *message)
 }
 
 /* How many were installed; their numbers are in `fds`. */
-static size_t install(struct ci_ksegment *segment, size_t most, coir_fd *fds)
+static size_t install(struct ci_krights *rights, size_t most, coir_fd *fds)
 {
     size_t count = 0;
-    while (count < segment->right_count && count < most && ci_kfd_refused() == 0) {
-        fds[count] = ci_kfd_install(segment->rights[count]);
-        segment->rights[count++] = NULL;
+    while (count < rights->count && count < most && ci_kfd_refused() == 0) {
+        fds[count] = ci_kfd_install(rights->files[count]);
+        rights->files[count++] = NULL;
     }
     return count;
 }
 
-void ci_krights_put(struct ci_ksegment *segment, struct msghdr *message)
+void ci_krights_put(struct ci_krights *rights, struct msghdr *message)
 {
     coir_fd fds[RIGHTS_MOST];
     size_t room = message->msg_control ? message->msg_controllen : 0;
     size_t most =
         room > sizeof(struct cmsghdr) ? (room - sizeof(struct cmsghdr)) / sizeof(coir_fd) : 0;
     message->msg_controllen = 0;
-    if (!segment->right_count)
+    if (!rights->count)
         return;
-    size_t count = install(segment, most, fds);
+    size_t count = install(rights, most, fds);
     if (count) {
         struct cmsghdr *header = message->msg_control;
         header->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof(coir_fd));
@@ -86,20 +86,18 @@ void ci_krights_put(struct ci_ksegment *segment, struct msghdr *message)
         size_t space = CMSG_SPACE(count * sizeof(coir_fd));
         message->msg_controllen = (socklen_t)(space < room ? space : room);
     }
-    if (count < segment->right_count)
+    if (count < rights->count)
         message->msg_flags |= MSG_CTRUNC;
-    ci_ktrace("rights", (int64_t)count, (int64_t)segment->right_count);
-    ci_krights_drop(segment);
+    ci_ktrace("rights", (int64_t)count, (int64_t)rights->count);
+    ci_krights_drop(rights);
 }
 
-void ci_krights_drop(struct ci_ksegment *segment)
+void ci_krights_drop(struct ci_krights *rights)
 {
-    struct ci_kfile **rights = segment->rights;
-    size_t count = segment->right_count;
-    segment->rights = NULL;
-    segment->right_count = 0;
-    for (size_t i = 0; i < count; i++)
-        if (rights[i])
-            ci_kfile_unref(rights[i]);
-    free(rights);
+    struct ci_krights taken = *rights;
+    *rights = (struct ci_krights){0};
+    for (size_t i = 0; i < taken.count; i++)
+        if (taken.files[i])
+            ci_kfile_unref(taken.files[i]);
+    free(taken.files);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/kernel/ring.h"
+#include "sim/kernel/socket.h"
 
 /* ---- reading an entry ---- */
 
@@ -120,7 +121,8 @@ static enum ci_kring_try try_accept(struct ci_krequest *request)
         accepted->blocking = !(request->flags & SOCK_NONBLOCK);
         rc = ci_kfd_install(accepted);
         bool more = ci_kring_traits.version >= 10 && ci_kfile_poll(request->file) & POLLIN;
-        request->cqe_flags = more ? IORING_CQE_F_SOCK_NONEMPTY : 0;
+        if (!ci_kunix_is(ci_ksocket_of(request->file))) /* whose listeners do not say */
+            request->cqe_flags = more ? IORING_CQE_F_SOCK_NONEMPTY : 0;
     }
     return ci_kring_set(request, rc);
 }

@@ -15,6 +15,12 @@
 
 enum ci_ksocket_state { CI_KCLOSED, CI_KLISTENING, CI_KCONNECTING, CI_KCONNECTED, CI_KDATAGRAM };
 
+/* Descriptors in flight. */
+struct ci_krights {
+    struct ci_kfile **files;
+    size_t count;
+};
+
 /* Bytes in flight, or the end of the stream; or a datagram. */
 struct ci_ksegment {
     struct ci_ksegment *next;
@@ -24,8 +30,7 @@ struct ci_ksegment {
     struct ci_ksocket *sender; /* likewise */
     const struct ci_node *to;  /* likewise */
     in_port_t port;            /* likewise, the destination */
-    struct ci_kfile **rights;  /* descriptors that travel with it, of Unix sockets */
-    size_t right_count;
+    struct ci_krights rights;  /* of Unix sockets: descriptors in flight with it */
     size_t charge; /* of Unix sockets: what the sender is charged until it has been read */
     size_t start, len;
     char data[];
@@ -135,10 +140,10 @@ void ci_kunix_copy_name(const struct ci_ksocket *socket, struct msghdr *message)
 void ci_kunix_forget_name(const struct ci_ksocket *socket); /* it closes */
 void ci_kunix_free_all(void);
 
-/* What both kinds of Unix sockets send. make: takes descriptors from the sender's process; the
- * sender is charged. end: gives them up, and tells the sender of room. */
-int ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message, size_t from,
-                          size_t len, struct ci_ksegment **ret_segment);
+/* What both kinds of Unix sockets send. make: takes the descriptors over and charges the sender.
+ * end: frees it with its descriptors, and tells the sender of room. */
+struct ci_ksegment *ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message,
+                                          size_t from, size_t len, struct ci_krights *rights);
 void ci_kunix_segment_end(struct ci_ksegment *segment);
 void ci_kunix_drop(struct ci_ksocket *socket); /* what it has not read */
 bool ci_kunix_is_writable(const struct ci_ksocket *socket);
@@ -148,8 +153,8 @@ int ci_kunix_listen(struct ci_ksocket *socket, int backlog);
 
 /* rights.c. take: from the descriptors of ci_k.process. put: into them, and into the control data
  * of a message, whose flags say so if there was no room. */
-int ci_krights_take(struct ci_ksegment *segment, const struct msghdr *message);
-void ci_krights_put(struct ci_ksegment *segment, struct msghdr *message);
-void ci_krights_drop(struct ci_ksegment *segment);
+int ci_krights_take(struct ci_krights *rights, const struct msghdr *message);
+void ci_krights_put(struct ci_krights *rights, struct msghdr *message);
+void ci_krights_drop(struct ci_krights *rights);
 
 #endif

@@ -63,28 +63,24 @@ static void copy_in(struct ci_ksegment *segment, const struct msghdr *message, s
     }
 }
 
-int ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message, size_t from,
-                          size_t len, struct ci_ksegment **ret_segment)
+struct ci_ksegment *ci_kunix_segment_make(struct ci_ksocket *sender, const struct msghdr *message,
+                                          size_t from, size_t len, struct ci_krights *rights)
 {
     struct ci_ksegment *segment = ci_ksegment_new(len);
-    int rc = ci_krights_take(segment, message);
-    if (rc < 0) {
-        free(segment);
-        return rc;
-    }
     copy_in(segment, message, from);
+    segment->rights = *rights;
+    *rights = (struct ci_krights){0};
     segment->sender = sender;
     segment->charge = len + OVERHEAD;
     sender->out.bytes += segment->charge;
-    *ret_segment = segment;
-    return 0;
+    return segment;
 }
 
 /* unix_write_space */
 void ci_kunix_segment_end(struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
-    ci_krights_drop(segment);
+    ci_krights_drop(&segment->rights);
     sender->out.bytes -= segment->charge;
     free(segment);
     if (!sender->orphan && ci_kunix_is_writable(sender))

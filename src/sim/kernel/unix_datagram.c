@@ -67,13 +67,13 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     if (socket->error)
         return -ci_ksocket_take_error(socket);
     if (!socket->in.first)
-        return socket->in_ended ? 0 : -EAGAIN;
+        return -EAGAIN;
     struct ci_ksegment *segment = ci_kqueue_pop(&socket->in);
     size_t copied = copy_out(segment, message);
     tell_of_room(socket, POLLOUT | POLLWRNORM | POLLWRBAND);
     ci_kunix_copy_name(segment->sender, message);
     message->msg_flags = copied < segment->len ? MSG_TRUNC : 0;
-    ci_krights_put(segment, message);
+    ci_krights_put(&segment->rights, message);
     ci_kunix_segment_end(segment);
     ci_ktrace("recvmsg", (int64_t)file->serial, (int64_t)copied);
     return (ssize_t)copied;
@@ -89,15 +89,15 @@ static ssize_t read_datagram(struct ci_kfile *file, const struct iovec *iov, int
 
 /* ---- sending ---- */
 
-static void disconnect(struct ci_ksocket *socket)
+/* unix_dgram_peer_wake_disconnect_wakeup, unix_dgram_disconnected */
+static void leave_peer(struct ci_ksocket *socket, const struct ci_ksocket *next)
 {
     struct ci_ksocket *peer = socket->peer;
-    socket->peer = NULL;
-    socket->state = CI_KCLOSED;
     socket->no_space = false;
-    if (!socket->in.first)
+    ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM | POLLWRBAND);
+    if (peer == next || !socket->in.first)
         return;
-    ci_kunix_drop(socket); /* unix_dgram_disconnected */
+    ci_kunix_drop(socket);
     if (peer->orphan || peer->peer != socket)
         return;
     peer->error = ECONNRESET;
@@ -113,7 +113,9 @@ static struct ci_ksocket *receiver_of(struct ci_ksocket *socket, const struct ms
     if (message->msg_name)
         return ci_kunix_find(socket->file.type, message->msg_name, message->msg_namelen, ret_error);
     if (to && to->orphan) {
-        disconnect(socket);
+        leave_peer(socket, NULL);
+        socket->peer = NULL;
+        socket->state = CI_KCLOSED;
         *ret_error = -ECONNREFUSED;
         return NULL;
     }
@@ -133,19 +135,13 @@ static int refuse(struct ci_ksocket *socket, const struct ci_ksocket *to)
     return -EAGAIN;
 }
 
-/* unix_dgram_sendmsg */
-static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+static ssize_t send_off(struct ci_ksocket *socket, const struct msghdr *message,
+                        struct ci_krights *rights)
 {
-    struct ci_ksocket *socket = ci_ksocket_of(file);
-    struct ci_ksegment *segment;
     size_t len = 0;
     int rc;
-    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL))
-        ci_kunknown("these flags of sendmsg on a Unix datagram socket");
     for (size_t i = 0; i < message->msg_iovlen; i++)
         len += message->msg_iov[i].iov_len;
-    if (!message->msg_name && !socket->peer)
-        return -ENOTCONN;
     if (len + 32 > socket->out_most)
         return -EMSGSIZE;
     if (socket->error)
@@ -156,14 +152,30 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
         return -ENOBUFS;
     if (socket->out.bytes >= socket->out_most)
         return -EAGAIN;
+    struct ci_ksegment *segment = ci_kunix_segment_make(socket, message, 0, len, rights);
     struct ci_ksocket *to = receiver_of(socket, message, &rc);
-    if (!to || (rc = refuse(socket, to)) < 0 ||
-        (rc = ci_kunix_segment_make(socket, message, 0, len, &segment)) < 0)
+    if (!to || (rc = refuse(socket, to)) < 0) {
+        ci_kunix_segment_end(segment); /* which tells the sender of room */
         return rc;
-    ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
+    }
     ci_kqueue_push(&to->in, segment);
     ci_kfile_wake(&to->file, POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND);
     return (ssize_t)len;
+}
+
+/* unix_dgram_sendmsg */
+static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+{
+    struct ci_krights rights = {0};
+    if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL))
+        ci_kunknown("these flags of sendmsg on a Unix datagram socket");
+    int rc = ci_krights_take(&rights, message);
+    if (rc < 0)
+        return rc;
+    ssize_t n = send_off(ci_ksocket_of(file), message, &rights);
+    ci_krights_drop(&rights); /* if it was not sent */
+    ci_ktrace("sendmsg", (int64_t)file->serial, n);
+    return n;
 }
 
 static ssize_t write_datagram(struct ci_kfile *file, const struct iovec *iov, int count)
@@ -186,8 +198,8 @@ static int connect_datagram(struct ci_kfile *file, const struct sockaddr *addres
         return rc;
     if (to->peer && to->peer != socket)
         return -EPERM;
-    if (socket->peer && socket->peer != to)
-        disconnect(socket);
+    if (socket->peer)
+        leave_peer(socket, to);
     socket->peer = to;
     socket->state = to->state = CI_KCONNECTED;
     return 0;

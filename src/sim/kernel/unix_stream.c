@@ -39,7 +39,7 @@ static unsigned poll_stream(struct ci_kfile *file)
 /* What a read takes: bytes, and the descriptors of one segment. */
 struct taking {
     size_t bytes;
-    struct ci_ksegment rights;
+    struct ci_krights rights;
     bool ends;
 };
 
@@ -51,15 +51,14 @@ static void take(struct ci_ksocket *socket, char *to, size_t len, struct taking 
     segment->len -= len;
     socket->in.bytes -= len;
     taking->bytes += len;
-    if (segment->right_count) {
-        taking->rights.rights = segment->rights;
-        taking->rights.right_count = segment->right_count;
-        segment->rights = NULL;
-        segment->right_count = 0;
-        taking->ends = true;
+    if (segment->rights.count) {
+        taking->rights = segment->rights;
+        segment->rights = (struct ci_krights){0};
     }
-    if (segment->len == 0)
-        ci_kunix_segment_end(ci_kqueue_pop(&socket->in));
+    if (segment->len)
+        return;
+    taking->ends = taking->rights.count;
+    ci_kunix_segment_end(ci_kqueue_pop(&socket->in));
 }
 
 static void take_into(struct ci_ksocket *socket, const struct iovec *iov, struct taking *taking)
@@ -118,22 +117,16 @@ static size_t length(const struct msghdr *message)
 
 /* One segment of it, from byte `at`; the first one carries the descriptors. */
 static ssize_t send_part(struct ci_ksocket *socket, const struct msghdr *message, size_t at,
-                         size_t len)
+                         size_t len, struct ci_krights *rights)
 {
-    struct ci_ksegment *segment;
     size_t most = socket->out_most / 2 - 64;
-    struct msghdr part = *message;
-    if (at)
-        part.msg_controllen = 0;
     if (socket->error)
         return -ci_ksocket_take_error(socket);
     if (socket->out.bytes >= socket->out_most)
         return -EAGAIN;
     most = most < SEGMENT_MOST ? most : SEGMENT_MOST;
     len = len < most ? len : most;
-    int rc = ci_kunix_segment_make(socket, &part, at, len, &segment);
-    if (rc < 0)
-        return rc;
+    struct ci_ksegment *segment = ci_kunix_segment_make(socket, message, at, len, rights);
     if (is_gone(socket->peer)) {
         ci_kunix_segment_end(segment);
         return -EPIPE;
@@ -143,14 +136,11 @@ static ssize_t send_part(struct ci_ksocket *socket, const struct msghdr *message
     return (ssize_t)len;
 }
 
-/* unix_stream_sendmsg */
-static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+static ssize_t send_all(struct ci_ksocket *socket, const struct msghdr *message,
+                        struct ci_krights *rights)
 {
-    struct ci_ksocket *socket = ci_ksocket_of(file);
     size_t len = length(message), sent = 0;
     ssize_t n = 0;
-    if (flags & ~(MSG_WAITALL | MSG_NOSIGNAL | MSG_DONTWAIT))
-        ci_kunknown("these flags of sendmsg on a Unix stream");
     if (message->msg_name)
         return socket->state == CI_KCONNECTED ? -EISCONN : -EOPNOTSUPP;
     if (!socket->peer)
@@ -159,10 +149,24 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
         return -EPIPE;
     if (ci_world_fault(ci_k.world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return -ENOBUFS;
-    while (sent < len && (n = send_part(socket, message, sent, len - sent)) > 0)
+    while (sent < len && (n = send_part(socket, message, sent, len - sent, rights)) > 0)
         sent += (size_t)n;
-    ci_ktrace("send", (int64_t)file->serial, sent ? (int64_t)sent : n);
     return sent ? (ssize_t)sent : n;
+}
+
+/* unix_stream_sendmsg */
+static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
+{
+    struct ci_krights rights = {0};
+    if (flags & ~(MSG_WAITALL | MSG_NOSIGNAL | MSG_DONTWAIT))
+        ci_kunknown("these flags of sendmsg on a Unix stream");
+    int rc = ci_krights_take(&rights, message);
+    if (rc < 0)
+        return rc;
+    ssize_t n = send_all(ci_ksocket_of(file), message, &rights);
+    ci_krights_drop(&rights); /* if nothing was sent */
+    ci_ktrace("send", (int64_t)file->serial, n);
+    return n;
 }
 
 static ssize_t write_stream(struct ci_kfile *file, const struct iovec *iov, int count)
@@ -229,7 +233,7 @@ static int connect_stream(struct ci_kfile *file, const struct sockaddr *address,
 static int accept_stream(struct ci_kfile *file, struct ci_kfile **ret_file)
 {
     struct ci_ksocket *listener = ci_ksocket_of(file), *child = listener->backlog;
-    if (listener->state != CI_KLISTENING || (!child && listener->in_ended))
+    if (listener->state != CI_KLISTENING)
         return -EINVAL;
     if (!child)
         return -EAGAIN;

@@ -32,6 +32,16 @@ const char *const op_names[OP_COUNT] = {
     "epoll",
     "control",
     "wait",
+    "unix listen",
+    "unix connect",
+    "unix refuse",
+    "unix pass",
+    "unix receive passed",
+    "unix credentials",
+    "unix datagram",
+    "unix associate",
+    "unix send to",
+    "unix receive from",
     "ring receive",
     "ring send",
     "ring recvmsg",
@@ -133,7 +143,7 @@ static int64_t act_listen(struct game *game, const struct step *step)
 }
 
 /* Buffers of a given size do not grow. */
-static void set_buffers(struct slot *slot, uint32_t which)
+void set_buffers(struct slot *slot, uint32_t which)
 {
     static const int sizes[] = {0, 16384, 65536};
     int size = sizes[which % ci_countof(sizes)];
@@ -159,8 +169,9 @@ static int64_t act_connect(struct game *game, const struct step *step)
 
 static int64_t act_accept(struct game *game, const struct step *step)
 {
-    int fd = ci_sys_accept(game->slots[step->b].fd);
-    open_slot(game, step->a, STREAM, fd);
+    const struct slot *listener = &game->slots[step->b];
+    int fd = ci_sys_accept(listener->fd);
+    open_slot(game, step->a, listener->kind == UNIX_LISTENER ? UNIX_STREAM : STREAM, fd);
     if (fd < 0)
         return fd;
     set_buffers(&game->slots[step->a], step->x);
@@ -388,6 +399,8 @@ void act(struct game *game, const struct step *step, struct answer *answer)
     default:
         if (step->op >= OP_RING_RECEIVE && step->op <= OP_RING_ENTER)
             act_ring(game, step, answer);
+        else if (step->op >= OP_UNIX_LISTEN && step->op <= OP_UNIX_RECEIVE_FROM)
+            act_unix(game, step, answer);
         else
             say(answer, act_on_socket(game, step));
     }

@@ -33,6 +33,20 @@ static struct io_uring_sqe *new_entry(struct game *game, const struct step *step
     return sqe;
 }
 
+static void add_control(struct game *game, const struct step *step, struct io_uring_sqe *sqe,
+                        struct msghdr *message)
+{
+    size_t space = CMSG_SPACE(2 * sizeof(coir_fd));
+    char *control = arena_take(game, space, false);
+    if (step->op == OP_RING_SEND_MESSAGE && step->c < SLOTS) {
+        put_passed(game, step->c, message, control);
+    } else if (step->op == OP_RING_RECEIVE_MESSAGE && step->y) {
+        message->msg_control = control;
+        message->msg_controllen = space;
+        sqe->msg_flags |= MSG_CMSG_CLOEXEC;
+    }
+}
+
 static void fill_bytes(struct game *game, const struct step *step, struct io_uring_sqe *sqe,
                        struct request *request)
 {
@@ -51,6 +65,8 @@ static void fill_bytes(struct game *game, const struct step *step, struct io_uri
     iov[0] = (struct iovec){request->buf, step->x / 3};
     iov[1] = (struct iovec){request->buf + step->x / 3, step->x - step->x / 3};
     *request->message = (struct msghdr){.msg_iov = iov, .msg_iovlen = 2};
+    if ((request->is_unix = game->slots[step->a].kind == UNIX_STREAM))
+        add_control(game, step, sqe, request->message);
     sqe->addr = (uintptr_t)request->message;
     sqe->len = 1;
 }
@@ -138,6 +154,7 @@ static int64_t prepare(struct game *game, const struct step *step)
     case OP_RING_ACCEPT:
         sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
         game->slots[step->a].kind = RESERVED;
+        request->is_unix = game->slots[step->b].kind == UNIX_LISTENER;
         break;
     case OP_RING_CONNECT: fill_connect(game, step, sqe); break;
     case OP_RING_READ:
@@ -151,10 +168,11 @@ static int64_t prepare(struct game *game, const struct step *step)
 
 static int64_t adopt(struct game *game, const struct request *request, int32_t result)
 {
-    open_slot(game, request->target, STREAM, result);
+    open_slot(game, request->target, request->is_unix ? UNIX_STREAM : STREAM, result);
     if (result < 0)
         return result;
-    ci_sys_no_delay(result);
+    if (!request->is_unix)
+        ci_sys_no_delay(result);
     return 0;
 }
 
@@ -183,6 +201,8 @@ static void tell_completion(struct game *game, const struct io_uring_cqe *cqe,
              (request->op == OP_RING_RECEIVE || request->op == OP_RING_RECEIVE_MESSAGE ||
               request->op == OP_RING_READ))
         say(answer, hash_bytes(request->buf, (size_t)cqe->res));
+    if (request->op == OP_RING_RECEIVE_MESSAGE && request->is_unix && cqe->res >= 0)
+        say_passed(game, request->message, answer);
     if (cqe->flags & IORING_CQE_F_MORE)
         return;
     if (request->slot < SLOTS && game->slots[request->slot].pending)

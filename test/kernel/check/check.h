@@ -3,8 +3,10 @@
  * (struct step, struct answer). check_model makes the same calls on the simulated kernel and
  * compares the answers.
  *
- *   draw.c        chooses the next call
+ *   draw.c, draw_unix.c
+ *                 chooses the next call
  *   act.c         makes it: sockets, epoll, poll, eventfd
+ *   act_unix.c    makes it: Unix sockets
  *   act_ring.c    makes it: io_uring
  *   real.c        main of check_real, and what only the real kernel needs
  *   model.c       main of check_model, and what only the simulated kernel needs
@@ -19,6 +21,7 @@
 #define TEST_KERNEL_CHECK_H
 
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -55,14 +58,24 @@ enum op {
     OP_SEND_TO,      /* a, b; x: bytes */
     OP_RECEIVE_FROM, /* a; x: bytes */
     OP_EVENTFD,
-    OP_ADD,          /* a: eventfd; x: number */
-    OP_CLEAR,        /* a: eventfd */
-    OP_POLL,         /* x: events */
-    OP_EPOLL,        /* a: slot */
-    OP_CONTROL,      /* a: epoll, b: slot; c: what; x: events */
-    OP_WAIT,         /* a: epoll; x: events at most */
-    OP_RING_RECEIVE, /* a; x: bytes; y: flags */
-    OP_RING_SEND,    /* likewise */
+    OP_ADD,                 /* a: eventfd; x: number */
+    OP_CLEAR,               /* a: eventfd */
+    OP_POLL,                /* x: events */
+    OP_EPOLL,               /* a: slot */
+    OP_CONTROL,             /* a: epoll, b: slot; c: what; x: events */
+    OP_WAIT,                /* a: epoll; x: events at most */
+    OP_UNIX_LISTEN,         /* a: slot; x: backlog */
+    OP_UNIX_CONNECT,        /* a: slot, b: listener; x: buffer sizes */
+    OP_UNIX_REFUSE,         /* a: listener */
+    OP_UNIX_PASS,           /* a; x: bytes; c: slot whose descriptor is sent with them */
+    OP_UNIX_RECEIVE_PASSED, /* a; x: bytes; y: room for descriptors, or none */
+    OP_UNIX_CREDENTIALS,
+    OP_UNIX_DATAGRAM,     /* a: slot; x: with a name */
+    OP_UNIX_ASSOCIATE,    /* a: datagram socket, b: its peer's slot */
+    OP_UNIX_SEND_TO,      /* a, b; x: bytes */
+    OP_UNIX_RECEIVE_FROM, /* a; x: bytes */
+    OP_RING_RECEIVE,      /* a; x: bytes; y: flags */
+    OP_RING_SEND,         /* likewise */
     OP_RING_RECEIVE_MESSAGE,
     OP_RING_SEND_MESSAGE,
     OP_RING_RECEIVE_ALL,    /* a: multishot, provided buffers */
@@ -94,13 +107,26 @@ struct answer {
     int64_t words[WORDS_MAX];
 };
 
-enum kind { NONE, STREAM, LISTENER, DATAGRAM, EVENTFD, EPOLL, RESERVED };
+enum kind {
+    NONE,
+    STREAM,
+    LISTENER,
+    DATAGRAM,
+    EVENTFD,
+    EPOLL,
+    UNIX_STREAM,
+    UNIX_LISTENER,
+    UNIX_DATAGRAM,
+    RESERVED
+};
 
 struct slot {
     enum kind kind;
     coir_fd fd;
-    bool copied, sized, linger;
+    bool copied, sized, linger, shut;
     struct sockaddr_in address; /* of a listener or datagram socket; kept when it is closed */
+    struct sockaddr_un name;    /* likewise, of a Unix socket that has one */
+    socklen_t name_len;
     struct ci_eventpoll eventpoll;
 
     /* what the drawing of calls keeps in mind */
@@ -112,6 +138,7 @@ struct slot {
 struct request {
     uint64_t name; /* 0: free */
     uint8_t op, slot, target;
+    bool is_unix;
     char *buf;
     uint32_t len;
     struct msghdr *message;
@@ -141,6 +168,11 @@ void game_close(struct game *game);
 /* Makes the call of `step` and lets the kernel settle. */
 void act(struct game *game, const struct step *step, struct answer *answer);
 void act_ring(struct game *game, const struct step *step, struct answer *answer);
+void act_unix(struct game *game, const struct step *step, struct answer *answer);
+void set_buffers(struct slot *slot, uint32_t which);
+/* of the message, which has room for one in `control` */
+void put_passed(const struct game *game, uint8_t passed, struct msghdr *message, char *control);
+void say_passed(struct game *game, struct msghdr *message, struct answer *answer);
 char *arena_take(struct game *game, size_t len, bool with_data);
 void say(struct answer *answer, int64_t word);
 int64_t hash_bytes(const void *data, size_t len);
@@ -154,6 +186,7 @@ bool draw_step(struct game *game, struct ci_random *random, enum mode mode, stru
 void kernel_settle(struct game *game);
 void kernel_await(struct game *game, coir_fd fd); /* for bytes that have been sent */
 coir_fd kernel_copy(coir_fd fd);
+bool kernel_is_same_file(coir_fd a, coir_fd b); /* of two sockets */
 int kernel_add(coir_fd fd, uint64_t number);
 
 /* How much OP_FILL is to come to the real kernel finds out, and the model is told. */

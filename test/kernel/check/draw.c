@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "check.h"
+#include "draw.h"
 
 enum { STEPS_MAX = 45, SENT_MAX = 8000, SEND_MAX = 1200 };
 
@@ -20,12 +20,7 @@ static const uint16_t poll_events[] = {
     POLLPRI,
 };
 
-static uint32_t below(struct ci_random *random, uint32_t bound)
-{
-    return (uint32_t)ci_random_below(random, bound);
-}
-
-static uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
+uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
 {
     uint8_t found = SLOTS;
     uint32_t count = 0;
@@ -96,7 +91,7 @@ static bool is_connected_by_ring(const struct game *game, uint8_t at)
 
 /* Which of several receives gets the bytes hangs on when each was woken last, for whatever reason.
  * A driver has one at a time. */
-static bool may_receive(const struct game *game, uint8_t at)
+bool may_receive(const struct game *game, uint8_t at)
 {
     if (game->slots[at].copied || game->slots[at].filled)
         return false;
@@ -223,7 +218,7 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
         step->b = pick_open(game, random);
         return step->a < SLOTS && step->b < SLOTS && game->slots[step->b].kind != EPOLL &&
                !game->slots[step->b].pending && !game->slots[step->b].filled &&
-               game->slots[step->b].kind != LISTENER;
+               game->slots[step->b].kind != LISTENER && game->slots[step->b].kind != UNIX_LISTENER;
     default: return step->a < SLOTS;
     }
 }
@@ -311,7 +306,47 @@ struct weight {
     uint8_t in[MODE_COUNT];
 };
 
-static const struct weight weights[] = {
+static const struct weight unix_weights[] = {
+    {OP_UNIX_LISTEN, {1, 1, 1}},
+    {OP_UNIX_CONNECT, {3, 3, 2}},
+    {OP_ACCEPT, {4, 4, 2}},
+    {OP_UNIX_REFUSE, {1, 1, 1}},
+    {OP_SEND, {7, 7, 6}},
+    {OP_RECEIVE, {4, 5, 1}},
+    {OP_UNIX_PASS, {4, 4, 3}},
+    {OP_UNIX_RECEIVE_PASSED, {5, 6, 2}},
+    {OP_UNIX_CREDENTIALS, {1, 1, 1}},
+    {OP_FILL, {1, 1, 1}},
+    {OP_DRAIN, {3, 3, 2}},
+    {OP_SHUTDOWN, {2, 2, 2}},
+    {OP_ERROR, {1, 2, 1}},
+    {OP_CLOSE, {3, 4, 3}},
+    {OP_COPY, {1, 1, 1}},
+    {OP_UNIX_DATAGRAM, {2, 2, 1}},
+    {OP_UNIX_ASSOCIATE, {2, 2, 1}},
+    {OP_UNIX_SEND_TO, {7, 8, 4}},
+    {OP_UNIX_RECEIVE_FROM, {3, 4, 2}},
+    {OP_POLL, {2, 14, 1}},
+    {OP_EPOLL, {2, 0, 0}},
+    {OP_CONTROL, {14, 0, 0}},
+    {OP_WAIT, {18, 0, 0}},
+    {OP_RING_RECEIVE, {0, 0, 4}},
+    {OP_RING_SEND, {0, 0, 4}},
+    {OP_RING_RECEIVE_MESSAGE, {0, 0, 5}},
+    {OP_RING_SEND_MESSAGE, {0, 0, 4}},
+    {OP_RING_RECEIVE_ALL, {0, 0, 4}},
+    {OP_RING_RECEIVE_CHOSEN, {0, 0, 2}},
+    {OP_RING_POLL, {0, 0, 5}},
+    {OP_RING_POLL_REMOVE, {0, 0, 2}},
+    {OP_RING_CANCEL, {0, 0, 3}},
+    {OP_RING_TAKE_BACK, {0, 0, 1}},
+    {OP_RING_ACCEPT, {0, 0, 3}},
+    {OP_RING_GIVE, {0, 0, 3}},
+    {OP_RING_SUBMIT, {0, 0, 4}},
+    {OP_RING_ENTER, {0, 0, 16}},
+};
+
+static const struct weight internet_weights[] = {
     {OP_LISTEN, {1, 1, 1}},
     {OP_CONNECT, {3, 3, 2}},
     {OP_ACCEPT, {4, 4, 1}},
@@ -355,10 +390,11 @@ static const struct weight weights[] = {
     {OP_RING_ENTER, {0, 0, 16}},
 };
 
-static uint8_t draw_op(struct ci_random *random, enum mode mode)
+static uint8_t draw_op(const struct weight *weights, size_t count, struct ci_random *random,
+                       enum mode mode)
 {
     uint32_t all = 0, chosen;
-    for (size_t i = 0; i < ci_countof(weights); i++)
+    for (size_t i = 0; i < count; i++)
         all += weights[i].in[mode];
     chosen = below(random, all);
     size_t i = 0;
@@ -369,14 +405,16 @@ static uint8_t draw_op(struct ci_random *random, enum mode mode)
 
 static bool draw_operands(struct game *game, struct ci_random *random, struct step *step)
 {
+    bool unix_alone = is_about_unix(game);
     switch ((enum op)step->op) {
+    case OP_ACCEPT:
+    case OP_RING_ACCEPT:
+        return unix_alone ? draw_on_unix(game, random, step) : draw_opening(game, random, step);
     case OP_LISTEN:
     case OP_CONNECT:
-    case OP_ACCEPT:
     case OP_COPY:
     case OP_DATAGRAM:
     case OP_EVENTFD:
-    case OP_RING_ACCEPT:
     case OP_RING_CONNECT: return draw_opening(game, random, step);
     case OP_CLOSE:
         step->a = pick_open(game, random);
@@ -400,7 +438,8 @@ static bool draw_operands(struct game *game, struct ci_random *random, struct st
     case OP_RING_GIVE:
     case OP_RING_SUBMIT:
     case OP_RING_ENTER: return draw_on_ring(game, random, step);
-    default: return draw_on_stream(game, random, step);
+    default:
+        return unix_alone ? draw_on_unix(game, random, step) : draw_on_stream(game, random, step);
     }
 }
 
@@ -422,12 +461,15 @@ static bool draw_beginning(const struct game *game, enum mode mode, struct step 
 
 bool draw_step(struct game *game, struct ci_random *random, enum mode mode, struct step *ret_step)
 {
-    if (draw_beginning(game, mode, ret_step))
+    bool is_unix = is_about_unix(game);
+    const struct weight *weights = is_unix ? unix_weights : internet_weights;
+    size_t count = is_unix ? ci_countof(unix_weights) : ci_countof(internet_weights);
+    if (is_unix ? draw_unix_beginning(game, mode, ret_step) : draw_beginning(game, mode, ret_step))
         return true;
     if (game->number >= 15 + game->seed % (STEPS_MAX - 15))
         return false;
     do
-        *ret_step = (struct step){.op = draw_op(random, mode)};
+        *ret_step = (struct step){.op = draw_op(weights, count, random, mode)};
     while (!draw_operands(game, random, ret_step));
     return true;
 }

@@ -56,6 +56,11 @@ coir_fd kernel_copy(coir_fd fd)
     return ci_kfd_install(ci_kfile_ref(ci_kfd_find(fd)));
 }
 
+bool kernel_is_same_file(coir_fd a, coir_fd b)
+{
+    return ci_kfd_find(a) == ci_kfd_find(b);
+}
+
 int kernel_add(coir_fd fd, uint64_t number)
 {
     ssize_t n = ci_sys_write(fd, &number, sizeof number);
@@ -75,7 +80,7 @@ void kernel_prepare_fill(coir_fd fd)
 {
     const struct answer *answer = &now.program->records[now.step].answer;
     struct ci_ksocket *socket = connected_at(fd);
-    if (!socket)
+    if (!socket || ci_kunix_is(socket))
         return;
     size_t arrives = (size_t)answer->words[0] / (now.fills_receiver ? 1 : 2);
     socket->peer->in_most = socket->peer->in.bytes + arrives;
@@ -86,8 +91,11 @@ size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len)
 {
     size_t all = (size_t)now.program->records[now.step].answer.words[0];
     struct ci_ksocket *socket = connected_at(fd);
-    if (!now.fills_receiver || !socket)
+    bool is_unix = socket && ci_kunix_is(socket);
+    if ((!now.fills_receiver && !is_unix) || !socket)
         return len;
+    if (is_unix)
+        socket->out_most = SIZE_MAX;
     if (sent == all)
         socket->out_most = 0;
     return sent == all || all - sent > len ? len : all - sent;
@@ -98,7 +106,10 @@ void kernel_end_fill(coir_fd fd)
     struct ci_ksocket *socket = connected_at(fd);
     if (!socket)
         return;
-    socket->out_most = socket->peer->in_most = 425984;
+    socket->out_most = 425984;
+    if (ci_kunix_is(socket))
+        return;
+    socket->peer->in_most = 425984;
     if (now.fills_receiver && socket->no_space && ci_knetwork_is_writable(socket)) {
         socket->no_space = false;
         ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);

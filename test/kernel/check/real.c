@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -32,6 +33,12 @@ coir_fd kernel_copy(coir_fd fd)
 {
     int copy = dup(fd);
     return copy < 0 ? -errno : copy;
+}
+
+bool kernel_is_same_file(coir_fd a, coir_fd b)
+{
+    struct stat first, second;
+    return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_ino == second.st_ino;
 }
 
 int kernel_add(coir_fd fd, uint64_t number)

@@ -1,0 +1,23 @@
+/* What the files that draw calls share: check.h. */
+#ifndef TEST_KERNEL_DRAW_H
+#define TEST_KERNEL_DRAW_H
+
+#include "check.h"
+
+/* A slot of that kind; SLOTS: there is none. */
+uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind);
+
+static inline uint32_t below(struct ci_random *random, uint32_t bound)
+{
+    return (uint32_t)ci_random_below(random, bound);
+}
+
+/* Whether a ring may receive from this slot, too. */
+bool may_receive(const struct game *game, uint8_t at);
+
+/* draw_unix.c: programs about Unix sockets. */
+bool is_about_unix(const struct game *game);
+bool draw_on_unix(struct game *game, struct ci_random *random, struct step *step);
+bool draw_unix_beginning(const struct game *game, enum mode mode, struct step *ret_step);
+
+#endif
