@@ -3,10 +3,10 @@ PORT ?= 8080
 PREFIX ?= /usr/local
 INSTALL_BUILD ?= build/install
 
-run:        ## serve the showcase on http://127.0.0.1:$(PORT)
+run:        ## serve the showcase on http://127.0.0.1:$(PORT), and over TLS with TLS_PORT=... [CERT=... KEY=...]
 	@tools/setup build
 	@cmake --preset release >/dev/null && cmake --build build/release --target coir-showcase
-	@exec build/release/showcase/coir-showcase $(PORT)
+	@TLS_PORT="$(TLS_PORT)" CERT="$(CERT)" KEY="$(KEY)" exec build/release/showcase/coir-showcase $(PORT)
 
 build:      ## build the release
 	@tools/setup build

@@ -1,10 +1,13 @@
-/* The showcase: one program, with its page in it. Usage: coir-showcase [PORT] */
+/* The showcase: one program, with its page in it. Usage: coir-showcase [PORT]; TLS_PORT in the
+ * environment serves the same over TLS (secure.h). */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "secure.h"
 
 /* index.html, which the build embeds (cmake/embed.cmake). */
 extern const unsigned char page_index[];
@@ -129,36 +132,79 @@ static coir_time limit(const char *name)
     return ms > 0 ? ms * COIR_MS : 0;
 }
 
+/* A server, over TLS or not. */
+struct server {
+    coir_serve_http_options options;
+    coir_router *router;
+    const char *port;
+};
+
+/* `variable` is what chooses another port. */
+static int listen_on(struct server *server, const char *variable)
+{
+    char address[64];
+    snprintf(address, sizeof address, "127.0.0.1:%s", server->port);
+    int rc = coir_tcp_listen(address, &server->options.listener);
+    if (rc == -EADDRINUSE)
+        fprintf(stderr,
+                "coir-showcase: %s is in use; choose another by %s=, such as make run %s=8081\n",
+                address, variable, variable);
+    return rc;
+}
+
+static int serve(void *arg)
+{
+    struct server *server = arg;
+    return coir_serve_http_with(&server->options, server->router);
+}
+
+static void announce(const struct server *server, const char *scheme)
+{
+    char actual[64];
+    coir_listener_local(server->options.listener, actual, sizeof actual);
+    printf("coir: serving on %s://%s (%zu workers)\n", scheme, actual,
+           coir_worker_count(coir_runtime_current()));
+}
+
+static int serve_both(struct server *plain, struct server *secure)
+{
+    COIR_SCOPE(scope);
+    announce(plain, "http");
+    if (secure->port)
+        announce(secure, "https");
+    fflush(stdout);
+    int rc = coir_go(scope, serve, plain);
+    if (rc == 0 && secure->port)
+        rc = coir_go(scope, serve, secure);
+    return rc < 0 ? rc : coir_scope_wait(scope);
+}
+
 static int start(void *arg)
 {
-    const char *port = arg;
-    char address[64], actual[64];
-    coir_router *router;
-    coir_listener *listener;
-    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
-    options.header_timeout = limit("SHOWCASE_HEADER_MS");
-    options.idle_timeout = limit("SHOWCASE_IDLE_MS");
-    options.drain_timeout = limit("SHOWCASE_DRAIN_MS");
-    int rc = coir_router_new(&router);
+    struct server plain = {COIR_SERVE_HTTP_OPTIONS, NULL, arg}, secure;
+    const char *tls_port = getenv("TLS_PORT");
+    plain.options.header_timeout = limit("SHOWCASE_HEADER_MS");
+    plain.options.idle_timeout = limit("SHOWCASE_IDLE_MS");
+    plain.options.drain_timeout = limit("SHOWCASE_DRAIN_MS");
+    int rc = coir_router_new(&plain.router);
     if (rc < 0)
         return rc;
-    snprintf(address, sizeof address, "127.0.0.1:%s", port);
-    rc = route_all(router);
-    if (rc == 0 && (rc = coir_tcp_listen(address, &listener)) == -EADDRINUSE)
-        fprintf(
-            stderr,
-            "coir-showcase: %s is in use; choose another by PORT=, such as make run PORT=8081\n",
-            address);
-    if (rc == 0) {
-        coir_listener_local(listener, actual, sizeof actual);
-        printf("coir: serving on http://%s (%zu workers)\n", actual,
-               coir_worker_count(coir_runtime_current()));
-        fflush(stdout);
-        options.listener = listener;
-        rc = coir_serve_http_with(&options, router);
-        coir_listener_close(listener);
-    }
-    coir_router_free(router);
+    secure = plain;
+    secure.port = tls_port && *tls_port ? tls_port : NULL;
+    rc = route_all(plain.router);
+    if (rc == 0 && secure.port)
+        rc = secure_open(&secure.options.layer, &secure.options.layer_arg);
+    if (rc == 0)
+        rc = listen_on(&plain, "PORT");
+    if (rc == 0 && secure.port)
+        rc = listen_on(&secure, "TLS_PORT");
+    if (rc == 0)
+        rc = serve_both(&plain, &secure);
+    coir_listener_close(plain.options.listener);
+    coir_listener_close(secure.options.listener);
+    if (secure.port)
+        secure_close(secure.options.layer_arg);
+    coir_router_free(plain.router);
     return rc;
 }
 

@@ -199,11 +199,14 @@ static int set_session_identifier(SSL_CTX *context, const struct ci_tls_settings
               EVP_DigestUpdate(md, name ? name : "", name ? strlen(name) + 1 : 1);
     STACK_OF(X509_OBJECT) *trusted = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
     for (int i = 0; ok && settings->client_certificates && i < sk_X509_OBJECT_num(trusted); i++) {
-        X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i));
+        X509_OBJECT *object = sk_X509_OBJECT_value(trusted, i);
+        X509 *ca = X509_OBJECT_get0_X509(object);
+        X509_CRL *crl = X509_OBJECT_get0_X509_CRL(object);
         unsigned char one[EVP_MAX_MD_SIZE];
-        unsigned one_len;
-        ok = !ca ||
-             (X509_digest(ca, EVP_sha256(), one, &one_len) && EVP_DigestUpdate(md, one, one_len));
+        unsigned one_len = 0;
+        ok = (!ca || X509_digest(ca, EVP_sha256(), one, &one_len)) &&
+             (!crl || X509_CRL_digest(crl, EVP_sha256(), one, &one_len)) &&
+             EVP_DigestUpdate(md, one, one_len);
     }
     ok = ok && EVP_DigestFinal_ex(md, digest, &len) &&
          SSL_CTX_set_session_id_context(context, digest, len) == 1;

@@ -3,10 +3,14 @@
 #include <coir/sim.h>
 #include <coir/tls.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pair.h"
+#include "pki.h"
+#include "tls/tls.h"
 
 TEST_REAL(sessions_are_resumed_also_after_a_reload_of_the_server)
 {
@@ -19,5 +23,111 @@ TEST_REAL(sessions_are_resumed_also_after_a_reload_of_the_server)
     CHECK(resumes(&pair));
     CHECK_EQ(coir_tls_reload(pair.client), 0);
     CHECK(!resumes(&pair)); /* what is trusted may have changed */
+    close_pair(&pair);
+}
+
+/* ---- where the trust changes ---- */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* A server that demands certificates by `root`, or asks for them; and a client that has one. */
+struct trusting {
+    struct identity root, client;
+    char path[32], *list;
+    struct pair pair;
+};
+
+static void make_trusting(struct trusting *t)
+{
+    strcpy(t->path, "/tmp/coir-tls-XXXXXX");
+    int fd = mkstemp(t->path);
+    CHECK(fd >= 0);
+    close(fd);
+    t->root = pki_make((struct wish){.name = "root", .ca = true});
+    t->client =
+        pki_make((struct wish){.name = "client", .issuer = &t->root, .purpose = "clientAuth"});
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    server.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
+    server.ca = t->root.certificate_text;
+    server.crl = t->path;
+    client.certificate = t->client.certificate_text;
+    client.key = t->client.key_text;
+    t->list = pki_revoke(&t->root, NULL);
+    write_file(t->path, t->list);
+    t->pair.client = client_of(client);
+    t->pair.server = server_of(server);
+}
+
+TEST_REAL(a_revoked_client_does_not_come_back_by_its_session)
+{
+    struct trusting t = {0};
+    make_trusting(&t);
+    CHECK(!resumes(&t.pair));
+    CHECK(resumes(&t.pair));
+    CHECK_EQ(coir_tls_reload(t.pair.server), 0);
+    CHECK(resumes(&t.pair)); /* the same list */
+    free(t.list);
+    t.list = pki_revoke(&t.root, &t.client);
+    write_file(t.path, t.list);
+    CHECK_EQ(coir_tls_reload(t.pair.server), 0);
+    close_pair(&(struct pair){.tls_a = t.pair.tls_a, .tls_b = t.pair.tls_b});
+    t.pair.tls_a = t.pair.tls_b = NULL;
+    connect_pair(&t.pair);
+    CHECK_EQ(t.pair.server_rc, -COIR_ECERT_REVOKED);
+    close_pair(&t.pair);
+    unlink(t.path);
+    free(t.list);
+    pki_free(&t.client);
+    pki_free(&t.root);
+}
+
+TEST_REAL(a_session_of_one_host_is_not_one_of_another_with_the_same_trust)
+{
+    coir_tls_options client = COIR_TLS_OPTIONS, host = COIR_TLS_OPTIONS;
+    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    make_once();
+    host.certificate = own_certificate;
+    host.key = own_key;
+    struct pair pair = {.client = client_of(client),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .host = "a.example"};
+    CHECK_EQ(coir_tls_server_add_host(pair.server, "a.example", &host), 0);
+    CHECK_EQ(coir_tls_server_add_host(pair.server, "b.example", &host), 0);
+    connect_pair(&pair);
+    CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+    char byte;
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
+    /* as a client that offers the ticket of one name to the other */
+    CHECK(pair.client->sessions);
+    pair.client->sessions->host[0] = 'b';
+    for (int i = 0; i < 2; i++) {
+        close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
+        pair.host = "b.example";
+        connect_pair(&pair);
+        coir_tls_info info = COIR_TLS_INFO;
+        CHECK_EQ(coir_tls_describe(pair.tls_b, &info), 0);
+        CHECK_EQ(info.resumed, i); /* the second time it is one of this name */
+        CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+        CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
+    }
+    close_pair(&pair);
+}
+
+TEST_REAL(the_oldest_sessions_go)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK(!resumes(&pair));
+    struct ci_session *one = pair.client->sessions;
+    CHECK(one && !one->next);
+    CHECK_EQ(pair.client->session_count, 1);
+    pair.client->session_count = 256; /* as if there were so many */
+    CHECK(resumes(&pair));
+    CHECK_EQ(pair.client->session_count, 256);
+    pair.client->session_count = 1;
     close_pair(&pair);
 }
