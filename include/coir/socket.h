@@ -10,10 +10,31 @@ enum coir_tcp_option {
     COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
     COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
     COIR_TCP_RECEIVE_BUFFER,
-    COIR_TCP_RESET_ON_CLOSE /* 0 or 1: coir_close resets the connection, and what was not sent yet
+    COIR_TCP_RESET_ON_CLOSE, /* 0 or 1: coir_close resets the connection, and what was not sent yet
                                is lost; the peer's calls fail with -ECONNRESET (SO_LINGER with a
-                               time of 0) */
+                               time of 0; with any other the system would block the worker) */
+    COIR_TCP_USER_TIMEOUT,   /* 0, or milliseconds that sent bytes may stay without an answer before
+                                the connection ends with -ETIMEDOUT */
+    COIR_TCP_KEEPALIVE_INTERVAL, /* seconds between probes */
+    COIR_TCP_KEEPALIVE_COUNT     /* probes without an answer after which the connection ends */
 };
+
+/* What the system knows of a TCP connection; coir_tcp_info_get fills it in. */
+typedef struct coir_tcp_info {
+    size_t size;             /* sizeof(coir_tcp_info), set by COIR_TCP_INFO */
+    coir_time rtt;           /* the round trip time, smoothed */
+    coir_time rtt_deviation; /* its mean deviation */
+    coir_time last_received; /* since bytes came last */
+    uint64_t retransmits;    /* segments that were sent again */
+    uint64_t unacknowledged; /* segments that were sent and not acknowledged yet */
+    uint64_t window;         /* the congestion window, in segments */
+    uint64_t segment_size;   /* bytes of a full segment */
+} coir_tcp_info;
+
+#define COIR_TCP_INFO                              \
+    {                                              \
+        sizeof(coir_tcp_info), 0, 0, 0, 0, 0, 0, 0 \
+    }
 
 /* The most descriptors that go with one send: what Linux allows. */
 enum { COIR_UNIX_FDS_MAX = 253 };

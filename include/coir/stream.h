@@ -64,6 +64,14 @@ COIR_SUSPENDS int coir_writev_all(coir_stream *stream, struct iovec *iov, int io
  * Errors also: -EAGAIN it would have to wait. */
 COIR_API ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len);
 
+/* Peeks: reads what is there, at least one byte, and leaves it for the next read. Returns the
+ * count; 0 is the end of the stream. There may be more than that: it does not wait until `len`
+ * bytes have come.
+ * Suspends: yes.  Threads: owner.
+ * Errors: those of coir_read; -EOPNOTSUPP a stream over another one, as of TLS.
+ * Cancel safety: nothing is lost. */
+COIR_SUSPENDS ssize_t coir_peek(coir_stream *stream, void *buf, size_t len);
+
 /* Writes what there is room for, and never waits. As coir_write.
  * Suspends: no.  Threads: owner.
  * Errors also: -EAGAIN it would have to wait. */
@@ -98,6 +106,7 @@ COIR_API coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const 
 COIR_API coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events);
 COIR_API coir_future *coir_read_full_op(coir_io_all_op *op, coir_stream *stream, void *buf,
                                         size_t len, size_t *ret_done);
+COIR_API coir_future *coir_peek_op(coir_io_all_op *op, coir_stream *stream, void *buf, size_t len);
 COIR_API coir_future *coir_write_all_op(coir_io_all_op *op, coir_stream *stream, const void *buf,
                                         size_t len);
 COIR_API coir_future *coir_writev_all_op(coir_io_all_op *op, coir_stream *stream, struct iovec *iov,
@@ -116,6 +125,25 @@ COIR_API int coir_shutdown_write(coir_stream *stream);
  * Suspends: no.  Threads: owner.
  * Errors: -EBUSY; -EXDEV; -EOPNOTSUPP not a socket; -ENOMEM; -EINVAL no stream. */
 COIR_API int coir_stream_detach(coir_stream *stream);
+
+/* Makes a stream of a connected stream socket of the program's, which becomes non-blocking and
+ * close-on-exec. As the address "fd:N" of coir_tcp_connect.
+ * Suspends: no.  Threads: worker.  Owns: if it succeeds the descriptor is the stream's;
+ * *ret_stream is the caller's to close.
+ * Errors: -COIR_EPASSED not open, or no connected stream socket; -ENOMEM; -ESRCH; -EINVAL nowhere
+ * for the stream. */
+COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
+
+/* Releases the descriptor of a stream, and frees the stream: coir has nothing to do with it any
+ * more. Bytes that coir had read ahead of its readers are put into `buf`, and counted in *ret_len:
+ * io_uring reads ahead, at most 32 KiB or so; other drivers do not. An error leaves the stream as
+ * it was, but that it belongs to no worker until its next operation, as after coir_stream_detach.
+ * Suspends: no.  Threads: owner.  Owns: *ret_fd is the caller's to close.
+ * Errors: -EBUSY somebody waits on it, or it has a write queue; -EXDEV; -EMSGSIZE `size` is too
+ * small for what was read ahead; -EOPNOTSUPP not a socket; -ENOMEM; the error that the next read
+ * would return; -EINVAL no stream, no buffer that has a size, no ret_len or no ret_fd. */
+COIR_API int coir_stream_release(coir_stream *stream, void *buf, size_t size, size_t *ret_len,
+                                 coir_fd *ret_fd);
 
 /* Closes a stream and frees it. Calls that wait on it return -ECANCELED; the descriptor goes after
  * its last operation has completed. Takes NULL.

@@ -147,6 +147,18 @@ COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
  * Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
 COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value);
 
+/* The value of an option of a TCP stream, as the system has it: it doubles the sizes of buffers.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EOPNOTSUPP not a TCP stream, or the simulated world; -EINVAL; others of
+ * getsockopt(2). */
+COIR_API int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option);
+
+/* Tells what the system knows of the connection of a TCP stream.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EOPNOTSUPP not a TCP stream, or the simulated world; -EINVAL no stream, or no ret_info;
+ * -COIR_EUNSIZED; others of getsockopt(2). */
+COIR_API int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_info);
+
 /* What a server calls for each connection, in a fiber of its own. The stream is closed when it
  * returns. */
 typedef int coir_connection_fn(coir_stream *connection, void *arg);

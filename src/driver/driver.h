@@ -67,6 +67,7 @@ struct ci_op {
     bool no_wait : 1; /* -EAGAIN instead of waiting */
     bool lazy : 1;    /* a write: see 6; the driver may clear this */
     bool exact : 1;   /* a read, or a poll before one: nothing is read ahead */
+    bool peek : 1;    /* a CI_OP_READ with no_wait: the bytes stay, for the next read */
     uint8_t events;   /* enum coir_events */
     int32_t result;
     int32_t count;
@@ -160,6 +161,9 @@ struct ci_driver_kind {
     void (*close_named)(struct ci_driver *driver, coir_fd fd);
     int (*shutdown_write)(struct ci_driver *driver, coir_fd fd);
     int (*option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
+    /* the value of an option; NULL functions: there is nothing to ask */
+    int (*get_option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option);
+    int (*tcp_info)(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,
                    struct sockaddr_storage *ret_address, socklen_t *ret_len);
     /* of a Unix socket's peer */

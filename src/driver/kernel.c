@@ -95,6 +95,18 @@ int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option 
     return ci_sys_tcp_option(fd, option, value);
 }
 
+int ci_kernel_get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option)
+{
+    (void)driver;
+    return ci_sys_get_tcp_option(fd, option);
+}
+
+int ci_kernel_tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info)
+{
+    (void)driver;
+    return ci_sys_tcp_info(fd, ret_info);
+}
+
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {

@@ -16,6 +16,8 @@ void ci_kernel_close_named(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *ret_credentials);
 int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
+int ci_kernel_get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option);
+int ci_kernel_tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info);
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
@@ -41,6 +43,7 @@ int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
     .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,               \
     .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, .listen = ci_kernel_listen, \
     .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option,                 \
+    .get_option = ci_kernel_get_option, .tcp_info = ci_kernel_tcp_info,                     \
     .address = ci_kernel_address, .take = ci_kernel_take, .resolve = ci_kernel_resolve,     \
     .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size,   \
     .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials

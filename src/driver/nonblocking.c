@@ -5,7 +5,9 @@
 ssize_t ci_op_attempt(const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_READ: return ci_sys_recv(op->fd, op->buf, op->len);
+    case CI_OP_READ:
+        return op->peek ? ci_sys_peek(op->fd, op->buf, op->len)
+                        : ci_sys_recv(op->fd, op->buf, op->len);
     case CI_OP_WRITE: return ci_sys_send(op->fd, op->data, op->len);
     case CI_OP_READV: return ci_sys_recvv(op->fd, op->iov, op->count);
     case CI_OP_WRITEV: return ci_sys_sendv(op->fd, op->iov, op->count);

@@ -37,7 +37,7 @@ bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
     do
         rc = call(op);
     while (ci_unlikely(rc == -EINTR));
-    bool reads = op->kind == CI_OP_READ || op->kind == CI_OP_READV,
+    bool reads = (op->kind == CI_OP_READ && !op->peek) || op->kind == CI_OP_READV,
          writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
     uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {

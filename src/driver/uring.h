@@ -246,6 +246,10 @@ void ci_uring_drop_ahead(struct ci_uring *uring, struct ci_uring_slot *slot);
 /* The result of a read of a readable stream. */
 int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const struct ci_op *op);
 
+/* The same; what there is stays, and may be more than what a peek finds. */
+int32_t ci_uring_peek(const struct ci_uring *uring, const struct ci_uring_slot *slot,
+                      const struct ci_op *op);
+
 /* Gives a buffer back to the kernel; gives it more of them than it had. */
 void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
 void ci_uring_give_more_buffers(struct ci_uring *uring);

@@ -109,3 +109,26 @@ int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const 
     slot->error = 0;
     return result;
 }
+
+int32_t ci_uring_peek(const struct ci_uring *uring, const struct ci_uring_slot *slot,
+                      const struct ci_op *op)
+{
+    char *to = op->buf;
+    size_t done = 0, skip = 0;
+    if (!ci_uring_has_bytes(slot))
+        return -(int32_t)slot->error;
+    if (slot->has_adopted) {
+        const struct ci_ahead *ahead = slot->adopted;
+        done = ahead->len - ahead->at < op->len ? ahead->len - ahead->at : op->len;
+        memcpy(to, ahead->bytes + ahead->at, done);
+        return (int32_t)done;
+    }
+    skip = slot->taken;
+    for (uint16_t id = slot->first; id && done < op->len; id = uring->held[id].next, skip = 0) {
+        size_t has = uring->held[id].len - skip;
+        size_t n = has < op->len - done ? has : op->len - done;
+        memcpy(to + done, ci_ring_buffer(&uring->buffers, (uint16_t)(id - 1)) + skip, n);
+        done += n;
+    }
+    return (int32_t)done;
+}

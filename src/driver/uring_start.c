@@ -16,7 +16,8 @@ static bool is_foreign(const struct ci_op *op)
 static bool start_read(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     if (ci_uring_readable(slot))
-        return ci_op_complete(op, ci_uring_take(uring, slot, op));
+        return ci_op_complete(op, op->peek ? ci_uring_peek(uring, slot, op)
+                                           : ci_uring_take(uring, slot, op));
     if (!slot->receive && (slot->overrun || op->no_wait)) {
         ssize_t rc = ci_op_attempt(op);
         if (rc != -EAGAIN && rc != -EINTR)

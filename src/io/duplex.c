@@ -41,13 +41,19 @@ static struct end *end_of(coir_stream *stream)
     return ci_container_of(stream, struct end, stream);
 }
 
-static size_t copy_out(struct ring *ring, size_t capacity, char *to, size_t len)
+static size_t copy_from(const struct ring *ring, size_t capacity, char *to, size_t len)
 {
     if (len > ring->len)
         len = ring->len;
     size_t first = len < capacity - ring->start ? len : capacity - ring->start;
     memcpy(to, ring->data + ring->start, first);
     memcpy(to + first, ring->data, len - first);
+    return len;
+}
+
+static size_t copy_out(struct ring *ring, size_t capacity, char *to, size_t len)
+{
+    len = copy_from(ring, capacity, to, len);
     ring->start = (ring->start + len) % capacity;
     ring->len -= len;
     ci_check(ring->len <= capacity, "duplex.c 1");
@@ -92,6 +98,8 @@ static bool attempt(struct end *end, struct ci_op *op)
     case CI_OP_READV:
         if (!end->in.len && !end->in.ended)
             return false;
+        if (op->peek)
+            return ci_op_complete(op, (int32_t)copy_from(&end->in, capacity, op->buf, op->len));
         for (size_t i = 0; i < count; i++)
             moved += copy_out(&end->in, capacity, iov[i].iov_base, iov[i].iov_len);
         break;
@@ -139,7 +147,7 @@ static bool start(coir_stream *stream, struct ci_op *op)
     if (ci_count_trim(op))
         return true;
     if (attempt(end, op)) {
-        if (op->result > 0 && op->kind != CI_OP_POLL)
+        if (op->result > 0 && op->kind != CI_OP_POLL && !op->peek)
             look_again(end->peer);
         return true;
     }

@@ -69,6 +69,9 @@ void ci_socket_stream_free(coir_stream *stream);
 /* Makes the stream the worker's, if it is nobody's: 0, -EXDEV, or why the driver refuses it. */
 int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker);
 
+/* coir_try_read, but the bytes stay. */
+ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len);
+
 /* From now on every operation on the stream ends with `error`, beginning with the read in flight.
  * Closing it resets the connection. */
 void ci_stream_break(coir_stream *stream, int error);

@@ -111,6 +111,30 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
 }
 
+int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!stream)
+        return CI_MISUSE(-EINVAL);
+    if (!stream->is_socket || !driver_of(stream)->kind->get_option)
+        return -EOPNOTSUPP;
+    return driver_of(stream)->kind->get_option(driver_of(stream), stream->fd, option);
+}
+
+int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_info)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!stream || !ret_info)
+        return CI_MISUSE(-EINVAL);
+    if (!stream->is_socket || stream->is_unix || !driver_of(stream)->kind->tcp_info)
+        return -EOPNOTSUPP;
+    coir_tcp_info info = COIR_TCP_INFO;
+    int rc = driver_of(stream)->kind->tcp_info(driver_of(stream), stream->fd, &info);
+    return rc < 0 ? rc : ci_result_write(ret_info, &info, sizeof info);
+}
+
 /* ---- the pools ---- */
 
 static const char io_key;

@@ -320,6 +320,13 @@ ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
     return try_once(stream, READ_OP(stream, buf, len));
 }
 
+ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len)
+{
+    struct ci_op *op = READ_OP(stream, buf, len);
+    op->peek = true;
+    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op);
+}
+
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (MISUSED(stream, buf || !len))

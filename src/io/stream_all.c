@@ -1,4 +1,4 @@
-/* Reading and writing all of a buffer: loops over the single operations of stream.c.
+/* Reading and writing all of a buffer, and peeking: loops over the single operations of stream.c.
  *
  * Each loop exists twice. A future cannot call a function that suspends. The straight-line call
  * does not use the future, because most calls are complete after one operation, on the fast path of
@@ -96,6 +96,25 @@ static coir_future *writev_all_poll(coir_future *future)
     COIR_END(future);
 }
 
+static coir_future *peek_poll(coir_future *future)
+{
+    struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    COIR_BEGIN(future);
+    if (ci_leaf_refused(worker, future))
+        return future->caller;
+    for (;;) {
+        future->result = ci_stream_try_peek(self->io.stream, self->to, self->len);
+        if (future->result != -EAGAIN && future->result != -EINTR)
+            return ci_leaf_complete(worker, future);
+        COIR_AWAIT(future, coir_stream_wait_op(one_of(self), self->io.stream, COIR_READ));
+        if (self->io.future.result < 0)
+            COIR_RETURN(future, self->io.future.result);
+    }
+    COIR_END(future);
+}
+
+static const coir_future_kind peek_kind = COIR_FUTURE_KIND("a peek", peek_poll, NULL);
 static const coir_future_kind read_full_kind =
     COIR_FUTURE_KIND("a full read", read_full_poll, NULL);
 static const coir_future_kind write_all_kind =
@@ -122,6 +141,15 @@ coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void
     struct io_all_op *op = init_all(opaque, &read_full_kind, stream, len);
     op->to = buf;
     op->ret_done = ret_done;
+    return &op->future;
+}
+
+coir_future *coir_peek_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len)
+{
+    if (!stream || (!buf && len))
+        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
+    struct io_all_op *op = init_all(opaque, &peek_kind, stream, len);
+    op->to = buf;
     return &op->future;
 }
 
@@ -197,4 +225,12 @@ int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
         iov_count = advance(&iov, iov_count, (size_t)n);
     }
     return 0;
+}
+
+ssize_t coir_peek(coir_stream *stream, void *buf, size_t len)
+{
+    coir_io_all_op op;
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL);
+    return ci_await_in_fiber(coir_peek_op(&op, stream, buf, len));
 }

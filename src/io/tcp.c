@@ -16,6 +16,7 @@ struct open_op {
 };
 CI_LEAVES_SPARE_WORDS(struct open_op, coir_open_op);
 
+/* The stream takes the descriptor over when this succeeds. */
 static int take_passed(struct ci_worker *worker, coir_fd fd, coir_stream **ret_stream)
 {
     int rc = worker->loop.driver->kind->take(worker->loop.driver, fd, CI_PASSED_STREAM);

@@ -116,7 +116,7 @@ static int shutdown_write(struct ci_driver *driver, coir_fd fd)
 /* Most options have no counterpart in the simulated network, and are accepted without effect. */
 static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
 {
-    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
+    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_KEEPALIVE_COUNT)
         return -EINVAL;
     return option == COIR_TCP_RESET_ON_CLOSE
                ? ci_sim_stream_reset_on_close(self(driver)->world, fd, value != 0)

@@ -124,6 +124,18 @@ static size_t take(struct ci_socket *socket, char *to, size_t len)
     return taken;
 }
 
+static size_t peek(const struct ci_socket *socket, char *to, size_t len)
+{
+    size_t done = 0;
+    for (const struct ci_segment *segment = socket->in; segment && done < len;
+         segment = segment->next) {
+        size_t n = segment->len < len - done ? segment->len : len - done;
+        memcpy(to + done, segment->data + segment->start, n);
+        done += n;
+    }
+    return done;
+}
+
 static size_t length_of(const struct iovec *iov, size_t count)
 {
     size_t len = 0;
@@ -146,6 +158,8 @@ static bool try_read(struct ci_world *world, struct ci_socket *socket, struct ci
     for (const struct ci_segment *segment = socket->in; segment; segment = segment->next)
         available += segment->len;
     size_t wanted = length_of(iov, count);
+    if (op->peek)
+        return ci_op_complete(op, (int)peek(socket, op->buf, op->len));
     size_t limit = shortened(world, socket, available < wanted ? available : wanted);
     for (size_t i = 0; i < count && taken < limit; i++)
         taken += take(socket, iov[i].iov_base,

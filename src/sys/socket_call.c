@@ -12,6 +12,11 @@ ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
     return ci_result(recv(fd, buf, ci_sys_clamp(len), 0));
 }
 
+ssize_t ci_sys_peek(coir_fd fd, void *buf, size_t len)
+{
+    return ci_result(recv(fd, buf, ci_sys_clamp(len), MSG_PEEK));
+}
+
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
 {
     return ci_result(send(fd, buf, ci_sys_clamp(len), MSG_NOSIGNAL));
@@ -191,22 +196,95 @@ int ci_sys_reset_on_close(coir_fd fd)
     return set_reset_on_close(fd, 1);
 }
 
+/* Of those that are one number; false: `option` is none of them. */
+static bool find_option(enum coir_tcp_option option, int *ret_level, int *ret_name)
+{
+    *ret_level = IPPROTO_TCP;
+    switch (option) {
+    case COIR_TCP_NODELAY: *ret_name = TCP_NODELAY; return true;
+    case COIR_TCP_KEEPALIVE_INTERVAL: *ret_name = TCP_KEEPINTVL; return true;
+    case COIR_TCP_KEEPALIVE_COUNT: *ret_name = TCP_KEEPCNT; return true;
+#if defined(TCP_USER_TIMEOUT)
+    case COIR_TCP_USER_TIMEOUT: *ret_name = TCP_USER_TIMEOUT; return true;
+#endif
+    case COIR_TCP_SEND_BUFFER: *ret_name = SO_SNDBUF; break;
+    case COIR_TCP_RECEIVE_BUFFER: *ret_name = SO_RCVBUF; break;
+    default: return false;
+    }
+    *ret_level = SOL_SOCKET;
+    return true;
+}
+
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
 {
-    int rc;
+    int rc, level, name;
     if (value < 0)
         return -EINVAL;
+    if (find_option(option, &level, &name))
+        return set_option(fd, level, name, value);
     switch (option) {
-    case COIR_TCP_NODELAY: return set_option(fd, IPPROTO_TCP, TCP_NODELAY, value);
     case COIR_TCP_KEEPALIVE:
         rc = set_option(fd, SOL_SOCKET, SO_KEEPALIVE, value != 0);
         return rc < 0 || value == 0 ? rc : set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, value);
-    case COIR_TCP_SEND_BUFFER: return set_option(fd, SOL_SOCKET, SO_SNDBUF, value);
     case COIR_TCP_RESET_ON_CLOSE: return set_reset_on_close(fd, value);
-    case COIR_TCP_RECEIVE_BUFFER: return set_option(fd, SOL_SOCKET, SO_RCVBUF, value);
+    case COIR_TCP_USER_TIMEOUT: return -EOPNOTSUPP;
+    default: return -EINVAL;
     }
-    return -EINVAL;
 }
+
+static int get_number(coir_fd fd, int level, int name)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    return getsockopt(fd, level, name, &value, &len) < 0 ? -errno : value;
+}
+
+int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option)
+{
+    struct linger linger;
+    socklen_t len = sizeof linger;
+    int rc, level, name;
+    if (find_option(option, &level, &name))
+        return get_number(fd, level, name);
+    switch (option) {
+    case COIR_TCP_KEEPALIVE:
+        rc = get_number(fd, SOL_SOCKET, SO_KEEPALIVE);
+        return rc <= 0 ? rc : get_number(fd, IPPROTO_TCP, TCP_KEEPIDLE);
+    case COIR_TCP_RESET_ON_CLOSE:
+        return getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) < 0 ? -errno
+                                                                        : linger.l_onoff != 0;
+    case COIR_TCP_USER_TIMEOUT: return -EOPNOTSUPP;
+    default: return -EINVAL;
+    }
+}
+
+#if defined(TCP_INFO) && defined(__linux__)
+int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        return -errno;
+    *ret_info = (coir_tcp_info){
+        .size = sizeof *ret_info,
+        .rtt = info.tcpi_rtt * COIR_US,
+        .rtt_deviation = info.tcpi_rttvar * COIR_US,
+        .last_received = info.tcpi_last_data_recv * COIR_MS,
+        .retransmits = info.tcpi_total_retrans,
+        .unacknowledged = info.tcpi_unacked,
+        .window = info.tcpi_snd_cwnd,
+        .segment_size = info.tcpi_snd_mss,
+    };
+    return 0;
+}
+#else
+int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info)
+{
+    (void)fd;
+    (void)ret_info;
+    return -EOPNOTSUPP;
+}
+#endif
 
 #if defined(SO_PEERCRED)
 int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)

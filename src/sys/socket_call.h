@@ -12,6 +12,7 @@
 /* ---- transferring ---- */
 
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len);
+ssize_t ci_sys_peek(coir_fd fd, void *buf, size_t len);
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len);
 ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count);
 ssize_t ci_sys_sendv(coir_fd fd, const struct iovec *iov, int iov_count);
@@ -51,6 +52,8 @@ int ci_sys_socket_error(coir_fd fd);
 int ci_sys_no_delay(coir_fd fd);
 int ci_sys_reset_on_close(coir_fd fd);
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
+int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option);
+int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info);
 
 /* The process at the other end of a Unix socket, as of its connect or listen. */
 int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials);

@@ -51,6 +51,13 @@ ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
     return ci_sys_recvmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1});
 }
 
+ssize_t ci_sys_peek(coir_fd fd, void *buf, size_t len)
+{
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    return !file ? -EBADF : ci_ksocket_is(file) ? ci_kstream_peek(file, buf, len) : -ENOTSOCK;
+}
+
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
 {
     struct iovec one = {(void *)(uintptr_t)buf, len};
@@ -254,7 +261,7 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
 {
     int rc;
     struct ci_ksocket *socket = socket_at(fd, &rc);
-    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_RESET_ON_CLOSE)
+    if (value < 0 || option < COIR_TCP_NODELAY || option > COIR_TCP_KEEPALIVE_COUNT)
         return -EINVAL;
     if (socket && option == COIR_TCP_SEND_BUFFER)
         socket->out_most = doubled(value);
@@ -263,6 +270,20 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
     if (socket && option == COIR_TCP_RESET_ON_CLOSE)
         socket->resets = value != 0;
     return rc;
+}
+
+int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option)
+{
+    (void)fd;
+    (void)option;
+    return -EOPNOTSUPP;
+}
+
+int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info)
+{
+    (void)fd;
+    (void)ret_info;
+    return -EOPNOTSUPP;
 }
 
 /* ---- any ---- */

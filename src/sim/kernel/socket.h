@@ -112,6 +112,7 @@ coir_time ci_knetwork_arrival(struct ci_ksocket *socket, size_t len);
 /* calls fn(to) after the latency from `socket` */
 void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ksocket *to);
 void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
+ssize_t ci_kstream_peek(struct ci_kfile *file, char *to, size_t len);
 void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
 void ci_knetwork_send_reset(struct ci_ksocket *socket);
 void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);

@@ -79,6 +79,21 @@ static ssize_t read_stream(struct ci_kfile *file, const struct iovec *iov, int c
     return result;
 }
 
+ssize_t ci_kstream_peek(struct ci_kfile *file, char *to, size_t len)
+{
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    size_t done = 0;
+    for (const struct ci_ksegment *segment = socket->in.first; segment && done < len;
+         segment = segment->next) {
+        size_t n = segment->len < len - done ? segment->len : len - done;
+        memcpy(to + done, segment->data + segment->start, n);
+        done += n;
+    }
+    ssize_t result = done ? (ssize_t)done : read_nothing(socket);
+    ci_ktrace("peek", (int64_t)file->serial, result);
+    return result;
+}
+
 /* The connection breaks while bytes are sent. */
 static ssize_t break_connection(struct ci_ksocket *socket)
 {

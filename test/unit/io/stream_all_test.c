@@ -158,3 +158,70 @@ TEST_SIM(counts_mean_the_same_on_every_simulated_stream)
 {
     ask_on_both_kinds();
 }
+
+/* ---- peeking ---- */
+
+static coir_stream *far, *near;
+
+static int send_late(void *arg)
+{
+    coir_sleep_for(COIR_MS);
+    return coir_write_all(far, arg, strlen(arg));
+}
+
+/* Peeks that see the same again and again, with what was read ahead and without. */
+static void peek_and_read(void)
+{
+    char seen[16] = "";
+    coir_io_all_op op;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, send_late, "hello"), 0);
+    CHECK_EQ(coir_peek(near, seen, 2), 2); /* waits */
+    CHECK(memcmp(seen, "he", 2) == 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    for (int i = 0; i < 3; i++) {
+        memset(seen, 0, sizeof seen);
+        CHECK_EQ(coir_peek(near, seen, sizeof seen), 5);
+        CHECK(strcmp(seen, "hello") == 0);
+    }
+    CHECK_EQ(coir_await(coir_peek_op(&op, near, seen, 1)), 1);
+    CHECK_EQ(coir_read(near, seen, 3), 3);
+    CHECK_EQ(coir_peek(near, seen, sizeof seen), 2);
+    CHECK(memcmp(seen, "lo", 2) == 0);
+    CHECK_EQ(coir_read_full(near, seen, 2, NULL), 2);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_peek(near, seen, 1), -ETIME);
+    }
+    CHECK_EQ(coir_write_all(far, "x", 1), 0);
+    CHECK_EQ(coir_read(near, seen, sizeof seen), 1); /* a peek leaves a read as it was */
+    coir_close(far);
+    CHECK_EQ(coir_peek(near, seen, 1), 0);
+    CHECK_EQ(coir_peek(near, seen, 1), 0);
+    CHECK_EQ(coir_read(near, seen, 1), 0);
+    coir_close(near);
+}
+
+static void peek_at_a_socket(void)
+{
+    char where[64];
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, where, sizeof where);
+    CHECK_EQ(coir_tcp_connect(where, &far), 0);
+    CHECK_EQ(coir_accept(listener, &near), 0);
+    coir_listener_close(listener);
+    peek_and_read();
+}
+
+TEST_REAL(a_peek_leaves_what_it_reads)
+{
+    peek_at_a_socket();
+}
+
+TEST_SIM(a_peek_leaves_what_it_reads_in_the_simulated_world)
+{
+    peek_at_a_socket();
+    CHECK_EQ(coir_duplex(0, &far, &near), 0);
+    peek_and_read();
+}

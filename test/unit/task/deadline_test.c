@@ -288,6 +288,7 @@ enum { WAITS, ENDS };
     X(coir_fd_read, WAITS, coir_fd_read(t.empty[0], bytes, 1))                    \
     X(coir_fd_write, WAITS, coir_fd_write(t.stuffed[1], bytes, 1))                \
     X(coir_read, WAITS, coir_read(t.silent, bytes, 10))                           \
+    X(coir_peek, WAITS, coir_peek(t.silent, bytes, 10))                           \
     X(coir_readv, WAITS, coir_readv(t.silent, vec, 2))                            \
     X(coir_read_full, WAITS, coir_read_full(t.silent, bytes, 10, &done))          \
     X(coir_read_full_nothing, ENDS, coir_read_full(t.silent, bytes, 0, &done))    \

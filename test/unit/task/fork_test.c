@@ -308,6 +308,11 @@ static void *ret;
     R(coir_tcp_listen_with, coir_tcp_listen_with("127.0.0.1:0", NULL, RET(coir_listener)))     \
     R(coir_tcp_listen, coir_tcp_listen("127.0.0.1:0", RET(coir_listener)))                     \
     R(coir_tcp_connect, coir_tcp_connect("127.0.0.1:1", RET(coir_stream)))                     \
+    R(coir_tcp_get_option, coir_tcp_get_option(o.b, COIR_TCP_NODELAY))                         \
+    R(coir_tcp_info_get, coir_tcp_info_get(o.b, &(coir_tcp_info)COIR_TCP_INFO))                \
+    R(coir_peek, coir_peek(o.b, buf, 1))                                                       \
+    R(coir_stream_adopt, coir_stream_adopt(o.pipe[0], RET(coir_stream)))                       \
+    R(coir_stream_release, coir_stream_release(o.b, buf, 1, (size_t *)(void *)&item, o.pipe))  \
     R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                      \
     R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                  \
     R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                   \
