@@ -92,7 +92,7 @@ COIR_API coir_time coir_in(coir_time duration);
 
 /* Errors that errno has no name for. */
 enum coir_error {
-    COIR_EEND = 4097, /* the stream ended before all that was asked for had come */
+    COIR_EEND = 4097, /* the stream ended before all requested bytes had come */
     COIR_EADDRESS,    /* an address is empty, or of a kind that the call does not accept */
     COIR_ENAME,       /* a host name is unknown */
     COIR_EPROTOCOL,   /* the peer broke the protocol */

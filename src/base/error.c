@@ -29,8 +29,8 @@ static const char *tls_error(int error)
 static const char *own_error(int error)
 {
     switch (error) {
-    case COIR_EEND: return "the stream ended before all that was asked for had come";
-    case COIR_EADDRESS: return "the address is empty, or not of the kind that is wanted here";
+    case COIR_EEND: return "the stream ended before all requested bytes had come";
+    case COIR_EADDRESS: return "the address is empty, or of a kind that the call does not accept";
     case COIR_ENAME: return "the host name is unknown";
     case COIR_EPROTOCOL: return "the peer broke the protocol";
     case COIR_ETOOLARGE: return "a limit of the configuration was passed";
@@ -93,7 +93,7 @@ static const char *meaning_of_system_error(int error)
     case ENOTCONN: return "it is not connected";
     case ETIMEDOUT: return "the peer did not answer in time";
     case EDESTADDRREQ: return "it has no peer: name one to send to";
-    case ETOOMANYREFS: return "too many descriptors are on their way between processes";
+    case ETOOMANYREFS: return "too many descriptors are in flight between processes";
     case EMSGSIZE: return "the message is too large to be sent at once";
     case EMFILE: return "the process has too many files open (raise its limit: ulimit -n)";
     case ENFILE: return "the system has too many files open";

@@ -2,7 +2,7 @@
  * and reverses, so the order of one producer's messages is kept. Pushing never fails and never
  * allocates. A message is the consumer's from the moment it is pushed: its own deliver may free it.
  *
- * 1. A message that is pushed says how it is delivered.
+ * 1. A message that is pushed has its function `deliver` set.
  */
 #ifndef CI_BASE_INBOX_H
 #define CI_BASE_INBOX_H

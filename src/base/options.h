@@ -1,7 +1,7 @@
 /* Public structs that grow from version to version, and so begin with their size. A program may
  * have been compiled against an older coir, whose structs are shorter, or against a newer one,
- * whose structs are longer. A field never goes, moves, or lies in what was padding: so the bytes
- * behind an older struct's end are all defaults. */
+ * whose structs are longer. A field is never removed, moved, or put into former padding: so the
+ * fields beyond the end of an older struct all have their defaults. */
 #ifndef CI_BASE_OPTIONS_H
 #define CI_BASE_OPTIONS_H
 

@@ -4,16 +4,16 @@
  * be given to another pool of the same object size than it came from; slabs are freed with their
  * pool, so pools that exchange objects end together.
  *
- * After a burst, what was not used between one trim and the next goes back to the allocator, by
- * slabs. Taking costs nothing for that: a trim puts the free objects aside, and they come back one
- * at a time, as the pool runs out.
+ * After a burst, slabs that were not used between one trim and the next go back to the allocator.
+ * This costs nothing when objects are taken: a trim puts the free objects aside, and they come back
+ * one at a time, as the pool runs out.
  *
- * 1. An object has room for the link that it is free by.
- * 2. An object that is free is not given again.
+ * 1. An object has room for the link of the free list.
+ * 2. A free object is not given back again.
  * 3. The bytes of an object that is handed out for the first time are zero.
  *
- * Fresh slabs hand out ascending addresses. An object that was given back comes again as it was,
- * but for its first word: what is constant about it need not be set again.
+ * Fresh slabs hand out ascending addresses. A reused object is as it was given back, except for its
+ * first word: fields that are constant need not be set again.
  */
 #ifndef CI_BASE_POOL_H
 #define CI_BASE_POOL_H

@@ -1,4 +1,4 @@
-/* A seeded generator (splitmix64): small state, good enough for choosing, never for secrets. */
+/* A seeded generator (splitmix64): small state, good enough for choices, never for secrets. */
 #ifndef CI_BASE_RANDOM_H
 #define CI_BASE_RANDOM_H
 

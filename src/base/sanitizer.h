@@ -1,6 +1,6 @@
-/* What a sanitizer has to be told about stacks and about the order between threads, when the
- * program was built with one. The library itself may have been built without: the sanitizers'
- * functions are weak references, so that the same library serves every program. */
+/* Annotations for sanitizers, about stacks and the order between threads, for programs that are
+ * built with one. The library itself may have been built without: the sanitizers' functions are
+ * weak references, so that the same library serves every program. */
 #ifndef CI_BASE_SANITIZER_H
 #define CI_BASE_SANITIZER_H
 

@@ -1,8 +1,8 @@
-/* Trimming: what keeps free memory for later gives back what it has not used. */
+/* Trimming: caches of free memory give back what was not used since the last trim. */
 #ifndef CI_BASE_TRIM_H
 #define CI_BASE_TRIM_H
 
-/* What a trim says; of several, the greatest counts. */
+/* The result of a trim; of several trims, the greatest value counts. */
 enum ci_trim {
     CI_TRIM_DONE,  /* there is nothing to give back */
     CI_TRIM_LATER, /* some is in use: trim again once it may have been given back */

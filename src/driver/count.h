@@ -1,10 +1,10 @@
-/* How much a read or a write may ask for, the same for every driver and for streams that have none.
+/* The allowed sizes of reads and writes, the same for every driver and for streams without one.
  *
  * - A transfer of no bytes returns 0 at once, whatever the state of the stream.
  * - A negative count of pieces, or a piece of more bytes than a result can say, is -EINVAL.
- * - What is tried begins with a piece that is not empty, so 0 from a read is the end of the
- * stream, and has at most PIECES_MAX pieces, which is what the kernel takes: beyond that it is
- * short.
+ * - An attempt begins with a piece that is not empty, so that 0 from a read is the end of the
+ *   stream. It has at most CI_PIECES_MAX pieces, the kernel's limit: with more, the transfer is
+ *   short.
  */
 #ifndef CI_DRIVER_COUNT_H
 #define CI_DRIVER_COUNT_H
@@ -16,7 +16,8 @@
 
 enum { CI_PIECES_MAX = 1024 };
 
-/* Makes a vector what can be tried. True: there is nothing to try, `result` is set. */
+/* Trims a vector to what an attempt may transfer. True: there is nothing to transfer, `result` is
+ * set. */
 static inline bool ci_count_trim_vector(struct ci_op *op)
 {
     while (op->count > 0 && op->iov->iov_len == 0) {

@@ -51,7 +51,7 @@ enum ci_op_kind {
     CI_OP_CONNECT, /* address, count = its length. -EAGAIN: the backlog of a Unix socket is full */
     CI_OP_POLL,    /* events (CI_EVENT_END too) of a descriptor of coir's: those that hold */
     CI_OP_FOREIGN, /* events of a descriptor of the program's: the kernel is asked each time */
-    CI_OP_WATCH,   /* the same, reported again and again, level-triggered */
+    CI_OP_WATCH,   /* as CI_OP_FOREIGN, reported repeatedly, level-triggered */
     /* Files, if ci_driver_kind.files. */
     CI_OP_READ_AT,  /* buf, count, offset: how many bytes */
     CI_OP_WRITE_AT, /* data, count, offset: how many bytes */
@@ -113,10 +113,10 @@ struct ci_datagram {
     socklen_t address_len, peer_len;
 };
 
-/* What was read of a stream ahead of its readers, on the way to another driver. */
+/* Bytes that were read ahead of a stream's readers, while the stream moves to another driver. */
 struct ci_ahead {
     const coir_allocator *allocator;
-    size_t len, at; /* at: how many bytes have been read since */
+    size_t len, at; /* at: how many of the bytes have been read by now */
     int error;      /* after the bytes; 0: none */
     char bytes[];
 };
@@ -204,7 +204,7 @@ struct ci_driver_kind {
  * selector; all names, for messages. */
 extern const char *const ci_driver_choices[], *const ci_driver_selector, *const ci_driver_names;
 
-/* Why a driver must not be chosen though it may work; NULL: it can be. */
+/* The reason why a driver must not be chosen although it works; NULL: it may be chosen. */
 const char *ci_driver_unfit(const char *name);
 
 /* A driver by name, for the calling thread. 0, -EINVAL for an unknown name, -ENOMEM, -EMFILE,

@@ -123,7 +123,7 @@ int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
     return rc;
 }
 
-/* What is known without asking. */
+/* Names that are known without a lookup. */
 int ci_kernel_resolve(struct ci_driver *driver, const char *host, int family,
                       struct ci_ips *ret_ips, coir_time *ret_delay)
 {

@@ -1,5 +1,5 @@
-/* What the drivers over a kernel answer alike: its clocks, its random numbers, and the calls that
- * never wait. */
+/* What the drivers over a kernel have in common: clocks, random numbers, and the calls that never
+ * wait. */
 #ifndef CI_DRIVER_KERNEL_H
 #define CI_DRIVER_KERNEL_H
 
@@ -27,14 +27,14 @@ int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsign
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
 /* Makes a table by descriptor hold `fd`: 0, -ENOMEM, or -EBADF for one that it does not hold and
- * that is not open. Without that look, a number that is no descriptor would make the table as large
- * as the number says. */
+ * that is not open. Without that check, any large number passed as a descriptor would make the
+ * table that large. */
 int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count,
                       size_t item_size, coir_fd fd);
 
-/* A wait may fail for want of memory and work later. So it is tried CI_FAILED_WAITS_MAX times in a
- * row, a millisecond apart, before the driver gives up: 0, or from then on the error. *failed
- * counts; `timeout` is that of the wait. */
+/* A wait may fail because memory is out, and succeed later. So it is tried CI_FAILED_WAITS_MAX
+ * times in a row, a millisecond apart, before the driver gives up: returns 0, or from then on the
+ * error. *failed counts; `timeout` is that of the wait. */
 enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 

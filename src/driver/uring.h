@@ -48,7 +48,7 @@ enum ci_uring_state {
 
 enum ci_uring_use { CI_URING_FREE, CI_URING_OP, CI_URING_LAZY, CI_URING_RECEIVE, CI_URING_WAKEUP };
 
-/* What the kernel has been asked for. */
+/* A request of the kernel. */
 struct ci_uring_entry {
     struct ci_op *op; /* NULL: orphaned. Of a lazy write: it posted a completion */
     /* of a receive or the wake-up: its descriptor; -1: orphaned. Free or lazy: the next of these */
@@ -137,7 +137,8 @@ static inline int32_t ci_uring_size_of(const struct ci_op *op)
 
 /* ---- uring_entry.c ---- */
 
-static const uint64_t ci_uring_cancel_of = (uint64_t)1 << 63; /* | user data of what it cancels */
+/* ORed with the user data of the cancelled request */
+static const uint64_t ci_uring_cancel_of = (uint64_t)1 << 63;
 
 static inline void ci_uring_note_submitted(struct ci_uring *uring)
 {
@@ -176,7 +177,7 @@ bool ci_uring_is_live(const struct ci_uring *uring, uint64_t user_data);
 /* Requests the cancel of an entry. False: there is no SQE for it now. */
 bool ci_uring_request_cancel(struct ci_uring *uring, uint32_t index);
 
-/* The kernel has refused to cancel it: the request may still wait. */
+/* Called when the kernel has refused a cancel: the request may still wait. */
 void ci_uring_retry_cancel(struct ci_uring *uring, uint64_t user_data);
 
 /* Separates a poll from its operation, which gets no completion from it any more, and requests its

@@ -1,5 +1,5 @@
-/* Entries of the driver over io_uring: the table of what the kernel has been asked for, taking an
- * entry together with a submission queue entry (SQE), and asking the kernel to cancel one. */
+/* Entries of the driver over io_uring: the table of the kernel's requests, taking an entry together
+ * with a submission queue entry (SQE), and requesting the cancel of one. */
 #include "base/check.h"
 #include "driver/uring.h"
 

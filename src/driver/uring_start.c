@@ -57,7 +57,7 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
     case CI_OP_READV: return start_read(uring, slot, op);
     case CI_OP_POLL: return start_poll(uring, slot, op);
     case CI_OP_CONNECT:
-        /* that of a Unix socket never waits: the ring would try again and again */
+        /* connect on a Unix socket never waits: the ring would retry it endlessly */
         if (op->address->sa_family == AF_UNIX)
             return ci_op_complete(op, ci_sys_connect(op->fd, op->address, (socklen_t)op->count));
         break;

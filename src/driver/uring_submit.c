@@ -126,7 +126,7 @@ bool ci_uring_submit_poll(struct ci_uring *uring, struct ci_uring_slot *slot, st
     if (!ci_uring_submit(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
         return false;
     unsigned events = op->events | (op->events & COIR_READ ? CI_EVENT_END : 0u);
-    if (slot->receive) /* which sees for itself what comes to read */
+    if (slot->receive) /* it reports readability itself */
         events = op->events & ~(unsigned)COIR_READ;
     sqe->poll32_events = ci_events_to_poll(events);
     return true;

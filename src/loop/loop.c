@@ -94,8 +94,8 @@ static void wait_for(struct coir_loop *loop, coir_time deadline)
         loop->error = rc;
 }
 
-/* Instead of a sleep: true when something came in. Then the driver is asked all the same if it was
- * not for as long as a spin lasts, so that messages cannot starve I/O. */
+/* Tries to avoid a sleep by spinning; true if a message or an alert came. The driver is polled all
+ * the same if that was not done for the length of a spin, so that messages cannot starve I/O. */
 static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 {
     loop->received = false;
@@ -118,7 +118,7 @@ bool ci_loop_announce_sleep(struct coir_loop *loop)
     return ci_inbox_empty(&loop->inbox) && !ci_load_relaxed(&loop->alert);
 }
 
-/* Waits in the driver, unless something came in while the sleep was being announced. */
+/* Waits in the driver, unless a message or an alert came while the sleep was being announced. */
 static void sleep_until(struct coir_loop *loop, coir_time deadline)
 {
     ci_store_relaxed(&loop->idle, true);

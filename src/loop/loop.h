@@ -1,9 +1,9 @@
 /* One thread's event loop: a driver, a timer wheel, an inbox, hooks. A worker is this loop plus a
- * run queue, which it hangs in as `run_ready`.
+ * run queue, which the loop calls as `run_ready`.
  *
  * A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is
- * ready), timers, inbox, after-hooks. What a hook or a callback adds runs in the next turn, so it
- * cannot starve I/O.
+ * ready), timers, inbox, after-hooks. Work that a hook or a callback adds runs in the next turn, so
+ * it cannot starve I/O.
  *
  * 1. During a turn only the thread that makes it touches the loop, except through ci_loop_send and
  * ci_loop_alert.
@@ -31,7 +31,7 @@
 struct coir_loop {
     struct ci_driver *driver;
     coir_time now; /* when the turn began, read after each wait */
-    /* runs what is ready, and says whether more is. NULL: nothing ever is ready */
+    /* runs ready work, and returns whether more is ready. NULL: there is never any */
     bool (*run_ready)(struct coir_loop *loop);
     /* whether it may sleep without a deadline. NULL: always */
     bool (*may_sleep)(struct coir_loop *loop);
@@ -54,7 +54,7 @@ struct coir_loop {
     CI_CACHE_ALIGNED struct ci_inbox inbox;
     int32_t idle;   /* it waits for something to do; a word, as the next */
     int32_t asleep; /* its sleep is announced; a word: not every processor exchanges bytes */
-    bool alert;     /* another thread wants the owner to look around: do not sleep */
+    bool alert;     /* another thread requests a turn: do not sleep */
     uint64_t wakeups;
 };
 
@@ -75,7 +75,7 @@ void ci_loop_done(struct coir_loop *loop);
 /* One turn; waits until `deadline` at most. */
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline);
 
-/* Lets it spin for so long before it sleeps, where that has been worth it. */
+/* Lets the loop spin for up to `time` before it sleeps; see 4. */
 static inline void ci_loop_spin(struct coir_loop *loop, coir_time time)
 {
     loop->spin_time = time;

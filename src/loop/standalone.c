@@ -1,4 +1,4 @@
-/* The loop by itself, with callbacks: what a program that wants no tasks uses. */
+/* The loop by itself, with callbacks, for programs without tasks. */
 #include <errno.h>
 
 #include "base/options.h"
@@ -6,7 +6,7 @@
 #include "sys/fork.h"
 #include "sys/misuse.h"
 
-/* A loop that a program made. The first member is what it is given. */
+/* A loop that a program made; its first member is the public object. */
 struct standalone {
     struct coir_loop loop;
     coir_allocator allocator;

@@ -9,11 +9,11 @@
  * A timer never fires before its `when`. It is out of the wheel before it fires: it may be started
  * again, or freed, from its own callback or another's.
  *
- * Nothing ticks: the next expiry is found by a few bit scans, and the wheel jumps there. As each
- * slot keeps the least `when` that was put into it, a lone timer, however far, wakes its thread
- * once. Moving a started timer later is a store to `when` (ci_wheel_move): the slot that it lies in
- * files it anew when it is due. Timers fire in the order of their ticks; those of one wake-up that
- * is late, in the order of 64 ticks.
+ * There is no periodic tick: the next expiry is found by a few bit scans, and the wheel jumps
+ * there. As each slot keeps the least `when` that was put into it, a lone timer, however far, wakes
+ * its thread once. Moving a started timer later is a store to `when` (ci_wheel_move): the slot that
+ * it lies in files it anew when it is due. Timers fire in the order of their ticks; those of one
+ * wake-up that is late, in the order of 64 ticks.
  */
 #ifndef CI_LOOP_WHEEL_H
 #define CI_LOOP_WHEEL_H

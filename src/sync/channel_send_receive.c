@@ -1,8 +1,8 @@
 /* Sending to and receiving from channels.
  *
  * An item goes straight to a queued receiver; that of a queued sender goes into the slot that a
- * receive has freed. A leaf that is polled decides its own coir_any only when it is certain to get
- * or give an item, and decides its peer's before it hands the item over. Without a ring both must
+ * receive has freed. A leaf that is polled decides its own coir_any only when it is certain to
+ * transfer an item, and decides its peer's before it hands the item over. Without a ring both must
  * be decided together (ci_claim_pair).
  */
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* The event: a flag, and who waits for it.
+/* The event: a flag, and the queue of tasks that wait for it.
  *
  * 1. No waiter is queued while it is set.
  */

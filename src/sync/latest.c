@@ -1,4 +1,4 @@
-/* The latest value of something, its version, and who waits for another.
+/* The latest value of something, its version, and the queue of tasks that wait for another.
  *
  * 1. A queued waiter waits for the current version to change, and the object is not closed.
  * 2. No waiter is queued when it is freed.
@@ -74,7 +74,7 @@ coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 
 /* ---- values ---- */
 
-/* Wakes all waiters: each waits for the version that there was to pass. */
+/* Wakes all waiters: each waits for the previous version to change. */
 void coir_latest_set(coir_latest *latest, const void *value)
 {
     if (ci_forked() || ((!latest || !value) && CI_MISUSE(-EINVAL)))

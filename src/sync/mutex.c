@@ -134,7 +134,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (take_or_contend(mutex)) {
         bool won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
-        if (!won) /* its coir_any was decided otherwise: the mutex goes to the next waiter */
+        if (!won) /* another member has won its coir_any: the mutex goes to the next waiter */
             next = pass_on(mutex);
     } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
         wait->future.result = worker->runnable->interrupt;

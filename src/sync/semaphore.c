@@ -66,7 +66,7 @@ static void serve(struct semaphore *semaphore, struct ci_list *granted)
     }
 }
 
-/* A large request that gives up may have been what small ones waited behind. */
+/* Small requests may have waited behind a large one that is cancelled. */
 static int semaphore_cancel(coir_future *future, int reason)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);

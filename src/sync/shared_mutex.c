@@ -59,7 +59,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-/* With the lock held: those at the front that fit. */
+/* With the lock held: grants the mutex to the first waiters, as far as they are compatible. */
 static void serve(struct shared_mutex *mutex, struct ci_list *granted)
 {
     for (struct ci_wait *wait;
@@ -72,7 +72,7 @@ static void serve(struct shared_mutex *mutex, struct ci_list *granted)
     }
 }
 
-/* A writer that gives up may have been what later readers waited behind. */
+/* Later readers may have waited behind a writer that is cancelled. */
 static int shared_cancel(coir_future *future, int reason)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);

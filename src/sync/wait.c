@@ -36,7 +36,7 @@ int ci_wait_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-/* ---- what needs no wait ---- */
+/* ---- waits that are complete at once ---- */
 
 static coir_future *complete_poll(coir_future *future)
 {

@@ -1,9 +1,9 @@
-/* The record with which everything in this layer waits, in the queue of one object, under that
- * object's lock.
+/* The record of a wait, which all objects of this layer use: it is in the queue of one object,
+ * under that object's lock.
  *
  * 1. A waiter is in its object's queue while it is QUEUED. It is taken off once, under the lock,
  * and is then GRANTED (it has what it waited for), RETRYING (it is to try again) or LOST (it is a
- * member of a coir_any that was decided otherwise: it is not woken, but about to be withdrawn).
+ * member of a coir_any that another member has won: it is not woken, but about to be withdrawn).
  * 2. Only its own worker withdraws a waiter, and only while it is QUEUED or LOST.
  * 3. Only a GRANTED or RETRYING waiter is woken, and only once: it is WOKEN then, or polled again.
  * 4. A waiter of another worker is woken there, by a message that lies where its link lay.

@@ -30,7 +30,7 @@ struct ci_context {
 #endif
 
 /* Where a fresh context begins: calls the function in the frame pointer, which must not return. In
- * entry_*.S. */
+ * context_entry_*.S. */
 extern void ci_context_entry(void);
 
 /* A context that will run `fn` on the stack below `top`. */

@@ -9,8 +9,8 @@
 
 enum { CPUS_FIRST = CPU_SETSIZE, CPUS_MOST = 1 << 20 };
 
-/* The affinity mask of the process, as large as the kernel wants it: sched_getaffinity(2) says
- * EINVAL for one that is too small. Freed with CPU_FREE; NULL: it cannot be read. */
+/* The affinity mask of the process, in the size that the kernel requires: sched_getaffinity(2)
+ * returns EINVAL if it is too small. Freed with CPU_FREE; NULL: it cannot be read. */
 static cpu_set_t *affinity(size_t *ret_size)
 {
     for (size_t cpus = CPUS_FIRST; cpus <= CPUS_MOST; cpus *= 2) {

@@ -22,8 +22,8 @@ int ci_eventpoll_control(const struct ci_eventpoll *eventpoll, int what, coir_fd
     return epoll_ctl(eventpoll->fd, what, fd, event) < 0 ? -errno : 0;
 }
 
-/* epoll_pwait2 is refused by kernels before Linux 5.11 (ENOSYS) and by seccomp filters that do not
- * know it (EPERM, EACCES, EINVAL); then it is not tried again. */
+/* Kernels before Linux 5.11 refuse epoll_pwait2 (ENOSYS), and so do seccomp filters that do not
+ * list it (EPERM, EACCES, EINVAL); it is not tried again then. */
 int ci_eventpoll_wait(struct ci_eventpoll *eventpoll, struct epoll_event *events, int max,
                       coir_time timeout)
 {

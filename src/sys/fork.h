@@ -3,9 +3,9 @@
  * only exec or exit. The rules for every public call (test/unit/task/fork_test.c has them all):
  *
  * - A call that can fail returns -COIR_EFORKED; one that returns what it makes returns NULL.
- * - A call that returns nothing has no effect outside of the child's memory: no system call on what
- *   the parent has, no wake-up.
- * - What only computes, or looks at one object, still does.
+ * - A call that returns nothing has no effect outside of the child's memory: no system call on the
+ *   parent's descriptors, no wake-up.
+ * - A call that only computes, or reads one object, still works.
  *
  * A child of a parent without any of these is a process like any other. */
 #ifndef CI_SYS_FORK_H

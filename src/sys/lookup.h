@@ -1,5 +1,5 @@
-/* What the system knows about names. A program of the tests may have answers of its own instead of
- * this file. */
+/* Looking up names by the system. A test program may provide its own answers instead of
+ * lookup.c. */
 #ifndef CI_SYS_LOOKUP_H
 #define CI_SYS_LOOKUP_H
 
@@ -19,20 +19,19 @@ static inline socklen_t ci_ip_len(const union ci_ip *ip)
     return ip->any.sa_family == AF_INET ? sizeof ip->four : sizeof ip->six;
 }
 
-/* Addresses of one host; their ports are 0. More than that many are not looked at. */
+/* Addresses of one host; their ports are 0. Further addresses are ignored. */
 enum { CI_IPS_MAX = 16 };
 struct ci_ips {
     size_t count;
     union ci_ip ip[CI_IPS_MAX];
 };
 
-/* Asks the system, by getaddrinfo(3), for addresses of a family (AF_INET, AF_INET6), in the order
- * in which they should be tried. Blocks for as long as name servers take. 0; -COIR_ENAME there is
+/* Looks up, by getaddrinfo(3), the addresses of one family (AF_INET, AF_INET6), in the order in
+ * which they should be tried. Blocks for as long as name servers take. 0; -COIR_ENAME there is
  * none; -COIR_ENAMESERVER name servers did not answer, or failed; others. */
 int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips);
 
-/* A number that changes when the files change that say what names mean, /etc/hosts and
- * /etc/resolv.conf. */
+/* A number that changes when /etc/hosts or /etc/resolv.conf change. */
 uint64_t ci_sys_lookup_stamp(void);
 
 #endif

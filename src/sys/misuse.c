@@ -40,7 +40,7 @@ int ci_misused(int error, const char *call, const void *place)
     dl_iterate_phdr(look_at_object, &found);
     char text[512];
     int len = snprintf(text, sizeof text,
-                       "coir: misuse: %s: %s (called at %#lx of %s; addr2line says the line)\n",
+                       "coir: misuse: %s: %s (called at %#lx of %s; addr2line prints the line)\n",
                        call, coir_strerror(error), (unsigned long)found.offset,
                        found.object ? found.object : "unknown code");
     if (len > (int)sizeof text)

@@ -1,5 +1,5 @@
-/* Misuse: calls of the program's that cannot be right, whatever else happens (outside of a fiber,
- * on what is not open, started twice, without a function). Each returns an error of its own; a
+/* Misuse: calls of the program that are wrong in every circumstance (outside of a fiber, on an
+ * object that is not open, started twice, without a function). Each returns an error of its own; a
  * debug build aborts, and names the call and the place it was made from. */
 #ifndef CI_SYS_MISUSE_H
 #define CI_SYS_MISUSE_H

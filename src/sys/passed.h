@@ -4,7 +4,7 @@
 
 #include "coir/base.h"
 
-/* What a socket that was passed is for. */
+/* What a passed socket is to be used as. */
 enum ci_passed { CI_PASSED_LISTENER, CI_PASSED_STREAM, CI_PASSED_DATAGRAM };
 
 /* The first socket of that name that socket activation has passed (sd_listen_fds(3)), or

@@ -45,9 +45,9 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
     return entry;
 }
 
-/* Submit the entries; enter also sleeps until there are so many completions, for `timeout` at most
- * (negative: without end). Errors are the kernel's, and pass: entries that were not submitted stay
- * in the ring. */
+/* Submit the entries; enter also sleeps until there are that many completions, for at most
+ * `timeout` (negative: without end). Errors are the kernel's, and may be temporary: entries that
+ * were not submitted stay in the ring. */
 int ci_ring_submit(struct ci_ring *ring);
 int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout);
 

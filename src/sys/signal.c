@@ -34,7 +34,7 @@ struct level {
 static struct signal_state {
     struct level levels[LEVELS]; /* written before the handler of the level is installed */
     int used;
-    bool resets; /* the kernel takes our handler away as it calls it */
+    bool resets; /* the kernel removes our handler when it calls it */
 } states[SIGNALS];
 
 /* ---- handlers ---- */

@@ -1,5 +1,5 @@
-/* Signals: SIGINT and SIGTERM that stop runtimes; any others for sinks. Both are chained to the
- * handlers that were there. */
+/* Signals: SIGINT and SIGTERM stop runtimes; any signal can go to sinks. Both kinds of handlers
+ * call the handlers that were installed before. */
 #ifndef CI_SYS_SIGNAL_H
 #define CI_SYS_SIGNAL_H
 

@@ -47,7 +47,7 @@ void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, s
                     size_t record_size);
 void ci_stacks_done(struct ci_stacks *stacks);
 
-/* A stack that was never used, or NULL when memory is out. */
+/* A stack that was never used, or NULL if memory is out. */
 void *ci_stacks_take_fresh(struct ci_stacks *stacks);
 
 /* If the stack's guard is a pattern: checks that it is whole. */
@@ -76,8 +76,8 @@ static inline void ci_stacks_give(struct ci_stacks *stacks, void *record)
     ci_drop(&stacks->live);
 }
 
-/* After a burst: gives mappings (but for the first) and pages back to the system that were not used
- * since the last trim. To be called now and then, until it returns CI_TRIM_DONE. Its cost grows
+/* After a burst: returns mappings (except the first) and pages that were not used since the last
+ * trim to the system. To be called from time to time, until it returns CI_TRIM_DONE. Its cost grows
  * with the number of free stacks. */
 enum ci_trim ci_stacks_trim(struct ci_stacks *stacks);
 

@@ -1,5 +1,4 @@
-/* What threads, mutexes and conditions are made of. The simulated kernel of the tests puts a file
- * of its own in this one's place. */
+/* The structs of threads, mutexes and conditions. The simulated kernel replaces this file. */
 #ifndef CI_SYS_THREAD_TYPES_H
 #define CI_SYS_THREAD_TYPES_H
 

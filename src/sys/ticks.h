@@ -1,5 +1,4 @@
-/* The processor's own clock. The simulated kernel of the tests puts a file of its own in this one's
- * place. */
+/* The processor's own clock. The simulated kernel replaces this file. */
 #ifndef CI_SYS_TICKS_H
 #define CI_SYS_TICKS_H
 

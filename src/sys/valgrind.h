@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/* Whether the program runs under it. It intercepts some system calls, and does not know others. */
+/* Whether the program runs under it. valgrind intercepts some system calls, and does not support
+ * others. */
 bool ci_under_valgrind(void);
 
 /* Tells valgrind that [start, end) is a stack: a switch to it is not a very large frame. */

@@ -99,7 +99,7 @@ static int call_handler(struct ci_exchange *exchange, coir_request *req, coir_re
     const struct ci_route *route = exchange->match.route;
     watch_client(exchange);
     int rc = route ? route->handler(req, res, route->arg) : answer_without_route(exchange, res);
-    if (ci_forked()) /* in a child, which must not answer in its parent's place */
+    if (ci_forked()) /* in a child, which must not answer instead of its parent */
         ci_exit_child(rc);
     unwatch_client(exchange);
     return rc;

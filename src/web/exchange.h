@@ -1,4 +1,4 @@
-/* A request in progress, on its fiber's stack, and what the handler sees of it.
+/* A request in progress, on its fiber's stack, and the handler's view of it.
  *
  * 1. While a handler runs, its fiber's before_park is the exchange's: before the fiber waits for
  * anything, answers that have gathered are sent, and the client is watched: a reset or a hang-up

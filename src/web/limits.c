@@ -39,8 +39,8 @@ static int check_times(const coir_serve_http_options *options)
     return 0;
 }
 
-/* Against clients that would hold a connection, memory or the worker for ever: each has a limit
- * unless the program says COIR_NEVER or COIR_UNLIMITED. */
+/* Limits for clients that would otherwise hold a connection, memory or the worker for ever: each
+ * applies unless the program sets COIR_NEVER or COIR_UNLIMITED. */
 static void fill_in_defaults(coir_serve_http_options *options)
 {
 #define DEFAULT(field, value) options->field = options->field ? options->field : (value)

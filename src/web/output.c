@@ -30,7 +30,7 @@ static int send_all(struct ci_http_output *output, const char *data, size_t len)
         if (n == 0) {
             n = coir_try_write(output->stream, data, len);
             ci_spend(ci_worker_current);
-            /* a write that did not wait pays back what earlier waits have cost */
+            /* bytes that were taken without a wait reduce the time that the client is behind */
             if (ci_unlikely(output->taking.behind) && n > 0)
                 ci_pace_add(&output->taking, output->options->rate_min, 0, (size_t)n);
         }

@@ -1,6 +1,6 @@
-/* The pace of a client: how far it is behind rate_min. Waiting for the client adds to that, each
- * byte that it sends or takes subtracts from it, and it never drops below 0: a fast start does not
- * pay for slowness later. */
+/* The pace of a client: how far it is behind rate_min. Time spent waiting for the client adds to
+ * that, each byte that it sends or takes subtracts from it, and it never drops below 0: a fast
+ * start earns no credit for later. */
 #ifndef CI_WEB_PACE_H
 #define CI_WEB_PACE_H
 

@@ -1,5 +1,5 @@
-/* A head of which only a part has come: what it holds, and no stack and no buffers. The parser goes
- * on where it was.
+/* A partly received head, kept in memory of its size, without a stack or buffers. The parser
+ * continues where it stopped.
  *
  * 1. A connection has at most one.
  */
@@ -8,11 +8,11 @@
 
 #include "web/exchange.h"
 
-/* Puts what has come of a head aside on the connection, to be waited for without a stack until
- * `deadline`. False: memory is out. */
+/* Saves the received part of a head on the connection, which then waits for the rest without a
+ * stack, until `deadline`. False: out of memory. */
 bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline);
 
-/* Takes it back. Returns the deadline. */
+/* Restores the saved part. Returns the deadline. */
 coir_time ci_http_partial_restore(struct ci_exchange *exchange);
 
 coir_time ci_http_partial_deadline(const struct ci_http_connection *connection);

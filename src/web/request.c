@@ -1,4 +1,4 @@
-/* What a handler sees of a request: the public calls that read the head. */
+/* The public calls that read the head of a request. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@ static const char *bytes_of(const struct ci_exchange *exchange)
     return ci_http_input_request(&exchange->in);
 }
 
-/* Whether an argument is NULL that must not be: the getters have no errors, and answer as for what
- * is not there. */
+/* Whether an argument is NULL although it must not be: the getters cannot return errors, and return
+ * the value for an absent field. */
 static bool missing(const void *object, const char *call, const void *place)
 {
     if (ci_unlikely(CI_DEBUG && !object))

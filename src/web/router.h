@@ -1,4 +1,4 @@
-/* Which handler answers which path.
+/* The table of routes: finds the handler of a method and a path.
  *
  * A path or a pattern that is compared has valid escapes only (url_decode.h 1): coir_route refuses
  * other patterns, and the parser of heads other paths.

@@ -17,7 +17,7 @@ struct ci_http_worker {
     struct ci_http_date date;
 };
 
-/* Makes it at the first call on the worker. NULL: memory is out. */
+/* Made at the first call on the worker. NULL: out of memory. */
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker);
 
 #endif
