@@ -14,7 +14,8 @@ static int start(void *arg)
         return rc;
     {
         COIR_DEADLINE(coir_in(50 * COIR_MS));
-        n = coir_read(here, buf, sizeof buf); /* nobody writes: -ETIME once it has passed */
+        /* the other end does not write: -ETIME once it has passed */
+        n = coir_read(here, buf, sizeof buf);
         printf("first read: %s\n", n == -ETIME ? "too late" : "?");
     }
     coir_write_all(there, "better late than never", 22);

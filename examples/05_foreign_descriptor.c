@@ -1,4 +1,4 @@
-/* Waiting for a descriptor that somebody else reads and writes: here a child's output. */
+/* Waiting for a descriptor that the program reads itself: here a child's output. */
 #define _POSIX_C_SOURCE 200809L /* for popen */
 #include <coir.h>
 #include <stdio.h>

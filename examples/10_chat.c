@@ -1,5 +1,5 @@
-/* A chat: every line goes to everybody else. One task a client waits for its socket, the room and
- * the time at once: nc 127.0.0.1 7778 */
+/* A chat: every line goes to all other clients. One task for each client waits for its socket, the
+ * room and the time at once: nc 127.0.0.1 7778 */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>

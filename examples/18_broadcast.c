@@ -1,5 +1,5 @@
-/* A broadcast: a line that one client sends goes to all others, as one buffer. Nobody waits for a
- * client that does not read: it loses the oldest of what it is sent. nc 127.0.0.1 7785 */
+/* A broadcast: a line that one client sends goes to all others, as one buffer. No client waits for
+ * another that does not read: that one loses its oldest lines. nc 127.0.0.1 7785 */
 #include <coir.h>
 #include <errno.h>
 

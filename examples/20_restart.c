@@ -1,4 +1,5 @@
-/* A restart that refuses nobody: started again, it takes over the listener of the old process. */
+/* A restart that refuses no client: started again, it takes over the listener of the old
+ * process. */
 #include <coir.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -226,7 +226,8 @@ static void choose_post(struct shape *shape, struct expect *expect, struct ci_ra
                                    (unsigned long long)hash);
 }
 
-/* A body that nobody reads: the server throws it away, or closes and says so. */
+/* A body that the handler does not read: the server discards it, or closes the connection and says
+ * so in the answer. */
 static void choose_unread(struct shape *shape, struct expect *expect, struct ci_random *random)
 {
     choose_upload(shape, expect, random);

@@ -65,7 +65,7 @@ CONFORM(closing_completes_what_waits)
         &reading,
         (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf}));
     close_fd(env.server);
-    CHECK_EQ(reading.done, 1); /* inside close: nobody has to wait for it */
+    CHECK_EQ(reading.done, 1); /* inside of close: no wait is needed */
     CHECK_EQ(reading.op.result, -ECANCELED);
     close_fd(env.client);
 }

@@ -118,7 +118,7 @@ static void without_buffers_body(void)
 
 ON_REAL(what_was_read_ahead_moves_without_buffers, without_buffers_body)
 
-/* Closed with bytes that nobody read, wherever they lie: the peer is told of a reset. */
+/* Closed with unread bytes, in whichever driver they are: the connection is reset. */
 static void reset_body(void)
 {
     for (int moves = 0; moves < 3; moves++) {

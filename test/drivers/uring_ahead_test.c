@@ -28,7 +28,8 @@ static void small_sockets(void)
     CHECK_EQ(setsockopt(env.client, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
 }
 
-/* A peer that nobody listens to has to wait: two buffers of a driver, and what is on its way. */
+/* A peer whose stream is not read has to wait: two buffers of the driver are filled, and the
+ * sockets' own. */
 static void pressure_body(void)
 {
     for (int i = 0; i < 3; i++) {

@@ -184,7 +184,7 @@ static void listener_reuse_body(void)
 
 ON_REAL(a_listeners_number_is_reused, listener_reuse_body)
 
-/* A number is in turn a pipe of somebody else's and a socket of ours. */
+/* A number is in turn a pipe of the program's and a socket of coir's. */
 static void foreign_reuse_body(void)
 {
     close_pair();

@@ -9,7 +9,7 @@ CONFORM(a_try_sees_what_comes_later)
     struct ci_op try_read = {
         .fd = env.server, .kind = CI_OP_READ, .buf = buf, .len = sizeof buf, .no_wait = true};
     for (int round = 0; round < 3; round++) {
-        CHECK_EQ(run(try_read), -EAGAIN); /* nobody waits, and nobody has waited */
+        CHECK_EQ(run(try_read), -EAGAIN); /* no operation waits, and none has waited before */
         CHECK_EQ(write_some(env.client, "late", 4), 4);
         int n;
         while ((n = run(try_read)) == -EAGAIN)

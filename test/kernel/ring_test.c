@@ -222,7 +222,7 @@ TEST(entries_are_copied_as_they_are_taken)
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     struct io_uring_sqe *sqe = ask_bytes(IORING_OP_RECVMSG, far, A, &message, 1);
     CHECK_EQ(ci_ring_submit(&ring), 0);
-    CHECK(sqe->opcode != IORING_OP_RECVMSG); /* the slot is anybody's */
+    CHECK(sqe->opcode != IORING_OP_RECVMSG); /* the slot may have been overwritten */
     iov = (struct iovec){NULL, 1};
     message.msg_iovlen = 100;
     send_to(near, far, "abcdef", 6);
@@ -333,7 +333,7 @@ TEST(a_poll_ends_with_its_first_event)
     close_all();
 }
 
-/* The first wake-up's events are believed: by now somebody may have read what came. */
+/* The events of the first wake-up are used as they are: the bytes may have been read since. */
 TEST(a_poll_tells_of_what_has_gone)
 {
     char in[4];

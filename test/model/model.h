@@ -2,9 +2,9 @@
  * number of preemptions. The order is sequentially consistent: fences that are missing are not
  * found here, but under the thread sanitizer and by reading.
  *
- * Each worker of a runtime is a thread of the model, and so is each plain thread of the
- * scenario. Its drivers only sleep and wake: a wake-up that is lost is a run in which everybody
- * sleeps. A thread that waits at a gate (sys/gate.h) waits for the thread that opens it.
+ * Each worker of a runtime is a thread of the model, and so is each plain thread of the scenario.
+ * Its drivers only sleep and wake: a wake-up that is lost is a run in which every thread sleeps. A
+ * thread that waits at a gate (sys/gate.h) waits for the thread that opens it.
  */
 #ifndef TEST_MODEL_H
 #define TEST_MODEL_H
@@ -33,8 +33,9 @@ extern coir_runtime *model_runtime;
  * with the choices that lead there. */
 void model_run(const struct model *model);
 
-/* The same on a runtime of its own for each order; its begin, and what comes after its end, are
- * run in every order too. `frees`: worker 0 frees it at once, whoever is still inside of a call. */
+/* The same on a runtime of its own for each order; its begin, and what comes after its end, are run
+ * in every order too. `frees`: worker 0 frees it at once, even if another thread is still inside of
+ * a call. */
 void model_run_whole(const struct model *model, bool frees);
 
 /* Lets other threads of the model run: for plain threads that wait for something. */

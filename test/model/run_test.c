@@ -271,7 +271,7 @@ static int share_one(void *arg)
     coir_counters_get(arg, &after);
     CHECK(after.wakeups_sent - before.wakeups_sent <= 1);
     if (after.wakeups_sent != before.wakeups_sent)
-        results[0] = 2; /* in this order somebody slept */
+        results[0] = 2; /* in this order a thread slept */
     return coir_scope_wait(scope);
 }
 

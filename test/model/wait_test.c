@@ -472,7 +472,7 @@ static int try_and_count(void *arg)
 }
 
 /* A waiter that was woken to try again, finds the mutex taken by another worker, and is cancelled:
- * it leaves nobody contended. */
+ * the mutex is not left CONTENDED without a waiter. */
 static int cancel_who_retries(void *arg)
 {
     (void)arg;

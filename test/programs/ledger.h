@@ -16,7 +16,7 @@ struct ledger {
     uint8_t *marks;
 };
 
-/* The last numbers that somebody got of each sender. */
+/* The last numbers that a receiver got from each sender. */
 struct order {
     int64_t last[ACTORS_MOST];
 };

@@ -84,7 +84,8 @@ struct actor {
     struct script script;
     struct ci_random random; /* for what it decides while it runs */
     pthread_t handle;
-    bool started, released; /* its thread; and nobody waits for that any more, though it runs */
+    /* started: its thread runs; released: no task waits for that any more */
+    bool started, released;
     void *own;
 };
 

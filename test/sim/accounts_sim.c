@@ -6,7 +6,7 @@
  * 1. The sum is what it was in the beginning: at any time under all locks, and at the end.
  * 2. No account is ever below zero.
  * 3. A transfer that was interrupted has moved everything or nothing.
- * 4. At the end every task ends: nobody waits for a reply that does not come. */
+ * 4. At the end every task ends: none waits for a reply that does not come. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* An echo server under every fault: what comes back is what was sent, in order, and when the faults
- * are over everybody is served. */
+ * are over every client is served. */
 #include <errno.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
  * 2. Each member of a set comes out once, and ended; of a group as many have ended as its kind
  *    promises.
  * 3. Each deferred function is called once, the last registered first; one that was disarmed never.
- * 4. A task sees its own locals and those of whoever spawned it, not its children's.
+ * 4. A task sees its own locals and those of the task that spawned it, not its children's.
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
  * 6. No wake-up of a parker is lost. */
@@ -486,7 +486,7 @@ static int be_everybody(void *arg)
     static const char *const name = "a player";
     int rc = 0;
     COIR_DEADLINE(coir_in(patience));
-    COIR_SERVING_SCOPE(scope); /* a task that had no memory for its stack ends nobody else's */
+    COIR_SERVING_SCOPE(scope); /* a task that had no memory for its stack ends no other task */
     for (int i = 0; i < PLAYERS; i++) {
         coir_go_options options = COIR_GO_OPTIONS;
         options.name = name;

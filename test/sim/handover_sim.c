@@ -2,7 +2,7 @@
  * on in the middle of the conversation; clients whose connects are cancelled or too slow.
  *
  * What must hold:
- * 1. What a client gets back is what it sent, in order, whoever has its stream meanwhile.
+ * 1. A client gets back what it sent, in order, whichever task has its stream at the time.
  * 2. Every connection that a client has was accepted once, is served to its end, and closed.
  * 3. Of a connect that was cancelled, and of an accept that lost its select, nothing is left: the
  *    connection is the next accept's, or closed (the audit at the end of the world).
@@ -91,7 +91,7 @@ static int serve_here(void *arg)
     return coir_scope_wait(scope);
 }
 
-/* The next connection, in a select with time; or nobody for a while. */
+/* Accepts the next connection, in a select with a timeout. */
 static int accept_one(coir_listener *listener)
 {
     struct passing passing = {NULL, (int)below(4)};

@@ -58,7 +58,7 @@ static bool step_channel(void *of, const struct history_op *op)
     switch ((enum channel_kind)op->kind) {
     case CHANNEL_TRY_SEND:
         if (op->ret == -EAGAIN && !state->capacity)
-            return !state->closed; /* whether somebody receives is not known */
+            return !state->closed; /* the model does not know whether a receiver waits */
         return send_to(state, (int16_t)op->arg) == op->ret;
     case CHANNEL_SEND: return op->ret != -EAGAIN && send_to(state, (int16_t)op->arg) == op->ret;
     case CHANNEL_TRY_RECV:

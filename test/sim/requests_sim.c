@@ -346,7 +346,7 @@ static void choose_reading(struct visitor *visitor)
     visitor->reads_slowly = one_in(random, 4) ? (int)(1 + below(random, 10)) : 0;
 }
 
-/* Nobody may refuse or lose a connection while the server serves. */
+/* No connection may be refused or lost while the server serves. */
 static int connect_it(struct visitor *visitor)
 {
     coir_time begin = coir_now();

@@ -4,7 +4,7 @@
  * What must hold:
  * 1. Every request is carried out once at most, and once exactly if its client got an answer; the
  *    answer is the request's own.
- * 2. A datagram comes whole, as somebody sent it.
+ * 2. A datagram comes whole, as it was sent.
  * 3. The server's memory of requests is bounded: a client has one at a time.
  * 4. When the faults are over every request is answered. */
 #include <coir/udp.h>

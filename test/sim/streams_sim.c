@@ -1,7 +1,7 @@
 /* Streams under everything that a program may do with them: reads and writes that are given up and
  * tried again, pieces, waits for both directions, pauses, streams that are handed to another worker
  * with bytes unread. Nothing fails here but the deadlines: every byte comes once, in its place, and
- * everybody ends. */
+ * every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -184,7 +184,7 @@ static int close_watched(coir_stream *stream)
     return rc < 0 ? rc : coir_scope_wait(watchers);
 }
 
-/* Nobody writes: a wait for both directions, until there is something to read. */
+/* Waits for both directions until there is something to read; no other task writes. */
 static int hear_rest(void *arg)
 {
     struct talk *talk = arg;

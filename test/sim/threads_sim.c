@@ -207,7 +207,7 @@ static int first_task(void *arg)
     return 0;
 }
 
-/* Nobody sends. */
+/* No thread sends. */
 static int wait_for_ever(void *arg)
 {
     int item;

@@ -11,7 +11,7 @@
  *    gets everything up to some item, then -EPIPE.
  * 4. A queue never holds more than its capacity. Every copy that was retained is received or
  *    released, once.
- * 5. Nobody waits for room that is there: at the end every task ends. */
+ * 5. No task waits for room that is there: at the end every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>

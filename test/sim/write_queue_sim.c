@@ -12,7 +12,7 @@
  *    buffer that was dropped or refused.
  * 4. Queues with COIR_OVERFLOW_WAIT drop nothing; nothing is held beyond the bounds.
  * 5. A flush returns when all that was pushed before has its outcome, and not before.
- * 6. Every buffer is freed when the last queue has done with it, and everybody ends. */
+ * 6. Every buffer is freed when the last queue has done with it, and every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>

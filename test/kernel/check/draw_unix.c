@@ -11,7 +11,7 @@ bool is_about_unix(const struct game *game)
     return game->seed % 4 == 1;
 }
 
-/* ---- who is connected with whom ---- */
+/* ---- which sockets are connected ---- */
 
 struct name {
     struct sockaddr_storage address;

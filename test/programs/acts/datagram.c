@@ -1,5 +1,5 @@
-/* Datagrams: each comes whole, once at most, to whom it was sent, from whom it says; it may be
- * lost. */
+/* Datagrams: each comes whole, at most once, to its destination and with its sender's address; it
+ * may be lost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A file that several tasks write at offsets and read back: each block holds what its owner wrote
- * last, and nothing that nobody wrote. */
+ * last, and no byte that was not written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

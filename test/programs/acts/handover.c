@@ -1,6 +1,6 @@
-/* Streams that go from worker to worker, with bytes that nobody has read yet: none is lost, doubled
- * or out of order. The writing ends stay with one task each; the reading ends travel through
- * channels, from station to station. */
+/* Streams that go from worker to worker, with unread bytes: none is lost, doubled or out of order.
+ * The writing ends stay with one task each; the reading ends travel through channels, from station
+ * to station. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -125,7 +125,7 @@ static int32_t add(int32_t *number, int32_t amount)
     return __atomic_add_fetch(number, amount, __ATOMIC_RELAXED);
 }
 
-/* Alone: nobody else is inside, and what is not atomic is right. */
+/* Exclusive: no other task is inside, and data that is not atomic is consistent. */
 static void have_it_alone(struct actor *actor, struct locks *locks)
 {
     ACT_CHECK_EQ(actor->act, add(&locks->inside, 1), 1);
@@ -198,7 +198,7 @@ static int await_condition(struct actor *actor, coir_condition *condition, coir_
     return rc == LOST ? 0 : rc;
 }
 
-/* A signal wakes one; whoever is interrupted passes it on by a broadcast. */
+/* A signal wakes one task; a task that is interrupted passes it on by a broadcast. */
 static int fill(struct actor *actor, struct locks *locks, unsigned number)
 {
     int rc = coir_mutex_lock(&locks->mutex);

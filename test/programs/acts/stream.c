@@ -25,7 +25,7 @@ struct pair {
     /* each end has written as much as the connection takes, or everything */
     coir_event stuck[2];
     bool waits_until_stuck; /* the one that holds: before it writes anything */
-    coir_channel *way;      /* of a connection to whoever is to accept it */
+    coir_channel *way;      /* of a connection to the task that will accept it */
     coir_listener *listener;
     char address[64];
     uint32_t bytes[2]; /* that each end writes */
@@ -163,8 +163,9 @@ static coir_case accept_case(struct wait *wait)
     return coir_case_accept(wait->object, wait->data);
 }
 
-/* A connection that is given up is made anew, so the listener may have some that nobody is at the
- * other end of. Whoever connects says so, and is answered: 0; 1: it is to be tried again. */
+/* A client that abandons a connection makes another, so the listener may have connections whose
+ * other end is gone. A client therefore announces itself, and gets an answer: 0; 1: it has to try
+ * again. */
 static int greet(struct end *end)
 {
     char byte = 'h';

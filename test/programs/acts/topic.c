@@ -1,6 +1,6 @@
 /* A topic: its subscribers get all items in one order; each loses what its policy says and nothing
- * else; and an item that was not published reaches nobody. Some subscribers stay, the others come
- * and go. */
+ * else; and an item that was not published reaches no subscriber. Some subscribers stay, the others
+ * come and go. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>

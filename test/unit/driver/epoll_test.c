@@ -51,7 +51,7 @@ TEST(a_shared_descriptor_is_registered_with_each)
     CHECK_EQ(write(ends[1], "x", 1), 1);
     for (int i = 0; i < 2; i++)
         reported += selectors[i]->kind->wait(selectors[i], &ready, 1, 0);
-    CHECK(reported >= 1); /* at least one, and perhaps both: nobody slept */
+    CHECK(reported >= 1); /* at least one, and perhaps both: no selector slept */
     for (int i = 0; i < 2; i++)
         ci_selector_free(selectors[i]);
     close(ends[0]);

@@ -1,4 +1,5 @@
-/* Selectors: what is told, how often, and to whom, on each that this system has. */
+/* Selectors: which events are reported, how often, and by which of several selectors; on every
+ * selector of this system. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The poller, with more that is ready than a wait may report: everybody gets a share. */
+/* The poller, with more events than a wait may report: every descriptor and source gets its
+ * share. */
 #include <coir/poller.h>
 #include <errno.h>
 #include <string.h>

@@ -145,7 +145,7 @@ static int read_stream(void *arg)
 static int write_stream(void *arg)
 {
     (void)arg;
-    CHECK_EQ(coir_write_all(near, bytes, sizeof bytes), -ECANCELED); /* nobody reads it */
+    CHECK_EQ(coir_write_all(near, bytes, sizeof bytes), -ECANCELED); /* the peer does not read */
     return 0;
 }
 
@@ -168,7 +168,7 @@ static int close_while_refused(void *arg)
 {
     (void)arg;
     coir_sleep_until(COIR_NEVER);
-    coir_close(far); /* which nobody reads, and much was sent to */
+    coir_close(far); /* it has many unread bytes */
     return 0;
 }
 

@@ -332,7 +332,7 @@ static void run_out_of_descriptors(void)
     warnings = 0;
     for (int round = 0; round < 2; round++) {
         take_descriptors(dup(0));
-        int client = plain_dial(address); /* by the kernel; nobody can accept it */
+        int client = plain_dial(address); /* the kernel connects it; no worker can accept it */
         COIR_SCOPE(scope);
         CHECK_EQ(coir_go(scope, accept_one, &accepted), 0);
         coir_counters_get(coir_runtime_current(), &before);
@@ -382,7 +382,7 @@ static void share(void)
     CHECK_EQ(coir_go(server, serve, NULL), 0);
     while (!listener->seats[ci_worker_current->index].waiting)
         coir_yield();
-    coir_scope_cancel(server); /* it refuses nobody, and takes nothing off the backlog */
+    coir_scope_cancel(server); /* it refuses no client, and takes nothing off the backlog */
     client = dial();
     coir_scope_wait(server);
     coir_listener_close(listener);

@@ -14,7 +14,7 @@ static void connect_pair(coir_listener *listener, coir_stream **client, coir_str
     CHECK_EQ(coir_accept(listener, server), 0);
 }
 
-/* ---- streams that nobody reads ---- */
+/* ---- streams that are not read ---- */
 
 enum { CROWD = 600 };
 static coir_stream *senders[CROWD], *unread[CROWD];
@@ -203,7 +203,7 @@ TEST(what_was_read_ahead_is_there_in_the_next_run)
 
 /* ---- detached streams ---- */
 
-/* All buffers are taken by streams that nobody reads when a stream with unread bytes is handed
+/* All buffers are taken by streams that are not read when a stream with unread bytes is handed
  * on. */
 static void detach_in_a_crowd(void)
 {

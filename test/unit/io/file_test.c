@@ -61,10 +61,10 @@ static void open_what_is_no_file(void)
     snprintf(at, sizeof at, "%s/socket", name);
     strcpy(address.sun_path, at);
     CHECK_EQ(mkfifo(fifo, 0600), 0);
-    refuses(fifo); /* nobody at the other end */
+    refuses(fifo); /* without a process at the other end */
     int reader = open(fifo, O_RDONLY | O_NONBLOCK);
     CHECK(reader >= 0);
-    refuses(fifo); /* somebody */
+    refuses(fifo); /* with one */
     close(reader);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     CHECK_EQ(bind(listener, (struct sockaddr *)&address, sizeof address), 0);

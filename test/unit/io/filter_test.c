@@ -241,7 +241,7 @@ TEST_SIM(what_is_written_before_a_close_is_sent)
     close_pair(&pair);
 }
 
-/* Nobody reads: the farewell ends with its time. */
+/* The peer does not read: the farewell ends when its time is over. */
 TEST_SIM(a_farewell_is_bounded)
 {
     struct pair pair;

@@ -70,7 +70,7 @@ TEST_REAL(a_connect_that_fails_or_is_cancelled_leaves_nothing)
     int before = each_descriptor(NULL);
     coir_stream *stream;
     coir_open_op op;
-    coir_listener_close(listen_here()); /* nobody listens at `address` any more */
+    coir_listener_close(listen_here()); /* nothing listens at `address` any more */
     for (int i = 0; i < 50; i++) {
         CHECK_EQ(coir_tcp_connect(address, &stream), -ECONNREFUSED);
         CHECK_EQ(coir_await(coir_tcp_connect_op(&op, address, &stream)), -ECONNREFUSED);
@@ -132,7 +132,8 @@ TEST_REAL(a_connection_that_came_for_a_lost_select_is_the_next_accepts)
     }
     CHECK(lost > 20);
     coir_listener_close(listener);
-    for (int i = 0; i < 60; i++) { /* one that nobody accepts goes with its listener */
+    /* a connection that is not accepted is closed with its listener */
+    for (int i = 0; i < 60; i++) {
         coir_stream *client, *server = NULL;
         listener = listen_here();
         CHECK_EQ(coir_tcp_connect(address, &client), 0);

@@ -104,7 +104,7 @@ static int ask_second(void *arg)
     return 0;
 }
 
-/* The first name server is a socket that nobody reads. */
+/* The first name server is a socket that is never read. */
 TEST(another_name_server_is_asked_when_one_is_silent)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -38,7 +38,7 @@ static int go_on_beside_the_dead(void *arg)
     CHECK_EQ(resolve_four("1.example:1"), 1);
     keep_a_thread_busy("dead1:1", 1);
     keep_a_thread_busy("dead2:1", 2);
-    CHECK_EQ(resolve_four("1.example:1"), 1); /* from here on nobody could be asked */
+    CHECK_EQ(resolve_four("1.example:1"), 1); /* from here on no thread could ask */
     CHECK_EQ(coir_resolve("localhost:1", NULL, 0), 2);
     CHECK_EQ(coir_resolve("10.0.0.1:1", NULL, 0), 1);
     for (int i = 0; i < 100; i++)

@@ -293,7 +293,7 @@ static void close_hole(struct hole *hole)
     close(hole->listener);
 }
 
-/* IPv6 is tried first, and left 250 ms to answer; nobody waits for it any longer. */
+/* IPv6 is tried first, and gets 250 ms to answer; after that it is no longer waited for. */
 static void connect_past_hole(void)
 {
     struct hole hole;

@@ -177,7 +177,7 @@ static void lose_and_win(void)
         default: CHECK_EQ(item, items++);
         }
     }
-    CHECK_EQ(lines, ROUNDS); /* each once, in order, whoever lost */
+    CHECK_EQ(lines, ROUNDS); /* each once, in order, whichever case lost */
     CHECK_EQ(coir_scope_wait(scope), 0);
     coir_channel_free(channel);
     coir_reader_free(reader);

@@ -51,7 +51,8 @@ TEST_REAL(emfile_backs_off_and_recovers)
     while (count < 64 && (taken[count] = dup(0)) >= 0)
         count++;
     close(socket_for_client);
-    CHECK_EQ(coir_tcp_connect(raw_address, &client), 0); /* by the kernel; nobody can accept it */
+    /* the kernel connects it; no worker can accept it */
+    CHECK_EQ(coir_tcp_connect(raw_address, &client), 0);
     CHECK_EQ(coir_write_all(client, "x", 1), 0);
     coir_counters before = COIR_COUNTERS, after = COIR_COUNTERS;
     coir_counters_get(coir_runtime_current(), &before);

@@ -23,7 +23,7 @@ TEST_SIM(one_reader_at_a_time_and_closing_wakes_it)
     coir_yield();
     coir_yield();
     CHECK_EQ(coir_read(b, &byte, 1), -EBUSY);
-    CHECK_EQ(coir_write(b, "x", 1), 1); /* a writer is somebody else */
+    CHECK_EQ(coir_write(b, "x", 1), 1); /* another task may write */
     coir_close(b);
     CHECK_EQ(coir_join(handle), -ECANCELED);
     coir_close(a);

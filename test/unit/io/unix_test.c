@@ -131,7 +131,7 @@ static void replace_files(void)
     coir_listener *first, *second;
     struct stat what;
     leave_a_file(SOCK_STREAM);
-    CHECK_EQ(coir_tcp_listen(address, &first), 0); /* it was nobody's */
+    CHECK_EQ(coir_tcp_listen(address, &first), 0); /* the file was stale */
     CHECK_EQ(coir_tcp_listen(address, &second), -EADDRINUSE);
     struct pair pair = {.listener = first};
     CHECK_EQ(connect_there(&pair), 0); /* and still is the first one's */
@@ -181,7 +181,7 @@ static void *race(void *arg)
         *won += fd >= 0;
         pthread_barrier_wait(&finish_line);
         if (fd >= 0)
-            close(fd); /* the file stays: nobody's */
+            close(fd); /* the file stays, and is stale */
     }
     return NULL;
 }

@@ -164,7 +164,7 @@ TEST_SIM(a_full_queue_is_waited_for_in_order)
     coir_yield();
     CHECK_EQ(coir_go(scope, push_waiting, "e"), 0);
     settle();
-    CHECK_EQ(push("x"), -EAGAIN); /* nobody overtakes */
+    CHECK_EQ(push("x"), -EAGAIN); /* a push does not overtake others */
     expect_bytes("0123456bcde");
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(t.outcomes['x'], 0); /* refused: no outcome */

@@ -29,7 +29,8 @@ static int leave_listener(void *arg)
     return rc;
 }
 
-/* The accepted end too: it comes with the connection, and is nobody's until it is accepted. */
+/* The accepted end too: it is made with the connection, and belongs to no host until it is
+ * accepted. */
 static int leave_streams(void *arg)
 {
     coir_listener *listener;

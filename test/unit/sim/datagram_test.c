@@ -1,4 +1,4 @@
-/* Simulated datagrams: whole, to whom they are addressed, lost, doubled, and refused. */
+/* Simulated datagrams: delivered whole to their address, lost, doubled, and refused. */
 #include "sim/datagram.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Hosts' ends of the network: who takes over from whom, and the memory that faults refuse. */
+/* Hosts' ends of the network: which node takes over which, and the memory that faults refuse. */
 #include "sim/node.h"
 
 #include <fcntl.h>

@@ -145,7 +145,7 @@ TEST(a_case_of_nothing_completes_with_an_error)
     CHECK_EQ(coir_main(select_nothing, NULL), 0);
 }
 
-/* What nobody has cannot be given back, in any build. */
+/* A lock that is not held cannot be given back, in any build. */
 TEST(what_is_free_is_not_given_back)
 {
     coir_shared_mutex shared = COIR_SHARED_MUTEX_INIT;

@@ -114,7 +114,7 @@ TEST(mutexes_between_threads)
 
 struct ball {
     coir_waker waker;
-    uint64_t mine; /* whose turn it is: the task's as long as it is even */
+    uint64_t mine; /* even: it is the task's turn */
     uint64_t count;
 };
 

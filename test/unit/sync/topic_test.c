@@ -80,7 +80,7 @@ TEST_REAL(a_subscriber_that_leaves_is_not_waited_for)
         coir_yield();
         CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN);
         coir_channel_free(slow);
-        CHECK_EQ(coir_try_publish(topic, &item), 1); /* nobody waits in front any more */
+        CHECK_EQ(coir_try_publish(topic, &item), 1); /* no publisher is queued any more */
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
     coir_channel_free(other);

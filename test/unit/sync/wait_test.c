@@ -26,7 +26,7 @@ TEST_REAL(waiters_are_woken_in_the_order_in_which_they_came)
     coir_yield();
     CHECK_EQ(asked, 7);
     coir_event_set(&event);
-    CHECK_EQ(answered, 0); /* nobody runs inside of the call that wakes */
+    CHECK_EQ(answered, 0); /* no waiter runs inside of the call that wakes it */
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(answered, 7);
 }

@@ -80,7 +80,7 @@ static int start_failing_jobs(void *arg)
     CHECK_EQ(coir_event_wait(&failed), 0);
     CHECK_EQ(coir_yield(), 0);
     CHECK_EQ(coir_go(NULL, fail, (void *)-EBADMSG), 0);
-    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* nobody was cancelled */
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* no task was cancelled */
     CHECK_EQ(coir_go(NULL, outlive, NULL), 0);
     return (int)(intptr_t)arg;
 }

@@ -20,7 +20,7 @@ static struct {
     coir_topic *topic;
     coir_latest *latest;
     coir_event never;
-    coir_mutex mutex, own; /* locked by nobody who will unlock it; the condition's */
+    coir_mutex mutex, own; /* never unlocked again; the condition's */
     coir_shared_mutex shared;
     coir_condition condition;
     coir_semaphore semaphore;
@@ -34,7 +34,7 @@ static struct {
     coir_stream *local[2]; /* of a Unix socket */
     coir_stream *narrow[2];
     coir_buffer *buffer;
-    coir_write_queue *queue; /* full, as nobody reads from its stream */
+    coir_write_queue *queue; /* full, as its stream is not read */
     coir_reader *reader;
     coir_file *file;
     int empty[2], stuffed[2]; /* pipes */
@@ -445,8 +445,8 @@ static void ask_all(const struct row *table, size_t count)
 
 /* ---- making the objects ---- */
 
-/* Writes until there is no room any more, nor any to come: nobody reads. A socket that has a little
- * room does not say so. */
+/* Writes until there is no room, and there will be none: the peer does not read. A socket that has
+ * a little room does not say so. */
 static void fill(coir_stream *stream)
 {
     static char much[1 << 20];
@@ -663,7 +663,7 @@ static int fail_by_itself(void *arg)
     return (int)(intptr_t)arg;
 }
 
-/* What is awaited failed with an error of that name: nobody was interrupted. */
+/* The awaited call failed with an error of that name, but the task was not interrupted. */
 static void tell_apart(int error)
 {
     coir_call call;

@@ -167,7 +167,7 @@ TEST(a_task_that_waits_for_itself_and_a_mutex_that_nobody_unlocks_are_told)
     CHECK(strstr(told, "waits for a task"));
 }
 
-/* What looks like a deadlock and is none: somebody outside is going to send. */
+/* Not a deadlock, though it looks like one: a thread outside of the runtime is going to send. */
 static coir_event outside_event = COIR_EVENT_INIT;
 
 static void *set_later(void *arg)

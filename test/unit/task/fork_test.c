@@ -622,7 +622,7 @@ static bool listed(const char *name)
     for (size_t i = 0; i < sizeof inside_only / sizeof *inside_only; i++)
         if (strcmp(inside_only[i], name) == 0)
             return true;
-    /* makers of futures and cases: whoever awaits one is refused */
+    /* makers of futures and cases: awaiting one is refused */
     return strncmp(name, "coir_case_", 10) == 0 || (len > 3 && strcmp(name + len - 3, "_op") == 0);
 }
 

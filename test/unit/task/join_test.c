@@ -76,7 +76,7 @@ TEST_REAL(a_handle_is_good_at_any_time)
     for (int i = 0; i < 100; i++) { /* others run on its stack and in its record */
         options.handle = second;
         CHECK_EQ(coir_go_with(scope, &options, answer, (void *)(intptr_t)i), 0);
-        coir_cancel(first); /* it has ended: this is nobody's */
+        coir_cancel(first); /* it has ended: the cancel has no effect */
         CHECK_EQ(coir_join(second), i);
         CHECK_EQ(coir_join(first), 5);
         coir_cancel(second);

@@ -61,7 +61,7 @@ static int call_large_frame(void *arg)
 
 #if defined(__x86_64__)
 /* What a function of that size does which is compiled without probes: it steps over the guard, into
- * what somebody else protects. */
+ * what another runtime or library protects. */
 static int steps_over_the_guard(void *arg)
 {
     (void)arg;

@@ -226,7 +226,8 @@ static int select_once(struct world *world, struct pipe *pipe)
     if (which == count)
         return 0;
     if (which == count + 1) {
-        CHECK_EQ(coir_try_read(pipe->in, &byte, 1), 1); /* it was readable, and nobody else reads */
+        /* it was readable, and no other task reads */
+        CHECK_EQ(coir_try_read(pipe->in, &byte, 1), 1);
         pipe->read++;
         return 0;
     }

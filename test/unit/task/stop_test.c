@@ -225,7 +225,7 @@ TEST(a_signal_at_any_moment_of_a_run)
     pthread_join(sender, NULL);
 }
 
-/* Signals are opened in some of them; whoever comes goes in front of whom. */
+/* Signals are opened in some of them, so that the handlers are installed in every order. */
 TEST(signals_are_opened_between_the_starts_of_runtimes)
 {
     signal(SIGINT, on_earlier);
@@ -330,7 +330,7 @@ TEST(a_chaining_handler_between_two_runtimes)
     CHECK_EQ(called[0], 2);
     CHECK_EQ(earlier, 2);
     signal(SIGINT, on_earlier);
-    /* all levels may be in use: it is heard again once there is nobody's handler */
+    /* all levels may be in use: the signal is received again once no other handler is installed */
     start(&sides[0], NULL);
     signal(SIGINT, SIG_DFL);
     start(&sides[1], NULL);

@@ -1,4 +1,4 @@
-/* The handshake: whom a client and a server accept. */
+/* The handshake: which peers a client and a server accept. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/tls.h>

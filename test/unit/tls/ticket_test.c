@@ -105,7 +105,7 @@ TEST_REAL(a_ticket_that_was_changed_is_not_accepted)
     for (int i = 0; i < 2; i++) {
         CHECK(pair.client->sessions);
         change_a_byte(pair.client->sessions->session, i);
-        CHECK(!resumes(&pair)); /* a full handshake: nobody is turned away */
+        CHECK(!resumes(&pair)); /* a full handshake: the client is not turned away */
         CHECK(resumes(&pair));
     }
     close_pair(&pair);

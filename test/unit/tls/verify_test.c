@@ -152,7 +152,7 @@ TEST_REAL(what_was_revoked_is_refused_where_a_list_is_given)
     CHECK_EQ(
         meet_with(root.certificate_text, NULL, bad.certificate_text, bad.key_text, "example.org"),
         0);
-    /* the issuer has no list: nobody can say that it is not revoked */
+    /* the issuer has no list: it is unknown whether the certificate is revoked */
     CHECK_EQ(meet_with(root.certificate_text, foreign, good.certificate_text, good.key_text,
                        "example.org"),
              -COIR_ECERT);

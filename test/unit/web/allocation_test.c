@@ -61,7 +61,7 @@ static coir_listener *listener;
 static int serve(void *arg)
 {
     int rc = coir_serve_http_with(HTTP_ON(listener), arg);
-    coir_listener_close(listener); /* whoever waits in its backlog learns of it */
+    coir_listener_close(listener); /* clients in its backlog are reset */
     return rc;
 }
 

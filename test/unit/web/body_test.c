@@ -10,7 +10,7 @@ TEST_SERVER(bodies_are_streamed_limited_and_thrown_away)
              body);
     ask(request);
     CHECK(status(answer) == 200 && strcmp(strstr(answer, "\r\n\r\n") + 4, body) == 0);
-    /* a small body that nobody reads is passed over; the connection goes on */
+    /* a small body that the handler does not read is discarded; the connection goes on */
     ask("GET /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" GET("/hello"));
     CHECK_EQ(occurrences(answer, "Hello, World!"), 2);
     /* a large one ends it */

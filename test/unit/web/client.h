@@ -16,7 +16,7 @@
 static char answer[4 << 20];
 static size_t answer_len;
 
-/* In the simulator everybody may have port 80; elsewhere serve_router asks for a free one. */
+/* In the simulator every host may use port 80; elsewhere serve_router takes a free one. */
 static char server_address[64] = "127.0.0.1:80";
 
 /* What a test serves: an array that ends with an empty route. */

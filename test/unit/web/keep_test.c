@@ -1,4 +1,4 @@
-/* When an answer ends the connection, and that such an end resets nobody: on real sockets and in
+/* When an answer ends the connection, and that such an end resets no client: on real sockets and in
  * the simulator. */
 #include <coir/web.h>
 #include <stdio.h>

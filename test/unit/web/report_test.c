@@ -145,7 +145,7 @@ TEST(handlers_that_fail_or_misuse_are_named)
     CHECK_EQ(line_count, 0);
 }
 
-/* Nobody can fill the log by what he sends, or by going away. */
+/* No client can fill the log by what it sends, or by leaving. */
 static void misbehave(void)
 {
     ask(GET("/none"));

@@ -1,5 +1,5 @@
-/* The end of a server: nobody whose connection was accepted, or waits in the backlog, is cut off;
- * new clients are refused at once. In the simulator, and on every real driver. */
+/* The end of a server: no client whose connection was accepted, or waits in the backlog, is cut
+ * off; new clients are refused at once. In the simulator, and on every real driver. */
 #include <coir.h>
 #include <coir/web.h>
 #include <errno.h>
