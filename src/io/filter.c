@@ -5,9 +5,12 @@
  * transport is armed for what the filter wants. When the poll completes, every operation in the
  * list is tried again. The polls move no data, so a cancelled operation has moved none either.
  *
- * 1. An operation in `ops` has a poll armed that leads to its next try.
- * 2. While flush answers -EAGAIN, the poll for writing is armed, or the stream is closed and its
- * farewell task waits.
+ * Where the transport is ready again and again and the filter makes nothing of it (a flood of what
+ * carries no data), the next try is left to a timer that is due at once: other tasks run first.
+ *
+ * 1. An operation in `ops` has a poll armed, or the timer started, that leads to its next try.
+ * 2. While flush answers -EAGAIN, the poll for writing is armed, or the timer started, or the
+ * stream is closed and its farewell task waits.
  * 3. The memory of a filter is freed after both polls have completed.
  */
 #include "coir/filter.h"
@@ -22,6 +25,9 @@
 #include "sys/fork.h"
 #include "sys/misuse.h"
 
+/* How often the filter is asked in a row before other tasks run. */
+enum { TRIES_MOST = 2 };
+
 /* How long what was written before the close may take to be sent. */
 static const coir_time farewell_time = 5 * COIR_S;
 
@@ -32,6 +38,7 @@ struct filter {
     coir_stream *transport;
     struct ci_op *ops;                /* those that wait */
     struct ci_op can_read, can_write; /* polls of the transport; armed while pending */
+    struct ci_timer again;            /* started: it was ready TRIES_MOST times in a row */
     bool unsent;                      /* flush has answered -EAGAIN */
     bool failed;                      /* flush has failed: it is not called again */
     bool closed;                      /* a poll that completes late is ignored */
@@ -80,8 +87,22 @@ static bool arm_for(struct filter *filter, int events)
            (events & COIR_WRITE && arm(filter, &filter->can_write, COIR_WRITE, on_can_write));
 }
 
+static void on_again(struct ci_timer *timer)
+{
+    on_ready(ci_container_of(timer, struct filter, again));
+}
+
+static void try_later(struct filter *filter)
+{
+    struct coir_loop *loop = &filter->stream.worker->loop;
+    if (!ci_timer_started(&filter->again))
+        ci_loop_start_timer(loop, &filter->again, ci_loop_update_now(loop));
+}
+
 static void disarm(struct filter *filter)
 {
+    if (ci_timer_started(&filter->again))
+        ci_wheel_cancel(&filter->stream.worker->loop.wheel, &filter->again);
     struct ci_op *polls[] = {&filter->can_read, &filter->can_write};
     for (int i = 0; i < 2; i++)
         if (polls[i]->pending)
@@ -190,7 +211,7 @@ static bool attempt(struct filter *filter, struct ci_op *op, int *events)
 static void try_all_again(struct filter *filter)
 {
     bool ready = true;
-    while (ready) {
+    for (int tries = 0; ready && tries < TRIES_MOST; tries++) {
         int wanted = 0;
         flush(filter);
         for (struct ci_op **at = &filter->ops; *at;) {
@@ -207,9 +228,11 @@ static void try_all_again(struct filter *filter)
         }
         ready = arm_for(filter, wanted | (filter->unsent ? COIR_WRITE : 0));
     }
-    ci_debug_check(!filter->ops || filter->can_read.pending || filter->can_write.pending,
+    if (ready)
+        try_later(filter);
+    ci_debug_check(!filter->ops || filter->can_read.pending || filter->can_write.pending || ready,
                    "filter.c 1");
-    ci_check(!filter->unsent || filter->can_write.pending, "filter.c 2");
+    ci_check(!filter->unsent || filter->can_write.pending || ready, "filter.c 2");
 }
 
 /* A wait for neither reading nor writing, such as for a hang-up, is the transport's. */
@@ -225,14 +248,18 @@ static bool start(coir_stream *stream, struct ci_op *op)
         return filter->transport->kind->start(filter->transport, op);
     if (ci_count_trim(op))
         return true;
-    int events;
+    int events, tries = 0;
+    bool ready;
     do {
         if (attempt(filter, op, &events) || op->no_wait) {
             if (filter->unsent)
                 send_kept(filter);
             return true;
         }
-    } while (arm_for(filter, events | (filter->unsent ? COIR_WRITE : 0)));
+        ready = arm_for(filter, events | (filter->unsent ? COIR_WRITE : 0));
+    } while (ready && ++tries < TRIES_MOST);
+    if (ready)
+        try_later(filter);
     op->pending = true;
     op->next = filter->ops;
     filter->ops = op;
@@ -250,8 +277,6 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
     *at = op->next;
     op->pending = false;
     op->result = -ECANCELED;
-    if (!filter->ops && !filter->unsent)
-        disarm(filter);
     return true;
 }
 
@@ -373,6 +398,7 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     filter->arg = arg;
     filter->transport = transport;
     filter->allocator = allocator;
+    ci_timer_init(&filter->again, on_again);
     send_kept(filter); /* of a handshake, say */
     *ret_stream = &filter->stream;
     return 0;

@@ -1,12 +1,19 @@
 /* The BIO between an SSL and its transport. It takes everything that OpenSSL writes: what the
  * transport does not take is kept in `out`. So SSL_write never stops in the middle of a record,
  * and a write that was cancelled has written nothing. What is read goes from the transport's
- * read-ahead into OpenSSL's buffer; nothing is kept here. */
+ * read-ahead into OpenSSL's buffer; nothing is kept here.
+ *
+ * A call of OpenSSL reads on for as long as records come that carry no data, such as KeyUpdate. So
+ * it is given a record's length at most: then the filter says that it found nothing, and is asked
+ * again when other tasks have had their turn. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tls/tls.h"
+
+/* A record with its header, and what TLS 1.2 may add to it (RFC 5246, section 6.2.3). */
+enum { TAKEN_MOST = 5 + 16384 + 2048 };
 
 static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
 {
@@ -74,7 +81,9 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
     BIO_clear_retry_flags(bio);
     if (stream->transport_error || stream->transport_ended)
         return 0;
-    ssize_t n = stream->on_pool ? -EAGAIN : coir_try_read(stream->transport, data, len);
+    if (len > TAKEN_MOST - stream->taken)
+        len = TAKEN_MOST - stream->taken;
+    ssize_t n = stream->on_pool || len == 0 ? -EAGAIN : coir_try_read(stream->transport, data, len);
     if (n == -EAGAIN) {
         BIO_set_retry_read(bio);
         return 0;
@@ -84,6 +93,7 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
         stream->transport_ended = n == 0;
         return 0;
     }
+    stream->taken += (size_t)n;
     *ret_read = (size_t)n;
     return 1;
 }

@@ -86,7 +86,7 @@ int ci_client_hello_callback(SSL *ssl, int *alert, void *unused)
 
 static int step(struct ci_tls_stream *stream)
 {
-    ERR_clear_error();
+    ci_tls_begin(stream);
     int rc = SSL_do_handshake(stream->ssl);
     int result = rc == 1 ? 1 : ci_tls_failure(stream, rc);
     ERR_clear_error();

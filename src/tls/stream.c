@@ -32,6 +32,12 @@ static int protocol_failure(const struct ci_tls_stream *stream)
     return ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -COIR_ETLS;
 }
 
+void ci_tls_begin(struct ci_tls_stream *stream)
+{
+    ERR_clear_error();
+    stream->taken = 0;
+}
+
 int ci_tls_failure(struct ci_tls_stream *stream, int rc)
 {
     int why = SSL_get_error(stream->ssl, rc);
@@ -60,7 +66,7 @@ static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
         *events = COIR_WRITE;
         return -EAGAIN;
     }
-    ERR_clear_error();
+    ci_tls_begin(stream);
     int rc = SSL_read_ex(stream->ssl, buf, len, &n);
     if (rc == 1)
         return (ssize_t)n;
@@ -79,7 +85,7 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
         return stream->error;
     if (SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
         return -EPIPE;
-    ERR_clear_error();
+    ci_tls_begin(stream);
     do { /* a record at a time, as long as the transport takes them whole */
         int rc = SSL_write_ex(stream->ssl, (const char *)buf + done, len - done, &n);
         if (rc != 1) {
@@ -108,7 +114,7 @@ static bool tls_readable(int *events, void *arg)
         *events = COIR_WRITE;
         return false;
     }
-    ERR_clear_error();
+    ci_tls_begin(stream);
     int rc = SSL_peek_ex(stream->ssl, &one, 1, &n);
     if (rc == 1 || ci_tls_failure(stream, rc) != -EAGAIN)
         return true;

@@ -101,6 +101,7 @@ struct ci_tls_stream {
     char *out;
     size_t out_start, out_len, out_size;
 
+    size_t taken;        /* from the transport since the call of OpenSSL began: bio.c */
     int transport_error; /* why the transport has failed, or 0 */
     int error;           /* why TLS has failed: what every later call returns */
     int verdict;         /* about the peer's certificate */
@@ -120,6 +121,9 @@ BIO *ci_bio_new(struct ci_tls_stream *stream);
 
 /* Hands what was written to the transport: 0, -EAGAIN, or why that has failed. */
 int ci_bio_flush(struct ci_tls_stream *stream);
+
+/* Before each call of OpenSSL that moves bytes. */
+void ci_tls_begin(struct ci_tls_stream *stream);
 
 /* Why the last call of OpenSSL has failed, whose return value was `rc`: -EAGAIN where it waits for
  * the transport, 0 for an end that the peer declared, else a negative error that lasts. */

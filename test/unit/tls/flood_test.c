@@ -1,0 +1,243 @@
+/* Floods: what a peer sends that carries no data, or hardly any, keeps nobody else on the worker
+ * from running; handshakes leak nothing; reloads are seen by nobody. Figures are printed. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <coir/tls.h>
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pair.h"
+#include "tls/tls.h"
+
+/* ---- what OpenSSL has allocated ---- */
+
+static _Atomic long live;
+
+static void *counted_malloc(size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    void *memory = malloc(size);
+    live += memory != NULL;
+    return memory;
+}
+
+static void *counted_realloc(void *memory, size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    void *moved = realloc(memory, size);
+    live += !memory && moved;
+    return moved;
+}
+
+static void counted_free(void *memory, const char *file, int line)
+{
+    (void)file, (void)line;
+    live -= memory != NULL;
+    free(memory);
+}
+
+__attribute__((constructor)) static void count_allocations(void)
+{
+    CRYPTO_set_mem_functions(counted_malloc, counted_realloc, counted_free);
+}
+
+static int rounds(int otherwise)
+{
+    const char *text = getenv("ROUNDS");
+    return text ? atoi(text) : otherwise;
+}
+
+static struct pair two_sides(void)
+{
+    return (struct pair){.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                         .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+}
+
+/* In turn: a full one, a resumed one, one that is refused, one that is cut off. */
+static void shake_hands(struct pair *pair, int kind)
+{
+    pair->host = kind == 2 ? "other.example" : "example.org";
+    pair->tls_a = pair->tls_b = NULL;
+    if (kind == 3) {
+        CHECK_EQ(coir_duplex(0, &pair->a, &pair->b), 0);
+        CHECK_EQ(coir_shutdown_write(pair->b), 0);
+        CHECK(coir_tls_connect(pair->client, "example.org", pair->a, &pair->tls_a) < 0);
+        coir_close(pair->a);
+        coir_close(pair->b);
+        return;
+    }
+    if (kind == 0)
+        ci_sessions_drop(pair->client);
+    connect_pair(pair);
+    if (pair->client_rc == 0) {
+        char byte;
+        CHECK_EQ(coir_write_all(pair->tls_b, "x", 1), 0);
+        CHECK_EQ(coir_read(pair->tls_a, &byte, 1), 1);
+    }
+    CHECK_EQ(pair->client_rc, kind == 2 ? -COIR_ECERT_HOST : 0);
+    coir_close(pair->tls_a);
+    coir_close(pair->tls_b);
+}
+
+TEST_REAL(handshakes_leak_nothing)
+{
+    struct pair pair = two_sides();
+    int count = rounds(200);
+    for (int i = 0; i < 40; i++)
+        shake_hands(&pair, i % 4);
+    ci_sessions_drop(pair.client);
+    long before = live;
+    for (int i = 0; i < count; i++)
+        shake_hands(&pair, i % 4);
+    ci_sessions_drop(pair.client);
+    printf("%d handshakes: %ld allocations of OpenSSL live before, %ld after\n", count, before,
+           (long)live);
+    CHECK_EQ(live, before);
+    close_pair(&(struct pair){.client = pair.client, .server = pair.server});
+}
+
+/* ---- reloads under load ---- */
+
+static bool reloading;
+
+static int connect_again_and_again(void *arg)
+{
+    struct pair pair = *(const struct pair *)arg;
+    int resumed = 0, count = 0;
+    for (; reloading || count < 2; count++)
+        resumed += resumes(&pair);
+    coir_close(pair.tls_a);
+    coir_close(pair.tls_b);
+    printf("%d connections, %d resumed\n", count, resumed);
+    return resumed == count - 1 ? 0 : -EPROTO; /* all but the first */
+}
+
+TEST_REAL(reloads_drop_no_connection_and_no_resumption)
+{
+    struct pair pairs[3];
+    int count = rounds(200) / 10;
+    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    COIR_SCOPE(scope);
+    reloading = true;
+    for (int i = 0; i < 3; i++) {
+        pairs[i] = (struct pair){.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                                 .server = server};
+        CHECK_EQ(coir_go(scope, connect_again_and_again, &pairs[i]), 0);
+    }
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(coir_tls_reload(server), 0);
+    reloading = false;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    for (int i = 0; i < 3; i++)
+        coir_tls_unref(pairs[i].client);
+    coir_tls_unref(server);
+}
+
+/* ---- a burst that was made beforehand ---- */
+
+static bool flooding;
+
+/* Counts how often it runs while the flood lasts. */
+static int bystander(void *arg)
+{
+    while (flooding) {
+        ++*(int *)arg;
+        int rc = coir_yield();
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+enum { RECORDS = 4000, BURST_MOST = 1 << 20 };
+
+/* What the reader of such a burst gets, read at once, with a bystander on the same worker. */
+static ssize_t read_burst(void (*make)(SSL *ssl), size_t *ret_bytes, int *ret_turns)
+{
+    struct pair pair = plain_pair(BURST_MOST);
+    struct ci_tls_stream *sender = coir_filter_arg(pair.tls_a, &ci_tls_filter);
+    char buf[8192];
+    ssize_t n, sum = 0;
+    sender->on_pool = true; /* what OpenSSL writes is kept, until all of it is sent at once */
+    for (int i = 0; i < RECORDS; i++)
+        make(sender->ssl);
+    sender->on_pool = false;
+    *ret_bytes = sender->out_len;
+    CHECK(sender->out_len < BURST_MOST);
+    COIR_SCOPE(scope);
+    flooding = true;
+    *ret_turns = 0;
+    CHECK_EQ(coir_go(scope, bystander, ret_turns), 0);
+    CHECK_EQ(coir_shutdown_write(pair.tls_a), 0);
+    while ((n = coir_read(pair.tls_b, buf, sizeof buf)) > 0)
+        sum += n;
+    flooding = false;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+    return n < 0 ? n : sum;
+}
+
+static void make_key_update(SSL *ssl)
+{
+    CHECK_EQ(SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+    CHECK_EQ(SSL_do_handshake(ssl), 1);
+}
+
+static void make_one_byte(SSL *ssl)
+{
+    CHECK_EQ(SSL_write(ssl, "x", 1), 1);
+}
+
+TEST_REAL(key_updates_starve_nobody)
+{
+    size_t bytes;
+    int turns;
+    CHECK_EQ(read_burst(make_key_update, &bytes, &turns), 0);
+    printf("%d KeyUpdates, %zu bytes: another task ran %d times meanwhile\n", RECORDS, bytes,
+           turns);
+    CHECK((size_t)turns >= bytes / (3 * (16384 + 2048)));
+}
+
+TEST_REAL(records_of_a_byte_starve_nobody)
+{
+    size_t bytes;
+    int turns;
+    CHECK_EQ(read_burst(make_one_byte, &bytes, &turns), RECORDS);
+    printf("%d records of a byte, %zu bytes: another task ran %d times meanwhile\n", RECORDS, bytes,
+           turns);
+    CHECK(turns >= RECORDS / 200);
+}
+
+/* OpenSSL itself sends no empty record: it allows 32 of them in a row, and then refuses the peer.
+ * A peer's answers to KeyUpdate that it does not read are bounded here. */
+static void make_request_for_update(SSL *ssl)
+{
+    CHECK_EQ(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    CHECK_EQ(SSL_do_handshake(ssl), 1);
+}
+
+TEST_REAL(answers_that_nobody_reads_are_bounded)
+{
+    struct pair pair = plain_pair(20000);
+    struct ci_tls_stream *sender = coir_filter_arg(pair.tls_a, &ci_tls_filter);
+    const struct ci_tls_stream *reader = coir_filter_arg(pair.tls_b, &ci_tls_filter);
+    char buf[16];
+    size_t most = 0;
+    for (int i = 0; i < RECORDS * 10; i++) {
+        make_request_for_update(sender->ssl);
+        ci_bio_flush(sender);
+        CHECK_EQ(sender->transport_error, 0);
+        if (i % 100)
+            continue;
+        CHECK_EQ(coir_try_read(pair.tls_b, buf, sizeof buf), -EAGAIN);
+        most = reader->out_len > most ? reader->out_len : most;
+    }
+    printf("%d KeyUpdates with answers that are not read: at most %zu bytes were kept\n",
+           RECORDS * 10, most);
+    CHECK(most > 60 * 1000);  /* it has come to the limit, */
+    CHECK(most < 100 * 1000); /* and stayed there */
+    close_pair(&pair);
+}
