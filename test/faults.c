@@ -299,6 +299,21 @@ static int resolve(struct ci_driver *driver, const char *host, int family, struc
     return THROUGH(resolve, host, family, ret_ips, ret_delay);
 }
 
+static int get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option)
+{
+    return REAL(driver)->kind->get_option ? THROUGH(get_option, fd, option) : -EOPNOTSUPP;
+}
+
+static int tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info)
+{
+    return REAL(driver)->kind->tcp_info ? THROUGH(tcp_info, fd, ret_info) : -EOPNOTSUPP;
+}
+
+static size_t stop_ahead(struct ci_driver *driver, coir_fd fd)
+{
+    return REAL(driver)->kind->stop_ahead ? THROUGH(stop_ahead, fd) : 0;
+}
+
 static int detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead)
 {
     return ci_driver_detach(REAL(driver), fd, ret_ahead);
@@ -362,6 +377,9 @@ static const struct ci_driver_kind faulty_kind = {
     .close = close_fd,
     .flush = flush,
     .forget = forget,
+    .get_option = get_option,
+    .tcp_info = tcp_info,
+    .stop_ahead = stop_ahead,
     .detach = detach,
     .adopt = adopt,
     .begin = begin,

@@ -6,7 +6,7 @@
 #ifndef COIR_FILE_H
 #define COIR_FILE_H
 
-#include <coir/future.h>
+#include <coir/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +53,24 @@ COIR_SUSPENDS int coir_file_sync(coir_file *file);
  * Suspends: no.  Threads: worker.
  * Errors: those of fstat(2); -EINVAL no file, or no ret_size. */
 COIR_API int coir_file_size(const coir_file *file, int64_t *ret_size);
+
+/* Copies a part of a file to a stream: `len` bytes from `offset` on (COIR_UNLIMITED: all), or up to
+ * the end of the file. Returns how many; *ret_done, where given, is the same, also on an error. A
+ * socket gets the bytes from the page cache (sendfile(2)), into which a thread of the offload pool
+ * brings them; otherwise they pass through a buffer of 64 KiB.
+ * Suspends: yes.  Threads: owner of the stream.
+ * Errors: those of coir_file_read, coir_write and coir_offload; -ENOMEM; -EINVAL no file or stream.
+ * Cancel safety: *ret_done bytes have been written. */
+COIR_SUSPENDS ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len,
+                                        coir_stream *to, size_t *ret_done);
+
+/* Copies what comes from a stream into a file, from `offset` on, until `len` bytes are copied
+ * (COIR_UNLIMITED: all) or the end has come. Otherwise as coir_file_copy_to, through a buffer.
+ * Suspends: yes.  Threads: owner of the stream.
+ * Errors: those of coir_read and coir_file_write; -ENOMEM; -EINVAL no file or stream.
+ * Cancel safety: what was read and not written yet is lost. */
+COIR_SUSPENDS ssize_t coir_file_copy_from(coir_file *file, int64_t offset, size_t len,
+                                          coir_stream *from, size_t *ret_done);
 
 /* Closes a file and frees it, once the last operation in flight has completed. Takes NULL.
  * Suspends: no.  Threads: worker. */

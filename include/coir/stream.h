@@ -112,6 +112,17 @@ COIR_API coir_future *coir_write_all_op(coir_io_all_op *op, coir_stream *stream,
 COIR_API coir_future *coir_writev_all_op(coir_io_all_op *op, coir_stream *stream, struct iovec *iov,
                                          int iov_count);
 
+/* Copies what comes from a stream to another one. It ends when `len` bytes are copied or the end
+ * has come (COIR_UNLIMITED: only then), and returns how many. *ret_done, where given, is the same,
+ * also on an error. Between sockets the bytes stay in the kernel (splice(2)); otherwise they pass
+ * through a buffer of 64 KiB. Both directions of a proxy are two calls in two tasks. The end is not
+ * passed on: see coir_shutdown_write.
+ * Suspends: yes.  Threads: owner of both.
+ * Errors: those of coir_read and coir_write; -ENOMEM; -EINVAL no stream.
+ * Cancel safety: what was read and not written yet is lost: close both. */
+COIR_SUSPENDS ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len,
+                                       size_t *ret_done);
+
 /* Events on a stream, as a case of coir_select; moves no data. As coir_stream_wait. */
 COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 

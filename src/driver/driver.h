@@ -191,6 +191,10 @@ struct ci_driver_kind {
     int (*detach)(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
     int (*adopt)(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 
+    /* Stops reading ahead of a descriptor's readers, until the next read or poll that is not exact:
+     * how many bytes that were read ahead are still to be read. NULL: nothing ever is. */
+    size_t (*stop_ahead)(struct ci_driver *driver, coir_fd fd);
+
     /* Around the time in which a thread owns the driver, with nothing pending; NULL if the owner
      * makes no difference. begin is called before, by any thread, and may fail; end by the
      * owner. */

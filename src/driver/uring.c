@@ -194,6 +194,7 @@ static const struct ci_driver_kind uring_kind = {
     .forget = ci_uring_forget,
     .detach = ci_uring_detach,
     .adopt = ci_uring_adopt,
+    .stop_ahead = ci_uring_stop_ahead,
     .begin = begin,
     .end = end,
     .free = free_driver,

@@ -306,6 +306,7 @@ void ci_uring_forget(struct ci_driver *driver, coir_fd fd);
 void ci_uring_close(struct ci_driver *driver, coir_fd fd);
 void ci_uring_flush(struct ci_driver *driver);
 int ci_uring_detach(struct ci_driver *driver, coir_fd fd, struct ci_ahead **ret_ahead);
+size_t ci_uring_stop_ahead(struct ci_driver *driver, coir_fd fd);
 int ci_uring_adopt(struct ci_driver *driver, coir_fd fd, struct ci_ahead *ahead);
 
 #endif

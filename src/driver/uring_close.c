@@ -151,14 +151,34 @@ void ci_uring_flush(struct ci_driver *driver)
 
 /* ---- moving to another driver ---- */
 
+static size_t bytes_ahead(const struct ci_uring *uring, const struct ci_uring_slot *slot)
+{
+    size_t len = 0;
+    if (slot->has_adopted)
+        return slot->adopted->len - slot->adopted->at;
+    for (uint16_t id = slot->first; id; id = uring->held[id].next)
+        len += uring->held[id].len;
+    return len - slot->taken;
+}
+
+size_t ci_uring_stop_ahead(struct ci_driver *driver, coir_fd fd)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    bool asked = false;
+    if ((size_t)fd >= uring->slot_count)
+        return 0;
+    while (uring->slots[fd].receive) {
+        asked = asked || ci_uring_request_cancel(uring, uring->slots[fd].receive);
+        ci_uring_turn(uring, asked, asked ? COIR_MS : 0);
+    }
+    return bytes_ahead(uring, &uring->slots[fd]);
+}
+
 /* Copies what was read ahead out of the buffers; *ret_ahead is not written if there is nothing. */
 static int copy_ahead(struct ci_uring *uring, struct ci_uring_slot *slot,
                       struct ci_ahead **ret_ahead)
 {
-    size_t len = 0;
-    for (uint16_t id = slot->first; id; id = uring->held[id].next)
-        len += uring->held[id].len;
-    len -= slot->taken;
+    size_t len = bytes_ahead(uring, slot);
     if (!len && !slot->error)
         return 0;
     struct ci_ahead *ahead = ci_alloc(uring->allocator, sizeof *ahead + len);

@@ -43,6 +43,11 @@ static void leave(coir_file *file)
     ci_free(file->allocator, file, sizeof *file);
 }
 
+coir_fd ci_file_fd(const coir_file *file)
+{
+    return file->fd;
+}
+
 /* Runs on a thread of the pool. */
 static int make_call(void *arg)
 {

@@ -11,6 +11,7 @@
 #ifndef CI_IO_IO_H
 #define CI_IO_IO_H
 
+#include "coir/file.h"
 #include "coir/tcp.h"
 #include "task/extension.h"
 #include "task/runtime.h"
@@ -69,8 +70,15 @@ void ci_socket_stream_free(coir_stream *stream);
 /* Makes the stream the worker's, if it is nobody's: 0, -EXDEV, or why the driver refuses it. */
 int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker);
 
-/* coir_try_read, but the bytes stay. */
+/* coir_try_read, but the bytes stay, and nothing is read ahead. */
 ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len);
+
+/* coir_try_read and coir_stream_wait, but nothing is read ahead. */
+ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len);
+int ci_stream_wait_exact(coir_stream *stream, int events);
+
+/* The descriptor of a file. */
+coir_fd ci_file_fd(const coir_file *file);
 
 /* From now on every operation on the stream ends with `error`, beginning with the read in flight.
  * Closing it resets the connection. */

@@ -111,12 +111,20 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
 }
 
+static const coir_stream *lowest(const coir_stream *stream)
+{
+    while (stream->kind->transport)
+        stream = stream->kind->transport((coir_stream *)(uintptr_t)stream);
+    return stream;
+}
+
 int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL);
+    stream = lowest(stream);
     if (!stream->is_socket || !driver_of(stream)->kind->get_option)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->get_option(driver_of(stream), stream->fd, option);
@@ -128,6 +136,7 @@ int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_info)
         return -COIR_EFORKED;
     if (!stream || !ret_info)
         return CI_MISUSE(-EINVAL);
+    stream = lowest(stream);
     if (!stream->is_socket || stream->is_unix || !driver_of(stream)->kind->tcp_info)
         return -EOPNOTSUPP;
     coir_tcp_info info = COIR_TCP_INFO;

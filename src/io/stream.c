@@ -324,7 +324,22 @@ ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len)
 {
     struct ci_op *op = READ_OP(stream, buf, len);
     op->peek = true;
+    op->exact = true;
     return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op);
+}
+
+ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len)
+{
+    struct ci_op *op = READ_OP(stream, buf, len);
+    op->exact = true;
+    return try_once(stream, op);
+}
+
+int ci_stream_wait_exact(coir_stream *stream, int events)
+{
+    struct ci_op *op = POLL_OP(stream, events);
+    op->exact = true;
+    return (int)run(stream, op, NULL, NULL);
 }
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)

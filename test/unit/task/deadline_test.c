@@ -288,6 +288,9 @@ enum { WAITS, ENDS };
     X(coir_fd_read, WAITS, coir_fd_read(t.empty[0], bytes, 1))                    \
     X(coir_fd_write, WAITS, coir_fd_write(t.stuffed[1], bytes, 1))                \
     X(coir_read, WAITS, coir_read(t.silent, bytes, 10))                           \
+    X(coir_stream_copy, WAITS, coir_stream_copy(t.narrow[1], t.silent, 10, NULL)) \
+    X(coir_file_copy_to, ENDS, coir_file_copy_to(t.file, 0, 1, t.local[0], NULL)) \
+    X(coir_file_copy_from, WAITS, coir_file_copy_from(t.file, 0, 10, t.silent, NULL)) \
     X(coir_peek, WAITS, coir_peek(t.silent, bytes, 10))                           \
     X(coir_readv, WAITS, coir_readv(t.silent, vec, 2))                            \
     X(coir_read_full, WAITS, coir_read_full(t.silent, bytes, 10, &done))          \
