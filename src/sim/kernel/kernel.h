@@ -122,6 +122,8 @@ struct ci_kernel {
         uint32_t part_one_in;    /* of deliveries, arrive in parts */
         /* socket buffers: 2 KiB, doubled fewer than this many times; 0: 208 KiB */
         uint32_t buffer_sizes;
+        /* datagrams that a Unix socket holds: one more than net.unix.max_dgram_qlen */
+        uint32_t datagrams_most;
     } settings;
     struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
     /* hooks of rings: at the start of a system call, and when a thread ends; NULL: no rings */

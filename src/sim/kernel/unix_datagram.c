@@ -6,11 +6,9 @@
 
 #include "sim/kernel/socket.h"
 
-enum { HELD_MOST = 11 }; /* more than net.unix.max_dgram_qlen */
-
 static bool is_full_for(const struct ci_ksocket *to, const struct ci_ksocket *from)
 {
-    return to != from && to->peer != from && to->in.count >= HELD_MOST;
+    return to != from && to->peer != from && to->in.count >= ci_k.settings.datagrams_most;
 }
 
 /* unix_dgram_peer_wake_relay */
@@ -115,7 +113,6 @@ static struct ci_ksocket *receiver_of(struct ci_ksocket *socket, const struct ms
     if (to && to->orphan) {
         leave_peer(socket, NULL);
         socket->peer = NULL;
-        socket->state = CI_KCLOSED;
         *ret_error = -ECONNREFUSED;
         return NULL;
     }
@@ -201,7 +198,6 @@ static int connect_datagram(struct ci_kfile *file, const struct sockaddr *addres
     if (socket->peer)
         leave_peer(socket, to);
     socket->peer = to;
-    socket->state = to->state = CI_KCONNECTED;
     return 0;
 }
 

@@ -146,6 +146,18 @@ static void print_line(const char *line, void *arg)
     puts(line);
 }
 
+/* How many datagrams a Unix socket of this machine holds. */
+static uint32_t datagrams_most(void)
+{
+    static uint32_t most;
+    FILE *file = most ? NULL : fopen("/proc/sys/net/unix/max_dgram_qlen", "re");
+    if (!most && (!file || fscanf(file, "%" SCNu32, &most) != 1))
+        most = 10;
+    if (file)
+        fclose(file);
+    return most + 1;
+}
+
 /* The machine's kernel is a new one. What ends a call early for reasons that the program cannot see
  * is not drawn. */
 static void choose(int try)
@@ -154,6 +166,7 @@ static void choose(int try)
         ci_kcalm();
     ci_k.settings.late_one_in = try == 0 ? 0 : 2;
     ci_k.settings.interrupt_one_in = ci_k.settings.buffer_sizes = ci_k.settings.point_one_in = 0;
+    ci_k.settings.datagrams_most = datagrams_most();
     struct ci_kring_traits *traits = &ci_kring_traits;
     uint32_t cut = traits->cut_one_in;
     traits->version = 18;

@@ -1,0 +1,422 @@
+/* Unix sockets: streams that carry records with descriptors, and datagrams, among the tasks of one
+ * host, while the machine runs out of descriptors and buffers, and the listener is opened anew.
+ * Only over the simulated kernel: the simulator's own driver passes no descriptors.
+ *
+ * What must hold:
+ * 1. A record's bytes come in order, with its descriptors and no others.
+ * 2. A descriptor that was sent is used once, or closed: the pipe whose last writing end it is
+ *    ends.
+ * 3. A datagram whose send succeeded comes once, in the order of its sender; one whose send failed
+ *    does not come.
+ * 4. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <string.h>
+
+#include "sim/chaos.h"
+#include "sim/must.h"
+
+enum {
+    CLIENTS = 3,
+    VISITS = 3,
+    RECORDS_MOST = 4,
+    BYTES_MOST = 5000,
+    FDS_MOST = 3,
+    SENDERS = 2,
+    DATAGRAMS = 25
+};
+static const coir_time patience = 60 * COIR_S;
+
+static struct {
+    coir_sim *sim;
+    const char *path, *sink;
+    bool apart;      /* heads of records are written and read apart, without descriptors */
+    bool fails;      /* something may: the machine is bad, or the listener goes */
+    bool calm;       /* it is not to be opened anew any more */
+    bool listens;    /* it has begun to */
+    int clients_end; /* of clients and senders, how many have ended */
+    int sent[SENDERS], heard[SENDERS];
+} w;
+
+static uint64_t below(uint64_t bound)
+{
+    return coir_sim_random(w.sim) % bound;
+}
+
+static void rest(void)
+{
+    MUST_BE(coir_sleep_for((coir_time)below((uint64_t)(5 * COIR_MS) >> below(8))), 0);
+}
+
+/* An error that is to be expected while things fail. */
+static int explain(ssize_t rc)
+{
+    switch (rc) {
+    case -EMFILE:
+    case -ENFILE:
+    case -ENOBUFS:
+    case -ENOENT: /* the listener */
+    case -ECONNREFUSED:
+    case -ECONNRESET:
+    case -EPIPE:
+    case -COIR_EEND: MUST_BE(w.fails ? 0 : rc, 0); break;
+    default: MUST_BE(rc < 0 ? rc : 0, 0);
+    }
+    return (int)rc;
+}
+
+/* ---- records ---- */
+
+struct record {
+    uint32_t len, number, fd_count, client;
+};
+
+static unsigned char byte_at(const struct record *record, size_t at)
+{
+    return (unsigned char)(at * 7 + record->number * 31 + record->client);
+}
+
+/* ---- the server ---- */
+
+/* Bytes of a record, and all descriptors that come with them. */
+static int read_record(coir_stream *stream, void *to, size_t len, coir_fd *fds, size_t *count)
+{
+    size_t got = 0, more;
+    while (got < len) {
+        ssize_t n = coir_unix_recv_fds(stream, (char *)to + got, len - got, fds + *count,
+                                       FDS_MOST - *count, &more);
+        if (n <= 0)
+            return n < 0 ? (int)n : got ? -COIR_EEND : 1;
+        got += (size_t)n;
+        *count += more;
+    }
+    return 0;
+}
+
+/* What is read apart takes nothing of what is behind it. 1: the end. */
+static int read_head(coir_stream *stream, struct record *record, coir_fd *fds, size_t *count)
+{
+    if (!w.apart)
+        return read_record(stream, record, sizeof *record, fds, count);
+    ssize_t n = coir_read_full(stream, record, sizeof *record, NULL);
+    return n == (ssize_t)sizeof *record ? 0 : n == -COIR_EEND ? 1 : (int)n;
+}
+
+static int use_descriptors(const coir_fd *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char token = (char)('a' + i);
+        MUST_BE(write(fds[i], &token, 1), 1);
+        close(fds[i]);
+    }
+    return 0;
+}
+
+static int serve_record(coir_stream *stream)
+{
+    static unsigned char bytes[CLIENTS * 20][BYTES_MOST];
+    static unsigned next;
+    unsigned char *body = bytes[next++ % (CLIENTS * 20)];
+    struct record record;
+    coir_fd fds[FDS_MOST];
+    size_t count = 0;
+    int rc = read_head(stream, &record, fds, &count);
+    if (rc == 0) {
+        MUST(record.len <= BYTES_MOST);
+        rc = read_record(stream, body, record.len, fds, &count);
+        for (size_t i = 0; rc == 0 && i < record.len; i++)
+            MUST(body[i] == byte_at(&record, i));
+    }
+    if (rc == 0)
+        MUST_BE(count, record.fd_count);
+    use_descriptors(fds, count);
+    return rc == 0 ? coir_write_all(stream, "k", 1) : rc;
+}
+
+static int serve(void *arg)
+{
+    coir_stream *stream = arg;
+    int rc;
+    while ((rc = serve_record(stream)) == 0)
+        if (below(4) == 0)
+            rest();
+    coir_close(stream);
+    if (rc < 0 && rc != -ECANCELED)
+        explain(rc);
+    return 0;
+}
+
+static int listen_here(coir_listener **ret_listener)
+{
+    int rc;
+    while (explain(rc = coir_tcp_listen(w.path, ret_listener)) < 0)
+        rest();
+    return rc;
+}
+
+static int run_server(void *arg)
+{
+    coir_listener *listener;
+    coir_stream *stream;
+    int rc = 0;
+    (void)arg;
+    COIR_SCOPE(scope);
+    listen_here(&listener);
+    w.listens = true;
+    while (rc != -ECANCELED) {
+        if (!w.calm && w.fails && below(6) == 0) {
+            coir_listener_close(listener);
+            rest();
+            listen_here(&listener);
+        }
+        {
+            COIR_DEADLINE(coir_in(50 * COIR_MS));
+            rc = coir_accept(listener, &stream);
+        }
+        if (rc == 0)
+            MUST_BE(coir_go(scope, serve, stream), 0);
+        else if (rc != -ETIME && rc != -ECANCELED)
+            explain(rc);
+        if (w.clients_end == CLIENTS + SENDERS)
+            break;
+    }
+    coir_listener_close(listener);
+    coir_scope_cancel(scope);
+    return coir_scope_wait(scope);
+}
+
+/* ---- clients ---- */
+
+struct pipes {
+    int reads[FDS_MOST];
+    coir_fd writes[FDS_MOST];
+    size_t count;
+};
+
+static void open_pipes(struct pipes *pipes)
+{
+    pipes->count = below(FDS_MOST + 1);
+    for (size_t i = 0; i < pipes->count; i++) {
+        int ends[2];
+        MUST_BE(pipe2(ends, O_NONBLOCK), 0);
+        pipes->reads[i] = ends[0];
+        pipes->writes[i] = ends[1];
+    }
+}
+
+/* Each pipe has its token if the record was served, and ends in any case. */
+static void close_pipes(const struct pipes *pipes, bool served)
+{
+    COIR_DEADLINE(coir_in(patience));
+    for (size_t i = 0; i < pipes->count; i++) {
+        char bytes[2];
+        ssize_t n, all = 0;
+        do {
+            MUST(coir_fd_wait(pipes->reads[i], COIR_READ) > 0);
+            n = read(pipes->reads[i], bytes + all, sizeof bytes - (size_t)all);
+            all += n > 0 ? n : 0;
+        } while (n != 0 && all < 2);
+        MUST(all == 1 ? bytes[0] == (char)('a' + i) : all == 0 && !served);
+        close(pipes->reads[i]);
+    }
+}
+
+static int send_record(coir_stream *stream, const struct record *record, struct pipes *pipes)
+{
+    static unsigned char bytes[CLIENTS][sizeof *record + BYTES_MOST];
+    unsigned char *out = bytes[record->client];
+    size_t len = sizeof *record + record->len;
+    memcpy(out, record, sizeof *record);
+    for (size_t i = 0; i < record->len; i++)
+        out[sizeof *record + i] = byte_at(record, i);
+    size_t apart = w.apart ? sizeof *record : 0;
+    ssize_t n = apart ? coir_write_all(stream, out, apart) : 0;
+    if (n == 0)
+        n = coir_unix_send_fds(stream, out + apart, 1 + below(len - apart), pipes->writes,
+                               pipes->count);
+    for (size_t i = 0; i < pipes->count; i++)
+        close(pipes->writes[i]);
+    if (n < 0)
+        return (int)n;
+    apart += (size_t)n;
+    return coir_write_all(stream, out + apart, len - apart);
+}
+
+static int talk(coir_stream *stream, uint32_t client)
+{
+    int rc = 0;
+    for (uint32_t number = 0, count = 1 + (uint32_t)below(RECORDS_MOST); rc == 0 && number < count;
+         number++) {
+        struct pipes pipes;
+        char answer;
+        open_pipes(&pipes);
+        struct record record = {.len = 1 + (uint32_t)below(BYTES_MOST >> below(8)),
+                                .number = number,
+                                .fd_count = (uint32_t)pipes.count,
+                                .client = client};
+        rc = send_record(stream, &record, &pipes);
+        if (rc == 0 && (rc = (int)coir_read(stream, &answer, 1)) >= 0)
+            rc = rc == 1 ? 0 : -COIR_EEND;
+        if (rc < 0) /* what it has not read is closed with it */
+            coir_shutdown_write(stream);
+        if (rc == 0 && below(4) == 0)
+            rest();
+        close_pipes(&pipes, rc == 0);
+    }
+    return rc;
+}
+
+static int visit(uint32_t client)
+{
+    coir_stream *stream;
+    COIR_DEADLINE(coir_in(patience));
+    int rc = coir_tcp_connect(w.path, &stream);
+    if (rc < 0)
+        return rc;
+    rc = talk(stream, client);
+    coir_close(stream);
+    return rc;
+}
+
+static int be_a_client(void *arg)
+{
+    uint32_t client = (uint32_t)(uintptr_t)arg;
+    while (!w.listens)
+        rest();
+    for (int i = 0; i < VISITS; i++) {
+        explain(visit(client));
+        rest();
+    }
+    while (w.fails)
+        rest();
+    MUST_BE(visit(client), 0);
+    w.clients_end++;
+    return 0;
+}
+
+/* ---- datagrams ---- */
+
+struct datagram {
+    uint32_t sender, number;
+    char rest[500];
+};
+
+static int open_udp(const char *address, const char *peer, coir_udp **ret_udp)
+{
+    int rc;
+    while (explain(rc = coir_udp_open(address, peer, ret_udp)) < 0)
+        rest();
+    return rc;
+}
+
+/* A deadline that is often too short. */
+static ssize_t send_one(coir_udp *udp, const struct datagram *datagram, const coir_address *to)
+{
+    size_t len = 8 + below(sizeof datagram->rest + 1);
+    COIR_DEADLINE(coir_in((coir_time)below(below(3) ? 2 * COIR_S : 30 * COIR_US)));
+    return to ? coir_udp_send_to(udp, datagram, len, to) : coir_udp_send(udp, datagram, len);
+}
+
+static int be_a_sender(void *arg)
+{
+    struct datagram datagram = {.sender = (uint32_t)(uintptr_t)arg};
+    bool is_connected = below(2);
+    coir_address to;
+    coir_udp *udp;
+    MUST_BE(coir_address_parse(w.sink, &to), 0);
+    open_udp("unix:@", is_connected ? w.sink : NULL, &udp);
+    while (w.sent[datagram.sender] < DATAGRAMS) {
+        datagram.number = (uint32_t)w.sent[datagram.sender];
+        ssize_t n = send_one(udp, &datagram, is_connected ? NULL : &to);
+        if (n >= 0)
+            w.sent[datagram.sender]++;
+        else if (n != -ETIME)
+            explain(n);
+        if (below(10) == 0)
+            rest();
+    }
+    coir_udp_close(udp);
+    w.clients_end++;
+    return 0;
+}
+
+static int receive_all(void *arg)
+{
+    struct datagram datagram;
+    coir_udp *udp = arg;
+    for (int i = 0; i < SENDERS * DATAGRAMS;) {
+        COIR_DEADLINE(coir_in(patience));
+        ssize_t n = coir_udp_recv(udp, &datagram, sizeof datagram, NULL);
+        MUST_BE(n < 0 ? n : 0, 0);
+        MUST(n >= 8 && datagram.sender < SENDERS);
+        MUST_BE(datagram.number, w.heard[datagram.sender]++);
+        i++;
+        if (below(5) == 0)
+            rest();
+    }
+    coir_udp_close(udp);
+    return 0;
+}
+
+/* ---- all of it ---- */
+
+static double some(double most)
+{
+    static const double parts[] = {0, 0.1, 0.3, 1};
+    return most * parts[below(4)];
+}
+
+static int befall(void *arg)
+{
+    (void)arg;
+    for (uint64_t accidents = below(4); accidents; accidents--) {
+        coir_sim_faults(
+            w.sim, NULL,
+            (coir_faults){.no_descriptor = some(0.3), .no_buffers = some(0.1), .late = some(0.5)});
+        MUST_BE(coir_sleep_for((coir_time)below((uint64_t)COIR_S)), 0);
+    }
+    coir_sim_faults(w.sim, NULL, (coir_faults){0});
+    w.calm = true;
+    MUST_BE(coir_sleep_for(10 * COIR_S), 0); /* a server may just have been about to open anew */
+    w.fails = false;
+    return 0;
+}
+
+static int play(void *arg)
+{
+    coir_udp *sink;
+    (void)arg;
+    open_udp(w.sink, NULL, &sink);
+    COIR_SCOPE(scope);
+    if (w.fails)
+        MUST_BE(coir_go(scope, befall, NULL), 0);
+    MUST_BE(coir_go(scope, receive_all, sink), 0);
+    MUST_BE(coir_go_anywhere(scope, run_server, NULL), 0);
+    rest();
+    for (uintptr_t i = 0; i < CLIENTS; i++)
+        MUST_BE(coir_go_anywhere(scope, be_a_client, (void *)i), 0);
+    for (uintptr_t i = 0; i < SENDERS; i++)
+        MUST_BE(coir_go_anywhere(scope, be_a_sender, (void *)i), 0);
+    return coir_scope_wait(scope);
+}
+
+static int scenario(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    if (!posix_has_kernel())
+        return -ENOTSUP;
+    memset(&w, 0, sizeof w);
+    w.sim = sim;
+    w.fails = below(3);
+    w.apart = below(2);
+    w.path = below(2) ? "unix:/run/server" : "unix:@server";
+    w.sink = below(2) ? "unix:/run/sink" : "unix:@sink";
+    MUST_BE(chaos_configure(sim), 0);
+    return coir_sim_host_main(sim, "host", play, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return coir_sim_main(argc, argv, scenario, NULL);
+}
