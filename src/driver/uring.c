@@ -97,20 +97,6 @@ static void wake(struct ci_driver *driver)
 
 /* ---- beginning and ending ---- */
 
-/* Buffers of an earlier ring may still hold what was read ahead: the new one gets the others. */
-static void give_buffers_again(struct ci_uring *uring)
-{
-    bool held[CI_URING_BUFFERS + 1] = {false};
-    for (size_t fd = 0; fd < uring->slot_count; fd++) {
-        const struct ci_uring_slot *slot = &uring->slots[fd];
-        for (uint16_t id = slot->has_adopted ? 0 : slot->first; id; id = uring->held[id].next)
-            held[id] = true;
-    }
-    for (uint16_t id = 1; id <= uring->given; id++)
-        if (!held[id])
-            ci_uring_give_buffer(uring, id);
-}
-
 static int open_ring(struct ci_uring *uring)
 {
     int rc = ci_ring_open(&uring->ring, CI_URING_SQES, CI_URING_CQES, false);
@@ -126,10 +112,7 @@ static int open_ring(struct ci_uring *uring)
         ci_uring_close_ring(uring);
         return -ENOMEM;
     }
-    if (uring->given)
-        give_buffers_again(uring);
-    else
-        ci_uring_give_more_buffers(uring);
+    ci_uring_give_first_buffers(uring);
     return 0;
 }
 

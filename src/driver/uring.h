@@ -1,6 +1,7 @@
 /* The driver over io_uring. Each of its files calls only those before it:
  *
- *   uring_entry.c     requests of the kernel, and the table of their entries
+ *   uring_entry.c     requests of the kernel: the table of entries, cancels, orphans
+ *   uring_buffer.c    buffers provided to the kernel for receives
  *   uring_ahead.c     bytes that were read ahead of a stream's readers
  *   uring_op.c        the lists that operations are in
  *   uring_submit.c    submitting operations; lazy writes
@@ -218,6 +219,15 @@ void ci_uring_end_unlinked(struct ci_uring *uring, struct ci_op *op, int32_t res
 void ci_uring_withdraw(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op);
 void ci_uring_withdraw_ended(struct ci_uring *uring, struct ci_op *op);
 
+/* ---- uring_buffer.c ---- */
+
+/* Gives a buffer back to the kernel. */
+void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
+/* After the kernel has run out of buffers: gives it as many again. */
+void ci_uring_give_more_buffers(struct ci_uring *uring);
+/* Gives a new ring its buffers. */
+void ci_uring_give_first_buffers(struct ci_uring *uring);
+
 /* ---- uring_ahead.c ---- */
 
 /* Whether there are unread bytes; whether a read would complete at once. */
@@ -250,10 +260,6 @@ int32_t ci_uring_take(struct ci_uring *uring, struct ci_uring_slot *slot, const 
 /* The same; what there is stays, and may be more than what a peek finds. */
 int32_t ci_uring_peek(const struct ci_uring *uring, const struct ci_uring_slot *slot,
                       const struct ci_op *op);
-
-/* Gives a buffer back to the kernel; gives it more of them than it had. */
-void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
-void ci_uring_give_more_buffers(struct ci_uring *uring);
 
 /* ---- uring_submit.c: false if there is no SQE or no entry ---- */
 

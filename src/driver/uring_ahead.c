@@ -1,6 +1,6 @@
-/* Bytes that the driver over io_uring has read ahead of a stream's readers, and their buffers.
+/* Bytes that the driver over io_uring has read ahead of a stream's readers.
  *
- * A stream is read by a multishot receive, into buffers that the driver has given to the kernel.
+ * A stream is read by a multishot receive, into buffers provided to the kernel (uring_buffer.c).
  * Bytes that were not read yet are read ahead: they belong to the descriptor, are kept when a read
  * is cancelled, and count as readable. When CI_URING_AHEAD_MAX buffers are read ahead, the receive
  * is cancelled (an overrun), and reads use the reader's own memory until the stream is drained. If
@@ -11,18 +11,6 @@
 
 #include "base/check.h"
 #include "driver/uring.h"
-
-void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id)
-{
-    ci_ring_buffer_give(&uring->buffers, (uint16_t)(id - 1));
-}
-
-void ci_uring_give_more_buffers(struct ci_uring *uring)
-{
-    uint16_t target = uring->given ? (uint16_t)(2 * uring->given) : CI_URING_BUFFERS_FIRST;
-    while (uring->given < target && uring->given < CI_URING_BUFFERS)
-        ci_uring_give_buffer(uring, ++uring->given);
-}
 
 void ci_uring_drop_adopted(struct ci_uring_slot *slot)
 {

@@ -1,4 +1,5 @@
-/* Select is a coir_any whose members lie on the caller's stack. */
+/* Select is a coir_any (group.c) whose members lie on the caller's stack. claim.c decides the
+ * winner; group.c withdraws the losers. */
 #include "coir/select.h"
 
 #include <errno.h>

@@ -45,7 +45,7 @@ void make_pair(void);
 void close_pair(void);
 void listen_anywhere(void);
 
-/* A crowd of streams that nobody reads comes and takes all buffers that a driver has; then a new
+/* A crowd of streams that are not read takes all buffers that a driver has; then a new
  * pair is made. crowd_out closes the crowd. On real drivers. */
 void crowd_in(void);
 void crowd_out(void);
