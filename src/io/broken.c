@@ -34,8 +34,9 @@ static int detach(coir_stream *stream)
 
 static void close_broken(coir_stream *stream)
 {
-    if (stream->is_socket)
-        coir_tcp_set_option(stream, COIR_TCP_RESET_ON_CLOSE, 1); /* if it fails: as any close */
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (stream->is_socket) /* if it fails: as any close */
+        driver->kind->option(driver, stream->fd, COIR_TCP_RESET_ON_CLOSE, 1);
     stream->kind = stream->under;
     stream->kind->close(stream);
 }

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "io/io.h"
-#include "io/write_queue.h"
 #include "task/park.h"
 
 /* ---- one operation ---- */
@@ -347,46 +346,6 @@ ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
     if (MISUSED(stream, buf || !len))
         return CI_MISUSE(-EINVAL);
     return try_once(stream, WRITE_OP(stream, buf, len));
-}
-
-int coir_shutdown_write(coir_stream *stream)
-{
-    if (ci_forked())
-        return -COIR_EFORKED;
-    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL);
-}
-
-int coir_stream_detach(coir_stream *stream)
-{
-    if (!ci_worker_current)
-        return ci_no_worker();
-    if (!stream)
-        return CI_MISUSE(-EINVAL);
-    if (stream->worker != ci_worker_current)
-        return stream->worker ? -EXDEV : 0;
-    if (!stream->kind->detach)
-        return -EOPNOTSUPP;
-    if (stream->reader || stream->writer)
-        return -EBUSY;
-    int rc = stream->kind->detach(stream);
-    if (rc == 0)
-        stream->worker = NULL;
-    return rc;
-}
-
-static void leave_queue(coir_stream *stream)
-{
-    coir_write_queue *queue = ci_write_queue_of(stream);
-    if (ci_unlikely(queue != NULL))
-        ci_write_queue_leave(queue);
-}
-
-void coir_close(coir_stream *stream)
-{
-    if (!stream || ci_forked())
-        return;
-    leave_queue(stream);
-    stream->kind->close(stream);
 }
 
 static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)

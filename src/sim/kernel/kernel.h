@@ -175,6 +175,7 @@ struct ci_kfile {
 struct ci_kfile_type {
     const char *name;
     bool is_socket; /* the file is a struct ci_ksocket's (socket.h) */
+    bool is_unix;   /* of a Unix socket */
     /* POLL* that hold now. [no epoll: -EPERM; poll: always ready] */
     unsigned (*poll)(struct ci_kfile *file);
     /* [-EINVAL] */

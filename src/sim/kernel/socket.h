@@ -130,9 +130,10 @@ void ci_klistener_give_up(struct ci_ksocket *socket);
 /* datagram.c */
 int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file);
 
-/* unix.c. find: NULL, with an error. */
+/* unix.c. find and at: NULL, with an error. */
 extern const struct ci_kfile_type ci_kunix_stream_type, ci_kunix_datagram_type;
 bool ci_kunix_is(const struct ci_ksocket *socket);
+struct ci_ksocket *ci_kunix_at(coir_fd fd, int *ret_error); /* it counts as a call */
 struct ci_ksocket *ci_kunix_find(const struct ci_kfile_type *type, const struct sockaddr *address,
                                  socklen_t len, int *ret_error);
 int ci_kunix_name(const struct ci_ksocket *socket, bool peer, struct sockaddr_storage *ret_address,
@@ -148,9 +149,6 @@ struct ci_ksegment *ci_kunix_segment_make(struct ci_ksocket *sender, const struc
 void ci_kunix_segment_end(struct ci_ksegment *segment);
 void ci_kunix_drop(struct ci_ksocket *socket); /* what it has not read */
 bool ci_kunix_is_writable(const struct ci_ksocket *socket);
-
-/* unix_stream.c */
-int ci_kunix_listen(struct ci_ksocket *socket, int backlog);
 
 /* rights.c. take: from the descriptors of ci_k.process. put: into them, and into the control data
  * of a message, whose flags say so if there was no room. */

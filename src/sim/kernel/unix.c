@@ -38,8 +38,7 @@ static uint32_t chosen; /* of names that the kernel chooses */
 
 bool ci_kunix_is(const struct ci_ksocket *socket)
 {
-    return socket->file.type == &ci_kunix_stream_type ||
-           socket->file.type == &ci_kunix_datagram_type;
+    return socket->file.type->is_unix;
 }
 
 /* ---- segments ---- */
@@ -245,20 +244,7 @@ void ci_kunix_free_all(void)
 
 /* ---- calls on sockets ---- */
 
-int ci_sys_open_datagram(int family)
-{
-    ci_kcall();
-    if (family != AF_UNIX)
-        ci_kunknown("datagram sockets of this family that are not bound");
-    int rc = ci_kfd_refused();
-    if (rc < 0)
-        return rc;
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kunix_datagram_type);
-    socket->state = CI_KDATAGRAM;
-    return ci_kfd_install(&socket->file);
-}
-
-static struct ci_ksocket *unix_socket_at(coir_fd fd, int *ret_error)
+struct ci_ksocket *ci_kunix_at(coir_fd fd, int *ret_error)
 {
     ci_kcall();
     struct ci_kfile *file = ci_kfd_find(fd);
@@ -273,21 +259,14 @@ static struct ci_ksocket *unix_socket_at(coir_fd fd, int *ret_error)
 int ci_sys_bind(coir_fd fd, const struct sockaddr *address, socklen_t len)
 {
     int rc;
-    struct ci_ksocket *socket = unix_socket_at(fd, &rc);
+    struct ci_ksocket *socket = ci_kunix_at(fd, &rc);
     return socket ? bind_socket(socket, address, len) : rc;
-}
-
-int ci_sys_begin_listen(coir_fd fd, int backlog)
-{
-    int rc;
-    struct ci_ksocket *socket = unix_socket_at(fd, &rc);
-    return socket ? ci_kunix_listen(socket, backlog) : rc;
 }
 
 int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials)
 {
     int rc;
-    const struct ci_ksocket *socket = unix_socket_at(fd, &rc);
+    const struct ci_ksocket *socket = ci_kunix_at(fd, &rc);
     if (!socket || !socket->peer_pid)
         return socket || rc == -EOPNOTSUPP ? -ENOTCONN : rc;
     *ret_credentials =

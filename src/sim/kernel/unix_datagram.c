@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/kernel/socket.h"
+#include "sys/socket_call.h"
 
 static bool is_full_for(const struct ci_ksocket *to, const struct ci_ksocket *from)
 {
@@ -222,6 +223,7 @@ static void release(struct ci_kfile *file)
 const struct ci_kfile_type ci_kunix_datagram_type = {
     .name = "Unix datagram socket",
     .is_socket = true,
+    .is_unix = true,
     .poll = poll_datagram,
     .read = read_datagram,
     .write = write_datagram,
@@ -231,3 +233,14 @@ const struct ci_kfile_type ci_kunix_datagram_type = {
     .shutdown = shut_down,
     .release = release,
 };
+
+int ci_sys_open_datagram(int family)
+{
+    ci_kcall();
+    if (family != AF_UNIX)
+        ci_kunknown("datagram sockets of this family that are not bound");
+    int rc = ci_kfd_refused();
+    return rc < 0
+               ? rc
+               : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, &ci_kunix_datagram_type)->file);
+}

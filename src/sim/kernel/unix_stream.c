@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sim/kernel/socket.h"
+#include "sys/socket_call.h"
 
 enum { SEGMENT_MOST = 36544 }; /* SKB_MAX_HEAD(0) + UNIX_SKB_FRAGS_SZ */
 
@@ -179,7 +180,7 @@ static ssize_t write_stream(struct ci_kfile *file, const struct iovec *iov, int 
 
 /* ---- connections ---- */
 
-int ci_kunix_listen(struct ci_ksocket *socket, int backlog)
+static int begin_listen(struct ci_ksocket *socket, int backlog)
 {
     if (socket->file.type != &ci_kunix_stream_type)
         return -EOPNOTSUPP;
@@ -189,6 +190,13 @@ int ci_kunix_listen(struct ci_ksocket *socket, int backlog)
     socket->backlog_most = backlog + 1; /* unix_recvq_full: more than the backlog */
     socket->owner_pid = socket->peer_pid = ci_kprocess_id(ci_k.process);
     return 0;
+}
+
+int ci_sys_begin_listen(coir_fd fd, int backlog)
+{
+    int rc;
+    struct ci_ksocket *socket = ci_kunix_at(fd, &rc);
+    return socket ? begin_listen(socket, backlog) : rc;
 }
 
 static void queue_child(struct ci_ksocket *listener, struct ci_ksocket *client)
@@ -286,6 +294,7 @@ static void release(struct ci_kfile *file)
 const struct ci_kfile_type ci_kunix_stream_type = {
     .name = "Unix stream",
     .is_socket = true,
+    .is_unix = true,
     .poll = poll_stream,
     .read = read_stream,
     .write = write_stream,

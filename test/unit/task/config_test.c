@@ -139,7 +139,7 @@ TEST(of_channels_and_simulations)
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = 8;
     options.capacity = 1;
-    options.overflow = (enum coir_overflow)(COIR_OVERFLOW_CLOSE + 1);
+    options.overflow = (enum coir_overflow)(COIR_OVERFLOW_KEEP_LATEST + 1);
     CHECK_EQ(coir_channel_new_with(&options, &channel), -EINVAL);
     options.overflow = (enum coir_overflow)256; /* as a byte it would be a good one */
     CHECK_EQ(coir_channel_new_with(&options, &channel), -EINVAL);

@@ -1,0 +1,45 @@
+/* The end of a stream: of one direction, of its place on a worker, of all of it. */
+#include <errno.h>
+
+#include "io/io.h"
+#include "io/write_queue.h"
+
+int coir_shutdown_write(coir_stream *stream)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL);
+}
+
+int coir_stream_detach(coir_stream *stream)
+{
+    if (!ci_worker_current)
+        return ci_no_worker();
+    if (!stream)
+        return CI_MISUSE(-EINVAL);
+    if (stream->worker != ci_worker_current)
+        return stream->worker ? -EXDEV : 0;
+    if (!stream->kind->detach)
+        return -EOPNOTSUPP;
+    if (stream->reader || stream->writer)
+        return -EBUSY;
+    int rc = stream->kind->detach(stream);
+    if (rc == 0)
+        stream->worker = NULL;
+    return rc;
+}
+
+static void leave_queue(coir_stream *stream)
+{
+    coir_write_queue *queue = ci_write_queue_of(stream);
+    if (ci_unlikely(queue != NULL))
+        ci_write_queue_leave(queue);
+}
+
+void coir_close(coir_stream *stream)
+{
+    if (!stream || ci_forked())
+        return;
+    leave_queue(stream);
+    stream->kind->close(stream);
+}

@@ -1,0 +1,57 @@
+/* The end of a stream: what is left of it when one direction, its worker or all of it has gone. */
+#include <coir.h>
+#include <errno.h>
+
+#include "harness.h"
+
+static int read_one(void *arg)
+{
+    char byte;
+    return (int)coir_read(arg, &byte, 1);
+}
+
+TEST_SIM(one_direction_ends_and_the_other_goes_on)
+{
+    coir_stream *a, *b;
+    char byte = 0;
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    CHECK_EQ(coir_write(a, "x", 1), 1);
+    CHECK_EQ(coir_shutdown_write(a), 0);
+    CHECK_EQ(coir_write(a, "y", 1), -EPIPE);
+    CHECK_EQ(coir_read(b, &byte, 1), 1);
+    CHECK_EQ(byte, 'x');
+    CHECK_EQ(coir_read(b, &byte, 1), 0);
+    CHECK_EQ(coir_write(b, "z", 1), 1);
+    CHECK_EQ(coir_read(a, &byte, 1), 1);
+    CHECK_EQ(byte, 'z');
+    coir_close(a);
+    coir_close(b);
+}
+
+TEST_REAL(a_stream_in_use_is_not_detached_and_closing_wakes_its_reader)
+{
+    coir_listener *listener;
+    coir_stream *client, *server;
+    char where[64];
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, where, sizeof where);
+    CHECK_EQ(coir_tcp_connect(where, &client), 0);
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    COIR_HANDLE(handle);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    coir_go_with(scope, &options, read_one, server);
+    coir_yield();
+    CHECK_EQ(coir_stream_detach(server), -EBUSY);
+    CHECK_EQ(coir_stream_detach(client), 0);
+    CHECK_EQ(coir_stream_detach(client), 0); /* it is on no worker */
+    CHECK_EQ(coir_write(client, "x", 1), 1); /* and then on this one */
+    CHECK_EQ(coir_join(handle), 1);
+    coir_go_with(scope, &options, read_one, server);
+    coir_yield();
+    coir_close(server);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
+    coir_close(client);
+    coir_listener_close(listener);
+}
