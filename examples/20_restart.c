@@ -1,5 +1,4 @@
-/* A restart that refuses no client: started again, it takes over the listener of the old
- * process. */
+/* A restart that refuses no client: started again, it takes over the old process's listener. */
 #include <coir.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /* What a runtime must do with a name server that lies (dns.h), whichever way it asks: by c-ares
- * (cares_test.c) or by getaddrinfo (system_names_test.c). */
+ * (name_cares_test.c) or by getaddrinfo (system_names_test.c). */
 #ifndef TEST_ASKING_H
 #define TEST_ASKING_H
 
