@@ -59,6 +59,7 @@ static struct talk {
     coir_channel *channel;
     coir_waker waker;
     bool serves; /* its first task waits for the threads */
+    bool signals;
     int threads_done, raised, heard, deadlock_lines;
     struct beside beside[THREADS];
 } talk;
@@ -137,7 +138,7 @@ static void *be_beside(void *arg)
         usleep(10);
     for (uint64_t acts = below(ACTS_MOST); acts; acts--) {
         nap();
-        switch (below(6)) {
+        switch (below(self->talk->signals ? 6 : 5)) {
         case 0: post_one(self); break;
         case 1: block_on_one(self); break;
         case 2: send_one(self); break;
@@ -176,16 +177,16 @@ static void serve_threads(coir_parker *parker, coir_signals *signals)
     while (!everything_came()) {
         int item;
         COIR_DEADLINE(coir_in(patience));
-        coir_case cases[] = {coir_case_parker(parker), coir_case_signal(signals),
-                             coir_case_recv(talk.channel, &item)};
-        int won = coir_select(cases, 3);
+        coir_case cases[] = {coir_case_parker(parker), coir_case_recv(talk.channel, &item),
+                             coir_case_signal(signals)};
+        int won = coir_select(cases, signals ? 3 : 2);
         MUST(won >= 0);
-        if (won == 1) {
-            MUST_BE(cases[1].result, SIGUSR1);
+        if (won == 2) {
+            MUST_BE(cases[2].result, SIGUSR1);
             MUST(talk.raised);
             talk.heard = talk.raised; /* one report for those that came before it */
         }
-        if (won == 2)
+        if (won == 1)
             take_item(item);
     }
 }
@@ -194,10 +195,11 @@ static int first_task(void *arg)
 {
     static const int numbers[] = {SIGUSR1};
     coir_parker parker;
-    coir_signals *signals;
+    coir_signals *signals = NULL;
     (void)arg;
     MUST_BE(coir_parker_init(&parker), 0);
-    MUST_BE(coir_signals_open(numbers, 1, &signals), 0);
+    if (talk.signals) /* an operation in flight: never taken for dead */
+        MUST_BE(coir_signals_open(numbers, 1, &signals), 0);
     talk.waker = coir_parker_waker(&parker);
     talk.serves = true;
     serve_threads(&parker, signals);
@@ -207,13 +209,35 @@ static int first_task(void *arg)
     return 0;
 }
 
-/* No thread sends. */
-static int wait_for_ever(void *arg)
+/* No thread sends, or one does that holds the runtime until then. */
+static int wait_for_item(void *arg)
 {
     int item;
     (void)arg;
     MUST_BE(coir_task_set_name("who waits"), 0);
     return coir_channel_recv(talk.channel, &item);
+}
+
+static void *send_late(void *arg)
+{
+    int item = 0;
+    nap();
+    MUST_BE(coir_channel_try_send(talk.channel, &item), 0);
+    coir_runtime_release(talk.runtime);
+    return arg;
+}
+
+static void run_dead(bool held)
+{
+    pthread_t thread;
+    if (held) {
+        coir_runtime_hold(talk.runtime);
+        MUST_BE(pthread_create(&thread, NULL, send_late, NULL), 0);
+    }
+    MUST_BE(coir_runtime_run(talk.runtime, wait_for_item, NULL), held ? 0 : -EDEADLK);
+    MUST_BE(talk.deadlock_lines, !held);
+    if (held)
+        MUST_BE(pthread_join(thread, NULL), 0);
 }
 
 static void look_for_deadlock(enum coir_log_level level, const char *line, void *arg)
@@ -255,7 +279,6 @@ static int use_runtime(void *arg)
     coir_config config = COIR_CONFIG;
     uint64_t driver = below(5);
     bool driven = below(2) && drivers[driver] != drivers[2] && drivers[driver] != drivers[3];
-    bool waits = below(4) == 0;
     (void)arg;
     config.driver = drivers[driver];
     config.workers = 1 + below(WORKERS_MOST);
@@ -263,10 +286,10 @@ static int use_runtime(void *arg)
     config.log = look_for_deadlock;
     MUST_BE(coir_channel_new(sizeof(int), ROOM, &talk.channel), 0);
     MUST_BE(coir_runtime_new(&config, &talk.runtime), 0);
-    if (waits) {
-        MUST_BE(coir_runtime_run(talk.runtime, wait_for_ever, NULL), -EDEADLK);
-        MUST_BE(talk.deadlock_lines, 1);
+    if (below(4) == 0) {
+        run_dead(below(2));
     } else {
+        talk.signals = below(2);
         run_beside_threads(driven);
         MUST_BE(talk.deadlock_lines, 0);
     }
