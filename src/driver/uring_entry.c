@@ -5,12 +5,19 @@
 
 enum { SQE_TRIES = 16 };
 
+/* Reaping repeats cancels that were refused because their requests are about to complete. What it
+ * submits meanwhile lets them: otherwise more of them than there are SQEs would be refused again at
+ * once, and reaping would never end. */
 struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring)
 {
     struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < SQE_TRIES; tries++) {
-        ci_ring_submit(&uring->ring);
-        ci_uring_note_submitted(uring);
+        if (uring->reaping) {
+            ci_uring_enter(uring, false, 0);
+        } else {
+            ci_ring_submit(&uring->ring);
+            ci_uring_note_submitted(uring);
+        }
         if (tries > 0 && !uring->reaping) {
             /* a full completion queue makes the kernel refuse submissions */
             ci_uring_enter(uring, false, 0);

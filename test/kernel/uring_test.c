@@ -1,0 +1,101 @@
+/* The driver over the simulated kernel's io_uring, with rings as small as it has to get by with. */
+#include <errno.h>
+
+#include "driver/driver.h"
+#include "driver/open.h"
+#include "harness.h"
+#include "sim/kernel/ring.h"
+#include "sys/call.h"
+#include "sys/clock.h"
+#include "sys/socket_call.h"
+
+enum { WRITES = 6, RING = 2 };
+
+static char data[1 << 16];
+
+static int done;
+
+static void on_done(struct ci_op *op)
+{
+    (void)op;
+    done++;
+}
+
+static void make_pairs(coir_fd pairs[WRITES][2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_storage name;
+    socklen_t len = sizeof name;
+    coir_fd listener = ci_sys_listen((struct sockaddr *)&address, sizeof address, 8, false, false);
+    CHECK_EQ(ci_sys_name(listener, false, &name, &len), 0);
+    for (int i = 0; i < WRITES; i++) {
+        struct pollfd waits = {listener, POLLIN, 0};
+        CHECK((pairs[i][0] = ci_sys_socket(AF_INET)) >= 0);
+        CHECK_EQ(ci_sys_connect(pairs[i][0], (struct sockaddr *)&name, len), -EINPROGRESS);
+        CHECK_EQ(ci_sys_poll(&waits, 1, -1), 1);
+        CHECK((pairs[i][1] = ci_sys_accept(listener)) >= 0);
+    }
+    ci_sys_close(listener);
+}
+
+static void fill(int fd)
+{
+    while (send(fd, data, sizeof data, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        ci_clock_sleep(COIR_MS);
+}
+
+/* Room for a moment: a write is tried in vain, and goes to a thread of the kernel. */
+static void make_room(coir_fd ends[2])
+{
+    struct pollfd ask = {.fd = ends[1], .events = POLLOUT};
+    while (poll(&ask, 1, 0) == 0) {
+        while (recv(ends[0], data, sizeof data, MSG_DONTWAIT) > 0)
+            continue;
+        ci_clock_sleep(COIR_MS);
+    }
+    fill(ends[1]);
+}
+
+/* A cancel is refused while a thread has the request, and as long as its completion waits for an
+ * enter that asks for events: each is requested again. */
+static void cancel_after(coir_time delay)
+{
+    struct ci_driver *driver;
+    struct ci_op writes[WRITES];
+    coir_fd pairs[WRITES][2];
+    done = 0;
+    ci_kring_traits = (struct ci_kring_traits){.version = 6, .worker_one_in = 1, .size_most = RING};
+    CHECK_EQ(ci_uring_open(&ci_system_allocator, &driver), 0);
+    if (driver->kind->begin)
+        CHECK_EQ(driver->kind->begin(driver), 0);
+    make_pairs(pairs);
+    for (int i = 0; i < WRITES; i++) {
+        fill(pairs[i][1]);
+        writes[i] = (struct ci_op){
+            .fd = pairs[i][1], .kind = CI_OP_WRITE, .data = data, .len = 100, .done = on_done};
+        CHECK(!ci_driver_start(driver, &writes[i]));
+    }
+    driver->kind->wait(driver, 0);
+    for (int i = 0; i < WRITES; i++)
+        make_room(pairs[i]);
+    driver->kind->wait(driver, 0);
+    ci_clock_sleep(delay);
+    for (int i = 0; i < WRITES; i++)
+        if (ci_driver_cancel(driver, &writes[i]))
+            done++;
+    while (done < WRITES)
+        driver->kind->wait(driver, ci_clock_now() + COIR_MS);
+    for (int i = 0; i < WRITES; i++) {
+        driver->kind->close(driver, pairs[i][1]);
+        ci_sys_close(pairs[i][0]);
+    }
+    if (driver->kind->end)
+        driver->kind->end(driver);
+    driver->kind->free(driver);
+}
+
+TEST(more_refused_cancels_than_the_ring_has_room_for_end)
+{
+    for (coir_time delay = 0; delay < 40 * COIR_US; delay += COIR_US / 2)
+        cancel_after(delay);
+}
