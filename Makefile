@@ -21,6 +21,10 @@ check-all:  ## the same, with every seed, every sanitizer on everything, and lon
 	@tools/setup test
 	@test/run --all
 
+coverage:   ## run every scenario on every driver, and print which lines of the library that ran
+	@tools/setup build
+	@test/sim/coverage
+
 bench:      ## measure, beside bare loops and peers
 	@tools/setup bench
 	@cmake --preset release >/dev/null && cmake --build build/release
@@ -55,4 +59,4 @@ clean:
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/'
 
-.PHONY: run man build test check-all bench install uninstall amalgamation deb format clean help
+.PHONY: run man build test check-all coverage bench install uninstall amalgamation deb format clean help
