@@ -67,7 +67,8 @@ static int error_for(struct faulty *faulty, const struct ci_op *op)
     case CI_OP_ACCEPT: return other ? -EMFILE : -ECONNABORTED;
     case CI_OP_WRITE:
     case CI_OP_WRITEV:
-    case CI_OP_SEND: return other ? -ENOBUFS : -ENOMEM;
+    case CI_OP_SEND:
+    case CI_OP_SEND_MANY: return other ? -ENOBUFS : -ENOMEM;
     default: return -ENOMEM;
     }
 }
@@ -250,6 +251,18 @@ static int open_datagram(struct ci_driver *driver, const struct ci_datagram *dat
     return THROUGH(datagram, datagram);
 }
 
+static int datagram_options(struct ci_driver *driver, coir_fd fd, int family,
+                            const struct ci_datagram_options *options)
+{
+    return THROUGH(datagram_options, fd, family, options);
+}
+
+static int datagram_join(struct ci_driver *driver, coir_fd fd, const struct sockaddr_storage *group,
+                         unsigned interface, bool leave)
+{
+    return THROUGH(datagram_join, fd, group, interface, leave);
+}
+
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
     return THROUGH(listen, listen);
@@ -363,6 +376,8 @@ static const struct ci_driver_kind faulty_kind = {
     .descriptor = descriptor,
     .socket = open_socket,
     .datagram = open_datagram,
+    .datagram_options = datagram_options,
+    .datagram_join = datagram_join,
     .listen = open_listener,
     .refuse = refuse,
     .close_named = close_named,

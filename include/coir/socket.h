@@ -39,6 +39,36 @@ typedef struct coir_tcp_info {
 /* The most descriptors that go with one send: what Linux allows. */
 enum { COIR_UNIX_FDS_MAX = 253 };
 
+/* An address in the system's form: a sockaddr_storage. */
+typedef struct coir_address {
+    uint64_t opaque[20];
+} coir_address;
+
+/* How many datagrams one coir_udp_send_many or coir_udp_recv_many moves at most. */
+enum { COIR_DATAGRAMS_MAX = 32 };
+
+/* A datagram that is sent or received, initialised with zeros. What is not marked as received is
+ * not changed by a receive. */
+typedef struct coir_datagram {
+    void *data;  /* its bytes, the caller's */
+    size_t room; /* how many may be received there */
+    size_t len;  /* how many are sent; received: how many came */
+    size_t cut;  /* received: how many came too, and are lost, as there was no room for them */
+    coir_address peer; /* to whom (none: the peer of the socket); received: from whom */
+    /* from which address of this machine (none: the system chooses); received, if the socket was
+     * opened with tell_local: to which one it was sent */
+    coir_address local;
+    unsigned interface; /* received with tell_local: the number of the interface it came by */
+    /* several datagrams of this length (the last may be shorter), one after the other, cut apart by
+     * the system (GSO); received, if the socket was opened with merge: put together by the system
+     * (GRO). 0: it is one datagram */
+    uint16_t segment_len;
+    /* congestion notification (RFC 3168): 0 none, 1 and 2 capable, 3 congestion experienced;
+     * received, if the socket was opened with tell_ecn */
+    uint8_t ecn;
+    uint64_t spare[4]; /* 0 */
+} coir_datagram;
+
 /* A process that connected, or that listened, as coir_unix_peer tells. */
 typedef struct coir_credentials {
     size_t size; /* sizeof(coir_credentials), set by COIR_CREDENTIALS */

@@ -1,10 +1,16 @@
 /* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a
  * datagram. The same calls do for datagrams of Unix sockets ("unix:/path", "unix:@name", "unix:@":
  * a name that the system chooses), which are never lost: a send waits while the receiver's queue
- * is full. The simulated world has none of these (-EOPNOTSUPP). */
+ * is full. The simulated world has none of these (-EOPNOTSUPP).
+ *
+ * coir_udp_send and coir_udp_recv move one datagram. coir_udp_send_many and coir_udp_recv_many move
+ * several in one system call, and tell and set what there is beside the bytes: coir_datagram.
+ *
+ * One socket for each worker: each opens its own on the same address, with reuse_port. */
 #ifndef COIR_UDP_H
 #define COIR_UDP_H
 
+#include <coir/socket.h>
 #include <coir/stream.h>
 
 #ifdef __cplusplus
@@ -13,11 +19,6 @@ extern "C" {
 
 /* A UDP socket. It is made by coir_udp_open. */
 typedef struct coir_udp coir_udp;
-
-/* An address in the system's form: a sockaddr_storage. */
-typedef struct coir_address {
-    uint64_t opaque[20];
-} coir_address;
 
 /* Opens a datagram socket. It is bound to `address` ("*:0": any). The file of a Unix socket that no
  * process has open is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With a `peer`
@@ -29,6 +30,53 @@ typedef struct coir_address {
  * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM; -EINVAL no address, or no
  * ret_udp. */
 COIR_API int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp);
+
+/* Options of a UDP socket. */
+typedef struct coir_udp_options {
+    size_t size;         /* sizeof(coir_udp_options), set by COIR_UDP_OPTIONS */
+    const char *address; /* where it is bound, as coir_udp_open */
+    const char *peer;    /* [none] as coir_udp_open */
+    /* [false] SO_REUSEPORT: several sockets have the address. The system chooses one of them for
+     * each sender, and always the same; multicasts and broadcasts come to all */
+    bool reuse_port;
+    bool ipv6_only;  /* [false] "[::]" does not take IPv4 too */
+    bool broadcast;  /* [false] it may send broadcasts */
+    bool tell_local; /* [false] received: coir_datagram.local and interface */
+    bool tell_ecn;   /* [false] received: coir_datagram.ecn */
+    /* [false] received: datagrams of one sender may come as one, with segment_len; give them room
+     */
+    bool merge;
+    bool no_multicast_loop;          /* [false] multicasts do not come back to this machine */
+    unsigned ttl;                    /* [the system's] hops, 1 to 255 */
+    unsigned multicast_ttl;          /* [1] hops of multicasts, 1 to 255 */
+    const char *multicast_interface; /* [the system chooses] by which multicasts leave */
+    size_t send_buffer;              /* [the system's] bytes of the kernel's buffer */
+    size_t receive_buffer;           /* [the system's] likewise */
+} coir_udp_options;
+
+#define COIR_UDP_OPTIONS                                                   \
+    {                                                                      \
+        sizeof(coir_udp_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+    }
+
+/* Opens a datagram socket as the options say. As coir_udp_open.
+ * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
+ * Errors also: -EINVAL bad options; -ENODEV no such interface; -EOPNOTSUPP the system does not have
+ * an option: of the simulated world, reuse_port, broadcast and multicast_interface;
+ * -COIR_EUNSIZED; -COIR_ENEWER. */
+COIR_API int coir_udp_open_with(const coir_udp_options *options, coir_udp **ret_udp);
+
+/* Joins a multicast group: what is sent to it, and to the socket's port, is received. `interface`
+ * is the name of the one to join on (NULL: the system chooses).
+ * Suspends: no.  Threads: owner.
+ * Errors: -ENODEV no such interface; -EADDRINUSE it has joined already; -EINVAL no multicast
+ * address, no socket or no group; -EOPNOTSUPP in the simulated world; others of setsockopt(2). */
+COIR_API int coir_udp_join(coir_udp *udp, const coir_address *group, const char *interface);
+
+/* Leaves a multicast group that the socket has joined, on the same interface. As coir_udp_join.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EADDRNOTAVAIL it has not joined; others of coir_udp_join. */
+COIR_API int coir_udp_leave(coir_udp *udp, const coir_address *group, const char *interface);
 
 /* Closes a UDP socket and frees it. Calls that wait on it return -ECANCELED. Takes NULL.
  * Suspends: no.  Threads: owner. */
@@ -55,6 +103,26 @@ COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t l
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 
+/* Sends several datagrams (COIR_DATAGRAMS_MAX at most), in order, each to its peer, and returns how
+ * many were sent, at least one: then the rest is to be sent by another call.
+ * Suspends: yes, while the system's buffer is full.  Threads: owner.  Owns: *datagrams is borrowed.
+ * Errors: of the first datagram, those of coir_udp_send; -EINVAL also where the system does not
+ * take its local address or its segments (64 at most, on some systems 128); -EOPNOTSUPP in a
+ * simulated kernel, for local and ecn. Cancel safety: an error means that none was sent. */
+COIR_SUSPENDS ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams,
+                                         size_t count);
+
+/* Receives the datagrams that are there, at least one, at most `count` and COIR_DATAGRAMS_MAX, and
+ * returns how many. Of each, data and room say where to.
+ * Suspends: yes.  Threads: owner.  Owns: *datagrams is borrowed.
+ * Errors: those of coir_udp_recv.
+ * Cancel safety: an error means that none was taken. */
+COIR_SUSPENDS ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count);
+
+/* The readiness of a UDP socket (COIR_READ, COIR_WRITE), as a case of coir_select: its result is
+ * the events that hold, also COIR_EVENT_ERROR. Nothing is received by it. */
+COIR_API coir_case coir_case_udp(coir_udp *udp, int events);
+
 /* Storage for the future of an operation on a UDP socket. */
 typedef struct coir_udp_op {
     coir_future future;
@@ -66,6 +134,11 @@ COIR_API coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const 
                                           size_t len, const coir_address *to);
 COIR_API coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                                        coir_address *from);
+
+COIR_API coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp,
+                                            const coir_datagram *datagrams, size_t count);
+COIR_API coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp,
+                                            coir_datagram *datagrams, size_t count);
 
 /* Makes an address of text, as in coir/tcp.h. It may name "localhost", and a simulated host where
  * a task of the simulation asks.

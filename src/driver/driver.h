@@ -34,6 +34,7 @@
 #include "coir/base.h"
 #include "coir/socket.h"
 #include "driver/event.h"
+#include "sys/datagram_call.h"
 #include "sys/lookup.h"
 #include "sys/passed.h"
 
@@ -46,6 +47,9 @@ enum ci_op_kind {
        control data */
     CI_OP_RECEIVE,
     CI_OP_SEND, /* message: one datagram, to its address; on a stream: bytes and control data */
+    /* Attempts, `no_wait` is set: datagrams, count: how many, COIR_DATAGRAMS_MAX at most */
+    CI_OP_RECEIVE_MANY,
+    CI_OP_SEND_MANY,
     /* len = a number that no other listener of the process has: the new descriptor */
     CI_OP_ACCEPT,
     CI_OP_CONNECT, /* address, count = its length. -EAGAIN: the backlog of a Unix socket is full */
@@ -77,6 +81,7 @@ struct ci_op {
         const struct iovec *iov;
         const struct sockaddr *address;
         struct msghdr *message;
+        coir_datagram *datagrams;
     };
     union {
         size_t len;
@@ -111,6 +116,7 @@ struct ci_listen {
 struct ci_datagram {
     const struct sockaddr *address, *peer; /* peer NULL: none */
     socklen_t address_len, peer_len;
+    struct ci_datagram_options options;
 };
 
 /* Bytes that were read ahead of a stream's readers, while the stream moves to another driver. */
@@ -154,6 +160,10 @@ struct ci_driver_kind {
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
+    int (*datagram_options)(struct ci_driver *driver, coir_fd fd, int family,
+                            const struct ci_datagram_options *options);
+    int (*datagram_join)(struct ci_driver *driver, coir_fd fd, const struct sockaddr_storage *group,
+                         unsigned interface, bool leave);
     int (*listen)(struct ci_driver *driver, const struct ci_listen *listen);
     /* Of a listener: new connections are refused; those in its backlog can be accepted. */
     int (*refuse)(struct ci_driver *driver, coir_fd fd);

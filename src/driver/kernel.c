@@ -37,14 +37,29 @@ int ci_kernel_socket(struct ci_driver *driver, int family)
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
     (void)driver;
-    int fd = datagram->address->sa_family == AF_UNIX
-                 ? ci_unix_datagram(datagram->address, datagram->address_len)
-                 : ci_sys_datagram(datagram->address, datagram->address_len);
-    int rc =
-        fd < 0 || !datagram->peer ? fd : ci_sys_connect(fd, datagram->peer, datagram->peer_len);
+    bool is_unix = datagram->address->sa_family == AF_UNIX;
+    int fd = is_unix ? ci_unix_datagram(datagram->address, datagram->address_len)
+                     : ci_sys_datagram(datagram->address, datagram->address_len, &datagram->options);
+    int rc = fd >= 0 && is_unix ? ci_sys_datagram_options(fd, AF_UNIX, &datagram->options) : fd;
+    if (rc >= 0 && datagram->peer)
+        rc = ci_sys_connect(fd, datagram->peer, datagram->peer_len);
     if (fd >= 0 && rc < 0)
         ci_sys_close(fd);
     return rc < 0 ? rc : fd;
+}
+
+int ci_kernel_datagram_options(struct ci_driver *driver, coir_fd fd, int family,
+                               const struct ci_datagram_options *options)
+{
+    (void)driver;
+    return ci_sys_datagram_options(fd, family, options);
+}
+
+int ci_kernel_datagram_join(struct ci_driver *driver, coir_fd fd,
+                            const struct sockaddr_storage *group, unsigned interface, bool leave)
+{
+    (void)driver;
+    return ci_sys_datagram_join(fd, group, interface, leave);
 }
 
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen)

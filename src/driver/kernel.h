@@ -10,6 +10,10 @@ coir_time ci_kernel_wall(struct ci_driver *driver);
 uint64_t ci_kernel_random(struct ci_driver *driver);
 int ci_kernel_socket(struct ci_driver *driver, int family);
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram);
+int ci_kernel_datagram_options(struct ci_driver *driver, coir_fd fd, int family,
+                               const struct ci_datagram_options *options);
+int ci_kernel_datagram_join(struct ci_driver *driver, coir_fd fd,
+                            const struct sockaddr_storage *group, unsigned interface, bool leave);
 int ci_kernel_listen(struct ci_driver *driver, const struct ci_listen *listen);
 int ci_kernel_refuse(struct ci_driver *driver, coir_fd fd);
 void ci_kernel_close_named(struct ci_driver *driver, coir_fd fd);
@@ -46,6 +50,7 @@ int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
     .get_option = ci_kernel_get_option, .tcp_info = ci_kernel_tcp_info,                     \
     .address = ci_kernel_address, .take = ci_kernel_take, .resolve = ci_kernel_resolve,     \
     .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size,   \
-    .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials
+    .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials,             \
+    .datagram_options = ci_kernel_datagram_options, .datagram_join = ci_kernel_datagram_join
 
 #endif

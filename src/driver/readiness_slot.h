@@ -46,10 +46,12 @@ static inline uint8_t ci_slot_wanted_by(const struct ci_op *op)
     case CI_OP_READ:
     case CI_OP_READV:
     case CI_OP_RECEIVE:
+    case CI_OP_RECEIVE_MANY:
     case CI_OP_ACCEPT: return COIR_READ | CI_SLOT_ENDS;
     case CI_OP_WRITE:
     case CI_OP_WRITEV:
     case CI_OP_SEND:
+    case CI_OP_SEND_MANY:
     case CI_OP_CONNECT: return COIR_WRITE | CI_SLOT_GONE;
     case CI_OP_POLL:
     case CI_OP_FOREIGN:

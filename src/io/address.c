@@ -231,22 +231,6 @@ static int format_unix(const struct sockaddr_un *address, char *text, size_t siz
     return snprintf(text, size, "unix:%.*s", most, address->sun_path);
 }
 
-socklen_t ci_address_len(const struct sockaddr_storage *address)
-{
-    const struct sockaddr_un *local = (const struct sockaddr_un *)(const void *)address;
-    size_t name = offsetof(struct sockaddr_un, sun_path);
-    if (address->ss_family != AF_UNIX)
-        return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                              : sizeof(struct sockaddr_in);
-    if (is_abstract(local))
-        return (socklen_t)(name + 1 + strnlen(local->sun_path + 1, sizeof local->sun_path - 1));
-    if (!local->sun_path[0])
-        return (socklen_t)name;
-    size_t len = strnlen(local->sun_path, sizeof local->sun_path);
-    /* includes the NUL, if there is one: a path of the full length has none */
-    return (socklen_t)(name + len + (len < sizeof local->sun_path));
-}
-
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "";

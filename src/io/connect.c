@@ -1,5 +1,6 @@
 /* Connecting a new socket to one address. */
 #include "io/connect.h"
+#include "base/address.h"
 
 #include <errno.h>
 #include <string.h>

@@ -157,7 +157,4 @@ int ci_address_format(const struct sockaddr_storage *address, char *text, size_t
 /* Whether an open socket is a Unix socket. */
 bool ci_socket_is_unix(struct ci_driver *driver, coir_fd fd);
 
-/* The length of an address whose unused bytes are zero. */
-socklen_t ci_address_len(const struct sockaddr_storage *address);
-
 #endif

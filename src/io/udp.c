@@ -3,22 +3,18 @@
 
 #include "task/sleep.h"
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <string.h>
 
-#include "io/io.h"
+#include "base/address.h"
+#include "io/udp.h"
+#include "sys/passed.h"
 
 struct address {
     struct sockaddr_storage storage; /* AF_UNSPEC: none */
 };
 CI_LEAVES_SPARE_WORDS(struct address, coir_address);
-
-struct coir_udp {
-    struct ci_worker *worker;
-    coir_fd fd;
-    bool is_unix;
-    bool was_passed; /* another process may have the same socket: its file is not removed */
-};
 
 struct udp_op {
     union {
@@ -65,12 +61,26 @@ int coir_address_format(const coir_address *address, char *text, size_t size)
 
 /* ---- sockets ---- */
 
-/* Opens a descriptor that is bound, and connected if there is a peer. */
-static int open_socket(struct ci_driver *driver, struct ci_where *own, const struct ci_where *peer)
+/* A passed socket: its options are set, where there are some. */
+static int take_socket(struct ci_driver *driver, coir_fd fd,
+                       const struct ci_datagram_options *options)
 {
-    int rc;
+    struct sockaddr_storage own;
+    socklen_t len;
+    int rc = driver->kind->take(driver, fd, CI_PASSED_DATAGRAM);
+    if (rc == 0)
+        rc = driver->kind->address(driver, fd, false, &own, &len);
+    if (rc == 0)
+        rc = driver->kind->datagram_options(driver, fd, own.ss_family, options);
+    return rc < 0 ? rc : fd;
+}
+
+/* Opens a descriptor that is bound, and connected if there is a peer. */
+static int open_socket(struct ci_driver *driver, struct ci_where *own, const struct ci_where *peer,
+                       const struct ci_datagram_options *options)
+{
     if (own->kind == CI_AT_SOCKET)
-        return (rc = driver->kind->take(driver, own->fd, CI_PASSED_DATAGRAM)) < 0 ? rc : own->fd;
+        return take_socket(driver, own->fd, options);
     if (own->any && peer && peer->address.ss_family == AF_INET)
         ci_address_become_ipv4(own); /* the wildcard address takes the family of the peer */
     for (;;) {
@@ -79,13 +89,100 @@ static int open_socket(struct ci_driver *driver, struct ci_where *own, const str
             .peer = peer ? (const struct sockaddr *)&peer->address : NULL,
             .address_len = own->len,
             .peer_len = peer ? peer->len : 0,
+            .options = *options,
         };
-        rc = driver->kind->datagram(driver, &datagram);
-        if (!own->any || own->address.ss_family == AF_INET ||
+        int rc = driver->kind->datagram(driver, &datagram);
+        if (!own->any || own->address.ss_family == AF_INET || options->ipv6_only ||
             (rc != -EAFNOSUPPORT && rc != -EADDRNOTAVAIL))
             return rc;
         ci_address_become_ipv4(own); /* the system has no IPv6 */
     }
+}
+
+/* The number of an interface, by its name; 0: any. */
+static int find_interface(const char *name, unsigned *ret_interface)
+{
+    *ret_interface = 0;
+    if (!name)
+        return 0;
+    if (ci_worker_current->loop.driver->kind->simulated)
+        return -EOPNOTSUPP;
+    *ret_interface = ci_sys_interface(name);
+    return *ret_interface ? 0 : -ENODEV;
+}
+
+static int read_options(const coir_udp_options *given, struct ci_datagram_options *ret_options)
+{
+    bool wrong = given->ttl > 255 || given->multicast_ttl > 255 || given->send_buffer > INT_MAX ||
+                 given->receive_buffer > INT_MAX;
+    *ret_options = (struct ci_datagram_options){
+        .reuse_port = given->reuse_port,
+        .broadcast = given->broadcast,
+        .ipv6_only = given->ipv6_only,
+        .tell_local = given->tell_local,
+        .tell_ecn = given->tell_ecn,
+        .merge = given->merge,
+        .no_loop = given->no_multicast_loop,
+        .ttl = (int)given->ttl,
+        .multicast_ttl = (int)given->multicast_ttl,
+        .send_buffer = (int)given->send_buffer,
+        .receive_buffer = (int)given->receive_buffer,
+    };
+    return wrong ? -EINVAL : find_interface(given->multicast_interface, &ret_options->interface);
+}
+
+static in_port_t port_of(const coir_udp *udp)
+{
+    struct sockaddr_storage own;
+    socklen_t len;
+    const struct ci_driver_kind *kind = udp->worker->loop.driver->kind;
+    if (kind->address(udp->worker->loop.driver, udp->fd, false, &own, &len) < 0)
+        return 0;
+    return ((const struct sockaddr_in *)(const void *)&own)->sin_port; /* as in sockaddr_in6 */
+}
+
+static int open_with(struct ci_worker *worker, const coir_udp_options *given, coir_udp **ret_udp)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    struct ci_where own, other;
+    struct ci_datagram_options options;
+    int rc = read_options(given, &options);
+    if (rc == 0)
+        rc = ci_where_find(driver, given->address, &own);
+    if (rc == 0 && given->peer)
+        rc = ci_where_find(driver, given->peer, &other);
+    if (rc == 0 && given->peer && (own.kind == CI_AT_SOCKET || other.kind == CI_AT_SOCKET))
+        rc = -COIR_EADDRESS; /* a passed socket is connected already, or is not to be */
+    if (rc < 0)
+        return rc;
+    coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
+    if (!udp)
+        return -ENOMEM;
+    udp->worker = worker;
+    if ((rc = udp->fd = open_socket(driver, &own, given->peer ? &other : NULL, &options)) < 0) {
+        ci_free(&worker->runtime->allocator, udp, sizeof *udp);
+        return rc;
+    }
+    udp->was_passed = own.kind == CI_AT_SOCKET;
+    udp->is_unix = ci_socket_is_unix(driver, udp->fd);
+    udp->has_peer = given->peer != NULL;
+    udp->local_port = options.tell_local ? port_of(udp) : 0;
+    *ret_udp = udp;
+    return 0;
+}
+
+int coir_udp_open_with(const coir_udp_options *given, coir_udp **ret_udp)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (!worker)
+        return ci_no_worker();
+    coir_udp_options options = COIR_UDP_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc < 0)
+        return rc;
+    if (!options.address || !ret_udp)
+        return CI_MISUSE(-EINVAL);
+    return open_with(worker, &options, ret_udp);
 }
 
 int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
@@ -95,27 +192,36 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
         return ci_no_worker();
     if (!address || !ret_udp)
         return CI_MISUSE(-EINVAL);
-    struct ci_driver *driver = worker->loop.driver;
-    struct ci_where own, other;
-    int rc = ci_where_find(driver, address, &own);
-    if (rc == 0 && peer)
-        rc = ci_where_find(driver, peer, &other);
-    if (rc == 0 && peer && (own.kind == CI_AT_SOCKET || other.kind == CI_AT_SOCKET))
-        rc = -COIR_EADDRESS; /* whether a passed socket is connected was decided by who opened it */
-    if (rc < 0)
-        return rc;
-    coir_udp *udp = ci_alloc_zero(&worker->runtime->allocator, sizeof *udp);
-    if (!udp)
-        return -ENOMEM;
-    udp->worker = worker;
-    if ((rc = udp->fd = open_socket(driver, &own, peer ? &other : NULL)) < 0) {
-        ci_free(&worker->runtime->allocator, udp, sizeof *udp);
-        return rc;
-    }
-    udp->was_passed = own.kind == CI_AT_SOCKET;
-    udp->is_unix = ci_socket_is_unix(driver, udp->fd);
-    *ret_udp = udp;
-    return 0;
+    coir_udp_options options = COIR_UDP_OPTIONS;
+    options.address = address;
+    options.peer = peer;
+    return open_with(worker, &options, ret_udp);
+}
+
+static int join(coir_udp *udp, const coir_address *group, const char *interface, bool leave)
+{
+    unsigned number;
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!ci_worker_current)
+        return ci_no_worker();
+    if (!udp || !group)
+        return CI_MISUSE(-EINVAL);
+    int rc = find_interface(interface, &number);
+    return rc < 0 ? rc
+                  : udp->worker->loop.driver->kind->datagram_join(udp->worker->loop.driver, udp->fd,
+                                                                  &address_of(group)->storage,
+                                                                  number, leave);
+}
+
+int coir_udp_join(coir_udp *udp, const coir_address *group, const char *interface)
+{
+    return join(udp, group, interface, false);
+}
+
+int coir_udp_leave(coir_udp *udp, const coir_address *group, const char *interface)
+{
+    return join(udp, group, interface, true);
 }
 
 void coir_udp_close(coir_udp *udp)
@@ -160,9 +266,9 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
         &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
 }
 
-/* The pause before a send to a Unix socket whose queue is full is retried: poll(2) reports room
- * only if the socket is connected to that peer. */
-static const coir_time full_pause = 1 * COIR_MS;
+/* How long a send to a Unix socket whose queue is full waits before the next try: poll(2) reports
+ * room only for the peer that the socket is connected to. */
+const coir_time ci_udp_full_pause = 1 * COIR_MS;
 
 static coir_future *send_poll(coir_future *future)
 {
@@ -174,7 +280,8 @@ static coir_future *send_poll(coir_future *future)
         COIR_AWAIT(future, ci_io_init(&self->try_io, NULL, &io));
         if (self->try_io.future.result != -EAGAIN)
             COIR_RETURN(future, self->try_io.future.result);
-        COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, full_pause));
+        COIR_AWAIT(future,
+                   coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, ci_udp_full_pause));
         if (self->pause.future.result < 0)
             COIR_RETURN(future, self->pause.future.result);
     }

@@ -108,6 +108,7 @@ static void transmit(struct ci_world *world, const struct ci_socket *socket,
         segment->sender_serial = socket->serial;
     }
     segment->from.sin_addr = ci_sim_address_of(socket->node);
+    segment->ecn = socket->sends_ecn;
     if (iov->iov_len)
         memcpy(segment->data, iov->iov_base, iov->iov_len);
     ci_socket_schedule(world, when, datagram_arrives, target, iov->iov_len, segment);
@@ -147,6 +148,81 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci
     return true;
 }
 
+/* ---- many in one call ---- */
+
+/* What a datagram of the caller's is as a message. */
+static struct ci_op as_message(coir_datagram *datagram, size_t len, struct iovec *iov,
+                               struct msghdr *message)
+{
+    *iov = (struct iovec){datagram->data, len};
+    *message = (struct msghdr){.msg_iov = iov, .msg_iovlen = 1};
+    return (struct ci_op){.message = message};
+}
+
+static int receive_one(struct ci_world *world, struct ci_socket *socket, coir_datagram *datagram)
+{
+    const struct ci_segment *segment = socket->in;
+    size_t len = segment ? segment->len : 0;
+    uint8_t ecn = segment ? segment->ecn : 0;
+    struct iovec iov;
+    struct msghdr message;
+    struct ci_op op = as_message(datagram, datagram->room, &iov, &message);
+    (void)world;
+    memset(&datagram->peer, 0, sizeof datagram->peer);
+    message.msg_name = &datagram->peer;
+    if (!try_receive(socket, &op) || op.result < 0)
+        return op.result ? op.result : -EAGAIN;
+    datagram->len = (size_t)op.result;
+    datagram->cut = len - datagram->len;
+    datagram->segment_len = 0;
+    datagram->ecn = socket->tells_ecn ? ecn : 0;
+    datagram->interface = 0;
+    memset(&datagram->local, 0, sizeof datagram->local);
+    if (socket->tells_local) {
+        struct sockaddr_in local = socket->local;
+        local.sin_addr = ci_sim_address_of(socket->node);
+        memcpy(&datagram->local, &local, sizeof local);
+    }
+    return 0;
+}
+
+/* Of a datagram of several segments, each is sent by itself. */
+static int send_one(struct ci_world *world, struct ci_socket *socket, coir_datagram *datagram)
+{
+    size_t piece = datagram->segment_len ? datagram->segment_len : datagram->len, at = 0;
+    const struct sockaddr *peer = (const void *)&datagram->peer;
+    do {
+        struct iovec iov;
+        struct msghdr message;
+        size_t rest = datagram->len - at;
+        struct ci_op op = as_message(datagram, rest < piece ? rest : piece, &iov, &message);
+        iov.iov_base = (char *)datagram->data + at;
+        if (peer->sa_family)
+            message.msg_name = &datagram->peer;
+        socket->sends_ecn = datagram->ecn & 3;
+        try_send(world, socket, &op);
+        socket->sends_ecn = 0;
+        if (op.result < 0)
+            return at ? 0 : op.result; /* the rest is lost, as a network may lose it */
+        at += iov.iov_len;
+    } while (at < datagram->len);
+    return 0;
+}
+
+typedef int one_fn(struct ci_world *world, struct ci_socket *socket, coir_datagram *datagram);
+
+static bool try_many(struct ci_world *world, struct ci_socket *socket, struct ci_op *op,
+                     one_fn *one)
+{
+    int done = 0, rc = 0;
+    while (done < op->count && done < COIR_DATAGRAMS_MAX && !(done && socket->error) &&
+           (rc = one(world, socket, &op->datagrams[done])) == 0)
+        done++;
+    if (!done && rc == -EAGAIN)
+        return false;
+    return ci_op_complete(op, done ? done : rc);
+}
+
 static int events(const struct ci_socket *socket)
 {
     return COIR_WRITE | (socket->in ? COIR_READ : 0);
@@ -158,6 +234,10 @@ static bool attempt(struct ci_world *world, struct ci_socket *socket, struct ci_
         return try_receive(socket, op);
     if (op->kind == CI_OP_SEND)
         return try_send(world, socket, op);
+    if (op->kind == CI_OP_RECEIVE_MANY)
+        return try_many(world, socket, op, receive_one);
+    if (op->kind == CI_OP_SEND_MANY)
+        return try_many(world, socket, op, send_one);
     return ci_op_complete(op, -ENOTCONN);
 }
 
@@ -170,6 +250,9 @@ static const struct ci_socket_kind datagram_kind = {
 int ci_sim_datagram_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_datagram *datagram)
 {
+    const struct ci_datagram_options *options = &datagram->options;
+    if (options->reuse_port || options->broadcast || options->interface)
+        return -EOPNOTSUPP; /* there are neither groups of sockets nor of hosts */
     int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
         return rc;
@@ -184,6 +267,8 @@ int ci_sim_datagram_open(struct ci_world *world, struct ci_node *node,
         return -ENOMEM;
     if (port)
         socket->local.sin_port = port;
+    socket->tells_local = options->tell_local;
+    socket->tells_ecn = options->tell_ecn;
     if (datagram->peer) {
         socket->has_peer = true;
         memcpy(&socket->remote, datagram->peer, sizeof socket->remote);

@@ -98,6 +98,20 @@ static int open_datagram(struct ci_driver *driver, const struct ci_datagram *dat
     return ci_sim_datagram_open(self(driver)->world, self(driver)->node, datagram);
 }
 
+static int datagram_options(struct ci_driver *driver, coir_fd fd, int family,
+                            const struct ci_datagram_options *options)
+{
+    (void)driver, (void)fd, (void)family, (void)options;
+    return -EOPNOTSUPP; /* nobody passes sockets to a simulated process */
+}
+
+static int datagram_join(struct ci_driver *driver, coir_fd fd, const struct sockaddr_storage *group,
+                         unsigned interface, bool leave)
+{
+    (void)driver, (void)fd, (void)group, (void)interface, (void)leave;
+    return -EOPNOTSUPP; /* there are no multicasts */
+}
+
 static int open_listener(struct ci_driver *driver, const struct ci_listen *listen)
 {
     return ci_sim_listener_open(self(driver)->world, self(driver)->node, listen);
@@ -202,6 +216,8 @@ static const struct ci_driver_kind sim_kind = {
     .random = random_number,
     .socket = open_socket,
     .datagram = open_datagram,
+    .datagram_options = datagram_options,
+    .datagram_join = datagram_join,
     .listen = open_listener,
     .refuse = refuse,
     .close_named = close_named,

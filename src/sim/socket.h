@@ -43,6 +43,7 @@ struct ci_segment {
     size_t start, len;
     struct sockaddr_in from;  /* of a datagram */
     const struct ci_node *to; /* likewise */
+    uint8_t ecn;              /* likewise */
     char data[];
 };
 
@@ -89,6 +90,8 @@ struct ci_socket {
 
     /* a datagram socket */
     bool has_peer; /* it is connected to `remote` */
+    bool tells_local, tells_ecn;
+    uint8_t sends_ecn; /* with the datagram that is being sent */
 };
 
 /* A new socket at the lowest free descriptor, with a port of its own; NULL: memory is out. */

@@ -50,16 +50,6 @@ int ci_sys_socket(int family)
     return (int)ci_result(socket(family, type, 0));
 }
 
-int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
-{
-    int fd =
-        (int)ci_result(socket(address->sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    int rc = fd < 0 ? fd : (int)ci_result(bind(fd, address, len));
-    if (fd >= 0 && rc < 0)
-        close(fd);
-    return rc < 0 ? rc : fd;
-}
-
 int ci_sys_open_datagram(int family)
 {
     return (int)ci_result(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -31,7 +31,6 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
 int ci_sys_accept(coir_fd fd);
 
 /* A datagram socket that is bound; one that is not. */
-int ci_sys_datagram(const struct sockaddr *address, socklen_t len);
 int ci_sys_open_datagram(int family);
 
 /* bind(2) and listen(2) by themselves. */

@@ -150,16 +150,6 @@ int ci_sys_socket(int family)
     return rc < 0 ? rc : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, type)->file);
 }
 
-int ci_sys_datagram(const struct sockaddr *address, socklen_t len)
-{
-    ci_kcall();
-    struct ci_kfile *file;
-    int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = ci_kdatagram_make(address, len, &file)) < 0)
-        return rc;
-    return ci_kfd_install(file);
-}
-
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
                   bool ipv6_only)
 {

@@ -11,6 +11,8 @@ static coir_file_op file_op;
 static coir_udp_op udp_op;
 static coir_signals_op signals_op;
 static coir_address address;
+static coir_datagram datagram;
+static const coir_udp_options udp_options = COIR_UDP_OPTIONS;
 static char bytes[64];
 static struct iovec piece = {bytes, 1};
 
@@ -115,6 +117,16 @@ TEST_REAL(files_signals_and_datagrams_look_at_their_arguments)
     FAILS(coir_udp_send_op, (&udp_op, NULL, bytes, 1));
     FAILS(coir_udp_send_to_op, (&udp_op, NULL, bytes, 1, &address));
     FAILS(coir_udp_recv_op, (&udp_op, NULL, bytes, 1, NULL));
+    IS_REFUSED(coir_udp_open_with, (&udp_options, &udp));
+    IS_REFUSED(coir_udp_send_many, (NULL, &datagram, 1));
+    IS_REFUSED(coir_udp_recv_many, (NULL, &datagram, 1));
+    FAILS(coir_udp_send_many_op, (&udp_op, NULL, &datagram, 1));
+    FAILS(coir_udp_recv_many_op, (&udp_op, NULL, &datagram, 1));
+    IS_REFUSED(coir_udp_join, (NULL, &address, NULL));
+    IS_REFUSED(coir_udp_leave, (NULL, &address, NULL));
+    coir_case cases[] = {coir_case_udp(NULL, COIR_READ)};
+    CHECK_EQ(coir_select(cases, 1), 0);
+    CHECK_EQ(cases[0].result, -EINVAL);
     IS_REFUSED(coir_address_parse, (NULL, &address));
     IS_REFUSED(coir_address_format, (NULL, bytes, sizeof bytes));
 }

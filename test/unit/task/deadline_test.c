@@ -44,6 +44,7 @@ static struct {
 } t;
 
 static char bytes[100000];
+static coir_datagram datagram = {.data = bytes, .room = 10, .len = 1};
 
 static int wait_never(void *arg)
 {
@@ -326,6 +327,8 @@ enum { WAITS, ENDS };
     X(coir_udp_send, ENDS, coir_udp_send(t.udp, bytes, 1))                        \
     X(coir_udp_send_to, ENDS, coir_udp_send_to(t.udp, bytes, 1, NULL))            \
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
+    X(coir_udp_send_many, ENDS, coir_udp_send_many(t.udp, &datagram, 1))          \
+    X(coir_udp_recv_many, WAITS, coir_udp_recv_many(t.udp, &datagram, 1))         \
     X(coir_file_open, ENDS, open_file())                                          \
     X(coir_file_read, ENDS, read_file(t.file))                                    \
     X(coir_file_write, ENDS, coir_file_write(t.file, bytes, 1, 0))                \

@@ -60,6 +60,9 @@ static char buf[256];
 static uint64_t item;
 static struct iovec iov = {buf, 1};
 static coir_address address;
+static coir_datagram datagram;
+static const coir_udp_options udp_options = {.size = sizeof(coir_udp_options),
+                                             .address = "127.0.0.1:0"};
 static char *piece;
 static coir_case wait_case;
 
@@ -346,6 +349,11 @@ static void *ret;
     R(coir_udp_send_to, coir_udp_send_to(o.udp, buf, 1, &address))                             \
     R(coir_udp_recv, coir_udp_recv(o.udp, buf, 1, NULL))                                       \
     R(coir_udp_local, coir_udp_local(o.udp, buf, sizeof buf))                                  \
+    R(coir_udp_open_with, coir_udp_open_with(&udp_options, RET(coir_udp)))                     \
+    R(coir_udp_send_many, coir_udp_send_many(o.udp, &datagram, 1))                             \
+    R(coir_udp_recv_many, coir_udp_recv_many(o.udp, &datagram, 1))                             \
+    R(coir_udp_join, coir_udp_join(o.udp, &address, NULL))                                     \
+    R(coir_udp_leave, coir_udp_leave(o.udp, &address, NULL))                                   \
     V(coir_udp_close, coir_udp_close(o.udp))                                                   \
     R(coir_file_open, coir_file_open("/dev/null", O_RDONLY, 0, RET(coir_file)))                \
     R(coir_file_read, coir_file_read(o.file, buf, 1, 0))                                       \

@@ -1,0 +1,163 @@
+/* Several datagrams in one system call, and the readiness of a UDP socket. A call is attempted, and
+ * where it would wait, attempted again when poll(2) says so: io_uring has no such operations, and
+ * what a poll was not told of stays in the socket. */
+#include <errno.h>
+#include <string.h>
+
+#include "io/udp.h"
+#include "task/sleep.h"
+
+struct many_op {
+    coir_future future;
+    union {
+        struct ci_io_op io;
+        struct ci_sleep_op pause;
+    };
+    coir_datagram *datagrams;
+    size_t count;
+    struct ci_worker *worker;
+    coir_fd fd; /* of the socket, which may be closed and freed meanwhile */
+    in_port_t local_port;
+    uint8_t kind;
+    bool polls; /* until there is room; otherwise it pauses */
+};
+CI_LEAVES_SPARE_WORDS(struct many_op, coir_udp_op);
+
+static struct ci_op attempt_of(const struct many_op *op)
+{
+    size_t most = op->count < COIR_DATAGRAMS_MAX ? op->count : COIR_DATAGRAMS_MAX;
+    return (struct ci_op){.fd = op->fd,
+                          .kind = op->kind,
+                          .datagrams = op->datagrams,
+                          .count = (int32_t)most,
+                          .no_wait = true};
+}
+
+static struct ci_op poll_of(coir_fd fd, int events)
+{
+    return (struct ci_op){.fd = fd, .kind = CI_OP_POLL, .events = (uint8_t)events, .exact = true};
+}
+
+/* The system tells the address that a datagram was sent to, without the port. */
+static int64_t complete(const struct many_op *op, int64_t result)
+{
+    for (int64_t i = 0; op->local_port && i < result; i++) {
+        struct sockaddr_in local; /* the port is where it is in a sockaddr_in6 */
+        memcpy(&local, &op->datagrams[i].local, sizeof local);
+        local.sin_port = op->local_port;
+        if (op->kind == CI_OP_RECEIVE_MANY && local.sin_family != AF_UNSPEC)
+            memcpy(&op->datagrams[i].local, &local, sizeof local);
+    }
+    return result;
+}
+
+static coir_future *many_poll(coir_future *future)
+{
+    struct many_op *self = ci_container_of(future, struct many_op, future);
+    struct ci_op attempt = attempt_of(self),
+                 poll = poll_of(self->fd, self->kind == CI_OP_SEND_MANY ? COIR_WRITE : COIR_READ);
+    int64_t rc = 0;
+    COIR_BEGIN(future);
+    if (self->worker != ci_worker_current)
+        COIR_RETURN(future, -EXDEV);
+    while (rc >= 0) {
+        COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
+        if (self->io.future.result != -EAGAIN)
+            COIR_RETURN(future, complete(self, self->io.future.result));
+        if (self->polls) {
+            COIR_AWAIT(future, ci_io_init(&self->io, NULL, &poll));
+            rc = self->io.future.result;
+        } else {
+            COIR_AWAIT(future,
+                       coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, ci_udp_full_pause));
+            rc = self->pause.future.result;
+        }
+    }
+    COIR_RETURN(future, rc);
+}
+
+static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
+
+static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kind kind,
+                         coir_datagram *datagrams, size_t count)
+{
+    op->worker = udp->worker;
+    op->fd = udp->fd;
+    op->local_port = udp->local_port;
+    op->kind = (uint8_t)kind;
+    op->polls = !udp->is_unix || udp->has_peer || kind == CI_OP_RECEIVE_MANY;
+    op->datagrams = datagrams;
+    op->count = count;
+    return coir_future_init(&op->future, &many_kind);
+}
+
+/* What completes at once makes no future. */
+static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams, size_t count,
+                   const char *call, const void *place)
+{
+    struct many_op op;
+    int rc = 0;
+    if (!ci_fiber_enter_in(&rc, call, place))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (udp->worker != worker)
+        return -EXDEV;
+    coir_future *future = init(&op, udp, kind, datagrams, count);
+    struct ci_op attempt = attempt_of(&op);
+    ci_driver_start(worker->loop.driver, &attempt);
+    if (ci_unlikely(attempt.result == -EAGAIN))
+        return ci_await(worker, future);
+    ci_spend(worker);
+    return complete(&op, attempt.result);
+}
+
+/* ---- the calls ---- */
+
+ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams, size_t count)
+{
+    if (!udp || !datagrams || !count)
+        return CI_MISUSE(-EINVAL);
+    return run(udp, CI_OP_SEND_MANY, (coir_datagram *)(uintptr_t)datagrams, count, CI_CALL,
+               CI_PLACE);
+}
+
+ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count)
+{
+    if (!udp || !datagrams || !count)
+        return CI_MISUSE(-EINVAL);
+    return run(udp, CI_OP_RECEIVE_MANY, datagrams, count, CI_CALL, CI_PLACE);
+}
+
+coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_datagram *datagrams,
+                                   size_t count)
+{
+    if (!udp || !datagrams || !count)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    return init((struct many_op *)(void *)op, udp, CI_OP_SEND_MANY,
+                (coir_datagram *)(uintptr_t)datagrams, count);
+}
+
+coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp, coir_datagram *datagrams,
+                                   size_t count)
+{
+    if (!udp || !datagrams || !count)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    return init((struct many_op *)(void *)op, udp, CI_OP_RECEIVE_MANY, datagrams, count);
+}
+
+/* ---- readiness ---- */
+
+static coir_future *make_wait(const coir_case *self, void *op)
+{
+    const coir_udp *udp = self->object;
+    coir_io_op *io = op;
+    if (!udp || udp->worker != ci_worker_current)
+        return ci_io_fail(&io->future, udp ? -EXDEV : CI_MISUSE(-EINVAL));
+    struct ci_op poll = poll_of(udp->fd, (int)self->number);
+    return ci_io_init((struct ci_io_op *)(void *)io, NULL, &poll);
+}
+
+coir_case coir_case_udp(coir_udp *udp, int events)
+{
+    return (coir_case){.make = make_wait, .object = udp, .number = events};
+}
