@@ -47,9 +47,10 @@ typedef struct coir_address {
 /* How many datagrams one coir_udp_send_many or coir_udp_recv_many moves at most. */
 enum { COIR_DATAGRAMS_MAX = 32 };
 
-/* A datagram that is sent or received, initialised with zeros. What is not marked as received is
- * not changed by a receive. */
+/* A datagram to be sent or received. Of an array, the first is initialised with COIR_DATAGRAM, and
+ * the others with that or with zeros. A receive changes what is marked as received. */
 typedef struct coir_datagram {
+    size_t size; /* sizeof(coir_datagram), set by COIR_DATAGRAM: of the first, that of all */
     void *data;  /* its bytes, the caller's */
     size_t room; /* how many may be received there */
     size_t len;  /* how many are sent; received: how many came */
@@ -66,8 +67,12 @@ typedef struct coir_datagram {
     /* congestion notification (RFC 3168): 0 none, 1 and 2 capable, 3 congestion experienced;
      * received, if the socket was opened with tell_ecn */
     uint8_t ecn;
-    uint64_t spare[4]; /* 0 */
 } coir_datagram;
+
+#define COIR_DATAGRAM                                            \
+    {                                                            \
+        sizeof(coir_datagram), 0, 0, 0, 0, {{0}}, {{0}}, 0, 0, 0 \
+    }
 
 /* A process that connected, or that listened, as coir_unix_peer tells. */
 typedef struct coir_credentials {

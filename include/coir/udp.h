@@ -103,24 +103,26 @@ COIR_SUSPENDS ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t l
  * Cancel safety: an error means that no datagram was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from);
 
-/* Sends several datagrams (COIR_DATAGRAMS_MAX at most), in order, each to its peer, and returns how
- * many were sent, at least one: then the rest is to be sent by another call.
+/* Sends several datagrams, in order, each to its peer, and returns how many were sent.
+ * That is at least one, at most COIR_DATAGRAMS_MAX; the rest is for another call.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.  Owns: *datagrams is borrowed.
- * Errors: of the first datagram, those of coir_udp_send; -EINVAL also where the system does not
- * take its local address or its segments (64 at most, on some systems 128); -EOPNOTSUPP in a
- * simulated kernel, for local and ecn. Cancel safety: an error means that none was sent. */
+ * Errors: of the first datagram, those of coir_udp_send; -EINVAL also where the system refuses its
+ * local address or its segments (64 at most, on some systems 128); -EOPNOTSUPP in a simulated
+ * kernel, for local and ecn; -COIR_EUNSIZED.
+ * Cancel safety: an error means that none was sent. */
 COIR_SUSPENDS ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams,
                                          size_t count);
 
-/* Receives the datagrams that are there, at least one, at most `count` and COIR_DATAGRAMS_MAX, and
- * returns how many. Of each, data and room say where to.
+/* Receives the datagrams that are there, at least one, and returns how many.
+ * That is at most `count`, and COIR_DATAGRAMS_MAX. Of each, data and room say where to.
  * Suspends: yes.  Threads: owner.  Owns: *datagrams is borrowed.
- * Errors: those of coir_udp_recv.
+ * Errors: those of coir_udp_recv; -COIR_EUNSIZED.
  * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count);
 
-/* The readiness of a UDP socket (COIR_READ, COIR_WRITE), as a case of coir_select: its result is
- * the events that hold, also COIR_EVENT_ERROR. Nothing is received by it. */
+/* The readiness of a UDP socket (COIR_READ, COIR_WRITE), as a case of coir_select. Its result is
+ * the events that hold, also COIR_EVENT_ERROR. Nothing is received by it: what is there waits for a
+ * coir_udp_recv. As coir_udp_recv. */
 COIR_API coir_case coir_case_udp(coir_udp *udp, int events);
 
 /* Storage for the future of an operation on a UDP socket. */

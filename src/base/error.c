@@ -87,6 +87,7 @@ static const char *meaning_of_system_error(int error)
     switch (error) {
     case EADDRINUSE: return "the address is in use by another program";
     case EADDRNOTAVAIL: return "the address is not one of this machine";
+    case ENODEV: return "there is no such device or network interface";
     case EACCES: return "permission denied";
     case ECONNREFUSED: return "the connection was refused: nothing listens there";
     case ECONNRESET: return "the peer broke the connection off";

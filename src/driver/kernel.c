@@ -38,8 +38,9 @@ int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datag
 {
     (void)driver;
     bool is_unix = datagram->address->sa_family == AF_UNIX;
-    int fd = is_unix ? ci_unix_datagram(datagram->address, datagram->address_len)
-                     : ci_sys_datagram(datagram->address, datagram->address_len, &datagram->options);
+    int fd = is_unix
+                 ? ci_unix_datagram(datagram->address, datagram->address_len)
+                 : ci_sys_datagram(datagram->address, datagram->address_len, &datagram->options);
     int rc = fd >= 0 && is_unix ? ci_sys_datagram_options(fd, AF_UNIX, &datagram->options) : fd;
     if (rc >= 0 && datagram->peer)
         rc = ci_sys_connect(fd, datagram->peer, datagram->peer_len);

@@ -43,10 +43,11 @@ static int64_t complete(const struct many_op *op, int64_t result)
 {
     for (int64_t i = 0; op->local_port && i < result; i++) {
         struct sockaddr_in local; /* the port is where it is in a sockaddr_in6 */
-        memcpy(&local, &op->datagrams[i].local, sizeof local);
+        coir_address *told = &ci_datagram_at(op->datagrams, (size_t)i)->local;
+        memcpy(&local, told, sizeof local);
         local.sin_port = op->local_port;
         if (op->kind == CI_OP_RECEIVE_MANY && local.sin_family != AF_UNSPEC)
-            memcpy(&op->datagrams[i].local, &local, sizeof local);
+            memcpy(told, &local, sizeof local);
     }
     return result;
 }
@@ -77,6 +78,14 @@ static coir_future *many_poll(coir_future *future)
 }
 
 static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
+
+/* What is wrong with the arguments: 0 or an error. */
+static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t count)
+{
+    if (!udp || !datagrams || !count)
+        return -EINVAL;
+    return datagrams->size < sizeof *datagrams ? -COIR_EUNSIZED : 0;
+}
 
 static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kind kind,
                          coir_datagram *datagrams, size_t count)
@@ -115,24 +124,27 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
 
 ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams, size_t count)
 {
-    if (!udp || !datagrams || !count)
-        return CI_MISUSE(-EINVAL);
+    int rc = check(udp, datagrams, count);
+    if (rc < 0)
+        return CI_MISUSE(rc);
     return run(udp, CI_OP_SEND_MANY, (coir_datagram *)(uintptr_t)datagrams, count, CI_CALL,
                CI_PLACE);
 }
 
 ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count)
 {
-    if (!udp || !datagrams || !count)
-        return CI_MISUSE(-EINVAL);
+    int rc = check(udp, datagrams, count);
+    if (rc < 0)
+        return CI_MISUSE(rc);
     return run(udp, CI_OP_RECEIVE_MANY, datagrams, count, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_datagram *datagrams,
                                    size_t count)
 {
-    if (!udp || !datagrams || !count)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    int rc = check(udp, datagrams, count);
+    if (rc < 0)
+        return ci_io_fail(&op->future, CI_MISUSE(rc));
     return init((struct many_op *)(void *)op, udp, CI_OP_SEND_MANY,
                 (coir_datagram *)(uintptr_t)datagrams, count);
 }
@@ -140,8 +152,9 @@ coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_da
 coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp, coir_datagram *datagrams,
                                    size_t count)
 {
-    if (!udp || !datagrams || !count)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    int rc = check(udp, datagrams, count);
+    if (rc < 0)
+        return ci_io_fail(&op->future, CI_MISUSE(rc));
     return init((struct many_op *)(void *)op, udp, CI_OP_RECEIVE_MANY, datagrams, count);
 }
 

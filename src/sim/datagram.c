@@ -216,7 +216,7 @@ static bool try_many(struct ci_world *world, struct ci_socket *socket, struct ci
 {
     int done = 0, rc = 0;
     while (done < op->count && done < COIR_DATAGRAMS_MAX && !(done && socket->error) &&
-           (rc = one(world, socket, &op->datagrams[done])) == 0)
+           (rc = one(world, socket, ci_datagram_at(op->datagrams, (size_t)done))) == 0)
         done++;
     if (!done && rc == -EAGAIN)
         return false;

@@ -207,8 +207,9 @@ int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t cou
     count = count < COIR_DATAGRAMS_MAX ? count : COIR_DATAGRAMS_MAX;
     for (size_t i = 0; i < count; i++) {
         struct msghdr *message = &messages[i].msg_hdr;
-        describe(message, &iov[i], &control[i], &datagrams[i], datagrams[i].len);
-        put_control(message, &datagrams[i]);
+        const coir_datagram *datagram = ci_datagram_at(datagrams, i);
+        describe(message, &iov[i], &control[i], datagram, datagram->len);
+        put_control(message, datagram);
         if (!message->msg_controllen)
             message->msg_control = NULL;
     }
@@ -224,15 +225,16 @@ int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
     count = count < COIR_DATAGRAMS_MAX ? count : COIR_DATAGRAMS_MAX;
     for (size_t i = 0; i < count; i++) {
         struct msghdr *message = &messages[i].msg_hdr;
-        describe(message, &iov[i], &control[i], &datagrams[i], datagrams[i].room);
-        message->msg_name = &datagrams[i].peer;
-        message->msg_namelen = sizeof datagrams[i].peer;
+        coir_datagram *datagram = ci_datagram_at(datagrams, i);
+        describe(message, &iov[i], &control[i], datagram, datagram->room);
+        message->msg_name = &datagram->peer;
+        message->msg_namelen = sizeof datagram->peer;
         message->msg_controllen = sizeof control[i];
     }
     int got = (int)ci_result(
         recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC, NULL));
     for (int i = 0; i < got; i++) {
-        coir_datagram *datagram = &datagrams[i];
+        coir_datagram *datagram = ci_datagram_at(datagrams, (size_t)i);
         size_t len = messages[i].msg_len;
         datagram->len = len < datagram->room ? len : datagram->room;
         datagram->cut = len - datagram->len;

@@ -30,6 +30,12 @@ int ci_sys_datagram_options(coir_fd fd, int family, const struct ci_datagram_opt
 int ci_sys_datagram_join(coir_fd fd, const struct sockaddr_storage *group, unsigned interface,
                          bool leave);
 
+/* One of an array, whose first says how large each is. */
+static inline coir_datagram *ci_datagram_at(const coir_datagram *datagrams, size_t i)
+{
+    return (coir_datagram *)((uintptr_t)datagrams + i * datagrams->size);
+}
+
 /* Without waiting: how many datagrams were sent or received, at most COIR_DATAGRAMS_MAX. An error
  * is returned if there was none; one that comes after some is the next call's. */
 int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t count);

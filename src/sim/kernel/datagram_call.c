@@ -61,7 +61,7 @@ int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t cou
 {
     int sent = 0, rc = 0;
     while (sent < (int)count && sent < COIR_DATAGRAMS_MAX &&
-           (rc = send_one(fd, &datagrams[sent])) == 0)
+           (rc = send_one(fd, ci_datagram_at(datagrams, (size_t)sent))) == 0)
         sent++;
     return sent ? sent : rc;
 }
@@ -89,7 +89,7 @@ int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
 {
     int got = 0, rc = 0;
     while (got < (int)count && got < COIR_DATAGRAMS_MAX &&
-           (rc = receive_one(fd, &datagrams[got])) == 0)
+           (rc = receive_one(fd, ci_datagram_at(datagrams, (size_t)got))) == 0)
         got++;
     return got ? got : rc;
 }

@@ -11,7 +11,7 @@ static coir_file_op file_op;
 static coir_udp_op udp_op;
 static coir_signals_op signals_op;
 static coir_address address;
-static coir_datagram datagram;
+static coir_datagram datagram = COIR_DATAGRAM;
 static const coir_udp_options udp_options = COIR_UDP_OPTIONS;
 static char bytes[64];
 static struct iovec piece = {bytes, 1};

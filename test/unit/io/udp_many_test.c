@@ -68,6 +68,7 @@ static coir_udp *open_at(const char *where, const char *peer, char address[64])
 static void receive_all(coir_udp *udp, coir_datagram *datagrams, size_t count)
 {
     for (size_t got = 0; got < count;) {
+        datagrams[got].size = sizeof *datagrams;
         ssize_t n = coir_udp_recv_many(udp, datagrams + got, count - got);
         CHECK(n > 0);
         got += (size_t)n;
@@ -81,7 +82,7 @@ enum { MANY = COIR_DATAGRAMS_MAX };
 static void send_and_receive_many(void)
 {
     char address[64], text[64], bytes[MANY][8], back[MANY + 1][8];
-    coir_datagram out[MANY + 1] = {{0}}, in[MANY + 1] = {{0}};
+    coir_datagram out[MANY + 1] = {COIR_DATAGRAM}, in[MANY + 1] = {COIR_DATAGRAM};
     coir_udp *a = open_at("127.0.0.1:0", NULL, address), *b = open_at("127.0.0.1:0", NULL, text);
     bool seen[MANY] = {false};
     for (int i = 0; i <= MANY; i++) {
@@ -110,6 +111,7 @@ static void send_and_receive_many(void)
     CHECK_EQ(in[0].len, 0);
     memset(&out[1].peer, 0, sizeof out[1].peer); /* neither is connected */
     CHECK_EQ(coir_udp_send_many(b, out, 2), 1);
+    out[1].size = sizeof out[1];
     CHECK_EQ(coir_udp_send_many(b, out + 1, 1), -EDESTADDRREQ);
     coir_udp_close(a);
     coir_udp_close(b);
@@ -124,8 +126,9 @@ static void cut(void)
 {
     char address[64], bytes[] = "twelve bytes", room[2][5];
     coir_udp *a = open_at("127.0.0.1:0", NULL, address), *b = open_at("*:0", address, NULL);
-    coir_datagram out = {.data = bytes, .len = 12};
-    coir_datagram in[2] = {{.data = room[0], .room = 5}, {.data = room[1], .room = 5}};
+    coir_datagram out = {.size = sizeof(coir_datagram), .data = bytes, .len = 12};
+    coir_datagram in[2] = {{.size = sizeof(coir_datagram), .data = room[0], .room = 5},
+                           {.size = sizeof(coir_datagram), .data = room[1], .room = 5}};
     CHECK_EQ(coir_udp_send_many(b, &out, 1), 1); /* to the peer */
     CHECK_EQ(coir_udp_recv_many(a, in, 2), 1);
     CHECK_EQ(in[0].len, 5);
@@ -157,7 +160,7 @@ struct late {
 static int send_late(void *arg)
 {
     struct late *late = arg;
-    coir_datagram out = {.data = late->bytes, .len = 1};
+    coir_datagram out = {.size = sizeof(coir_datagram), .data = late->bytes, .len = 1};
     int rc = coir_sleep_for(2 * COIR_MS);
     return rc < 0 ? rc : coir_udp_send_many(late->udp, &out, 1) == 1 ? 0 : -EIO;
 }
@@ -166,7 +169,7 @@ static void wait_for_them(void)
 {
     char address[64], room[4];
     coir_udp *a = open_at("127.0.0.1:0", NULL, address), *b = open_at("*:0", address, NULL);
-    coir_datagram in = {.data = room, .room = sizeof room};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
     struct late late = {b, "x"};
     coir_udp_op op;
     {
@@ -203,7 +206,7 @@ TEST(a_receive_waits_for_the_first)
 static int receive_one(void *arg)
 {
     char room[4];
-    coir_datagram in = {.data = room, .room = sizeof room};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
     return (int)coir_udp_recv_many(arg, &in, 1);
 }
 
@@ -230,7 +233,7 @@ static void nobody_there(void)
 {
     char address[64], byte = 'x';
     coir_udp *a = open_at("127.0.0.1:0", NULL, address), *b = open_at("*:0", address, NULL);
-    coir_datagram one = {.data = &byte, .room = 1, .len = 1};
+    coir_datagram one = {.size = sizeof(coir_datagram), .data = &byte, .room = 1, .len = 1};
     coir_udp_close(a);
     CHECK_EQ(coir_udp_send_many(b, &one, 1), 1);
     CHECK_EQ(coir_udp_recv_many(b, &one, 1), -ECONNREFUSED);
@@ -254,8 +257,8 @@ static void tell_both(const char *where, const char *expected)
     const char *port = strrchr(address, ':');
     snprintf(local, sizeof local, "%s%s", expected, port);
     coir_udp *b = open_at(expected[0] == '[' ? "[::]:0" : "0.0.0.0:0", NULL, NULL);
-    coir_datagram out = {.data = &byte, .len = 1, .ecn = 2};
-    coir_datagram in = {.data = room, .room = sizeof room};
+    coir_datagram out = {.size = sizeof(coir_datagram), .data = &byte, .len = 1, .ecn = 2};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
     CHECK_EQ(coir_address_parse(local, &out.peer), 0);
     CHECK_EQ(coir_udp_send_many(b, &out, 1), 1);
     CHECK_EQ(coir_udp_recv_many(a, &in, 1), 1);
@@ -263,7 +266,8 @@ static void tell_both(const char *where, const char *expected)
     CHECK(coir_address_format(&in.local, text, sizeof text) > 0);
     if (!strstr(text, local[0] == '[' ? local : text))
         test_fail(__FILE__, __LINE__, "it was sent to %s, not %s", local, text);
-    coir_datagram back = {.data = &byte, .len = 1, .peer = in.peer, .local = in.local};
+    coir_datagram back = {
+        .size = sizeof(coir_datagram), .data = &byte, .len = 1, .peer = in.peer, .local = in.local};
     CHECK_EQ(coir_udp_send_many(a, &back, 1), 1);
     CHECK_EQ(coir_udp_recv_many(b, &in, 1), 1);
     CHECK_EQ(in.ecn, 0); /* b was not opened with tell_ecn */
@@ -289,7 +293,8 @@ static void tell_local_and_ecn_in_a_simulation(void)
     options.address = "0.0.0.0:7";
     options.tell_local = options.tell_ecn = true;
     coir_udp *a = open_socket(options, NULL), *b = open_at("0.0.0.0:0", NULL, address);
-    coir_datagram one = {.data = &byte, .room = 1, .len = 1, .ecn = 3};
+    coir_datagram one = {
+        .size = sizeof(coir_datagram), .data = &byte, .room = 1, .len = 1, .ecn = 3};
     CHECK_EQ(coir_address_parse("127.0.0.1:7", &one.peer), 0);
     CHECK_EQ(coir_udp_send_many(b, &one, 1), 1);
     CHECK_EQ(coir_udp_recv_many(a, &one, 1), 1);
@@ -316,8 +321,9 @@ static void send_segments(void)
 {
     char address[64];
     coir_udp *a = open_at("127.0.0.1:0", NULL, address), *b = open_at("*:0", address, NULL);
-    coir_datagram out = {.data = sent, .len = WHOLE, .segment_len = SEGMENT};
-    coir_datagram in[11] = {{0}};
+    coir_datagram out = {
+        .size = sizeof(coir_datagram), .data = sent, .len = WHOLE, .segment_len = SEGMENT};
+    coir_datagram in[11] = {COIR_DATAGRAM};
     size_t sum = 0;
     for (size_t i = 0; i < WHOLE; i++)
         sent[i] = (char)(i / SEGMENT);
@@ -349,8 +355,9 @@ static void merge_segments(void)
     options.address = "127.0.0.1:0";
     options.merge = true;
     coir_udp *a = open_socket(options, address), *b = open_at("*:0", address, NULL);
-    coir_datagram out = {.data = sent, .len = WHOLE, .segment_len = SEGMENT};
-    coir_datagram in = {.data = got, .room = sizeof got};
+    coir_datagram out = {
+        .size = sizeof(coir_datagram), .data = sent, .len = WHOLE, .segment_len = SEGMENT};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = got, .room = sizeof got};
     for (size_t i = 0; i < WHOLE; i++)
         sent[i] = (char)(i * 7 % 251);
     CHECK_EQ(coir_udp_send_many(b, &out, 1), 1);
@@ -379,7 +386,8 @@ static void multicast(void)
     options.multicast_interface = "lo";
     options.multicast_ttl = 1;
     coir_udp *a = open_socket(options, address), *b = open_socket(options, NULL);
-    coir_datagram in = {.data = room, .room = sizeof room}, out = {.data = &byte, .len = 1};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room},
+                  out = {.size = sizeof(coir_datagram), .data = &byte, .len = 1};
     snprintf(group_address, sizeof group_address, "239.1.2.3%s", strrchr(address, ':'));
     CHECK_EQ(coir_address_parse(group_text, &group), 0);
     CHECK_EQ(coir_address_parse(group_address, &out.peer), 0);
@@ -413,7 +421,7 @@ static void broadcast(void)
     coir_udp_options options = COIR_UDP_OPTIONS;
     options.address = "0.0.0.0:0";
     coir_udp *udp = open_socket(options, NULL);
-    coir_datagram out = {.data = &byte, .len = 1};
+    coir_datagram out = {.size = sizeof(coir_datagram), .data = &byte, .len = 1};
     CHECK_EQ(coir_address_parse("127.255.255.255:9", &out.peer), 0);
     CHECK_EQ(coir_udp_send_many(udp, &out, 1), -EACCES);
     coir_udp_close(udp);
@@ -505,7 +513,8 @@ static void one_address_for_two(void)
     CHECK_EQ(coir_udp_open(address, NULL, &third), -EADDRINUSE);
     for (int got_by[2] = {0}; !got_by[0] || !got_by[1];) {
         coir_udp *sender = open_at("127.0.0.1:0", address, NULL);
-        coir_datagram out = {.data = &byte, .len = 1}, in = {.data = room, .room = 4};
+        coir_datagram out = {.size = sizeof(coir_datagram), .data = &byte, .len = 1},
+                      in = {.size = sizeof(coir_datagram), .data = room, .room = 4};
         CHECK_EQ(coir_udp_send_many(sender, &out, 1), 1);
         coir_case cases[] = {coir_case_udp(both[0], COIR_READ), coir_case_udp(both[1], COIR_READ)};
         int which = coir_select(cases, 2);
@@ -556,10 +565,11 @@ static void fill_a_unix_queue(void)
 {
     char server_name[64], bytes[100] = {0}, room[100];
     coir_udp *a = open_at("unix:@", NULL, server_name), *b = open_at("unix:@", NULL, NULL);
-    coir_datagram out[4] = {{0}}, in = {.data = room, .room = sizeof room};
+    coir_datagram out[4] = {COIR_DATAGRAM},
+                  in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
     int sent_count = 0;
     for (int i = 0; i < 4; i++) {
-        out[i] = (coir_datagram){.data = bytes, .len = sizeof bytes};
+        out[i] = (coir_datagram){.size = sizeof(coir_datagram), .data = bytes, .len = sizeof bytes};
         CHECK_EQ(coir_address_parse(server_name, &out[i].peer), 0);
     }
     for (;;) {

@@ -44,7 +44,7 @@ static struct {
 } t;
 
 static char bytes[100000];
-static coir_datagram datagram = {.data = bytes, .room = 10, .len = 1};
+static coir_datagram datagram = {.size = sizeof datagram, .data = bytes, .room = 10, .len = 1};
 
 static int wait_never(void *arg)
 {

@@ -60,7 +60,7 @@ static char buf[256];
 static uint64_t item;
 static struct iovec iov = {buf, 1};
 static coir_address address;
-static coir_datagram datagram;
+static coir_datagram datagram = COIR_DATAGRAM;
 static const coir_udp_options udp_options = {.size = sizeof(coir_udp_options),
                                              .address = "127.0.0.1:0"};
 static char *piece;
