@@ -1,7 +1,8 @@
-/* The other side of a peer that test/e2e/peers starts. Usage: peer serve|connect ADDRESS */
+/* The other side of a peer that test/e2e/peers starts. Usage: peer serve|connect|send ADDRESS */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int echo(coir_stream *stream, void *arg)
@@ -40,9 +41,45 @@ static int talk(void *address)
     return rc;
 }
 
+/* Sends datagrams, and waits until each has come back. */
+static int talk_in_datagrams(void *address)
+{
+    enum { COUNT = 16 };
+    static char sent[COUNT][8], got[16];
+    coir_datagram out[COUNT] = {COIR_DATAGRAM}, in = COIR_DATAGRAM;
+    coir_udp *udp;
+    bool back[COUNT] = {false};
+    int rc = coir_udp_open("*:0", address, &udp), missing = COUNT;
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < COUNT; i++) {
+        out[i].data = sent[i];
+        out[i].len = (size_t)snprintf(sent[i], sizeof sent[i], "n%d\n", i);
+    }
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    ssize_t n = coir_udp_send_many(udp, out, COUNT);
+    while (n > 0 && missing) {
+        in.data = got;
+        in.room = sizeof got - 1;
+        if ((n = coir_udp_recv_many(udp, &in, 1)) <= 0)
+            break;
+        got[in.len] = 0;
+        int number = atoi(got + 1);
+        missing -= number >= 0 && number < COUNT && !back[number];
+        back[number] = true;
+    }
+    coir_udp_close(udp);
+    if (n > 0)
+        puts("all came back");
+    return n < 0 ? (int)n : 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    return coir_main(strcmp(argv[1], "serve") == 0 ? serve : talk, argv[2]);
+    coir_task_fn *mode = strcmp(argv[1], "serve") == 0  ? serve
+                         : strcmp(argv[1], "send") == 0 ? talk_in_datagrams
+                                                        : talk;
+    return coir_main(mode, argv[2]);
 }
