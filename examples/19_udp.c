@@ -1,6 +1,8 @@
 /* UDP on all workers: each has a socket of its own on one address, and answers many at a time. */
 #include <coir.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { BATCH = COIR_DATAGRAMS_MAX, ROOM = 2048 };
 
@@ -26,19 +28,20 @@ static ssize_t answer(coir_udp *udp, struct batch *batch)
 
 static int serve(void *address)
 {
-    static _Thread_local struct batch batch; /* a worker is a thread */
+    struct batch *batch = calloc(1, sizeof *batch); /* too much for a stack */
     coir_udp_options options = COIR_UDP_OPTIONS;
     coir_udp *udp;
     options.address = address;
     options.reuse_port = true;
     options.tell_local = true;
-    ssize_t rc = coir_udp_open_with(&options, &udp);
-    if (rc < 0)
-        return (int)rc;
-    fprintf(stderr, "worker %d listens\n", coir_worker_index());
-    while ((rc = answer(udp, &batch)) >= 0)
-        continue;
-    coir_udp_close(udp);
+    ssize_t rc = batch ? coir_udp_open_with(&options, &udp) : -ENOMEM;
+    if (rc == 0) {
+        fprintf(stderr, "worker %d listens\n", coir_worker_index());
+        while ((rc = answer(udp, batch)) >= 0)
+            continue;
+        coir_udp_close(udp);
+    }
+    free(batch);
     return (int)rc;
 }
 
