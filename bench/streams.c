@@ -1,0 +1,358 @@
+/* Streams against bare loops over the same sockets, in interleaved rounds: a broadcast of 1 KiB to
+ * 1,000 connections, a copy of 1 GiB, an echo over Unix sockets. CPU of the thread that does the
+ * work; what feeds it and takes from it runs on another CPU. Usage: bench_streams broadcast | copy
+ * | echo [ROUNDS] */
+#include <arpa/inet.h>
+#include <coir.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROUNDS_MOST = 101 };
+static int rounds = 15;
+static double bare[ROUNDS_MOST], ours[ROUNDS_MOST], ratio[ROUNDS_MOST];
+
+static void must(bool right, const char *what)
+{
+    if (!right) {
+        perror(what);
+        exit(1);
+    }
+}
+
+static void pin(int cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static double cpu(void)
+{
+    return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(const char *what, const char *unit, double goal)
+{
+    for (int i = 0; i < rounds; i++)
+        ratio[i] = ours[i] / bare[i];
+    qsort(bare, (size_t)rounds, sizeof *bare, compare);
+    qsort(ours, (size_t)rounds, sizeof *ours, compare);
+    qsort(ratio, (size_t)rounds, sizeof *ratio, compare);
+    printf("%s: coir %.3f, bare %.3f %s; ratio %.3f (%.3f to %.3f), goal %.2f\n", what,
+           ours[rounds / 2], bare[rounds / 2], unit, ratio[rounds / 2], ratio[0], ratio[rounds - 1],
+           goal);
+}
+
+static void set_wait(int fd, bool waits)
+{
+    fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK);
+}
+
+/* A TCP connection: fds[0] is the near end. */
+static void connect_pair(int fds[2])
+{
+    static int listener = -1;
+    static struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof at;
+    if (listener < 0) {
+        listener = socket(AF_INET, SOCK_STREAM, 0);
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        must(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 10) == 0 &&
+                 getsockname(listener, (struct sockaddr *)&at, &len) == 0,
+             "listen");
+    }
+    fds[1] = socket(AF_INET, SOCK_STREAM, 0);
+    must(fds[1] >= 0 && connect(fds[1], (struct sockaddr *)&at, sizeof at) == 0, "connect");
+    fds[0] = accept(listener, NULL, NULL);
+    must(fds[0] >= 0, "accept");
+}
+
+/* ---- a broadcast ---- */
+
+enum { RECEIVERS = 1000, MESSAGES = 20, PAYLOAD = 1024 };
+static int receivers[RECEIVERS][2];
+static coir_write_queue *queues[RECEIVERS];
+static char payload[PAYLOAD];
+
+static void send_bare(void)
+{
+    for (int m = 0; m < MESSAGES; m++)
+        for (int i = 0; i < RECEIVERS; i++) {
+            struct iovec piece = {payload, PAYLOAD};
+            must(writev(receivers[i][0], &piece, 1) == PAYLOAD, "writev");
+        }
+}
+
+static void send_by_queues(void)
+{
+    for (int m = 0; m < MESSAGES; m++) {
+        coir_buffer *buffer;
+        must(coir_buffer_wrap(payload, PAYLOAD, NULL, NULL, &buffer) == 0, "buffer");
+        for (int i = 0; i < RECEIVERS; i++)
+            must(coir_write_queue_try_push(queues[i], buffer) == 0, "push");
+        coir_buffer_unref(buffer);
+        must(coir_write_queue_flush(queues[RECEIVERS - 1]) == 0, "flush");
+    }
+}
+
+/* What has come is taken away, unmeasured. */
+static double measured(void (*send)(void))
+{
+    static char bytes[MESSAGES * PAYLOAD];
+    double start = cpu();
+    send();
+    double used = cpu() - start;
+    for (int i = 0; i < RECEIVERS; i++)
+        must(recv(receivers[i][1], bytes, sizeof bytes, MSG_WAITALL) == sizeof bytes, "recv");
+    return used / (RECEIVERS * MESSAGES) * 1e6;
+}
+
+static int broadcast(void *arg)
+{
+    struct rlimit files = {5000, 5000};
+    (void)arg;
+    setrlimit(RLIMIT_NOFILE, &files);
+    pin(0);
+    for (int i = 0; i < RECEIVERS; i++) {
+        coir_stream *stream;
+        connect_pair(receivers[i]);
+        must(coir_stream_adopt(receivers[i][0], &stream) == 0, "adopt");
+        must(coir_write_queue_new(stream, &queues[i]) == 0, "queue");
+    }
+    measured(send_bare);
+    measured(send_by_queues);
+    for (int i = 0; i < rounds; i++) {
+        bare[i] = measured(send_bare);
+        ours[i] = measured(send_by_queues);
+    }
+    print("a broadcast of 1 KiB to 1,000 connections, CPU a delivery", "us", 1.05);
+    exit(0);
+}
+
+/* ---- a copy ---- */
+
+static const size_t gigabyte = 1 << 30;
+static int source[2], sink[2];
+
+static void *feed(void *arg)
+{
+    static char bytes[256 * 1024];
+    size_t left = gigabyte;
+    (void)arg;
+    pin(1);
+    for (ssize_t n; left; left -= (size_t)n)
+        if ((n = write(source[1], bytes, left < sizeof bytes ? left : sizeof bytes)) < 0)
+            break;
+    return NULL;
+}
+
+static void *drain(void *arg)
+{
+    static char bytes[256 * 1024];
+    size_t left = gigabyte;
+    (void)arg;
+    pin(1);
+    for (ssize_t n; left; left -= (size_t)n)
+        if ((n = recv(sink[1], bytes, sizeof bytes, MSG_TRUNC)) <= 0)
+            break;
+    return NULL;
+}
+
+static void wait_bare(int fd, short events)
+{
+    struct pollfd ask = {.fd = fd, .events = events};
+    poll(&ask, 1, -1);
+}
+
+static void copy_bare(void)
+{
+    int pipes[2];
+    must(pipe2(pipes, O_NONBLOCK) == 0, "pipe");
+    size_t size = (size_t)fcntl(pipes[1], F_SETPIPE_SZ, 1024 * 1024), left = gigabyte;
+    while (left) {
+        ssize_t n =
+            splice(source[0], NULL, pipes[1], NULL, left < size ? left : size, SPLICE_F_NONBLOCK);
+        if (n < 0)
+            wait_bare(source[0], POLLIN);
+        for (ssize_t m; n > 0; n -= m) {
+            m = splice(pipes[0], NULL, sink[0], NULL, (size_t)n, SPLICE_F_NONBLOCK);
+            if (m < 0) {
+                wait_bare(sink[0], POLLOUT);
+                m = 0;
+            }
+            left -= (size_t)m;
+        }
+    }
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static coir_stream *copied[2];
+
+static void copy_by_coir(void)
+{
+    must(coir_stream_copy(copied[1], copied[0], gigabyte, NULL) == (ssize_t)gigabyte, "copy");
+}
+
+static double copy_once(void (*copy)(void))
+{
+    pthread_t feeder, drainer;
+    pthread_create(&feeder, NULL, feed, NULL);
+    pthread_create(&drainer, NULL, drain, NULL);
+    double start = cpu();
+    copy();
+    double used = cpu() - start;
+    pthread_join(feeder, NULL);
+    pthread_join(drainer, NULL);
+    return used;
+}
+
+static int copy(void *arg)
+{
+    (void)arg;
+    pin(0);
+    connect_pair(source);
+    connect_pair(sink);
+    must(coir_stream_adopt(source[0], &copied[0]) == 0, "adopt");
+    must(coir_stream_adopt(sink[0], &copied[1]) == 0, "adopt");
+    for (int i = 0; i < rounds; i++) {
+        bare[i] = copy_once(copy_bare);
+        ours[i] = copy_once(copy_by_coir);
+    }
+    print("a copy of 1 GiB from socket to socket, CPU", "s", 1.05);
+    exit(0);
+}
+
+/* ---- an echo over Unix sockets ---- */
+
+enum { PEERS = 64, SIZE = 64, ECHOES = 1000 };
+static int talkers[2][PEERS]; /* to the bare loop, to coir */
+static clockid_t clocks[2];
+static pthread_barrier_t ready;
+
+static void *echo_bare(void *arg)
+{
+    int *fds = arg, epoll = epoll_create1(0);
+    char bytes[4096];
+    pin(0);
+    pthread_getcpuclockid(pthread_self(), &clocks[0]);
+    for (int i = 0; i < PEERS; i++)
+        epoll_ctl(epoll, EPOLL_CTL_ADD, fds[i],
+                  &(struct epoll_event){.events = EPOLLIN, .data.fd = fds[i]});
+    pthread_barrier_wait(&ready);
+    for (;;) {
+        struct epoll_event events[PEERS];
+        int count = epoll_wait(epoll, events, PEERS, -1);
+        for (int i = 0; i < count; i++) {
+            ssize_t n = recv(events[i].data.fd, bytes, sizeof bytes, 0);
+            if (n > 0)
+                send(events[i].data.fd, bytes, (size_t)n, MSG_NOSIGNAL);
+        }
+    }
+    return NULL;
+}
+
+static double talk(int which)
+{
+    char bytes[SIZE] = {0};
+    double start = seconds_of(clocks[which]);
+    for (int e = 0; e < ECHOES; e++) {
+        for (int i = 0; i < PEERS; i++)
+            must(send(talkers[which][i], bytes, SIZE, MSG_NOSIGNAL) == SIZE, "send");
+        for (int i = 0; i < PEERS; i++)
+            must(recv(talkers[which][i], bytes, SIZE, MSG_WAITALL) == SIZE, "recv");
+    }
+    return (seconds_of(clocks[which]) - start) / (ECHOES * PEERS) * 1e6;
+}
+
+static void *talk_to_both(void *arg)
+{
+    (void)arg;
+    pin(1);
+    pthread_barrier_wait(&ready);
+    talk(0);
+    talk(1);
+    for (int i = 0; i < rounds; i++) {
+        bare[i] = talk(0);
+        ours[i] = talk(1);
+    }
+    print("an echo of 64 bytes over 64 Unix sockets, CPU", "us", 1.03);
+    exit(0);
+}
+
+static int echo_one(void *arg)
+{
+    char bytes[4096];
+    ssize_t n;
+    while ((n = coir_read(arg, bytes, sizeof bytes)) > 0)
+        coir_write_all(arg, bytes, (size_t)n);
+    return (int)n;
+}
+
+static int echo(void *arg)
+{
+    static int near[PEERS];
+    pthread_t thread;
+    (void)arg;
+    pin(0);
+    pthread_getcpuclockid(pthread_self(), &clocks[1]);
+    pthread_barrier_init(&ready, NULL, 3);
+    COIR_SCOPE(scope);
+    for (int which = 0; which < 2; which++)
+        for (int i = 0; i < PEERS; i++) {
+            int fds[2];
+            coir_stream *stream;
+            must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0, "socketpair");
+            talkers[which][i] = fds[1];
+            set_wait(fds[0], false);
+            near[i] = which ? near[i] : fds[0];
+            if (which)
+                must(coir_stream_adopt(fds[0], &stream) == 0 &&
+                         coir_go(scope, echo_one, stream) == 0,
+                     "go");
+        }
+    pthread_create(&thread, NULL, echo_bare, near);
+    pthread_create(&thread, NULL, talk_to_both, NULL);
+    pthread_barrier_wait(&ready);
+    return coir_scope_wait(scope);
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (argc > 2)
+        rounds = atoi(argv[2]);
+    if (rounds < 1 || rounds > ROUNDS_MOST)
+        return 2;
+    setenv("COIR_WORKERS", "1", 1);
+    setenv("COIR_LOG", "warning", 1);
+    return coir_main(strcmp(what, "copy") == 0   ? copy
+                     : strcmp(what, "echo") == 0 ? echo
+                                                 : broadcast,
+                     NULL);
+}
