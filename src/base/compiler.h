@@ -61,4 +61,12 @@
 #define CI_UNTRACED
 #endif
 
+/* For functions whose doings are not those of the thread that sanitizers take them for. */
+#if defined(__clang__)
+#define CI_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define CI_UNINSTRUMENTED \
+    __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
+#endif
+
 #endif

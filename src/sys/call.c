@@ -26,6 +26,11 @@ ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
     return ci_result(write(fd, buf, ci_sys_clamp(len)));
 }
 
+ssize_t ci_sys_writev(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return ci_result(writev(fd, iov, iov_count));
+}
+
 void ci_sys_close(coir_fd fd)
 {
     close(fd); /* on Linux the descriptor is closed whatever close returns, also after EINTR */

@@ -6,12 +6,14 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "coir/base.h"
 #include "sys/lookup.h"
 
 ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len);
 ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len);
+ssize_t ci_sys_writev(coir_fd fd, const struct iovec *iov, int iov_count);
 void ci_sys_close(coir_fd fd);
 bool ci_sys_is_open(coir_fd fd);
 

@@ -80,6 +80,11 @@ ssize_t ci_sys_read(coir_fd fd, void *buf, size_t len)
     return read_vector(fd, &(struct iovec){buf, len}, 1);
 }
 
+ssize_t ci_sys_writev(coir_fd fd, const struct iovec *iov, int iov_count)
+{
+    return write_vector(fd, iov, iov_count);
+}
+
 ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
 {
     return write_vector(fd, &(struct iovec){(void *)(uintptr_t)buf, len}, 1);
