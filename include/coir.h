@@ -20,6 +20,7 @@
 #include <coir/name.h>
 #include <coir/offload.h>
 #include <coir/poller.h>
+#include <coir/process.h>
 #include <coir/reader.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>

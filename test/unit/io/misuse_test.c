@@ -131,6 +131,32 @@ TEST_REAL(files_signals_and_datagrams_look_at_their_arguments)
     IS_REFUSED(coir_address_format, (NULL, bytes, sizeof bytes));
 }
 
+TEST_REAL(processes_look_at_their_arguments)
+{
+    static const char *const command[] = {"/bin/sleep", "1000", NULL}, *const none[] = {NULL};
+    static coir_process_op op;
+    coir_process process = {{0}};
+    IS_REFUSED(coir_process_spawn, (NULL, command));
+    IS_REFUSED(coir_process_spawn, (&process, NULL));
+    IS_REFUSED(coir_process_spawn, (&process, none));
+    IS_REFUSED(coir_process_spawn_with, (&process, none, NULL));
+    IS_REFUSED(coir_process_wait, (NULL));
+    IS_REFUSED(coir_process_signal, (NULL, SIGTERM));
+    IS_REFUSED(coir_process_kill, (NULL));
+    IS_REFUSED(coir_process_pid, (NULL));
+    FAILS(coir_process_wait_op, (&op, NULL));
+    CHECK(!coir_process_stdin(NULL) && !coir_process_stdout(NULL) && !coir_process_stderr(NULL));
+    CHECK_EQ(coir_process_wait(&process), -EBADF);
+    CHECK_EQ(coir_process_signal(&process, SIGTERM), -EBADF);
+    CHECK_EQ(coir_process_kill(&process), -EBADF);
+    CHECK_EQ(coir_process_pid(&process), -EBADF);
+    coir_process_close(&process); /* it is not open */
+    coir_process_close(NULL);
+    CHECK_EQ(coir_process_spawn(&process, command), 0);
+    CHECK_EQ(coir_process_spawn(&process, command), -EBUSY);
+    coir_process_close(&process);
+}
+
 TEST(what_is_closed_in_a_plain_thread_is_left_open)
 {
     listener = (coir_listener *)(void *)bytes; /* not looked at */
@@ -149,6 +175,10 @@ TEST(a_debug_build_names_the_call)
     NAMED(coir_tcp_connect, (NULL, &stream));
     NAMED(coir_file_read, (NULL, bytes, 1, 0));
     NAMED(coir_signals_wait, (NULL));
+    static coir_process process;
+    NAMED(coir_process_wait, (NULL));
+    NAMED(coir_process_pid, (&process));
+    NAMED(coir_process_spawn, (&process, NULL));
     NAMED(coir_udp_send, (NULL, bytes, 1));
     NAMED(coir_address_parse, (NULL, &address));
     NAMED(coir_shutdown_write, (NULL));

@@ -25,6 +25,7 @@ static struct {
     coir_condition condition;
     coir_semaphore semaphore;
     coir_signals *signals;
+    coir_process process;
     coir_scope *scope; /* of the test, with a task that waits for ever */
     coir_handle *handle;
     coir_listener *listener;
@@ -232,6 +233,8 @@ static int serve_http(coir_listener *listener)
     return rc;
 }
 
+static const char *const command[] = {"/bin/sleep", "1000", NULL};
+static coir_process unused;
 static uint64_t item;
 static size_t done;
 static coir_fd fds[2];
@@ -268,6 +271,9 @@ enum { WAITS, ENDS };
     X(coir_condition_wait, WAITS, condition_wait())                               \
     X(coir_semaphore_acquire, WAITS, coir_semaphore_acquire(&t.semaphore, 1))     \
     X(coir_signals_wait, WAITS, coir_signals_wait(t.signals))                     \
+    X(coir_process_wait, WAITS, coir_process_wait(&t.process))                    \
+    X(coir_process_spawn, ENDS, coir_process_spawn(&unused, command))             \
+    X(coir_process_spawn_with, ENDS, coir_process_spawn_with(&unused, command, NULL))\
     X(coir_parker_wait, WAITS, park())                                                   \
     X(coir_yield, ENDS, coir_yield())                                             \
     X(coir_sleep_until, WAITS, coir_sleep_until(COIR_NEVER - 1))                  \
@@ -347,7 +353,7 @@ enum { WAITS, ENDS };
 /* clang-format on */
 
 /* They give back what their callers hold, and so cannot be refused:
- * X(coir_scope_close, X(coir_set_done, X(coir_generator_free, */
+ * X(coir_scope_close, X(coir_set_done, X(coir_generator_free, X(coir_process_close, */
 
 struct row {
     const char *name;
@@ -534,6 +540,7 @@ static void make_objects(void)
     CHECK_EQ(coir_mutex_try_lock(&t.mutex), 0);
     CHECK_EQ(coir_shared_mutex_try_lock(&t.shared), 0);
     CHECK_EQ(coir_signals_open(signals, 1, &t.signals), 0);
+    CHECK_EQ(coir_process_spawn(&t.process, command), 0);
     make_pair();
     make_local_pair();
     make_pipes();
@@ -550,6 +557,7 @@ static void free_objects(void)
     coir_channel_free(t.subscription);
     coir_topic_free(t.topic);
     coir_latest_free(t.latest);
+    coir_process_close(&t.process);
     coir_signals_close(t.signals);
     coir_reader_free(t.reader);
     coir_write_queue_free(t.queue);

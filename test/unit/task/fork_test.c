@@ -41,6 +41,7 @@ static struct {
     coir_reader *reader;
     coir_file *file;
     coir_signals *signals;
+    coir_process process;
     coir_loop *loop;
     coir_watch watch;
     coir_timer timer;
@@ -64,6 +65,7 @@ static coir_datagram datagram = COIR_DATAGRAM;
 static const coir_udp_options udp_options = {.size = sizeof(coir_udp_options),
                                              .address = "127.0.0.1:0"};
 static char *piece;
+static const char *const command[] = {"/bin/sleep", "1000", NULL};
 static coir_case wait_case;
 
 static int task(void *arg)
@@ -364,6 +366,16 @@ static void *ret;
     R(coir_signals_open, coir_signals_open(&usr1, 1, RET(coir_signals)))                       \
     R(coir_signals_wait, coir_signals_wait(o.signals))                                         \
     V(coir_signals_close, coir_signals_close(o.signals))                                       \
+    R(coir_process_spawn, coir_process_spawn(&(coir_process){{0}}, command))                   \
+    R(coir_process_spawn_with, coir_process_spawn_with(&(coir_process){{0}}, command, NULL))   \
+    R(coir_process_wait, coir_process_wait(&o.process))                                        \
+    R(coir_process_signal, coir_process_signal(&o.process, SIGKILL))                           \
+    R(coir_process_kill, coir_process_kill(&o.process))                                        \
+    P(coir_process_pid, coir_process_pid(&o.process))                                          \
+    P(coir_process_stdin, coir_process_stdin(&o.process))                                      \
+    P(coir_process_stdout, coir_process_stdout(&o.process))                                    \
+    P(coir_process_stderr, coir_process_stderr(&o.process))                                    \
+    V(coir_process_close, coir_process_close(&o.process))                                      \
     R(coir_loop_new_with, coir_loop_new_with(NULL, RET(coir_loop)))                            \
     R(coir_loop_new, coir_loop_new(RET(coir_loop)))                                            \
     R(coir_loop_run, coir_loop_run(o.loop))                                                    \
@@ -536,6 +548,7 @@ static void make_all(void)
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &o.udp), 0);
     CHECK_EQ(coir_file_open("/dev/null", O_RDWR, 0, &o.file), 0);
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
+    CHECK_EQ(coir_process_spawn(&o.process, command), 0);
     CHECK_EQ(pipe(o.pipe), 0);
     CHECK_EQ(coir_loop_new(&o.loop), 0);
     CHECK_EQ(coir_watch_start(o.loop, &o.watch, o.pipe[0], COIR_READ, on_watch, NULL), 0);
@@ -561,6 +574,9 @@ static void free_all(void)
     coir_hook_stop(o.loop, &o.hook);
     coir_loop_free(o.loop);
     coir_router_free(o.router);
+    CHECK_EQ(coir_process_signal(&o.process, SIGUSR1), 0); /* it is still there */
+    CHECK_EQ(coir_process_wait(&o.process), COIR_PROCESS_KILLED + SIGUSR1);
+    coir_process_close(&o.process);
     coir_signals_close(o.signals);
     coir_file_close(o.file);
     coir_reader_free(o.reader);

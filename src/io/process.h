@@ -1,0 +1,37 @@
+/* A child process of a worker's.
+ *
+ * 1. A process is open while it has a `worker`; then its pidfd is open.
+ *
+ * The child is no zombie any more once `status` is known (not -EAGAIN).
+ */
+#ifndef CI_IO_PROCESS_H
+#define CI_IO_PROCESS_H
+
+#include <signal.h>
+
+#include "coir/process.h"
+#include "io/io.h"
+#include "sys/process.h"
+
+struct ci_process {
+    struct ci_worker *worker;
+    coir_stream *streams[3]; /* to its input, from its output and error; NULL: none, or closed */
+    coir_time grace;
+    coir_fd pidfd;
+    pid_t pid;
+    int32_t status; /* as ci_sys_exit_status */
+    bool own_group;
+};
+
+/* A process that is open, on its worker: 0, or -EINVAL, -EBADF, -EXDEV, -ESRCH. */
+int ci_process_find(const coir_process *opaque, struct ci_process **ret_process);
+
+/* How the child has ended, as ci_sys_exit_status. */
+int ci_process_status(struct ci_process *process);
+
+/* A signal to the child's group, or to the child alone where the group is not its own. */
+int ci_process_kill_all(const struct ci_process *process, int number);
+
+void ci_process_close_streams(struct ci_process *process);
+
+#endif

@@ -1,0 +1,105 @@
+/* The end of a process: asked, made to end, waited for. */
+#include <errno.h>
+
+#include "base/check.h"
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "coir/offload.h"
+#include "io/process.h"
+#include "task/log.h"
+
+/* How long is waited after SIGKILL, which takes effect at once, unless the kernel itself hangs. */
+static const coir_time killed_wait = 5 * COIR_S;
+
+/* No event tells the end of a group: it is looked for, after pauses that double. */
+static const coir_time pause_first = COIR_MS, pause_max = 64 * COIR_MS;
+
+static bool has_ended(struct ci_process *process)
+{
+    if (ci_process_status(process) == -EAGAIN)
+        return false;
+    if (!process->own_group || ci_process_kill_all(process, 0) == -ESRCH)
+        return true;
+    ci_sys_reap_group(process->pid);
+    return ci_process_kill_all(process, 0) == -ESRCH;
+}
+
+/* On a thread of the pool, as there may be many processes to look at. */
+static int look_for_group(void *group)
+{
+    return ci_sys_group_runs((pid_t)(intptr_t)group);
+}
+
+/* The child has ended, and its group has members. True: they are zombies, which whoever adopted
+ * them has not waited for yet. */
+static bool are_zombies(struct ci_process *process)
+{
+    if (process->status == -EAGAIN ||
+        coir_offload(look_for_group, (void *)(intptr_t)process->pid) != 0)
+        return false;
+    ci_sys_reap_group(process->pid); /* it may be this process */
+    return true;
+}
+
+/* False: it has not ended before the deadline. */
+static bool wait_for_end(struct ci_process *process, coir_time deadline)
+{
+    COIR_DEADLINE_AS(limit, deadline);
+    for (coir_time pause = pause_first; !has_ended(process) && !are_zombies(process);) {
+        int rc = process->status == -EAGAIN ? coir_process_wait((coir_process *)(void *)process)
+                                            : -ESRCH;
+        if (rc < 0 && !coir_deadline_passed(limit)) { /* there is nothing to wait for */
+            coir_sleep_for(pause);
+            pause = 2 * pause < pause_max ? 2 * pause : pause_max;
+        }
+        if (coir_deadline_passed(limit))
+            return has_ended(process);
+    }
+    return true;
+}
+
+/* On a stopped process SIGTERM has no effect before SIGCONT. */
+static void ask_to_end(const struct ci_process *process)
+{
+    if (ci_process_kill_all(process, SIGTERM) < 0) /* it has left its group */
+        ci_sys_kill(process->pidfd, SIGTERM);
+    ci_process_kill_all(process, SIGCONT);
+}
+
+static void make_end(const struct ci_process *process)
+{
+    ci_process_kill_all(process, SIGKILL);
+    ci_sys_kill(process->pidfd, SIGKILL);
+}
+
+static void end(struct ci_process *process)
+{
+    COIR_SHIELD;
+    ask_to_end(process);
+    if (wait_for_end(process, coir_in(process->grace)))
+        return;
+    make_end(process);
+    if (!wait_for_end(process, coir_in(killed_wait)))
+        ci_log(process->worker->runtime, COIR_LOG_WARNING,
+               "process %ld: some of its group have not ended 5 s after SIGKILL, and are left: "
+               "look with ps for state D or Z",
+               (long)process->pid);
+}
+
+void coir_process_close(coir_process *opaque)
+{
+    struct ci_process *process = (struct ci_process *)(void *)opaque;
+    if (ci_forked() || !process || !process->worker)
+        return;
+    struct ci_worker *worker = ci_worker_current;
+    if (CI_REFUSED(process->worker != worker || !worker->fiber))
+        return;
+    struct ci_driver *driver = worker->loop.driver;
+    ci_check(process->pidfd >= 0, "io/process.h 1");
+    ci_process_close_streams(process);
+    driver->kind->forget(driver, process->pidfd); /* who waits is told */
+    if (!has_ended(process))
+        end(process);
+    ci_driver_close(driver, process->pidfd);
+    process->worker = NULL;
+}

@@ -1,0 +1,202 @@
+/* An end of a pipe as a stream: what every stream does, and how pipes end. */
+#include <coir.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "io/pipe.h"
+#include "sys/process.h"
+
+/* The stream of our end, and the descriptor of the other one. */
+struct ends {
+    coir_stream *own;
+    coir_fd other;
+};
+
+static void open_ends(struct ends *ends, bool writes)
+{
+    coir_fd own;
+    CHECK_EQ(ci_sys_pipe(!writes, &own, &ends->other), 0);
+    CHECK_EQ(ci_pipe_open(ci_worker_current, own, writes, &ends->own), 0);
+}
+
+static void close_ends(struct ends *ends)
+{
+    coir_close(ends->own);
+    CHECK(!ends->own);
+    close(ends->other);
+}
+
+static int write_soon(void *arg)
+{
+    const struct ends *ends = arg;
+    return write(ends->other, "abc", 3) == 3 ? 0 : -errno;
+}
+
+TEST_REAL(a_reader_waits_for_what_comes)
+{
+    struct ends ends;
+    char buf[8], more[8];
+    open_ends(&ends, false);
+    CHECK_EQ(coir_try_read(ends.own, buf, sizeof buf), -EAGAIN);
+    CHECK_EQ(coir_read(ends.own, buf, 0), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, write_soon, &ends), 0);
+    CHECK_EQ(coir_stream_wait(ends.own, COIR_READ), COIR_READ);
+    CHECK_EQ(coir_try_read(ends.own, buf, 1), 1);
+    struct iovec iov[] = {{buf, 1}, {more, sizeof more}};
+    CHECK_EQ(coir_readv(ends.own, iov, 2), 2);
+    CHECK(buf[0] == 'b' && more[0] == 'c');
+    CHECK_EQ(coir_go(scope, write_soon, &ends), 0);
+    CHECK_EQ(coir_readv(ends.own, iov, 2), 3); /* it waits */
+    close(ends.other);
+    CHECK_EQ(coir_read(ends.own, buf, sizeof buf), 0);
+    CHECK_EQ(coir_read(ends.own, buf, sizeof buf), 0);
+    CHECK(coir_stream_wait(ends.own, COIR_READ) & COIR_HANGUP);
+    CHECK_EQ(coir_shutdown_write(ends.own), -EOPNOTSUPP);
+    ends.other = -1;
+    close_ends(&ends);
+}
+
+static int drain(void *arg)
+{
+    const struct ends *ends = arg;
+    static char buf[64 * 1024];
+    int64_t total = 0;
+    CHECK(fcntl(ends->other, F_SETFL, O_NONBLOCK) == 0);
+    while (total < 4 * 300 * 1000) {
+        ssize_t n = coir_fd_read(ends->other, buf, sizeof buf);
+        CHECK(n > 0);
+        for (ssize_t i = 0; i < n; i++)
+            CHECK_EQ((unsigned char)buf[i], (unsigned char)(total + i));
+        total += n;
+    }
+    return 0;
+}
+
+TEST_REAL(a_writer_waits_for_room)
+{
+    static unsigned char data[300 * 1000];
+    struct ends ends;
+    char byte;
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)i;
+    open_ends(&ends, true);
+    {
+        COIR_SCOPE(scope);
+        CHECK(coir_write(ends.own, data, sizeof data) == 64 * 1024); /* what the pipe holds */
+        CHECK_EQ(coir_try_write(ends.own, data, 1), -EAGAIN);
+        CHECK_EQ(coir_go(scope, drain, &ends), 0);
+        CHECK_EQ(coir_write_all(ends.own, data + 64 * 1024, sizeof data - 64 * 1024), 0);
+        for (int i = 0; i < 3; i++) {
+            struct iovec iov[] = {{data, 0}, {data, 256 * 1000}, {data + 256 * 1000, 44 * 1000}};
+            for (size_t k = 0; k < sizeof data; k++)
+                data[k] = (unsigned char)((size_t)(i + 1) * sizeof data + k);
+            CHECK_EQ(coir_writev_all(ends.own, iov, 3), 0);
+        }
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_shutdown_write(ends.own), 0);
+    CHECK_EQ(coir_shutdown_write(ends.own), 0);
+    CHECK_EQ(read(ends.other, &byte, 1), 0);
+    CHECK_EQ(coir_write(ends.own, "x", 1), -EPIPE);
+    close_ends(&ends);
+    open_ends(&ends, true);
+    close(ends.other);
+    CHECK_EQ(coir_write(ends.own, "x", 1), -EPIPE);
+    ends.other = -1;
+    close_ends(&ends);
+}
+
+static int read_one(void *arg)
+{
+    char byte;
+    return (int)coir_read(arg, &byte, 1);
+}
+
+TEST_REAL(a_close_ends_the_wait_of_a_reader)
+{
+    struct ends ends;
+    char byte;
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    COIR_SERVING_SCOPE(scope);
+    open_ends(&ends, false);
+    CHECK_EQ(coir_go_with(scope, &options, read_one, ends.own), 0);
+    coir_yield();
+    CHECK_EQ(coir_read(ends.own, &byte, 1), -EBUSY);
+    CHECK_EQ(coir_stream_wait(ends.own, 0), -EBUSY);
+    CHECK_EQ(coir_stream_detach(ends.own), -EOPNOTSUPP);
+    char text[32];
+    CHECK_EQ(coir_stream_peer(ends.own, text, sizeof text), -EOPNOTSUPP);
+    close_ends(&ends);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
+}
+
+static int wait_for_hangup(void *arg)
+{
+    return coir_stream_wait(arg, 0);
+}
+
+TEST_REAL(a_hangup_wakes)
+{
+    struct ends ends;
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    COIR_SCOPE(scope);
+    open_ends(&ends, false);
+    CHECK_EQ(coir_go_with(scope, &options, wait_for_hangup, ends.own), 0);
+    coir_yield();
+    close(ends.other);
+    CHECK_EQ(coir_join(handle), COIR_HANGUP);
+    ends.other = -1;
+    close_ends(&ends);
+}
+
+/* What was cancelled has read nothing, also if data had come just before. */
+TEST_REAL(a_reader_that_is_cancelled_loses_nothing)
+{
+    struct ends ends;
+    char buf[8];
+    open_ends(&ends, false);
+    for (int i = 0; i < 200; i++) {
+        COIR_HANDLE(handle);
+        coir_go_options options = COIR_GO_OPTIONS;
+        options.handle = handle;
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go_with(scope, &options, read_one, ends.own), 0);
+        coir_yield();
+        CHECK(write(ends.other, "xy", 2) == 2);
+        for (int turns = 0; turns < i % 4; turns++)
+            coir_sleep_for(0);
+        coir_cancel(handle);
+        int rc = coir_join(handle);
+        CHECK(rc == 1 || rc == -ECANCELED);
+        CHECK_EQ(coir_read(ends.own, buf, sizeof buf), rc == 1 ? 1 : 2);
+    }
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_read(ends.own, buf, sizeof buf), -ETIME);
+    }
+    close_ends(&ends);
+}
+
+/* The winner of a select is the other case, after the pipe was found readable. */
+TEST_REAL(a_select_takes_nothing_from_a_pipe)
+{
+    struct ends ends;
+    char buf[8];
+    open_ends(&ends, false);
+    CHECK(write(ends.other, "abc", 3) == 3);
+    for (int i = 0; i < 50; i++) {
+        coir_case waits[] = {coir_case_stream(ends.own, COIR_READ), coir_case_after(0)};
+        CHECK(coir_select(waits, 2) >= 0);
+    }
+    CHECK_EQ(coir_read(ends.own, buf, sizeof buf), 3);
+    close_ends(&ends);
+}
