@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 #include "sys/context.h"
 
 enum { BYSTANDERS = 1000, ROUNDS_MOST = 101 };

@@ -25,7 +25,7 @@
 #include "base/inbox.h"
 #include "coir/loop.h"
 #include "driver/driver.h"
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 #include "sys/clock.h"
 
 struct coir_loop {

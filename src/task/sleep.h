@@ -2,7 +2,7 @@
 #ifndef CI_TASK_SLEEP_H
 #define CI_TASK_SLEEP_H
 
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 #include "task/runnable.h"
 
 struct ci_sleep_op {

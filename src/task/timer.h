@@ -3,7 +3,7 @@
 #ifndef CI_TASK_TIMER_H
 #define CI_TASK_TIMER_H
 
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 #include "task/worker.h"
 
 /* When the turn in progress began: no clock is read. */

@@ -3,7 +3,7 @@
 #define CI_TASK_WARN_H
 
 #include "coir/runtime.h"
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 
 struct ci_worker;
 

@@ -3,7 +3,7 @@
 
 #include "base/random.h"
 #include "harness.h"
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 
 enum { TIMERS = 300 };
 

@@ -15,8 +15,8 @@
  * it lies in files it anew when it is due. Timers fire in the order of their ticks; those of one
  * wake-up that is late, in the order of 64 ticks.
  */
-#ifndef CI_LOOP_WHEEL_H
-#define CI_LOOP_WHEEL_H
+#ifndef CI_LOOP_TIMER_WHEEL_H
+#define CI_LOOP_TIMER_WHEEL_H
 
 #include "base/list.h"
 #include "coir/base.h"

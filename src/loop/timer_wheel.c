@@ -1,4 +1,4 @@
-#include "loop/wheel.h"
+#include "loop/timer_wheel.h"
 
 #include <string.h>
 
@@ -43,7 +43,7 @@ static void file_timer(struct ci_wheel *wheel, struct ci_timer *timer)
 
 void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when)
 {
-    ci_check(!ci_timer_started(timer), "wheel.h 3");
+    ci_check(!ci_timer_started(timer), "timer_wheel.h 3");
     timer->when = when;
     file_timer(wheel, timer);
     wheel->count++;
@@ -51,7 +51,7 @@ void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time wh
 
 static void vacate(struct ci_wheel *wheel, unsigned level, unsigned slot)
 {
-    ci_check(ci_list_empty(&wheel->slots[level][slot]), "wheel.h 1");
+    ci_check(ci_list_empty(&wheel->slots[level][slot]), "timer_wheel.h 1");
     wheel->occupied[level] &= ~((uint64_t)1 << slot);
     wheel->least[level][slot] = COIR_NEVER;
 }
@@ -96,10 +96,10 @@ coir_time ci_wheel_next(struct ci_wheel *wheel)
         if (slot < 0)
             continue;
         coir_time least = wheel->least[level][slot];
-        ci_debug_check(least <= first_timer(&wheel->slots[level][slot])->when, "wheel.h 1");
+        ci_debug_check(least <= first_timer(&wheel->slots[level][slot])->when, "timer_wheel.h 1");
         return least;
     }
-    ci_check(!wheel->count, "wheel.h 2"); /* else a timer lies where no look finds it */
+    ci_check(!wheel->count, "timer_wheel.h 2"); /* else a timer lies where no look finds it */
     return COIR_NEVER;
 }
 
@@ -118,7 +118,7 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
         __builtin_prefetch(node->next);
         ci_list_remove(node);
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
-        ci_check(timer->when >= least, "wheel.h 1");
+        ci_check(timer->when >= least, "timer_wheel.h 1");
         if (timer->when <= now && tick_of(timer->when) < end)
             ci_list_push(&wheel->due, node);
         else
@@ -137,7 +137,7 @@ static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
         if (slot < 0)
             break;
         ci_check(level == 0 || (wheel->tick >> (level * DIGIT_BITS) & DIGIT_MASK) != (unsigned)slot,
-                 "wheel.h 2");
+                 "timer_wheel.h 2");
         uint64_t above = wheel->tick >> ((level + 1) * DIGIT_BITS) << ((level + 1) * DIGIT_BITS);
         uint64_t start = above | (uint64_t)(unsigned)slot << (level * DIGIT_BITS);
         if (start > tick)
