@@ -312,6 +312,12 @@ static int resolve(struct ci_driver *driver, const char *host, int family, struc
     return THROUGH(resolve, host, family, ret_ips, ret_delay);
 }
 
+static int bind_to(struct ci_driver *driver, coir_fd fd, const struct sockaddr *address,
+                   socklen_t len)
+{
+    return REAL(driver)->kind->bind ? THROUGH(bind, fd, address, len) : -EOPNOTSUPP;
+}
+
 static int get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option)
 {
     return REAL(driver)->kind->get_option ? THROUGH(get_option, fd, option) : -EOPNOTSUPP;
@@ -392,6 +398,7 @@ static const struct ci_driver_kind faulty_kind = {
     .close = close_fd,
     .flush = flush,
     .forget = forget,
+    .bind = bind_to,
     .get_option = get_option,
     .tcp_info = tcp_info,
     .stop_ahead = stop_ahead,

@@ -88,7 +88,7 @@ COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 /* Storage for the future of an accept or a connect. */
 typedef struct coir_open_op {
     coir_future future;
-    uint64_t opaque[40];
+    uint64_t opaque[48];
 } coir_open_op;
 COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener,
                                      coir_stream **ret_stream);
@@ -141,6 +141,30 @@ COIR_API void coir_listener_close(coir_listener *listener);
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
                                           coir_stream **ret_stream);
+
+/* Options of a connection. */
+typedef struct coir_tcp_connect_options {
+    size_t size; /* sizeof(coir_tcp_connect_options), set by COIR_TCP_CONNECT_OPTIONS */
+    /* [the system chooses] the address and port to connect from, in numbers: "10.0.0.2:0", where
+     * port 0 leaves the port to the system. Of a name, only addresses of its family are tried. */
+    const char *local;
+} coir_tcp_connect_options;
+
+#define COIR_TCP_CONNECT_OPTIONS            \
+    {                                       \
+        sizeof(coir_tcp_connect_options), 0 \
+    }
+
+/* Connects as the options say. As coir_tcp_connect.
+ * Errors also: those of bind(2), as -EADDRNOTAVAIL and -EADDRINUSE; -EAFNOSUPPORT the local address
+ * is of another family; -COIR_EADDRESS it is not of numbers; -EOPNOTSUPP in the simulated world;
+ * -COIR_EUNSIZED; -COIR_ENEWER. */
+COIR_SUSPENDS int coir_tcp_connect_with(const char *address,
+                                        const coir_tcp_connect_options *options,
+                                        coir_stream **ret_stream);
+COIR_API coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *address,
+                                               const coir_tcp_connect_options *options,
+                                               coir_stream **ret_stream);
 
 /* Sets an option of a TCP stream, or of the one that a filter or TLS stands on.
  * Suspends: no.  Threads: owner.

@@ -159,6 +159,10 @@ struct ci_driver_kind {
 
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
+    /* of a socket that is to be connected; port 0: the system chooses one when it is. NULL: it
+     * cannot be bound */
+    int (*bind)(struct ci_driver *driver, coir_fd fd, const struct sockaddr *address,
+                socklen_t len);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*datagram_options)(struct ci_driver *driver, coir_fd fd, int family,
                             const struct ci_datagram_options *options);

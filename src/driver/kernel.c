@@ -34,6 +34,13 @@ int ci_kernel_socket(struct ci_driver *driver, int family)
     return fd;
 }
 
+int ci_kernel_bind(struct ci_driver *driver, coir_fd fd, const struct sockaddr *address,
+                   socklen_t len)
+{
+    (void)driver;
+    return ci_sys_bind(fd, address, len);
+}
+
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram)
 {
     (void)driver;

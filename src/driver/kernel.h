@@ -9,6 +9,8 @@ coir_time ci_kernel_now(struct ci_driver *driver);
 coir_time ci_kernel_wall(struct ci_driver *driver);
 uint64_t ci_kernel_random(struct ci_driver *driver);
 int ci_kernel_socket(struct ci_driver *driver, int family);
+int ci_kernel_bind(struct ci_driver *driver, coir_fd fd, const struct sockaddr *address,
+                   socklen_t len);
 int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datagram);
 int ci_kernel_datagram_options(struct ci_driver *driver, coir_fd fd, int family,
                                const struct ci_datagram_options *options);
@@ -43,14 +45,15 @@ enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 
 /* Those members of a struct ci_driver_kind. */
-#define CI_KERNEL_CALLS                                                                     \
-    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,               \
-    .socket = ci_kernel_socket, .datagram = ci_kernel_datagram, .listen = ci_kernel_listen, \
-    .shutdown_write = ci_kernel_shutdown_write, .option = ci_kernel_option,                 \
-    .get_option = ci_kernel_get_option, .tcp_info = ci_kernel_tcp_info,                     \
-    .address = ci_kernel_address, .take = ci_kernel_take, .resolve = ci_kernel_resolve,     \
-    .refuse = ci_kernel_refuse, .open = ci_kernel_open, .file_size = ci_kernel_file_size,   \
-    .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials,             \
-    .datagram_options = ci_kernel_datagram_options, .datagram_join = ci_kernel_datagram_join
+#define CI_KERNEL_CALLS                                                                   \
+    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,             \
+    .socket = ci_kernel_socket, .bind = ci_kernel_bind, .datagram = ci_kernel_datagram,   \
+    .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write,               \
+    .option = ci_kernel_option, .get_option = ci_kernel_get_option,                       \
+    .tcp_info = ci_kernel_tcp_info, .address = ci_kernel_address, .take = ci_kernel_take, \
+    .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .open = ci_kernel_open,     \
+    .file_size = ci_kernel_file_size, .close_named = ci_kernel_close_named,               \
+    .credentials = ci_kernel_credentials, .datagram_options = ci_kernel_datagram_options, \
+    .datagram_join = ci_kernel_datagram_join
 
 #endif

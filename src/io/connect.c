@@ -20,6 +20,23 @@ static coir_future *begin_connect(struct ci_connect_op *self)
     return ci_io_init(&self->io, NULL, &io);
 }
 
+/* A socket that is bound to the local address, if there is one. */
+static int open_socket(struct ci_driver *driver, const struct ci_connect_op *self)
+{
+    const struct sockaddr_storage *local = self->local;
+    if (local && local->ss_family != self->address.ss_family)
+        return -EAFNOSUPPORT;
+    if (local && !driver->kind->bind)
+        return -EOPNOTSUPP;
+    int fd = driver->kind->socket(driver, self->address.ss_family);
+    int rc = fd < 0 || !local ? fd
+                              : driver->kind->bind(driver, fd, (const struct sockaddr *)local,
+                                                   ci_address_len(local));
+    if (fd >= 0 && rc < 0)
+        ci_driver_close(driver, fd);
+    return rc < 0 ? rc : fd;
+}
+
 static coir_future *connect_poll(coir_future *future)
 {
     struct ci_connect_op *self = ci_container_of(future, struct ci_connect_op, future);
@@ -30,7 +47,7 @@ static coir_future *connect_poll(coir_future *future)
     COIR_BEGIN(future);
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    if ((self->fd = driver->kind->socket(driver, self->address.ss_family)) < 0)
+    if ((self->fd = open_socket(driver, self)) < 0)
         COIR_RETURN(future, self->fd);
     for (;;) {
         COIR_AWAIT(future, begin_connect(self));
@@ -51,8 +68,9 @@ static const coir_future_kind connect_kind =
     COIR_FUTURE_KIND("a connection to be made", connect_poll, NULL);
 
 coir_future *ci_connect_init(struct ci_connect_op *op, const struct sockaddr_storage *address,
-                             coir_stream **ret_stream)
+                             const struct sockaddr_storage *local, coir_stream **ret_stream)
 {
+    op->local = local;
     op->ret_stream = ret_stream;
     op->address = *address;
     return coir_future_init(&op->future, &connect_kind);

@@ -17,17 +17,18 @@ struct ci_connect_op {
     };
     coir_stream **ret_stream;
     coir_fd fd;
+    const struct sockaddr_storage *local; /* to connect from; NULL: the system chooses */
     struct sockaddr_storage address;
 };
 
-/* The future of a connection to `address`, which is copied. */
+/* The future of a connection to `address`, which is copied, from `local`, which is not. */
 coir_future *ci_connect_init(struct ci_connect_op *op, const struct sockaddr_storage *address,
-                             coir_stream **ret_stream);
+                             const struct sockaddr_storage *local, coir_stream **ret_stream);
 
 /* A connection to the host and port of `where`; NULL: out of memory. The future must be awaited,
  * and then freed, whatever its result. */
 struct ci_race *ci_race_new(struct ci_worker *worker, const struct ci_where *where,
-                            coir_stream **ret_stream);
+                            const struct sockaddr_storage *local, coir_stream **ret_stream);
 coir_future *ci_race_future(struct ci_race *race);
 
 /* Returns the result. */

@@ -8,6 +8,8 @@
 struct open_op {
     coir_future future;
     const char *text;
+    const char *local_text; /* NULL: none */
+    struct sockaddr_storage *local;
     coir_stream **ret_stream;
     union {
         struct ci_connect_op connect; /* to an address */
@@ -54,6 +56,28 @@ static int find_where(const char *text, struct ci_driver *driver, struct ci_wher
     return rc;
 }
 
+/* Parses the local address, if one is given. */
+static int find_local(struct open_op *self, struct ci_worker *worker)
+{
+    struct ci_where where;
+    if (!self->local_text)
+        return 0;
+    int rc = ci_where_parse(self->local_text, &where);
+    if (rc == 0 && (where.kind != CI_AT_ADDRESS || where.any || where.address.ss_family == AF_UNIX))
+        rc = -COIR_EADDRESS;
+    if (rc == 0 && !(self->local = ci_alloc(&worker->runtime->allocator, sizeof *self->local)))
+        rc = -ENOMEM;
+    if (rc == 0)
+        *self->local = where.address;
+    return rc;
+}
+
+static int64_t finish(const struct open_op *self, struct ci_worker *worker, int64_t result)
+{
+    ci_free(&worker->runtime->allocator, self->local, sizeof *self->local);
+    return result;
+}
+
 static coir_future *open_poll(coir_future *future)
 {
     struct open_op *self = ci_container_of(future, struct open_op, future);
@@ -63,32 +87,52 @@ static coir_future *open_poll(coir_future *future)
     COIR_BEGIN(future);
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    if ((rc = find_where(self->text, worker->loop.driver, &where)) < 0)
+    if ((rc = find_where(self->text, worker->loop.driver, &where)) < 0 ||
+        (rc = find_local(self, worker)) < 0)
         COIR_RETURN(future, rc);
     if (where.kind == CI_AT_SOCKET)
-        COIR_RETURN(future, take_passed(worker, where.fd, self->ret_stream));
+        COIR_RETURN(future, finish(self, worker, take_passed(worker, where.fd, self->ret_stream)));
     if (where.kind == CI_AT_HOST) {
-        if (!(self->race = ci_race_new(worker, &where, self->ret_stream)))
-            COIR_RETURN(future, -ENOMEM);
+        if (!(self->race = ci_race_new(worker, &where, self->local, self->ret_stream)))
+            COIR_RETURN(future, finish(self, worker, -ENOMEM));
         COIR_AWAIT(future, ci_race_future(self->race));
-        COIR_RETURN(future, ci_race_free(self->race));
+        COIR_RETURN(future, finish(self, worker, ci_race_free(self->race)));
     }
-    COIR_AWAIT(future, ci_connect_init(&self->connect, &where.address, self->ret_stream));
-    COIR_RETURN(future, self->connect.future.result);
+    COIR_AWAIT(future,
+               ci_connect_init(&self->connect, &where.address, self->local, self->ret_stream));
+    COIR_RETURN(future, finish(self, worker, self->connect.future.result));
 }
 
 static const coir_future_kind open_kind =
     COIR_FUTURE_KIND("a connection to be made", open_poll, NULL);
 
-coir_future *coir_tcp_connect_op(coir_open_op *opaque, const char *address,
-                                 coir_stream **ret_stream)
+static coir_future *init(coir_open_op *opaque, const char *address, const char *local,
+                         coir_stream **ret_stream)
 {
     struct open_op *op = (struct open_op *)(void *)opaque;
-    if (!address || !ret_stream)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
     op->text = address;
+    op->local_text = local;
+    op->local = NULL;
     op->ret_stream = ret_stream;
     return coir_future_init(&op->future, &open_kind);
+}
+
+coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_stream **ret_stream)
+{
+    if (!address || !ret_stream)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    return init(op, address, NULL, ret_stream);
+}
+
+coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *address,
+                                      const coir_tcp_connect_options *given,
+                                      coir_stream **ret_stream)
+{
+    if (!address || !ret_stream)
+        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+    int rc = ci_options_read(&options, sizeof options, given);
+    return rc < 0 ? ci_io_fail(&op->future, rc) : init(op, address, options.local, ret_stream);
 }
 
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
@@ -97,4 +141,13 @@ int coir_tcp_connect(const char *address, coir_stream **ret_stream)
     if (!address || !ret_stream)
         return CI_MISUSE(-EINVAL);
     return (int)ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
+}
+
+int coir_tcp_connect_with(const char *address, const coir_tcp_connect_options *options,
+                          coir_stream **ret_stream)
+{
+    coir_open_op op;
+    if (!address || !ret_stream)
+        return CI_MISUSE(-EINVAL);
+    return (int)ci_await_in_fiber(coir_tcp_connect_with_op(&op, address, options, ret_stream));
 }

@@ -69,3 +69,46 @@ TEST_REAL(a_client_waits_while_the_backlog_is_full)
 {
     fill_the_backlog();
 }
+
+/* ---- from a local address ---- */
+
+static int from(const char *local, const char *to, coir_stream **ret_stream)
+{
+    coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+    options.local = local;
+    return coir_tcp_connect_with(to, &options, ret_stream);
+}
+
+TEST_REAL(a_connection_is_made_from_the_local_address)
+{
+    char where[64], by_name[64], peer[64];
+    coir_listener *listener;
+    coir_stream *client, *server;
+    coir_open_op op;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, where, sizeof where);
+    snprintf(by_name, sizeof by_name, "localhost%s", strchr(where, ':'));
+    CHECK_EQ(from("127.0.0.2:0", where, &client), 0);
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    coir_stream_peer(server, peer, sizeof peer);
+    CHECK(strncmp(peer, "127.0.0.2:", 10) == 0);
+    CHECK_EQ(from(peer, where, &client), -EADDRINUSE); /* with its port, which is taken */
+    coir_close(client);
+    coir_close(server);
+    CHECK_EQ(from("127.0.0.3:0", by_name, &client), 0); /* ::1 is not tried from there */
+    CHECK_EQ(coir_accept(listener, &server), 0);
+    coir_stream_peer(server, peer, sizeof peer);
+    CHECK(strncmp(peer, "127.0.0.3:", 10) == 0);
+    coir_close(client);
+    coir_close(server);
+    CHECK_EQ(from(NULL, where, &client), 0);
+    coir_close(client);
+    CHECK_EQ(coir_await(coir_tcp_connect_with_op(&op, where, NULL, &client)), 0);
+    coir_close(client);
+    CHECK_EQ(from("192.0.2.1:0", where, &client), -EADDRNOTAVAIL);
+    CHECK_EQ(from("[::1]:0", where, &client), -EAFNOSUPPORT);
+    CHECK_EQ(from("localhost:0", where, &client), -COIR_EADDRESS);
+    CHECK_EQ(from("unix:/tmp/a", where, &client), -COIR_EADDRESS);
+    CHECK_EQ(from("127.0.0.1", where, &client), -COIR_EPORT);
+    coir_listener_close(listener);
+}

@@ -189,6 +189,14 @@ static ssize_t connect_to_listener(void)
     return rc;
 }
 
+static ssize_t connect_with(void)
+{
+    coir_stream *stream = NULL;
+    int rc = coir_tcp_connect_with(t.address, NULL, &stream);
+    coir_close(stream);
+    return rc;
+}
+
 static ssize_t listen_somewhere(bool with)
 {
     coir_listener *listener = NULL;
@@ -316,6 +324,7 @@ enum { WAITS, ENDS };
     X(coir_write_queue_flush, WAITS, coir_write_queue_flush(t.queue))             \
     X(coir_accept, WAITS, coir_accept(t.listener, &accepted))                     \
     X(coir_tcp_connect, ENDS, connect_to_listener())                              \
+    X(coir_tcp_connect_with, ENDS, connect_with())                                \
     X(coir_tcp_listen, ENDS, listen_somewhere(false))                             \
     X(coir_tcp_listen_with, ENDS, listen_somewhere(true))                         \
     X(coir_serve_tcp_with_listener, WAITS, serve_on(serve_raw))                            \

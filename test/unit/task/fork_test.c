@@ -318,6 +318,7 @@ static void *ret;
     R(coir_stream_copy, coir_stream_copy(o.a, o.b, 1, NULL))                                   \
     R(coir_file_copy_to, coir_file_copy_to(o.file, 0, 1, o.a, NULL))                           \
     R(coir_file_copy_from, coir_file_copy_from(o.file, 0, 1, o.b, NULL))                       \
+    R(coir_tcp_connect_with, coir_tcp_connect_with("127.0.0.1:1", NULL, RET(coir_stream)))     \
     R(coir_peek, coir_peek(o.b, buf, 1))                                                       \
     R(coir_stream_adopt, coir_stream_adopt(o.pipe[0], RET(coir_stream)))                       \
     R(coir_stream_release, coir_stream_release(o.b, buf, 1, (size_t *)(void *)&item, o.pipe))  \
