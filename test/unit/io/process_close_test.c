@@ -165,6 +165,28 @@ TEST_REAL(a_grandchild_that_ignores_sigterm_is_killed)
     CHECK(no_children());
 }
 
+static void leave_a_zombie_elsewhere(void)
+{
+    COIR_PROCESS(child);
+    spawn(child, "sleep 1000 & echo $!; exec sleep 1000", COIR_NEVER);
+}
+
+/* As where process 1 of a container waits for no orphan: this process here. */
+TEST(a_zombie_that_its_reaper_leaves_is_not_waited_for)
+{
+    int status;
+    adopt_orphans();
+    pid_t inner = fork();
+    if (inner == 0) {
+        test_in_runtime(leave_a_zombie_elsewhere, 1);
+        _exit(0);
+    }
+    CHECK(waitpid(inner, &status, 0) == inner);
+    CHECK_EQ(status, 0);
+    CHECK(waitpid(-1, &status, 0) > 0); /* the grandchild, which had been killed */
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
 TEST_REAL(a_child_in_the_programs_group_ends_alone)
 {
     adopt_orphans();
