@@ -19,7 +19,8 @@ struct many_op {
     coir_fd fd; /* of the socket, which may be closed and freed meanwhile */
     in_port_t local_port;
     uint8_t kind;
-    bool polls; /* until there is room; otherwise it pauses */
+    bool would_wait; /* an attempt has said so */
+    bool polls;      /* until there is room; otherwise it pauses */
 };
 CI_LEAVES_SPARE_WORDS(struct many_op, coir_udp_op);
 
@@ -61,10 +62,12 @@ static coir_future *many_poll(coir_future *future)
     COIR_BEGIN(future);
     if (self->worker != ci_worker_current)
         COIR_RETURN(future, -EXDEV);
-    while (rc >= 0) {
-        COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
-        if (self->io.future.result != -EAGAIN)
-            COIR_RETURN(future, complete(self, self->io.future.result));
+    for (; rc >= 0; self->would_wait = false) {
+        if (!self->would_wait) {
+            COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
+            if (self->io.future.result != -EAGAIN)
+                COIR_RETURN(future, complete(self, self->io.future.result));
+        }
         if (self->polls) {
             COIR_AWAIT(future, ci_io_init(&self->io, NULL, &poll));
             rc = self->io.future.result;
@@ -95,6 +98,7 @@ static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kin
     op->local_port = udp->local_port;
     op->kind = (uint8_t)kind;
     op->polls = !udp->is_unix || udp->has_peer || kind == CI_OP_RECEIVE_MANY;
+    op->would_wait = false;
     op->datagrams = datagrams;
     op->count = count;
     return coir_future_init(&op->future, &many_kind);
@@ -114,8 +118,10 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
     coir_future *future = init(&op, udp, kind, datagrams, count);
     struct ci_op attempt = attempt_of(&op);
     ci_driver_start(worker->loop.driver, &attempt);
-    if (ci_unlikely(attempt.result == -EAGAIN))
+    if (ci_unlikely(attempt.result == -EAGAIN)) {
+        op.would_wait = true;
         return ci_await(worker, future);
+    }
     ci_spend(worker);
     return complete(&op, attempt.result);
 }
