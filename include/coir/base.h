@@ -121,7 +121,7 @@ enum coir_error {
     COIR_ECERT_HOST,        /* the certificate is another host's */
     COIR_ECERT_EXPIRED,     /* the certificate has expired */
     COIR_ECERT_NOT_YET,     /* the certificate is not valid yet */
-    COIR_ECERT_UNTRUSTED,   /* nobody who is trusted vouches for the certificate */
+    COIR_ECERT_UNTRUSTED,   /* no trusted authority has issued the certificate */
     COIR_ECERT_SELF_SIGNED, /* the certificate is signed by itself alone */
     COIR_ECERT_PURPOSE,     /* the certificate is for something else */
     COIR_ECERT_REVOKED,     /* the certificate was revoked */

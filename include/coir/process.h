@@ -12,9 +12,9 @@
  * outlive its parent, as a daemon, leaves the group by setsid(2).
  *
  * The exit of the child and the end of each of its outputs are separate events. A child may close
- * its output and go on; or it ends, while a process that it has started keeps the output open. So
- * whoever waits for the exit does not read, and whoever reads to the end does not wait for the
- * exit. A child whose output nobody reads stops when the pipe is full (64 KiB).
+ * its output and go on; or it ends, while a process that it has started keeps the output open. So a
+ * task that waits for the exit does not read, and a task that reads to the end does not wait for
+ * the exit. A child whose output is not read stops when the pipe is full (64 KiB).
  *
  * Of the descriptors of the program the child gets its standard input, output and error alone. Its
  * signals have their default effects, and none is blocked.
@@ -154,7 +154,7 @@ COIR_API coir_stream *coir_process_stderr(const coir_process *process);
  * Errors: -EBADF the process is not open; -EINVAL no process. */
 COIR_API pid_t coir_process_pid(const coir_process *process);
 
-/* Sends a signal to the child, and to nobody else: not to what it has started.
+/* Sends a signal to the child only, not to processes that it has started.
  * Suspends: no.  Threads: owner.
  * Errors: -ESRCH the child has ended, or no worker; -EINVAL no such signal, or no process; -EPERM;
  * -EXDEV the process is another worker's; -EBADF it is not open. */

@@ -150,9 +150,9 @@ COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
  * io_uring reads ahead, at most 32 KiB or so; other drivers do not. An error leaves the stream as
  * it was, but that it belongs to no worker until its next operation, as after coir_stream_detach.
  * Suspends: no.  Threads: owner.  Owns: *ret_fd is the caller's to close.
- * Errors: -EBUSY somebody waits on it, or it has a write queue; -EXDEV; -EMSGSIZE `size` is too
- * small for what was read ahead; -EOPNOTSUPP not a socket; -ENOMEM; the error that the next read
- * would return; -EINVAL no stream, no buffer that has a size, no ret_len or no ret_fd. */
+ * Errors: -EBUSY a task waits on it, or it has a write queue; -EXDEV; -EMSGSIZE `size` is too small
+ * for what was read ahead; -EOPNOTSUPP not a socket; -ENOMEM; the error that the next read would
+ * return; -EINVAL no stream, no buffer that has a size, no ret_len or no ret_fd. */
 COIR_API int coir_stream_release(coir_stream *stream, void *buf, size_t size, size_t *ret_len,
                                  coir_fd *ret_fd);
 

@@ -47,7 +47,7 @@ typedef struct coir_tls_options {
     /* [none: -EINVAL for a server] the chain, the own certificate first */
     const char *certificate;
     const char *key; /* [none] the certificate's private key, without a password */
-    /* [clients: the system's store; servers: nobody] whose certificates are trusted */
+    /* [clients: the system's store; servers: none] authorities whose certificates are trusted */
     const char *ca;
     const char *crl;  /* [none] revoked certificates: every certificate of a chain is looked up */
     const char *alpn; /* [none] "h2,http/1.1": protocols, the preferred one first */

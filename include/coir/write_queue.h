@@ -53,7 +53,7 @@ typedef struct coir_write_queue_options {
 /* Makes a write queue of a stream. Until the queue is freed it is the stream's only writer: other
  * calls that write, or wait until one can, return -EBUSY.
  * Suspends: no.  Threads: owner of the stream.  Owns: *ret_queue is the caller's to free.
- * Errors: -ENOMEM; -EBUSY somebody writes, or the stream has a queue; -EXDEV; -ESRCH; -EINVAL no
+ * Errors: -ENOMEM; -EBUSY a task writes, or the stream has a queue; -EXDEV; -ESRCH; -EINVAL no
  * stream, or nowhere for the queue. */
 COIR_API int coir_write_queue_new(coir_stream *stream, coir_write_queue **ret_queue);
 
@@ -63,7 +63,7 @@ COIR_API int coir_write_queue_new_with(coir_stream *stream, const coir_write_que
                                        coir_write_queue **ret_queue);
 
 /* Frees a write queue. What lies in it fails; to have it written, call coir_write_queue_flush
- * before. Nobody may use it or wait for it any more. The stream stays, and may be closed before or
+ * before. No task may use it or wait for it any more. The stream stays, and may be closed before or
  * after; it can be written to as before, if no buffer was cut off in the middle. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_write_queue_free(coir_write_queue *queue);

@@ -1,6 +1,6 @@
 /* Buffers: counted bytes.
  *
- * 1. A buffer has as many references as `refs` says, and is freed by whoever gives the last one up.
+ * 1. A buffer has as many references as `refs` says, and is freed with the last one.
  */
 #include "coir/buffer.h"
 
