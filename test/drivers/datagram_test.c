@@ -19,8 +19,10 @@ static coir_fd open_socket(const struct sockaddr_in *peer, in_port_t port)
 {
     struct sockaddr_in any = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = port};
-    struct ci_datagram datagram = {(struct sockaddr *)&any, (const struct sockaddr *)peer,
-                                   sizeof any, sizeof *peer};
+    struct ci_datagram datagram = {.address = (struct sockaddr *)&any,
+                                   .peer = (const struct sockaddr *)peer,
+                                   .address_len = sizeof any,
+                                   .peer_len = sizeof *peer};
     coir_fd fd = env.driver->kind->datagram(env.driver, &datagram);
     CHECK(fd >= 0);
     return fd;
