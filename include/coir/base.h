@@ -18,10 +18,12 @@
  *   Cancel safety  what a call that suspends leaves behind when it returns -ECANCELED or -ETIME.
  *
  * A misuse (suspending outside of a fiber, using an object that is not open, starting twice,
- * passing no function) gets an error of its own. A debug build of coir (without NDEBUG, or with a
- * sanitizer) names the call and where it was made, and aborts. Calls that are made millions of
- * times a second (locks, channels, reads and writes of streams) check their arguments in debug
- * builds only.
+ * passing NULL where there must be something) gets an error of its own, and is named: the call,
+ * what is wrong, and where it was made. A debug build of coir (without NDEBUG, or with a sanitizer)
+ * prints that and aborts; any other logs it as an error (coir_config.log) if a worker makes the
+ * call, once for what a place does again and again. Debug builds alone check whether the arguments
+ * of coir_mutex_lock, coir_mutex_unlock, coir_channel_send, coir_channel_recv, coir_case_send and
+ * coir_case_recv are NULL.
  *
  * Structs that may grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
  * coir_go_options. A program may have been compiled against an older coir, or a newer one: a

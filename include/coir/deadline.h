@@ -69,8 +69,8 @@ COIR_API void coir_deadline_enter(coir_cancel_scope *cancel_scope, coir_time whe
 COIR_API void coir_shield_enter(coir_cancel_scope *cancel_scope);
 
 /* Leaves the innermost cancel scope, a deadline or a shield. Leaving another one than the
- * innermost, or one twice, is a mistake that a check stops when the task ends. What was entered
- * outside of a fiber is left without effect.
+ * innermost is misuse that ends the program; leaving one twice is misuse without effect. What was
+ * entered outside of a fiber is left without effect.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_cancel_scope_leave(coir_cancel_scope *cancel_scope);
 

@@ -109,9 +109,10 @@ typedef struct coir_condition_op {
 } coir_condition_op;
 
 /* Gives the mutex back, waits for a signal, and takes the mutex again. It has the mutex also when
- * the result is an error. The state that is waited for must be checked again afterwards. A mutex
- * that is free aborts, as coir_mutex_unlock does.
+ * the result is an error, but -EINVAL. The state that is waited for must be checked again
+ * afterwards.
  * Suspends: yes.  Threads: worker.
+ * Errors: -EINVAL no task has the mutex, or an argument is NULL.
  * Cancel safety: a signal that came first is not lost; taking the mutex again cannot be
  * cancelled. */
 COIR_SUSPENDS int coir_condition_wait(coir_condition *condition, coir_mutex *mutex);

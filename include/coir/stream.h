@@ -7,7 +7,7 @@
  * stream. A negative count of pieces, or a piece of more than INT64_MAX bytes, is -EINVAL; there
  * may be any number of pieces, of which a call that may be short takes the first 1,024 that begin
  * with one that is not empty. A stream that is NULL, or a buffer that is NULL and has a length, is
- * -EINVAL; the calls that move bytes or wait look at that in debug builds alone. */
+ * -EINVAL. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 

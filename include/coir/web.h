@@ -140,7 +140,7 @@ COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
 /* ---- requests: all strings live as long as the request. A call without a request, or without a
- * name, answers as for what is not there; debug builds abort ---- */
+ * name, is misuse, and answers as for what is not there ---- */
 
 /* The method of a request, as it was sent.
  * Suspends: no.  Threads: owner. */

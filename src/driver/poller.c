@@ -60,7 +60,8 @@ CI_LEAVES_SPARE_WORDS(struct source, coir_source);
 
 int coir_poller_new(coir_poller **ret_poller)
 {
-    return coir_poller_new_with(NULL, ret_poller);
+    return ret_poller ? coir_poller_new_with(NULL, ret_poller)
+                      : CI_MISUSE(-EINVAL, "ret_poller is NULL");
 }
 
 int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_poller)
@@ -68,7 +69,7 @@ int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_pol
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_poller)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_poller is NULL");
     coir_poller_options options = COIR_POLLER_OPTIONS;
     coir_allocator allocator;
     int rc = ci_options_read(&options, sizeof options, given);
@@ -130,7 +131,7 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
     if (ci_forked())
         return -COIR_EFORKED;
     if (!poller)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "poller is NULL");
     if (fd < 0)
         return -EBADF;
     if (!events_of(interest))
@@ -153,7 +154,7 @@ int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int inte
     if (ci_forked())
         return -COIR_EFORKED;
     if (!poller)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "poller is NULL");
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -171,7 +172,7 @@ int coir_poller_remove(coir_poller *poller, coir_fd fd)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!poller)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "poller is NULL");
     struct registration *registration = find(poller, fd);
     if (!registration)
         return -ENOENT;
@@ -192,10 +193,10 @@ int coir_source_add(coir_source *opaque, coir_poller *poller, uint64_t token)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!opaque || !poller)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "source or poller is NULL");
     struct source *source = source_of(opaque);
     if (source->poller)
-        return CI_MISUSE(-EBUSY);
+        return CI_MISUSE(-EBUSY, "the source is in a poller; remove it first");
     poller->source_count++;
     ci_list_init(&source->link);
     source->token = token;
@@ -224,7 +225,7 @@ int coir_source_set(coir_source *opaque, int events)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!opaque || !events)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "source or events is NULL");
     struct source *source = source_of(opaque);
     /* pairs with the release in coir_source_add */
     coir_poller *poller = ci_load_acquire(&source->poller);
@@ -307,11 +308,11 @@ int coir_poller_wait(coir_poller *poller, coir_poller_event *events, size_t even
     if (ci_forked())
         return -COIR_EFORKED;
     if (!poller || !events)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "poller or events is NULL");
     if (!events_max)
         return -EINVAL;
     if (ci_exchange(&poller->waiting, true))
-        return CI_MISUSE(-EBUSY);
+        return CI_MISUSE(-EBUSY, "another thread is waiting; one waits at a time");
     int count;
     do
         count = look(poller, events, events_max < INT_MAX ? (int)events_max : INT_MAX, deadline);

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "io/listener.h"
+#include "task/completed.h"
 #include "task/log.h"
 
 enum {
@@ -283,8 +284,8 @@ static const coir_future_kind accept_kind = COIR_FUTURE_KIND("a connection", acc
 coir_future *coir_accept_op(coir_open_op *opaque, coir_listener *listener, coir_stream **ret_stream)
 {
     struct ci_accept_op *op = (struct ci_accept_op *)(void *)opaque;
-    if (!listener || !ret_stream)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !listener || !ret_stream)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, listener or ret_stream is NULL"));
     op->listener = listener;
     op->ret_stream = ret_stream;
     return coir_future_init(&op->future, &accept_kind);
@@ -294,7 +295,7 @@ int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 {
     coir_open_op op;
     if (!listener || !ret_stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "listener or ret_stream is NULL");
     return (int)ci_await_in_fiber(coir_accept_op(&op, listener, ret_stream));
 }
 
@@ -305,6 +306,8 @@ static coir_future *make_accept(const coir_case *self, void *op)
 
 coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream)
 {
+    if (!listener || !ret_stream)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "listener or ret_stream is NULL"));
     return (coir_case){.make = make_accept, .object = listener, .data = ret_stream};
 }
 

@@ -10,7 +10,7 @@ int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream)
     if (!worker)
         return ci_no_worker();
     if (!ret_stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_stream is NULL");
     struct ci_driver *driver = worker->loop.driver;
     int rc = driver->kind->take(driver, fd, CI_PASSED_STREAM);
     return rc < 0 ? rc
@@ -48,7 +48,7 @@ int coir_stream_release(coir_stream *stream, void *buf, size_t size, size_t *ret
     if (!ci_worker_current)
         return ci_no_worker();
     if (!stream || (!buf && size) || !ret_len || !ret_fd)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream, buf, ret_len or ret_fd is NULL");
     if (stream->worker && stream->worker != ci_worker_current)
         return -EXDEV;
     return stream->is_socket ? release(stream, buf, size, ret_len, ret_fd) : -EOPNOTSUPP;

@@ -39,7 +39,7 @@ int coir_buffer_new(const void *data, size_t len, coir_buffer **ret_buffer)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!data || !len || !ret_buffer)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "data, len or ret_buffer is NULL");
     coir_buffer *buffer;
     int rc = make(len, len, &buffer);
     if (rc < 0)
@@ -55,7 +55,7 @@ int coir_buffer_wrap(void *data, size_t len, void (*free_data)(void *data, void 
     if (ci_forked())
         return -COIR_EFORKED;
     if (!data || !len || !ret_buffer)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "data, len or ret_buffer is NULL");
     coir_buffer *buffer;
     int rc = make(len, 0, &buffer);
     if (rc < 0)
@@ -69,7 +69,7 @@ int coir_buffer_wrap(void *data, size_t len, void (*free_data)(void *data, void 
 
 coir_buffer *coir_buffer_ref(coir_buffer *buffer)
 {
-    if (CI_REFUSED(!buffer))
+    if (CI_REFUSED(!buffer, "buffer is NULL"))
         return NULL;
     uint32_t before = ci_fetch_add_relaxed(&buffer->refs, 1); /* orders nothing: there is one */
     ci_check(before > 0, "io/buffer.c 1");
@@ -92,10 +92,10 @@ void coir_buffer_unref(coir_buffer *buffer)
 
 const void *coir_buffer_data(const coir_buffer *buffer)
 {
-    return CI_REFUSED(!buffer) ? NULL : buffer->data;
+    return CI_REFUSED(!buffer, "buffer is NULL") ? NULL : buffer->data;
 }
 
 size_t coir_buffer_len(const coir_buffer *buffer)
 {
-    return CI_REFUSED(!buffer) ? 0 : buffer->len;
+    return CI_REFUSED(!buffer, "buffer is NULL") ? 0 : buffer->len;
 }

@@ -169,7 +169,7 @@ ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len, size_t 
     int rc = 0;
     struct copy copy = {.len = len};
     if (!to || !from)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "to or from is NULL");
     if (!ci_fiber_enter(&rc) || (rc = check(from, &from->reader)) < 0 ||
         (rc = check(to, &to->writer)) < 0)
         return finish(&copy, rc, ret_done);
@@ -240,7 +240,7 @@ ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len, coir_stre
     int rc = 0;
     struct copy copy = {.len = len};
     if (!file || !to)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file or to is NULL");
     if (offset < 0)
         return finish(&copy, -EINVAL, ret_done);
     if (!ci_fiber_enter(&rc) || (rc = check(to, &to->writer)) < 0)
@@ -271,7 +271,7 @@ ssize_t coir_file_copy_from(coir_file *file, int64_t offset, size_t len, coir_st
     ssize_t n = 1;
     struct copy copy = {.len = len};
     if (!file || !from)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file or from is NULL");
     if (offset < 0)
         return finish(&copy, -EINVAL, ret_done);
     if (ci_fiber_enter(&rc))

@@ -8,6 +8,8 @@
 
 coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events)
 {
+    if (CI_REFUSED(!op, "op is NULL"))
+        return NULL;
     struct ci_op io = {
         .fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
     return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
@@ -45,6 +47,8 @@ static bool is_done(ssize_t n)
 
 ssize_t coir_fd_read(coir_fd fd, void *buf, size_t len)
 {
+    if (!buf && len)
+        return CI_MISUSE(-EINVAL, "buf is NULL");
     for (int rc = 0;;) {
         if (!ci_fiber_enter(&rc))
             return rc;
@@ -58,6 +62,8 @@ ssize_t coir_fd_read(coir_fd fd, void *buf, size_t len)
 
 ssize_t coir_fd_write(coir_fd fd, const void *buf, size_t len)
 {
+    if (!buf && len)
+        return CI_MISUSE(-EINVAL, "buf is NULL");
     for (int rc = 0;;) {
         if (!ci_fiber_enter(&rc))
             return rc;

@@ -214,7 +214,7 @@ int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
     if (!worker)
         return ci_no_worker();
     if (!ret_a || !ret_b)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_a or ret_b is NULL");
     const coir_allocator *allocator = &worker->runtime->allocator;
     struct pair *pair = ci_alloc_zero(allocator, sizeof *pair);
     if (!pair)

@@ -15,6 +15,7 @@
 #include "coir/offload.h"
 #include "io/io.h"
 #include "sys/file_call.h"
+#include "task/completed.h"
 
 struct coir_file {
     coir_fd fd;
@@ -100,8 +101,8 @@ static int32_t at_most(size_t len)
 coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, size_t len,
                                int64_t offset)
 {
-    if (!file || (!buf && len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !file || (!buf && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, file or buf is NULL"));
     return init(op, file,
                 &(struct ci_op){
                     .kind = CI_OP_READ_AT, .buf = buf, .count = at_most(len), .offset = offset});
@@ -110,8 +111,8 @@ coir_future *coir_file_read_op(coir_file_op *op, coir_file *file, void *buf, siz
 coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *data, size_t len,
                                 int64_t offset)
 {
-    if (!file || (!data && len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !file || (!data && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, file or data is NULL"));
     return init(op, file,
                 &(struct ci_op){
                     .kind = CI_OP_WRITE_AT, .data = data, .count = at_most(len), .offset = offset});
@@ -119,8 +120,8 @@ coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *d
 
 coir_future *coir_file_sync_op(coir_file_op *op, coir_file *file)
 {
-    if (!file)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !file)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or file is NULL"));
     return init(op, file, &(struct ci_op){.kind = CI_OP_SYNC});
 }
 
@@ -128,7 +129,7 @@ ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int64_t offset)
 {
     coir_file_op op;
     if (!file || (!buf && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file or buf is NULL");
     return ci_await_in_fiber(coir_file_read_op(&op, file, buf, len, offset));
 }
 
@@ -136,7 +137,7 @@ ssize_t coir_file_write(coir_file *file, const void *data, size_t len, int64_t o
 {
     coir_file_op op;
     if (!file || (!data && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file or data is NULL");
     return ci_await_in_fiber(coir_file_write_op(&op, file, data, len, offset));
 }
 
@@ -144,7 +145,7 @@ int coir_file_sync(coir_file *file)
 {
     coir_file_op op;
     if (!file)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file is NULL");
     return (int)ci_await_in_fiber(coir_file_sync_op(&op, file));
 }
 
@@ -171,7 +172,7 @@ int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_f
     if (!worker)
         return ci_no_worker();
     if (!path || !ret_file)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "path or ret_file is NULL");
     coir_file *file = ci_alloc(&worker->runtime->allocator, sizeof *file);
     if (!file)
         return -ENOMEM;
@@ -192,7 +193,7 @@ int coir_file_size(const coir_file *file, int64_t *ret_size)
     if (!worker)
         return ci_no_worker();
     if (!file || !ret_size)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "file or ret_size is NULL");
     return worker->loop.driver->kind->file_size(worker->loop.driver, file->fd, ret_size);
 }
 
@@ -203,5 +204,5 @@ void coir_file_close(coir_file *file)
     if (ci_worker_current)
         leave(file);
     else
-        (void)CI_MISUSE(-ESRCH);
+        (void)CI_MISUSE(-ESRCH, "a file is closed on a worker");
 }

@@ -377,11 +377,13 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!kind || !transport || !ret_stream)
+        return CI_MISUSE(-EINVAL, "kind, transport or ret_stream is NULL");
     coir_filter_kind own = {0};
     int rc = ci_options_read(&own, sizeof own, kind);
-    if (rc == 0 && (!own.read || !own.write || !own.flush || !own.readable || !own.end ||
-                    !own.free || !transport || !ret_stream))
-        rc = CI_MISUSE(-EINVAL);
+    if (rc == 0 &&
+        (!own.read || !own.write || !own.flush || !own.readable || !own.end || !own.free))
+        rc = CI_MISUSE(-EINVAL, "a function of kind is NULL");
     struct ci_worker *worker = ci_worker_current;
     if (rc == 0 && !worker)
         rc = ci_no_worker();

@@ -92,9 +92,6 @@ void ci_stream_close_soon(coir_stream *stream);
  * names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
-/* A future that completes at once with an error; for calls with invalid arguments. */
-coir_future *ci_io_fail(coir_future *future, int error);
-
 /* coir_write_op, but the completion of a write that is carried out in full may be delayed (driver.h
  * 6). For a write whose completion only the next operation on the stream waits for. */
 coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);

@@ -94,6 +94,8 @@ static int open_listener(struct ci_worker *worker, struct ci_where *where, struc
 
 int coir_tcp_listen(const char *address, coir_listener **ret_listener)
 {
+    if (ci_worker_current && (!address || !ret_listener))
+        return CI_MISUSE(-EINVAL, "address or ret_listener is NULL");
     return coir_tcp_listen_with(address, NULL, ret_listener);
 }
 
@@ -104,7 +106,7 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     if (!ci_fiber_enter(&rc))
         return rc;
     if (!address || !ret_listener)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_listener is NULL");
     struct ci_worker *worker = ci_worker_current;
     coir_listen_options options = COIR_LISTEN_OPTIONS;
     if ((rc = ci_options_read(&options, sizeof options, given)) < 0)
@@ -149,7 +151,7 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
     if (!worker)
         return ci_no_worker();
     if (!listener || (!text && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "listener or text is NULL");
     struct sockaddr_storage address;
     socklen_t len;
     int rc = worker->loop.driver->kind->address(worker->loop.driver, listener->fd, false, &address,
@@ -175,12 +177,12 @@ static int set_paused(coir_listener *listener, bool paused)
 
 int coir_listener_pause(coir_listener *listener)
 {
-    return listener ? set_paused(listener, true) : CI_MISUSE(-EINVAL);
+    return listener ? set_paused(listener, true) : CI_MISUSE(-EINVAL, "listener is NULL");
 }
 
 int coir_listener_resume(coir_listener *listener)
 {
-    return listener ? set_paused(listener, false) : CI_MISUSE(-EINVAL);
+    return listener ? set_paused(listener, false) : CI_MISUSE(-EINVAL, "listener is NULL");
 }
 
 /* ---- another process with the same socket ---- */
@@ -197,7 +199,7 @@ coir_fd coir_listener_share(coir_listener *listener)
     if (!ci_worker_current)
         return ci_no_worker();
     if (!listener)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "listener is NULL");
     if (ci_worker_current->loop.driver->kind->simulated)
         return -EOPNOTSUPP;
     coir_fd fd = ci_passed_share(listener->fd);
@@ -230,7 +232,7 @@ void coir_listener_close(coir_listener *listener)
     if (!listener || ci_forked())
         return;
     if (!ci_worker_current) {
-        (void)CI_MISUSE(-ESRCH);
+        (void)CI_MISUSE(-ESRCH, "a listener is closed on a worker");
         return;
     }
     for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */

@@ -6,6 +6,7 @@
 
 #include "io/io.h"
 #include "io/name_lookup.h"
+#include "task/completed.h"
 
 enum { SIX, FOUR, FAMILIES };
 
@@ -119,6 +120,8 @@ coir_future *coir_resolve_op(coir_name_op *opaque, const char *address, coir_add
                              size_t max)
 {
     struct resolve_op *op = (struct resolve_op *)(void *)opaque;
+    if (!op || !is_question(address, ret_addresses, max))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, address or ret_addresses is NULL"));
     op->text = address;
     op->ret_addresses = ret_addresses;
     op->max = max;
@@ -132,7 +135,7 @@ int coir_resolve_with(const char *address, const coir_resolve_options *given,
     coir_resolve_options options = COIR_RESOLVE_OPTIONS;
     coir_name_op op;
     if (!is_question(address, ret_addresses, max))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_addresses is NULL");
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
         return rc;
@@ -148,7 +151,7 @@ int coir_resolve(const char *address, coir_address *ret_addresses, size_t max)
 {
     coir_name_op op;
     if (!is_question(address, ret_addresses, max))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_addresses is NULL");
     return (int)ci_await_in_fiber(coir_resolve_op(&op, address, ret_addresses, max));
 }
 
@@ -159,6 +162,8 @@ static coir_future *make_resolve(const coir_case *self, void *node)
 
 coir_case coir_case_resolve(const char *address, coir_address *ret_addresses, size_t max)
 {
+    if (!is_question(address, ret_addresses, max))
+        return ci_completed_case(CI_MISUSE(-EINVAL, "address or ret_addresses is NULL"));
     return (coir_case){.make = make_resolve,
                        .object = (void *)(uintptr_t)address,
                        .data = ret_addresses,

@@ -1,5 +1,6 @@
 /* Child processes: a process is spawned, awaited and signalled here; closed in process_close.c. */
 #include "io/process.h"
+#include "task/completed.h"
 
 #include <errno.h>
 
@@ -155,7 +156,8 @@ int coir_process_spawn(coir_process *process, const char *const *arguments)
     if (ci_forked())
         return -COIR_EFORKED;
     int rc = check(process, arguments);
-    return rc < 0 ? CI_MISUSE(rc) : begin((struct ci_process *)(void *)process, arguments, NULL);
+    return rc < 0 ? CI_MISUSE(rc, "process or arguments is NULL or empty, or it was started before")
+                  : begin((struct ci_process *)(void *)process, arguments, NULL);
 }
 
 int coir_process_spawn_with(coir_process *process, const char *const *arguments,
@@ -164,7 +166,8 @@ int coir_process_spawn_with(coir_process *process, const char *const *arguments,
     if (ci_forked())
         return -COIR_EFORKED;
     int rc = check(process, arguments);
-    return rc < 0 ? CI_MISUSE(rc) : begin((struct ci_process *)(void *)process, arguments, options);
+    return rc < 0 ? CI_MISUSE(rc, "process or arguments is NULL or empty, or it was started before")
+                  : begin((struct ci_process *)(void *)process, arguments, options);
 }
 
 /* ---- the exit ---- */
@@ -210,8 +213,8 @@ static const coir_future_kind process_kind =
 coir_future *coir_process_wait_op(coir_process_op *opaque, coir_process *process)
 {
     struct process_op *op = (struct process_op *)(void *)opaque;
-    if (!process)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !process)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or process is NULL"));
     op->opaque = process;
     return coir_future_init(&op->future, &process_kind);
 }
@@ -220,8 +223,9 @@ int coir_process_wait(coir_process *process)
 {
     coir_process_op op;
     if (!process)
-        return CI_MISUSE(-EINVAL);
-    return CI_MISUSE_IF(-EBADF, (int)ci_await_in_fiber(coir_process_wait_op(&op, process)));
+        return CI_MISUSE(-EINVAL, "process is NULL");
+    return CI_MISUSE_IF(-EBADF, (int)ci_await_in_fiber(coir_process_wait_op(&op, process)),
+                        "the process was not started, or was closed");
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)
@@ -231,6 +235,8 @@ static coir_future *make_wait(const coir_case *self, void *op)
 
 coir_case coir_case_process(coir_process *process)
 {
+    if (!process)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "process is NULL"));
     return (coir_case){.make = make_wait, .object = process};
 }
 
@@ -243,25 +249,25 @@ static coir_stream *stream_of(const coir_process *process, int which)
 
 coir_stream *coir_process_stdin(const coir_process *process)
 {
-    return CI_REFUSED(!process) ? NULL : stream_of(process, 0);
+    return CI_REFUSED(!process, "process is NULL") ? NULL : stream_of(process, 0);
 }
 
 coir_stream *coir_process_stdout(const coir_process *process)
 {
-    return CI_REFUSED(!process) ? NULL : stream_of(process, 1);
+    return CI_REFUSED(!process, "process is NULL") ? NULL : stream_of(process, 1);
 }
 
 coir_stream *coir_process_stderr(const coir_process *process)
 {
-    return CI_REFUSED(!process) ? NULL : stream_of(process, 2);
+    return CI_REFUSED(!process, "process is NULL") ? NULL : stream_of(process, 2);
 }
 
 pid_t coir_process_pid(const coir_process *process)
 {
     if (!process)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "process is NULL");
     const struct ci_process *own = (const struct ci_process *)(const void *)process;
-    return own->worker ? own->pid : CI_MISUSE(-EBADF);
+    return own->worker ? own->pid : CI_MISUSE(-EBADF, "the process was not started, or was closed");
 }
 
 /* ---- signals ---- */
@@ -277,7 +283,8 @@ static int find(const coir_process *opaque, struct ci_process **ret_process, con
                 const void *place)
 {
     int rc = ci_process_find(opaque, ret_process);
-    return ci_misuse_if(-EBADF, ci_misuse_if(-EINVAL, rc, call, place), call, place);
+    rc = ci_misuse_if(-EINVAL, rc, "process is NULL", call, place);
+    return ci_misuse_if(-EBADF, rc, "the process was not started, or was closed", call, place);
 }
 
 int coir_process_signal(coir_process *opaque, int number)

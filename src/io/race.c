@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "io/connect.h"
 #include "io/name_lookup.h"
+#include "task/set.h"
 #include "task/sleep.h"
 
 enum { SIX, FOUR, FAMILIES };
@@ -205,7 +206,7 @@ static coir_future *race_poll(coir_future *future)
     } while (!is_over(self));
     coir_set_cancel(&self->set);
     while (coir_set_live(&self->set))
-        COIR_AWAIT(future, coir_set_next_op(&self->set, NULL)); /* not interrupted: it is closed */
+        COIR_AWAIT(future, ci_set_drop_next_op(&self->set));
     COIR_RETURN(future, result(self));
 }
 

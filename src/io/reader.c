@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "io/io.h"
+#include "task/completed.h"
 
 enum { PIECE_DEFAULT = 8192, ROOM_FIRST = 512 };
 
@@ -47,7 +48,7 @@ int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_rea
     if (!worker)
         return ci_no_fiber();
     if (!stream || !ret_reader)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or ret_reader is NULL");
     const coir_allocator *allocator = &worker->runtime->allocator;
     coir_reader *reader = ci_alloc_zero(allocator, sizeof *reader);
     if (!reader)
@@ -64,7 +65,7 @@ void coir_reader_free(coir_reader *reader)
     if (!reader || ci_forked())
         return;
     if (reader->busy) { /* the read in flight would write to what is freed */
-        (void)CI_MISUSE(-EBUSY);
+        (void)CI_MISUSE(-EBUSY, "a read is in flight; cancel it first");
         return;
     }
     ci_free(reader->allocator, reader->data, reader->room);
@@ -182,8 +183,8 @@ static coir_future *piece_poll(coir_future *future)
 
 static const coir_future_kind piece_kind = COIR_FUTURE_KIND("a line", piece_poll, NULL);
 
-coir_future *coir_reader_read_until_op(coir_reader_op *opaque, coir_reader *reader,
-                                       const char *delimiter, char **ret_text, size_t *ret_len)
+static coir_future *init(coir_reader_op *opaque, coir_reader *reader, const char *delimiter,
+                         char **ret_text, size_t *ret_len)
 {
     struct reader_op *op = (struct reader_op *)(void *)opaque;
     op->reader = reader;
@@ -193,17 +194,28 @@ coir_future *coir_reader_read_until_op(coir_reader_op *opaque, coir_reader *read
     return coir_future_init(&op->future, &piece_kind);
 }
 
+coir_future *coir_reader_read_until_op(coir_reader_op *opaque, coir_reader *reader,
+                                       const char *delimiter, char **ret_text, size_t *ret_len)
+{
+    if (!opaque || !reader || !delimiter || !ret_text)
+        return ci_completed_op(opaque,
+                               CI_MISUSE(-EINVAL, "op, reader, delimiter or ret_text is NULL"));
+    return init(opaque, reader, delimiter, ret_text, ret_len);
+}
+
 coir_future *coir_reader_read_line_op(coir_reader_op *opaque, coir_reader *reader, char **ret_text,
                                       size_t *ret_len)
 {
-    return coir_reader_read_until_op(opaque, reader, line_feed, ret_text, ret_len);
+    if (!opaque || !reader || !ret_text)
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, reader or ret_text is NULL"));
+    return init(opaque, reader, line_feed, ret_text, ret_len);
 }
 
 int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len)
 {
     coir_reader_op op;
     if (!reader || !ret_text)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "reader or ret_text is NULL");
     return (int)ci_await_in_fiber(coir_reader_read_line_op(&op, reader, ret_text, ret_len));
 }
 
@@ -212,7 +224,7 @@ int coir_reader_read_until(coir_reader *reader, const char *delimiter, char **re
 {
     coir_reader_op op;
     if (!reader || !ret_text || !delimiter)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "reader, ret_text or delimiter is NULL");
     return (int)ci_await_in_fiber(
         coir_reader_read_until_op(&op, reader, delimiter, ret_text, ret_len));
 }
@@ -225,6 +237,8 @@ static coir_future *make_line(const coir_case *self, void *node)
 
 coir_case coir_case_line(coir_reader *reader, char **ret_text, size_t *ret_len)
 {
+    if (!reader || !ret_text)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "reader or ret_text is NULL"));
     return (coir_case){
         .make = make_line, .object = reader, .data = ret_text, .opaque = {(uintptr_t)ret_len}};
 }
@@ -233,7 +247,7 @@ ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
 {
     int rc = 0;
     if (!reader || (!buf && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "reader or buf is NULL");
     if (!ci_fiber_enter(&rc))
         return rc;
     size_t has = bytes_of(reader);

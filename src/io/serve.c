@@ -309,7 +309,7 @@ int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg)
     if (!ci_serving_may_begin())
         return ci_no_fiber();
     if (!address || !fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or fn is NULL");
     coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
     options.address = address;
     return serve_with(&options, fn, arg);
@@ -319,5 +319,5 @@ int coir_serve_tcp_with(const coir_serve_tcp_options *options, coir_connection_f
 {
     if (!ci_serving_may_begin())
         return ci_no_fiber();
-    return fn ? serve_with(options, fn, arg) : CI_MISUSE(-EINVAL);
+    return fn ? serve_with(options, fn, arg) : CI_MISUSE(-EINVAL, "fn is NULL");
 }

@@ -11,6 +11,7 @@
 #include "io/io.h"
 #include "sys/call.h"
 #include "sys/signal.h"
+#include "task/completed.h"
 
 struct coir_signals {
     struct ci_signal_sink sink;
@@ -31,7 +32,7 @@ int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signa
     if (!worker)
         return ci_no_worker();
     if (!numbers || !count || !ret_signals)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "numbers, count or ret_signals is NULL");
     if (worker->runtime->simulated)
         return -ENOTSUP;
     uint64_t wanted = 0;
@@ -103,8 +104,8 @@ static const coir_future_kind signals_kind = COIR_FUTURE_KIND("a signal", signal
 coir_future *coir_signals_wait_op(coir_signals_op *opaque, coir_signals *signals)
 {
     struct signals_op *op = (struct signals_op *)(void *)opaque;
-    if (!signals)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !signals)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or signals is NULL"));
     op->signals = signals;
     return coir_future_init(&op->future, &signals_kind);
 }
@@ -113,7 +114,7 @@ int coir_signals_wait(coir_signals *signals)
 {
     coir_signals_op op;
     if (!signals)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "signals is NULL");
     return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
@@ -124,5 +125,7 @@ static coir_future *make_wait(const coir_case *self, void *op)
 
 coir_case coir_case_signal(coir_signals *signals)
 {
+    if (!signals)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "signals is NULL"));
     return (coir_case){.make = make_wait, .object = signals};
 }

@@ -103,7 +103,7 @@ int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int va
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream is NULL");
     while (stream->kind->transport)
         stream = stream->kind->transport(stream);
     if (!stream->is_socket)
@@ -123,7 +123,7 @@ int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream is NULL");
     stream = lowest(stream);
     if (!stream->is_socket || !driver_of(stream)->kind->get_option)
         return -EOPNOTSUPP;
@@ -135,7 +135,7 @@ int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_info)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream || !ret_info)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or ret_info is NULL");
     stream = lowest(stream);
     if (!stream->is_socket || stream->is_unix || !driver_of(stream)->kind->tcp_info)
         return -EOPNOTSUPP;

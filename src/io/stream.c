@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "io/io.h"
+#include "task/completed.h"
 #include "task/park.h"
 
 /* ---- one operation ---- */
@@ -123,19 +124,6 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
     return &op->future;
 }
 
-static coir_future *fail_poll(coir_future *future)
-{
-    return ci_leaf_complete(ci_worker_current, future);
-}
-
-static const coir_future_kind fail_kind = COIR_FUTURE_KIND("nothing", fail_poll, NULL);
-
-coir_future *ci_io_fail(coir_future *future, int error)
-{
-    *future = (coir_future){&fail_kind, NULL, error, 0};
-    return future;
-}
-
 /* A straight-line call on a stream. The operation lies in the fiber's record; a future is made of
  * it only if the operation does not complete at once. */
 CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *call,
@@ -187,41 +175,38 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *c
                      .events = (uint8_t)(what), \
                      .exact = (stream)->is_unix})
 
-/* Whether the arguments are a misuse. Checked in debug builds only, as these are the hot paths. */
-#define MISUSED(stream, memory_or_nothing) (CI_DEBUG && (!(stream) || !(memory_or_nothing)))
-
 ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     return run(stream, READ_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     return run(stream, WRITE_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    if (MISUSED(stream, iov || iov_count <= 0))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!iov && iov_count > 0))
+        return CI_MISUSE(-EINVAL, "stream or iov is NULL");
     return run(stream, READV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
-    if (MISUSED(stream, iov || iov_count <= 0))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!iov && iov_count > 0))
+        return CI_MISUSE(-EINVAL, "stream or iov is NULL");
     return run(stream, WRITEV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
 }
 
 int coir_stream_wait(coir_stream *stream, int events)
 {
-    if (MISUSED(stream, true))
-        return CI_MISUSE(-EINVAL);
+    if (!stream)
+        return CI_MISUSE(-EINVAL, "stream is NULL");
     return (int)run(stream, POLL_OP(stream, events), CI_CALL, CI_PLACE);
 }
 
@@ -232,15 +217,15 @@ static struct ci_io_op *io_op_of(coir_io_op *op)
 
 coir_future *coir_read_op(coir_io_op *op, coir_stream *stream, void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !stream || (!buf && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     return ci_io_init(io_op_of(op), stream, READ_OP(stream, buf, len));
 }
 
 coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !stream || (!buf && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
@@ -267,23 +252,23 @@ void ci_io_withdraw(coir_io_op *opaque, struct ci_runnable *runnable)
 coir_future *coir_readv_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
                            int iov_count)
 {
-    if (MISUSED(stream, iov || iov_count <= 0))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !stream || (!iov && iov_count > 0))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, stream or iov is NULL"));
     return ci_io_init(io_op_of(op), stream, READV_OP(stream, iov, iov_count));
 }
 
 coir_future *coir_writev_op(coir_io_op *op, coir_stream *stream, const struct iovec *iov,
                             int iov_count)
 {
-    if (MISUSED(stream, iov || iov_count <= 0))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !stream || (!iov && iov_count > 0))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, stream or iov is NULL"));
     return ci_io_init(io_op_of(op), stream, WRITEV_OP(stream, iov, iov_count));
 }
 
 coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events)
 {
-    if (MISUSED(stream, true))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !stream)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or stream is NULL"));
     return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
 }
 
@@ -294,6 +279,8 @@ static coir_future *make_wait(const coir_case *self, void *op)
 
 coir_case coir_case_stream(coir_stream *stream, int events)
 {
+    if (!stream)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "stream is NULL"));
     return (coir_case){.make = make_wait, .object = stream, .number = events};
 }
 
@@ -314,8 +301,8 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op)
 
 ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     return try_once(stream, READ_OP(stream, buf, len));
 }
 
@@ -343,8 +330,8 @@ int ci_stream_wait_exact(coir_stream *stream, int events)
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
-    if (MISUSED(stream, buf || !len))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     return try_once(stream, WRITE_OP(stream, buf, len));
 }
 
@@ -362,7 +349,7 @@ int coir_stream_peer(const coir_stream *stream, char *text, size_t size)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream || (!text && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or text is NULL");
     return address_text(stream, true, text, size);
 }
 
@@ -371,6 +358,6 @@ int coir_stream_local(const coir_stream *stream, char *text, size_t size)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream || (!text && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or text is NULL");
     return address_text(stream, false, text, size);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "io/io.h"
+#include "task/completed.h"
 
 struct io_all_op {
     coir_future future;
@@ -136,8 +137,8 @@ static struct io_all_op *init_all(coir_io_all_op *opaque, const coir_future_kind
 coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len,
                                size_t *ret_done)
 {
-    if (CI_DEBUG && (!stream || (!buf && len)))
-        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !stream || (!buf && len))
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     struct io_all_op *op = init_all(opaque, &read_full_kind, stream, len);
     op->to = buf;
     op->ret_done = ret_done;
@@ -146,8 +147,8 @@ coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void
 
 coir_future *coir_peek_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len)
 {
-    if (!stream || (!buf && len))
-        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !stream || (!buf && len))
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     struct io_all_op *op = init_all(opaque, &peek_kind, stream, len);
     op->to = buf;
     return &op->future;
@@ -156,8 +157,8 @@ coir_future *coir_peek_op(coir_io_all_op *opaque, coir_stream *stream, void *buf
 coir_future *coir_write_all_op(coir_io_all_op *opaque, coir_stream *stream, const void *buf,
                                size_t len)
 {
-    if (CI_DEBUG && (!stream || (!buf && len)))
-        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !stream || (!buf && len))
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     struct io_all_op *op = init_all(opaque, &write_all_kind, stream, len);
     op->from = buf;
     return &op->future;
@@ -166,8 +167,8 @@ coir_future *coir_write_all_op(coir_io_all_op *opaque, coir_stream *stream, cons
 coir_future *coir_writev_all_op(coir_io_all_op *opaque, coir_stream *stream, struct iovec *iov,
                                 int iov_count)
 {
-    if (CI_DEBUG && (!stream || (!iov && iov_count > 0)))
-        return ci_io_fail(&opaque->future, CI_MISUSE(-EINVAL));
+    if (!opaque || !stream || (!iov && iov_count > 0))
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, stream or iov is NULL"));
     struct io_all_op *op = init_all(opaque, &writev_all_kind, stream, (size_t)iov_count);
     op->iov = iov;
     return &op->future;
@@ -185,8 +186,8 @@ static CI_COLD int do_nothing(const char *call, const void *place)
 /* Loops over the straight-line calls: see the head of the file. */
 ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_done)
 {
-    if (CI_DEBUG && (!stream || (!buf && len)))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     size_t done = 0;
     ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
     while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
@@ -198,8 +199,8 @@ ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_d
 
 int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
-    if (CI_DEBUG && (!stream || (!buf && len)))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!buf && len))
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     size_t done = 0;
     if (ci_unlikely(len == 0))
         return do_nothing(CI_CALL, CI_PLACE);
@@ -214,8 +215,8 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
 {
-    if (CI_DEBUG && (!stream || (!iov && iov_count > 0)))
-        return CI_MISUSE(-EINVAL);
+    if (!stream || (!iov && iov_count > 0))
+        return CI_MISUSE(-EINVAL, "stream or iov is NULL");
     if (ci_unlikely(iov_count == 0))
         return do_nothing(CI_CALL, CI_PLACE);
     while (iov_count != 0) {
@@ -231,6 +232,6 @@ ssize_t coir_peek(coir_stream *stream, void *buf, size_t len)
 {
     coir_io_all_op op;
     if (!stream || (!buf && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or buf is NULL");
     return ci_await_in_fiber(coir_peek_op(&op, stream, buf, len));
 }

@@ -8,7 +8,7 @@ int coir_shutdown_write(coir_stream *stream)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL);
+    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL, "stream is NULL");
 }
 
 int coir_stream_detach(coir_stream *stream)
@@ -16,7 +16,7 @@ int coir_stream_detach(coir_stream *stream)
     if (!ci_worker_current)
         return ci_no_worker();
     if (!stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream is NULL");
     if (stream->worker != ci_worker_current)
         return stream->worker ? -EXDEV : 0;
     if (!stream->kind->detach)

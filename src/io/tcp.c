@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/connect.h"
+#include "task/completed.h"
 
 struct open_op {
     coir_future future;
@@ -119,8 +120,8 @@ static coir_future *init(coir_open_op *opaque, const char *address, const char *
 
 coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_stream **ret_stream)
 {
-    if (!address || !ret_stream)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !address || !ret_stream)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, address or ret_stream is NULL"));
     return init(op, address, NULL, ret_stream);
 }
 
@@ -128,18 +129,18 @@ coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *address,
                                       const coir_tcp_connect_options *given,
                                       coir_stream **ret_stream)
 {
-    if (!address || !ret_stream)
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !address || !ret_stream)
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, address or ret_stream is NULL"));
     coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
-    return rc < 0 ? ci_io_fail(&op->future, rc) : init(op, address, options.local, ret_stream);
+    return rc < 0 ? ci_completed_op(op, rc) : init(op, address, options.local, ret_stream);
 }
 
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)
 {
     coir_open_op op;
     if (!address || !ret_stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_stream is NULL");
     return (int)ci_await_in_fiber(coir_tcp_connect_op(&op, address, ret_stream));
 }
 
@@ -148,6 +149,6 @@ int coir_tcp_connect_with(const char *address, const coir_tcp_connect_options *o
 {
     coir_open_op op;
     if (!address || !ret_stream)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_stream is NULL");
     return (int)ci_await_in_fiber(coir_tcp_connect_with_op(&op, address, options, ret_stream));
 }

@@ -1,6 +1,7 @@
 /* Datagrams. Each operation is a future around a driver operation, and holds its message header. */
 #include "coir/udp.h"
 
+#include "task/completed.h"
 #include "task/sleep.h"
 #include <errno.h>
 #include <limits.h>
@@ -42,7 +43,7 @@ static struct address *address_of(const coir_address *address)
 int coir_address_parse(const char *text, coir_address *ret_address)
 {
     if (!text || !ret_address)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "text or ret_address is NULL");
     struct ci_where where;
     int rc = ci_where_find(ci_worker_current ? ci_worker_current->loop.driver : NULL, text, &where);
     if (rc == 0 && where.kind == CI_AT_SOCKET)
@@ -55,7 +56,7 @@ int coir_address_parse(const char *text, coir_address *ret_address)
 int coir_address_format(const coir_address *address, char *text, size_t size)
 {
     if (!address || (!text && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or text is NULL");
     return ci_address_format(&address_of(address)->storage, text, size);
 }
 
@@ -176,12 +177,14 @@ int coir_udp_open_with(const coir_udp_options *given, coir_udp **ret_udp)
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
+    if (!ret_udp)
+        return CI_MISUSE(-EINVAL, "ret_udp is NULL");
     coir_udp_options options = COIR_UDP_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
         return rc;
-    if (!options.address || !ret_udp)
-        return CI_MISUSE(-EINVAL);
+    if (!options.address)
+        return CI_MISUSE(-EINVAL, "options or its address is NULL");
     return open_with(worker, &options, ret_udp);
 }
 
@@ -191,14 +194,15 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
     if (!worker)
         return ci_no_worker();
     if (!address || !ret_udp)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or ret_udp is NULL");
     coir_udp_options options = COIR_UDP_OPTIONS;
     options.address = address;
     options.peer = peer;
     return open_with(worker, &options, ret_udp);
 }
 
-static int join(coir_udp *udp, const coir_address *group, const char *interface, bool leave)
+static int join(coir_udp *udp, const coir_address *group, const char *interface, bool leave,
+                const char *call, const void *place)
 {
     unsigned number;
     if (ci_forked())
@@ -206,7 +210,7 @@ static int join(coir_udp *udp, const coir_address *group, const char *interface,
     if (!ci_worker_current)
         return ci_no_worker();
     if (!udp || !group)
-        return CI_MISUSE(-EINVAL);
+        return ci_misused(-EINVAL, "udp or group is NULL", call, place);
     int rc = find_interface(interface, &number);
     return rc < 0 ? rc
                   : udp->worker->loop.driver->kind->datagram_join(udp->worker->loop.driver, udp->fd,
@@ -216,12 +220,12 @@ static int join(coir_udp *udp, const coir_address *group, const char *interface,
 
 int coir_udp_join(coir_udp *udp, const coir_address *group, const char *interface)
 {
-    return join(udp, group, interface, false);
+    return join(udp, group, interface, false, CI_CALL, CI_PLACE);
 }
 
 int coir_udp_leave(coir_udp *udp, const coir_address *group, const char *interface)
 {
-    return join(udp, group, interface, true);
+    return join(udp, group, interface, true, CI_CALL, CI_PLACE);
 }
 
 void coir_udp_close(coir_udp *udp)
@@ -241,7 +245,7 @@ int coir_udp_local(const coir_udp *udp, char *text, size_t size)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!udp || (!text && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "udp or text is NULL");
     struct ci_driver *driver = udp->worker->loop.driver;
     struct address own;
     socklen_t len;
@@ -306,24 +310,24 @@ static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data
 
 coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len)
 {
-    if (!udp || (!data && len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !udp || (!data && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or data is NULL"));
     return init_send(op_of(op), udp, data, len, NULL);
 }
 
 coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len,
                                  const coir_address *to)
 {
-    if (!udp || (!data && len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !udp || (!data && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or data is NULL"));
     return init_send(op_of(op), udp, data, len, address_of(to));
 }
 
 coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                               coir_address *from)
 {
-    if (!udp || (!buf && len))
-        return ci_io_fail(&op->future, CI_MISUSE(-EINVAL));
+    if (!op || !udp || (!buf && len))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or buf is NULL"));
     if (from && udp->is_unix)
         *address_of(from) = (struct address){0}; /* recvmsg(2) writes a part: see ci_address_len */
     return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
@@ -343,7 +347,7 @@ ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len)
 {
     coir_udp_op op;
     if (!udp || (!data && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "udp or data is NULL");
     return await(udp, coir_udp_send_op(&op, udp, data, len), CI_CALL, CI_PLACE);
 }
 
@@ -351,7 +355,7 @@ ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir
 {
     coir_udp_op op;
     if (!udp || (!data && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "udp or data is NULL");
     return await(udp, coir_udp_send_to_op(&op, udp, data, len, to), CI_CALL, CI_PLACE);
 }
 
@@ -359,6 +363,6 @@ ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
 {
     coir_udp_op op;
     if (!udp || (!buf && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "udp or buf is NULL");
     return await(udp, coir_udp_recv_op(&op, udp, buf, len, from), CI_CALL, CI_PLACE);
 }

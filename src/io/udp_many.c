@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/udp.h"
+#include "task/completed.h"
 #include "task/sleep.h"
 
 struct many_op {
@@ -132,7 +133,7 @@ ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams, size_t
 {
     int rc = check(udp, datagrams, count);
     if (rc < 0)
-        return CI_MISUSE(rc);
+        return CI_MISUSE(rc, "udp or datagrams is NULL, or one of them lacks its data");
     return run(udp, CI_OP_SEND_MANY, (coir_datagram *)(uintptr_t)datagrams, count, CI_CALL,
                CI_PLACE);
 }
@@ -141,16 +142,17 @@ ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count
 {
     int rc = check(udp, datagrams, count);
     if (rc < 0)
-        return CI_MISUSE(rc);
+        return CI_MISUSE(rc, "udp or datagrams is NULL, or one of them lacks its data");
     return run(udp, CI_OP_RECEIVE_MANY, datagrams, count, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_datagram *datagrams,
                                    size_t count)
 {
-    int rc = check(udp, datagrams, count);
+    int rc = op ? check(udp, datagrams, count) : -EINVAL;
     if (rc < 0)
-        return ci_io_fail(&op->future, CI_MISUSE(rc));
+        return ci_completed_op(
+            op, CI_MISUSE(rc, "op, udp or datagrams is NULL, or one of them lacks its data"));
     return init((struct many_op *)(void *)op, udp, CI_OP_SEND_MANY,
                 (coir_datagram *)(uintptr_t)datagrams, count);
 }
@@ -158,9 +160,10 @@ coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_da
 coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp, coir_datagram *datagrams,
                                    size_t count)
 {
-    int rc = check(udp, datagrams, count);
+    int rc = op ? check(udp, datagrams, count) : -EINVAL;
     if (rc < 0)
-        return ci_io_fail(&op->future, CI_MISUSE(rc));
+        return ci_completed_op(
+            op, CI_MISUSE(rc, "op, udp or datagrams is NULL, or one of them lacks its data"));
     return init((struct many_op *)(void *)op, udp, CI_OP_RECEIVE_MANY, datagrams, count);
 }
 
@@ -171,12 +174,14 @@ static coir_future *make_wait(const coir_case *self, void *op)
     const coir_udp *udp = self->object;
     coir_io_op *io = op;
     if (!udp || udp->worker != ci_worker_current)
-        return ci_io_fail(&io->future, udp ? -EXDEV : CI_MISUSE(-EINVAL));
+        return ci_completed_op(io, udp ? -EXDEV : -EINVAL);
     struct ci_op poll = poll_of(udp->fd, (int)self->number);
     return ci_io_init((struct ci_io_op *)(void *)io, NULL, &poll);
 }
 
 coir_case coir_case_udp(coir_udp *udp, int events)
 {
+    if (!udp)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "udp is NULL"));
     return (coir_case){.make = make_wait, .object = udp, .number = events};
 }

@@ -6,6 +6,7 @@
 
 #include "io/io.h"
 #include "sys/call.h"
+#include "task/completed.h"
 
 struct unix_op {
     coir_future future;
@@ -86,9 +87,9 @@ static coir_future *send_poll(coir_future *future)
     struct unix_op *self = ci_container_of(future, struct unix_op, future);
     coir_stream *stream = self->io.stream;
     COIR_BEGIN(future);
-    if (stream && !stream->is_unix)
+    if (!stream->is_unix)
         COIR_RETURN(future, -EOPNOTSUPP);
-    if (!stream || self->data.iov_len == 0 || self->fds_max > COIR_UNIX_FDS_MAX)
+    if (self->data.iov_len == 0 || self->fds_max > COIR_UNIX_FDS_MAX)
         COIR_RETURN(future, -EINVAL);
     COIR_AWAIT(future, &self->io.future);
     COIR_RETURN(future, self->io.future.result);
@@ -99,9 +100,9 @@ static coir_future *recv_poll(coir_future *future)
     struct unix_op *self = ci_container_of(future, struct unix_op, future);
     int rc;
     COIR_BEGIN(future);
-    if (self->io.stream && !self->io.stream->is_unix)
+    if (!self->io.stream->is_unix)
         COIR_RETURN(future, -EOPNOTSUPP);
-    if (!self->io.stream || !self->ret_count || self->data.iov_len == 0)
+    if (self->data.iov_len == 0)
         COIR_RETURN(future, -EINVAL);
     COIR_AWAIT(future, &self->io.future);
     if (self->io.future.result < 0)
@@ -119,6 +120,8 @@ coir_future *coir_unix_send_fds_op(coir_unix_op *opaque, coir_stream *stream, co
                                    size_t len, const coir_fd *fds, size_t fd_count)
 {
     struct unix_op *op = (struct unix_op *)(void *)opaque;
+    if (!op || !stream || (!data && len) || (!fds && fd_count))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, stream, data or fds is NULL"));
     size_t fits = fd_count <= COIR_UNIX_FDS_MAX ? fd_count : 0;
     begin(op, stream, CI_OP_SEND, (void *)(uintptr_t)data, len,
           fits ? (socklen_t)CMSG_SPACE(fits * sizeof(coir_fd)) : 0);
@@ -131,6 +134,9 @@ coir_future *coir_unix_recv_fds_op(coir_unix_op *opaque, coir_stream *stream, vo
                                    coir_fd *ret_fds, size_t fds_max, size_t *ret_count)
 {
     struct unix_op *op = (struct unix_op *)(void *)opaque;
+    if (!op || !stream || (!buf && len) || (!ret_fds && fds_max) || !ret_count)
+        return ci_completed_op(op,
+                               CI_MISUSE(-EINVAL, "op, stream, buf, ret_fds or ret_count is NULL"));
     begin(op, stream, CI_OP_RECEIVE, buf, len, sizeof op->control);
     op->ret_fds = ret_fds;
     op->fds_max = fds_max;
@@ -143,7 +149,7 @@ ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, size_t len, co
 {
     coir_unix_op op;
     if (!stream || (!data && len) || (!fds && fd_count))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream, data or fds is NULL");
     return ci_await_in_fiber(coir_unix_send_fds_op(&op, stream, data, len, fds, fd_count));
 }
 
@@ -152,7 +158,7 @@ ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t len, coir_fd *
 {
     coir_unix_op op;
     if (!stream || (!buf && len) || (!ret_fds && fds_max) || !ret_count)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream, buf, ret_fds or ret_count is NULL");
     return ci_await_in_fiber(
         coir_unix_recv_fds_op(&op, stream, buf, len, ret_fds, fds_max, ret_count));
 }
@@ -162,7 +168,7 @@ int coir_unix_peer(const coir_stream *stream, coir_credentials *ret_credentials)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream || !ret_credentials)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "stream or ret_credentials is NULL");
     if (!stream->is_unix)
         return -EOPNOTSUPP;
     struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;

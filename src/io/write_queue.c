@@ -29,6 +29,7 @@
  * function that writes.
  */
 #include "io/write_queue.h"
+#include "task/completed.h"
 
 #include <errno.h>
 
@@ -286,7 +287,7 @@ int coir_write_queue_try_push(coir_write_queue *queue, coir_buffer *buffer)
         return -COIR_EFORKED;
     int rc = check(queue, buffer);
     if (rc < 0)
-        return CI_MISUSE_IF(-EINVAL, rc);
+        return CI_MISUSE_IF(-EINVAL, rc, "queue or buffer is NULL");
     struct gone gone = {.count = 0};
     do {
         lock(queue);
@@ -363,18 +364,19 @@ static struct ci_wait_for to_push(coir_write_queue *queue, coir_buffer *buffer)
 coir_future *coir_write_queue_push_op(coir_wait_op *op, coir_write_queue *queue,
                                       coir_buffer *buffer)
 {
-    int rc = check(queue, buffer);
-    return rc < 0 ? ci_wait_complete_op(op, CI_MISUSE_IF(-EINVAL, rc))
-                  : ci_wait_op(op, to_push(queue, buffer));
+    int rc = op ? check(queue, buffer) : -EINVAL;
+    if (rc < 0)
+        return ci_completed_op(op, CI_MISUSE_IF(-EINVAL, rc, "op, queue or buffer is NULL"));
+    return ci_wait_op(op, to_push(queue, buffer));
 }
 
 int coir_write_queue_push(coir_write_queue *queue, coir_buffer *buffer)
 {
     int rc = check(queue, buffer);
     if (rc == -EINVAL)
-        return CI_MISUSE(rc);
+        return CI_MISUSE(rc, "queue or buffer is NULL");
     coir_wait_op op;
-    return rc < 0 ? (int)ci_await_in_fiber(ci_wait_complete_op(&op, rc))
+    return rc < 0 ? (int)ci_await_in_fiber(ci_completed_op(&op, rc))
                   : (int)ci_wait_in_fiber(to_push(queue, buffer));
 }
 
@@ -386,7 +388,7 @@ static coir_future *make_push(const coir_case *self, void *op)
 coir_case coir_case_push(coir_write_queue *queue, coir_buffer *buffer)
 {
     if (!queue || !buffer)
-        (void)CI_MISUSE(-EINVAL);
+        return ci_completed_case(CI_MISUSE(-EINVAL, "queue or buffer is NULL"));
     return (coir_case){.make = make_push, .object = queue, .data = buffer};
 }
 
@@ -415,12 +417,13 @@ static struct ci_wait_for to_flush(coir_write_queue *queue)
 
 coir_future *coir_write_queue_flush_op(coir_wait_op *op, coir_write_queue *queue)
 {
-    return queue ? ci_wait_op(op, to_flush(queue)) : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && queue ? ci_wait_op(op, to_flush(queue))
+                       : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or queue is NULL"));
 }
 
 int coir_write_queue_flush(coir_write_queue *queue)
 {
-    return queue ? (int)ci_wait_in_fiber(to_flush(queue)) : CI_MISUSE(-EINVAL);
+    return queue ? (int)ci_wait_in_fiber(to_flush(queue)) : CI_MISUSE(-EINVAL, "queue is NULL");
 }
 
 static coir_future *make_flush(const coir_case *self, void *op)
@@ -431,7 +434,7 @@ static coir_future *make_flush(const coir_case *self, void *op)
 coir_case coir_case_flush(coir_write_queue *queue)
 {
     if (!queue)
-        (void)CI_MISUSE(-EINVAL);
+        return ci_completed_case(CI_MISUSE(-EINVAL, "queue is NULL"));
     return (coir_case){.make = make_flush, .object = queue};
 }
 
@@ -707,14 +710,16 @@ int coir_write_queue_new_with(coir_stream *stream, const coir_write_queue_option
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream && ret_queue ? make(stream, options, ret_queue) : CI_MISUSE(-EINVAL);
+    return stream && ret_queue ? make(stream, options, ret_queue)
+                               : CI_MISUSE(-EINVAL, "stream or ret_queue is NULL");
 }
 
 int coir_write_queue_new(coir_stream *stream, coir_write_queue **ret_queue)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream && ret_queue ? make(stream, NULL, ret_queue) : CI_MISUSE(-EINVAL);
+    return stream && ret_queue ? make(stream, NULL, ret_queue)
+                               : CI_MISUSE(-EINVAL, "stream or ret_queue is NULL");
 }
 
 void coir_write_queue_free(coir_write_queue *queue)
@@ -735,7 +740,7 @@ int coir_write_queue_stats_get(coir_write_queue *queue, coir_write_queue_stats *
     if (ci_forked())
         return -COIR_EFORKED;
     if (!queue || !ret_stats)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "queue or ret_stats is NULL");
     lock(queue);
     coir_write_queue_stats stats = {
         .size = sizeof stats,

@@ -43,10 +43,13 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
                      void *arg)
 {
     if (ci_forked() ||
-        ((!loop || !hook || !fn || (unsigned)when > COIR_HOOK_AFTER_TURN) && CI_MISUSE(-EINVAL)))
+        ((!loop || !hook || !fn || (unsigned)when > COIR_HOOK_AFTER_TURN) &&
+         CI_MISUSE(-EINVAL, "loop, hook or fn is NULL, or when is no enum coir_hook_when")))
         return;
-    if ((ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)) ||
-        (CI_DEBUG && is_started(&loop->hooks[when], hook_of(hook)) && CI_MISUSE(-EBUSY)))
+    if ((ci_loop_is_foreign(loop) &&
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")) ||
+        (CI_DEBUG && is_started(&loop->hooks[when], hook_of(hook)) &&
+         CI_MISUSE(-EBUSY, "the hook was started before; stop it first")))
         return;
     *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
     ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
@@ -54,8 +57,9 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
 
 void coir_hook_stop(coir_loop *loop, coir_hook *hook)
 {
-    if (ci_forked() || ((!loop || !hook) && CI_MISUSE(-EINVAL)) ||
-        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
+    if (ci_forked() || ((!loop || !hook) && CI_MISUSE(-EINVAL, "loop or hook is NULL")) ||
+        (ci_loop_is_foreign(loop) &&
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
     ci_list_remove(&hook_of(hook)->link);
 }

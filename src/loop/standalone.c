@@ -14,7 +14,7 @@ struct standalone {
 
 int coir_loop_new(coir_loop **ret_loop)
 {
-    return ret_loop ? coir_loop_new_with(NULL, ret_loop) : CI_MISUSE(-EINVAL);
+    return ret_loop ? coir_loop_new_with(NULL, ret_loop) : CI_MISUSE(-EINVAL, "ret_loop is NULL");
 }
 
 int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
@@ -22,7 +22,7 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_loop)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_loop is NULL");
     coir_loop_options options = COIR_LOOP_OPTIONS;
     coir_allocator allocator;
     int rc = ci_options_read(&options, sizeof options, given);
@@ -49,7 +49,8 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 
 void coir_loop_free(coir_loop *loop)
 {
-    if (!loop || ci_forked() || (loop->turning && CI_MISUSE(-EBUSY)))
+    if (!loop || ci_forked() ||
+        (loop->turning && CI_MISUSE(-EBUSY, "a callback of the loop runs; return from it first")))
         return;
     struct standalone *made = ci_container_of(loop, struct standalone, loop);
     coir_allocator allocator = made->allocator;
@@ -63,7 +64,7 @@ int coir_loop_run(coir_loop *loop)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!loop || loop->turning)
-        return CI_MISUSE(loop ? -EBUSY : -EINVAL);
+        return CI_MISUSE(loop ? -EBUSY : -EINVAL, "loop is NULL, or one of its callbacks runs");
     while (!loop->error && !ci_load_relaxed(&loop->alert) &&
            (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
         ci_loop_turn(loop, COIR_NEVER);
@@ -76,21 +77,21 @@ int coir_loop_run_once(coir_loop *loop, coir_time deadline)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!loop || loop->turning)
-        return CI_MISUSE(loop ? -EBUSY : -EINVAL);
+        return CI_MISUSE(loop ? -EBUSY : -EINVAL, "loop is NULL, or one of its callbacks runs");
     ci_loop_turn(loop, deadline);
     return loop->error;
 }
 
 void coir_loop_stop(coir_loop *loop)
 {
-    if (ci_forked() || (!loop && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!loop && CI_MISUSE(-EINVAL, "loop is NULL")))
         return;
     ci_loop_alert(loop);
 }
 
 coir_time coir_loop_now(const coir_loop *loop)
 {
-    if (!loop && CI_MISUSE(-EINVAL))
+    if (!loop && CI_MISUSE(-EINVAL, "loop is NULL"))
         return 0;
     return loop->now;
 }
@@ -100,6 +101,6 @@ int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!loop || !fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
     return ci_loop_post(loop, loop->allocator, fn, arg);
 }

@@ -29,8 +29,10 @@ static void on_timeout(struct ci_timer *fired)
 void coir_timer_start(coir_loop *loop, coir_timer *opaque, coir_time delay, coir_timer_fn *fn,
                       void *arg)
 {
-    if (ci_forked() || ((!loop || !opaque || !fn) && CI_MISUSE(-EINVAL)) ||
-        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
+    if (ci_forked() ||
+        ((!loop || !opaque || !fn) && CI_MISUSE(-EINVAL, "loop, timer or fn is NULL")) ||
+        (ci_loop_is_foreign(loop) &&
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
     struct timer *timer = timer_of(opaque);
     if (timer->loop == loop)
@@ -45,8 +47,9 @@ void coir_timer_start(coir_loop *loop, coir_timer *opaque, coir_time delay, coir
 
 void coir_timer_stop(coir_loop *loop, coir_timer *timer)
 {
-    if (ci_forked() || ((!loop || !timer) && CI_MISUSE(-EINVAL)) ||
-        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
+    if (ci_forked() || ((!loop || !timer) && CI_MISUSE(-EINVAL, "loop or timer is NULL")) ||
+        (ci_loop_is_foreign(loop) &&
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
     if (timer_of(timer)->loop == loop)
         ci_wheel_cancel(&loop->wheel, &timer_of(timer)->timer);

@@ -31,14 +31,14 @@ int coir_watch_start(coir_loop *loop, coir_watch *opaque, coir_fd fd, int events
     if (ci_forked())
         return -COIR_EFORKED;
     if (!loop || !opaque)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "loop or watch is NULL");
     struct watch *watch = watch_of(opaque);
     if (watch->loop)
-        return CI_MISUSE(-EBUSY);
+        return CI_MISUSE(-EBUSY, "the watch was started before; stop it first");
     if (!fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     if (ci_loop_is_foreign(loop))
-        return CI_MISUSE(-EXDEV);
+        return CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post");
     *watch = (struct watch){
         .op = {.done = on_events,
                .fd = fd,
@@ -56,11 +56,13 @@ int coir_watch_start(coir_loop *loop, coir_watch *opaque, coir_fd fd, int events
 
 void coir_watch_stop(coir_loop *loop, coir_watch *opaque)
 {
-    if (ci_forked() || ((!loop || !opaque) && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || ((!loop || !opaque) && CI_MISUSE(-EINVAL, "loop or watch is NULL")))
         return;
     struct watch *watch = watch_of(opaque);
-    if (!watch->loop || (watch->loop != loop && CI_MISUSE(-EINVAL)) ||
-        (ci_loop_is_foreign(loop) && CI_MISUSE(-EXDEV)))
+    if (!watch->loop ||
+        (watch->loop != loop && CI_MISUSE(-EINVAL, "the watch is of another loop")) ||
+        (ci_loop_is_foreign(loop) &&
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
     watch->loop = NULL;
     ci_driver_cancel(loop->driver, &watch->op);

@@ -24,6 +24,7 @@
 #include "coir/sim.h"
 #include "sys/cpu.h"
 #include "sys/fork.h"
+#include "sys/misuse.h"
 
 enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, TWICE_EVERY = 100 };
 enum { FAILED = 3, DIFFERED }; /* exit statuses of a run */
@@ -336,6 +337,8 @@ static bool parse(struct campaign *campaign, int argc, char **argv)
 
 int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
 {
+    if (CI_REFUSED(!argv || !scenario, "argv or scenario is NULL"))
+        return 1;
     if (ci_forked()) {
         fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-COIR_EFORKED));
         return 1;

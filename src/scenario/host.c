@@ -90,7 +90,7 @@ coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void
     if (ci_forked())
         return NULL;
     if (!sim || !is_name(name) || !fn) {
-        (void)CI_MISUSE(-EINVAL);
+        (void)CI_MISUSE(-EINVAL, "sim, name or fn is NULL, or name is empty or too long");
         return NULL;
     }
     return start(sim, name, fn, arg);
@@ -101,9 +101,10 @@ int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *
     if (ci_forked())
         return -COIR_EFORKED;
     if (!sim || !is_name(name) || !fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "sim, name or fn is NULL, or name is empty or too long");
     if (sim->stepping)
-        return CI_MISUSE(-EBUSY);
+        return CI_MISUSE(-EBUSY,
+                         "a task of a host cannot run another host to its end; use coir_sim_host");
     const coir_host *host = start(sim, name, fn, arg);
     if (!host)
         return -ENOMEM;
@@ -138,7 +139,8 @@ void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
                  ? ci_options_read(&link, sizeof link, given)
                  : -EINVAL;
     if (rc < 0)
-        (void)CI_MISUSE(rc);
+        (void)CI_MISUSE(
+            rc, "sim or link is NULL, link lacks its size, or a or b is of another simulation");
     else
         ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
 }
@@ -151,7 +153,8 @@ void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults
     int rc =
         sim && given && is_of(sim, host) ? ci_options_read(&faults, sizeof faults, given) : -EINVAL;
     if (rc < 0) {
-        (void)CI_MISUSE(rc);
+        (void)CI_MISUSE(
+            rc, "sim or faults is NULL, faults lacks its size, or host is of another simulation");
         return;
     }
     if (host) {
@@ -168,7 +171,7 @@ int coir_sim_set_name(coir_sim *sim, const char *name, const coir_name_answer *g
     if (ci_forked())
         return -COIR_EFORKED;
     if (!sim || !name || !given)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "sim, name or answer is NULL");
     coir_name_answer answer = {0};
     int rc = ci_options_read(&answer, sizeof answer, given);
     return rc < 0 ? rc : ci_world_set_name(&sim->world, name, &answer);
@@ -179,7 +182,7 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
     if (ci_forked())
         return;
     if (!sim || !host || host->sim != sim) {
-        (void)CI_MISUSE(-EINVAL);
+        (void)CI_MISUSE(-EINVAL, "sim or host is NULL, or the host is of another simulation");
         return;
     }
     ci_world_kill(&sim->world, host->node);
@@ -191,7 +194,7 @@ void coir_sim_stop(coir_sim *sim, coir_host *host)
     if (ci_forked())
         return;
     if (!sim || !host || host->sim != sim) {
-        (void)CI_MISUSE(-EINVAL);
+        (void)CI_MISUSE(-EINVAL, "sim or host is NULL, or the host is of another simulation");
         return;
     }
     ci_world_trace(&sim->world, host->node, "stop");
@@ -203,7 +206,7 @@ bool coir_host_is_down(const coir_host *host)
 {
     if (host)
         return is_down(host);
-    (void)CI_MISUSE(-EINVAL);
+    (void)CI_MISUSE(-EINVAL, "host is NULL");
     return true;
 }
 

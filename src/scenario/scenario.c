@@ -18,7 +18,7 @@ int coir_sim_configure(coir_sim *sim, const coir_config *config)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!sim)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "sim is NULL");
     int rc = ci_config_check(config);
     if (rc < 0)
         return rc;
@@ -32,7 +32,7 @@ uint64_t coir_sim_random(coir_sim *sim)
 {
     if (sim)
         return ci_random_next(&sim->world.random);
-    (void)CI_MISUSE(-EINVAL);
+    (void)CI_MISUSE(-EINVAL, "sim is NULL");
     return 0;
 }
 
@@ -115,7 +115,7 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
     if (ci_forked())
         return -COIR_EFORKED;
     if (!scenario)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "scenario is NULL");
     coir_sim_options options;
     int rc = read_options(&options, given);
     if (rc == 0 && ret_result)

@@ -53,7 +53,7 @@ void ci_channel_close(coir_channel *channel, struct ci_list *granted)
 
 void coir_channel_close(coir_channel *channel)
 {
-    if (ci_forked() || (!channel && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!channel && CI_MISUSE(-EINVAL, "channel is NULL")))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -66,7 +66,7 @@ void coir_channel_close(coir_channel *channel)
 
 size_t coir_channel_count(const coir_channel *channel)
 {
-    if (!channel && CI_MISUSE(-EINVAL))
+    if (!channel && CI_MISUSE(-EINVAL, "channel is NULL"))
         return 0;
     ci_channel_lock(channel);
     size_t count = channel->ring.count;
@@ -76,7 +76,7 @@ size_t coir_channel_count(const coir_channel *channel)
 
 bool coir_channel_is_closed(const coir_channel *channel)
 {
-    if (!channel && CI_MISUSE(-EINVAL))
+    if (!channel && CI_MISUSE(-EINVAL, "channel is NULL"))
         return false;
     ci_channel_lock(channel);
     bool closed = channel->closed;
@@ -91,7 +91,7 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_channel)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_channel is NULL");
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
@@ -124,7 +124,7 @@ int coir_channel_new_with(const coir_channel_options *given, coir_channel **ret_
 int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_channel)
 {
     if (!ret_channel)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_channel is NULL");
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = item_size;
     options.capacity = capacity;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "sync/channel.h"
+#include "task/completed.h"
 
 /* How a send or receive that was tried under the lock ended. */
 enum outcome { DONE, WOULD_WAIT, REFUSED };
@@ -175,23 +176,25 @@ CI_INLINE struct ci_wait_for to_receive(coir_channel *channel, void *items, size
 
 coir_future *coir_channel_send_op(coir_wait_op *op, coir_channel *channel, const void *item)
 {
-    return channel && item ? ci_wait_op(op, to_send(channel, item))
-                           : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && channel && item
+               ? ci_wait_op(op, to_send(channel, item))
+               : ci_completed_op(op, CI_MISUSE(-EINVAL, "op, channel or item is NULL"));
 }
 
 coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *channel, void *item)
 {
-    return channel && item ? ci_wait_op(op, to_receive(channel, item, 0))
-                           : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && channel && item
+               ? ci_wait_op(op, to_receive(channel, item, 0))
+               : ci_completed_op(op, CI_MISUSE(-EINVAL, "op, channel or item is NULL"));
 }
 
 coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, void *items,
                                        size_t items_max)
 {
-    if (!channel || (!items && items_max))
-        return ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    if (!op || !channel || (!items && items_max))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, channel or items is NULL"));
     return items_max ? ci_wait_op(op, to_receive(channel, items, items_max))
-                     : ci_wait_complete_op(op, 0);
+                     : ci_completed_op(op, 0);
 }
 
 /* ---- straight-line calls: the common cases with one hold of the lock ---- */
@@ -220,8 +223,8 @@ CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_w
 
 int coir_channel_send(coir_channel *channel, const void *item)
 {
-    if (CI_DEBUG && (!channel || !item))
-        return CI_MISUSE(-EINVAL);
+    if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
+        return CI_MISUSE(-EINVAL, "channel or item is NULL");
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (ci_unlikely(!fiber))
@@ -270,15 +273,15 @@ CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
 
 int coir_channel_recv(coir_channel *channel, void *item)
 {
-    if (CI_DEBUG && (!channel || !item))
-        return CI_MISUSE(-EINVAL);
+    if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
+        return CI_MISUSE(-EINVAL, "channel or item is NULL");
     return (int)receive(channel, item, 0);
 }
 
 ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)
 {
-    if (CI_DEBUG && (!channel || (!items && items_max)))
-        return CI_MISUSE(-EINVAL);
+    if (!channel || (!items && items_max))
+        return CI_MISUSE(-EINVAL, "channel or items is NULL");
     if (ci_unlikely(items_max == 0)) {
         coir_wait_op op;
         return ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, items_max));
@@ -298,15 +301,15 @@ static coir_future *make_receive(const coir_case *self, void *op)
 
 coir_case coir_case_send(coir_channel *channel, const void *item)
 {
-    if (!channel || !item)
-        (void)CI_MISUSE(-EINVAL);
+    if (CI_DEBUG && (!channel || !item)) /* else when it is awaited */
+        return ci_completed_case(CI_MISUSE(-EINVAL, "channel or item is NULL"));
     return (coir_case){.make = make_send, .object = channel, .data = (void *)(uintptr_t)item};
 }
 
 coir_case coir_case_recv(coir_channel *channel, void *item)
 {
-    if (!channel || !item)
-        (void)CI_MISUSE(-EINVAL);
+    if (CI_DEBUG && (!channel || !item)) /* else when it is awaited */
+        return ci_completed_case(CI_MISUSE(-EINVAL, "channel or item is NULL"));
     return (coir_case){.make = make_receive, .object = channel, .data = item};
 }
 
@@ -317,7 +320,7 @@ int coir_channel_try_send(coir_channel *channel, const void *item)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!channel || !item)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "channel or item is NULL");
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);
@@ -333,7 +336,7 @@ int coir_channel_try_recv(coir_channel *channel, void *item)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!channel || !item)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "channel or item is NULL");
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);

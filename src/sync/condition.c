@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "sync/mutex.h"
+#include "task/completed.h"
 
 struct condition {
     struct ci_lock lock;
@@ -44,12 +45,16 @@ static struct ci_wait_for wait_for(struct condition *condition)
         .kind = &signal_kind, .lock = &condition->lock, .object = condition};
 }
 
+#define NOT_HELD "no task has the mutex: lock it first"
+
 static coir_future *condition_poll(coir_future *future)
 {
     struct condition_op *self = ci_container_of(future, struct condition_op, future);
     COIR_BEGIN(future);
     if (ci_worker_current->runnable->interrupt)
         COIR_RETURN(future, ci_worker_current->runnable->interrupt);
+    if (!ci_mutex_is_held(self->mutex))
+        COIR_RETURN(future, ci_misused(-EINVAL, NOT_HELD, "coir_condition_wait_op", NULL));
     ci_wait_init(&self->wait, wait_for(self->condition));
     COIR_AWAIT(future, &self->wait.future);
     self->result = (int32_t)self->wait.future.result;
@@ -63,8 +68,8 @@ static const coir_future_kind condition_kind =
 coir_future *coir_condition_wait_op(coir_condition_op *opaque, coir_condition *condition,
                                     coir_mutex *mutex)
 {
-    if (!condition || !mutex)
-        return ci_wait_complete_op((coir_wait_op *)(void *)opaque, CI_MISUSE(-EINVAL));
+    if (!opaque || !condition || !mutex)
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, condition or mutex is NULL"));
     struct condition_op *op = (struct condition_op *)(void *)opaque;
     op->condition = (struct condition *)(void *)condition;
     op->mutex = mutex;
@@ -74,14 +79,16 @@ coir_future *coir_condition_wait_op(coir_condition_op *opaque, coir_condition *c
 int coir_condition_wait(coir_condition *condition, coir_mutex *mutex)
 {
     if (!condition || !mutex)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "condition or mutex is NULL");
+    if (!ci_mutex_is_held(mutex))
+        return ci_worker_current ? CI_MISUSE(-EINVAL, NOT_HELD) : ci_no_fiber();
     coir_condition_op op;
     return (int)ci_await_in_fiber(coir_condition_wait_op(&op, condition, mutex));
 }
 
 void coir_condition_signal(coir_condition *opaque)
 {
-    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "condition is NULL")))
         return;
     struct condition *condition = (struct condition *)(void *)opaque;
     lock_condition(condition);
@@ -95,7 +102,7 @@ void coir_condition_signal(coir_condition *opaque)
 
 void coir_condition_broadcast(coir_condition *opaque)
 {
-    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "condition is NULL")))
         return;
     struct condition *condition = (struct condition *)(void *)opaque;
     struct ci_list granted;

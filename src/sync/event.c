@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "sync/wait.h"
+#include "task/completed.h"
 
 struct event {
     struct ci_lock lock;
@@ -49,12 +50,13 @@ static struct ci_wait_for wait_for(coir_event *event)
 
 coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event)
 {
-    return event ? ci_wait_op(op, wait_for(event)) : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && event ? ci_wait_op(op, wait_for(event))
+                       : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or event is NULL"));
 }
 
 int coir_event_wait(coir_event *event)
 {
-    return event ? (int)ci_wait_in_fiber(wait_for(event)) : CI_MISUSE(-EINVAL);
+    return event ? (int)ci_wait_in_fiber(wait_for(event)) : CI_MISUSE(-EINVAL, "event is NULL");
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)
@@ -65,13 +67,13 @@ static coir_future *make_wait(const coir_case *self, void *op)
 coir_case coir_case_event(coir_event *event)
 {
     if (!event)
-        (void)CI_MISUSE(-EINVAL);
+        return ci_completed_case(CI_MISUSE(-EINVAL, "event is NULL"));
     return (coir_case){.make = make_wait, .object = event};
 }
 
 void coir_event_set(coir_event *opaque)
 {
-    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "event is NULL")))
         return;
     struct event *event = event_of(opaque);
     struct ci_list granted;
@@ -85,7 +87,7 @@ void coir_event_set(coir_event *opaque)
 
 void coir_event_reset(coir_event *opaque)
 {
-    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "event is NULL")))
         return;
     struct event *event = event_of(opaque);
     lock(event);
@@ -95,7 +97,7 @@ void coir_event_reset(coir_event *opaque)
 
 bool coir_event_is_set(const coir_event *event)
 {
-    if (!event && CI_MISUSE(-EINVAL))
+    if (!event && CI_MISUSE(-EINVAL, "event is NULL"))
         return false;
     const struct event *self = (const struct event *)(const void *)event;
     uint32_t set = ci_load_acquire(&self->set);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "sync/allocator.h"
 #include "sync/wait.h"
+#include "task/completed.h"
 
 struct coir_latest {
     struct ci_lock lock;
@@ -51,13 +52,14 @@ static struct ci_wait_for wait_for(coir_latest *latest, uint64_t version)
 
 coir_future *coir_latest_wait_op(coir_wait_op *op, coir_latest *latest, uint64_t version)
 {
-    return latest ? ci_wait_op(op, wait_for(latest, version))
-                  : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && latest ? ci_wait_op(op, wait_for(latest, version))
+                        : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or latest is NULL"));
 }
 
 int coir_latest_wait(coir_latest *latest, uint64_t version)
 {
-    return latest ? (int)ci_wait_in_fiber(wait_for(latest, version)) : CI_MISUSE(-EINVAL);
+    return latest ? (int)ci_wait_in_fiber(wait_for(latest, version))
+                  : CI_MISUSE(-EINVAL, "latest is NULL");
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)
@@ -68,7 +70,7 @@ static coir_future *make_wait(const coir_case *self, void *op)
 coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 {
     if (!latest)
-        (void)CI_MISUSE(-EINVAL);
+        return ci_completed_case(CI_MISUSE(-EINVAL, "latest is NULL"));
     return (coir_case){.make = make_wait, .object = latest, .number = (int64_t)version};
 }
 
@@ -77,7 +79,7 @@ coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 /* Wakes all waiters: each waits for the previous version to change. */
 void coir_latest_set(coir_latest *latest, const void *value)
 {
-    if (ci_forked() || ((!latest || !value) && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || ((!latest || !value) && CI_MISUSE(-EINVAL, "latest or value is NULL")))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -91,7 +93,7 @@ void coir_latest_set(coir_latest *latest, const void *value)
 
 uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 {
-    if ((!unchanged || !value) && CI_MISUSE(-EINVAL))
+    if ((!unchanged || !value) && CI_MISUSE(-EINVAL, "latest or value is NULL"))
         return 0;
     coir_latest *latest = (coir_latest *)(uintptr_t)unchanged; /* only its lock is changed */
     lock(latest);
@@ -103,7 +105,7 @@ uint64_t coir_latest_get(const coir_latest *unchanged, void *value)
 
 void coir_latest_close(coir_latest *latest)
 {
-    if (ci_forked() || (!latest && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!latest && CI_MISUSE(-EINVAL, "latest is NULL")))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -119,7 +121,7 @@ int coir_latest_new(size_t size, const void *value, coir_latest **ret_latest)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_latest || (!value && size))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_latest or value is NULL");
     const coir_allocator *allocator = ci_allocator_here();
     coir_latest *latest = ci_alloc_zero(allocator, sizeof *latest + size);
     if (!latest)

@@ -12,6 +12,7 @@
  * 4. The mutex is unlocked only while it is held.
  */
 #include "sync/mutex.h"
+#include "task/completed.h"
 
 #include <errno.h>
 
@@ -79,8 +80,8 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
 {
     ci_lock_take(&mutex->lock);
     /* the last waiter may have been cancelled since the caller saw that the mutex is CONTENDED */
-    if (CI_DEBUG && ci_load_relaxed(&mutex->state) == FREE)
-        ci_misused(-EALREADY, call, place);
+    if (ci_load_relaxed(&mutex->state) == FREE)
+        ci_misused(-EALREADY, "no task has the mutex", call, place);
     ci_check(ci_load_relaxed(&mutex->state) != FREE, "mutex.c 4");
     struct ci_wait *next = pass_on(mutex);
     give_lock(mutex);
@@ -90,7 +91,7 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
 
 void coir_mutex_unlock(coir_mutex *opaque)
 {
-    if (CI_DEBUG && !opaque && CI_MISUSE(-EINVAL))
+    if (CI_DEBUG && CI_REFUSED(!opaque, "mutex is NULL"))
         return;
     struct mutex *mutex = mutex_of(opaque);
     uint32_t state = HELD;
@@ -106,7 +107,7 @@ int coir_mutex_try_lock(coir_mutex *mutex)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!mutex)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "mutex is NULL");
     return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
 }
 
@@ -168,8 +169,8 @@ static struct ci_wait_for to_lock(struct mutex *mutex)
 
 coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex)
 {
-    return mutex ? ci_wait_op(op, to_lock(mutex_of(mutex)))
-                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && mutex ? ci_wait_op(op, to_lock(mutex_of(mutex)))
+                       : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or mutex is NULL"));
 }
 
 coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
@@ -178,10 +179,15 @@ coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
     return &wait->future;
 }
 
+bool ci_mutex_is_held(coir_mutex *mutex)
+{
+    return ci_load_relaxed(&mutex_of(mutex)->state) != FREE;
+}
+
 int coir_mutex_lock(coir_mutex *opaque)
 {
     if (CI_DEBUG && !opaque)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "mutex is NULL");
     int rc = 0;
     struct mutex *mutex = mutex_of(opaque);
     struct ci_fiber *fiber = ci_fiber_enter(&rc);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "sync/wait.h"
+#include "task/completed.h"
 
 struct semaphore {
     struct ci_lock lock;
@@ -93,13 +94,14 @@ static struct ci_wait_for to_acquire(coir_semaphore *opaque, uint64_t amount)
 
 coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount)
 {
-    return semaphore ? ci_wait_op(op, to_acquire(semaphore, amount))
-                     : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && semaphore ? ci_wait_op(op, to_acquire(semaphore, amount))
+                           : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or semaphore is NULL"));
 }
 
 int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
 {
-    return semaphore ? (int)ci_wait_in_fiber(to_acquire(semaphore, amount)) : CI_MISUSE(-EINVAL);
+    return semaphore ? (int)ci_wait_in_fiber(to_acquire(semaphore, amount))
+                     : CI_MISUSE(-EINVAL, "semaphore is NULL");
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *opaque, uint64_t amount)
@@ -107,7 +109,7 @@ int coir_semaphore_try_acquire(coir_semaphore *opaque, uint64_t amount)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!opaque)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "semaphore is NULL");
     struct semaphore *semaphore = semaphore_of(opaque);
     lock(semaphore);
     bool taken = has(semaphore, amount);
@@ -122,7 +124,7 @@ int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!opaque)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "semaphore is NULL");
     struct semaphore *semaphore = semaphore_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
@@ -134,12 +136,12 @@ int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
     }
     ci_lock_give(&semaphore->lock);
     ci_wait_wake_all(&granted);
-    return fits ? 0 : CI_MISUSE(-EOVERFLOW);
+    return fits ? 0 : CI_MISUSE(-EOVERFLOW, "more units than can be counted");
 }
 
 uint64_t coir_semaphore_units(const coir_semaphore *opaque)
 {
-    if (!opaque && CI_MISUSE(-EINVAL))
+    if (!opaque && CI_MISUSE(-EINVAL, "semaphore is NULL"))
         return 0;
     struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)opaque);
     lock(semaphore);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "coir/mutex.h"
 #include "sync/wait.h"
+#include "task/completed.h"
 
 enum { WRITER = -1 };
 
@@ -98,24 +99,26 @@ static struct ci_wait_for to_hold(coir_shared_mutex *opaque, bool writer)
 
 coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return mutex ? ci_wait_op(op, to_hold(mutex, true))
-                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && mutex ? ci_wait_op(op, to_hold(mutex, true))
+                       : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or mutex is NULL"));
 }
 
 coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex)
 {
-    return mutex ? ci_wait_op(op, to_hold(mutex, false))
-                 : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && mutex ? ci_wait_op(op, to_hold(mutex, false))
+                       : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or mutex is NULL"));
 }
 
 int coir_shared_mutex_lock(coir_shared_mutex *mutex)
 {
-    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, true)) : CI_MISUSE(-EINVAL);
+    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, true))
+                 : CI_MISUSE(-EINVAL, "mutex is NULL");
 }
 
 int coir_shared_mutex_share(coir_shared_mutex *mutex)
 {
-    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, false)) : CI_MISUSE(-EINVAL);
+    return mutex ? (int)ci_wait_in_fiber(to_hold(mutex, false))
+                 : CI_MISUSE(-EINVAL, "mutex is NULL");
 }
 
 static int try_take(coir_shared_mutex *opaque, bool writer)
@@ -134,7 +137,7 @@ int coir_shared_mutex_try_lock(coir_shared_mutex *mutex)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!mutex)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "mutex is NULL");
     return try_take(mutex, true);
 }
 
@@ -143,20 +146,20 @@ int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!mutex)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "mutex is NULL");
     return try_take(mutex, false);
 }
 
 void coir_shared_mutex_unlock(coir_shared_mutex *opaque)
 {
-    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "mutex is NULL")))
         return;
     struct shared_mutex *mutex = shared_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
     lock(mutex);
-    if (CI_DEBUG && mutex->holders == 0)
-        (void)CI_MISUSE(-EALREADY);
+    if (mutex->holders == 0)
+        (void)CI_MISUSE(-EALREADY, "no task has the mutex");
     ci_check(mutex->holders != 0, "shared_mutex.c 2");
     mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
     serve(mutex, &granted);

@@ -12,6 +12,7 @@
 #include "coir/topic.h"
 #include "sync/allocator.h"
 #include "sync/channel.h"
+#include "task/completed.h"
 
 struct coir_topic {
     struct ci_channel_observer observer; /* of the subscribers' channels */
@@ -88,7 +89,7 @@ static void on_free(struct ci_channel_observer *observer, coir_channel *channel,
 
 void coir_topic_close(coir_topic *topic)
 {
-    if (ci_forked() || (!topic && CI_MISUSE(-EINVAL)))
+    if (ci_forked() || (!topic && CI_MISUSE(-EINVAL, "topic is NULL")))
         return;
     struct ci_list granted;
     ci_list_init(&granted);
@@ -137,13 +138,15 @@ static struct ci_wait_for to_publish(coir_topic *topic, const void *item)
 
 coir_future *coir_publish_op(coir_wait_op *op, coir_topic *topic, const void *item)
 {
-    return topic && item ? ci_wait_op(op, to_publish(topic, item))
-                         : ci_wait_complete_op(op, CI_MISUSE(-EINVAL));
+    return op && topic && item
+               ? ci_wait_op(op, to_publish(topic, item))
+               : ci_completed_op(op, CI_MISUSE(-EINVAL, "op, topic or item is NULL"));
 }
 
 int coir_publish(coir_topic *topic, const void *item)
 {
-    return topic && item ? (int)ci_wait_in_fiber(to_publish(topic, item)) : CI_MISUSE(-EINVAL);
+    return topic && item ? (int)ci_wait_in_fiber(to_publish(topic, item))
+                         : CI_MISUSE(-EINVAL, "topic or item is NULL");
 }
 
 int coir_try_publish(coir_topic *topic, const void *item)
@@ -151,7 +154,7 @@ int coir_try_publish(coir_topic *topic, const void *item)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!topic || !item)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "topic or item is NULL");
     struct ci_list granted;
     int result = -EAGAIN;
     ci_list_init(&granted);
@@ -172,7 +175,7 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_topic)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_topic is NULL");
     coir_topic_options options = COIR_TOPIC_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
     if (rc < 0)
@@ -198,7 +201,7 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
 int coir_topic_new(size_t item_size, coir_topic **ret_topic)
 {
     if (!ret_topic)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_topic is NULL");
     coir_topic_options options = COIR_TOPIC_OPTIONS;
     options.item_size = item_size;
     return coir_topic_new_with(&options, ret_topic);
@@ -220,7 +223,7 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     if (ci_forked())
         return -COIR_EFORKED;
     if (!topic || !ret_channel)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "topic or ret_channel is NULL");
     coir_channel_options options = COIR_CHANNEL_OPTIONS;
     options.item_size = topic->item_size;
     options.capacity = capacity;
@@ -251,7 +254,7 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
 
 size_t coir_topic_subscribers(const coir_topic *topic)
 {
-    if (!topic && CI_MISUSE(-EINVAL))
+    if (!topic && CI_MISUSE(-EINVAL, "topic is NULL"))
         return 0;
     struct ci_lock *lock = (struct ci_lock *)(uintptr_t)&topic->lock;
     ci_lock_take(lock);

@@ -36,26 +36,6 @@ int ci_wait_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-/* ---- waits that are complete at once ---- */
-
-static coir_future *complete_poll(coir_future *future)
-{
-    struct ci_worker *worker = ci_worker_current;
-    if (worker->runnable->interrupt) {
-        future->result = worker->runnable->interrupt;
-        return future->caller;
-    }
-    return ci_leaf_complete(worker, future);
-}
-
-static const coir_future_kind complete_kind = COIR_FUTURE_KIND("nothing", complete_poll, NULL);
-
-coir_future *ci_wait_complete_op(coir_wait_op *op, int64_t result)
-{
-    op->future = (coir_future){&complete_kind, NULL, result, 0};
-    return &op->future;
-}
-
 /* ---- waking ---- */
 
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted)

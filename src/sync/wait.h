@@ -169,9 +169,6 @@ static inline coir_future *ci_wait_op(coir_wait_op *op, struct ci_wait_for what)
     return &ci_wait_init((struct ci_wait *)(void *)op, what)->future;
 }
 
-/* One that is complete at its first poll, with `result`. */
-coir_future *ci_wait_complete_op(coir_wait_op *op, int64_t result);
-
 /* As a straight-line call in a fiber that has entered: the fast path first, then the same record
  * waits. */
 CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_fiber *fiber,

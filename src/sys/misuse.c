@@ -4,11 +4,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "coir/base.h"
 
 bool ci_misuse_aborts = CI_DEBUG;
+void (*ci_misuse_log)(const char *line);
 
 struct found {
     uintptr_t place, offset; /* in the object, as addr2line wants it */
@@ -31,20 +34,31 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-int ci_misused(int error, const char *call, const void *place)
+static void describe(char *text, size_t size, int error, const char *what, const char *call,
+                     const void *place)
 {
-    if (!ci_misuse_aborts)
-        return error;
     struct found found = {.place =
                               (uintptr_t)place - 1}; /* an address inside of the call instruction */
     dl_iterate_phdr(look_at_object, &found);
+    snprintf(text, size,
+             "coir: misuse: %s: %s%s%s (called at %#lx of %s; addr2line prints the line)", call,
+             what, *what ? ": " : "", coir_strerror(error), (unsigned long)found.offset,
+             found.object ? found.object : "unknown code");
+}
+
+int ci_misused(int error, const char *what, const char *call, const void *place)
+{
+    static const void *last_place;
     char text[512];
-    int len = snprintf(text, sizeof text,
-                       "coir: misuse: %s: %s (called at %#lx of %s; addr2line prints the line)\n",
-                       call, coir_strerror(error), (unsigned long)found.offset,
-                       found.object ? found.object : "unknown code");
-    if (len > (int)sizeof text)
-        len = (int)sizeof text;
-    ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, (size_t)len);
+    if (!ci_misuse_aborts && (!ci_misuse_log || ci_load_relaxed(&last_place) == place))
+        return error;
+    ci_store_relaxed(&last_place, place);
+    describe(text, sizeof text, error, what, call, place);
+    if (!ci_misuse_aborts) {
+        ci_misuse_log(text + strlen("coir: "));
+        return error;
+    }
+    ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, strlen(text));
+    ignored = write(STDERR_FILENO, "\n", 1);
     abort();
 }

@@ -25,7 +25,7 @@ int64_t coir_await(coir_future *future)
     if (!fiber)
         return rc;
     if (ci_unlikely(!future))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "future is NULL");
     struct ci_worker *worker = ci_worker_current;
     future->caller = &fiber->back;
     if (fiber->before_park)

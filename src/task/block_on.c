@@ -54,7 +54,7 @@ int64_t coir_block_on(coir_runtime *runtime, coir_future *future)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!future)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "future is NULL");
     if (ci_worker_current)
         return -EDEADLK;
     if (!runtime)

@@ -10,7 +10,7 @@ int coir_call_on(int index, coir_task_fn *fn, void *arg)
     if (!ci_fiber_enter(&rc))
         return rc;
     if (!fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     COIR_SERVING_SCOPE(scope);
     COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;

@@ -80,8 +80,10 @@ void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runna
 {
     *cancel_scope = (struct ci_cancel_scope){runnable ? runnable->cancel_scopes : NULL, runnable,
                                              (uint8_t)kind, false};
-    if (!runnable)
+    if (!runnable) {
+        cancel_scope->kind = CI_CANCEL_SCOPE_OUTSIDE;
         return;
+    }
     ci_debug_check(is_up_to_date(runnable), "cancellation.h 2");
     runnable->cancel_scopes = cancel_scope;
     if (ci_unlikely(runnable->interrupt && kind == CI_CANCEL_SCOPE_SHIELD))
@@ -142,7 +144,7 @@ void ci_scope_interrupt(struct ci_scope *scope, int reason)
 
 void coir_scope_cancel(coir_scope *scope)
 {
-    if (ci_forked() || CI_REFUSED(!scope))
+    if (ci_forked() || CI_REFUSED(!scope, "scope is NULL"))
         return;
     if (ci_scope_of(scope)->home)
         cancel_all(ci_scope_of(scope), -ECANCELED);
@@ -150,10 +152,11 @@ void coir_scope_cancel(coir_scope *scope)
 
 void coir_cancel(coir_handle *handle)
 {
-    if (ci_forked() || CI_REFUSED(!handle))
+    if (ci_forked() || CI_REFUSED(!handle, "handle is NULL"))
         return;
     struct ci_task *task = ci_handle_of(handle)->task;
-    if (task && !CI_REFUSED(!ci_worker_current))
+    if (task &&
+        !CI_REFUSED(!ci_worker_current, "a task is cancelled on a worker; use coir_runtime_post"))
         ci_task_cancel(task, -ECANCELED);
 }
 

@@ -17,14 +17,15 @@
 struct ci_scope;
 
 enum ci_cancel_scope_kind {
-    CI_CANCEL_SCOPE_DEADLINE = 1,
+    CI_CANCEL_SCOPE_OUTSIDE = 1, /* of a fiber */
+    CI_CANCEL_SCOPE_DEADLINE,
     CI_CANCEL_SCOPE_SHIELD,
     CI_CANCEL_SCOPE_TASKS /* of a struct ci_scope */
 };
 
 struct ci_cancel_scope {
     struct ci_cancel_scope *outer;
-    struct ci_runnable *runnable; /* NULL: entered outside of a fiber, does nothing */
+    struct ci_runnable *runnable; /* NULL: left, or entered outside of a fiber: does nothing */
     uint8_t kind;
     bool expired; /* a deadline that has passed */
 };
@@ -32,6 +33,28 @@ struct ci_cancel_scope {
 void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runnable *runnable,
                            enum ci_cancel_scope_kind kind);
 void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope);
+
+/* Whether the runnable (NULL: none) is inside of the cancel scope. */
+static inline bool ci_cancel_scope_is_around(const struct ci_cancel_scope *cancel_scope,
+                                             const struct ci_runnable *runnable)
+{
+    const struct ci_cancel_scope *at = runnable ? runnable->cancel_scopes : NULL;
+    while (at && at != cancel_scope)
+        at = at->outer;
+    return at;
+}
+
+/* Whether it was left before, or never entered. */
+static inline bool ci_cancel_scope_is_left(const struct ci_cancel_scope *cancel_scope)
+{
+    return !cancel_scope->runnable && cancel_scope->kind != CI_CANCEL_SCOPE_OUTSIDE;
+}
+
+/* Whether it may be left: it is the innermost, or was entered outside of a fiber. */
+static inline bool ci_cancel_scope_is_innermost(const struct ci_cancel_scope *cancel_scope)
+{
+    return !cancel_scope->runnable || cancel_scope->runnable->cancel_scopes == cancel_scope;
+}
 
 /* A deadline has passed: interrupts what is inside of it. */
 void ci_cancel_scope_expire(struct ci_cancel_scope *cancel_scope);

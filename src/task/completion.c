@@ -44,13 +44,14 @@ int coir_completion_start(coir_scope *scope, coir_completion *opaque, coir_futur
     struct completion *completion = (struct completion *)(void *)opaque;
     struct ci_task *task;
     if (!completion || !future || !fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "completion, future or fn is NULL");
     if (future->caller)
-        return CI_MISUSE(-EBUSY); /* it was started before, perhaps by this completion */
+        return CI_MISUSE(-EBUSY, "the future was started before"); /* it was started before, perhaps
+                                                                      by this completion */
     *completion = (struct completion){
         {scope ? &completion_kind : &background_kind, NULL, 0, 0}, future, fn, arg};
     int rc = ci_go_future(scope, NULL, &completion->future, &task);
     if (rc == 0)
         future->caller = &completion->future;
-    return CI_MISUSE_IF(-EBADF, rc);
+    return CI_MISUSE_IF(-EBADF, rc, "the scope is closed, or was not opened in a fiber");
 }

@@ -24,7 +24,7 @@ int ci_no_worker(void)
 
 int ci_no_fiber_in(const char *call, const void *place)
 {
-    return ci_forked() ? -COIR_EFORKED : CI_DEBUG ? ci_misused(-ESRCH, call, place) : -ESRCH;
+    return ci_forked() ? -COIR_EFORKED : ci_misused(-ESRCH, "", call, place);
 }
 
 void ci_exit_child(int rc)

@@ -25,6 +25,8 @@ static void on_deadline(struct ci_timer *timer)
     ci_cancel_scope_expire(&ci_container_of(timer, struct deadline, timer)->cancel_scope);
 }
 
+#define ENTERED_TWICE "it was entered before, and not left"
+
 static struct ci_runnable *running(void)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -33,10 +35,11 @@ static struct ci_runnable *running(void)
 
 void coir_deadline_enter(coir_cancel_scope *opaque, coir_time when)
 {
-    if (CI_REFUSED(!opaque))
-        return;
     struct deadline *deadline = deadline_of(opaque);
     struct ci_runnable *runnable = running();
+    if (CI_REFUSED(!opaque, "cancel_scope is NULL") ||
+        CI_REFUSED(ci_cancel_scope_is_around(&deadline->cancel_scope, runnable), ENTERED_TWICE))
+        return;
     ci_cancel_scope_enter(&deadline->cancel_scope, runnable, CI_CANCEL_SCOPE_DEADLINE);
     ci_timer_init(&deadline->timer, on_deadline);
     deadline->timer.when = when;
@@ -46,7 +49,7 @@ void coir_deadline_enter(coir_cancel_scope *opaque, coir_time when)
 
 void coir_deadline_move(coir_cancel_scope *opaque, coir_time when)
 {
-    if (ci_forked() || CI_REFUSED(!opaque))
+    if (ci_forked() || CI_REFUSED(!opaque, "cancel_scope is NULL"))
         return;
     struct deadline *deadline = deadline_of(opaque);
     struct ci_runnable *runnable = deadline->cancel_scope.runnable;
@@ -71,16 +74,24 @@ void coir_deadline_move(coir_cancel_scope *opaque, coir_time when)
 
 void coir_shield_enter(coir_cancel_scope *opaque)
 {
-    if (CI_REFUSED(!opaque))
+    struct deadline *deadline = deadline_of(opaque);
+    struct ci_runnable *runnable = running();
+    if (CI_REFUSED(!opaque, "cancel_scope is NULL") ||
+        CI_REFUSED(ci_cancel_scope_is_around(&deadline->cancel_scope, runnable), ENTERED_TWICE))
         return;
-    ci_cancel_scope_enter(&deadline_of(opaque)->cancel_scope, running(), CI_CANCEL_SCOPE_SHIELD);
+    ci_cancel_scope_enter(&deadline->cancel_scope, runnable, CI_CANCEL_SCOPE_SHIELD);
 }
 
 void coir_cancel_scope_leave(coir_cancel_scope *opaque)
 {
-    if (ci_forked() || CI_REFUSED(!opaque))
+    if (ci_forked() || CI_REFUSED(!opaque, "cancel_scope is NULL"))
         return;
     struct ci_cancel_scope *cancel_scope = &deadline_of(opaque)->cancel_scope;
+    if (CI_REFUSED(ci_cancel_scope_is_left(cancel_scope), "it was left before"))
+        return;
+    /* not survived: its memory may be another's soon */
+    (void)CI_REFUSED(!ci_cancel_scope_is_innermost(cancel_scope),
+                     "what was entered last is left first");
     if (cancel_scope->runnable && cancel_scope->kind == CI_CANCEL_SCOPE_DEADLINE)
         ci_wheel_cancel(&cancel_scope->runnable->task->worker->loop.wheel,
                         &deadline_of(opaque)->timer);
@@ -89,7 +100,7 @@ void coir_cancel_scope_leave(coir_cancel_scope *opaque)
 
 bool coir_deadline_passed(const coir_cancel_scope *opaque)
 {
-    return !CI_REFUSED(!opaque) &&
+    return !CI_REFUSED(!opaque, "cancel_scope is NULL") &&
            ((const struct deadline *)(const void *)opaque)->cancel_scope.expired;
 }
 

@@ -33,7 +33,7 @@ int coir_defer(void (*fn)(void *arg), void *arg)
     if (!fiber)
         return ci_no_fiber();
     if (!fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     struct ci_deferred *deferred = ci_pool_take(&ci_worker_current->deferred);
     if (!deferred)
         return -ENOMEM;

@@ -106,7 +106,7 @@ struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_runnable *runn
 
 coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)
 {
-    if (CI_REFUSED(!call || !fn))
+    if (CI_REFUSED(!call || !fn, "call or fn is NULL"))
         return NULL;
     return ci_call_init((struct ci_call *)(void *)call, fn, arg);
 }

@@ -27,7 +27,7 @@ coir_fd coir_runtime_fd(coir_runtime *runtime)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!runtime)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "runtime is NULL");
     int rc = give_selector(runtime);
     struct ci_driver *driver = runtime->workers[0].loop.driver;
     return rc < 0 ? rc : driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
@@ -36,7 +36,7 @@ coir_fd coir_runtime_fd(coir_runtime *runtime)
 int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     if (!runtime || !fn)
-        return ci_forked() ? -COIR_EFORKED : CI_MISUSE(-EINVAL);
+        return ci_forked() ? -COIR_EFORKED : CI_MISUSE(-EINVAL, "runtime or fn is NULL");
     coir_fd fd = coir_runtime_fd(runtime);
     if (fd < 0)
         return fd;
@@ -48,7 +48,7 @@ int coir_runtime_begin(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 
 coir_time coir_runtime_next(coir_runtime *runtime)
 {
-    if (ci_forked() || CI_REFUSED(!runtime))
+    if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return 0;
     struct ci_worker *worker = &runtime->workers[0];
     bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready &&
@@ -58,7 +58,7 @@ coir_time coir_runtime_next(coir_runtime *runtime)
 
 int coir_runtime_step(coir_runtime *runtime)
 {
-    if (ci_forked() || CI_REFUSED(!runtime))
+    if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return 0;
     struct ci_worker *worker = &runtime->workers[0];
     if (ci_run_phase(ci_load(&runtime->run)) != CI_RUN_RUNNING)
@@ -78,7 +78,7 @@ int coir_runtime_end(coir_runtime *runtime)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!runtime)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "runtime is NULL");
     uint32_t phase = ci_run_phase(ci_load(&runtime->run));
     if (phase != CI_RUN_ENDED)
         return phase == CI_RUN_RUNNING ? -EBUSY : -EINVAL;
@@ -89,14 +89,17 @@ int coir_runtime_end(coir_runtime *runtime)
 
 void coir_runtime_hold(coir_runtime *runtime)
 {
-    if (ci_forked() || CI_REFUSED(!runtime))
+    if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return;
     ci_fetch_add(&runtime->holds, 1);
 }
 
 void coir_runtime_release(coir_runtime *runtime)
 {
-    if (ci_forked() || CI_REFUSED(!runtime))
+    if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return;
-    ci_fetch_sub(&runtime->holds, 1);
+    if (ci_fetch_sub(&runtime->holds, 1) == 0) {
+        ci_fetch_add(&runtime->holds, 1);
+        (void)CI_MISUSE(-EINVAL, "it was released as often as it was held");
+    }
 }

@@ -52,7 +52,7 @@ int coir_generator_new(coir_generator_fn *fn, void *arg, coir_generator **ret_ge
     if (!worker || !worker->fiber)
         return ci_no_fiber();
     if (!fn || !ret_generator)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn or ret_generator is NULL");
     coir_generator *generator = ci_stacks_take(&worker->stacks);
     if (!generator)
         return -ENOMEM;
@@ -94,7 +94,7 @@ int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_
         return rc;
     struct ci_worker *worker = ci_worker_current;
     if (!generator || !ret_value)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "generator or ret_value is NULL");
     if (generator->worker != worker)
         return -EXDEV;
     if (generator->state == RUNNING)
@@ -115,7 +115,8 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
         return -COIR_EFORKED;
     /* a generator yields only from its own function */
     if (!generator || generator->state != RUNNING)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL,
+                         "generator is NULL, or does not run: only its own function yields");
     if (generator->closing)
         return -ECANCELED;
     generator->value = value;

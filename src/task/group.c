@@ -151,8 +151,8 @@ static coir_future *member_end_poll(coir_future *end)
     return finish(group);
 }
 
-static coir_future *init(coir_group *opaque, coir_branch *branches, size_t count,
-                         enum ci_group_mode mode, size_t window, bool rotates)
+coir_future *ci_group_init(coir_group *opaque, coir_branch *branches, size_t count,
+                           enum ci_group_mode mode, size_t window, bool rotates)
 {
     struct ci_group *group = (struct ci_group *)(void *)opaque;
     *group = (struct ci_group){
@@ -175,31 +175,31 @@ static coir_future *init(coir_group *opaque, coir_branch *branches, size_t count
 
 coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count, size_t window)
 {
-    if (CI_DEBUG && CI_REFUSED(!group || (count && !branches)))
+    if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return init(group, branches, count, CI_GROUP_JOIN, window, false);
+    return ci_group_init(group, branches, count, CI_GROUP_JOIN, window, false);
 }
 
 coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count,
                                     size_t window)
 {
-    if (CI_DEBUG && CI_REFUSED(!group || (count && !branches)))
+    if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return init(group, branches, count, CI_GROUP_JOIN_OR_CANCEL, window, false);
+    return ci_group_init(group, branches, count, CI_GROUP_JOIN_OR_CANCEL, window, false);
 }
 
 coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count)
 {
-    if (CI_DEBUG && CI_REFUSED(!group || (count && !branches)))
+    if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return init(group, branches, count, CI_GROUP_ANY, 0, true);
+    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, true);
 }
 
 coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size_t count)
 {
-    if (CI_DEBUG && CI_REFUSED(!group || (count && !branches)))
+    if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return init(group, branches, count, CI_GROUP_ANY, 0, false);
+    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, false);
 }
 
 /* Whether the array has `count` members, each with a future. */
@@ -216,7 +216,8 @@ static bool has_members(const coir_branch *branches, size_t count)
 int coir_join_all(coir_branch *branches, size_t count, size_t window)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL) : ci_no_fiber();
+        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
+                                 : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_join_all_op(&group, branches, count, window));
 }
@@ -224,7 +225,8 @@ int coir_join_all(coir_branch *branches, size_t count, size_t window)
 int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL) : ci_no_fiber();
+        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
+                                 : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_join_or_cancel_op(&group, branches, count, window));
 }
@@ -232,7 +234,8 @@ int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window)
 int coir_any(coir_branch *branches, size_t count)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL) : ci_no_fiber();
+        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
+                                 : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_any_op(&group, branches, count));
 }
@@ -240,7 +243,8 @@ int coir_any(coir_branch *branches, size_t count)
 int coir_any_in_order(coir_branch *branches, size_t count)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL) : ci_no_fiber();
+        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
+                                 : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_any_in_order_op(&group, branches, count));
 }

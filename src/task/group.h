@@ -36,6 +36,11 @@ CI_LEAVES_SPARE_WORDS(struct ci_group, coir_group);
 
 extern const coir_future_kind ci_group_kind;
 
+/* A group as a future. It begins `window` members at a time (0: all), a coir_any that `rotates`
+ * with another one each time. */
+coir_future *ci_group_init(coir_group *group, coir_branch *branches, size_t count,
+                           enum ci_group_mode mode, size_t window, bool rotates);
+
 /* Decides a coir_any: `winner` is the member that wins, or CI_NOBODY_EVER. False: it was decided
  * before. From any thread. */
 bool ci_group_decide(struct ci_group *group, int32_t winner);

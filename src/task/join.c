@@ -35,7 +35,7 @@ static const coir_future_kind join_kind = COIR_FUTURE_KIND("a task", join_poll, 
 coir_future *coir_join_op(coir_handle *opaque)
 {
     struct ci_handle *handle = ci_handle_of(opaque);
-    if (CI_REFUSED(!handle))
+    if (CI_REFUSED(!handle, "handle is NULL"))
         return NULL;
     ci_check(!handle->waiter, "join.c 1");
     return coir_future_init(&handle->future, &join_kind);
@@ -48,7 +48,7 @@ int coir_join(coir_handle *opaque)
     if (!ci_fiber_enter(&rc))
         return rc;
     if (!handle || !handle->used)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "handle is NULL, or was given to no task");
     if (!handle->task)
         return handle->result;
     if (handle->waiter)
@@ -71,7 +71,7 @@ void ci_handle_complete(struct ci_handle *handle, int64_t result)
 bool coir_handle_has_ended(const coir_handle *opaque)
 {
     const struct ci_handle *handle = (const struct ci_handle *)(const void *)opaque;
-    return !CI_REFUSED(!handle) && handle->used && !handle->task;
+    return !CI_REFUSED(!handle, "handle is NULL") && handle->used && !handle->task;
 }
 
 void coir_handle_done(coir_handle *opaque)
@@ -81,7 +81,9 @@ void coir_handle_done(coir_handle *opaque)
     if (!opaque)
         return;
     struct ci_handle *handle = ci_handle_of(opaque);
-    (void)CI_REFUSED(handle->waiter != NULL); /* the joining task could never be woken */
+    (void)CI_REFUSED(
+        handle->waiter != NULL,
+        "a task waits in coir_join of the handle"); /* the joining task could never be woken */
     if (handle->task)
         handle->task->handle = NULL;
     handle->task = NULL;

@@ -8,6 +8,7 @@
 #include "sys/misuse.h"
 #include "task/current.h"
 #include "task/runtime.h"
+#include "task/worker.h"
 
 static void log_args(const coir_config *config, enum coir_log_level level, const char *format,
                      va_list args)
@@ -39,9 +40,21 @@ void coir_log(enum coir_log_level level, const char *format, ...)
 {
     const struct ci_worker *worker = ci_worker_current;
     va_list args;
-    if (CI_REFUSED(!format) || ci_forked() || !worker)
+    if (CI_REFUSED(!format, "format is NULL") || ci_forked() || !worker)
         return;
     va_start(args, format);
     log_args(&worker->runtime->config, level, format, args);
     va_end(args);
+}
+
+/* Misuse that does not abort: in the log of the runtime whose worker runs. */
+static void log_misuse(const char *line)
+{
+    if (ci_worker_current)
+        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "%s", line);
+}
+
+__attribute__((constructor)) static void hear_of_misuse(void)
+{
+    ci_misuse_log = log_misuse;
 }

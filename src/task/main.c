@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/misuse.h"
 #include "task/log.h"
 #include "task/runtime.h"
 
@@ -35,6 +36,8 @@ static int levels_to_log(void)
 
 int coir_main(coir_task_fn *start, void *arg)
 {
+    if (CI_REFUSED(!start, "start is NULL"))
+        return 1;
     coir_config config = COIR_CONFIG;
     int levels = levels_to_log();
     config.log = log_to_stderr;

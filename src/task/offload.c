@@ -210,7 +210,7 @@ static const coir_future_kind offload_kind =
 coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
 {
     struct offload_op *op = (struct offload_op *)(void *)job;
-    if (CI_REFUSED(!op || !fn))
+    if (CI_REFUSED(!op || !fn, "job or fn is NULL"))
         return NULL;
     op->fn = fn;
     op->arg = arg;
@@ -224,7 +224,7 @@ int coir_offload(coir_task_fn *fn, void *arg)
     if (!fiber)
         return rc;
     if (!fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     return (int)ci_await(ci_worker_current,
                          coir_offload_op((coir_offload_job *)(void *)fiber->op, fn, arg));
 }

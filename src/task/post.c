@@ -109,7 +109,7 @@ int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), v
     if (ci_forked())
         return -COIR_EFORKED;
     if (!runtime || !fn)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "runtime or fn is NULL");
     if (index < 0 || index >= runtime->worker_count)
         return -EINVAL;
     struct ci_worker *sender =

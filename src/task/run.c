@@ -192,7 +192,7 @@ int ci_runtime_result(coir_runtime *runtime)
 int coir_runtime_run(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     if (!runtime || !fn)
-        return ci_forked() ? -COIR_EFORKED : CI_MISUSE(-EINVAL);
+        return ci_forked() ? -COIR_EFORKED : CI_MISUSE(-EINVAL, "runtime or fn is NULL");
     int rc = ci_run_start(runtime, fn, arg);
     if (rc < 0)
         return rc;

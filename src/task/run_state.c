@@ -53,7 +53,7 @@ void ci_run_alert(coir_runtime *runtime)
 
 void coir_runtime_stop(coir_runtime *runtime)
 {
-    if (ci_forked() || CI_REFUSED(!runtime))
+    if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return;
     ci_fetch_add(&runtime->visitors, 1); /* the run may end at once, and the runtime be freed */
     if (ci_fetch_or(&runtime->run, CI_RUN_STOP) & CI_RUN_STOP)

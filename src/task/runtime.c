@@ -111,7 +111,7 @@ int coir_runtime_new(const coir_config *given, coir_runtime **ret_runtime)
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ret_runtime)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_runtime is NULL");
     coir_config config;
     coir_allocator allocator;
     int rc = ci_config_read(&config, given);
@@ -159,7 +159,7 @@ coir_runtime *coir_runtime_current(void)
 
 size_t coir_worker_count(const coir_runtime *runtime)
 {
-    return CI_REFUSED(!runtime) ? 0 : (size_t)runtime->worker_count;
+    return CI_REFUSED(!runtime, "runtime is NULL") ? 0 : (size_t)runtime->worker_count;
 }
 
 int coir_worker_index(void)
@@ -171,7 +171,7 @@ int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
 {
     coir_counters sum = COIR_COUNTERS;
     if (!runtime || !ret_counters)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "runtime or ret_counters is NULL");
     for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_worker *worker = &runtime->workers[i];
         sum.tasks_started += ci_load_relaxed(&worker->tasks_started);

@@ -56,12 +56,19 @@ void ci_scope_take_error(struct ci_scope *scope, struct ci_task *task, int error
 
 /* ---- opening ---- */
 
-static coir_scope *open_scope(coir_scope *opaque, bool serving)
+CI_INLINE coir_scope *open_scope(coir_scope *opaque, bool serving, const char *call,
+                                 const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_scope *scope = ci_scope_of(opaque);
     bool in_fiber = worker && worker->fiber;
     struct ci_runnable *runnable = in_fiber ? worker->runnable : NULL;
+    if (ci_unlikely(!scope))
+        return ci_misused(-EINVAL, "scope is NULL", call, place), NULL;
+    /* only the innermost is looked at in every build: what lies in its memory is not known */
+    if (runnable && (CI_DEBUG ? ci_cancel_scope_is_around(&scope->cancel_scope, runnable)
+                              : runnable->cancel_scopes == &scope->cancel_scope))
+        return ci_misused(-EINVAL, "it was opened before, and not closed", call, place), opaque;
     ci_scope_init(scope, in_fiber ? worker : NULL, serving);
     ci_cancel_scope_enter(&scope->cancel_scope, runnable, CI_CANCEL_SCOPE_TASKS);
     /* as it interrupted the scopes that were open already */
@@ -74,16 +81,12 @@ static coir_scope *open_scope(coir_scope *opaque, bool serving)
 
 coir_scope *coir_scope_open(coir_scope *scope)
 {
-    if (CI_DEBUG && CI_REFUSED(!scope))
-        return NULL;
-    return open_scope(scope, false);
+    return open_scope(scope, false, CI_CALL, CI_PLACE);
 }
 
 coir_scope *coir_serving_scope_open(coir_scope *scope)
 {
-    if (CI_DEBUG && CI_REFUSED(!scope))
-        return NULL;
-    return open_scope(scope, true);
+    return open_scope(scope, true, CI_CALL, CI_PLACE);
 }
 
 /* ---- waiting ---- */
@@ -127,9 +130,9 @@ int coir_scope_wait(coir_scope *opaque)
     if (!worker || !worker->fiber)
         return ci_no_fiber();
     if (ci_unlikely(!scope))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "scope is NULL");
     if (!scope->home)
-        return CI_MISUSE(-EBADF);
+        return CI_MISUSE(-EBADF, "the scope is closed, or was not opened in a fiber");
     if (scope->home != worker)
         return -EXDEV;
     if (scope->waiter)
@@ -150,8 +153,12 @@ void coir_scope_close(coir_scope *opaque)
     if (ci_forked() || !opaque)
         return;
     struct ci_scope *scope = ci_scope_of(opaque);
-    if (!scope->home || CI_REFUSED(scope->home != ci_worker_current))
+    if (!scope->home || CI_REFUSED(scope->home != ci_worker_current,
+                                   "a scope is closed on the worker that opened it"))
         return;
+    /* not survived: its memory may be another's soon */
+    if (CI_DEBUG && !ci_cancel_scope_is_innermost(&scope->cancel_scope))
+        (void)CI_MISUSE(-EINVAL, "what was opened or entered last is closed first");
     if (scope->live || ci_load_relaxed(&scope->arriving)) {
         coir_scope_cancel(opaque);
         coir_scope_wait(opaque);
@@ -165,12 +172,14 @@ void coir_scope_close(coir_scope *opaque)
 size_t coir_scope_live(const coir_scope *scope)
 {
     const struct ci_scope *own = (const struct ci_scope *)(const void *)scope;
-    if (CI_REFUSED(!scope))
+    if (CI_REFUSED(!scope, "scope is NULL"))
         return 0;
     return own->live + (size_t)ci_load_relaxed(&own->arriving);
 }
 
 uint64_t coir_scope_errors(const coir_scope *scope)
 {
-    return CI_REFUSED(!scope) ? 0 : ((const struct ci_scope *)(const void *)scope)->errors;
+    return CI_REFUSED(!scope, "scope is NULL")
+               ? 0
+               : ((const struct ci_scope *)(const void *)scope)->errors;
 }

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include "task/completed.h"
+#include "task/group.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
 
@@ -24,8 +26,7 @@ static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branc
             return -EINVAL;
         branches[i].future = cases[i].make(&cases[i], &storage[i]);
     }
-    coir_future *any = in_order ? coir_any_in_order_op(&group, branches, count)
-                                : coir_any_op(&group, branches, count);
+    coir_future *any = ci_group_init(&group, branches, count, CI_GROUP_ANY, 0, !in_order);
     int which = (int)ci_await(ci_worker_current, any);
     if (which >= 0)
         cases[which].result = branches[which].future->result;
@@ -52,20 +53,20 @@ static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_ord
     return which;
 }
 
-static int start(coir_case *cases, size_t count, bool in_order, const char *call, const void *place)
+CI_INLINE int start(coir_case *cases, size_t count, bool in_order, const char *call,
+                    const void *place)
 {
     int rc = 0;
     if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
     if (!count)
         return -EINVAL;
-    /* misuse: the case was not made by a coir_case_ function */
     if (ci_unlikely(!cases))
-        return ci_misuse_if(-EINVAL, -EINVAL, call, place);
+        return ci_misused(-EINVAL, "cases is NULL", call, place);
     return ci_misuse_if(-EINVAL,
                         count <= ON_STACK ? run_on_stack(cases, count, in_order)
                                           : run_in_memory(cases, count, in_order),
-                        call, place);
+                        "a case was not made by a coir_case_ function", call, place);
 }
 
 int coir_select(coir_case *cases, size_t count)
@@ -108,5 +109,7 @@ static coir_future *make_join(const coir_case *self, void *place)
 
 coir_case coir_case_join(coir_handle *handle)
 {
+    if (!handle)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "handle is NULL"));
     return (coir_case){.make = make_join, .object = handle};
 }

@@ -2,12 +2,15 @@
  *
  * 1. A set has one waiter at a time: its future lies in the set.
  * 2. `live` counts the members in `running` and in `done`. */
+#include "task/set.h"
+
 #include <errno.h>
 
 #include "base/check.h"
 #include "coir/deadline.h"
 #include "task/branch.h"
 #include "task/cancellation.h"
+#include "task/completed.h"
 #include "task/waiter.h"
 
 struct set {
@@ -27,7 +30,7 @@ static struct set *set_of(coir_set *set)
 void coir_set_init(coir_set *opaque)
 {
     struct set *set = set_of(opaque);
-    if (CI_REFUSED(!set))
+    if (CI_REFUSED(!set, "set is NULL"))
         return;
     *set = (struct set){0};
     ci_list_init(&set->running);
@@ -85,9 +88,11 @@ int coir_set_add(coir_set *opaque, coir_branch *member)
     if (!worker || !worker->runnable)
         return ci_no_fiber();
     if (!set || !branch || !branch->future)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "set, branch or its future is NULL");
     if (branch->future->caller)
-        return CI_MISUSE(-EBUSY); /* it is awaited before, perhaps by this set */
+        return CI_MISUSE(-EBUSY,
+                         "the future of the branch was started before"); /* it is awaited before,
+                                                                            perhaps by this set */
     ci_branch_begin(branch, set, worker->runnable, &member_end_kind);
     if (branch->future->kind->cancel) {
         /* Until the member begins, the branch's end is its inner future: a leaf that was not polled
@@ -103,7 +108,7 @@ int coir_set_add(coir_set *opaque, coir_branch *member)
 
 size_t coir_set_live(const coir_set *set)
 {
-    return CI_REFUSED(!set) ? 0 : ((const struct set *)(const void *)set)->live;
+    return CI_REFUSED(!set, "set is NULL") ? 0 : ((const struct set *)(const void *)set)->live;
 }
 
 /* ---- waiting ---- */
@@ -139,20 +144,30 @@ static int set_cancel(coir_future *future, int reason)
 static const coir_future_kind set_kind =
     COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
 
-coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
+/* `ret_branch` is NULL when the set is being closed. */
+static coir_future *next_op(struct set *set, coir_branch **ret_branch)
 {
-    struct set *set = set_of(opaque);
-    if (CI_REFUSED(!set))
-        return NULL;
     ci_check(!set->waiter, "set.c 1");
     set->ret_branch = ret_branch;
     return coir_future_init(&set->future, &set_kind);
 }
 
+coir_future *ci_set_drop_next_op(coir_set *opaque)
+{
+    return next_op(set_of(opaque), NULL);
+}
+
+coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
+{
+    if (!opaque || !ret_branch)
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "set or ret_branch is NULL"));
+    return next_op(set_of(opaque), ret_branch);
+}
+
 int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 {
-    if (!opaque)
-        return CI_MISUSE(-EINVAL);
+    if (!opaque || !ret_branch)
+        return CI_MISUSE(-EINVAL, "set or ret_branch is NULL");
     if (set_of(opaque)->waiter)
         return -EBUSY;
     return (int)coir_await(coir_set_next_op(opaque, ret_branch));
@@ -162,7 +177,7 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 
 void coir_set_cancel(coir_set *opaque)
 {
-    if (ci_forked() || CI_REFUSED(!opaque))
+    if (ci_forked() || CI_REFUSED(!opaque, "set is NULL"))
         return;
     ci_list_for_each (node, &set_of(opaque)->running)
         ci_runnable_cancel(&ci_container_of(node, struct ci_branch, link)->runnable, -ECANCELED);
@@ -174,6 +189,6 @@ void coir_set_done(coir_set *opaque)
         return;
     coir_set_cancel(opaque);
     COIR_SHIELD;
-    while (set_of(opaque)->live && coir_await(coir_set_next_op(opaque, NULL)) >= 0)
+    while (set_of(opaque)->live && coir_await(ci_set_drop_next_op(opaque)) >= 0)
         continue;
 }

@@ -53,14 +53,14 @@ static coir_future *init(struct ci_sleep_op *op, enum meaning meaning, coir_time
 
 coir_future *coir_sleep_until_op(coir_sleep_op *op, coir_time when)
 {
-    if (CI_DEBUG && CI_REFUSED(!op))
+    if (CI_REFUSED(!op, "op is NULL"))
         return NULL;
     return init((struct ci_sleep_op *)(void *)op, UNTIL, when);
 }
 
 coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration)
 {
-    if (CI_DEBUG && CI_REFUSED(!op))
+    if (CI_REFUSED(!op, "op is NULL"))
         return NULL;
     return init((struct ci_sleep_op *)(void *)op, FROM_NOW, duration > 0 ? duration : 0);
 }

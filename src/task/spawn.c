@@ -228,11 +228,14 @@ CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg)
 
 /* ---- the public calls ---- */
 
+#define NOT_OPEN "the scope is closed, or was not opened in a fiber"
+#define GIVEN_TWICE "the handle belongs to a task that has not ended"
+
 int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
-        return CI_MISUSE(-EINVAL);
-    return CI_MISUSE_IF(-EBADF, spawn_here(scope, fn, arg));
+        return CI_MISUSE(-EINVAL, "fn is NULL");
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, fn, arg), NOT_OPEN);
 }
 
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
@@ -255,8 +258,9 @@ static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task
 int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
-        return CI_MISUSE(-EINVAL);
-    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg)));
+        return CI_MISUSE(-EINVAL, "fn is NULL");
+    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg), NOT_OPEN),
+                        GIVEN_TWICE);
 }
 
 /* The error that refuses to start a future, or 0. A future has a caller from its start to its
@@ -270,38 +274,40 @@ int coir_go_future(coir_scope *scope, coir_future *future)
 {
     int rc = check_future(future);
     if (ci_unlikely(rc < 0))
-        return CI_MISUSE(rc);
-    return CI_MISUSE_IF(-EBADF, spawn_here(scope, NULL, future));
+        return CI_MISUSE(rc, "future is NULL, or was started before");
+    return CI_MISUSE_IF(-EBADF, spawn_here(scope, NULL, future), NOT_OPEN);
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
     int rc = check_future(future);
     if (ci_unlikely(rc < 0))
-        return CI_MISUSE(rc);
+        return CI_MISUSE(rc, "future is NULL, or was started before");
     bool copies =
         options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
     if (copies)
-        return -EINVAL;
-    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future)));
+        return CI_MISUSE(-EINVAL, "a future has no argument to be copied: copy_size must be 0");
+    return CI_MISUSE_IF(-EBUSY,
+                        CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future), NOT_OPEN),
+                        GIVEN_TWICE);
 }
 
 int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = COIR_ANYWHERE;
-    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL), NOT_OPEN);
 }
 
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = ci_placement_of(index);
-    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL));
+    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL), NOT_OPEN);
 }
 
 int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)

@@ -11,6 +11,7 @@
  * freed.
  */
 #include "task/waker.h"
+#include "task/completed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -194,6 +195,21 @@ static coir_waker clone_waker(void *data)
     return (coir_waker){&vtable, cell};
 }
 
+static coir_waker clone_nothing(void *data);
+static void do_nothing(void *data)
+{
+    (void)data;
+}
+
+/* Of no parker. */
+static const coir_waker_vtable nothing_vtable =
+    COIR_WAKER_VTABLE(clone_nothing, do_nothing, do_nothing, do_nothing);
+
+static coir_waker clone_nothing(void *data)
+{
+    return (coir_waker){&nothing_vtable, data};
+}
+
 /* ---- parkers ---- */
 
 static struct parker *parker_of(coir_parker *parker)
@@ -208,7 +224,7 @@ int coir_parker_init(coir_parker *opaque)
     if (!worker || !worker->runnable)
         return ci_no_fiber();
     if (!parker)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "parker is NULL");
     struct cell *cell = take_cell(worker->runtime->wakers);
     if (!cell)
         return -ENOMEM;
@@ -220,17 +236,28 @@ int coir_parker_init(coir_parker *opaque)
 
 void coir_parker_done(coir_parker *opaque)
 {
-    if (ci_forked() || CI_REFUSED(!opaque))
+    if (ci_forked() || CI_REFUSED(!opaque, "parker is NULL"))
         return;
     struct cell *cell = parker_of(opaque)->cell;
+    if (!cell) /* it was ended before, or never made */
+        return;
+    parker_of(opaque)->cell = NULL;
     ci_lock_take(&cell->wakers->lock);
     ci_check(!cell->runnable, "waker.c 2"); /* no task waits in a parker that ends */
     close_cell(cell);
     release(cell);
 }
 
+static bool is_made(coir_parker *opaque)
+{
+    return opaque && parker_of(opaque)->cell;
+}
+#define NOT_MADE "parker is NULL, or was not made by coir_parker_init"
+
 coir_waker coir_parker_waker(coir_parker *opaque)
 {
+    if (CI_REFUSED(!is_made(opaque), NOT_MADE))
+        return clone_nothing(NULL);
     return clone_waker(parker_of(opaque)->cell);
 }
 
@@ -267,15 +294,15 @@ static const coir_future_kind park_kind = COIR_FUTURE_KIND("its waker", park_pol
 
 coir_future *coir_parker_wait_op(coir_parker *parker)
 {
-    if (CI_REFUSED(!parker))
-        return NULL;
+    if (!is_made(parker))
+        return ci_completed_op(parker, CI_MISUSE(-EINVAL, NOT_MADE));
     return coir_future_init(&parker->future, &park_kind);
 }
 
 int coir_parker_wait(coir_parker *parker)
 {
-    if (!parker)
-        return CI_MISUSE(-EINVAL);
+    if (!is_made(parker))
+        return CI_MISUSE(-EINVAL, NOT_MADE);
     return (int)ci_await_in_fiber(coir_parker_wait_op(parker));
 }
 
@@ -287,5 +314,7 @@ static coir_future *make_park(const coir_case *self, void *place)
 
 coir_case coir_case_parker(coir_parker *parker)
 {
+    if (!is_made(parker))
+        return ci_completed_case(CI_MISUSE(-EINVAL, NOT_MADE));
     return (coir_case){.make = make_park, .object = parker};
 }

@@ -17,7 +17,7 @@ static const coir_future_kind yield_kind = COIR_FUTURE_KIND("its turn", yield_po
 
 coir_future *coir_yield_op(coir_future *op)
 {
-    return CI_REFUSED(!op) ? NULL : coir_future_init(op, &yield_kind);
+    return CI_REFUSED(!op, "op is NULL") ? NULL : coir_future_init(op, &yield_kind);
 }
 
 int coir_yield(void)

@@ -104,10 +104,12 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len)
 ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(req)) < 0)
+    if (!ci_fiber_enter(&rc))
         return rc;
     if (ci_unlikely(!buf && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "buf is NULL");
+    if ((rc = CI_EXCHANGE_REFUSED(req)) < 0)
+        return rc;
     ssize_t n = read_body(req, buf, len);
     ci_spend(ci_worker_current);
     return n;
@@ -165,9 +167,13 @@ static ssize_t read_whole_body(coir_request *req, size_t max, const char **ret_b
 ssize_t coir_request_body(coir_request *req, size_t max, const char **ret_body)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(req)) < 0)
+    if (!ci_fiber_enter(&rc))
         return rc;
-    return ret_body ? read_whole_body(req, max, ret_body) : CI_MISUSE(-EINVAL);
+    if (!ret_body)
+        return CI_MISUSE(-EINVAL, "ret_body is NULL");
+    if ((rc = CI_EXCHANGE_REFUSED(req)) < 0)
+        return rc;
+    return read_whole_body(req, max, ret_body);
 }
 
 /* ---- the rest of it ---- */

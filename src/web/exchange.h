@@ -53,16 +53,17 @@ struct coir_request {
 
 /* Whether a call on a request or a response (NULL: there is none) is refused: 0, -EINVAL, or -EXDEV
  * on a worker that it does not belong to. */
-static inline int ci_exchange_refused(struct ci_exchange *const *object, const char *call,
-                                      const void *place)
+static inline int ci_exchange_refused(struct ci_exchange *const *object, const char *null,
+                                      const char *call, const void *place)
 {
     if (ci_likely(object && (*object)->server->http->worker == ci_worker_current))
         return 0;
-    int error = object ? -EXDEV : -EINVAL;
-    return CI_DEBUG ? ci_misused(error, call, place) : error;
+    return object ? ci_misused(-EXDEV, "it belongs to another worker", call, place)
+                  : ci_misused(-EINVAL, null, call, place);
 }
-#define CI_EXCHANGE_REFUSED(object) \
-    ci_exchange_refused((object) ? &(object)->exchange : NULL, CI_CALL, CI_PLACE)
+#define CI_EXCHANGE_REFUSED(object)                                                         \
+    ci_exchange_refused((object) ? &(object)->exchange : NULL, #object " is NULL", CI_CALL, \
+                        CI_PLACE)
 
 /* Serves the requests that have come on a struct ci_http_connection; on a stack. */
 int ci_serve_requests(void *connection);

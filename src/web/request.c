@@ -12,13 +12,7 @@ static const char *bytes_of(const struct ci_exchange *exchange)
 
 /* Whether an argument is NULL although it must not be: the getters cannot return errors, and return
  * the value for an absent field. */
-static bool missing(const void *object, const char *call, const void *place)
-{
-    if (ci_unlikely(CI_DEBUG && !object))
-        ci_misused(-EINVAL, call, place);
-    return !object;
-}
-#define MISSING(object) missing(object, CI_CALL, CI_PLACE)
+#define MISSING(object) CI_REFUSED(!(object), #object " is NULL")
 
 /* A span of the head as a string of its own. */
 static const char *text(const coir_request *req, struct ci_span span)

@@ -51,11 +51,11 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
 {
     if (ci_forked())
         return -COIR_EFORKED;
+    if (!name || !value)
+        return CI_MISUSE(-EINVAL, "name or value is NULL");
     int rc = CI_EXCHANGE_REFUSED(res);
     if (rc < 0)
         return rc;
-    if (!name || !value)
-        return CI_MISUSE(-EINVAL);
     size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
     if (res->begun)
         return -EALREADY;
@@ -206,10 +206,12 @@ static int write_body(coir_response *res, const void *data, size_t len)
 int coir_response_write(coir_response *res, const void *data, size_t len)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
+    if (!ci_fiber_enter(&rc))
         return rc;
     if (ci_unlikely(!data && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "data is NULL");
+    if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
+        return rc;
     rc = write_body(res, data, len);
     ci_spend(ci_worker_current);
     return rc;
@@ -244,10 +246,12 @@ int coir_respond(coir_response *res, int status, const char *content_type, const
                  size_t len)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
+    if (!ci_fiber_enter(&rc))
         return rc;
     if (ci_unlikely(!body && len))
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "body is NULL");
+    if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
+        return rc;
     return respond(res, status, content_type, body, len);
 }
 
@@ -255,10 +259,12 @@ int coir_respond(coir_response *res, int status, const char *content_type, const
 int coir_respond_text(coir_response *res, int status, const char *format, ...)
 {
     int rc = 0;
-    if (!ci_fiber_enter(&rc) || (rc = CI_EXCHANGE_REFUSED(res)) < 0)
+    if (!ci_fiber_enter(&rc))
         return rc;
     if (!format)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "format is NULL");
+    if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
+        return rc;
     char small[512], *text = small;
     va_list args;
     va_start(args, format);

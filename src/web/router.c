@@ -38,12 +38,12 @@ static int new_router(const coir_router_options *given, coir_router **ret_router
 
 int coir_router_new(coir_router **ret_router)
 {
-    return ret_router ? new_router(NULL, ret_router) : CI_MISUSE(-EINVAL);
+    return ret_router ? new_router(NULL, ret_router) : CI_MISUSE(-EINVAL, "ret_router is NULL");
 }
 
 int coir_router_new_with(const coir_router_options *options, coir_router **ret_router)
 {
-    return ret_router ? new_router(options, ret_router) : CI_MISUSE(-EINVAL);
+    return ret_router ? new_router(options, ret_router) : CI_MISUSE(-EINVAL, "ret_router is NULL");
 }
 
 void coir_router_free(coir_router *router)
@@ -149,7 +149,7 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
     if (ci_forked())
         return -COIR_EFORKED;
     if (!router || !method || !pattern || !handler)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "router, method, pattern or handler is NULL");
     int params;
     size_t method_len = strlen(method), pattern_len = strlen(pattern);
     if (!ci_http1_is_token(method, method_len) || !valid_pattern(pattern, &params))

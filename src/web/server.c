@@ -79,7 +79,7 @@ int coir_serve_http(const char *address, coir_router *router)
     if (!ci_serving_may_begin())
         return ci_no_fiber();
     if (!address || !router)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "address or router is NULL");
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.address = address;
     return serve_with(&options, router);
@@ -89,5 +89,5 @@ int coir_serve_http_with(const coir_serve_http_options *options, coir_router *ro
 {
     if (!ci_serving_may_begin())
         return ci_no_fiber();
-    return router ? serve_with(options, router) : CI_MISUSE(-EINVAL);
+    return router ? serve_with(options, router) : CI_MISUSE(-EINVAL, "router is NULL");
 }

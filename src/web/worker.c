@@ -66,7 +66,7 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
 {
     coir_http_counters sum = COIR_HTTP_COUNTERS;
     if (!ret_counters)
-        return CI_MISUSE(-EINVAL);
+        return CI_MISUSE(-EINVAL, "ret_counters is NULL");
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
         /* pairs with the release in ci_worker_add_extension */

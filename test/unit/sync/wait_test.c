@@ -102,21 +102,3 @@ TEST(a_waiter_is_woken_on_its_own_worker)
 {
     everywhere(ask_another_worker);
 }
-
-static int await_what_is_complete(void *arg)
-{
-    coir_wait_op op;
-    results[0] = (int)coir_await(ci_wait_complete_op(&op, 7));
-    coir_scope_cancel(arg);
-    results[1] = (int)coir_await(ci_wait_complete_op(&op, 7));
-    return 0;
-}
-
-TEST_REAL(what_needs_no_wait_is_refused_to_a_cancelled_task_all_the_same)
-{
-    COIR_SCOPE(scope);
-    CHECK_EQ(coir_go(scope, await_what_is_complete, scope), 0);
-    coir_scope_wait(scope);
-    CHECK_EQ(results[0], 7);
-    CHECK_EQ(results[1], -ECANCELED);
-}

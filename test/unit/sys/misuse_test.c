@@ -70,9 +70,10 @@ static void expect_abort(int (*misuse)(void), int error, const char *call)
     close(pipe_ends[0]);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    char start[100];
-    snprintf(start, sizeof start, "coir: misuse: %s: %s (called at 0x", call, coir_strerror(error));
-    CHECK(strncmp(said, start, strlen(start)) == 0);
+    char start[100], end[100];
+    snprintf(start, sizeof start, "coir: misuse: %s: ", call);
+    snprintf(end, sizeof end, ": %s (called at 0x", coir_strerror(error));
+    CHECK(strncmp(said, start, strlen(start)) == 0 && strstr(said, end));
     CHECK(strstr(said, " of the program; addr2line"));
     check_place();
 }
@@ -229,6 +230,60 @@ static int add_twice(void)
     return rc;
 }
 
+/* Opened, entered, left, released and ended once too often, or too early. */
+static coir_scope scope;
+static coir_cancel_scope cancel_scope;
+static coir_parker parker;
+static coir_condition condition;
+
+MISUSE(open_again, coir_scope_open(&scope) == &scope ? -EINVAL : 0)
+MISUSE(enter_again, (coir_deadline_enter(&cancel_scope, COIR_NEVER), -EINVAL))
+MISUSE(shield_again, (coir_shield_enter(&cancel_scope), -EINVAL))
+MISUSE(leave_again, (coir_cancel_scope_leave(&cancel_scope), -EINVAL))
+MISUSE(release_again, (coir_runtime_release(coir_runtime_current()), -EINVAL))
+MISUSE(waker_of_nothing, (coir_waker_wake(coir_parker_waker(NULL)), -EINVAL))
+MISUSE(waker_of_zeroes, (coir_waker_wake(coir_parker_waker(&parker)), -EINVAL))
+MISUSE(wait_unlocked, coir_condition_wait(&condition, &mutex))
+MISUSE(next_of_no_set, coir_set_next(NULL, NULL))
+
+static int open_twice(void)
+{
+    coir_scope_open(&scope);
+    int rc = open_again();
+    coir_scope_close(&scope);
+    return rc;
+}
+
+static int enter_twice(void)
+{
+    coir_deadline_enter(&cancel_scope, COIR_NEVER);
+    int rc = enter_again();
+    coir_cancel_scope_leave(&cancel_scope);
+    return rc;
+}
+
+static int shield_twice(void)
+{
+    coir_shield_enter(&cancel_scope);
+    int rc = shield_again();
+    coir_cancel_scope_leave(&cancel_scope);
+    return rc;
+}
+
+static int leave_twice(void)
+{
+    coir_shield_enter(&cancel_scope);
+    coir_cancel_scope_leave(&cancel_scope);
+    return leave_again();
+}
+
+static int release_twice(void)
+{
+    coir_runtime_hold(coir_runtime_current());
+    coir_runtime_release(coir_runtime_current());
+    return release_again();
+}
+
 MISUSE(serve_nothing, coir_serve_tcp("127.0.0.1:0", NULL, NULL))
 MISUSE(serve_nothing_with, coir_serve_tcp_with(NULL, NULL, NULL))
 MISUSE(serve_http_nothing, coir_serve_http("127.0.0.1:0", NULL))
@@ -267,6 +322,15 @@ static const struct {
     {complete_twice, -EBUSY, "coir_completion_start"},
     {give_twice, -EBUSY, "coir_go_with"},
     {add_twice, -EBUSY, "coir_set_add"},
+    {open_twice, -EINVAL, "coir_scope_open"},
+    {enter_twice, -EINVAL, "coir_deadline_enter"},
+    {shield_twice, -EINVAL, "coir_shield_enter"},
+    {leave_twice, -EINVAL, "coir_cancel_scope_leave"},
+    {release_twice, -EINVAL, "coir_runtime_release"},
+    {waker_of_nothing, -EINVAL, "coir_parker_waker"},
+    {waker_of_zeroes, -EINVAL, "coir_parker_waker"},
+    {wait_unlocked, -EINVAL, "coir_condition_wait"},
+    {next_of_no_set, -EINVAL, "coir_set_next"},
     {serve_nothing, -EINVAL, "coir_serve_tcp"},
     {serve_nothing_with, -EINVAL, "coir_serve_tcp_with"},
     {serve_http_nothing, -EINVAL, "coir_serve_http"},
@@ -295,4 +359,36 @@ TEST(misuse_in_a_fiber_is_named)
 {
     for (chosen = 0; chosen < sizeof in_fiber / sizeof *in_fiber; chosen++)
         expect_abort(call_in_fiber, in_fiber[chosen].error, in_fiber[chosen].name);
+}
+
+/* ---- in builds that do not abort ---- */
+
+static int logged;
+
+static void take_line(enum coir_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    CHECK_EQ(level, COIR_LOG_ERROR);
+    CHECK(strncmp(line, "misuse: coir_join: handle is NULL", 33) == 0);
+    logged++;
+}
+
+static int misuse_in_a_loop(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(join_nothing(), -EINVAL);
+    return 0;
+}
+
+TEST(misuse_is_logged_once_for_each_place)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = take_line;
+    coir_runtime *runtime;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    CHECK_EQ(coir_runtime_run(runtime, misuse_in_a_loop, NULL), 0);
+    coir_runtime_free(runtime);
+    CHECK_EQ(logged, 1);
 }

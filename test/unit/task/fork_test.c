@@ -197,7 +197,7 @@ static void *ret;
     R(coir_select_in_order, coir_select_in_order(&wait_case, 1))                               \
     V(coir_set_init, coir_set_init(&(coir_set){0}))                                            \
     R(coir_set_add, coir_set_add(&o.set, &o.branch))                                           \
-    R(coir_set_next, coir_set_next(&o.set, NULL))                                              \
+    R(coir_set_next, coir_set_next(&o.set, RET(coir_branch)))                                  \
     V(coir_set_cancel, coir_set_cancel(&o.set))                                                \
     V(coir_set_done, coir_set_done(&o.set))                                                    \
     P(coir_set_live, coir_set_live(&o.set))                                                    \
