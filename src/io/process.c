@@ -41,7 +41,7 @@ static int open_pipe(struct ci_process *process, int which, struct ends *ends)
 {
     coir_fd own, child;
     bool child_writes = which > 0;
-    int rc = ci_sys_pipe(child_writes, &own, &child);
+    int rc = ci_sys_pipe_to_child(child_writes, &own, &child);
     if (rc < 0)
         return rc;
     ends->fds[ends->count++] = child;

@@ -53,6 +53,6 @@ bool ci_sys_group_runs(pid_t group);
 void ci_sys_reap_group(pid_t group);
 
 /* A pipe, of which the caller's end does not block, and the child's does. */
-int ci_sys_pipe(bool child_writes, coir_fd *ret_own, coir_fd *ret_child);
+int ci_sys_pipe_to_child(bool child_writes, coir_fd *ret_own, coir_fd *ret_child);
 
 #endif

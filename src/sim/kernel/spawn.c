@@ -38,7 +38,7 @@ void ci_sys_reap_group(pid_t group)
     (void)group;
 }
 
-int ci_sys_pipe(bool child_writes, coir_fd *ret_own, coir_fd *ret_child)
+int ci_sys_pipe_to_child(bool child_writes, coir_fd *ret_own, coir_fd *ret_child)
 {
     (void)child_writes, (void)ret_own, (void)ret_child;
     return -ENOTSUP;

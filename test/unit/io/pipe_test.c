@@ -19,7 +19,7 @@ struct ends {
 static void open_ends(struct ends *ends, bool writes)
 {
     coir_fd own;
-    CHECK_EQ(ci_sys_pipe(!writes, &own, &ends->other), 0);
+    CHECK_EQ(ci_sys_pipe_to_child(!writes, &own, &ends->other), 0);
     CHECK_EQ(ci_pipe_open(ci_worker_current, own, writes, &ends->own), 0);
 }
 
