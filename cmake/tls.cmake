@@ -18,7 +18,7 @@ foreach(library coir_tls coir_tls_shared)
 endforeach()
 add_library(coir_tls_internal STATIC EXCLUDE_FROM_ALL $<FILTER:$<TARGET_OBJECTS:coir_tls_compiled>,EXCLUDE,/base/>) # for tests that look inside
 set_target_properties(coir_tls_internal PROPERTIES LINKER_LANGUAGE C)
-target_link_libraries(coir_tls_internal PUBLIC OpenSSL::SSL OpenSSL::Crypto)
+target_link_libraries(coir_tls_internal PUBLIC coir_internal OpenSSL::SSL OpenSSL::Crypto)
 coir_shared_library(coir_tls_shared coir-tls)
 set_target_properties(coir_tls PROPERTIES OUTPUT_NAME coir-tls EXPORT_NAME tls)
 set_target_properties(coir_tls_shared PROPERTIES EXPORT_NAME tls_shared)

@@ -36,11 +36,12 @@ static int read_port(int fd)
     return colon ? atoi(colon + 1) : -1;
 }
 
-bool server_start(struct server *server, const char *driver, unsigned workers, int send_buffer)
+bool server_start(struct server *server, const char *driver, unsigned workers, bool tls,
+                  int send_buffer)
 {
     int ready[2];
     pid_t parent = getpid();
-    *server = (struct server){.driver = driver, .workers = workers, .pid = -1};
+    *server = (struct server){.driver = driver, .workers = workers, .tls = tls, .pid = -1};
     server->log = memfd_create("log", MFD_CLOEXEC);
     if (server->log < 0 || pipe2(ready, O_CLOEXEC) < 0)
         return false;
@@ -52,7 +53,7 @@ bool server_start(struct server *server, const char *driver, unsigned workers, i
             _exit(1);
         close(server->log);
         close(ready[0]);
-        server_main(driver, workers, send_buffer, ready[1]);
+        server_main(server, send_buffer, ready[1]);
     }
     close(ready[1]);
     server->port = server->pid > 0 ? read_port(ready[0]) : -1;

@@ -167,14 +167,15 @@ struct server {
     int port, log; /* a file with what it printed to standard error */
     const char *driver;
     unsigned workers;
+    bool tls; /* between the clients and it (tls.c) */
 };
 
 /* Ends the process when the server does. `ready` gets the port as text. */
-void server_main(const char *driver, unsigned workers, int send_buffer, int ready)
-    __attribute__((noreturn));
+void server_main(const struct server *server, int send_buffer, int ready) __attribute__((noreturn));
 
 /* Starts a server; false: it did not start, which has been printed. send_buffer: of its sockets. */
-bool server_start(struct server *server, const char *driver, unsigned workers, int send_buffer);
+bool server_start(struct server *server, const char *driver, unsigned workers, bool tls,
+                  int send_buffer);
 bool server_ended(struct server *server, int *ret_status);
 bool server_asleep(const struct server *server); /* all its threads */
 long server_descriptors(const struct server *server);
@@ -278,7 +279,7 @@ void client_print(const struct client *client);
 struct settings {
     const char *program, *driver;
     unsigned workers; /* 0: the seed chooses */
-    bool verbose;
+    bool tls, verbose;
 };
 
 struct totals {

@@ -87,7 +87,7 @@ static int usage(const char *program)
     fprintf(stderr,
             "usage: %s [--driver NAME] [--workers N] [--seeds A-B | --seed N] [--seconds N] "
             "[--jobs N]\n"
-            "          [--keep-going] [--verbose]\n"
+            "          [--tls] [--keep-going] [--verbose]\n"
             "A seed chooses the number of workers where none is given.\n",
             program);
     return 2;
@@ -113,6 +113,8 @@ static bool parse_flag(struct campaign *campaign, const char *option)
         return campaign->keep_going = true;
     if (strcmp(option, "--verbose") == 0)
         return campaign->settings.verbose = true;
+    if (strcmp(option, "--tls") == 0)
+        return campaign->settings.tls = true;
     return false;
 }
 

@@ -228,8 +228,8 @@ static void report(const struct run *run)
         client_print(run->culprit);
     printf(" what the server printed:\n");
     server_print_log(&run->server);
-    printf(" again: %s --driver %s --seed %llu", settings->program, settings->driver,
-           (unsigned long long)run->seed);
+    printf(" again: %s%s --driver %s --seed %llu", settings->program, settings->tls ? " --tls" : "",
+           settings->driver, (unsigned long long)run->seed);
     printf(settings->workers ? " --workers %u\n" : "\n", settings->workers);
     fflush(stdout);
 }
@@ -264,6 +264,15 @@ static void take_baseline(struct run *run, struct stats *before)
     }
 }
 
+/* Once it has closed what belonged to the last question, which over TLS is more than a socket. */
+static long quiet_descriptors(const struct run *run)
+{
+    for (int64_t end = time_now() + patience; time_now() < end; usleep(1000))
+        if (server_asleep(&run->server))
+            break;
+    return server_descriptors(&run->server);
+}
+
 bool run_seed(const struct settings *settings, uint64_t seed, struct totals *totals)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -273,13 +282,14 @@ bool run_seed(const struct settings *settings, uint64_t seed, struct totals *tot
     run->settings = settings;
     run->seed = seed;
     choose(run);
-    bool ok = server_start(&run->server, settings->driver, run->server.workers, run->send_buffer);
+    bool ok = server_start(&run->server, settings->driver, run->server.workers, settings->tls,
+                           run->send_buffer);
     if (!ok)
         fail(run, NULL, "the server did not start");
     take_baseline(run, &before);
     for (int i = 0; i < run->count; i++)
         client_init(&run->clients[i], i, run->server.port, seed);
-    long descriptors = ok ? server_descriptors(&run->server) : 0;
+    long descriptors = failed(run) ? 0 : quiet_descriptors(run);
     if (!failed(run))
         act_all(run);
     if (!failed(run))

@@ -11,10 +11,12 @@
 
 #include "base/atomic.h"
 #include "connections/fuzz.h"
+#include "connections/secure.h"
 #include "io/listener.h"
 
 static struct start {
     int ready, send_buffer;
+    bool tls;
 } start;
 
 /* ---- memory, counted ---- */
@@ -78,7 +80,8 @@ static int serve(void *arg)
         return -EIO;
     close(start.ready);
     options.listener = listener;
-    rc = coir_serve_http_with(&options, router);
+    rc = start.tls ? secure_serve(listener, &options, router)
+                   : coir_serve_http_with(&options, router);
     coir_listener_close(listener);
     coir_router_free(router);
     return rc;
@@ -91,13 +94,15 @@ static void log_line(enum coir_log_level level, const char *line, void *context)
     fprintf(stderr, "coir: %s\n", line);
 }
 
-void server_main(const char *driver, unsigned workers, int send_buffer, int ready)
+void server_main(const struct server *server, int send_buffer, int ready)
 {
-    start = (struct start){ready, send_buffer};
+    start = (struct start){ready, send_buffer, server->tls};
     coir_allocator allocator = COIR_ALLOCATOR(count_alloc, count_free, NULL);
     coir_config config = COIR_CONFIG;
-    config.driver = driver;
-    config.workers = workers;
+    config.driver = server->driver;
+    config.workers = server->workers;
+    if (server->tls)
+        config.stack_size = 128 * 1024; /* of handshakes, with sanitizers */
     config.allocator = &allocator;
     config.stop_signals = 1;
     config.report_overflow = 1;
