@@ -240,7 +240,9 @@ int ci_sys_open_datagram(int family)
     if (family != AF_UNIX)
         ci_kunknown("datagram sockets of this family that are not bound");
     int rc = ci_kfd_refused();
-    return rc < 0
-               ? rc
-               : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, &ci_kunix_datagram_type)->file);
+    if (rc < 0)
+        return rc;
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kunix_datagram_type);
+    socket->state = CI_KDATAGRAM;
+    return ci_kfd_install(&socket->file);
 }
