@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "sys/datagram_call.h"
 
 const char *const mode_names[MODE_COUNT] = {"epoll", "poll", "io_uring"};
 
@@ -261,7 +262,8 @@ static void act_drain(struct game *game, const struct step *step, struct answer 
 static int64_t act_datagram(struct game *game, const struct step *step)
 {
     struct sockaddr_in address = own_address(game);
-    int fd = ci_sys_datagram((const struct sockaddr *)(const void *)&address, sizeof address);
+    int fd = ci_sys_datagram((const struct sockaddr *)(const void *)&address, sizeof address,
+                             &(struct ci_datagram_options){0});
     open_slot(game, step->a, DATAGRAM, fd);
     if (fd >= 0)
         learn_address(&game->slots[step->a]);
