@@ -85,6 +85,8 @@ static const char *meaning_of_task_error(int error)
 static const char *meaning_of_system_error(int error)
 {
     switch (error) {
+    case EAFNOSUPPORT:
+        return "the addresses are of unlike families, or the system has not this one";
     case EADDRINUSE: return "the address is in use by another program";
     case EADDRNOTAVAIL: return "the address is not one of this machine";
     case ENODEV: return "there is no such device or network interface";
