@@ -69,20 +69,18 @@ static size_t install(struct ci_krights *rights, size_t most, coir_fd *fds)
 
 void ci_krights_put(struct ci_krights *rights, struct msghdr *message)
 {
-    coir_fd fds[RIGHTS_MOST];
+    struct cmsghdr *header = message->msg_control;
     size_t room = message->msg_control ? message->msg_controllen : 0;
     size_t most =
         room > sizeof(struct cmsghdr) ? (room - sizeof(struct cmsghdr)) / sizeof(coir_fd) : 0;
     message->msg_controllen = 0;
     if (!rights->count)
         return;
-    size_t count = install(rights, most, fds);
+    size_t count = most ? install(rights, most, (coir_fd *)(void *)CMSG_DATA(header)) : 0;
     if (count) {
-        struct cmsghdr *header = message->msg_control;
         header->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof(coir_fd));
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
         size_t space = CMSG_SPACE(count * sizeof(coir_fd));
         message->msg_controllen = (socklen_t)(space < room ? space : room);
     }
