@@ -289,14 +289,22 @@ ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_
     return receive(channel, items, items_max);
 }
 
+static CI_COLD coir_future *awaited_null(void *op, const char *call)
+{
+    return ci_completed_op(op, ci_misused(-EINVAL, "channel or item is NULL", call, CI_PLACE));
+}
+
 static coir_future *make_send(const coir_case *self, void *op)
 {
-    return coir_channel_send_op(op, self->object, self->data);
+    return ci_likely(self->object && self->data) ? ci_wait_op(op, to_send(self->object, self->data))
+                                                 : awaited_null(op, "coir_case_send");
 }
 
 static coir_future *make_receive(const coir_case *self, void *op)
 {
-    return coir_channel_recv_op(op, self->object, self->data);
+    return ci_likely(self->object && self->data)
+               ? ci_wait_op(op, to_receive(self->object, self->data, 0))
+               : awaited_null(op, "coir_case_recv");
 }
 
 coir_case coir_case_send(coir_channel *channel, const void *item)

@@ -28,11 +28,17 @@ void ci_item_ring_done(struct ci_item_ring *ring);
 /* Doubles the slots. -ENOMEM, with the ring as it was. */
 int ci_item_ring_grow(struct ci_item_ring *ring);
 
-/* Most items are one word. */
+/* Most items are one word; those of other usual sizes are copied in place, too. */
 CI_INLINE void ci_item_copy(void *to, const void *from, size_t size)
 {
-    if (ci_likely(size == sizeof(uint64_t)))
-        memcpy(to, from, sizeof(uint64_t));
+    if (ci_likely(size == 8))
+        memcpy(to, from, 8);
+    else if (size == 16)
+        memcpy(to, from, 16);
+    else if (size == 4)
+        memcpy(to, from, 4);
+    else if (size == 1)
+        memcpy(to, from, 1);
     else
         memcpy(to, from, size);
 }

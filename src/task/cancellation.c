@@ -75,21 +75,6 @@ void ci_runnable_cancel(struct ci_runnable *runnable, int reason)
 
 /* ---- cancel scopes ---- */
 
-void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runnable *runnable,
-                           enum ci_cancel_scope_kind kind)
-{
-    *cancel_scope = (struct ci_cancel_scope){runnable ? runnable->cancel_scopes : NULL, runnable,
-                                             (uint8_t)kind, false};
-    if (!runnable) {
-        cancel_scope->kind = CI_CANCEL_SCOPE_OUTSIDE;
-        return;
-    }
-    ci_debug_check(is_up_to_date(runnable), "cancellation.h 2");
-    runnable->cancel_scopes = cancel_scope;
-    if (ci_unlikely(runnable->interrupt && kind == CI_CANCEL_SCOPE_SHIELD))
-        runnable->interrupt = 0;
-}
-
 void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope)
 {
     struct ci_runnable *runnable = cancel_scope->runnable;

@@ -12,6 +12,7 @@
 #ifndef CI_TASK_CANCELLATION_H
 #define CI_TASK_CANCELLATION_H
 
+#include "base/check.h"
 #include "task/runnable.h"
 
 struct ci_scope;
@@ -30,8 +31,29 @@ struct ci_cancel_scope {
     bool expired; /* a deadline that has passed */
 };
 
-void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope, struct ci_runnable *runnable,
-                           enum ci_cancel_scope_kind kind);
+/* The interrupt of a runnable, counting only what is inside of its cancel scope `outer`. NULL, or a
+ * cancel scope of another runnable: counting everything. */
+int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
+                                   const struct ci_cancel_scope *outer);
+
+/* NULL for the runnable: outside of a fiber. Inline, as each
+ * task scope enters one. */
+static inline void ci_cancel_scope_enter(struct ci_cancel_scope *cancel_scope,
+                                         struct ci_runnable *runnable,
+                                         enum ci_cancel_scope_kind kind)
+{
+    *cancel_scope =
+        (struct ci_cancel_scope){runnable ? runnable->cancel_scopes : NULL, runnable,
+                                 (uint8_t)(runnable ? kind : CI_CANCEL_SCOPE_OUTSIDE), false};
+    if (!runnable)
+        return;
+    ci_debug_check(runnable->interrupt == ci_runnable_interrupted_inside(runnable, NULL),
+                   "cancellation.h 2");
+    runnable->cancel_scopes = cancel_scope;
+    if (ci_unlikely(runnable->interrupt && kind == CI_CANCEL_SCOPE_SHIELD))
+        runnable->interrupt = 0;
+}
+
 void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope);
 
 /* Whether the runnable (NULL: none) is inside of the cancel scope. */
@@ -65,11 +87,6 @@ void ci_cancel_scope_renew(struct ci_cancel_scope *cancel_scope);
 /* Cancels a runnable of the calling worker: its suspending calls return `reason` from now on, and
  * what it waits for is withdrawn. */
 void ci_runnable_cancel(struct ci_runnable *runnable, int reason);
-
-/* The interrupt of a runnable, counting only what is inside of its cancel scope `outer`. NULL, or a
- * cancel scope of another runnable: counting everything. */
-int ci_runnable_interrupted_inside(const struct ci_runnable *runnable,
-                                   const struct ci_cancel_scope *outer);
 
 /* Requests the cancellation of a task; on the worker that spawned it, or on the home of its
  * scope. */

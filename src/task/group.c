@@ -80,7 +80,8 @@ static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_br
 static void begin_more(struct ci_worker *worker, struct ci_group *group)
 {
     while (group->next < group->count && group->live < group->window) {
-        int32_t index = (group->first + group->next++) % group->count;
+        uint32_t index = (uint32_t)group->first + (uint32_t)group->next++;
+        index -= index < (uint32_t)group->count ? 0 : (uint32_t)group->count;
         begin(worker, group, &group->branches[index]);
         if (group->mode == CI_GROUP_ANY && ci_load_relaxed(&group->winner) != CI_NOBODY)
             close_group(group, -ECANCELED); /* another worker may have decided it in between */

@@ -56,23 +56,32 @@ void ci_scope_take_error(struct ci_scope *scope, struct ci_task *task, int error
 
 /* ---- opening ---- */
 
+/* Without a worker nothing can be spawned into it. */
+static CI_COLD coir_scope *open_outside(struct ci_scope *scope, bool serving)
+{
+    ci_scope_init(scope, NULL, serving);
+    ci_cancel_scope_enter(&scope->cancel_scope, NULL, CI_CANCEL_SCOPE_TASKS);
+    return (coir_scope *)(void *)scope;
+}
+
 CI_INLINE coir_scope *open_scope(coir_scope *opaque, bool serving, const char *call,
                                  const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_scope *scope = ci_scope_of(opaque);
-    bool in_fiber = worker && worker->fiber;
-    struct ci_runnable *runnable = in_fiber ? worker->runnable : NULL;
     if (ci_unlikely(!scope))
         return ci_misused(-EINVAL, "scope is NULL", call, place), NULL;
+    if (ci_unlikely(!worker || !worker->fiber))
+        return open_outside(scope, serving);
+    struct ci_runnable *runnable = worker->runnable;
     /* only the innermost is looked at in every build: what lies in its memory is not known */
-    if (runnable && (CI_DEBUG ? ci_cancel_scope_is_around(&scope->cancel_scope, runnable)
-                              : runnable->cancel_scopes == &scope->cancel_scope))
+    if (ci_unlikely(CI_DEBUG ? ci_cancel_scope_is_around(&scope->cancel_scope, runnable)
+                             : runnable->cancel_scopes == &scope->cancel_scope))
         return ci_misused(-EINVAL, "it was opened before, and not closed", call, place), opaque;
-    ci_scope_init(scope, in_fiber ? worker : NULL, serving);
+    ci_scope_init(scope, worker, serving);
     ci_cancel_scope_enter(&scope->cancel_scope, runnable, CI_CANCEL_SCOPE_TASKS);
-    /* as it interrupted the scopes that were open already */
-    if (runnable && ci_unlikely(runnable->interrupt)) {
+    if (ci_unlikely(
+            runnable->interrupt)) { /* as it interrupted the scopes that were open already */
         scope->interrupt = runnable->interrupt;
         scope->cancelled = true;
     }
