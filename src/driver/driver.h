@@ -96,6 +96,14 @@ static inline bool ci_op_complete(struct ci_op *op, int32_t result)
     return true;
 }
 
+/* From a list that it is in. */
+static inline void ci_op_remove(struct ci_op **list, const struct ci_op *op)
+{
+    while (*list != op)
+        list = &(*list)->next;
+    *list = op->next;
+}
+
 /* Of the events that hold, those with which an operation that waits for events completes. */
 static inline int32_t ci_op_events(const struct ci_op *op, uint32_t ready)
 {

@@ -63,10 +63,7 @@ static void park(struct readiness *readiness, struct ci_slot *slot, struct ci_op
 
 static void unlink_op(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
-    struct ci_op **at = &slot->ops;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+    ci_op_remove(&slot->ops, op);
     op->pending = IDLE;
     readiness->base.pending--;
 }

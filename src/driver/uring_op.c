@@ -14,13 +14,6 @@ int ci_uring_reserve(struct ci_uring *uring, coir_fd fd)
                              sizeof(struct ci_uring_slot), fd);
 }
 
-static void remove_op(struct ci_op **list, const struct ci_op *op)
-{
-    while (*list != op)
-        list = &(*list)->next;
-    *list = op->next;
-}
-
 void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
                    uint8_t state)
 {
@@ -32,7 +25,7 @@ void ci_uring_link(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci
 
 void ci_uring_unlink(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
-    remove_op(&slot->ops, op);
+    ci_op_remove(&slot->ops, op);
     uring->base.pending--;
 }
 
@@ -50,7 +43,7 @@ void ci_uring_end(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_
 {
     ci_check(op->pending == CI_URING_WAITING || op->pending == CI_URING_IN_FLIGHT, "uring.h 2");
     if (slot) /* an operation on a file is in no list */
-        remove_op(&slot->ops, op);
+        ci_op_remove(&slot->ops, op);
     append_ended(uring, op, state, result);
 }
 

@@ -163,10 +163,7 @@ static bool start(coir_stream *stream, struct ci_op *op)
 
 static bool cancel(coir_stream *stream, struct ci_op *op)
 {
-    struct ci_op **at = &end_of(stream)->ops;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+    ci_op_remove(&end_of(stream)->ops, op);
     op->pending = false;
     op->result = -ECANCELED;
     return true;

@@ -271,10 +271,7 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
     struct filter *filter = filter_of(stream);
     if (is_transports(op))
         return filter->transport->kind->cancel(filter->transport, op);
-    struct ci_op **at = &filter->ops;
-    while (*at != op)
-        at = &(*at)->next;
-    *at = op->next;
+    ci_op_remove(&filter->ops, op);
     op->pending = false;
     op->result = -ECANCELED;
     return true;
