@@ -183,65 +183,68 @@ static void take_control(struct msghdr *message, coir_datagram *datagram)
 
 /* ---- many in one call ---- */
 
-static void describe(struct msghdr *message, struct iovec *iov, union control *control,
-                     const coir_datagram *datagram, size_t len)
+struct batch {
+    struct mmsghdr messages[COIR_DATAGRAMS_MAX];
+    struct iovec iov[COIR_DATAGRAMS_MAX];
+    union control control[COIR_DATAGRAMS_MAX];
+};
+
+static struct msghdr *describe(struct batch *batch, size_t at, const coir_datagram *datagram,
+                               size_t len)
 {
+    struct msghdr *message = &batch->messages[at].msg_hdr;
     const struct sockaddr_storage *peer = (const void *)&datagram->peer;
-    *iov = (struct iovec){datagram->data, ci_sys_clamp(len)};
+    batch->iov[at] = (struct iovec){datagram->data, ci_sys_clamp(len)};
     *message = (struct msghdr){
         .msg_name = (void *)(uintptr_t)peer,
         .msg_namelen = ci_address_len(peer),
-        .msg_iov = iov,
+        .msg_iov = &batch->iov[at],
         .msg_iovlen = 1,
-        .msg_control = control->bytes,
+        .msg_control = batch->control[at].bytes,
     };
     if (!message->msg_namelen)
         message->msg_name = NULL;
+    return message;
 }
 
 int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t count)
 {
-    struct mmsghdr messages[COIR_DATAGRAMS_MAX];
-    struct iovec iov[COIR_DATAGRAMS_MAX];
-    union control control[COIR_DATAGRAMS_MAX];
+    struct batch batch;
     count = count < COIR_DATAGRAMS_MAX ? count : COIR_DATAGRAMS_MAX;
     for (size_t i = 0; i < count; i++) {
-        struct msghdr *message = &messages[i].msg_hdr;
         const coir_datagram *datagram = ci_datagram_at(datagrams, i);
-        describe(message, &iov[i], &control[i], datagram, datagram->len);
+        struct msghdr *message = describe(&batch, i, datagram, datagram->len);
         put_control(message, datagram);
         if (!message->msg_controllen)
             message->msg_control = NULL;
     }
-    return (int)ci_result(sendmmsg(fd, messages, (unsigned)count, MSG_NOSIGNAL | MSG_DONTWAIT));
+    return (int)ci_result(
+        sendmmsg(fd, batch.messages, (unsigned)count, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
 /* MSG_TRUNC as a flag has the kernel tell the whole length. */
 int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
 {
-    struct mmsghdr messages[COIR_DATAGRAMS_MAX];
-    struct iovec iov[COIR_DATAGRAMS_MAX];
-    union control control[COIR_DATAGRAMS_MAX];
+    struct batch batch;
     count = count < COIR_DATAGRAMS_MAX ? count : COIR_DATAGRAMS_MAX;
     for (size_t i = 0; i < count; i++) {
-        struct msghdr *message = &messages[i].msg_hdr;
         coir_datagram *datagram = ci_datagram_at(datagrams, i);
-        describe(message, &iov[i], &control[i], datagram, datagram->room);
+        struct msghdr *message = describe(&batch, i, datagram, datagram->room);
         message->msg_name = &datagram->peer;
         message->msg_namelen = sizeof datagram->peer;
-        message->msg_controllen = sizeof control[i];
+        message->msg_controllen = sizeof batch.control[i];
     }
-    int got = (int)ci_result(
-        recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC, NULL));
+    int got = (int)ci_result(recvmmsg(fd, batch.messages, (unsigned)count,
+                                      MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC, NULL));
     for (int i = 0; i < got; i++) {
         coir_datagram *datagram = ci_datagram_at(datagrams, (size_t)i);
-        size_t len = messages[i].msg_len;
+        size_t len = batch.messages[i].msg_len;
         datagram->len = len < datagram->room ? len : datagram->room;
         datagram->cut = len - datagram->len;
         datagram->segment_len = datagram->ecn = 0;
         datagram->interface = 0;
         datagram->local.opaque[0] = 0;
-        take_control(&messages[i].msg_hdr, datagram);
+        take_control(&batch.messages[i].msg_hdr, datagram);
     }
     return got;
 }
