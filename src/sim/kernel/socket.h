@@ -149,6 +149,11 @@ struct ci_ksegment *ci_kunix_segment_make(struct ci_ksocket *sender, const struc
 void ci_kunix_segment_end(struct ci_ksegment *segment);
 void ci_kunix_drop(struct ci_ksocket *socket); /* what it has not read */
 bool ci_kunix_is_writable(const struct ci_ksocket *socket);
+/* For ci_kfile_type: a receive, a send without a name or descriptors. */
+ssize_t ci_kunix_read(struct ci_kfile *file, const struct iovec *iov, int count);
+ssize_t ci_kunix_write(struct ci_kfile *file, const struct iovec *iov, int count);
+size_t ci_kunix_length(const struct msghdr *message);        /* in bytes */
+void ci_kunix_shut_down(struct ci_ksocket *socket, int how); /* this end alone */
 
 /* rights.c. take: from the descriptors of ci_k.process. put: into them, and into the control data
  * of a message, whose flags say so if there was no room. */

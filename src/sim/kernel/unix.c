@@ -92,6 +92,40 @@ void ci_kunix_drop(struct ci_ksocket *socket)
         ci_kunix_segment_end(ci_kqueue_pop(&socket->in));
 }
 
+/* ---- reading, writing, shutting down ---- */
+
+static struct msghdr message_of(const struct iovec *iov, int count)
+{
+    return (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count};
+}
+
+ssize_t ci_kunix_read(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    struct msghdr message = message_of(iov, count);
+    return file->type->receive(file, &message, 0);
+}
+
+ssize_t ci_kunix_write(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    struct msghdr message = message_of(iov, count);
+    return file->type->send(file, &message, 0);
+}
+
+size_t ci_kunix_length(const struct msghdr *message)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        len += message->msg_iov[i].iov_len;
+    return len;
+}
+
+void ci_kunix_shut_down(struct ci_ksocket *socket, int how)
+{
+    socket->in_ended |= how != SHUT_WR;
+    socket->out_ended |= how != SHUT_RD;
+    ci_kfile_wake(&socket->file, 0);
+}
+
 /* ---- finding ---- */
 
 static struct entry **entry_at(const char *path)

@@ -78,14 +78,6 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     return (ssize_t)copied;
 }
 
-static ssize_t read_datagram(struct ci_kfile *file, const struct iovec *iov, int count)
-{
-    return receive(
-        file,
-        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
-        0);
-}
-
 /* ---- sending ---- */
 
 /* unix_dgram_peer_wake_disconnect_wakeup, unix_dgram_disconnected */
@@ -136,10 +128,8 @@ static int refuse(struct ci_ksocket *socket, const struct ci_ksocket *to)
 static ssize_t send_off(struct ci_ksocket *socket, const struct msghdr *message,
                         struct ci_krights *rights)
 {
-    size_t len = 0;
+    size_t len = ci_kunix_length(message);
     int rc;
-    for (size_t i = 0; i < message->msg_iovlen; i++)
-        len += message->msg_iov[i].iov_len;
     if (len + 32 > socket->out_most)
         return -EMSGSIZE;
     if (socket->error)
@@ -176,14 +166,6 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
     return n;
 }
 
-static ssize_t write_datagram(struct ci_kfile *file, const struct iovec *iov, int count)
-{
-    return send_message(
-        file,
-        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
-        0);
-}
-
 /* ---- the rest ---- */
 
 /* unix_dgram_connect */
@@ -204,10 +186,7 @@ static int connect_datagram(struct ci_kfile *file, const struct sockaddr *addres
 
 static int shut_down(struct ci_kfile *file, int how)
 {
-    struct ci_ksocket *socket = ci_ksocket_of(file);
-    socket->in_ended |= how != SHUT_WR;
-    socket->out_ended |= how != SHUT_RD;
-    ci_kfile_wake(file, 0);
+    ci_kunix_shut_down(ci_ksocket_of(file), how);
     return 0;
 }
 
@@ -225,8 +204,8 @@ const struct ci_kfile_type ci_kunix_datagram_type = {
     .is_socket = true,
     .is_unix = true,
     .poll = poll_datagram,
-    .read = read_datagram,
-    .write = write_datagram,
+    .read = ci_kunix_read,
+    .write = ci_kunix_write,
     .receive = receive,
     .send = send_message,
     .connect = connect_datagram,

@@ -93,27 +93,11 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     return (ssize_t)taking.bytes;
 }
 
-static ssize_t read_stream(struct ci_kfile *file, const struct iovec *iov, int count)
-{
-    return receive(
-        file,
-        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
-        0);
-}
-
 /* ---- sending ---- */
 
 static bool is_gone(const struct ci_ksocket *peer)
 {
     return peer->orphan || peer->in_ended;
-}
-
-static size_t length(const struct msghdr *message)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < message->msg_iovlen; i++)
-        len += message->msg_iov[i].iov_len;
-    return len;
 }
 
 /* One segment of it, from byte `at`; the first one carries the descriptors. */
@@ -140,7 +124,7 @@ static ssize_t send_part(struct ci_ksocket *socket, const struct msghdr *message
 static ssize_t send_all(struct ci_ksocket *socket, const struct msghdr *message,
                         struct ci_krights *rights)
 {
-    size_t len = length(message), sent = 0;
+    size_t len = ci_kunix_length(message), sent = 0;
     ssize_t n = 0;
     if (message->msg_name)
         return socket->state == CI_KCONNECTED ? -EISCONN : -EOPNOTSUPP;
@@ -168,14 +152,6 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
     ci_krights_drop(&rights); /* if nothing was sent */
     ci_ktrace("send", (int64_t)file->serial, n);
     return n;
-}
-
-static ssize_t write_stream(struct ci_kfile *file, const struct iovec *iov, int count)
-{
-    return send_message(
-        file,
-        &(struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = (size_t)count},
-        0);
 }
 
 /* ---- connections ---- */
@@ -256,9 +232,7 @@ static int accept_stream(struct ci_kfile *file, struct ci_kfile **ret_file)
 static int shut_down(struct ci_kfile *file, int how)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
-    socket->in_ended |= how != SHUT_WR;
-    socket->out_ended |= how != SHUT_RD;
-    ci_kfile_wake(file, 0);
+    ci_kunix_shut_down(socket, how);
     if (socket->peer && !socket->peer->orphan) {
         socket->peer->in_ended |= how != SHUT_RD;
         socket->peer->out_ended |= how != SHUT_WR;
@@ -296,8 +270,8 @@ const struct ci_kfile_type ci_kunix_stream_type = {
     .is_socket = true,
     .is_unix = true,
     .poll = poll_stream,
-    .read = read_stream,
-    .write = write_stream,
+    .read = ci_kunix_read,
+    .write = ci_kunix_write,
     .receive = receive,
     .send = send_message,
     .accept = accept_stream,
