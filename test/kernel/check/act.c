@@ -270,15 +270,36 @@ static int64_t act_datagram(struct game *game, const struct step *step)
     return fd < 0 ? fd : 0;
 }
 
-static int64_t act_send_to(struct game *game, const struct step *step)
+int64_t send_datagram(struct game *game, const struct step *step, const void *to, socklen_t len)
 {
     struct iovec iov = {arena_take(game, step->x, true), step->x};
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     if (step->b < SLOTS) {
-        message.msg_name = &game->slots[step->b].address;
-        message.msg_namelen = sizeof game->slots[step->b].address;
+        message.msg_name = (void *)(uintptr_t)to;
+        message.msg_namelen = len;
     }
     return ci_sys_sendmsg(game->slots[step->a].fd, &message);
+}
+
+bool receive_datagram(struct game *game, const struct step *step, struct answer *answer,
+                      struct msghdr *from, int64_t *ret_hash)
+{
+    struct iovec iov = {arena_take(game, step->x, false), step->x};
+    from->msg_iov = &iov;
+    from->msg_iovlen = 1;
+    ssize_t n = ci_sys_recvmsg(game->slots[step->a].fd, from);
+    say(answer, n);
+    if (n < 0)
+        return false;
+    say(answer, from->msg_flags);
+    *ret_hash = hash_bytes(iov.iov_base, (size_t)n);
+    return true;
+}
+
+static int64_t act_send_to(struct game *game, const struct step *step)
+{
+    const struct sockaddr_in *to = &game->slots[step->b % SLOTS].address;
+    return send_datagram(game, step, to, sizeof *to);
 }
 
 static uint8_t slot_at(const struct game *game, const struct sockaddr_in *address)
@@ -292,16 +313,12 @@ static uint8_t slot_at(const struct game *game, const struct sockaddr_in *addres
 static void act_receive_from(struct game *game, const struct step *step, struct answer *answer)
 {
     struct sockaddr_in from = {0};
-    struct iovec iov = {arena_take(game, step->x, false), step->x};
-    struct msghdr message = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = sizeof from};
-    ssize_t n = ci_sys_recvmsg(game->slots[step->a].fd, &message);
-    say(answer, n);
-    if (n < 0)
+    struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from};
+    int64_t hash;
+    if (!receive_datagram(game, step, answer, &message, &hash))
         return;
-    say(answer, message.msg_flags);
     say(answer, slot_at(game, &from));
-    say(answer, hash_bytes(iov.iov_base, (size_t)n));
+    say(answer, hash);
 }
 
 /* ---- waiting ---- */

@@ -129,13 +129,8 @@ static void act_receive_passed(struct game *game, const struct step *step, struc
 
 static int64_t act_send_to(struct game *game, const struct step *step)
 {
-    struct iovec iov = {arena_take(game, step->x, true), step->x};
-    struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-    if (step->b < SLOTS) {
-        message.msg_name = &game->slots[step->b].name;
-        message.msg_namelen = game->slots[step->b].name_len;
-    }
-    return ci_sys_sendmsg(game->slots[step->a].fd, &message);
+    const struct slot *to = &game->slots[step->b % SLOTS];
+    return send_datagram(game, step, &to->name, to->name_len);
 }
 
 static uint8_t slot_named(const struct game *game, const struct sockaddr_un *name, socklen_t len)
@@ -150,17 +145,13 @@ static uint8_t slot_named(const struct game *game, const struct sockaddr_un *nam
 static void act_receive_from(struct game *game, const struct step *step, struct answer *answer)
 {
     struct sockaddr_un from = {0};
-    struct iovec iov = {arena_take(game, step->x, false), step->x};
-    struct msghdr message = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_name = &from, .msg_namelen = sizeof from};
-    ssize_t n = ci_sys_recvmsg(game->slots[step->a].fd, &message);
-    say(answer, n);
-    if (n < 0)
+    struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from};
+    int64_t hash;
+    if (!receive_datagram(game, step, answer, &message, &hash))
         return;
-    say(answer, message.msg_flags);
     say(answer, message.msg_namelen);
     say(answer, slot_named(game, &from, message.msg_namelen));
-    say(answer, hash_bytes(iov.iov_base, (size_t)n));
+    say(answer, hash);
 }
 
 /* ---- all of them ---- */

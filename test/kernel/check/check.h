@@ -173,6 +173,11 @@ void set_buffers(struct slot *slot, uint32_t which);
 /* of the message, which has room for one in `control` */
 void put_passed(const struct game *game, uint8_t passed, struct msghdr *message, char *control);
 void say_passed(struct game *game, struct msghdr *message, struct answer *answer);
+/* to: the address in the step's slot b, unless that is SLOTS */
+int64_t send_datagram(struct game *game, const struct step *step, const void *to, socklen_t len);
+/* False: an error, which it says. `from` has room for the sender's name. */
+bool receive_datagram(struct game *game, const struct step *step, struct answer *answer,
+                      struct msghdr *from, int64_t *ret_hash);
 char *arena_take(struct game *game, size_t len, bool with_data);
 void say(struct answer *answer, int64_t word);
 int64_t hash_bytes(const void *data, size_t len);

@@ -6,7 +6,7 @@
 
 #include "draw.h"
 
-enum { STEPS_MAX = 45, SENT_MAX = 8000, SEND_MAX = 1200 };
+enum { STEPS_MAX = 45, SEND_MAX = 1200 };
 
 static const uint16_t poll_events[] = {
     POLLIN,
@@ -79,6 +79,12 @@ static int state_of(const struct slot *slot)
                                                                          : TCP_CLOSE;
 }
 
+static bool sends(const struct slot *slot)
+{
+    int state = state_of(slot);
+    return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT;
+}
+
 /* Who else takes the socket's error has the ring connect it for a second time. */
 static bool is_connected_by_ring(const struct game *game, uint8_t at)
 {
@@ -120,16 +126,24 @@ static bool may_send(struct game *game, struct step *step)
     return true;
 }
 
-static bool may_fill(struct game *game, struct step *step)
+bool may_fill(const struct game *game, struct step *step, uint8_t to)
 {
     const struct slot *slot = &game->slots[step->a];
-    step->b = find_peer(game, step->a);
-    if (step->b == SLOTS)
+    step->b = to;
+    if (to == SLOTS)
         return false;
-    const struct slot *peer = &game->slots[step->b];
-    int state = state_of(slot);
-    return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && slot->sized && !slot->filled &&
-           !slot->copied && !peer->copied && !peer->filled && !peer->pending && !slot->pending;
+    const struct slot *peer = &game->slots[to];
+    return slot->sized && !slot->filled && !slot->copied && !peer->copied && !peer->filled &&
+           !peer->pending && !slot->pending;
+}
+
+bool may_drain(struct game *game, struct step *step, uint8_t of)
+{
+    const struct slot *slot = &game->slots[step->a];
+    step->b = of;
+    if (of < SLOTS)
+        game->slots[of].sent = 0;
+    return !slot->pending || !slot->filled;
 }
 
 /* How much of what fills the way to the peer has arrived is not to be known: neither a reset nor
@@ -154,6 +168,18 @@ static bool may_never_wait(const struct game *game, const struct step *step)
            state_of(&game->slots[step->a]) != TCP_ESTABLISHED;
 }
 
+uint32_t draw_send_flags(struct ci_random *random)
+{
+    return below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
+}
+
+bool draw_ring_receive(const struct game *game, struct ci_random *random, struct step *step)
+{
+    if (step->op == OP_RING_RECEIVE)
+        step->y = below(random, 3) ? 0 : MSG_WAITALL;
+    return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
+}
+
 static bool draw_on_stream(struct game *game, struct ci_random *random, struct step *step)
 {
     static const uint16_t lengths[] = {0, 1, 2, 10, 100, 256, 257, 600, SEND_MAX};
@@ -164,32 +190,22 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
         return false;
     struct slot *slot = &game->slots[step->a];
     switch ((enum op)step->op) {
-    case OP_RING_SEND:
-        step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
-        __attribute__((fallthrough));
+    case OP_RING_SEND: step->y = draw_send_flags(random); __attribute__((fallthrough));
     case OP_RING_SEND_MESSAGE:
         if (may_never_wait(game, step))
             return false;
         __attribute__((fallthrough));
     case OP_SEND: return may_send(game, step);
     case OP_RING_RECEIVE:
-        step->y = below(random, 3) ? 0 : MSG_WAITALL;
-        __attribute__((fallthrough));
-    case OP_RING_RECEIVE_MESSAGE: return may_receive(game, step->a) && step->x;
+    case OP_RING_RECEIVE_MESSAGE:
     case OP_RING_RECEIVE_ALL:
-    case OP_RING_RECEIVE_CHOSEN:
-        return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_RING_RECEIVE_CHOSEN: return draw_ring_receive(game, random, step);
     case OP_RECEIVE: return !slot->filled && step->x;
     /* then it disconnects */
     case OP_SHUTDOWN:
         return !slot->filled && may_close(game, step) && state_of(slot) != TCP_SYN_SENT;
-    case OP_FILL: return may_fill(game, step);
-    case OP_DRAIN: {
-        step->b = find_peer(game, step->a);
-        if (step->b < SLOTS)
-            game->slots[step->b].sent = 0;
-        return !slot->pending || !slot->filled;
-    }
+    case OP_FILL: return sends(slot) && may_fill(game, step, find_peer(game, step->a));
+    case OP_DRAIN: return may_drain(game, step, find_peer(game, step->a));
     case OP_LINGER: slot->linger = true; return true;
     default: return true;
     }

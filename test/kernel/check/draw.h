@@ -12,8 +12,17 @@ static inline uint32_t below(struct ci_random *random, uint32_t bound)
     return (uint32_t)ci_random_below(random, bound);
 }
 
+/* bytes of a stream, but for OP_FILL */
+enum { SENT_MAX = 8000 };
+
 /* Whether a ring may receive from this slot, too. */
 bool may_receive(const struct game *game, uint8_t at);
+
+/* Streams of both families; the slot of the peer, or SLOTS, is the step's. */
+bool may_fill(const struct game *game, struct step *step, uint8_t to);
+bool may_drain(struct game *game, struct step *step, uint8_t of);
+uint32_t draw_send_flags(struct ci_random *random);
+bool draw_ring_receive(const struct game *game, struct ci_random *random, struct step *step);
 
 /* draw_unix.c: programs about Unix sockets. */
 bool is_about_unix(const struct game *game);

@@ -4,7 +4,7 @@
 
 #include "draw.h"
 
-enum { SENT_MAX = 8000, CHARGE_MIN = 800 };
+enum { CHARGE_MIN = 800 };
 
 bool is_about_unix(const struct game *game)
 {
@@ -58,17 +58,6 @@ static bool may_send(struct game *game, struct step *step)
     return true;
 }
 
-static bool may_fill(struct game *game, struct step *step)
-{
-    const struct slot *slot = &game->slots[step->a];
-    step->b = find_peer(game, step->a);
-    if (step->b == SLOTS)
-        return false;
-    const struct slot *peer = &game->slots[step->b];
-    return slot->sized && !slot->shut && !slot->filled && !slot->copied && !peer->copied &&
-           !peer->filled && !peer->pending && !slot->pending;
-}
-
 static bool draw_on_stream(struct game *game, struct ci_random *random, struct step *step)
 {
     static const uint16_t lengths[] = {0, 1, 2, 10, 100, 256, 257, 600, 1200};
@@ -80,29 +69,19 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
         return false;
     struct slot *slot = &game->slots[step->a];
     switch ((enum op)step->op) {
-    case OP_RING_SEND:
-        step->y = below(random, 2) ? 0 : MSG_WAITALL | (below(random, 2) ? MSG_DONTWAIT : 0);
-        __attribute__((fallthrough));
+    case OP_RING_SEND: step->y = draw_send_flags(random); __attribute__((fallthrough));
     case OP_SEND:
     case OP_RING_SEND_MESSAGE:
     case OP_UNIX_PASS: return may_send(game, step);
     case OP_RING_RECEIVE:
-        step->y = below(random, 3) ? 0 : MSG_WAITALL;
-        __attribute__((fallthrough));
-    case OP_RING_RECEIVE_MESSAGE: return may_receive(game, step->a) && step->x;
+    case OP_RING_RECEIVE_MESSAGE:
     case OP_RING_RECEIVE_ALL:
-    case OP_RING_RECEIVE_CHOSEN:
-        return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
+    case OP_RING_RECEIVE_CHOSEN: return draw_ring_receive(game, random, step);
     case OP_RECEIVE:
     case OP_UNIX_RECEIVE_PASSED: return !slot->filled && step->x;
     case OP_SHUTDOWN: slot->shut = true; return true;
-    case OP_FILL: return may_fill(game, step);
-    case OP_DRAIN: {
-        step->b = find_peer(game, step->a);
-        if (step->b < SLOTS)
-            game->slots[step->b].sent = 0;
-        return !slot->pending || !slot->filled;
-    }
+    case OP_FILL: return !slot->shut && may_fill(game, step, find_peer(game, step->a));
+    case OP_DRAIN: return may_drain(game, step, find_peer(game, step->a));
     default: return true;
     }
 }
