@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { ACCOUNTS = 5, TELLERS = 6, TRANSFERS = 12, START = 10 };
 enum kind { LOCKED, UNITS, COINS, ASKED, KINDS };
@@ -37,11 +39,6 @@ static struct {
     struct account accounts[ACCOUNTS];
     int64_t in_hand; /* out of one account, and not in another yet */
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static int pause_a_little(void)
 {
@@ -278,17 +275,11 @@ static int run_bank(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     w.kind = (enum kind)below(KINDS);
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "bank", run_bank, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -139,7 +139,37 @@ static int begin(struct chaos *chaos)
     return 0;
 }
 
+/* ---- servers ---- */
+
+int chaos_echo(coir_stream *stream, void *buf, size_t size)
+{
+    for (;;) {
+        ssize_t n;
+        {
+            COIR_DEADLINE(coir_in(20 * COIR_S));
+            n = coir_read(stream, buf, size);
+        }
+        if (n <= 0)
+            return (int)n;
+        COIR_DEADLINE(coir_in(20 * COIR_S));
+        int rc = coir_write_all(stream, buf, (size_t)n);
+        if (rc < 0)
+            return rc;
+    }
+}
+
 /* ---- clients ---- */
+
+unsigned char chaos_byte(int client, int at)
+{
+    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
+}
+
+ssize_t chaos_read_soon(const struct chaos *chaos, coir_stream *stream, void *buf, size_t len)
+{
+    COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(chaos, 300)) * COIR_MS));
+    return coir_read(stream, buf, len);
+}
 
 int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg)
 {

@@ -21,6 +21,15 @@ int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int 
 /* Runs both as tasks of one scope: the first error. */
 int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg);
 
+/* Sends back what it receives, until the client has ended or an error. */
+int chaos_echo(coir_stream *stream, void *buf, size_t size);
+
+/* What a client sends as its byte `at` of a message. */
+unsigned char chaos_byte(int client, int at);
+
+/* -ETIME, often: nothing is lost by that. */
+ssize_t chaos_read_soon(const struct chaos *chaos, coir_stream *stream, void *buf, size_t len);
+
 /* Draws how hosts are configured: the smallest sizes often. */
 int chaos_configure(coir_sim *sim);
 

@@ -12,25 +12,21 @@
 #include <coir/sim.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { WAITERS = 3, ROUNDS = 6, PIPES = 3, BYTES_MOST = 8, SOURCES = 2, COPIES_FROM = 300 };
 static const coir_time patience = 5 * COIR_S;
 
 static struct {
-    coir_sim *sim;
     coir_poller *poller;
     int pipes[PIPES][2], interests[PIPES]; /* of the poller */
     int written[PIPES], read[PIPES];
     coir_source sources[SOURCES];
     bool was_set[SOURCES], was_reported[SOURCES];
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static void make_pipe(int ends[2])
 {
@@ -248,18 +244,11 @@ static int play(void *arg)
     return coir_scope_wait(scope);
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     if (!posix_has_kernel())
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
-    w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

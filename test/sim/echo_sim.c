@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "chaos.h"
+#include "scenario.h"
 
 enum { CLIENTS = 3, MESSAGES = 5, MOST = 3000 };
 
@@ -13,21 +14,7 @@ static int echo(coir_stream *stream, void *arg)
 {
     char buf[500];
     (void)arg;
-    for (;;) {
-        ssize_t n;
-        {
-            COIR_DEADLINE(coir_in(20 * COIR_S));
-            n = coir_read(stream, buf, sizeof buf);
-        }
-        if (n > 0) {
-            COIR_DEADLINE(coir_in(20 * COIR_S));
-            n = coir_write_all(stream, buf, (size_t)n);
-        } else if (n == 0) {
-            return 0;
-        }
-        if (n < 0)
-            return chaos_explains((int)n);
-    }
+    return chaos_explains(chaos_echo(stream, buf, sizeof buf));
 }
 
 static int serve(void *arg)
@@ -45,11 +32,6 @@ static coir_host *start_server(struct chaos *of)
     return coir_sim_host(of->sim, "server", serve, NULL);
 }
 
-static unsigned char byte_at(int client, int at)
-{
-    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
-}
-
 struct conversation {
     coir_stream *stream;
     int client, len;
@@ -60,14 +42,8 @@ static int send_message(void *arg)
     const struct conversation *talk = arg;
     unsigned char buf[MOST];
     for (int i = 0; i < talk->len; i++)
-        buf[i] = byte_at(talk->client, i);
+        buf[i] = chaos_byte(talk->client, i);
     return coir_write_all(talk->stream, buf, (size_t)talk->len);
-}
-
-static ssize_t read_soon(coir_stream *stream, void *buf, size_t len)
-{
-    COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
-    return coir_read(stream, buf, len);
 }
 
 static int hear_message(void *arg)
@@ -75,13 +51,13 @@ static int hear_message(void *arg)
     const struct conversation *talk = arg;
     unsigned char buf[MOST];
     for (int got = 0; got < talk->len;) {
-        ssize_t n = read_soon(talk->stream, buf, sizeof buf);
+        ssize_t n = chaos_read_soon(&chaos, talk->stream, buf, sizeof buf);
         if (n == -ETIME && !coir_task_interrupted())
             continue; /* and nothing is lost by that */
         if (n <= 0)
             return n < 0 ? (int)n : -COIR_EEND;
         for (int i = 0; i < n; i++, got++)
-            if (buf[i] != byte_at(talk->client, got))
+            if (buf[i] != chaos_byte(talk->client, got))
                 __builtin_trap(); /* whatever goes wrong, this does not */
     }
     return 0;
@@ -102,14 +78,8 @@ static int visit(int client)
     return rc;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     chaos = (struct chaos){.restart = start_server};
     return chaos_run(&chaos, sim, visit, CLIENTS);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -19,18 +19,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { PLAYERS = 4, ACTS = 8, MEMBERS_MOST = 6, VALUES_MOST = 12, POSTS_MOST = 6, HOOKS_MOST = 5 };
 static const coir_time patience = 60 * COIR_S;
-
-static coir_sim *sim;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 /* Often nothing. */
 static coir_time some_time(void)
@@ -497,10 +492,8 @@ static int be_everybody(void *arg)
     return coir_scope_wait(scope);
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
-    sim = of;
     memset(&shop, 0, sizeof shop);
     MUST_BE(chaos_configure(sim), 0);
     if (below(4) == 0)
@@ -510,9 +503,4 @@ static int scenario(coir_sim *of, void *arg)
         rc = coir_sim_host_main(sim, "host", be_everybody, NULL);
     while (rc == -ENOMEM);
     return rc;
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

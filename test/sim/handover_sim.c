@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { CLIENTS = 4, VISITS = 5, LEN_MOST = 4000, QUEUE = 4 };
 static const coir_time patience = 20 * COIR_S;
@@ -24,17 +26,11 @@ struct passing {
 };
 
 static struct {
-    coir_sim *sim;
     coir_host *server;
     coir_channel *queues[4]; /* of each worker */
     int workers, open, served;
     bool over;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static char byte_of(int client, size_t at)
 {
@@ -212,16 +208,9 @@ static int be_everybody(void *arg)
     return 0;
 }
 
-static double some(double most)
+int scenario(coir_sim *sim)
 {
-    return below(2) ? 0 : most * (double)below(100) / 100;
-}
-
-static int scenario(coir_sim *sim, void *arg)
-{
-    (void)arg;
     memset(&w, 0, sizeof w);
-    w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
     if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
@@ -233,9 +222,4 @@ static int scenario(coir_sim *sim, void *arg)
                               .no_answer = some(0.3)});
     coir_sim_faults(sim, NULL, (coir_faults){.late = some(0.5)});
     return coir_sim_host_main(sim, "clients", be_everybody, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

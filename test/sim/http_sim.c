@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "chaos.h"
+#include "scenario.h"
 
 enum { CLIENTS = 3, REQUESTS_MOST = 6, BODY_MOST = 20000, FILE_SIZE = 5000 };
 
@@ -353,14 +354,8 @@ static int visit(int client)
     return rc;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     chaos = (struct chaos){.restart = start_server};
     return chaos_run(&chaos, sim, visit, CLIENTS);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/chance.h"
+#include "sim/scenario.h"
+
 enum { CLIENTS = 4, ORDERS = 20 };
 
 enum kind { SCOPED, BACKGROUND, KINDS };
@@ -22,11 +25,6 @@ static struct {
     bool scope_open;
     coir_time stopped;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static void must(bool holds)
 {
@@ -156,17 +154,11 @@ static int be_fate(void *arg)
     return rc;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
     return coir_sim_host_main(sim, "fate", be_fate, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -16,19 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { TALKERS = 3, TALKS = 2, RECORDS_MOST = 12, TEXT_MOST = 400, ADDRESS_MOST = 64 };
 static const coir_time patience = 100 * COIR_S;
 static const char greeting[] = "hello, world";
 
 static coir_sim *sim;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 static coir_time some_time(void)
 {
@@ -364,9 +361,8 @@ static int stop_server(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *of)
 {
-    (void)arg;
     sim = of;
     MUST_BE(chaos_configure(sim), 0);
     coir_host *server = coir_sim_host(sim, "server", serve, NULL);
@@ -379,9 +375,4 @@ static int scenario(coir_sim *of, void *arg)
                               .short_io = below(2) ? 0 : 0.5});
     int rc = coir_sim_host_main(sim, "talkers", be_everybody, NULL);
     return rc < 0 ? rc : coir_sim_host_main(sim, "fate", stop_server, server);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

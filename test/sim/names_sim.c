@@ -14,18 +14,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { CLIENTS = 4, ACTS = 8, NAMES = 3, SERVERS = 2, ADDRESSES_MOST = 16 };
 static const coir_time patience = 600 * COIR_S, keep_time = COIR_S;
 
 static coir_sim *sim;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 static coir_time some_time(void)
 {
@@ -195,11 +192,10 @@ static int be_clients(void *arg)
     return coir_scope_wait(scope);
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *of)
 {
     static const char *const hosts[SERVERS] = {"server0", "server1"};
     coir_config config = COIR_CONFIG;
-    (void)arg;
     sim = of;
     memset(names, 0, sizeof names);
     config.name_cache_time = keep_time;
@@ -210,9 +206,4 @@ static int scenario(coir_sim *of, void *arg)
             return -ENOMEM;
     coir_sim_link(sim, NULL, NULL, (coir_link){.latency = some_time() / 8});
     return coir_sim_host_main(sim, "clients", be_clients, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

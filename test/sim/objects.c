@@ -8,11 +8,6 @@
 
 struct objects_run run;
 
-uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(run.sim) % bound;
-}
-
 int number_of(const struct object *object)
 {
     return (int)(object - run.objects);

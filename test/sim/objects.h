@@ -5,6 +5,7 @@
 #include <coir.h>
 #include <coir/sim.h>
 
+#include "sim/chance.h"
 #include "sim/models.h"
 
 enum { OBJECTS = 6, TASKS_MOST = 7, STEPS_MOST = 40, MEMBERS_MOST = 10, SENDS_MOST = 90 };
@@ -58,7 +59,6 @@ struct objects_run {
 extern struct objects_run run;
 
 /* objects.c: the objects from their making to the check of their histories. */
-uint64_t below(uint64_t bound);
 int number_of(const struct object *object);
 bool has_room(const struct object *object); /* in its history, for the operations of all tasks */
 int object_make(struct object *object);

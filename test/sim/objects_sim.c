@@ -17,6 +17,7 @@
 
 #include "sim/must.h"
 #include "sim/objects.h"
+#include "sim/scenario.h"
 
 static int do_something(struct task *task)
 {
@@ -112,9 +113,8 @@ static int play(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     run.sim = sim;
     run.count = run.ended = run.next_item = 0;
     run.over = false;
@@ -123,9 +123,4 @@ static int scenario(coir_sim *sim, void *arg)
         object_check(&run.objects[i]);
     objects_free();
     return rc;
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

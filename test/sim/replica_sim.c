@@ -14,9 +14,11 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/models.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { NODES = 3, CLIENTS = 3, OPS = 10, RECORDS_MOST = 200, ACCIDENTS = 6 };
 static const coir_time patience = 30 * COIR_S;
@@ -54,11 +56,6 @@ static struct {
     int64_t last_value;
     bool well;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static uint64_t hash_of(const struct record *record)
 {
@@ -359,11 +356,6 @@ static int be_a_client(void *arg)
 
 /* ---- fate ---- */
 
-static double some(double most)
-{
-    return below(2) ? 0 : most * (double)below(100) / 100;
-}
-
 static int start(struct node *node)
 {
     return (node->host = coir_sim_host(w.sim, node->name, live, node)) ? 0 : -ENOMEM;
@@ -418,9 +410,8 @@ static int be_everybody(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
@@ -435,9 +426,4 @@ static int scenario(coir_sim *sim, void *arg)
     int rc = coir_sim_host_main(sim, "clients", be_everybody, NULL);
     history_must_be_linearizable(&w.history);
     return rc;
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -22,6 +22,7 @@
 #include "connections/fuzz.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { BUFFER_LEAST = 2048 /* of a socket: what is longer may still lie with the client */ };
 enum { CLIENTS_MOST = 4, VISITS_MOST = 8, BATCHES_MOST = 6 };
@@ -568,9 +569,8 @@ static void draw_limits(void)
     w.options.drain_timeout = 10 * COIR_S;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     struct visitor *visitors = w.visitors;
     for (int i = 0; i < CLIENTS_MOST; i++)
         free(visitors[i].dialog.batch.bytes);
@@ -589,9 +589,4 @@ static int scenario(coir_sim *sim, void *arg)
     if (!coir_sim_host(sim, "server", serve_and_drain, NULL))
         return -ENOMEM;
     return coir_sim_host_main(sim, "clients", be_everybody, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

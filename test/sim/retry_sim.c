@@ -11,8 +11,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { CLIENTS = 3, REQUESTS = 8, LEN_MOST = 1200 };
 
@@ -31,11 +33,6 @@ static struct {
     int clients_left;
     bool serving;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static void fill(struct message *message)
 {
@@ -163,11 +160,6 @@ static int be_a_client(void *arg)
     return 0;
 }
 
-static double some(double most)
-{
-    return below(2) ? 0 : most * (double)below(100) / 100;
-}
-
 static void befall(void)
 {
     for (uint64_t accidents = below(6); accidents && w.clients_left; accidents--) {
@@ -204,9 +196,8 @@ static int be_everybody(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
@@ -214,9 +205,4 @@ static int scenario(coir_sim *sim, void *arg)
     if (!w.server)
         return -ENOMEM;
     return coir_sim_host_main(sim, "clients", be_everybody, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -12,18 +12,13 @@
 #include <coir/sim.h>
 #include <errno.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { USERS = 2, RUNS = 2, TASKS_MOST = 5, CALLS_MOST = 4 };
 static const coir_time patience = 20 * COIR_S;
-
-static coir_sim *sim;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 static coir_time some_time(void)
 {
@@ -158,17 +153,10 @@ static int play(void *arg)
     return coir_scope_wait(scope);
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     if (!posix_has_kernel())
         return -ENOTSUP;
-    sim = of;
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

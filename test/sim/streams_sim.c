@@ -6,16 +6,13 @@
 #include <coir/sim.h>
 #include <errno.h>
 
+#include "sim/chance.h"
+#include "sim/scenario.h"
+
 enum { CLIENTS = 3, TALKS = 3, TOTAL_MOST = 40000, LEFT_MOST = 1500, PIECES = 3 };
 
-static coir_sim *sim;
 static coir_host *server;
 static int talks_left;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 struct talk {
     coir_stream *stream;
@@ -299,18 +296,11 @@ static int be_clients(void *arg)
     return rc;
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
-    sim = of;
     talks_left = CLIENTS * TALKS;
     if (!(server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
     int rc = coir_sim_host_main(sim, "clients", be_clients, NULL);
     return rc < 0 ? rc : talks_left ? -EPROTO : 0;
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

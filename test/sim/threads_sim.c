@@ -18,18 +18,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { WORKERS_MOST = 3, THREADS = 3, ACTS_MOST = 6, ROOM = 2 };
 static const coir_time patience = 30 * COIR_S;
-
-static coir_sim *sim;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(sim) % bound;
-}
 
 static coir_time some_time(void)
 {
@@ -304,18 +299,11 @@ static int play(void *arg)
     return coir_offload(use_runtime, arg);
 }
 
-static int scenario(coir_sim *of, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     if (!posix_has_kernel())
         return -ENOTSUP;
-    sim = of;
     memset(&talk, 0, sizeof talk);
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -49,21 +49,7 @@ static int echo(coir_stream *stream, void *arg)
 {
     char buf[3000];
     (void)arg;
-    for (;;) {
-        ssize_t n;
-        {
-            COIR_DEADLINE(coir_in(20 * COIR_S));
-            n = coir_read(stream, buf, sizeof buf);
-        }
-        if (n > 0) {
-            COIR_DEADLINE(coir_in(20 * COIR_S));
-            n = coir_write_all(stream, buf, (size_t)n);
-        } else if (n == 0) {
-            return 0;
-        }
-        if (n < 0)
-            return explains((int)n);
-    }
+    return explains(chaos_echo(stream, buf, sizeof buf));
 }
 
 static int serve(void *arg)
@@ -91,11 +77,6 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- clients ---- */
 
-static unsigned char byte_at(int client, int at)
-{
-    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
-}
-
 struct conversation {
     coir_stream *stream;
     int client, len;
@@ -108,7 +89,7 @@ static int send_message(void *arg)
     for (int at = 0; at < talk->len;) {
         int len = talk->len - at < (int)sizeof buf ? talk->len - at : (int)sizeof buf;
         for (int i = 0; i < len; i++)
-            buf[i] = byte_at(talk->client, at + i);
+            buf[i] = chaos_byte(talk->client, at + i);
         ssize_t n;
         {
             COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
@@ -123,24 +104,19 @@ static int send_message(void *arg)
     return 0;
 }
 
-static ssize_t read_soon(coir_stream *stream, void *buf, size_t len)
-{
-    COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
-    return coir_read(stream, buf, len);
-}
-
 static int hear_message(void *arg)
 {
     const struct conversation *talk = arg;
     unsigned char buf[2000];
     for (int got = 0; got < talk->len;) {
-        ssize_t n = read_soon(talk->stream, buf, 1 + chaos_below(&chaos, sizeof buf - 1));
+        ssize_t n =
+            chaos_read_soon(&chaos, talk->stream, buf, 1 + chaos_below(&chaos, sizeof buf - 1));
         if (n == -ETIME && !coir_task_interrupted())
             continue; /* and nothing is lost by that */
         if (n <= 0)
             return n < 0 ? (int)n : -COIR_EEND;
         for (int i = 0; i < n; i++, got++)
-            if (got >= talk->len || buf[i] != byte_at(talk->client, got))
+            if (got >= talk->len || buf[i] != chaos_byte(talk->client, got))
                 __builtin_trap(); /* whatever goes wrong, this does not */
     }
     return 0;

@@ -17,8 +17,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { PUBLISHERS = 3, SUBSCRIBERS = 5, ITEMS_MOST = 40, ORDER_MOST = PUBLISHERS * ITEMS_MOST };
 
@@ -35,18 +37,12 @@ struct subscriber {
 };
 
 static struct {
-    coir_sim *sim;
     coir_topic *topic;
     struct subscriber subscribers[SUBSCRIBERS];
     bool published[PUBLISHERS][ITEMS_MOST];
     int attempts[PUBLISHERS], retained, released, received;
     int publishing; /* publishers that have not ended */
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static int rest(uint64_t most_us)
 {
@@ -257,16 +253,9 @@ static int begin(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
-    w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", begin, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

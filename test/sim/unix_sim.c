@@ -14,8 +14,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum {
     CLIENTS = 3,
@@ -38,11 +40,6 @@ static struct {
     int clients_end; /* of clients and senders, how many have ended */
     int sent[SENDERS], heard[SENDERS];
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static void rest(void)
 {
@@ -361,7 +358,7 @@ static int receive_all(void *arg)
 
 /* ---- all of it ---- */
 
-static double some(double most)
+static double part_of(double most)
 {
     static const double parts[] = {0, 0.1, 0.3, 1};
     return most * parts[below(4)];
@@ -371,9 +368,10 @@ static int befall(void *arg)
 {
     (void)arg;
     for (uint64_t accidents = below(4); accidents; accidents--) {
-        coir_sim_faults(
-            w.sim, NULL,
-            (coir_faults){.no_descriptor = some(0.3), .no_buffers = some(0.1), .late = some(0.5)});
+        coir_sim_faults(w.sim, NULL,
+                        (coir_faults){.no_descriptor = part_of(0.3),
+                                      .no_buffers = part_of(0.1),
+                                      .late = part_of(0.5)});
         MUST_BE(coir_sleep_for((coir_time)below((uint64_t)COIR_S)), 0);
     }
     coir_sim_faults(w.sim, NULL, (coir_faults){0});
@@ -401,9 +399,8 @@ static int play(void *arg)
     return coir_scope_wait(scope);
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     if (!posix_has_kernel())
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
@@ -414,9 +411,4 @@ static int scenario(coir_sim *sim, void *arg)
     w.sink = below(2) ? "unix:/run/sink" : "unix:@sink";
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

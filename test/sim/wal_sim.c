@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { RECORDS_MOST = 200, LEN_MOST = 1500, LIVES = 5, WRITERS = 3 };
 
@@ -37,11 +39,6 @@ static struct {
     char bytes[LEN_MOST + sizeof(struct head)];
     bool ends;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static char byte_of(uint64_t seed, size_t at)
 {
@@ -194,11 +191,6 @@ static int keep_log(void *arg)
 
 /* ---- fate ---- */
 
-static double some(double most)
-{
-    return below(2) ? 0 : most * (double)below(100) / 100;
-}
-
 static int befall(void *arg)
 {
     (void)arg;
@@ -227,18 +219,12 @@ static int befall(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
     if (!(w.host = coir_sim_host(sim, "keeper", keep_log, NULL)))
         return -ENOMEM;
     return coir_sim_host_main(sim, "fate", befall, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

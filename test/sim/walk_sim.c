@@ -13,8 +13,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { DEPTH_MOST = 6, STEPS_MOST = 6, TASKS_MOST = 60 };
 
@@ -49,15 +51,9 @@ struct task {
 };
 
 static struct {
-    coir_sim *sim;
     struct task tasks[TASKS_MOST];
     int spawned;
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
 
 static coir_time some_time(void)
 {
@@ -218,16 +214,9 @@ static int begin(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
-    w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", begin, NULL);
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -19,8 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/scenario.h"
 
 enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6 };
 static const coir_time patience = 100 * COIR_S;
@@ -53,16 +55,6 @@ static struct {
     struct visit visits[CLIENTS];
     int buffers; /* that live */
 } w;
-
-static uint64_t below(uint64_t bound)
-{
-    return coir_sim_random(w.sim) % bound;
-}
-
-static double some(double most)
-{
-    return below(2) ? 0 : most * (double)below(100) / 100;
-}
 
 static void spoil_links(double reset)
 {
@@ -405,9 +397,8 @@ static int be_everybody(void *arg)
     return 0;
 }
 
-static int scenario(coir_sim *sim, void *arg)
+int scenario(coir_sim *sim)
 {
-    (void)arg;
     memset(&w, 0, sizeof w);
     w.sim = sim;
     MUST_BE(chaos_configure(sim), 0);
@@ -420,9 +411,4 @@ static int scenario(coir_sim *sim, void *arg)
     if (rc == 0)
         check_visits();
     return rc;
-}
-
-int main(int argc, char **argv)
-{
-    return coir_sim_main(argc, argv, scenario, NULL);
 }
