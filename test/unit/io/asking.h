@@ -29,6 +29,23 @@ struct row {
     int four, six; /* how many addresses, or the error */
 };
 
+static const struct row lies[] = {
+    {"plain.test:80", 1, 1},
+    {"second.test:80", 1, 1},
+    {"slow.test:80", 1, 1},
+    {"stale.test:80", 1, 1},
+    {"wrongid.test:80", 1, 1},
+    {"wrongname.test:80", 1, 1},
+    {"cut.test:80", 16, 16}, /* of 20: CI_IPS_MAX */
+    {"large.test:80", 16, 16},
+    {"chain.test:80", 1, 1},
+    {"loop.test:80", -COIR_ENAME, -COIR_ENAME},
+    {"nx.test:80", -COIR_ENAME, -COIR_ENAME},
+    {"fail.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+    {"garbage.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+    {"drop.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
+};
+
 static inline void check_family(const char *name, enum coir_family family, int want,
                                 const char *first)
 {

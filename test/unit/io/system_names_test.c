@@ -24,23 +24,7 @@ static void run(coir_task_fn *fn, size_t workers, const char *resolv_conf)
 
 /* ---- each lie ---- */
 
-static const struct row rows[] = {
-    {"plain.test:80", 1, 1},
-    {"second.test:80", 1, 1},
-    {"slow.test:80", 1, 1},
-    {"stale.test:80", 1, 1},
-    {"wrongid.test:80", 1, 1},
-    {"wrongname.test:80", 1, 1},
-    {"cut.test:80", 16, 16}, /* of 20: CI_IPS_MAX */
-    {"large.test:80", 16, 16},
-    {"chain.test:80", 1, 1},
-    {"loop.test:80", -COIR_ENAME, -COIR_ENAME},
-    {"nx.test:80", -COIR_ENAME, -COIR_ENAME},
-    {"fail.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
-    {"garbage.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
-    {"drop.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
-    {"black.test:80", 1, -COIR_ENAMESERVER},
-};
+static const struct row black = {"black.test:80", 1, -COIR_ENAMESERVER};
 
 static int ask_row(void *arg)
 {
@@ -48,12 +32,18 @@ static int ask_row(void *arg)
     return 0;
 }
 
+static void spawn(coir_scope *scope, const struct row *row)
+{
+    CHECK_EQ(coir_go(scope, ask_row, (void *)(uintptr_t)row), 0);
+}
+
 static int check_all(void *arg)
 {
     (void)arg;
     COIR_SCOPE(scope);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CHECK_EQ(coir_go(scope, ask_row, (void *)(uintptr_t)&rows[i]), 0);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++)
+        spawn(scope, &lies[i]);
+    spawn(scope, &black);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(dns_asked_over_tcp(), 2);
     return 0;
