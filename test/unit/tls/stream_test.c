@@ -7,41 +7,24 @@
 #include <string.h>
 
 #include "pair.h"
+#include "pattern.h"
 
-static int write_pattern(void *arg)
-{
-    unsigned char data[777];
-    for (size_t at = 0; at < 300000; at += sizeof data) {
-        for (size_t i = 0; i < sizeof data; i++)
-            data[i] = (unsigned char)((at + i) % 251);
-        int rc = coir_write_all(arg, data, sizeof data);
-        if (rc < 0)
-            return rc;
-    }
-    return coir_shutdown_write(arg);
-}
+enum { LEN = 300000 };
 
-static void read_pattern(coir_stream *stream)
+static int write_all(void *arg)
 {
-    static unsigned char data[20000];
-    ssize_t n;
-    size_t at = 0;
-    while ((n = coir_read(stream, data, sizeof data)) > 0)
-        for (ssize_t i = 0; i < n; i++, at++)
-            CHECK_EQ(data[i], at % 251);
-    CHECK_EQ(n, 0);
-    CHECK(at >= 300000);
+    return write_pattern(arg, LEN);
 }
 
 static void carry(size_t capacity)
 {
     struct pair pair = plain_pair(capacity);
     COIR_SCOPE(scope);
-    coir_go(scope, write_pattern, pair.tls_a);
-    read_pattern(pair.tls_b);
+    coir_go(scope, write_all, pair.tls_a);
+    read_pattern(pair.tls_b, LEN);
     CHECK_EQ(coir_scope_wait(scope), 0);
-    coir_go(scope, write_pattern, pair.tls_b);
-    read_pattern(pair.tls_a);
+    coir_go(scope, write_all, pair.tls_b);
+    read_pattern(pair.tls_a, LEN);
     CHECK_EQ(coir_scope_wait(scope), 0);
     close_pair(&pair);
 }
