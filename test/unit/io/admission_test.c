@@ -8,11 +8,10 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "every_driver.h"
 #include "harness.h"
 #include "io/listener.h"
 #include "plain.h"
-
-static const char *const drivers[] = {"io_uring", "epoll", "poll"};
 
 static coir_listener *listener;
 static char address[64];
@@ -37,31 +36,12 @@ static void listen_with(size_t connections_max, enum coir_at_limit at_limit)
     CHECK(coir_listener_local(listener, address, sizeof address) > 0);
 }
 
-static int run_body(void *body)
-{
-    void (*run)(void);
-    memcpy(&run, body, sizeof run);
-    run();
-    return 0;
-}
-
 static void on_every_driver(void (*body)(void), unsigned workers)
 {
     coir_config config = COIR_CONFIG;
-    unsetenv("COIR_WORKERS");
-    unsetenv("COIR_DRIVER");
     config.workers = workers;
     config.log = log_line;
-    for (int i = 0; i < 3; i++) {
-        coir_runtime *runtime;
-        config.driver = drivers[i];
-        if (coir_runtime_new(&config, &runtime) < 0) {
-            CHECK_EQ(i, 0); /* io_uring does not work here */
-            continue;
-        }
-        CHECK_EQ(coir_runtime_run(runtime, run_body, &body), 0);
-        coir_runtime_free(runtime);
-    }
+    run_on_every_driver(config, body);
 }
 
 /* ---- pause and resume ---- */

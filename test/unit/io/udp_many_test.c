@@ -7,35 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "every_driver.h"
 #include "harness.h"
 #include "io/udp.h"
-
-static const char *const drivers[] = {"io_uring", "epoll", "poll"};
-
-static int run_body(void *body)
-{
-    void (*run)(void);
-    memcpy(&run, body, sizeof run);
-    run();
-    return 0;
-}
 
 static void on_every_driver(void (*body)(void))
 {
     coir_config config = COIR_CONFIG;
-    unsetenv("COIR_WORKERS");
-    unsetenv("COIR_DRIVER");
     config.workers = 1;
-    for (int i = 0; i < 3; i++) {
-        coir_runtime *runtime;
-        config.driver = drivers[i];
-        if (coir_runtime_new(&config, &runtime) < 0) {
-            CHECK_EQ(i, 0); /* io_uring does not work here */
-            continue;
-        }
-        CHECK_EQ(coir_runtime_run(runtime, run_body, &body), 0);
-        coir_runtime_free(runtime);
-    }
+    run_on_every_driver(config, body);
 }
 
 static void everywhere(void (*body)(void))
