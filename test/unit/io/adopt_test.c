@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "pair.h"
 #include "plain.h"
 
 enum { MUCH = 40000 };
@@ -16,15 +17,9 @@ static struct {
     char out[MUCH], in[MUCH];
 } t;
 
-static void connect_pair(void)
+static void open_pair(void)
 {
-    char where[64];
-    coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    coir_listener_local(listener, where, sizeof where);
-    CHECK_EQ(coir_tcp_connect(where, &t.far), 0);
-    CHECK_EQ(coir_accept(listener, &t.near), 0);
-    coir_listener_close(listener);
+    connect_pair(&t.far, &t.near);
     for (int i = 0; i < MUCH; i++)
         t.out[i] = (char)(i * 7 + (i >> 8));
 }
@@ -41,7 +36,7 @@ TEST_REAL(what_was_read_ahead_comes_with_the_descriptor)
 {
     coir_fd fd;
     size_t len;
-    connect_pair();
+    open_pair();
     send_much();
     CHECK_EQ(coir_stream_release(t.near, t.in + 1, MUCH - 1, &len, &fd), 0);
     coir_close(t.far);
@@ -60,7 +55,7 @@ TEST_REAL(a_release_that_has_no_room_for_what_was_read_ahead_leaves_all_in_place
 {
     coir_fd fd;
     size_t len;
-    connect_pair();
+    open_pair();
     send_much();
     int rc = coir_stream_release(t.near, NULL, 0, &len, &fd);
     if (rc == -EMSGSIZE) {
@@ -86,7 +81,7 @@ TEST_REAL(only_an_idle_socket_is_released)
     size_t len;
     coir_write_queue *queue;
     coir_stream *a, *b;
-    connect_pair();
+    open_pair();
     CHECK_EQ(coir_duplex(0, &a, &b), 0);
     CHECK_EQ(coir_stream_release(a, NULL, 0, &len, &fd), -EOPNOTSUPP);
     coir_close(a);
@@ -128,7 +123,7 @@ TEST_REAL(a_connected_socket_becomes_a_stream)
 TEST_REAL(a_stream_that_is_released_can_be_adopted_again)
 {
     size_t at = 0, len;
-    connect_pair();
+    open_pair();
     CHECK_EQ(coir_write_all(t.far, t.out, MUCH), 0);
     while (at < MUCH) {
         coir_fd fd;

@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "io/io.h"
+#include "pair.h"
 
 static struct {
     coir_stream *far, *near;
@@ -14,17 +15,6 @@ static int read_one(void *arg)
     char byte;
     (void)arg;
     return (int)coir_read(t.near, &byte, 1);
-}
-
-static void connect_pair(void)
-{
-    char where[64];
-    coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    coir_listener_local(listener, where, sizeof where);
-    CHECK_EQ(coir_tcp_connect(where, &t.far), 0);
-    CHECK_EQ(coir_accept(listener, &t.near), 0);
-    coir_listener_close(listener);
 }
 
 static void expect_broken(void)
@@ -45,7 +35,7 @@ static void break_while_it_is_read(void)
     COIR_SERVING_SCOPE(scope);
     coir_go_options go = COIR_GO_OPTIONS;
     go.handle = reader;
-    connect_pair();
+    connect_pair(&t.far, &t.near);
     COIR_DEADLINE(coir_in(30 * COIR_S));
     CHECK_EQ(coir_go_with(scope, &go, read_one, NULL), 0);
     for (int i = 0; i < 3; i++)

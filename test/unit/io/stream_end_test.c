@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "harness.h"
+#include "pair.h"
 
 static int read_one(void *arg)
 {
@@ -30,13 +31,8 @@ TEST_SIM(one_direction_ends_and_the_other_goes_on)
 
 TEST_REAL(a_stream_in_use_is_not_detached_and_closing_wakes_its_reader)
 {
-    coir_listener *listener;
     coir_stream *client, *server;
-    char where[64];
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    coir_listener_local(listener, where, sizeof where);
-    CHECK_EQ(coir_tcp_connect(where, &client), 0);
-    CHECK_EQ(coir_accept(listener, &server), 0);
+    connect_pair(&client, &server);
     COIR_HANDLE(handle);
     COIR_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
@@ -53,5 +49,4 @@ TEST_REAL(a_stream_in_use_is_not_detached_and_closing_wakes_its_reader)
     coir_close(server);
     CHECK_EQ(coir_join(handle), -ECANCELED);
     coir_close(client);
-    coir_listener_close(listener);
 }

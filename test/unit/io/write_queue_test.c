@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "pair.h"
 
 static struct {
     coir_stream *far, *near;
@@ -333,21 +334,10 @@ TEST_SIM(a_push_and_a_flush_are_futures)
 
 /* ---- sockets, workers ---- */
 
-static void connect_pair(void)
-{
-    char where[64];
-    coir_listener *listener;
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    coir_listener_local(listener, where, sizeof where);
-    CHECK_EQ(coir_tcp_connect(where, &t.far), 0);
-    CHECK_EQ(coir_accept(listener, &t.near), 0);
-    coir_listener_close(listener);
-}
-
 TEST_REAL(a_peer_that_is_gone_ends_the_queue)
 {
     memset(&t, 0, sizeof t);
-    connect_pair();
+    connect_pair(&t.far, &t.near);
     coir_write_queue_options options = options_of(COIR_OVERFLOW_WAIT, 1000);
     CHECK_EQ(coir_write_queue_new_with(t.near, &options, &t.queue), 0);
     CHECK_EQ(coir_tcp_set_option(t.far, COIR_TCP_RESET_ON_CLOSE, 1), 0);
@@ -368,7 +358,7 @@ TEST_REAL(a_stuck_peer_is_reset_by_the_policy)
 {
     static char large[64 * 1024];
     memset(&t, 0, sizeof t);
-    connect_pair();
+    connect_pair(&t.far, &t.near);
     coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
     options.overflow = COIR_OVERFLOW_CLOSE;
     coir_buffer *buffer;
@@ -410,7 +400,7 @@ static void push_from_everywhere(void)
 {
     int next[WORKERS] = {0};
     memset(&t, 0, sizeof t);
-    connect_pair();
+    connect_pair(&t.far, &t.near);
     coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
     options.items_max = 20;
     CHECK_EQ(coir_write_queue_new_with(t.near, &options, &t.queue), 0);
