@@ -58,7 +58,8 @@ struct ci_kthread {
     void *ready_arg;
     coir_time deadline;
 
-    bool ended, spins;
+    coir_time spins_until; /* looks again then, or when no other thread can run */
+    bool ended;
 };
 
 /* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for

@@ -105,8 +105,9 @@ static int find_runnable(bool *ret_spinning)
         struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
         if (!can_run(thread))
             continue;
-        *ret_spinning |= thread->spins;
-        if (!thread->spins && count < THREADS_MOST)
+        if (thread->spins_until > ci_k.world->now)
+            *ret_spinning = true;
+        else if (count < THREADS_MOST)
             runnable[count++] = thread;
     }
     return count;
@@ -131,7 +132,7 @@ static bool let_time_pass(bool spinning)
     coir_time next = spinning ? ci_time_after(ci_know(), spin_time) : next_time();
     if (spinning)
         ci_list_for_each (node, &ci_k.threads)
-            ci_container_of(node, struct ci_kthread, link)->spins = false;
+            ci_container_of(node, struct ci_kthread, link)->spins_until = 0;
     ci_k.outcome = next == COIR_NEVER ? -EDEADLK : next > ci_k.time_max ? -ETIME : 0;
     if (ci_k.outcome == 0 && next > ci_k.world->now)
         ci_k.world->now = next;
@@ -255,9 +256,9 @@ void ci_pause(unsigned round)
     (void)round;
     if (!ci_k.thread)
         return;
-    ci_k.thread->spins = true;
+    ci_k.thread->spins_until = ci_time_after(ci_know(), spin_time);
     switch_to(choose());
-    ci_k.thread->spins = false;
+    ci_k.thread->spins_until = 0;
 }
 
 /* ---- life ---- */
