@@ -1,4 +1,4 @@
-/* Descriptors that come from the program, and go back to it. */
+/* Streams made of the program's descriptors, and descriptors given back to the program. */
 #include <errno.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream)
                   : ci_socket_stream_new(worker, fd, ci_socket_is_unix(driver, fd), ret_stream);
 }
 
-/* What the next read would return instead of the bytes that are not in `buf`; 0: nothing. */
+/* -EMSGSIZE if the bytes read ahead do not fit into `buf`, or the error read ahead; 0: neither. */
 static int error_of(const struct ci_ahead *ahead, size_t len, size_t size)
 {
     return len > size ? -EMSGSIZE : ahead ? -ahead->error : 0;

@@ -1,5 +1,5 @@
-/* A stream that was given up: whatever is done with it ends with one error. What it was lies under
- * it, until it is closed. */
+/* A broken stream: every operation on it fails with one error. Its former kind is kept in `under`,
+ * which closes it and cancels the operations that were started before. */
 #include <errno.h>
 
 #include "io/io.h"
@@ -9,7 +9,7 @@ static bool start(coir_stream *stream, struct ci_op *op)
     return ci_op_complete(op, stream->error);
 }
 
-/* Of an operation that was started before. */
+/* Only of an operation that was started before the stream was broken. */
 static bool cancel(coir_stream *stream, struct ci_op *op)
 {
     return stream->under->cancel(stream, op);
@@ -35,7 +35,7 @@ static int detach(coir_stream *stream)
 static void close_broken(coir_stream *stream)
 {
     struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (stream->is_socket) /* if it fails: as any close */
+    if (stream->is_socket) /* ignores an error: the close is then an ordinary one */
         driver->kind->option(driver, stream->fd, COIR_TCP_RESET_ON_CLOSE, 1);
     stream->kind = stream->under;
     stream->kind->close(stream);

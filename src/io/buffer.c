@@ -1,6 +1,6 @@
-/* Buffers: counted bytes.
+/* Buffers: immutable bytes with a reference count.
  *
- * 1. A buffer has as many references as `refs` says, and is freed with the last one.
+ * 1. `refs` is the number of references to the buffer, which is freed when it reaches 0.
  */
 #include "coir/buffer.h"
 
@@ -15,8 +15,8 @@
 
 struct coir_buffer {
     uint32_t refs;
-    const char *data; /* behind the struct, or the program's */
-    size_t len, own;  /* own: how many bytes lie behind the struct */
+    const char *data; /* behind the struct (a copy), or the program's (wrapped) */
+    size_t len, own;  /* own: bytes allocated behind the struct */
     void (*free_data)(void *data, void *arg);
     void *arg;
     coir_allocator allocator;
@@ -71,7 +71,8 @@ coir_buffer *coir_buffer_ref(coir_buffer *buffer)
 {
     if (CI_REFUSED(!buffer, "buffer is NULL"))
         return NULL;
-    uint32_t before = ci_fetch_add_relaxed(&buffer->refs, 1); /* orders nothing: there is one */
+    uint32_t before =
+        ci_fetch_add_relaxed(&buffer->refs, 1); /* relaxed: the caller has one already */
     ci_check(before > 0, "io/buffer.c 1");
     return buffer;
 }

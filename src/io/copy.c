@@ -1,8 +1,8 @@
-/* Copying from streams and files to streams and files: inside of the kernel where both are the
- * kernel's (splice, sendfile), through a buffer otherwise.
+/* Copies between streams, and between streams and files: inside the kernel (splice, sendfile) where
+ * both ends are sockets or files, and through a buffer otherwise.
  *
- * A socket that is spliced from is not read ahead of: its driver stops that, and what had been read
- * ahead is written first. */
+ * Before a socket is spliced from, its driver stops reading ahead, and the bytes it has already
+ * read ahead are written first. */
 #include <errno.h>
 
 #include "coir/fiber.h"
@@ -17,7 +17,7 @@ enum { BUFFER = 64 * 1024, PIPE = 1024 * 1024, WINDOW = 4 * 1024 * 1024 };
 /* A copy in progress. */
 struct copy {
     size_t len, done;
-    char *buffer; /* of a plain one */
+    char *buffer; /* of a copy through a buffer */
 };
 
 static size_t left(const struct copy *copy, size_t most)
@@ -25,7 +25,7 @@ static size_t left(const struct copy *copy, size_t most)
     return copy->len - copy->done < most ? copy->len - copy->done : most;
 }
 
-/* Whether the kernel can move the bytes of the stream by itself. */
+/* Whether the kernel can copy the bytes of the stream: an unbroken socket without a filter. */
 static bool is_kernels(const coir_stream *stream)
 {
     return stream->is_socket && !stream->under && !stream->worker->loop.driver->kind->simulated;
@@ -70,7 +70,7 @@ static int copy_plainly(struct copy *copy, coir_stream *to, coir_stream *from)
 
 /* ---- by splice ---- */
 
-/* Waits unless the call has done something. 1: make it again. */
+/* After a splice or sendfile that returned `n`: waits for the stream on -EAGAIN. 1: call again. */
 static int after_call(ssize_t n, coir_stream *stream, int events)
 {
     if (n == -EAGAIN)
@@ -111,7 +111,7 @@ static int splice_on(struct copy *copy, coir_stream *to, coir_stream *from, cons
     return 0;
 }
 
-/* Writes what was read ahead of the splices. */
+/* Stops reading ahead, and writes the bytes that were read ahead. */
 static int write_ahead(struct copy *copy, coir_stream *to, coir_stream *from)
 {
     struct ci_driver *driver = from->worker->loop.driver;
@@ -126,12 +126,12 @@ static int write_ahead(struct copy *copy, coir_stream *to, coir_stream *from)
         if (rc < 0)
             return rc;
     }
-    /* an error that the driver has taken from the socket */
+    /* an error that the driver has already read from the socket */
     n = ci_stream_try_peek(from, bytes, 1);
     return n < 0 && n != -EAGAIN && n != -EINTR ? (int)n : 0;
 }
 
-/* -EOPNOTSUPP: before anything was copied. */
+/* -EOPNOTSUPP: nothing was copied, copy through a buffer. */
 static int copy_by_splice(struct copy *copy, coir_stream *to, coir_stream *from)
 {
     coir_fd pipe[2];
@@ -149,7 +149,7 @@ static int copy_by_splice(struct copy *copy, coir_stream *to, coir_stream *from)
 
 /* ---- the calls ---- */
 
-/* Whether the stream is the calling fiber's to use. */
+/* Adopts the stream if it has no worker; an error if another worker or task uses it. */
 static int check(coir_stream *stream, struct ci_io_op *const *slot)
 {
     struct ci_worker *worker = ci_worker_current;
@@ -187,7 +187,8 @@ struct part {
     size_t len;
 };
 
-/* On a thread of the pool. What it cannot do is done by the read itself. */
+/* On a thread of the pool, so that sendfile does not block on the disk. An error is not reported:
+ * sendfile reads the file itself then. */
 static int read_ahead(void *arg)
 {
     const struct part *part = arg;
@@ -246,7 +247,7 @@ ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len, coir_stre
     if (!ci_fiber_enter(&rc) || (rc = check(to, &to->writer)) < 0)
         return finish(&copy, rc, ret_done);
     rc = is_kernels(to) ? send_file(&copy, to, ci_file_fd(file), offset) : -EOPNOTSUPP;
-    if (copy.done == 0 && (rc == -EOPNOTSUPP || rc == -EINVAL)) /* a file that cannot be sent */
+    if (copy.done == 0 && (rc == -EOPNOTSUPP || rc == -EINVAL)) /* not supported for the file */
         rc = send_plainly(&copy, to, file, offset);
     return finish(&copy, rc, ret_done);
 }
