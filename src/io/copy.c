@@ -135,7 +135,7 @@ static int write_ahead(struct copy *copy, coir_stream *to, coir_stream *from)
 static int copy_by_splice(struct copy *copy, coir_stream *to, coir_stream *from)
 {
     coir_fd pipe[2];
-    size_t size;
+    size_t size = 0;
     int rc = ci_sys_pipe(pipe, PIPE, &size);
     if (rc < 0)
         return -EOPNOTSUPP;

@@ -39,7 +39,7 @@ struct ends {
 
 static int open_pipe(struct ci_process *process, int which, struct ends *ends)
 {
-    coir_fd own, child;
+    coir_fd own = -1, child = -1;
     bool child_writes = which > 0;
     int rc = ci_sys_pipe_to_child(child_writes, &own, &child);
     if (rc < 0)
