@@ -172,7 +172,7 @@ static void serve_threads(coir_parker *parker, coir_signals *signals)
     while (!everything_came()) {
         int item;
         coir_case cases[] = {coir_case_parker(parker), coir_case_recv(talk.channel, &item),
-                             coir_case_signal(signals)};
+                             signals ? coir_case_signal(signals) : coir_case_after(COIR_NEVER)};
         int won = coir_select(cases, signals ? 3 : 2);
         MUST(won >= 0);
         if (won == 2) {

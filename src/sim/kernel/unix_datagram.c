@@ -89,8 +89,8 @@ static void leave_peer(struct ci_ksocket *socket, const struct ci_ksocket *next)
     if (peer == next || !socket->in.first)
         return;
     ci_kunix_drop(socket);
-    if (peer->orphan || peer->peer != socket)
-        return;
+    if (peer->orphan || peer == socket || peer->peer != socket)
+        return; /* its own peer has the next one by then */
     peer->error = ECONNRESET;
     ci_kfile_wake(&peer->file, POLLERR);
 }
