@@ -276,7 +276,7 @@ static CI_COLD int status_of_reaped(coir_fd pidfd)
 {
     for (;; sched_yield()) {
         struct info info = {.mask = INFO_EXIT};
-        if (ioctl(pidfd, GET_INFO, &info) < 0)
+        if (syscall(SYS_ioctl, pidfd, GET_INFO, &info) < 0) /* musl's ioctl takes an int */
             return -ECHILD;
         if (info.mask & INFO_EXIT) /* else it is still ending */
             return status_of_wait(info.wait_status);
