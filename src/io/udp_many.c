@@ -2,6 +2,7 @@
  * where it would wait, attempted again when poll(2) says so: io_uring has no such operations, and
  * what a poll was not told of stays in the socket. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "io/udp.h"
@@ -84,11 +85,16 @@ static coir_future *many_poll(coir_future *future)
 static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
 
 /* What is wrong with the arguments: 0 or an error. */
+/* Of the first version, without what pads it: later ones only grow. */
+enum { SIZE_LEAST = offsetof(coir_datagram, ecn) + 1 };
+
 static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t count)
 {
     if (!udp || !datagrams || !count)
         return -EINVAL;
-    return datagrams->size < sizeof *datagrams ? -COIR_EUNSIZED : 0;
+    return datagrams->size < SIZE_LEAST || datagrams->size % _Alignof(coir_datagram)
+               ? -COIR_EUNSIZED
+               : 0;
 }
 
 static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kind kind,
