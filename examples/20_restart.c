@@ -46,9 +46,12 @@ static int hand_over(coir_listener *listener)
     coir_credentials peer = COIR_CREDENTIALS;
     char byte;
     int rc = coir_tcp_listen(control, &door);
-    if (rc < 0 || (rc = coir_accept(door, &successor)) < 0)
+    if (rc < 0)
         return rc;
+    rc = coir_accept(door, &successor);
     coir_listener_close(door); /* the successor listens there next */
+    if (rc < 0)
+        return rc;
     if (coir_unix_peer(successor, &peer) == 0 && peer.uid == geteuid()) {
         coir_fd fd = coir_listener_share(listener);
         rc = coir_unix_send_fds(successor, "!", 1, &fd, 1) == 1 &&
