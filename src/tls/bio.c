@@ -132,3 +132,8 @@ BIO *ci_bio_new(struct ci_tls_stream *stream)
     BIO_set_init(bio, 1);
     return bio;
 }
+
+struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl)
+{
+    return BIO_get_data(SSL_get_rbio(ssl));
+}

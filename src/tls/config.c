@@ -1,73 +1,10 @@
-/* coir_tls: what all connections of one side share, its hosts by name, and their reload. */
-#include <ctype.h>
+/* coir_tls: what all connections of one side share, and its reload. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "coir/offload.h"
 #include "tls/tls.h"
-
-/* ---- hosts ---- */
-
-static void free_host(struct ci_tls_host *host)
-{
-    SSL_CTX_free(host->context);
-    ci_tls_settings_free(&host->settings);
-    free(host->name);
-    free(host);
-}
-
-static int make_host(const char *name, const coir_tls_options *options, bool server,
-                     struct ci_tls_host **ret_host)
-{
-    struct ci_tls_host *host = calloc(1, sizeof *host);
-    if (!host)
-        return -ENOMEM;
-    int rc = name && !(host->name = strdup(name)) ? -ENOMEM : 0;
-    for (char *c = host->name; c && *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    if (rc == 0)
-        rc = ci_tls_settings_read(&host->settings, options, server);
-    if (rc == 0)
-        rc = ci_tls_context_new(&host->settings, host->name, &host->context);
-    if (rc < 0)
-        free_host(host);
-    else
-        *ret_host = host;
-    return rc;
-}
-
-/* "*.example.org" stands for one label in front of it. */
-static bool matches(const char *pattern, const char *name)
-{
-    if (strncmp(pattern, "*.", 2) != 0)
-        return strcasecmp(pattern, name) == 0;
-    const char *dot = strchr(name, '.');
-    return dot && dot != name && strcasecmp(pattern + 1, dot) == 0;
-}
-
-struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name)
-{
-    struct ci_tls_host *wild = NULL, *host = tls->hosts;
-    for (; host->name; host = host->next) {
-        if (!name || !matches(host->name, name))
-            continue;
-        if (*host->name != '*')
-            return host;
-        if (!wild)
-            wild = host;
-    }
-    return wild ? wild : host;
-}
-
-SSL_CTX *ci_tls_host_context(coir_tls *tls, struct ci_tls_host *host)
-{
-    pthread_mutex_lock(&tls->lock);
-    SSL_CTX *context = host->context;
-    SSL_CTX_up_ref(context);
-    pthread_mutex_unlock(&tls->lock);
-    return context;
-}
 
 /* ---- the configuration ---- */
 
@@ -78,7 +15,7 @@ static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls
     coir_tls *tls = calloc(1, sizeof *tls);
     if (!tls)
         return -ENOMEM;
-    int rc = make_host(NULL, options, server, &tls->hosts);
+    int rc = ci_tls_host_new(NULL, options, server, &tls->hosts);
     if (rc < 0) {
         free(tls);
         return rc;
@@ -108,7 +45,7 @@ int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_
         if (strcasecmp(host->name, name) == 0)
             return -EEXIST;
     struct ci_tls_host *host;
-    int rc = make_host(name, options, true, &host);
+    int rc = ci_tls_host_new(name, options, true, &host);
     if (rc < 0)
         return rc;
     host->next = server->hosts;
@@ -129,7 +66,7 @@ void coir_tls_unref(coir_tls *tls)
     while (tls->hosts) {
         struct ci_tls_host *host = tls->hosts;
         tls->hosts = host->next;
-        free_host(host);
+        ci_tls_host_free(host);
     }
     ci_sessions_drop(tls);
     ci_tls_wipe_tickets(tls);
@@ -150,7 +87,7 @@ static int read_files_again(void *arg)
 {
     struct reload *reload = arg;
     for (struct ci_tls_host *host = reload->tls->hosts; host; host = host->next) {
-        int rc = ci_tls_context_new(&host->settings, host->name, &reload->contexts[reload->count]);
+        int rc = ci_tls_host_load(host, &reload->contexts[reload->count]);
         if (rc < 0)
             return rc;
         reload->count++;

@@ -12,76 +12,6 @@
 #include "coir/runtime.h"
 #include "tls/tls.h"
 
-static int stream_index = -1;
-static pthread_once_t index_once = PTHREAD_ONCE_INIT;
-
-static void make_index(void)
-{
-    stream_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
-}
-
-struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl)
-{
-    return SSL_get_ex_data(ssl, stream_index);
-}
-
-/* ---- which host a client wants ---- */
-
-/* The name in a ClientHello (RFC 6066, section 3): copied to `name`, which is "" without one.
- * False: the extension is malformed. */
-static bool read_server_name(SSL *ssl, char name[256])
-{
-    const unsigned char *data;
-    size_t len;
-    *name = '\0';
-    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len))
-        return true;
-    if (len < 5 || (size_t)(data[0] << 8 | data[1]) != len - 2 ||
-        data[2] != TLSEXT_NAMETYPE_host_name)
-        return false;
-    size_t name_len = (size_t)(data[3] << 8 | data[4]);
-    if (name_len == 0 || name_len > len - 5 || name_len > 255 || memchr(data + 5, 0, name_len))
-        return false;
-    memcpy(name, data + 5, name_len);
-    name[name_len] = '\0';
-    return true;
-}
-
-static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
-{
-    SSL_CTX *context = ci_tls_host_context(stream->tls, host);
-    /* also takes over the identifier of sessions, as the SSL has that of its present context */
-    bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
-    SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
-    X509_VERIFY_PARAM_set1(SSL_get0_param(stream->ssl), SSL_CTX_get0_param(context));
-    SSL_set_client_CA_list(stream->ssl, SSL_dup_CA_list(SSL_CTX_get_client_CA_list(context)));
-    SSL_CTX_free(context);
-    stream->config = host;
-    return ok ? 0 : -ENOMEM;
-}
-
-/* Called when a ClientHello has come, before anything in it counts: sessions, versions and
- * certificates are those of the host that it names. */
-int ci_client_hello_callback(SSL *ssl, int *alert, void *unused)
-{
-    struct ci_tls_stream *stream = ci_tls_stream_of(ssl);
-    char name[256];
-    (void)unused;
-    if (stream->on_pool)
-        return SSL_CLIENT_HELLO_SUCCESS;
-    if (!read_server_name(ssl, name)) {
-        *alert = SSL_AD_DECODE_ERROR;
-        return SSL_CLIENT_HELLO_ERROR;
-    }
-    if (use_host(stream, ci_tls_find_host(stream->tls, *name ? name : NULL)) < 0) {
-        *alert = SSL_AD_INTERNAL_ERROR;
-        return SSL_CLIENT_HELLO_ERROR;
-    }
-    EVP_PKEY *key = SSL_get_privatekey(ssl);
-    stream->to_pool = key && EVP_PKEY_is_a(key, "RSA");
-    return stream->to_pool ? SSL_CLIENT_HELLO_RETRY : SSL_CLIENT_HELLO_SUCCESS;
-}
-
 /* ---- the handshake ---- */
 
 static int step(struct ci_tls_stream *stream)
@@ -185,8 +115,6 @@ static int prepare(struct ci_tls_stream *stream, const char *host)
     if (!bio)
         return -ENOMEM;
     SSL_set_bio(stream->ssl, bio, bio);
-    if (!SSL_set_ex_data(stream->ssl, stream_index, stream))
-        return -ENOMEM;
     if (host)
         return prepare_client(stream, host);
     SSL_set_accept_state(stream->ssl);
@@ -199,12 +127,9 @@ static int open_stream(coir_tls *tls, const char *host, coir_stream *transport,
     int rc = coir_write_all(transport, "", 0); /* what every call on it would be refused for */
     if (rc < 0)
         return rc;
-    pthread_once(&index_once, make_index);
     struct ci_tls_stream *stream = calloc(1, sizeof *stream);
-    if (!stream || stream_index < 0) {
-        free(stream);
+    if (!stream)
         return -ENOMEM;
-    }
     stream->tls = coir_tls_ref(tls);
     stream->transport = transport;
     rc = prepare(stream, host);

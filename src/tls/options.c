@@ -240,7 +240,6 @@ static void set_up_server(SSL_CTX *context, const struct ci_tls_settings *settin
     SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ci_ticket_callback);
     SSL_CTX_set_num_tickets(context, 1);
     SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
-    SSL_CTX_set_client_hello_cb(context, ci_client_hello_callback, NULL);
 }
 
 static int set_up_client(SSL_CTX *context, const struct ci_tls_settings *settings)

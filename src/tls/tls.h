@@ -1,7 +1,8 @@
 /* TLS: what the files of this layer share. Only public functions of coir are used below it.
  *
+ *   config.c     coir_tls: references, reload
+ *   host.c       its hosts: by name, by ClientHello
  *   options.c    files and options -> SSL_CTX
- *   config.c     coir_tls: references, hosts by name, reload
  *   ticket.c     keys of session tickets
  *   session.c    a client's sessions
  *   verify.c     the verdict about a certificate, as an error
@@ -72,6 +73,13 @@ struct coir_tls {
     int session_count;
 };
 
+int ci_tls_host_new(const char *name, const coir_tls_options *options, bool server,
+                    struct ci_tls_host **ret_host);
+void ci_tls_host_free(struct ci_tls_host *host);
+
+/* Its context, of what its files hold now. */
+int ci_tls_host_load(const struct ci_tls_host *host, SSL_CTX **ret_context);
+
 /* The host that `name` (NULL: none was asked for) leads to. */
 struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name);
 
@@ -111,13 +119,15 @@ struct ci_tls_stream {
     char subject[256], alpn[256]; /* for coir_tls_describe */
 };
 
-struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl);
 void ci_tls_stream_free(void *arg);
 
 extern const coir_filter_kind ci_tls_filter;
 
 /* The BIO between an SSL and its stream; NULL when memory is out. */
 BIO *ci_bio_new(struct ci_tls_stream *stream);
+
+/* The stream of an SSL, once it has its BIO. */
+struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl);
 
 /* Hands what was written to the transport: 0, -EAGAIN, or why that has failed. */
 int ci_bio_flush(struct ci_tls_stream *stream);
@@ -128,9 +138,6 @@ void ci_tls_begin(struct ci_tls_stream *stream);
 /* Why the last call of OpenSSL has failed, whose return value was `rc`: -EAGAIN where it waits for
  * the transport, 0 for an end that the peer declared, else a negative error that lasts. */
 int ci_tls_failure(struct ci_tls_stream *stream, int rc);
-
-/* OpenSSL's callback for a ClientHello. */
-int ci_client_hello_callback(SSL *ssl, int *alert, void *unused);
 
 /* Has every chain that a context meets verified by verify.c. */
 void ci_verify_install(SSL_CTX *context);

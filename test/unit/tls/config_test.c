@@ -1,4 +1,4 @@
-/* Hosts, references and reloads of a configuration. */
+/* A configuration: its reload. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/tls.h>
@@ -10,54 +10,10 @@
 
 #include "pair.h"
 
-TEST_REAL(a_ticket_of_a_laxer_host_is_not_accepted)
-{
-    char *mine, *my_key;
-    CHECK_EQ(coir_tls_make_certificate("client", &mine, &my_key), 0);
-    coir_tls_options strict = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
-    make_once();
-    strict.certificate = own_certificate;
-    strict.key = own_key;
-    strict.ca = mine;
-    strict.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
-    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
-    struct pair pair = {.client = client_of(client),
-                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS),
-                        .host = "lax.example"};
-    CHECK_EQ(coir_tls_server_add_host(pair.server, "strict.example", &strict), 0);
-    CHECK_EQ(coir_tls_server_add_host(pair.server, "STRICT.example", &strict), -EEXIST);
-    connect_pair(&pair);
-    CHECK_EQ(pair.server_rc, 0);
-    close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
-    /* the client offers the ticket it has to another name of the server */
-    pair.host = "strict.example";
-    connect_pair(&pair);
-    CHECK_EQ(pair.server_rc, -COIR_ECERT);
-    pair.tls_b = NULL;
-    close_pair(&pair);
-    free(mine);
-    free(my_key);
-}
-
-/* ---- reload ---- */
-
 static void write_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "we");
     CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
-/* What the server of a connection says that it is. */
-static const char *met(struct pair *pair)
-{
-    static char name[64];
-    coir_tls_info info = COIR_TLS_INFO;
-    connect_pair(pair);
-    CHECK_EQ(pair->client_rc, 0);
-    CHECK_EQ(coir_tls_describe(pair->tls_a, &info), 0);
-    snprintf(name, sizeof name, "%s", info.subject);
-    close_pair(&(struct pair){.tls_a = pair->tls_a, .tls_b = pair->tls_b});
-    return name;
 }
 
 TEST_REAL(a_reload_takes_what_the_files_hold_or_changes_nothing)
@@ -99,57 +55,4 @@ TEST_REAL(a_reload_takes_what_the_files_hold_or_changes_nothing)
     rmdir(folder);
     free(other);
     free(other_key);
-}
-
-/* ---- hosts ---- */
-
-TEST_REAL(each_name_gets_its_own_certificate)
-{
-    char *texts[3], *keys[3];
-    const char *names[] = {"a.example", "*.b.example", "c.b.example"};
-    coir_tls_options client = COIR_TLS_OPTIONS;
-    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
-    struct pair pair = {.client = client_of(client),
-                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
-    for (int i = 0; i < 3; i++) {
-        coir_tls_options host = COIR_TLS_OPTIONS;
-        CHECK_EQ(coir_tls_make_certificate(names[i], &texts[i], &keys[i]), 0);
-        host.certificate = texts[i];
-        host.key = keys[i];
-        CHECK_EQ(coir_tls_server_add_host(pair.server, names[i], &host), 0);
-    }
-    const char *const asked[][2] = {
-        {"a.example", "/CN=a.example"},       {"A.EXAMPLE", "/CN=a.example"},
-        {"x.b.example", "/CN=*.b.example"},   {"c.b.example", "/CN=c.b.example"},
-        {"y.x.b.example", "/CN=example.org"}, {"b.example", "/CN=example.org"},
-        {"127.0.0.1", "/CN=example.org"},     {"example.org", "/CN=example.org"},
-    };
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        pair.host = asked[i][0];
-        CHECK(strcmp(met(&pair), asked[i][1]) == 0);
-    }
-    coir_tls_unref(coir_tls_ref(pair.server)); /* is still there */
-    pair.host = "a.example";
-    CHECK(strcmp(met(&pair), "/CN=a.example") == 0);
-    close_pair(&(struct pair){.client = pair.client, .server = pair.server});
-    for (int i = 0; i < 3; i++) {
-        free(texts[i]);
-        free(keys[i]);
-    }
-}
-
-TEST(a_host_is_a_servers)
-{
-    coir_tls *client = client_of((coir_tls_options)COIR_TLS_OPTIONS);
-    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
-    coir_tls_options options = COIR_TLS_OPTIONS;
-    options.certificate = own_certificate;
-    options.key = own_key;
-    CHECK_EQ(coir_tls_server_add_host(client, "a.example", &options), -EINVAL);
-    CHECK_EQ(coir_tls_server_add_host(server, NULL, &options), -EINVAL);
-    CHECK_EQ(coir_tls_server_add_host(server, "", &options), -EINVAL);
-    CHECK_EQ(coir_tls_server_add_host(NULL, "a.example", &options), -EINVAL);
-    coir_tls_unref(client);
-    coir_tls_unref(server);
-    coir_tls_unref(NULL);
 }

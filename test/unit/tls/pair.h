@@ -5,6 +5,7 @@
 #include <coir.h>
 #include <coir/tls.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
@@ -81,6 +82,19 @@ static inline void close_pair(struct pair *pair)
     coir_close(pair->tls_b);
     coir_tls_unref(pair->client);
     coir_tls_unref(pair->server);
+}
+
+/* Connects, and closes again: the subject of the certificate that the server showed. */
+static inline const char *met(struct pair *pair)
+{
+    static char name[64];
+    coir_tls_info info = COIR_TLS_INFO;
+    connect_pair(pair);
+    CHECK_EQ(pair->client_rc, 0);
+    CHECK_EQ(coir_tls_describe(pair->tls_a, &info), 0);
+    snprintf(name, sizeof name, "%s", info.subject);
+    close_pair(&(struct pair){.tls_a = pair->tls_a, .tls_b = pair->tls_b});
+    return name;
 }
 
 static inline struct pair plain_pair(size_t capacity)

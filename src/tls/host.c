@@ -1,0 +1,137 @@
+/* The hosts of a configuration: what each serves or trusts, as an SSL_CTX that a reload replaces,
+ * and which of them a client's ClientHello asks for. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tls/tls.h"
+
+/* ---- by name ---- */
+
+/* "*.example.org" stands for one label in front of it. */
+static bool matches(const char *pattern, const char *name)
+{
+    if (strncmp(pattern, "*.", 2) != 0)
+        return strcasecmp(pattern, name) == 0;
+    const char *dot = strchr(name, '.');
+    return dot && dot != name && strcasecmp(pattern + 1, dot) == 0;
+}
+
+struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name)
+{
+    struct ci_tls_host *wild = NULL, *host = tls->hosts;
+    for (; host->name; host = host->next) {
+        if (!name || !matches(host->name, name))
+            continue;
+        if (*host->name != '*')
+            return host;
+        if (!wild)
+            wild = host;
+    }
+    return wild ? wild : host;
+}
+
+SSL_CTX *ci_tls_host_context(coir_tls *tls, struct ci_tls_host *host)
+{
+    pthread_mutex_lock(&tls->lock);
+    SSL_CTX *context = host->context;
+    SSL_CTX_up_ref(context);
+    pthread_mutex_unlock(&tls->lock);
+    return context;
+}
+
+/* ---- by ClientHello ---- */
+
+/* The name in a ClientHello (RFC 6066, section 3): copied to `name`, which is "" without one.
+ * False: the extension is malformed. */
+static bool read_server_name(SSL *ssl, char name[256])
+{
+    const unsigned char *data;
+    size_t len;
+    *name = '\0';
+    if (!SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &data, &len))
+        return true;
+    if (len < 5 || (size_t)(data[0] << 8 | data[1]) != len - 2 ||
+        data[2] != TLSEXT_NAMETYPE_host_name)
+        return false;
+    size_t name_len = (size_t)(data[3] << 8 | data[4]);
+    if (name_len == 0 || name_len > len - 5 || name_len > 255 || memchr(data + 5, 0, name_len))
+        return false;
+    memcpy(name, data + 5, name_len);
+    name[name_len] = '\0';
+    return true;
+}
+
+static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
+{
+    SSL_CTX *context = ci_tls_host_context(stream->tls, host);
+    /* also takes over the identifier of sessions, as the SSL has that of its present context */
+    bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
+    SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
+    X509_VERIFY_PARAM_set1(SSL_get0_param(stream->ssl), SSL_CTX_get0_param(context));
+    SSL_set_client_CA_list(stream->ssl, SSL_dup_CA_list(SSL_CTX_get_client_CA_list(context)));
+    SSL_CTX_free(context);
+    stream->config = host;
+    return ok ? 0 : -ENOMEM;
+}
+
+/* Called when a ClientHello has come, before anything in it counts: sessions, versions and
+ * certificates are those of the host that it names. */
+static int choose_host(SSL *ssl, int *alert, void *unused)
+{
+    struct ci_tls_stream *stream = ci_tls_stream_of(ssl);
+    char name[256];
+    (void)unused;
+    if (stream->on_pool)
+        return SSL_CLIENT_HELLO_SUCCESS;
+    if (!read_server_name(ssl, name)) {
+        *alert = SSL_AD_DECODE_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    if (use_host(stream, ci_tls_find_host(stream->tls, *name ? name : NULL)) < 0) {
+        *alert = SSL_AD_INTERNAL_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+    }
+    EVP_PKEY *key = SSL_get_privatekey(ssl);
+    stream->to_pool = key && EVP_PKEY_is_a(key, "RSA");
+    return stream->to_pool ? SSL_CLIENT_HELLO_RETRY : SSL_CLIENT_HELLO_SUCCESS;
+}
+
+/* ---- from options and files ---- */
+
+int ci_tls_host_load(const struct ci_tls_host *host, SSL_CTX **ret_context)
+{
+    int rc = ci_tls_context_new(&host->settings, host->name, ret_context);
+    if (rc == 0 && host->settings.server)
+        SSL_CTX_set_client_hello_cb(*ret_context, choose_host, NULL);
+    return rc;
+}
+
+void ci_tls_host_free(struct ci_tls_host *host)
+{
+    SSL_CTX_free(host->context);
+    ci_tls_settings_free(&host->settings);
+    free(host->name);
+    free(host);
+}
+
+int ci_tls_host_new(const char *name, const coir_tls_options *options, bool server,
+                    struct ci_tls_host **ret_host)
+{
+    struct ci_tls_host *host = calloc(1, sizeof *host);
+    if (!host)
+        return -ENOMEM;
+    int rc = name && !(host->name = strdup(name)) ? -ENOMEM : 0;
+    for (char *c = host->name; c && *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    if (rc == 0)
+        rc = ci_tls_settings_read(&host->settings, options, server);
+    if (rc == 0)
+        rc = ci_tls_host_load(host, &host->context);
+    if (rc < 0)
+        ci_tls_host_free(host);
+    else
+        *ret_host = host;
+    return rc;
+}
