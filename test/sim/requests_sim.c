@@ -291,6 +291,7 @@ static ssize_t read_or_change(struct visitor *visitor, char *bytes, size_t len)
     return done ? read.future.result : -EAGAIN; /* a loser may be told late that it was cancelled */
 }
 
+/* A socket may be reported readable and have nothing: -EAGAIN, and the event is looked at again. */
 static ssize_t select_and_read(struct visitor *visitor, char *bytes, size_t len)
 {
     coir_case cases[] = {coir_case_stream(visitor->stream, COIR_READ),
@@ -298,7 +299,7 @@ static ssize_t select_and_read(struct visitor *visitor, char *bytes, size_t len)
     int rc = coir_select(cases, 2);
     if (!visitor->stream || rc != 0)
         return rc < 0 && visitor->stream ? rc : -EAGAIN;
-    return cases[0].result < 0 ? cases[0].result : coir_read(visitor->stream, bytes, len);
+    return cases[0].result < 0 ? cases[0].result : coir_try_read(visitor->stream, bytes, len);
 }
 
 static void look_for_silence(struct visitor *visitor)
