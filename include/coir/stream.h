@@ -131,6 +131,26 @@ COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
  * Errors: -ENOTCONN; -EINVAL no stream. */
 COIR_API int coir_shutdown_write(coir_stream *stream);
 
+/* Limits how long the peer may keep a stream waiting. `events` names the directions that are
+ * limited: COIR_READ, COIR_WRITE, or both, each of which has an account of its own. The time in
+ * which calls wait for the peer adds to the account; each byte that the peer sends or takes
+ * subtracts its time at `rate_min` bytes a second (at most 2^30; 0: any byte clears the account);
+ * it never drops below 0, so that a fast start earns no credit. When the account reaches `timeout`,
+ * the call that waits returns -ETIMEDOUT, and so does each later one that has to wait, until bytes
+ * have moved. With 10 s and 1,000 bytes a second, a peer may pause for 10 s, and be slow only for
+ * as long as it is not 10 s behind.
+ *
+ * This holds for every call that waits on the stream, from its next wait on, also in coir_select;
+ * and for its write queue, which ends with -ETIMEDOUT. Time between calls does not count: a
+ * COIR_DEADLINE limits all of it. The account begins anew with each coir_stream_set_timeout;
+ * COIR_NEVER removes the limit. coir_filter_new moves the limits from the transport to the stream
+ * over it.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EINVAL no stream, other events, a timeout that is not positive, or a higher rate;
+ * -EXDEV; -ENOMEM. */
+COIR_API int coir_stream_set_timeout(coir_stream *stream, int events, coir_time timeout,
+                                     size_t rate_min);
+
 /* Lets another worker of the same runtime have a stream. It belongs to the worker of its next
  * operation. Nothing may wait on it; what was read of it and not asked for yet goes along.
  * Suspends: no.  Threads: owner.

@@ -15,7 +15,8 @@
  * its bytes), it was dropped by the queue's policy, or it failed when the queue ended.
  *
  * A queue ends when its stream is closed, when a write fails, or by COIR_OVERFLOW_CLOSE. The
- * buffers in it fail then, and later pushes are refused. */
+ * buffers in it fail then, and later pushes are refused. A peer that stays connected and takes
+ * nothing, or too little, does not end it: coir_stream_set_timeout does, with -ETIMEDOUT. */
 #ifndef COIR_WRITE_QUEUE_H
 #define COIR_WRITE_QUEUE_H
 

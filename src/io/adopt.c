@@ -35,6 +35,7 @@ static int release(coir_stream *stream, void *buf, size_t size, size_t *ret_len,
     if (len)
         memcpy(buf, ahead->bytes + ahead->at, len);
     ci_ahead_free(ahead);
+    ci_stream_drop_timeouts(stream);
     *ret_len = len;
     *ret_fd = stream->fd;
     stream->worker = ci_worker_current;

@@ -42,7 +42,7 @@ static void close_broken(coir_stream *stream)
 }
 
 static const struct ci_stream_kind broken_kind = {
-    "broken", start, cancel, shutdown_write, address, detach, NULL, close_broken, NULL};
+    "broken", start, cancel, shutdown_write, address, detach, NULL, close_broken, NULL, NULL};
 
 void ci_stream_break(coir_stream *stream, int error)
 {

@@ -202,8 +202,8 @@ static void close_end(coir_stream *stream)
     shutdown_write(stream);
 }
 
-static const struct ci_stream_kind duplex_kind = {
-    "duplex", start, cancel, shutdown_write, NULL, NULL, NULL, close_end, NULL};
+static const struct ci_stream_kind duplex_kind = {"duplex", start, cancel,    shutdown_write, NULL,
+                                                  NULL,     NULL,  close_end, NULL,           NULL};
 
 int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
 {

@@ -366,7 +366,8 @@ static void close_filter(coir_stream *stream)
 }
 
 static const struct ci_stream_kind filter_kind = {
-    "filter", start, cancel, shutdown_write, address, detach, adopt, close_filter, transport_of,
+    "filter", start, cancel,       shutdown_write, address,
+    detach,   adopt, close_filter, transport_of,   NULL,
 };
 
 int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transport,
@@ -398,6 +399,10 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     filter->transport = transport;
     filter->allocator = allocator;
     ci_timer_init(&filter->again, on_again);
+    if ((rc = ci_stream_move_timeouts(transport, &filter->stream)) < 0) {
+        ci_free(allocator, filter, sizeof *filter);
+        return rc;
+    }
     send_kept(filter); /* of a handshake, say */
     *ret_stream = &filter->stream;
     return 0;
@@ -405,7 +410,7 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
 
 void *coir_filter_arg(const coir_stream *stream, const coir_filter_kind *kind)
 {
-    if (!stream || !kind || stream->kind != &filter_kind)
+    if (!stream || !kind || ci_stream_base(stream) != &filter_kind)
         return NULL;
     const struct filter *filter = ci_container_of(stream, const struct filter, stream);
     return filter->kind.free == kind->free ? filter->arg : NULL;

@@ -50,7 +50,30 @@ struct ci_stream_kind {
     int (*adopt)(coir_stream *stream, struct ci_worker *worker);
     void (*close)(coir_stream *stream);
     coir_stream *(*transport)(coir_stream *stream); /* NULL: it stands on no other stream */
+    const struct ci_stream_kind *base; /* what stream_timeout.c is laid over; NULL: it is not */
 };
+
+/* What the stream would be without timeouts. */
+static inline const struct ci_stream_kind *ci_stream_base(const coir_stream *stream)
+{
+    return stream->kind->base ? stream->kind->base : stream->kind;
+}
+
+/* The field of the stream that holds the operation while it is in flight; NULL: of this kind any
+ * number may be in flight. */
+static inline struct ci_io_op **ci_stream_slot(coir_stream *stream, const struct ci_op *op)
+{
+    switch ((enum ci_op_kind)op->kind) {
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV:
+    case CI_OP_SEND: return &stream->writer;
+    case CI_OP_POLL:
+        return op->events & COIR_READ    ? &stream->reader
+               : op->events & COIR_WRITE ? &stream->writer
+                                         : NULL;
+    default: return &stream->reader;
+    }
+}
 
 /* The pools of this layer on a worker; NULL when memory is out. */
 struct ci_io {
@@ -83,6 +106,13 @@ coir_fd ci_file_fd(const coir_file *file);
 /* From now on every operation on the stream ends with `error`, beginning with the read in flight.
  * Closing it resets the connection. */
 void ci_stream_break(coir_stream *stream, int error);
+
+/* What coir_stream_set_timeout has set: is removed from a stream that no operation is in flight on;
+ * holds for another stream from now on (0 or -ENOMEM); counts bytes that moved through no
+ * operation, with `event` for their direction. */
+void ci_stream_drop_timeouts(coir_stream *stream);
+int ci_stream_move_timeouts(coir_stream *from, coir_stream *to);
+void ci_stream_count_moved(coir_stream *stream, int event, size_t bytes);
 
 /* coir_close for a caller that returns to the worker at once: the driver may close the descriptor
  * in its next wait. */

@@ -68,8 +68,9 @@ static void socket_close(coir_stream *stream)
 }
 
 static const struct ci_stream_kind socket_kind = {
-    "socket",     socket_start, socket_cancel, socket_shutdown_write, socket_address, socket_detach,
-    socket_adopt, socket_close, NULL,
+    "socket",       socket_start,  socket_cancel, socket_shutdown_write,
+    socket_address, socket_detach, socket_adopt,  socket_close,
+    NULL,           NULL,
 };
 
 void ci_stream_close_soon(coir_stream *stream)

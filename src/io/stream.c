@@ -8,27 +8,11 @@
 
 /* ---- one operation ---- */
 
-/* The field of the stream that holds the operation while it is in flight; NULL: of this kind any
- * number may be in flight. */
-static struct ci_io_op **slot_of(coir_stream *stream, const struct ci_op *op)
-{
-    switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_WRITE:
-    case CI_OP_WRITEV:
-    case CI_OP_SEND: return &stream->writer;
-    case CI_OP_POLL:
-        return op->events & COIR_READ    ? &stream->reader
-               : op->events & COIR_WRITE ? &stream->writer
-                                         : NULL;
-    default: return &stream->reader;
-    }
-}
-
 static void leave_slot(struct ci_io_op *op)
 {
     if (!op->stream)
         return;
-    struct ci_io_op **slot = slot_of(op->stream, &op->io);
+    struct ci_io_op **slot = ci_stream_slot(op->stream, &op->io);
     if (!slot)
         return;
     ci_check(*slot == op, "io.h 1");
@@ -83,14 +67,14 @@ CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const str
     int rc = ci_likely(stream->worker == worker) ? 0 : ci_stream_adopt(stream, worker);
     if (rc < 0)
         return rc;
-    struct ci_io_op **slot = slot_of(stream, io);
+    struct ci_io_op **slot = ci_stream_slot(stream, io);
     return slot && *slot ? -EBUSY : 0;
 }
 
 /* After an operation was started and is in flight. */
 CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
 {
-    struct ci_io_op **slot = op->stream ? slot_of(op->stream, &op->io) : NULL;
+    struct ci_io_op **slot = op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
     if (slot) {
         ci_check(!*slot, "io.h 1");
         *slot = op;

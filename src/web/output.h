@@ -9,8 +9,8 @@
 #define CI_WEB_OUTPUT_H
 
 #include "base/check.h"
+#include "io/pace.h"
 #include "web/limits.h"
-#include "web/pace.h"
 
 struct ci_http_output {
     coir_stream *stream;

@@ -387,3 +387,27 @@ TEST_SIM(what_cannot_be_a_filter_is_refused)
     coir_close(a);
     coir_close(b);
 }
+
+TEST_SIM(timeouts_of_the_transport_hold_for_the_stream_over_it)
+{
+    struct mask mask = {.ahead = -1};
+    coir_stream *transport, *peer, *stream;
+    char byte;
+    CHECK_EQ(coir_duplex(0, &transport, &peer), 0);
+    mask.transport = transport;
+    CHECK_EQ(coir_stream_set_timeout(transport, COIR_READ, COIR_S, 0), 0);
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, transport, &stream), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_write(peer, "xy", 2), 2);
+        for (int read = 0; read < 2; read++)
+            CHECK_EQ(coir_read(stream, &byte, 1), 1);
+        coir_time start = coir_now();
+        CHECK_EQ(coir_read(stream, &byte, 1), -ETIMEDOUT);
+        CHECK(coir_now() - start >= COIR_S && coir_now() - start < 2 * COIR_S);
+    }
+    CHECK(coir_filter_arg(stream, &mask_kind) == &mask);
+    coir_close(stream);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK_EQ(mask.frees, 1);
+    coir_close(peer);
+}

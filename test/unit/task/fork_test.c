@@ -322,6 +322,7 @@ static void *ret;
     R(coir_peek, coir_peek(o.b, buf, 1))                                                       \
     R(coir_stream_adopt, coir_stream_adopt(o.pipe[0], RET(coir_stream)))                       \
     R(coir_stream_release, coir_stream_release(o.b, buf, 1, (size_t *)(void *)&item, o.pipe))  \
+    R(coir_stream_set_timeout, coir_stream_set_timeout(o.b, COIR_READ, COIR_S, 0))             \
     R(coir_tcp_set_option, coir_tcp_set_option(o.b, COIR_TCP_NODELAY, 1))                      \
     R(coir_accept, coir_accept(o.listener, RET(coir_stream)))                                  \
     R(coir_listener_local, coir_listener_local(o.listener, buf, sizeof buf))                   \
@@ -626,8 +627,7 @@ static void fork_and_call(void)
         coir_cancel(&o.handle);
         CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 0);
         CHECK_EQ(write(o.pipe[1], "x", 1), 1);
-        /* its registration is there */
-        CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 1);
+        CHECK_EQ(coir_poller_wait(o.poller, &poller_event, 1, 0), 1); /* it is registered */
         coir_cancel_scope_leave(&o.deadline);
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
