@@ -111,7 +111,7 @@ static int befall(void *arg)
     coir_sim_faults(chaos->sim, NULL, (coir_faults){0});
     coir_sleep_for(15 * COIR_S);
     if (coir_host_is_down(chaos->server)) /* without memory for its first task, say */
-        chaos->restart(chaos);
+        chaos->server = chaos->restart(chaos);
     coir_sleep_for(15 * COIR_S);
     chaos->over = true;
     return 0;

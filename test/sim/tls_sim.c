@@ -5,9 +5,11 @@
 #include <coir/tls.h>
 #include <errno.h>
 #include <openssl/rand.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "chaos.h"
+#include "openssl_memory.h"
 
 enum { CLIENTS = 2, MESSAGES = 4, MOST = 40000 };
 
@@ -157,11 +159,9 @@ static int visit(int client)
     return explains(rc);
 }
 
-/* Anew for each seed: tickets and sessions are a part of the world. */
+/* Anew for each world: tickets and sessions are a part of it. */
 static int make_sides(void)
 {
-    coir_tls_unref(server_tls);
-    coir_tls_unref(client_tls);
     coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
     server.certificate = client.ca = certificate;
     server.key = key;
@@ -169,20 +169,62 @@ static int make_sides(void)
     return rc < 0 ? rc : coir_tls_client_new(&client, &client_tls);
 }
 
+static void drop_sides(void)
+{
+    coir_tls_unref(server_tls);
+    coir_tls_unref(client_tls);
+    server_tls = client_tls = NULL;
+}
+
+/* ---- what is left of OpenSSL's when every host has ended ---- */
+
+static long allocated; /* before each world; -1: not known yet */
+
+static int see_the_server_end(void *arg)
+{
+    int rc = 0;
+    while (rc == 0 && !coir_host_is_down(arg))
+        rc = coir_sleep_for(100 * COIR_MS);
+    return rc;
+}
+
+static int audit(coir_sim *sim)
+{
+    coir_sim_stop(sim, chaos.server);
+    int rc = coir_sim_host_main(sim, "audit", see_the_server_end, chaos.server);
+    drop_sides();
+    if (allocated >= 0 && openssl_live != allocated) {
+        fprintf(stderr, "%ld allocations of OpenSSL are left\n", openssl_live - allocated);
+        __builtin_trap();
+    }
+    allocated = openssl_live;
+    return rc;
+}
+
 static int scenario(coir_sim *sim, void *arg)
 {
     (void)arg;
     random_state = coir_sim_random(sim);
-    if (make_sides() < 0)
-        return -ENOMEM;
+    int rc = make_sides();
     chaos = (struct chaos){.restart = start_server};
-    return chaos_run(&chaos, sim, visit, CLIENTS);
+    if (rc == 0)
+        rc = chaos_run(&chaos, sim, visit, CLIENTS);
+    return rc == 0 ? audit(sim) : rc;
+}
+
+/* A world in which nothing goes wrong: what OpenSSL allocates once is allocated then. */
+static int warm_up(void)
+{
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    options.choose_faults = true;
+    allocated = -1;
+    return coir_sim_run(&options, scenario, NULL, NULL);
 }
 
 int main(int argc, char **argv)
 {
     RAND_set_rand_method(&seeded);
-    if (coir_tls_make_certificate("server", &certificate, &key) < 0)
+    if (coir_tls_make_certificate("server", &certificate, &key) < 0 || warm_up() < 0)
         return 2;
     return coir_sim_main(argc, argv, scenario, NULL);
 }

@@ -9,40 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "openssl_memory.h"
 #include "pair.h"
 #include "tls/tls.h"
-
-/* ---- what OpenSSL has allocated ---- */
-
-static _Atomic long live;
-
-static void *counted_malloc(size_t size, const char *file, int line)
-{
-    (void)file, (void)line;
-    void *memory = malloc(size);
-    live += memory != NULL;
-    return memory;
-}
-
-static void *counted_realloc(void *memory, size_t size, const char *file, int line)
-{
-    (void)file, (void)line;
-    void *moved = realloc(memory, size);
-    live += !memory && moved;
-    return moved;
-}
-
-static void counted_free(void *memory, const char *file, int line)
-{
-    (void)file, (void)line;
-    live -= memory != NULL;
-    free(memory);
-}
-
-__attribute__((constructor)) static void count_allocations(void)
-{
-    CRYPTO_set_mem_functions(counted_malloc, counted_realloc, counted_free);
-}
 
 static int rounds(int otherwise)
 {
@@ -89,13 +58,13 @@ TEST_REAL(handshakes_leak_nothing)
     for (int i = 0; i < 40; i++)
         shake_hands(&pair, i % 4);
     ci_sessions_drop(pair.client);
-    long before = live;
+    long before = openssl_live;
     for (int i = 0; i < count; i++)
         shake_hands(&pair, i % 4);
     ci_sessions_drop(pair.client);
     printf("%d handshakes: %ld allocations of OpenSSL live before, %ld after\n", count, before,
-           (long)live);
-    CHECK_EQ(live, before);
+           (long)openssl_live);
+    CHECK_EQ(openssl_live, before);
     close_pair(&(struct pair){.client = pair.client, .server = pair.server});
 }
 

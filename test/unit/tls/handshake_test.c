@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "openssl_memory.h"
 #include "pair.h"
 #include "pki.h"
 
@@ -91,37 +92,8 @@ TEST_REAL(what_is_no_tls_is_refused)
 
 /* ---- where keys sign ---- */
 
-/* What OpenSSL allocates on another thread than the worker's: it works on the pool. */
-static pthread_t worker;
-static bool in_handshake;
-static int elsewhere;
-
-static void *count_malloc(size_t size, const char *file, int line)
-{
-    (void)file, (void)line;
-    if (in_handshake && !pthread_equal(worker, pthread_self()))
-        elsewhere++;
-    return malloc(size);
-}
-
-static void *count_realloc(void *memory, size_t size, const char *file, int line)
-{
-    (void)file, (void)line;
-    return realloc(memory, size);
-}
-
-static void count_free(void *memory, const char *file, int line)
-{
-    (void)file, (void)line;
-    free(memory);
-}
-
-__attribute__((constructor)) static void count_allocations(void)
-{
-    CRYPTO_set_mem_functions(count_malloc, count_realloc, count_free);
-}
-
-static int off_the_worker(bool rsa)
+/* How much OpenSSL allocates on another thread than the worker's: it works on the pool. */
+static long off_the_worker(bool rsa)
 {
     struct identity made =
         pki_make((struct wish){.name = "a", .names = "DNS:example.org", .rsa = rsa});
@@ -129,16 +101,16 @@ static int off_the_worker(bool rsa)
     server.certificate = client.ca = made.certificate_text;
     server.key = made.key_text;
     struct pair pair = {.client = client_of(client), .server = server_of(server)};
-    worker = pthread_self();
-    elsewhere = 0;
-    in_handshake = true;
+    openssl_home = pthread_self();
+    openssl_elsewhere = 0;
+    openssl_watched = true;
     connect_pair(&pair);
-    in_handshake = false;
+    openssl_watched = false;
     CHECK_EQ(pair.client_rc, 0);
     CHECK_EQ(pair.server_rc, 0);
     close_pair(&pair);
     pki_free(&made);
-    return elsewhere;
+    return openssl_elsewhere;
 }
 
 TEST_REAL(an_rsa_key_signs_on_the_pool_and_an_ecdsa_key_does_not)
