@@ -1,6 +1,8 @@
 /* The BIO between an SSL and its transport. It takes everything that OpenSSL writes: what the
  * transport does not take is kept in `out`. So SSL_write never stops in the middle of a record,
- * and a write that was cancelled has written nothing. What is read goes from the transport's
+ * and a write that was cancelled has written nothing. When the transport has failed for writing,
+ * what OpenSSL writes is dropped and `write_error` says why: OpenSSL would read nothing more if it
+ * were told, and what the peer has sent can still be read. What is read goes from the transport's
  * read-ahead into OpenSSL's buffer; nothing is kept here.
  *
  * A call of OpenSSL reads on for as long as records come that carry no data, such as KeyUpdate. So
@@ -36,13 +38,13 @@ static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
 
 int ci_bio_flush(struct ci_tls_stream *stream)
 {
-    while (stream->out_len && !stream->transport_error) {
+    while (stream->out_len && !stream->write_error) {
         ssize_t n =
             coir_try_write(stream->transport, stream->out + stream->out_start, stream->out_len);
         if (n == -EAGAIN)
             return -EAGAIN;
         if (n < 0) {
-            stream->transport_error = (int)n;
+            stream->write_error = (int)n;
             break;
         }
         stream->out_start += (size_t)n;
@@ -51,27 +53,25 @@ int ci_bio_flush(struct ci_tls_stream *stream)
     free(stream->out);
     stream->out = NULL;
     stream->out_start = stream->out_len = stream->out_size = 0;
-    return stream->transport_error;
+    return stream->write_error;
 }
 
 static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret_written)
 {
     struct ci_tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    if (stream->transport_error)
-        return 0;
-    size_t sent = 0;
-    if (!stream->out_len && !stream->on_pool) {
-        ssize_t n = coir_try_write(stream->transport, data, len);
-        if (n < 0 && n != -EAGAIN) {
-            stream->transport_error = (int)n;
-            return 0;
-        }
-        sent = n > 0 ? (size_t)n : 0;
-    }
-    if (sent < len && (stream->transport_error = keep(stream, data + sent, len - sent)) < 0)
-        return 0;
     *ret_written = len;
+    if (!stream->out_len && !stream->on_pool && !stream->write_error) {
+        ssize_t n = coir_try_write(stream->transport, data, len);
+        if (n < 0 && n != -EAGAIN)
+            stream->write_error = (int)n;
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+    if (len && !stream->write_error)
+        stream->write_error = keep(stream, data, len);
     return 1;
 }
 
@@ -79,7 +79,7 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
 {
     struct ci_tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    if (stream->transport_error || stream->transport_ended)
+    if (stream->read_error || stream->transport_ended)
         return 0;
     if (len > TAKEN_MOST - stream->taken)
         len = TAKEN_MOST - stream->taken;
@@ -89,7 +89,7 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
         return 0;
     }
     if (n <= 0) {
-        stream->transport_error = (int)n;
+        stream->read_error = (int)n;
         stream->transport_ended = n == 0;
         return 0;
     }

@@ -47,8 +47,8 @@ int ci_tls_failure(struct ci_tls_stream *stream, int rc)
         return 0;
     if (stream->transport_ended && stream->verdict == 0)
         stream->error = -COIR_ETLS_TRUNCATED; /* also where the alert about it was not taken */
-    else if (stream->transport_error)
-        stream->error = stream->transport_error;
+    else if (stream->read_error)
+        stream->error = stream->read_error;
     else
         stream->error = protocol_failure(stream);
     return stream->error;
@@ -83,6 +83,8 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
     (void)events;
     if (stream->error)
         return stream->error;
+    if (stream->write_error)
+        return stream->write_error;
     if (SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
         return -EPIPE;
     ci_tls_begin(stream);
@@ -93,14 +95,14 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
             return done ? (ssize_t)done : error == 0 ? -EPIPE : error;
         }
         done += n;
-    } while (done < len && !stream->out_len);
-    return (ssize_t)done;
+    } while (done < len && !stream->out_len && !stream->write_error);
+    return stream->write_error ? stream->write_error : (ssize_t)done;
 }
 
 static int tls_flush(void *arg)
 {
     struct ci_tls_stream *stream = arg;
-    return stream->out_len ? ci_bio_flush(stream) : 0;
+    return ci_bio_flush(stream);
 }
 
 static bool tls_readable(int *events, void *arg)
@@ -125,13 +127,13 @@ static bool tls_readable(int *events, void *arg)
 static int tls_end(void *arg)
 {
     struct ci_tls_stream *stream = arg;
-    if (stream->error || SSL_in_init(stream->ssl) ||
-        SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
-        return stream->error;
-    ERR_clear_error();
-    SSL_shutdown(stream->ssl);
-    ERR_clear_error();
-    return 0;
+    if (!stream->error && !SSL_in_init(stream->ssl) &&
+        !(SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)) {
+        ERR_clear_error();
+        SSL_shutdown(stream->ssl);
+        ERR_clear_error();
+    }
+    return stream->error ? stream->error : stream->write_error;
 }
 
 void ci_tls_stream_free(void *arg)

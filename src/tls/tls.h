@@ -109,10 +109,11 @@ struct ci_tls_stream {
     char *out;
     size_t out_start, out_len, out_size;
 
-    size_t taken;        /* from the transport since the call of OpenSSL began: bio.c */
-    int transport_error; /* why the transport has failed, or 0 */
-    int error;           /* why TLS has failed: what every later call returns */
-    int verdict;         /* about the peer's certificate */
+    size_t taken;    /* from the transport since the call of OpenSSL began: bio.c */
+    int read_error;  /* why the transport has failed for reading, or 0 */
+    int write_error; /* and for writing: what every later write returns */
+    int error;       /* why TLS has failed: what every later call returns */
+    int verdict;     /* about the peer's certificate */
     bool transport_ended;
     bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
     bool to_pool; /* the ClientHello has come, and its answer needs an RSA signature */
