@@ -20,6 +20,8 @@ static int step(struct ci_tls_stream *stream)
     int rc = SSL_do_handshake(stream->ssl);
     int result = rc == 1 ? 1 : ci_tls_failure(stream, rc);
     ERR_clear_error();
+    if (result == -COIR_ETLS_TRUNCATED && stream->write_error)
+        return stream->write_error;           /* it came first */
     return result == 0 ? -COIR_ETLS : result; /* a close_notify ends no handshake */
 }
 
