@@ -1,9 +1,60 @@
-# For the scripts beside it: counting, and a server to talk to.
+# For the scripts beside it: counting, a bound on the time of every step, and a server to talk to.
 passed=0 failed=0
 name=$(basename "$0")
 build=${1:-build/gcc}
 work=$(mktemp -d)
 server=
+limit=${limit:-60} # seconds that a step may take
+
+descendants() { # process, except: all that it has started and that still run, but for one and its own
+    local child
+    for child in $(pgrep -P "$1"); do
+        [ "$child" = "$2" ] || { descendants "$child" "$2"; echo "$child"; }
+    done
+}
+
+# The guard kills what a step has started and has not ended in time, so that the step fails and shows what it was; and the
+# script itself if it does not go on then.
+guard() {
+    local own=$BASHPID since seconds what late
+    while sleep 1 && kill -0 $$ 2>/dev/null; do
+        IFS='|' read -r since seconds what 2>/dev/null <"$work/step" || continue
+        late=$((SECONDS - since - seconds))
+        [ $late -ge 0 ] || continue
+        local running=($(descendants $$ $own))
+        if [ $late -le 5 ]; then
+            { echo "not ended after $seconds s: $what"; ps -ww -o pid,stat,wchan:20,args -p "$(IFS=,; echo "${running[*]}")"; } >>"$work/late"
+            kill -KILL "${running[@]}" 2>/dev/null
+        else
+            echo "FAILED $name: $what: the script does not go on"
+            kill -KILL $$ "${running[@]}" 2>/dev/null
+            rm -rf "$work"
+        fi
+    done
+}
+
+step() { # what it is: from now on it has $limit seconds
+    began=$SECONDS
+    echo "$began|$limit|$*" >"$work/step"
+}
+
+clean_up() {
+    rm -f "$work/step"
+    kill -KILL $(descendants $$) 2>/dev/null
+    rm -rf "$work"
+}
+
+step start
+guard & disown
+trap clean_up EXIT
+
+await() { # command...: until it succeeds; not beyond the step's time, nor when the server that it asks has ended
+    until "$@"; do
+        [ -z "$server" ] || kill -0 "$server" 2>/dev/null || { echo "the server has ended, which had to: $*"; return 1; }
+        [ $((SECONDS - began)) -lt $((limit - 5)) ] || { echo "not within $limit s: $*"; return 1; }
+        sleep 0.02
+    done
+}
 
 stop_server() { # gently; the server's exit status
     [ -n "$server" ] || return 0
@@ -13,28 +64,38 @@ stop_server() { # gently; the server's exit status
     server=
     return $status
 }
-trap 'kill -9 $server 2>/dev/null; rm -rf "$work"' EXIT
 
-ok() { # description, command...
+ok() { # description, command...: it succeeds, within $limit seconds
     local what=$1; shift
-    if "$@" >"$work/out" 2>&1; then passed=$((passed + 1)); return 0; fi
+    step "$what"
+    if "$@" >"$work/out" 2>&1 && [ ! -e "$work/late" ]; then
+        passed=$((passed + 1))
+        step "what follows $what"
+        return 0
+    fi
     failed=$((failed + 1))
     echo "FAILED $name: $what"
-    { echo "--- $what"; tail -60 "$work/out"; } >&2
+    { echo "--- $what"; tail -60 "$work/out"; [ ! -e "$work/late" ] || cat "$work/late"; } >&2
+    rm -f "$work/late"
+    step "what follows $what"
     return 1
 }
 
+says_where() { grep -q serving "$1" 2>/dev/null; } # file
 start_server() { # environment words...: starts the showcase on a free port, sets $port and $url
+    rm -f "$work/server.out" # that of the server before
     env "$@" "$build/showcase/coir-showcase" 0 >"$work/server.out" 2>"$work/server.err" &
     server=$!
-    while ! grep -q serving "$work/server.out" 2>/dev/null; do
-        kill -0 $server 2>/dev/null || { echo "the server did not start" >&2; cat "$work/server.err" >&2; break; }
-    done
+    await says_where "$work/server.out" >&2 || cat "$work/server.err" >&2
     url=$(sed -n 's/.*serving on \(http:[^ ]*\).*/\1/p' "$work/server.out")
     port=${url##*:}
 }
 
-stat_of() { curl -s "$url/stats" | sed -n "s/^$1 //p"; }
+stat_of() { curl -s -m 20 "$url/stats" | sed -n "s/^$1 //p"; }
 open_files() { ls "/proc/$server/fd" | wc -l; }
 cpu_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
-finish() { echo "$name: $passed passed, $failed failed"; [ $failed = 0 ]; }
+finish() {
+    [ ! -e "$work/late" ] || { failed=$((failed + 1)); echo "FAILED $name: $(head -1 "$work/late")"; cat "$work/late" >&2; }
+    echo "$name: $passed passed, $failed failed"
+    [ $failed = 0 ]
+}
