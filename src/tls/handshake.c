@@ -94,9 +94,11 @@ static void warn_if_insecure(const struct ci_tls_stream *stream)
 
 static int prepare_client(struct ci_tls_stream *stream, const char *host)
 {
-    if (!(stream->host = strdup(host)))
+    stream->host = strdup(host);
+    stream->destination = ci_session_destination(host, stream->transport);
+    if (!stream->host || !stream->destination)
         return -ENOMEM;
-    SSL_SESSION *session = ci_session_take(stream->tls, host);
+    SSL_SESSION *session = ci_session_take(stream->tls, stream->destination);
     if (session) {
         SSL_set_session(stream->ssl, session);
         SSL_SESSION_free(session);

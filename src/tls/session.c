@@ -1,6 +1,11 @@
-/* A client's sessions: a ticket of TLS 1.3 is used once (RFC 8446, appendix C.4), so a session is
- * taken out when it is used and what the server sends then is put in. They are of one
- * configuration, so a session was verified under the trust it is used with; a reload drops them. */
+/* A client's sessions, by destination: the host and the port, since the same name on another port
+ * may be another server. A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4), so a session is
+ * taken out when it is used and what the server sends then is put in.
+ *
+ * A session is used only under the trust that it was verified with: the store belongs to one
+ * configuration, a reload drops what is in it, and what arrives later on a connection from before
+ * the reload is not kept. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,13 +19,21 @@ static void drop(struct ci_session *session)
     free(session);
 }
 
-SSL_SESSION *ci_session_take(coir_tls *tls, const char *host)
+char *ci_session_destination(const char *host, const coir_stream *transport)
+{
+    char peer[128], *destination;
+    int len = coir_stream_peer(transport, peer, sizeof peer);
+    const char *port = len > 0 ? strrchr(peer, ':') : NULL;
+    return asprintf(&destination, "%s%s", host, port ? port : "") < 0 ? NULL : destination;
+}
+
+SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination)
 {
     SSL_SESSION *found = NULL;
     pthread_mutex_lock(&tls->lock);
     for (struct ci_session **at = &tls->sessions; *at && !found;) {
         struct ci_session *session = *at;
-        if (strcmp(session->host, host) != 0) {
+        if (strcmp(session->destination, destination) != 0) {
             at = &session->next;
             continue;
         }
@@ -49,28 +62,32 @@ static struct ci_session *take_oldest(coir_tls *tls)
     return oldest;
 }
 
-/* OpenSSL has received a session of the client `ssl`. 1: the reference is ours now. */
+/* OpenSSL has received a session of the client `ssl`. 0: the reference stays OpenSSL's. */
 int ci_session_callback(SSL *ssl, SSL_SESSION *session)
 {
     const struct ci_tls_stream *stream = ci_tls_stream_of(ssl);
-    if (!stream || !stream->host)
+    if (!stream || !stream->destination)
         return 0;
     coir_tls *tls = stream->tls;
-    size_t len = strlen(stream->host) + 1;
-    struct ci_session *kept = malloc(sizeof *kept + len), *gone = NULL;
+    size_t len = strlen(stream->destination) + 1;
+    struct ci_session *kept = malloc(sizeof *kept + len), *gone;
     if (!kept)
         return 0;
-    memcpy(kept->host, stream->host, len);
+    memcpy(kept->destination, stream->destination, len);
+    SSL_SESSION_up_ref(session);
     kept->session = session;
     pthread_mutex_lock(&tls->lock);
-    kept->next = tls->sessions;
-    tls->sessions = kept;
-    if (++tls->session_count > SESSIONS_MOST)
-        gone = take_oldest(tls);
+    if (SSL_get_SSL_CTX(ssl) != stream->config->context) { /* from before a reload */
+        gone = kept;
+    } else {
+        kept->next = tls->sessions;
+        tls->sessions = kept;
+        gone = ++tls->session_count > SESSIONS_MOST ? take_oldest(tls) : NULL;
+    }
     pthread_mutex_unlock(&tls->lock);
     if (gone)
         drop(gone);
-    return 1;
+    return 0;
 }
 
 void ci_sessions_drop(coir_tls *tls)

@@ -147,6 +147,7 @@ void ci_tls_stream_free(void *arg)
     coir_tls_unref(stream->tls);
     free(stream->out);
     free(stream->host);
+    free(stream->destination);
     free(stream);
 }
 

@@ -58,7 +58,7 @@ struct ci_ticket_key {
 struct ci_session {
     struct ci_session *next;
     SSL_SESSION *session;
-    char host[];
+    char destination[];
 };
 
 struct coir_tls {
@@ -91,8 +91,11 @@ int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
                        EVP_MAC_CTX *mac, int encrypting);
 void ci_tls_wipe_tickets(coir_tls *tls);
 
-/* Takes a session with `host` out of the store, or NULL; and puts one in. */
-SSL_SESSION *ci_session_take(coir_tls *tls, const char *host);
+/* What a client's sessions with `host` over `transport` are kept by, for free(). */
+char *ci_session_destination(const char *host, const coir_stream *transport);
+
+/* Takes a session with a destination out of the store, or NULL; and puts one in. */
+SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination);
 int ci_session_callback(SSL *ssl, SSL_SESSION *session);
 void ci_sessions_drop(coir_tls *tls);
 
@@ -102,7 +105,7 @@ struct ci_tls_stream {
     SSL *ssl;
     coir_tls *tls;
     coir_stream *transport;
-    char *host; /* a client's: what it asked for */
+    char *host, *destination; /* a client's: what it asked for, and session.c's */
     struct ci_tls_host *config;
 
     /* what OpenSSL has written and the transport has not taken */

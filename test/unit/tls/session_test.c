@@ -103,7 +103,7 @@ TEST_REAL(a_session_of_one_host_is_not_one_of_another_with_the_same_trust)
     CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
     /* as a client that offers the ticket of one name to the other */
     CHECK(pair.client->sessions);
-    pair.client->sessions->host[0] = 'b';
+    pair.client->sessions->destination[0] = 'b';
     for (int i = 0; i < 2; i++) {
         close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
         pair.host = "b.example";
@@ -114,6 +114,68 @@ TEST_REAL(a_session_of_one_host_is_not_one_of_another_with_the_same_trust)
         CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
         CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
     }
+    close_pair(&pair);
+}
+
+/* ---- destinations ---- */
+
+static int accept_from(void *arg)
+{
+    struct pair *pair = ((void **)arg)[0];
+    int rc = coir_accept(((void **)arg)[1], &pair->b);
+    return rc < 0 ? rc : accept_it(pair);
+}
+
+/* Whether a connection to the listener resumes a session. */
+static bool resumes_over_tcp(struct pair *pair, coir_listener *listener)
+{
+    char address[64], byte;
+    void *both[] = {pair, listener};
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, accept_from, both), 0);
+    CHECK_EQ(coir_tcp_connect(address, &pair->a), 0);
+    CHECK_EQ(coir_tls_connect(pair->client, "example.org", pair->a, &pair->tls_a), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(pair->server_rc, 0);
+    CHECK_EQ(coir_write_all(pair->tls_b, "x", 1), 0);
+    CHECK_EQ(coir_read(pair->tls_a, &byte, 1), 1); /* and the ticket has come */
+    coir_tls_info info = COIR_TLS_INFO;
+    CHECK_EQ(coir_tls_describe(pair->tls_a, &info), 0);
+    close_pair(&(struct pair){.tls_a = pair->tls_a, .tls_b = pair->tls_b});
+    return info.resumed;
+}
+
+TEST_REAL(a_session_of_one_port_is_not_offered_to_another)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    coir_listener *one, *other;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &one), 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &other), 0);
+    CHECK(!resumes_over_tcp(&pair, one));
+    CHECK(!resumes_over_tcp(&pair, other));
+    CHECK(resumes_over_tcp(&pair, one));
+    CHECK(resumes_over_tcp(&pair, other));
+    CHECK_EQ(pair.client->session_count, 2);
+    coir_listener_close(one);
+    coir_listener_close(other);
+    close_pair(&(struct pair){.client = pair.client, .server = pair.server});
+}
+
+TEST_REAL(a_session_that_comes_after_a_reload_on_a_connection_from_before_is_not_kept)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    char byte;
+    connect_pair(&pair);
+    CHECK_EQ(pair.client->session_count, 0); /* it has not read the ticket yet */
+    CHECK_EQ(coir_tls_reload(pair.client), 0);
+    CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
+    CHECK_EQ(pair.client->session_count, 0);
+    CHECK(!resumes(&pair));
+    CHECK_EQ(pair.client->session_count, 1);
     close_pair(&pair);
 }
 
