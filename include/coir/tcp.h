@@ -51,11 +51,15 @@ typedef struct coir_listen_options {
      * neither closed nor detached */
     size_t connections_max;
     enum coir_at_limit at_limit; /* [COIR_LIMIT_WAITS] what happens to more than that */
+    /* [0: off] TCP fast open (RFC 7413): how many connections may be begun whose first bytes have
+     * come with the request for them. These bytes may come twice. Linux: net.ipv4.tcp_fastopen must
+     * have 2 set, or they are asked for again. -EOPNOTSUPP where there is no such thing. */
+    size_t fast_open;
 } coir_listen_options;
 
-#define COIR_LISTEN_OPTIONS                                                \
-    {                                                                      \
-        sizeof(coir_listen_options), 0, 0, 0, 0, 0, 0, 0, COIR_LIMIT_WAITS \
+#define COIR_LISTEN_OPTIONS                                                   \
+    {                                                                         \
+        sizeof(coir_listen_options), 0, 0, 0, 0, 0, 0, 0, COIR_LIMIT_WAITS, 0 \
     }
 
 /* Starts listening for connections. Any worker of the runtime may accept from it, all at the same
@@ -88,7 +92,7 @@ COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream)
 /* Storage for the future of an accept or a connect. */
 typedef struct coir_open_op {
     coir_future future;
-    uint64_t opaque[48];
+    uint64_t opaque[56];
 } coir_open_op;
 COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener,
                                      coir_stream **ret_stream);
@@ -148,17 +152,29 @@ typedef struct coir_tcp_connect_options {
     /* [the system chooses] the address and port to connect from, in numbers: "10.0.0.2:0", where
      * port 0 leaves the port to the system. Of a name, only addresses of its family are tried. */
     const char *local;
+    /* [COIR_NEVER: until the system gives up] how long the connection to one address may take; it
+     * fails with -ETIMEDOUT then, and of a name the next address is tried. A deadline limits all of
+     * it. */
+    coir_time attempt_timeout;
+    /* [false] TCP fast open (RFC 7413), to a server that this machine was connected to before: the
+     * connection is there at once, and asked for by the first write, whose bytes go along. So a
+     * peer that does not answer is an error of the first read or write; the first address of a name
+     * wins; and the peer may get those bytes twice. Not for a protocol in which the server speaks
+     * first. -EOPNOTSUPP where the system has no such thing, or does not allow it (Linux:
+     * net.ipv4.tcp_fastopen). */
+    bool fast_open;
 } coir_tcp_connect_options;
 
-#define COIR_TCP_CONNECT_OPTIONS            \
-    {                                       \
-        sizeof(coir_tcp_connect_options), 0 \
+#define COIR_TCP_CONNECT_OPTIONS                  \
+    {                                             \
+        sizeof(coir_tcp_connect_options), 0, 0, 0 \
     }
 
 /* Connects as the options say. As coir_tcp_connect.
  * Errors also: those of bind(2), as -EADDRNOTAVAIL and -EADDRINUSE; -EAFNOSUPPORT the local address
- * is of another family; -COIR_EADDRESS it is not of numbers; -EOPNOTSUPP in the simulated world;
- * -COIR_EUNSIZED; -COIR_ENEWER. */
+ * is of another family; -COIR_EADDRESS it is not of numbers; -ETIMEDOUT attempt_timeout;
+ * -EOPNOTSUPP fast open, and in the simulated world a local address too; -EINVAL a negative
+ * timeout; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_tcp_connect_with(const char *address,
                                         const coir_tcp_connect_options *options,
                                         coir_stream **ret_stream);

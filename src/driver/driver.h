@@ -171,6 +171,9 @@ struct ci_driver_kind {
      * cannot be bound */
     int (*bind)(struct ci_driver *driver, coir_fd fd, const struct sockaddr *address,
                 socklen_t len);
+    /* TCP fast open: of a socket that is to be connected (`queue` 0), or of a listener, with so
+     * many requests at a time. NULL: there is no such thing */
+    int (*fast_open)(struct ci_driver *driver, coir_fd fd, int queue);
     int (*datagram)(struct ci_driver *driver, const struct ci_datagram *datagram);
     int (*datagram_options)(struct ci_driver *driver, coir_fd fd, int family,
                             const struct ci_datagram_options *options);

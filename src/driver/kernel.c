@@ -112,6 +112,12 @@ int ci_kernel_shutdown_write(struct ci_driver *driver, coir_fd fd)
     return ci_sys_shutdown_write(fd);
 }
 
+int ci_kernel_fast_open(struct ci_driver *driver, coir_fd fd, int queue)
+{
+    (void)driver;
+    return queue ? ci_sys_fast_open(fd, queue) : ci_sys_fast_open_connect(fd);
+}
+
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value)
 {
     (void)driver;

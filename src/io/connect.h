@@ -9,6 +9,13 @@
 
 struct ci_race;
 
+/* How a connection is made. */
+struct ci_connect_how {
+    bool has_local, fast_open;
+    coir_time attempt_timeout;
+    struct sockaddr_storage local; /* to connect from */
+};
+
 struct ci_connect_op {
     coir_future future;
     union {
@@ -17,18 +24,21 @@ struct ci_connect_op {
     };
     coir_stream **ret_stream;
     coir_fd fd;
-    const struct sockaddr_storage *local; /* to connect from; NULL: the system chooses */
+    bool late;                        /* the timer has fired */
+    const struct ci_connect_how *how; /* NULL: nothing was asked for */
+    struct ci_runnable *runnable;
+    struct ci_timer timer;
     struct sockaddr_storage address;
 };
 
-/* The future of a connection to `address`, which is copied, from `local`, which is not. */
+/* The future of a connection to `address`, which is copied; `how` is not. */
 coir_future *ci_connect_init(struct ci_connect_op *op, const struct sockaddr_storage *address,
-                             const struct sockaddr_storage *local, coir_stream **ret_stream);
+                             const struct ci_connect_how *how, coir_stream **ret_stream);
 
 /* A connection to the host and port of `where`; NULL: out of memory. The future must be awaited,
  * and then freed, whatever its result. */
 struct ci_race *ci_race_new(struct ci_worker *worker, const struct ci_where *where,
-                            const struct sockaddr_storage *local, coir_stream **ret_stream);
+                            const struct ci_connect_how *how, coir_stream **ret_stream);
 coir_future *ci_race_future(struct ci_race *race);
 
 /* Returns the result. */

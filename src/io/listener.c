@@ -92,6 +92,20 @@ static int open_listener(struct ci_worker *worker, struct ci_where *where, struc
     return listen_patiently(worker, listen, address);
 }
 
+/* Turns TCP fast open on, where asked for; closes the descriptor if that fails. */
+static int set_fast_open(struct ci_worker *worker, coir_fd fd, size_t queue)
+{
+    struct ci_driver *driver = worker->loop.driver;
+    int rc = fd < 0 || !queue ? 0
+             : !driver->kind->fast_open
+                 ? -EOPNOTSUPP
+                 : driver->kind->fast_open(driver, fd, queue < INT_MAX ? (int)queue : INT_MAX);
+    if (rc == 0)
+        return fd;
+    driver->kind->close_named(driver, fd);
+    return rc;
+}
+
 int coir_tcp_listen(const char *address, coir_listener **ret_listener)
 {
     if (ci_worker_current && (!address || !ret_listener))
@@ -129,7 +143,8 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     coir_listener *listener = ci_listener_new(worker->runtime, -1);
     if (!listener)
         return -ENOMEM;
-    if ((rc = open_listener(worker, &where, &listen, address)) < 0) {
+    rc = open_listener(worker, &where, &listen, address);
+    if ((rc = set_fast_open(worker, rc, options.fast_open)) < 0) {
         ci_listener_unref(listener);
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }

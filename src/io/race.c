@@ -41,7 +41,7 @@ struct ci_race {
     coir_future future;
     struct ci_worker *worker;
     coir_stream **ret_stream;
-    const struct sockaddr_storage *local;
+    const struct ci_connect_how *how;
     struct ci_where where;
     struct family families[FAMILIES];
     struct attempt *attempts; /* newest first */
@@ -91,7 +91,7 @@ static void begin_attempt(struct ci_race *race, int which)
     attempt->next = race->attempts;
     race->attempts = attempt;
     attempt->branch = (coir_branch)COIR_BRANCH(
-        ci_connect_init(&attempt->connect, &race->where.address, race->local, &attempt->stream));
+        ci_connect_init(&attempt->connect, &race->where.address, race->how, &attempt->stream));
     race->running++;
     race->next_at = ci_time_after(ci_loop_update_now(&race->worker->loop), attempt_delay);
     coir_set_add(&race->set, &attempt->branch);
@@ -214,14 +214,14 @@ static const coir_future_kind race_kind =
     COIR_FUTURE_KIND("a connection to be made", race_poll, NULL);
 
 struct ci_race *ci_race_new(struct ci_worker *worker, const struct ci_where *where,
-                            const struct sockaddr_storage *local, coir_stream **ret_stream)
+                            const struct ci_connect_how *how, coir_stream **ret_stream)
 {
     struct ci_race *race = ci_alloc_zero(&worker->runtime->allocator, sizeof *race);
     if (!race)
         return NULL;
     race->worker = worker;
     race->where = *where;
-    race->local = local;
+    race->how = how;
     race->ret_stream = ret_stream;
     return race;
 }

@@ -9,8 +9,8 @@
 struct open_op {
     coir_future future;
     const char *text;
-    const char *local_text; /* NULL: none */
-    struct sockaddr_storage *local;
+    coir_tcp_connect_options options;
+    struct ci_connect_how *how; /* NULL: no options are given */
     coir_stream **ret_stream;
     union {
         struct ci_connect_op connect; /* to an address */
@@ -57,25 +57,41 @@ static int find_where(const char *text, struct ci_driver *driver, struct ci_wher
     return rc;
 }
 
-/* Parses the local address, if one is given. */
-static int find_local(struct open_op *self, struct ci_worker *worker)
+static int find_local(const char *text, struct sockaddr_storage *ret_local)
 {
     struct ci_where where;
-    if (!self->local_text)
-        return 0;
-    int rc = ci_where_parse(self->local_text, &where);
+    int rc = ci_where_parse(text, &where);
     if (rc == 0 && (where.kind != CI_AT_ADDRESS || where.any || where.address.ss_family == AF_UNIX))
         rc = -COIR_EADDRESS;
-    if (rc == 0 && !(self->local = ci_alloc(&worker->runtime->allocator, sizeof *self->local)))
+    if (rc == 0)
+        *ret_local = where.address;
+    return rc;
+}
+
+/* Makes `how` of the options, if any is not the default. */
+static int find_how(struct open_op *self, struct ci_worker *worker)
+{
+    const coir_tcp_connect_options *options = &self->options;
+    struct ci_connect_how how = {
+        .has_local = options->local,
+        .fast_open = options->fast_open,
+        .attempt_timeout = options->attempt_timeout ? options->attempt_timeout : COIR_NEVER,
+    };
+    if (how.attempt_timeout < 0)
+        return -EINVAL;
+    if (!how.has_local && !how.fast_open && how.attempt_timeout == COIR_NEVER)
+        return 0;
+    int rc = how.has_local ? find_local(options->local, &how.local) : 0;
+    if (rc == 0 && !(self->how = ci_alloc(&worker->runtime->allocator, sizeof *self->how)))
         rc = -ENOMEM;
     if (rc == 0)
-        *self->local = where.address;
+        *self->how = how;
     return rc;
 }
 
 static int64_t finish(const struct open_op *self, struct ci_worker *worker, int64_t result)
 {
-    ci_free(&worker->runtime->allocator, self->local, sizeof *self->local);
+    ci_free(&worker->runtime->allocator, self->how, sizeof *self->how);
     return result;
 }
 
@@ -89,31 +105,31 @@ static coir_future *open_poll(coir_future *future)
     if (ci_leaf_refused(worker, future))
         return future->caller;
     if ((rc = find_where(self->text, worker->loop.driver, &where)) < 0 ||
-        (rc = find_local(self, worker)) < 0)
+        (rc = find_how(self, worker)) < 0)
         COIR_RETURN(future, rc);
     if (where.kind == CI_AT_SOCKET)
         COIR_RETURN(future, finish(self, worker, take_passed(worker, where.fd, self->ret_stream)));
     if (where.kind == CI_AT_HOST) {
-        if (!(self->race = ci_race_new(worker, &where, self->local, self->ret_stream)))
+        if (!(self->race = ci_race_new(worker, &where, self->how, self->ret_stream)))
             COIR_RETURN(future, finish(self, worker, -ENOMEM));
         COIR_AWAIT(future, ci_race_future(self->race));
         COIR_RETURN(future, finish(self, worker, ci_race_free(self->race)));
     }
     COIR_AWAIT(future,
-               ci_connect_init(&self->connect, &where.address, self->local, self->ret_stream));
+               ci_connect_init(&self->connect, &where.address, self->how, self->ret_stream));
     COIR_RETURN(future, finish(self, worker, self->connect.future.result));
 }
 
 static const coir_future_kind open_kind =
     COIR_FUTURE_KIND("a connection to be made", open_poll, NULL);
 
-static coir_future *init(coir_open_op *opaque, const char *address, const char *local,
-                         coir_stream **ret_stream)
+static coir_future *init(coir_open_op *opaque, const char *address,
+                         const coir_tcp_connect_options *options, coir_stream **ret_stream)
 {
     struct open_op *op = (struct open_op *)(void *)opaque;
     op->text = address;
-    op->local_text = local;
-    op->local = NULL;
+    op->options = *options;
+    op->how = NULL;
     op->ret_stream = ret_stream;
     return coir_future_init(&op->future, &open_kind);
 }
@@ -122,7 +138,7 @@ coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address, coir_str
 {
     if (!op || !address || !ret_stream)
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, address or ret_stream is NULL"));
-    return init(op, address, NULL, ret_stream);
+    return init(op, address, &(coir_tcp_connect_options)COIR_TCP_CONNECT_OPTIONS, ret_stream);
 }
 
 coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *address,
@@ -133,7 +149,7 @@ coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *address,
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, address or ret_stream is NULL"));
     coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
-    return rc < 0 ? ci_completed_op(op, rc) : init(op, address, options.local, ret_stream);
+    return rc < 0 ? ci_completed_op(op, rc) : init(op, address, &options, ret_stream);
 }
 
 int coir_tcp_connect(const char *address, coir_stream **ret_stream)

@@ -186,6 +186,26 @@ int ci_sys_reset_on_close(coir_fd fd)
     return set_reset_on_close(fd, 1);
 }
 
+int ci_sys_fast_open(coir_fd fd, int queue)
+{
+#if defined(TCP_FASTOPEN) && defined(__linux__)
+    return set_option(fd, IPPROTO_TCP, TCP_FASTOPEN, queue);
+#else
+    (void)fd, (void)queue;
+    return -EOPNOTSUPP;
+#endif
+}
+
+int ci_sys_fast_open_connect(coir_fd fd)
+{
+#if defined(TCP_FASTOPEN_CONNECT)
+    return set_option(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+#else
+    (void)fd;
+    return -EOPNOTSUPP;
+#endif
+}
+
 /* Of those that are one number; false: `option` is none of them. */
 static bool find_option(enum coir_tcp_option option, int *ret_level, int *ret_name)
 {

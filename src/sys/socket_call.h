@@ -50,6 +50,10 @@ int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, soc
 int ci_sys_socket_error(coir_fd fd);
 int ci_sys_no_delay(coir_fd fd);
 int ci_sys_reset_on_close(coir_fd fd);
+/* TCP fast open: of a listener, with room for `queue` requests; of a socket before its connect.
+ * -EOPNOTSUPP: the system does not have it, or does not allow it. */
+int ci_sys_fast_open(coir_fd fd, int queue);
+int ci_sys_fast_open_connect(coir_fd fd);
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
 int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option);
 int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info);

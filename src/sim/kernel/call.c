@@ -267,6 +267,18 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
     return rc;
 }
 
+int ci_sys_fast_open(coir_fd fd, int queue)
+{
+    (void)fd, (void)queue;
+    return -EOPNOTSUPP;
+}
+
+int ci_sys_fast_open_connect(coir_fd fd)
+{
+    (void)fd;
+    return -EOPNOTSUPP;
+}
+
 int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option)
 {
     (void)fd;

@@ -129,13 +129,41 @@ static const struct row {
      0},
 };
 
-static void connect_and_measure(const struct row *row)
+/* With a time for each attempt. */
+static const struct {
+    coir_time attempt_timeout;
+    struct row row;
+} limited[] = {
+    {100 * COIR_MS,
+     {"an attempt is given up before the next is due",
+      {.addresses = "2001:db8::1 10.0.0.1"},
+      0,
+      "10.0.0.1",
+      100 * COIR_MS + round_trip}},
+    {100 * COIR_MS,
+     {"each attempt has its time",
+      {.addresses = "2001:db8::1 192.0.2.1 2001:db8::2 10.0.0.1"},
+      0,
+      "10.0.0.1",
+      300 * COIR_MS + round_trip}},
+    {400 * COIR_MS,
+     {"an attempt is given up while the next is made",
+      {.addresses = "2001:db8::1 192.0.2.1"},
+      -ETIMEDOUT,
+      "",
+      650 * COIR_MS}},
+    {100 * COIR_MS, {"time enough", {.addresses = "both"}, 0, "[fd00::1]", round_trip}},
+};
+
+static void connect_and_measure(const struct row *row, coir_time attempt_timeout)
 {
     coir_stream *stream = NULL;
     char peer[64] = "";
     CHECK_EQ(coir_sim_name(w.sim, "www", row->says), 0);
+    coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+    options.attempt_timeout = attempt_timeout;
     coir_time start = coir_now();
-    int rc = coir_tcp_connect("www:80", &stream);
+    int rc = coir_tcp_connect_with("www:80", &options, &stream);
     coir_time after = coir_now() - start;
     if (stream)
         coir_stream_peer(stream, peer, sizeof peer);
@@ -152,7 +180,9 @@ static int measure_all(void *arg)
     (void)arg;
     CHECK_EQ(coir_sleep_for(COIR_S), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        connect_and_measure(&rows[i]);
+        connect_and_measure(&rows[i], 0);
+    for (size_t i = 0; i < sizeof limited / sizeof *limited; i++)
+        connect_and_measure(&limited[i].row, limited[i].attempt_timeout);
     return 0;
 }
 
@@ -311,8 +341,15 @@ static void connect_past_hole(void)
     open_hole(&hole, htons((in_port_t)atoi(colon + 1)));
     snprintf(name, sizeof name, "example.org%s", colon);
     int before = open_files();
-    coir_time start = coir_now();
     COIR_DEADLINE(coir_in(100 * COIR_S)); /* IPv6 alone would take 130 s */
+    coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+    options.attempt_timeout = 20 * COIR_MS;
+    coir_time start = coir_now();
+    snprintf(local, sizeof local, "[::1]%s", strrchr(name, ':'));
+    CHECK_EQ(coir_tcp_connect_with(local, &options, &client), -ETIMEDOUT);
+    CHECK(coir_now() - start >= 20 * COIR_MS);
+    CHECK_EQ(open_files(), before);
+    start = coir_now();
     CHECK_EQ(coir_tcp_connect(name, &client), 0);
     coir_time after = coir_now() - start;
     CHECK(after >= 250 * COIR_MS); /* the delay was waited for, as it would not have been after a
