@@ -1,4 +1,5 @@
-# A thin front for CMake. Each target installs what is missing (tools/setup), builds, and does what it says.
+# A thin front for CMake. Each target installs what is missing (tools/setup), builds, and does what
+# it says.
 PORT ?= 8080
 PREFIX ?= /usr/local
 INSTALL_BUILD ?= build/install

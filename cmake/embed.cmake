@@ -1,5 +1,6 @@
-# Makes a C source of a file's bytes: cmake -D FROM=page.html -D TO=page.c -D NAME=page -P embed.cmake
-# It defines `const unsigned char NAME[]` and `const size_t NAME_size`, which showcase/main.c declares.
+# Makes a C source of a file's bytes. It defines `const unsigned char NAME[]` and
+# `const size_t NAME_size`, which showcase/main.c declares.
+# Usage: cmake -D FROM=page.html -D TO=page.c -D NAME=page -P embed.cmake
 file(READ "${FROM}" bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}") # 16 bytes a line
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")

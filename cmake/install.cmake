@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: the libraries, the headers, the man pages, a pkg-config file and a CMake package.
+# What `cmake --install` puts where: the libraries, the headers, the man pages, a pkg-config file
+# and a CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 

@@ -1,5 +1,6 @@
-# Runs before `cmake --install` copies anything: what tools/uninstall must know besides the manifest, which is DESTDIR, and the folders
-# that are coir's own or not there yet. Those that an earlier installation with the same DESTDIR made stay in the record.
+# Runs before `cmake --install` copies anything: what tools/uninstall must know besides the
+# manifest, which is DESTDIR, and the folders that are coir's own or not there yet. Those that an
+# earlier installation with the same DESTDIR made stay in the record.
 set(coir_record "${COIR_BUILD}/install_folders.txt")
 set(coir_made)
 if(EXISTS "${coir_record}")

@@ -1,5 +1,6 @@
-# libcoir-tls, which stands on the public functions of coir, and on OpenSSL. In the tree it is linked in two ways: coir_tls alone, for
-# programs that are built on coir_internal or coir_simulated, and coir::tls, which brings coir::coir.
+# libcoir-tls, which stands on the public functions of coir, and on OpenSSL. In the tree it is
+# linked in two ways: coir_tls alone, for programs that are built on coir_internal or
+# coir_simulated, and coir::tls, which brings coir::coir.
 file(GLOB COIR_TLS_SOURCES CONFIGURE_DEPENDS src/tls/*.c)
 add_library(coir_tls_compiled OBJECT ${COIR_TLS_SOURCES} src/base/options.c src/base/memory.c)
 target_include_directories(coir_tls_compiled PUBLIC include PRIVATE src)

@@ -3,7 +3,8 @@ package Source;
 use strict;
 use warnings;
 use Exporter 'import';
-our @EXPORT_OK = qw(contents code_of comments_of head_of headers_and_sources public_functions);
+our @EXPORT_OK = qw(calls_of cannot_fail contents code_of comments_of head_of headers_and_sources
+    public_functions);
 
 sub contents {
     my ($path) = @_;
@@ -32,6 +33,37 @@ sub comments_of {
         push @comments, [$line, $comment] if defined $comment;
     }
     return @comments;
+}
+
+my $balanced = qr{(\((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^()"']|(?-1))*\))}s;
+
+# Where code without comments uses a macro whose name `name` matches: [line, name, what stands
+# between its parentheses].
+sub calls_of {
+    my ($code, $name) = @_;
+    my @calls;
+    while ($code =~ /\b($name)$balanced/g) {
+        my ($line, $macro, $arguments) = (1 + substr($code, 0, $-[0]) =~ tr/\n//, $1, $2);
+        push @calls, [$line, $macro, $arguments =~ s/\A\(\s*|\s*\)\z//gr];
+    }
+    return @calls;
+}
+
+# Whether a part of a condition is a constant, compares a thing with itself, or stands beside its
+# own negation.
+sub cannot_fail {
+    my ($condition) = @_;
+    my @parts = split /&&|\|\|/, $condition;
+    for (@parts) {
+        s/\A\s+|\s+\z//g;
+        1 while tr/(// > tr/)// && s/\A\(\s*// || tr/(// < tr/)// && s/\s*\)\z//;
+    }
+    my %is = map { $_ => 1 } @parts;
+    for (@parts) {
+        return 1 if !/\b(?!true\b|false\b|NULL\b)[A-Za-z_]/ || $is{"!$_"};
+        return 1 if /\A([^()]+?)\s*(?:==|<=|>=|,)\s*\1\z/s;
+    }
+    return 0;
 }
 
 # The comment that a file begins with, or ''.

@@ -25,6 +25,7 @@ typedef struct coir_event {
 
 /* Waits until an event is set; returns at once if it is.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_event_wait(coir_event *event);
 COIR_API coir_future *coir_event_wait_op(coir_wait_op *op, coir_event *event);

@@ -12,22 +12,26 @@ extern "C" {
 
 /* Lets every other runnable task of the worker run first.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_yield(void);
 
 /* Sleeps until a point in time; never returns 0 before it. A time that has passed yields.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_sleep_until(coir_time when);
 
 /* Sleeps for a duration, measured from the call; never returns 0 earlier. 0 and less yield.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_sleep_for(coir_time duration);
 
 /* Why the calling task should end: -ECANCELED, -ETIME, or 0 if it need not. For loops that compute
  * without suspending.
- * Suspends: no.  Threads: worker. */
+ * Suspends: no.  Threads: worker.
+ * Errors: those that it returns. */
 COIR_API int coir_task_interrupted(void);
 
 /* The calling task's name, or NULL where it has none: the one given at spawn, or set since.

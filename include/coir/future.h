@@ -234,6 +234,7 @@ typedef struct coir_group {
  * once). Results are in the members' futures. When the caller is cancelled, the members are
  * cancelled and waited for; the result is -ECANCELED or -ETIME then.
  * Suspends: yes.  Threads: worker.  Owns: the members are borrowed until the call returns.
+ * Errors: none of its own.
  * Cancel safety: that of the members. */
 COIR_SUSPENDS int coir_join_all(coir_branch *branches, size_t count, size_t window);
 COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count,

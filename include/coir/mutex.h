@@ -36,6 +36,7 @@ typedef struct coir_mutex {
 
 /* Takes a mutex, waiting until it is free.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_mutex_lock(coir_mutex *mutex);
 COIR_API coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex);
@@ -65,12 +66,14 @@ typedef struct coir_shared_mutex {
 
 /* Takes a shared mutex alone, for writing.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_shared_mutex_lock(coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_lock_op(coir_wait_op *op, coir_shared_mutex *mutex);
 
 /* Takes a shared mutex together with others that share it, for reading.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: an error means that it was not taken. */
 COIR_SUSPENDS int coir_shared_mutex_share(coir_shared_mutex *mutex);
 COIR_API coir_future *coir_shared_mutex_share_op(coir_wait_op *op, coir_shared_mutex *mutex);

@@ -142,7 +142,8 @@ COIR_API coir_time coir_runtime_next(coir_runtime *runtime);
 
 /* Runs what is ready on worker 0, and never waits. Returns 1, or 0 when no task is left, or no run
  * was begun.
- * Suspends: no.  Threads: that of coir_runtime_begin. */
+ * Suspends: no.  Threads: that of coir_runtime_begin.
+ * Errors: none. */
 COIR_API int coir_runtime_step(coir_runtime *runtime);
 
 /* Ends a run that coir_runtime_begin began, and returns its result. It is called after
@@ -194,7 +195,8 @@ COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void
  * COIR_LOG=LEVEL the least important lines that are logged: none, error, warning, info [the
  * default] or debug. Returns an exit status: 0, or 1 after logging the error (being cancelled by a
  * stop signal is no error).
- * Suspends: no (it blocks).  Threads: main. */
+ * Suspends: no (it blocks).  Threads: main.
+ * Errors: none: the status says it. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);
 
 /* Logs a line, cut at 511 bytes, by the log function of the calling worker's runtime. Without

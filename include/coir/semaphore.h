@@ -24,6 +24,7 @@ typedef struct coir_semaphore {
 /* Takes units of a semaphore, `amount` at once, waiting until they are there. First come, first
  * served: a large request is not passed by small ones.
  * Suspends: yes.  Threads: worker.
+ * Errors: none of its own.
  * Cancel safety: an error means that nothing was taken. */
 COIR_SUSPENDS int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount);
 COIR_API coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore,

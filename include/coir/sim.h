@@ -174,7 +174,8 @@ COIR_API uint64_t coir_sim_random(coir_sim *sim);
  *
  * One seed in a hundred is run twice, and fails when the second run differs from the first.
  * Returns an exit status: 0 when no seed failed.
- * Suspends: no (it blocks).  Threads: main, alone: it forks. */
+ * Suspends: no (it blocks).  Threads: main, alone: it forks.
+ * Errors: none: the status says it. */
 COIR_API int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg);
 
 #ifdef __cplusplus

@@ -20,7 +20,8 @@ extern "C" {
 #define COIR_VERSION (COIR_VERSION_MAJOR * 1000000 + COIR_VERSION_MINOR * 1000 + COIR_VERSION_PATCH)
 
 /* The COIR_VERSION of the library that the program runs with, which may be newer than the headers.
- * Suspends: no.  Threads: any. */
+ * Suspends: no.  Threads: any.
+ * Errors: none. */
 COIR_API int coir_version(void);
 
 #ifdef __cplusplus

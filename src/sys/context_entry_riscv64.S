@@ -8,7 +8,7 @@ ci_context_entry:
         .cfi_undefined ra
         mv      t0, s0
         li      s0, 0
-        lla     ra, 1f          /* a call that the return predictor does not see: this frame is never returned to */
+        lla     ra, 1f          /* no call: its entry in the return predictor would never be used */
         jr      t0
 1:      ebreak
         .cfi_endproc

@@ -10,14 +10,15 @@ ci_context_entry:
         movq    %rbp, %rax
         xorl    %ebp, %ebp
         leaq    1f(%rip), %rdx
-        pushq   %rdx            /* a call that the return predictor does not see: this frame is never returned to */
+        pushq   %rdx            /* no call: its entry in the return predictor would never be used */
         jmpq    *%rax
 1:      ud2
         .cfi_endproc
         .size   ci_context_entry, .-ci_context_entry
         .section .note.GNU-stack,"",@progbits
 
-/* This file is ready for indirect branch tracking (IBT). It is not for shadow stacks (SHSTK): a switch does not exchange them. */
+/* Ready for indirect branch tracking (IBT). Not for shadow stacks (SHSTK): a switch does not
+ * exchange them. */
         .section .note.gnu.property,"a",@note
         .balign 8
         .long   4, 16, 5        /* the sizes of name and description; NT_GNU_PROPERTY_TYPE_0 */

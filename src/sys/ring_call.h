@@ -11,13 +11,14 @@
 /* io_uring_setup(2): the descriptor or a negative errno. */
 int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params);
 
-/* The two mappings of a ring: 0 or a negative errno. *ret_rings begins at params->sq_off and
- * cq_off's 0. */
+/* The two mappings of a ring. */
 struct ci_ring_map {
-    void *rings;
+    void *rings; /* both queues: sq_off and cq_off of io_uring_params count from here */
     struct io_uring_sqe *entries;
     size_t rings_size, entries_size;
 };
+
+/* 0 or a negative errno. */
 int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci_ring_map *ret_map);
 void ci_ring_call_unmap(const struct ci_ring_map *map);
 

@@ -31,7 +31,7 @@ static void reset(coir_runtime *runtime)
     }
 }
 
-/* Spawns the first task and gives back the root that was held since run_open. */
+/* Spawns the first task and gives back the root that was held since ci_run_open. */
 static int start_first_task(coir_runtime *runtime, coir_task_fn *fn, void *arg)
 {
     struct ci_worker *before = ci_worker_current;

@@ -13,8 +13,8 @@ descendants() { # process, except: all that it has started and that still run, b
     done
 }
 
-# The guard kills what a step has started and has not ended in time, so that the step fails and shows what it was; and the
-# script itself if it does not go on then.
+# The guard kills what a step has started and has not ended in time, so that the step fails and
+# shows what it was; and the script itself if it does not go on then.
 guard() {
     local own=$BASHPID since seconds what late
     while sleep 1 && kill -0 $$ 2>/dev/null; do

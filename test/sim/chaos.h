@@ -8,7 +8,7 @@
 
 struct chaos {
     coir_sim *sim;
-    coir_host *server, *fate;                   /* where chaos_task runs, which nothing befalls */
+    coir_host *server, *fate;                   /* injects the faults, and has none */
     coir_host *(*restart)(struct chaos *chaos); /* starts the server again */
     bool over; /* the world is well again, and has been for a while */
 };
