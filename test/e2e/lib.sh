@@ -4,7 +4,7 @@ name=$(basename "$0")
 build=${1:-build/gcc}
 work=$(mktemp -d)
 server=
-limit=${limit:-60} # seconds that a step may take
+limit=${limit:-120} # seconds that a step may take
 
 descendants() { # process, except: all that it has started and that still run, but for one and its own
     local child
