@@ -1,5 +1,5 @@
-/* An echo server: one fiber a connection, straight-line code. Try: echo hi | nc -N 127.0.0.1
- * 7777 */
+/* An echo server: one fiber a connection, straight-line code.
+ * Usage: 02_echo [ADDRESS], then: echo hi | nc -N 127.0.0.1 7777 */
 #include <coir.h>
 
 static int echo(coir_stream *conn, void *arg)
@@ -15,13 +15,12 @@ static int echo(coir_stream *conn, void *arg)
     return (int)n; /* the stream is closed by the server that opened it */
 }
 
-static int start(void *arg)
+static int start(void *address)
 {
-    (void)arg;
-    return coir_serve_tcp("127.0.0.1:7777", echo, NULL);
+    return coir_serve_tcp(address, echo, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, NULL);
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7777");
 }

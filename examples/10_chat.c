@@ -1,5 +1,5 @@
 /* A chat: every line goes to all other clients. One task for each client waits for its socket, the
- * room and the time at once: nc 127.0.0.1 7778 */
+ * room and the time at once. Usage: 10_chat [ADDRESS], then: nc 127.0.0.1 7778 */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -46,19 +46,18 @@ static int chat(coir_stream *client, void *arg)
     return rc == -COIR_EEND ? 0 : rc;
 }
 
-static int start(void *arg)
+static int start(void *address)
 {
-    (void)arg;
     int rc = coir_topic_new(sizeof(struct line), &room);
     if (rc < 0)
         return rc;
-    puts("chatting on 127.0.0.1:7778");
-    rc = coir_serve_tcp("127.0.0.1:7778", chat, NULL);
+    printf("chatting on %s\n", (const char *)address);
+    rc = coir_serve_tcp(address, chat, NULL);
     coir_topic_free(room);
     return rc;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, NULL);
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7778");
 }

@@ -32,18 +32,17 @@ static int order(coir_request *req, coir_response *res, void *arg)
     return coir_respond_text(res, 202, "order %d is accepted\n", number);
 }
 
-static int start(void *arg)
+static int start(void *address)
 {
-    (void)arg;
     coir_router *router = NULL;
     int rc = coir_router_new(&router);
     if (rc == 0 && (rc = coir_route(router, "POST", "/orders/{number}", order, NULL)) == 0)
-        rc = coir_serve_http("127.0.0.1:8082", router);
+        rc = coir_serve_http(address, router);
     coir_router_free(router);
     return rc;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, NULL);
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:8082");
 }

@@ -1,5 +1,5 @@
-/* A protocol of lines: a counter for each name. printf 'add apples 3\nget apples\nquit\n' | nc -N
- * 127.0.0.1 7779 */
+/* A protocol of lines: a counter for each name. Usage: 16_lines [ADDRESS], then:
+ * printf 'add apples 3\nget apples\nquit\n' | nc -N 127.0.0.1 7779 */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -61,14 +61,13 @@ static int serve(coir_stream *client, void *arg)
     return rc < 0 ? rc : 0;
 }
 
-static int start(void *arg)
+static int start(void *address)
 {
-    (void)arg;
-    puts("counting on 127.0.0.1:7779");
-    return coir_serve_tcp("127.0.0.1:7779", serve, NULL);
+    printf("counting on %s\n", (const char *)address);
+    return coir_serve_tcp(address, serve, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, NULL);
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7779");
 }

@@ -1,5 +1,5 @@
-/* A broadcast: a line that one client sends goes to all others, as one buffer. No client waits for
- * another that does not read: that one loses its oldest lines. nc 127.0.0.1 7785 */
+/* A broadcast: a line from one client (nc 127.0.0.1 7785) goes to all others, as one buffer. A
+ * client that does not read loses its oldest lines. Usage: 18_broadcast [ADDRESS] */
 #include <coir.h>
 #include <errno.h>
 
@@ -69,12 +69,12 @@ static int serve(coir_stream *client, void *arg)
     return rc;
 }
 
-static int start(void *arg)
+static int start(void *address)
 {
-    return coir_serve_tcp("127.0.0.1:7785", serve, arg);
+    return coir_serve_tcp(address, serve, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, NULL);
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7785");
 }

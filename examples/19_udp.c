@@ -1,4 +1,5 @@
-/* UDP on all workers: each has a socket of its own on one address, and answers many at a time. */
+/* UDP on all workers: each has a socket of its own on one address, and answers many at a time.
+ * Usage: 19_udp [ADDRESS] */
 #include <coir.h>
 #include <errno.h>
 #include <stdio.h>
@@ -57,7 +58,7 @@ static int start(void *address)
     return coir_scope_wait(scope);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, "127.0.0.1:7781");
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7781");
 }

@@ -1,9 +1,10 @@
-/* A restart that refuses no client: started again, it takes over the old process's listener. */
+/* A restart that refuses no client: started again for the same address, it takes over the old
+ * process's listener. Usage: 20_restart [ADDRESS] */
 #include <coir.h>
 #include <stdio.h>
 #include <unistd.h>
 
-static const char control[] = "unix:@coir-restart";
+static char control[80]; /* where processes hand over */
 
 static int answer(coir_stream *client, void *arg)
 {
@@ -41,24 +42,19 @@ static int take_over(const char *address, coir_listener **ret_listener)
 /* To the next process that asks: 1 when that one has it, 0 if it has not. */
 static int hand_over(coir_listener *listener)
 {
-    coir_listener *door;
-    coir_stream *successor;
+    coir_listener *door = NULL;
+    coir_stream *next = NULL;
     coir_credentials peer = COIR_CREDENTIALS;
     char byte;
     int rc = coir_tcp_listen(control, &door);
-    if (rc < 0)
-        return rc;
-    rc = coir_accept(door, &successor);
+    rc = rc < 0 ? rc : coir_accept(door, &next);
     coir_listener_close(door); /* the successor listens there next */
-    if (rc < 0)
-        return rc;
-    if (coir_unix_peer(successor, &peer) == 0 && peer.uid == geteuid()) {
+    if (rc == 0 && coir_unix_peer(next, &peer) == 0 && peer.uid == geteuid()) {
         coir_fd fd = coir_listener_share(listener);
-        rc = coir_unix_send_fds(successor, "!", 1, &fd, 1) == 1 &&
-             coir_read(successor, &byte, 1) == 1;
+        rc = coir_unix_send_fds(next, "!", 1, &fd, 1) == 1 && coir_read(next, &byte, 1) == 1;
         close(fd);
     }
-    coir_close(successor);
+    coir_close(next);
     return rc;
 }
 
@@ -66,6 +62,7 @@ static int start(void *address)
 {
     coir_listener *listener = NULL;
     COIR_SCOPE(scope);
+    snprintf(control, sizeof control, "unix:@coir-restart-%s", (const char *)address);
     int rc = take_over(address, &listener);
     if (rc == 0 && (rc = coir_go(scope, serve, listener)) == 0)
         fprintf(stderr, "process %d serves\n", (int)getpid());
@@ -77,7 +74,7 @@ static int start(void *address)
     return rc < 0 ? rc : 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    return coir_main(start, "127.0.0.1:7780");
+    return coir_main(start, argc > 1 ? argv[1] : "127.0.0.1:7780");
 }

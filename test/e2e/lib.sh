@@ -45,7 +45,7 @@ clean_up() {
 }
 
 step start
-guard & disown
+guard 2>/dev/null & disown
 trap clean_up EXIT
 
 await() { # command...: until it succeeds; not beyond the step's time, nor when the server that it asks has ended
@@ -54,6 +54,10 @@ await() { # command...: until it succeeds; not beyond the step's time, nor when 
         [ $((SECONDS - began)) -lt $((limit - 5)) ] || { echo "not within $limit s: $*"; return 1; }
         sleep 0.02
     done
+}
+
+free_port() { # sets $port: one that is not in use, and that the system chooses for nobody
+    until port=$((10000 + RANDOM % 20000)); ! grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf %04X $port) " /proc/net/{tcp,tcp6,udp,udp6}; do :; done
 }
 
 stop_server() { # gently; the server's exit status
