@@ -17,6 +17,9 @@
 /* A record with its header, and what TLS 1.2 may add to it (RFC 5246, section 6.2.3). */
 enum { TAKEN_MOST = 5 + 16384 + 2048 };
 
+/* A handshake has ten at most. OpenSSL's own limit for empty records is the same. */
+enum { MESSAGES_MOST = 32 };
+
 static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
 {
     if (stream->out_size - stream->out_start - stream->out_len < len) {
@@ -79,6 +82,8 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
 {
     struct ci_tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
+    if (stream->messages > MESSAGES_MOST)
+        stream->read_error = -COIR_ETLS;
     if (stream->read_error || stream->transport_ended)
         return 0;
     if (len > TAKEN_MOST - stream->taken)
@@ -107,6 +112,14 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
     case BIO_CTRL_EOF: return stream->transport_ended;
     default: return 0;
     }
+}
+
+void ci_bio_count_message(int written, int version, int type, const void *data, size_t len,
+                          SSL *ssl, void *stream)
+{
+    (void)version, (void)data, (void)len, (void)ssl;
+    if (!written && type == SSL3_RT_HANDSHAKE)
+        ((struct ci_tls_stream *)stream)->messages++;
 }
 
 static BIO_METHOD *method;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "coir/deadline.h"
+#include "coir/fiber.h"
 #include "coir/offload.h"
 #include "coir/runtime.h"
 #include "tls/tls.h"
@@ -68,6 +69,8 @@ static int shake_hands(struct ci_tls_stream *stream)
             continue;
         if ((rc = coir_stream_wait(stream->transport, COIR_READ)) < 0)
             return rc;
+        if ((rc = coir_yield()) < 0) /* where more is there already: a step takes its time */
+            return rc;
     }
 }
 
@@ -119,6 +122,8 @@ static int prepare(struct ci_tls_stream *stream, const char *host)
     if (!bio)
         return -ENOMEM;
     SSL_set_bio(stream->ssl, bio, bio);
+    SSL_set_msg_callback(stream->ssl, ci_bio_count_message);
+    SSL_set_msg_callback_arg(stream->ssl, stream);
     if (host)
         return prepare_client(stream, host);
     SSL_set_accept_state(stream->ssl);

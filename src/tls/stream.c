@@ -68,8 +68,10 @@ static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
     }
     ci_tls_begin(stream);
     int rc = SSL_read_ex(stream->ssl, buf, len, &n);
-    if (rc == 1)
+    if (rc == 1) {
+        stream->messages = 0;
         return (ssize_t)n;
+    }
     int error = ci_tls_failure(stream, rc);
     if (error == -EAGAIN)
         SSL_free_buffers(stream->ssl); /* idle connections are small; busy ones take them again */
@@ -95,6 +97,7 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
             return done ? (ssize_t)done : error == 0 ? -EPIPE : error;
         }
         done += n;
+        stream->messages = 0;
     } while (done < len && !stream->out_len && !stream->write_error);
     return stream->write_error ? stream->write_error : (ssize_t)done;
 }

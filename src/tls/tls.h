@@ -113,6 +113,7 @@ struct ci_tls_stream {
     size_t out_start, out_len, out_size;
 
     size_t taken;    /* from the transport since the call of OpenSSL began: bio.c */
+    int messages;    /* of handshakes, received since the last data was read or written */
     int read_error;  /* why the transport has failed for reading, or 0 */
     int write_error; /* and for writing: what every later write returns */
     int error;       /* why TLS has failed: what every later call returns */
@@ -129,6 +130,10 @@ extern const coir_filter_kind ci_tls_filter;
 
 /* The BIO between an SSL and its stream; NULL when memory is out. */
 BIO *ci_bio_new(struct ci_tls_stream *stream);
+
+/* OpenSSL's callback for messages: counts what is received for a handshake. */
+void ci_bio_count_message(int written, int version, int type, const void *data, size_t len,
+                          SSL *ssl, void *stream);
 
 /* The stream of an SSL, once it has its BIO. */
 struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl);
