@@ -279,11 +279,16 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
 
 /* ---- the stream as a whole ---- */
 
+/* The filter writes to its transport, which makes it the worker's: both are adopted. */
 static int shutdown_write(coir_stream *stream)
 {
     struct filter *filter = filter_of(stream);
-    int rc = filter->kind.end(filter->arg);
-    if (rc < 0)
+    int rc = 0;
+    if (!ci_worker_current)
+        return ci_no_worker();
+    if (!stream->worker && (rc = ci_stream_adopt(stream, ci_worker_current)) < 0)
+        return rc;
+    if ((rc = filter->kind.end(filter->arg)) < 0)
         return rc;
     send_kept(filter);
     return 0;
@@ -316,9 +321,12 @@ static int adopt(coir_stream *stream, struct ci_worker *worker)
 {
     struct filter *filter = filter_of(stream);
     int rc = ci_stream_adopt(filter->transport, worker);
-    if (rc == 0 && filter->unsent)
+    if (rc < 0)
+        return rc;
+    stream->worker = worker; /* whose timer it may take */
+    if (filter->unsent)
         try_all_again(filter);
-    return rc;
+    return 0;
 }
 
 /* A poll that the driver would not withdraw completes in coir_close. */

@@ -1,23 +1,34 @@
 /* Streams under everything that a program may do with them: reads and writes that are given up and
- * tried again, pieces, waits for both directions, pauses, streams that are handed to another worker
- * with bytes unread. Nothing fails here but the deadlines: every byte comes once, in its place, and
- * every task ends. */
+ * tried again, pieces, peeks, waits for both directions, pauses, streams that are handed to another
+ * worker with bytes unread; connections, filters over connections, and duplexes. Nothing fails here
+ * but the deadlines: every byte comes once, in its place, and every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
+#include <stdlib.h>
 
+#include "mask.h"
 #include "sim/chance.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 3, TALKS = 3, TOTAL_MOST = 40000, LEFT_MOST = 1500, PIECES = 3 };
+enum { CLIENTS = 3, TALKS = 3, LEFT_MOST = 1500, PIECES = 3 };
+enum { TOTAL_MOST = 40000, LITTLE = 1000 /* where much takes long: in pieces of a few bytes */ };
 
 static coir_host *server;
-static int talks_left;
+static int talks_left, in_memory; /* of each client, the first */
+
+/* What the first bytes of a connection say: how much each side is going to say; whether each
+ * half-closes after its last byte, and the other reads its end; whether it goes through filters,
+ * and whether the bytes under way are limited by a duplex. */
+struct terms {
+    uint16_t total;
+    uint8_t half_closes, is_masked, is_in_memory;
+};
 
 struct talk {
     coir_stream *stream;
     size_t sent, heard, total, first; /* first: what is heard before the stream is handed over */
-    bool half_closes;                 /* each side after its last byte; the other reads its end */
+    bool half_closes, is_masked;
 };
 
 /* A deadline that is often too short. */
@@ -26,11 +37,11 @@ static coir_time soon(void)
     return coir_in((coir_time)below(below(4) ? 2 * COIR_MS : 20 * COIR_US));
 }
 
-/* Runs after runs of one byte: cheap to make and to check, and no two places 256 apart are
+/* Runs after runs of one byte: cheap to make and to check, and no two places 128 apart are
  * alike. */
 static unsigned char byte_at(size_t at)
 {
-    return (unsigned char)(at ^ at >> 8);
+    return (at ^ at >> 7) & 0x7f;
 }
 
 static int must_be(bool right)
@@ -90,10 +101,22 @@ static int send_all(void *arg)
     return talk->half_closes ? coir_shutdown_write(talk->stream) : 0;
 }
 
+/* What is peeked at is read next, and may be less. */
+static ssize_t peek_and_read(struct talk *talk, char *data, size_t len)
+{
+    char seen[300];
+    ssize_t n = coir_peek(talk->stream, seen, len < sizeof seen ? len : sizeof seen), m;
+    if (n < 0)
+        return n == -EOPNOTSUPP && talk->is_masked ? coir_read(talk->stream, data, len) : n;
+    if ((m = coir_try_read(talk->stream, data, len)) >= 0)
+        must_be(n == 0 ? m == 0 : m > 0 && memcmp(seen, data, (size_t)(m < n ? m : n)) == 0);
+    return m;
+}
+
 static ssize_t read_some(struct talk *talk, char *data, size_t len)
 {
     struct iovec pieces[2] = {{data, len / 2}, {data + len / 2, len - len / 2}};
-    switch (below(5)) {
+    switch (below(6)) {
     case 0: {
         COIR_DEADLINE(soon());
         return coir_read(talk->stream, data, len);
@@ -109,6 +132,10 @@ static ssize_t read_some(struct talk *talk, char *data, size_t len)
     case 3: {
         int rc = coir_stream_wait(talk->stream, below(2) ? COIR_READ : COIR_READ | COIR_WRITE);
         return rc < 0 ? rc : coir_read(talk->stream, data, len);
+    }
+    case 4: {
+        COIR_DEADLINE(soon());
+        return peek_and_read(talk, data, len);
     }
     default: return coir_read(talk->stream, data, len);
     }
@@ -153,14 +180,16 @@ static int wait_a_while(coir_stream *stream)
     return coir_stream_wait(stream, COIR_READ);
 }
 
-/* The peer says that it is done, too. */
-static int end_well(coir_stream *stream)
+/* The peer says that it is done, too. One that has closed resets for the end that a filter sends.
+ */
+static int end_well(struct talk *talk)
 {
     char more;
-    int rc = coir_shutdown_write(stream);
-    if (rc == 0 && coir_read(stream, &more, 1) != 0)
+    int rc = coir_shutdown_write(talk->stream);
+    ssize_t n = rc < 0 ? rc : coir_read(talk->stream, &more, 1);
+    if (n != 0 && !(n == -ECONNRESET && talk->is_masked))
         rc = -EPROTO;
-    coir_close(stream);
+    coir_close(talk->stream);
     return rc;
 }
 
@@ -199,7 +228,7 @@ static int hear_rest(void *arg)
             rc = n ? (int)n : -COIR_EEND;
     }
     if (rc >= 0)
-        rc = below(2) ? close_watched(talk->stream) : end_well(talk->stream);
+        rc = below(2) ? close_watched(talk->stream) : end_well(talk);
     return rc;
 }
 
@@ -211,34 +240,75 @@ static int send_and_hear(struct talk *talk, coir_task_fn *hear)
     return rc < 0 ? rc : coir_scope_wait(both);
 }
 
-static int hold_talk(coir_stream *stream, size_t total, bool half_closes)
+/* A wait of a filter for its transport may be told late that it was cancelled. */
+static int detach(struct talk *talk)
 {
-    struct talk talk = {.stream = stream, .total = total, .half_closes = half_closes};
-    if (half_closes) {
-        int rc = send_and_hear(&talk, hear_to_the_end);
-        coir_close(stream);
+    int rc;
+    while ((rc = coir_stream_detach(talk->stream)) == -EBUSY && talk->is_masked)
+        coir_sleep_for(COIR_US);
+    return rc;
+}
+
+static void free_mask(void *arg)
+{
+    free(arg);
+}
+
+static const coir_filter_kind masks =
+    COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, free_mask);
+
+static int put_mask(coir_stream **stream)
+{
+    struct mask *mask = malloc(sizeof *mask);
+    if (!mask)
+        return -ENOMEM;
+    *mask = (struct mask){.transport = *stream, .ahead = -1};
+    return coir_filter_new(&masks, mask, *stream, stream);
+}
+
+static int hold_talk(coir_stream *stream, const struct terms *terms)
+{
+    struct talk talk = {.stream = stream,
+                        .total = terms->total,
+                        .half_closes = terms->half_closes,
+                        .is_masked = terms->is_masked};
+    int rc = talk.is_masked ? put_mask(&talk.stream) : 0;
+    if (rc < 0)
+        return rc;
+    if (talk.half_closes) {
+        rc = send_and_hear(&talk, hear_to_the_end);
+        coir_close(talk.stream);
         return rc;
     }
-    size_t left = below(2) ? below(LEFT_MOST) : 0;
-    talk.first = left < total ? total - left : 0;
-    int rc = send_and_hear(&talk, hear_first);
+    size_t left = below(2) && !terms->is_in_memory ? below(LEFT_MOST) : 0;
+    talk.first = left < talk.total ? talk.total - left : 0;
+    rc = send_and_hear(&talk, hear_first);
     if (rc < 0)
         return rc;
     coir_sleep_for((coir_time)below(2 * COIR_MS)); /* the rest comes meanwhile */
-    rc = coir_stream_detach(stream);
+    rc = detach(&talk);
     COIR_SCOPE(elsewhere);
-    rc = rc < 0 ? rc : coir_go_anywhere(elsewhere, hear_rest, &talk);
+    if (rc == -EOPNOTSUPP && terms->is_in_memory) /* one worker has both ends of a duplex */
+        rc = coir_go(elsewhere, hear_rest, &talk);
+    else
+        rc = rc < 0 ? rc : coir_go_anywhere(elsewhere, hear_rest, &talk);
     return rc < 0 ? rc : coir_scope_wait(elsewhere);
 }
 
-/* The first three bytes say how much each side is going to say, and how it ends. */
+static struct terms draw_terms(bool is_in_memory)
+{
+    struct terms terms = {
+        .half_closes = below(3) == 0, .is_masked = below(4) == 0, .is_in_memory = is_in_memory};
+    terms.total = (uint16_t)below(terms.is_masked || is_in_memory ? LITTLE : TOTAL_MOST);
+    return terms;
+}
+
 static int serve_one(void *arg)
 {
     coir_stream *stream = arg;
-    unsigned char said[3];
-    ssize_t n = coir_read_full(stream, said, sizeof said, NULL);
-    return n < 0 ? (int)n
-                 : hold_talk(stream, (size_t)(said[0] << 8 | said[1]) % TOTAL_MOST, said[2] != 0);
+    struct terms terms;
+    ssize_t n = coir_read_full(stream, &terms, sizeof terms, NULL);
+    return n < 0 ? (int)n : hold_talk(stream, &terms);
 }
 
 static int serve(void *arg)
@@ -249,7 +319,7 @@ static int serve(void *arg)
     if (rc < 0)
         return rc;
     COIR_SCOPE(all);
-    for (int accepted = 0; rc >= 0 && accepted < CLIENTS * TALKS;) {
+    for (int accepted = 0; rc >= 0 && accepted < CLIENTS * (TALKS - in_memory);) {
         coir_stream *stream;
         {
             COIR_DEADLINE(coir_in((coir_time)below(5 * COIR_MS)));
@@ -266,17 +336,33 @@ static int serve(void *arg)
     return rc < 0 ? rc : coir_scope_wait(all);
 }
 
+/* In memory: the other end is served here. */
+static int connect_in_memory(coir_scope *scope, coir_stream **ret_stream)
+{
+    static const size_t capacities[] = {1, 100, 3000, 0};
+    coir_stream *other;
+    int rc = coir_duplex(capacities[below(4)], ret_stream, &other);
+    return rc < 0 ? rc : coir_go(scope, serve_one, other);
+}
+
+static int talk_once(bool is_in_memory)
+{
+    coir_stream *stream;
+    struct terms terms = draw_terms(is_in_memory);
+    COIR_SCOPE(scope);
+    int rc =
+        is_in_memory ? connect_in_memory(scope, &stream) : coir_tcp_connect("server:7777", &stream);
+    rc = rc < 0 ? rc : coir_write_all(stream, &terms, sizeof terms);
+    rc = rc < 0 ? rc : hold_talk(stream, &terms);
+    return rc < 0 ? rc : coir_scope_wait(scope);
+}
+
 static int be_a_client(void *arg)
 {
     (void)arg;
     for (int i = 0; i < TALKS; i++) {
-        coir_stream *stream;
-        size_t total = below(TOTAL_MOST);
-        bool half_closes = below(3) == 0;
-        unsigned char said[3] = {(unsigned char)(total >> 8), (unsigned char)total, half_closes};
-        int rc = coir_tcp_connect("server:7777", &stream);
-        rc = rc < 0 ? rc : coir_write_all(stream, said, sizeof said);
-        if (rc < 0 || (rc = hold_talk(stream, total, half_closes)) < 0)
+        int rc = talk_once(i < in_memory);
+        if (rc < 0)
             return rc;
         talks_left--;
     }
@@ -299,6 +385,7 @@ static int be_clients(void *arg)
 int scenario(coir_sim *sim)
 {
     talks_left = CLIENTS * TALKS;
+    in_memory = below(2) ? 0 : (int)below(TALKS + 1);
     if (!(server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
     int rc = coir_sim_host_main(sim, "clients", be_clients, NULL);

@@ -1,108 +1,13 @@
 /* Streams over streams: a filter that changes each byte, keeps what the transport does not take,
  * and ends with a byte of its own. */
 #include <coir.h>
-#include <coir/filter.h>
 #include <coir/sim.h>
 #include <errno.h>
 #include <string.h>
 
 #include "harness.h"
+#include "mask.h"
 #include "misuse.h"
-
-enum { MASK = 0x55, END = 0xff, ROOM = 16 };
-
-struct mask {
-    coir_stream *transport;
-    unsigned char kept[ROOM];
-    size_t kept_len;
-    bool ended; /* the peer's END has come */
-    int ahead;  /* a byte that was read ahead; -1: none */
-    int error;  /* what every call returns from now on */
-    int frees, ends;
-};
-
-static int read_one(struct mask *mask)
-{
-    unsigned char byte;
-    if (mask->ahead >= 0 || mask->ended)
-        return 0;
-    ssize_t n = coir_try_read(mask->transport, &byte, 1);
-    if (n == 0)
-        return -ECONNRESET; /* without an END */
-    if (n < 0)
-        return (int)n;
-    if (byte == END)
-        mask->ended = true;
-    else
-        mask->ahead = byte ^ MASK;
-    return 0;
-}
-
-static ssize_t mask_read(void *buf, size_t len, int *events, void *arg)
-{
-    struct mask *mask = arg;
-    unsigned char *to = buf;
-    size_t done = 0;
-    CHECK_EQ(*events, COIR_READ);
-    if (mask->error)
-        return mask->error;
-    while (done < len) {
-        int rc = read_one(mask);
-        if (rc < 0 && !done)
-            return rc;
-        if (rc < 0 || mask->ahead < 0)
-            break;
-        to[done++] = (unsigned char)mask->ahead;
-        mask->ahead = -1;
-    }
-    return (ssize_t)done;
-}
-
-static int mask_flush(void *arg)
-{
-    struct mask *mask = arg;
-    while (mask->kept_len) {
-        ssize_t n = coir_try_write(mask->transport, mask->kept, mask->kept_len);
-        if (n < 0)
-            return (int)n;
-        mask->kept_len -= (size_t)n;
-        memmove(mask->kept, mask->kept + n, mask->kept_len);
-    }
-    return 0;
-}
-
-static ssize_t mask_write(const void *buf, size_t len, int *events, void *arg)
-{
-    struct mask *mask = arg;
-    const unsigned char *from = buf;
-    CHECK_EQ(*events, COIR_WRITE);
-    if (mask->kept_len == ROOM - 1) /* one is left for END */
-        return -EAGAIN;
-    size_t n = len < ROOM - 1 - mask->kept_len ? len : ROOM - 1 - mask->kept_len;
-    for (size_t i = 0; i < n; i++)
-        mask->kept[mask->kept_len++] = from[i] ^ MASK;
-    return (ssize_t)n;
-}
-
-static bool mask_readable(int *events, void *arg)
-{
-    struct mask *mask = arg;
-    CHECK_EQ(*events, COIR_READ);
-    return mask->error || read_one(mask) != -EAGAIN;
-}
-
-static int mask_end(void *arg)
-{
-    struct mask *mask = arg;
-    if (mask->ends++ == 0)
-        mask->kept[mask->kept_len++] = END;
-    return 0;
-}
-
-static void mask_free(void *arg)
-{
-    ((struct mask *)arg)->frees++;
-}
 
 static const coir_filter_kind mask_kind =
     COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
@@ -352,6 +257,12 @@ TEST_REAL(options_and_addresses_are_those_of_the_socket_below)
     CHECK_EQ(coir_write_all(over, "x", 1), 0); /* adopts it again */
     CHECK_EQ(coir_read(accepted[1], peer, 1), 1);
     CHECK_EQ(peer[0], 'x' ^ MASK);
+    CHECK_EQ(coir_stream_detach(over), 0);
+    CHECK_EQ(coir_shutdown_write(over), 0); /* adopts it, too */
+    CHECK_EQ(coir_read(accepted[1], peer, 1), 1);
+    CHECK_EQ((unsigned char)peer[0], MASK_END);
+    CHECK_EQ(coir_write_all(accepted[1], "y", 1), 0);
+    CHECK_EQ(coir_read(over, peer, 1), 1);
     coir_close(over);
     coir_close(accepted[1]);
     coir_listener_close(listener);
