@@ -137,7 +137,8 @@ static inline bool coir_frame_has_ended(const coir_future *future)
  * stack, not on the fiber's.
  * Suspends: yes.  Threads: worker.  Owns: the future is borrowed until the call returns.
  * Errors: the future's own; a future that was not begun yet is left so by -ECANCELED and -ETIME;
- * -EINVAL no future.
+ * -EINVAL no future; -EBUSY it was started before and has not completed, or a frame awaited it:
+ * make it anew.
  * Cancel safety: that of the future. */
 COIR_SUSPENDS int64_t coir_await(coir_future *future);
 
@@ -234,7 +235,8 @@ typedef struct coir_group {
  * once). Results are in the members' futures. When the caller is cancelled, the members are
  * cancelled and waited for; the result is -ECANCELED or -ETIME then.
  * Suspends: yes.  Threads: worker.  Owns: the members are borrowed until the call returns.
- * Errors: none of its own.
+ * Errors: -EINVAL a branch without a future; -EBUSY the future of a branch was started before and
+ * has not completed, or is another branch's too: the others are cancelled.
  * Cancel safety: that of the members. */
 COIR_SUSPENDS int coir_join_all(coir_branch *branches, size_t count, size_t window);
 COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t count,
@@ -242,7 +244,7 @@ COIR_API coir_future *coir_join_all_op(coir_group *group, coir_branch *branches,
 
 /* Waits until all members have completed, or one fails: that cancels the rest. Returns the first
  * error, or 0. Otherwise it is as coir_join_all. As coir_join_all.
- * Errors: the first error of a member. */
+ * Errors: the first error of a member; -EINVAL, -EBUSY. */
 COIR_SUSPENDS int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window);
 COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count,
                                              size_t window);
@@ -253,7 +255,7 @@ COIR_API coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *bra
  * lock and the like only the winner does. When the caller is cancelled, the members are cancelled
  * and waited for; the result is -ECANCELED or -ETIME then, unless one had completed.
  * Suspends: yes.  Threads: worker.  Owns: the members are borrowed until the call returns.
- * Errors: -EINVAL there are no members.
+ * Errors: -EINVAL there are no members, or one has no future; -EBUSY as coir_join_all.
  * Cancel safety: that of the members. */
 COIR_SUSPENDS int coir_any(coir_branch *branches, size_t count);
 COIR_API coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count);

@@ -39,20 +39,23 @@ static void describe(char *text, size_t size, int error, const char *what, const
 {
     struct found found = {.place =
                               (uintptr_t)place - 1}; /* an address inside of the call instruction */
+    int len = snprintf(text, size, "coir: misuse: %s: %s%s%s", call, what, *what ? ": " : "",
+                       coir_strerror(error));
+    if (!place || len < 0 || (size_t)len >= size)
+        return;
     dl_iterate_phdr(look_at_object, &found);
-    snprintf(text, size,
-             "coir: misuse: %s: %s%s%s (called at %#lx of %s; addr2line prints the line)", call,
-             what, *what ? ": " : "", coir_strerror(error), (unsigned long)found.offset,
-             found.object ? found.object : "unknown code");
+    snprintf(text + len, size - (size_t)len, " (called at %#lx of %s; addr2line prints the line)",
+             (unsigned long)found.offset, found.object ? found.object : "unknown code");
 }
 
 int ci_misused(int error, const char *what, const char *call, const void *place)
 {
     static const void *last_place;
+    const void *key = place ? place : call;
     char text[512];
-    if (!ci_misuse_aborts && (!ci_misuse_log || ci_load_relaxed(&last_place) == place))
+    if (!ci_misuse_aborts && (!ci_misuse_log || ci_load_relaxed(&last_place) == key))
         return error;
-    ci_store_relaxed(&last_place, place);
+    ci_store_relaxed(&last_place, key);
     describe(text, sizeof text, error, what, call, place);
     if (!ci_misuse_aborts) {
         ci_misuse_log(text + strlen("coir: "));

@@ -18,8 +18,8 @@ extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors 
 extern void (*ci_misuse_log)(const char *line);
 
 /* Returns `error`, or aborts. `what` is wrong, and what to do: a literal, or nothing where the
- * error says it; `place` is the return address of the public call. What a place does again and
- * again is logged once. */
+ * error says it; `place` is the return address of the public call, NULL where a future is polled
+ * long after the call that made it. What a place does again and again is logged once. */
 CI_COLD int ci_misused(int error, const char *what, const char *call, const void *place);
 
 /* For public functions only: elsewhere they would name a function of coir's and a place in it. The

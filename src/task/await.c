@@ -1,4 +1,6 @@
 /* Awaiting in a fiber: the fiber parks until the future is complete. */
+#include <errno.h>
+
 #include "task/park.h"
 
 void ci_park(struct ci_worker *worker)
@@ -18,14 +20,22 @@ int64_t ci_await(struct ci_worker *worker, coir_future *future)
     return future->result;
 }
 
+/* A future has a caller from its start to its end. */
+static CI_COLD int refuse(const coir_future *future, const char *call, const void *place)
+{
+    return future ? ci_misused(-EBUSY, "the future was started before and has not completed", call,
+                               place)
+                  : ci_misused(-EINVAL, "future is NULL", call, place);
+}
+
 int64_t coir_await(coir_future *future)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    if (ci_unlikely(!future))
-        return CI_MISUSE(-EINVAL, "future is NULL");
+    if (ci_unlikely(!future || future->caller))
+        return refuse(future, CI_CALL, CI_PLACE);
     struct ci_worker *worker = ci_worker_current;
     future->caller = &fiber->back;
     if (fiber->before_park)

@@ -54,10 +54,33 @@ static coir_future *member_end_poll(coir_future *end);
 static const coir_future_kind member_end_kind =
     COIR_FUTURE_KIND("the rest of its group", member_end_poll, NULL);
 
+/* A member that is in flight already: in another group, or twice in this one. It is left alone;
+ * the others end. */
+static CI_COLD void refuse(struct ci_group *group)
+{
+    static const char *const calls[] = {
+        [CI_GROUP_JOIN] = "coir_join_all",
+        [CI_GROUP_JOIN_OR_CANCEL] = "coir_join_or_cancel",
+        [CI_GROUP_ANY] = "coir_any",
+    };
+    int error =
+        ci_misused(-EBUSY, "the future of a branch was started before and has not completed",
+                   calls[group->mode], NULL);
+    if (group->mode == CI_GROUP_ANY)
+        ci_group_decide(group, CI_NOBODY_EVER);
+    if (!group->reason)
+        group->reason = error;
+    close_group(group, -ECANCELED);
+}
+
 static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_branch *branch)
 {
     ci_debug_check(branch->end.state == CI_BRANCH_IDLE, "group.h 1");
     ci_debug_check(!group->closing, "group.h 4");
+    if (ci_unlikely(branch->future->caller != NULL)) {
+        refuse(group);
+        return;
+    }
     ci_branch_begin(branch, group, group->owner, &member_end_kind);
     group->live++;
     if (branch->future->kind == &ci_call_kind) { /* a stackful call: it needs a stack of its own */

@@ -199,3 +199,23 @@ TEST_SIM(only_fibers_call_suspending_functions)
     CHECK_EQ(coir_any(&one, 1), 0);
     CHECK_EQ(coir_go_future(scope, &rude), 0);
 }
+
+static int await_pause(void *arg)
+{
+    return (int)coir_await(arg);
+}
+
+TEST_SIM(a_future_in_flight_is_not_awaited_again)
+{
+    coir_sleep_op pause;
+    COIR_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    coir_future *future = coir_sleep_for_op(&pause, 10 * COIR_MS);
+    CHECK_EQ(coir_go_with(scope, &options, await_pause, future), 0);
+    coir_sleep_for(1 * COIR_MS);
+    CHECK_EQ(coir_await(future), -EBUSY);
+    CHECK_EQ(coir_join(handle), 0); /* its first wait was left alone */
+    CHECK_EQ(coir_await(coir_sleep_for_op(&pause, 1 * COIR_MS)), 0);
+}

@@ -212,3 +212,43 @@ TEST_SIM(the_first_in_order_is_a_future_too)
         CHECK_EQ(coir_await(coir_any_in_order_op(&group, branches, 2)), 1);
     }
 }
+
+TEST_SIM(the_same_future_is_a_member_once)
+{
+    struct beat beats[2];
+    coir_branch branches[3] = {COIR_BRANCH(&beats[0].future), COIR_BRANCH(&beats[1].future),
+                               COIR_BRANCH(&beats[0].future)};
+    int (*const calls[])(coir_branch * branches, size_t count) = {coir_any, coir_any_in_order};
+    for (int i = 0; i < 4; i++) {
+        make_beat(&beats[0]), make_beat(&beats[1]);
+        int rc = i == 0   ? coir_join_all(branches, 3, 0)
+                 : i == 1 ? coir_join_or_cancel(branches, 3, 0)
+                          : calls[i - 2](branches, 3);
+        CHECK_EQ(rc, -EBUSY);
+        CHECK(!beats[0].future.caller && !beats[1].future.caller); /* they have ended */
+        CHECK(!coir_branch_is_complete(&branches[2]));
+    }
+    make_beat(&beats[0]), make_beat(&beats[1]);
+    CHECK_EQ(coir_join_all(branches, 3, 1), 0); /* one after the other */
+    CHECK_EQ(beats[0].sent, 26);
+}
+
+static int await_beat(void *arg)
+{
+    return (int)coir_await(arg);
+}
+
+TEST_SIM(a_future_in_flight_is_no_member)
+{
+    struct beat beats[2];
+    coir_branch branches[2] = {COIR_BRANCH(&make_beat(&beats[0])->future),
+                               COIR_BRANCH(&make_beat(&beats[1])->future)};
+    COIR_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, await_beat, &beats[1].future), 0);
+    coir_sleep_for(1 * COIR_MS);
+    CHECK_EQ(coir_any(branches, 2), -EBUSY);
+    CHECK_EQ(coir_join(handle), 13);
+}
