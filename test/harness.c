@@ -128,6 +128,15 @@ void test_in_runtime(void (*body)(void), unsigned workers)
         test_fail(__FILE__, __LINE__, "the runtime ended with: %s", coir_strerror(rc));
 }
 
+int test_run(const coir_config *config, coir_task_fn *fn, void *arg)
+{
+    coir_runtime *runtime;
+    CHECK_EQ(coir_runtime_new(config, &runtime), 0);
+    int rc = coir_runtime_run(runtime, fn, arg);
+    coir_runtime_free(runtime);
+    return rc;
+}
+
 /* 0: passed. */
 static int run_apart(const struct test *test)
 {

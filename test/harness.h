@@ -27,6 +27,9 @@ void test_in_sim(void (*body)(void), unsigned workers, uint64_t seed);
 /* FAULTS=N in the environment: on drivers that are late (faults.h) */
 void test_in_runtime(void (*body)(void), unsigned workers);
 
+/* Makes a runtime, runs `fn(arg)` on it as the first task, and frees it: returns what that did. */
+int test_run(const coir_config *config, coir_task_fn *fn, void *arg);
+
 /* SEED=N in the environment asks for one seed alone, with its trace: true, and *ret_seed is it. */
 bool test_one_seed(uint64_t *ret_seed);
 

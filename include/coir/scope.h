@@ -67,7 +67,8 @@ COIR_API coir_scope *coir_serving_scope_open(coir_scope *scope);
  * does any interrupt if the scope is another fiber's.
  * Suspends: yes.  Threads: owner.
  * Errors: the first error of a task (0 for a serving scope); -EBUSY another fiber waits for it;
- * -EBADF the scope is not open; -EXDEV it belongs to another worker.
+ * -EBADF the scope is not open; -EXDEV it belongs to another worker; -EDEADLK the caller is one of
+ * its tasks.
  * Cancel safety: the tasks are waited for all the same, or go on. */
 COIR_SUSPENDS int coir_scope_wait(coir_scope *scope);
 

@@ -95,7 +95,9 @@ int coir_poller_new_with(const coir_poller_options *given, coir_poller **ret_pol
 
 void coir_poller_free(coir_poller *poller)
 {
-    if (!poller || ci_forked())
+    if (!poller || ci_forked() ||
+        CI_REFUSED_AS(-EBUSY, poller->source_count > 0 || poller->waiting,
+                      "remove its sources first, and let coir_poller_wait return"))
         return;
     ci_check(poller->source_count == 0 && !poller->waiting, "poller.c 2");
     coir_allocator allocator = poller->allocator;

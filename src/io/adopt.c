@@ -50,7 +50,8 @@ int coir_stream_release(coir_stream *stream, void *buf, size_t size, size_t *ret
         return ci_no_worker();
     if (!stream || (!buf && size) || !ret_len || !ret_fd)
         return CI_MISUSE(-EINVAL, "stream, buf, ret_len or ret_fd is NULL");
-    if (stream->worker && stream->worker != ci_worker_current)
-        return -EXDEV;
+    int rc = stream->worker ? CI_ELSEWHERE(stream->worker) : 0;
+    if (rc < 0)
+        return rc;
     return stream->is_socket ? release(stream, buf, size, ret_len, ret_fd) : -EOPNOTSUPP;
 }

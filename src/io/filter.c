@@ -394,7 +394,8 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     if (rc == 0 && !worker)
         rc = ci_no_worker();
     if (rc == 0 && transport->worker != worker)
-        rc = transport->worker ? -EXDEV : ci_stream_adopt(transport, worker);
+        rc = transport->worker ? CI_ELSEWHERE(transport->worker)
+                               : ci_stream_adopt(transport, worker);
     if (rc == 0 && (transport->reader || transport->writer))
         rc = -EBUSY;
     const coir_allocator *allocator = rc == 0 ? &worker->runtime->allocator : NULL;

@@ -14,7 +14,8 @@ _Static_assert((int)COIR_PROCESS_KILLED == (int)CI_EXIT_KILLED, "what is added t
 
 static const coir_time grace_default = 5 * COIR_S;
 
-int ci_process_find(const coir_process *opaque, struct ci_process **ret_process)
+int ci_process_find(const coir_process *opaque, struct ci_process **ret_process, const char *call,
+                    const void *place)
 {
     struct ci_process *process = (struct ci_process *)(uintptr_t)opaque;
     if (!ci_worker_current)
@@ -24,7 +25,7 @@ int ci_process_find(const coir_process *opaque, struct ci_process **ret_process)
     if (!process->worker)
         return -EBADF;
     if (process->worker != ci_worker_current)
-        return -EXDEV;
+        return ci_misused_elsewhere(process->worker, call, place);
     *ret_process = process;
     return 0;
 }
@@ -193,7 +194,7 @@ static coir_future *process_poll(coir_future *future)
     struct process_op *self = ci_container_of(future, struct process_op, future);
     int rc;
     COIR_BEGIN(future);
-    if ((rc = ci_process_find(self->opaque, &self->process)) < 0)
+    if ((rc = ci_process_find(self->opaque, &self->process, "coir_process_wait", NULL)) < 0)
         COIR_RETURN(future, rc);
     while (self->process->status == -EAGAIN) {
         COIR_AWAIT(future, ci_io_init(&self->io, NULL,
@@ -278,11 +279,11 @@ int ci_process_kill_all(const struct ci_process *process, int number)
                               : ci_sys_kill(process->pidfd, number);
 }
 
-/* Of the errors of finding a process, these two are misuse. */
+/* Of the errors of finding a process, these two are misuse too. */
 static int find(const coir_process *opaque, struct ci_process **ret_process, const char *call,
                 const void *place)
 {
-    int rc = ci_process_find(opaque, ret_process);
+    int rc = ci_process_find(opaque, ret_process, call, place);
     rc = ci_misuse_if(-EINVAL, rc, "process is NULL", call, place);
     return ci_misuse_if(-EBADF, rc, "the process was not started, or was closed", call, place);
 }

@@ -24,7 +24,8 @@ struct ci_process {
 };
 
 /* A process that is open, on its worker: 0, or -EINVAL, -EBADF, -EXDEV, -ESRCH. */
-int ci_process_find(const coir_process *opaque, struct ci_process **ret_process);
+int ci_process_find(const coir_process *opaque, struct ci_process **ret_process, const char *call,
+                    const void *place);
 
 /* How the child has ended, as ci_sys_exit_status. */
 int ci_process_status(struct ci_process *process);

@@ -92,8 +92,8 @@ void coir_process_close(coir_process *opaque)
     if (ci_forked() || !process || !process->worker)
         return;
     struct ci_worker *worker = ci_worker_current;
-    if (CI_REFUSED(process->worker != worker || !worker->fiber,
-                   "a process is closed in a fiber of its worker"))
+    if (CI_ELSEWHERE(process->worker) ||
+        CI_REFUSED_AS(-ESRCH, !worker->fiber, "a process is closed in a fiber"))
         return;
     struct ci_driver *driver = worker->loop.driver;
     ci_check(process->pidfd >= 0, "io/process.h 1");

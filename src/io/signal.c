@@ -59,7 +59,7 @@ int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signa
 
 void coir_signals_close(coir_signals *signals)
 {
-    if (!signals || ci_forked())
+    if (!signals || ci_forked() || CI_ELSEWHERE(signals->worker))
         return;
     ci_signal_detach(&signals->sink);
     struct ci_worker *worker = signals->worker;
@@ -115,7 +115,8 @@ int coir_signals_wait(coir_signals *signals)
     coir_signals_op op;
     if (!signals)
         return CI_MISUSE(-EINVAL, "signals is NULL");
-    return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
+    int rc = CI_ELSEWHERE(signals->worker);
+    return rc < 0 ? rc : (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)

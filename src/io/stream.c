@@ -60,11 +60,20 @@ CI_COLD int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker)
     return rc;
 }
 
+/* Makes the stream the worker's, if it is nobody's; otherwise that is misuse. */
+static CI_COLD int adopt(coir_stream *stream, struct ci_worker *worker, const char *call,
+                         const void *place)
+{
+    return stream->worker ? ci_misused_elsewhere(stream->worker, call, place)
+                          : ci_stream_adopt(stream, worker);
+}
+
 /* Whether an operation of the worker may begin on the stream: 0, -EXDEV, -EBUSY, or an error of
  * adopting it. */
-CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io)
+CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io,
+                        const char *call, const void *place)
 {
-    int rc = ci_likely(stream->worker == worker) ? 0 : ci_stream_adopt(stream, worker);
+    int rc = ci_likely(stream->worker == worker) ? 0 : adopt(stream, worker, call, place);
     if (rc < 0)
         return rc;
     struct ci_io_op **slot = ci_stream_slot(stream, io);
@@ -88,7 +97,8 @@ static coir_future *io_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    int rc = op->stream ? may_begin(op->stream, worker, &op->io) : 0;
+    int rc =
+        op->stream ? may_begin(op->stream, worker, &op->io, "an operation on a stream", NULL) : 0;
     if (rc < 0 || start(worker, op)) {
         future->result = rc < 0 ? rc : op->io.result;
         return ci_leaf_complete(worker, future);
@@ -118,7 +128,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *c
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (ci_unlikely((rc = may_begin(stream, worker, io)) < 0))
+    if (ci_unlikely((rc = may_begin(stream, worker, io, call, place)) < 0))
         return rc;
     struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
     op->io = *io;
@@ -270,12 +280,12 @@ coir_case coir_case_stream(coir_stream *stream, int events)
 
 /* ---- without waiting ---- */
 
-static ssize_t try_once(coir_stream *stream, struct ci_op *op)
+static ssize_t try_once(coir_stream *stream, struct ci_op *op, const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
-    int rc = may_begin(stream, worker, op);
+    int rc = may_begin(stream, worker, op, call, place);
     if (rc < 0)
         return rc;
     op->no_wait = true;
@@ -287,7 +297,7 @@ ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, READ_OP(stream, buf, len));
+    return try_once(stream, READ_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len)
@@ -295,28 +305,28 @@ ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len)
     struct ci_op *op = READ_OP(stream, buf, len);
     op->peek = true;
     op->exact = true;
-    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op);
+    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op, __func__, NULL);
 }
 
 ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len)
 {
     struct ci_op *op = READ_OP(stream, buf, len);
     op->exact = true;
-    return try_once(stream, op);
+    return try_once(stream, op, __func__, NULL);
 }
 
 int ci_stream_wait_exact(coir_stream *stream, int events)
 {
     struct ci_op *op = POLL_OP(stream, events);
     op->exact = true;
-    return (int)run(stream, op, NULL, NULL);
+    return (int)run(stream, op, __func__, NULL);
 }
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, WRITE_OP(stream, buf, len));
+    return try_once(stream, WRITE_OP(stream, buf, len), CI_CALL, CI_PLACE);
 }
 
 static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)

@@ -4,11 +4,23 @@
 #include "io/io.h"
 #include "io/write_queue.h"
 
+/* Whether the calling thread may use the stream, which is nobody's while it is detached: 0, or a
+ * misuse. */
+static int elsewhere(const coir_stream *stream, const char *call, const void *place)
+{
+    if (ci_likely(stream->worker != NULL))
+        return ci_elsewhere(stream->worker, call, place);
+    return ci_worker_current ? 0 : ci_misused_elsewhere(NULL, call, place);
+}
+
 int coir_shutdown_write(coir_stream *stream)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream ? stream->kind->shutdown_write(stream) : CI_MISUSE(-EINVAL, "stream is NULL");
+    if (!stream)
+        return CI_MISUSE(-EINVAL, "stream is NULL");
+    int rc = elsewhere(stream, CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : stream->kind->shutdown_write(stream);
 }
 
 int coir_stream_detach(coir_stream *stream)
@@ -18,7 +30,7 @@ int coir_stream_detach(coir_stream *stream)
     if (!stream)
         return CI_MISUSE(-EINVAL, "stream is NULL");
     if (stream->worker != ci_worker_current)
-        return stream->worker ? -EXDEV : 0;
+        return stream->worker ? CI_ELSEWHERE(stream->worker) : 0;
     if (!stream->kind->detach)
         return -EOPNOTSUPP;
     if (stream->reader || stream->writer)
@@ -38,7 +50,7 @@ static void leave_queue(coir_stream *stream)
 
 void coir_close(coir_stream *stream)
 {
-    if (!stream || ci_forked())
+    if (!stream || ci_forked() || elsewhere(stream, CI_CALL, CI_PLACE))
         return;
     leave_queue(stream);
     stream->kind->close(stream);

@@ -204,14 +204,16 @@ int coir_udp_open(const char *address, const char *peer, coir_udp **ret_udp)
 static int join(coir_udp *udp, const coir_address *group, const char *interface, bool leave,
                 const char *call, const void *place)
 {
-    unsigned number;
+    unsigned number = 0;
     if (ci_forked())
         return -COIR_EFORKED;
     if (!ci_worker_current)
         return ci_no_worker();
     if (!udp || !group)
         return ci_misused(-EINVAL, "udp or group is NULL", call, place);
-    int rc = find_interface(interface, &number);
+    int rc = ci_elsewhere(udp->worker, call, place);
+    if (rc == 0)
+        rc = find_interface(interface, &number);
     return rc < 0 ? rc
                   : udp->worker->loop.driver->kind->datagram_join(udp->worker->loop.driver, udp->fd,
                                                                   &address_of(group)->storage,
@@ -230,7 +232,7 @@ int coir_udp_leave(coir_udp *udp, const coir_address *group, const char *interfa
 
 void coir_udp_close(coir_udp *udp)
 {
-    if (!udp || ci_forked())
+    if (!udp || ci_forked() || CI_ELSEWHERE(udp->worker))
         return;
     struct ci_driver *driver = udp->worker->loop.driver;
     if (udp->is_unix && !udp->was_passed)
@@ -246,10 +248,13 @@ int coir_udp_local(const coir_udp *udp, char *text, size_t size)
         return -COIR_EFORKED;
     if (!udp || (!text && size))
         return CI_MISUSE(-EINVAL, "udp or text is NULL");
+    int rc = CI_ELSEWHERE(udp->worker);
+    if (rc < 0)
+        return rc;
     struct ci_driver *driver = udp->worker->loop.driver;
     struct address own;
     socklen_t len;
-    int rc = driver->kind->address(driver, udp->fd, false, &own.storage, &len);
+    rc = driver->kind->address(driver, udp->fd, false, &own.storage, &len);
     return rc < 0 ? rc : ci_address_format(&own.storage, text, size);
 }
 
@@ -338,8 +343,8 @@ static ssize_t await(const coir_udp *udp, coir_future *future, const char *call,
     int rc = 0;
     if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
-    if (udp->worker != ci_worker_current)
-        return -EXDEV;
+    if ((rc = ci_elsewhere(udp->worker, call, place)) < 0)
+        return rc;
     return ci_await(ci_worker_current, future);
 }
 

@@ -63,7 +63,7 @@ static coir_future *many_poll(coir_future *future)
     int64_t rc = 0;
     COIR_BEGIN(future);
     if (self->worker != ci_worker_current)
-        COIR_RETURN(future, -EXDEV);
+        COIR_RETURN(future, ci_misused_elsewhere(self->worker, "datagrams", NULL));
     for (; rc >= 0; self->would_wait = false) {
         if (!self->would_wait) {
             COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
@@ -120,8 +120,8 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
     if (!ci_fiber_enter_in(&rc, call, place))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (udp->worker != worker)
-        return -EXDEV;
+    if ((rc = ci_elsewhere(udp->worker, call, place)) < 0)
+        return rc;
     coir_future *future = init(&op, udp, kind, datagrams, count);
     struct ci_op attempt = attempt_of(&op);
     ci_driver_start(worker->loop.driver, &attempt);
@@ -180,7 +180,8 @@ static coir_future *make_wait(const coir_case *self, void *op)
     const coir_udp *udp = self->object;
     coir_io_op *io = op;
     if (!udp || udp->worker != ci_worker_current)
-        return ci_completed_op(io, udp ? -EXDEV : -EINVAL);
+        return ci_completed_op(io, udp ? ci_misused_elsewhere(udp->worker, "coir_case_udp", NULL)
+                                       : -EINVAL);
     struct ci_op poll = poll_of(udp->fd, (int)self->number);
     return ci_io_init((struct ci_io_op *)(void *)io, NULL, &poll);
 }

@@ -48,7 +48,7 @@ static void init(coir_write_queue *queue, struct ci_worker *worker, coir_stream 
 }
 
 static int make(coir_stream *stream, const coir_write_queue_options *given,
-                coir_write_queue **ret_queue)
+                coir_write_queue **ret_queue, const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
@@ -58,7 +58,8 @@ static int make(coir_stream *stream, const coir_write_queue_options *given,
     if (rc == 0 && (unsigned)options.overflow > COIR_OVERFLOW_KEEP_LATEST)
         rc = -EINVAL;
     if (rc == 0 && stream->worker != worker)
-        rc = ci_stream_adopt(stream, worker);
+        rc = stream->worker ? ci_elsewhere(stream->worker, call, place)
+                            : ci_stream_adopt(stream, worker);
     if (rc == 0 && stream->writer)
         rc = -EBUSY;
     if (rc < 0)
@@ -76,7 +77,7 @@ int coir_write_queue_new_with(coir_stream *stream, const coir_write_queue_option
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream && ret_queue ? make(stream, options, ret_queue)
+    return stream && ret_queue ? make(stream, options, ret_queue, CI_CALL, CI_PLACE)
                                : CI_MISUSE(-EINVAL, "stream or ret_queue is NULL");
 }
 
@@ -84,13 +85,23 @@ int coir_write_queue_new(coir_stream *stream, coir_write_queue **ret_queue)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    return stream && ret_queue ? make(stream, NULL, ret_queue)
+    return stream && ret_queue ? make(stream, NULL, ret_queue, CI_CALL, CI_PLACE)
                                : CI_MISUSE(-EINVAL, "stream or ret_queue is NULL");
+}
+
+static bool is_waited_for(coir_write_queue *queue)
+{
+    ci_write_queue_lock(queue);
+    bool waits = !ci_list_empty(&queue->pushers) || !ci_list_empty(&queue->flushers);
+    ci_lock_give(&queue->lock);
+    return waits;
 }
 
 void coir_write_queue_free(coir_write_queue *queue)
 {
-    if (!queue || ci_forked())
+    if (!queue || ci_forked() || CI_ELSEWHERE(queue->worker) ||
+        CI_REFUSED_AS(-EBUSY, is_waited_for(queue),
+                      "tasks push or flush; close the stream, and let their calls return first"))
         return;
     ci_write_queue_lock(queue);
     ci_check(ci_list_empty(&queue->pushers) && ci_list_empty(&queue->flushers), "write_queue.h 3");

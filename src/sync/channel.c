@@ -131,9 +131,19 @@ int coir_channel_new(size_t item_size, size_t capacity, coir_channel **ret_chann
     return coir_channel_new_with(&options, ret_channel);
 }
 
+static bool is_waited_for(coir_channel *channel)
+{
+    ci_channel_lock(channel);
+    bool waits = !ci_list_empty(&channel->receivers) || !ci_list_empty(&channel->senders);
+    ci_lock_give(channel->lock);
+    return waits;
+}
+
 void coir_channel_free(coir_channel *channel)
 {
-    if (!channel || ci_forked())
+    if (!channel || ci_forked() ||
+        CI_REFUSED_AS(-EBUSY, is_waited_for(channel),
+                      "tasks wait in it; close it, and free it when their calls have returned"))
         return;
     if (channel->observer) {
         struct ci_list granted;

@@ -207,9 +207,19 @@ int coir_topic_new(size_t item_size, coir_topic **ret_topic)
     return coir_topic_new_with(&options, ret_topic);
 }
 
+static bool is_used(coir_topic *topic)
+{
+    lock(topic);
+    bool used = !ci_list_empty(&topic->subscriptions) || !ci_list_empty(&topic->publishers);
+    ci_lock_give(&topic->lock);
+    return used;
+}
+
 void coir_topic_free(coir_topic *topic)
 {
-    if (!topic || ci_forked())
+    if (!topic || ci_forked() ||
+        CI_REFUSED_AS(-EBUSY, is_used(topic),
+                      "it has subscribers, or tasks publish; free their channels first"))
         return;
     ci_check(ci_list_empty(&topic->subscriptions) && ci_list_empty(&topic->publishers),
              "topic.c 3");

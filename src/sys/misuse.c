@@ -11,7 +11,7 @@
 #include "coir/base.h"
 
 bool ci_misuse_aborts = CI_DEBUG;
-void (*ci_misuse_log)(const char *line);
+void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
 struct found {
     uintptr_t place, offset; /* in the object, as addr2line wants it */
@@ -50,6 +50,12 @@ static void describe(char *text, size_t size, int error, const char *what, const
 
 int ci_misused(int error, const char *what, const char *call, const void *place)
 {
+    return ci_misused_in(NULL, error, what, call, place);
+}
+
+int ci_misused_in(const struct coir_runtime *runtime, int error, const char *what, const char *call,
+                  const void *place)
+{
     static const void *last_place;
     const void *key = place ? place : call;
     char text[512];
@@ -58,7 +64,7 @@ int ci_misused(int error, const char *what, const char *call, const void *place)
     ci_store_relaxed(&last_place, key);
     describe(text, sizeof text, error, what, call, place);
     if (!ci_misuse_aborts) {
-        ci_misuse_log(text + strlen("coir: "));
+        ci_misuse_log(runtime, text + strlen("coir: "));
         return error;
     }
     ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, strlen(text));

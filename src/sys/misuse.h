@@ -15,12 +15,17 @@
 extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors turn it off */
 
 /* Where it is written otherwise (task/log.c); NULL: nowhere. */
-extern void (*ci_misuse_log)(const char *line);
+struct coir_runtime;
+extern void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
 /* Returns `error`, or aborts. `what` is wrong, and what to do: a literal, or nothing where the
  * error says it; `place` is the return address of the public call, NULL where a future is polled
  * long after the call that made it. What a place does again and again is logged once. */
 CI_COLD int ci_misused(int error, const char *what, const char *call, const void *place);
+
+/* In the log of `runtime`; NULL: of that of the calling worker. */
+CI_COLD int ci_misused_in(const struct coir_runtime *runtime, int error, const char *what,
+                          const char *call, const void *place);
 
 /* For public functions only: elsewhere they would name a function of coir's and a place in it. The
  * functions that a public one calls get them as parameters `call` and `place`. */
@@ -36,8 +41,10 @@ static inline int ci_misuse_if(int error, int rc, const char *what, const char *
 }
 #define CI_MISUSE_IF(error, rc, ...) ci_misuse_if((error), (rc), "" __VA_ARGS__, CI_CALL, CI_PLACE)
 
-/* For a public function that returns no error: whether it does nothing because its arguments are
- * wrong. */
-#define CI_REFUSED(wrong, ...) (ci_unlikely(wrong) && ((void)CI_MISUSE(-EINVAL, __VA_ARGS__), true))
+/* For a public function that returns no error: whether it does nothing because of a misuse; the
+ * second one because its arguments are wrong. */
+#define CI_REFUSED_AS(error, wrong, ...) \
+    (ci_unlikely(wrong) && ((void)CI_MISUSE(error, __VA_ARGS__), true))
+#define CI_REFUSED(wrong, ...) CI_REFUSED_AS(-EINVAL, wrong, __VA_ARGS__)
 
 #endif

@@ -131,7 +131,7 @@ void coir_scope_cancel(coir_scope *scope)
 {
     if (ci_forked() || CI_REFUSED(!scope, "scope is NULL"))
         return;
-    if (ci_scope_of(scope)->home)
+    if (ci_scope_of(scope)->home && !CI_ELSEWHERE(ci_scope_of(scope)->home))
         cancel_all(ci_scope_of(scope), -ECANCELED);
 }
 
@@ -140,8 +140,7 @@ void coir_cancel(coir_handle *handle)
     if (ci_forked() || CI_REFUSED(!handle, "handle is NULL"))
         return;
     struct ci_task *task = ci_handle_of(handle)->task;
-    if (task &&
-        !CI_REFUSED(!ci_worker_current, "a task is cancelled on a worker; use coir_runtime_post"))
+    if (task && !CI_ELSEWHERE(ci_handle_of(handle)->worker))
         ci_task_cancel(task, -ECANCELED);
 }
 

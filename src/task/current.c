@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
+
+#include "task/worker.h"
 
 CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
 
@@ -25,6 +28,24 @@ int ci_no_worker(void)
 int ci_no_fiber_in(const char *call, const void *place)
 {
     return ci_forked() ? -COIR_EFORKED : ci_misused(-ESRCH, "", call, place);
+}
+
+int ci_misused_elsewhere(const struct ci_worker *owner, const char *call, const void *place)
+{
+    const struct ci_worker *here = ci_worker_current;
+    char what[128], from[32] = "a thread that is no worker";
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!owner)
+        return ci_misused(here ? -EBADF : -ESRCH, "", call, place);
+    if (here && here->runtime != owner->runtime)
+        snprintf(from, sizeof from, "another runtime");
+    else if (here)
+        snprintf(from, sizeof from, "worker %d", here->index);
+    snprintf(what, sizeof what,
+             "it belongs to worker %d, and this is %s; make the call there (coir_go_on)",
+             owner->index, from);
+    return ci_misused_in(owner->runtime, here ? -EXDEV : -ESRCH, what, call, place);
 }
 
 void ci_exit_child(int rc)

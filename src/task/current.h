@@ -20,6 +20,17 @@ CI_COLD int ci_no_worker(void);
 CI_COLD int ci_no_fiber_in(const char *call, const void *place);
 #define ci_no_fiber() ci_no_fiber_in(CI_CALL, CI_PLACE)
 
+/* 0, or the error of a call on an object of another worker, `owner`: -EXDEV, or -ESRCH on a plain
+ * thread; a misuse, in the log of the owner's runtime. `owner` is NULL where the object was closed
+ * or is nobody's. */
+CI_COLD int ci_misused_elsewhere(const struct ci_worker *owner, const char *call,
+                                 const void *place);
+static inline int ci_elsewhere(const struct ci_worker *owner, const char *call, const void *place)
+{
+    return ci_likely(ci_worker_current == owner) ? 0 : ci_misused_elsewhere(owner, call, place);
+}
+#define CI_ELSEWHERE(owner) ci_elsewhere(owner, CI_CALL, CI_PLACE)
+
 /* Ends a child of fork() in which a function of the program has returned: its callers belong to the
  * parent's tasks, so nothing may run after it. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);

@@ -53,7 +53,7 @@ void coir_deadline_move(coir_cancel_scope *opaque, coir_time when)
         return;
     struct deadline *deadline = deadline_of(opaque);
     struct ci_runnable *runnable = deadline->cancel_scope.runnable;
-    if (!runnable)
+    if (!runnable || CI_ELSEWHERE(runnable->task->worker))
         return;
     struct coir_loop *loop = &runnable->task->worker->loop;
     if (deadline->cancel_scope.expired)
@@ -88,6 +88,8 @@ void coir_cancel_scope_leave(coir_cancel_scope *opaque)
         return;
     struct ci_cancel_scope *cancel_scope = &deadline_of(opaque)->cancel_scope;
     if (CI_REFUSED(ci_cancel_scope_is_left(cancel_scope), "it was left before"))
+        return;
+    if (cancel_scope->runnable && CI_ELSEWHERE(cancel_scope->runnable->task->worker))
         return;
     /* not survived: its memory may be another's soon */
     (void)CI_REFUSED(!ci_cancel_scope_is_innermost(cancel_scope),

@@ -96,7 +96,7 @@ int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_
     if (!generator || !ret_value)
         return CI_MISUSE(-EINVAL, "generator or ret_value is NULL");
     if (generator->worker != worker)
-        return -EXDEV;
+        return CI_ELSEWHERE(generator->worker);
     if (generator->state == RUNNING)
         return -EBUSY;
     if (generator->state == ENDED)
@@ -131,7 +131,10 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
 
 void coir_generator_free(coir_generator *generator)
 {
-    if (!generator || ci_forked())
+    if (!generator || ci_forked() || CI_ELSEWHERE(generator->worker) ||
+        CI_REFUSED_AS(-EBUSY, generator->state == RUNNING, "it runs; it cannot free itself") ||
+        CI_REFUSED_AS(-ESRCH, generator->state == SUSPENDED && !ci_worker_current->fiber,
+                      "its function has to run to its end, which needs a fiber"))
         return;
     ci_check(generator->state != RUNNING && generator->worker == ci_worker_current,
              "generator.c 1");

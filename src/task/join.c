@@ -37,7 +37,8 @@ coir_future *coir_join_op(coir_handle *opaque)
     struct ci_handle *handle = ci_handle_of(opaque);
     if (CI_REFUSED(!handle, "handle is NULL"))
         return NULL;
-    ci_check(!handle->waiter, "join.c 1");
+    if (CI_REFUSED_AS(-EBUSY, handle->waiter, "another task waits in a join of the handle"))
+        return &handle->future; /* in flight: to await it is refused as well */
     return coir_future_init(&handle->future, &join_kind);
 }
 
@@ -49,6 +50,8 @@ int coir_join(coir_handle *opaque)
         return rc;
     if (!handle || !handle->used)
         return CI_MISUSE(-EINVAL, "handle is NULL, or was given to no task");
+    if ((rc = CI_ELSEWHERE(handle->worker)) < 0)
+        return rc;
     if (!handle->task)
         return handle->result;
     if (handle->waiter)
@@ -71,7 +74,8 @@ void ci_handle_complete(struct ci_handle *handle, int64_t result)
 bool coir_handle_has_ended(const coir_handle *opaque)
 {
     const struct ci_handle *handle = (const struct ci_handle *)(const void *)opaque;
-    return !CI_REFUSED(!handle, "handle is NULL") && handle->used && !handle->task;
+    return !CI_REFUSED(!handle, "handle is NULL") && handle->used &&
+           !CI_ELSEWHERE(handle->worker) && !handle->task;
 }
 
 void coir_handle_done(coir_handle *opaque)
@@ -81,6 +85,8 @@ void coir_handle_done(coir_handle *opaque)
     if (!opaque)
         return;
     struct ci_handle *handle = ci_handle_of(opaque);
+    if (handle->task && CI_ELSEWHERE(handle->worker))
+        return;
     (void)CI_REFUSED(
         handle->waiter != NULL,
         "a task waits in coir_join of the handle"); /* the joining task could never be woken */

@@ -47,11 +47,13 @@ void coir_log(enum coir_log_level level, const char *format, ...)
     va_end(args);
 }
 
-/* Misuse that does not abort: in the log of the runtime whose worker runs. */
-static void log_misuse(const char *line)
+/* Misuse that does not abort. */
+static void log_misuse(const coir_runtime *runtime, const char *line)
 {
-    if (ci_worker_current)
-        ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "%s", line);
+    if (!runtime && ci_worker_current)
+        runtime = ci_worker_current->runtime;
+    if (runtime)
+        ci_log(runtime, COIR_LOG_ERROR, "%s", line);
 }
 
 __attribute__((constructor)) static void hear_of_misuse(void)

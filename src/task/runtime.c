@@ -14,6 +14,7 @@
 #include "task/extension.h"
 #include "task/log.h"
 #include "task/run.h"
+#include "task/run_state.h"
 
 /* ---- making and freeing ---- */
 
@@ -146,8 +147,11 @@ int ci_runtime_new_on(const coir_config *wanted, const coir_allocator *allocator
 
 void coir_runtime_free(coir_runtime *runtime)
 {
-    if (runtime && !ci_forked())
-        free_runtime(runtime);
+    if (!runtime || ci_forked() ||
+        CI_REFUSED_AS(-EBUSY, ci_run_phase(ci_load(&runtime->run)) == CI_RUN_RUNNING,
+                      "it runs; free it when coir_runtime_run has returned"))
+        return;
+    free_runtime(runtime);
 }
 
 /* ---- the current runtime, and its state ---- */

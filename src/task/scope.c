@@ -132,6 +132,13 @@ CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
     return (int)op->future.result;
 }
 
+/* Whether the calling task is one of the scope's, which cannot end before the call returns. */
+static bool is_inside(const struct ci_scope *scope)
+{
+    const struct ci_runnable *runnable = ci_worker_current->runnable;
+    return runnable && runnable->task->scope == scope;
+}
+
 int coir_scope_wait(coir_scope *opaque)
 {
     struct ci_scope *scope = ci_scope_of(opaque);
@@ -143,7 +150,9 @@ int coir_scope_wait(coir_scope *opaque)
     if (!scope->home)
         return CI_MISUSE(-EBADF, "the scope is closed, or was not opened in a fiber");
     if (scope->home != worker)
-        return -EXDEV;
+        return CI_ELSEWHERE(scope->home);
+    if (is_inside(scope))
+        return CI_MISUSE(-EDEADLK, "a task cannot wait for the scope that it is in to be empty");
     if (scope->waiter)
         return -EBUSY;
     int rc = 0;
@@ -162,8 +171,10 @@ void coir_scope_close(coir_scope *opaque)
     if (ci_forked() || !opaque)
         return;
     struct ci_scope *scope = ci_scope_of(opaque);
-    if (!scope->home || CI_REFUSED(scope->home != ci_worker_current,
-                                   "a scope is closed on the worker that opened it"))
+    if (!scope->home || CI_ELSEWHERE(scope->home))
+        return;
+    if (CI_REFUSED_AS(-EBUSY, scope->waiter, "another task is in coir_scope_wait") ||
+        CI_REFUSED_AS(-EDEADLK, is_inside(scope), "a scope is closed by the task that opened it"))
         return;
     /* not survived: its memory may be another's soon */
     if (CI_DEBUG && !ci_cancel_scope_is_innermost(&scope->cancel_scope))

@@ -19,6 +19,7 @@ struct set {
     struct ci_list running, done;
     coir_branch **ret_branch;
     size_t live;
+    struct ci_worker *worker; /* of its first member; NULL: it never had one */
 };
 CI_LEAVES_SPARE_WORDS(struct set, coir_set);
 
@@ -93,6 +94,10 @@ int coir_set_add(coir_set *opaque, coir_branch *member)
         return CI_MISUSE(-EBUSY,
                          "the future of the branch was started before"); /* it is awaited before,
                                                                             perhaps by this set */
+    int rc = set->worker ? CI_ELSEWHERE(set->worker) : 0;
+    if (rc < 0)
+        return rc;
+    set->worker = worker;
     ci_branch_begin(branch, set, worker->runnable, &member_end_kind);
     if (branch->future->kind->cancel) {
         /* Until the member begins, the branch's end is its inner future: a leaf that was not polled
@@ -161,6 +166,8 @@ coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
 {
     if (!opaque || !ret_branch)
         return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "set or ret_branch is NULL"));
+    if (CI_REFUSED_AS(-EBUSY, set_of(opaque)->waiter, "another branch waits for the set"))
+        return &set_of(opaque)->future; /* in flight: to await it is refused as well */
     return next_op(set_of(opaque), ret_branch);
 }
 
@@ -168,6 +175,9 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 {
     if (!opaque || !ret_branch)
         return CI_MISUSE(-EINVAL, "set or ret_branch is NULL");
+    int rc = set_of(opaque)->worker ? CI_ELSEWHERE(set_of(opaque)->worker) : 0;
+    if (rc < 0)
+        return rc;
     if (set_of(opaque)->waiter)
         return -EBUSY;
     return (int)coir_await(coir_set_next_op(opaque, ret_branch));
@@ -177,7 +187,8 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 
 void coir_set_cancel(coir_set *opaque)
 {
-    if (ci_forked() || CI_REFUSED(!opaque, "set is NULL"))
+    if (ci_forked() || CI_REFUSED(!opaque, "set is NULL") ||
+        (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)))
         return;
     ci_list_for_each (node, &set_of(opaque)->running)
         ci_runnable_cancel(&ci_container_of(node, struct ci_branch, link)->runnable, -ECANCELED);
@@ -185,7 +196,9 @@ void coir_set_cancel(coir_set *opaque)
 
 void coir_set_done(coir_set *opaque)
 {
-    if (ci_forked() || !opaque)
+    if (ci_forked() || !opaque || (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)))
+        return;
+    if (CI_REFUSED_AS(-EBUSY, set_of(opaque)->waiter, "another branch waits for the set"))
         return;
     coir_set_cancel(opaque);
     COIR_SHIELD;

@@ -97,7 +97,7 @@ CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_opt
     task->name = options->name;
     if (options->handle) {
         struct ci_handle *handle = task->handle = ci_handle_of(options->handle);
-        *handle = (struct ci_handle){.task = task, .used = true};
+        *handle = (struct ci_handle){.task = task, .worker = worker, .used = true};
     }
     *arg = copy;
     *ret_task = task;
@@ -228,14 +228,29 @@ CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg)
 
 /* ---- the public calls ---- */
 
-#define NOT_OPEN "the scope is closed, or was not opened in a fiber"
-#define GIVEN_TWICE "the handle belongs to a task that has not ended"
+/* The errors of a spawn that are misuse. */
+static CI_COLD int name_misuse(int error, const char *call, const void *place)
+{
+    switch (error) {
+    case -EBADF:
+        return ci_misused(error, "the scope is closed, or was not opened in a fiber", call, place);
+    case -EBUSY:
+        return ci_misused(error, "the handle belongs to a task that has not ended", call, place);
+    case -EXDEV: return ci_misused(error, "the scope is another runtime's", call, place);
+    default: return error;
+    }
+}
+#define SPAWNED(rc) spawned((rc), CI_CALL, CI_PLACE)
+CI_INLINE int spawned(int rc, const char *call, const void *place)
+{
+    return ci_likely(rc == 0) ? 0 : name_misuse(rc, call, place);
+}
 
 int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL, "fn is NULL");
-    return CI_MISUSE_IF(-EBADF, spawn_here(scope, fn, arg), NOT_OPEN);
+    return SPAWNED(spawn_here(scope, fn, arg));
 }
 
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
@@ -259,8 +274,7 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL, "fn is NULL");
-    return CI_MISUSE_IF(-EBUSY, CI_MISUSE_IF(-EBADF, spawn_with(scope, options, fn, arg), NOT_OPEN),
-                        GIVEN_TWICE);
+    return SPAWNED(spawn_with(scope, options, fn, arg));
 }
 
 /* The error that refuses to start a future, or 0. A future has a caller from its start to its
@@ -275,7 +289,7 @@ int coir_go_future(coir_scope *scope, coir_future *future)
     int rc = check_future(future);
     if (ci_unlikely(rc < 0))
         return CI_MISUSE(rc, "future is NULL, or was started before");
-    return CI_MISUSE_IF(-EBADF, spawn_here(scope, NULL, future), NOT_OPEN);
+    return SPAWNED(spawn_here(scope, NULL, future));
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
@@ -287,9 +301,7 @@ int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_
         options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
     if (copies)
         return CI_MISUSE(-EINVAL, "a future has no argument to be copied: copy_size must be 0");
-    return CI_MISUSE_IF(-EBUSY,
-                        CI_MISUSE_IF(-EBADF, spawn_with(scope, options, NULL, future), NOT_OPEN),
-                        GIVEN_TWICE);
+    return SPAWNED(spawn_with(scope, options, NULL, future));
 }
 
 int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
@@ -298,7 +310,7 @@ int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
         return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = COIR_ANYWHERE;
-    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL), NOT_OPEN);
+    return SPAWNED(spawn(scope, &options, fn, arg, NULL));
 }
 
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
@@ -307,7 +319,7 @@ int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
         return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = ci_placement_of(index);
-    return CI_MISUSE_IF(-EBADF, spawn(scope, &options, fn, arg, NULL), NOT_OPEN);
+    return SPAWNED(spawn(scope, &options, fn, arg, NULL));
 }
 
 int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)

@@ -52,7 +52,8 @@ enum { CI_ROOT_LEAVES_RESULT = 1 };
 struct ci_handle {
     coir_future future; /* of the joining task */
     struct ci_runnable *waiter;
-    struct ci_task *task; /* NULL: ended, or never used */
+    struct ci_task *task;     /* NULL: ended, or never used */
+    struct ci_worker *worker; /* that spawned the task */
     int32_t result;
     bool used;
 };

@@ -230,8 +230,20 @@ int coir_parker_init(coir_parker *opaque)
         return -ENOMEM;
     cell->parker = parker;
     cell->worker = worker;
+    parker->future.caller = NULL;
     parker->cell = cell;
     return 0;
+}
+
+static bool is_waited_for(const struct parker *parker)
+{
+    struct cell *cell = parker->cell;
+    if (!parker->future.caller) /* it is kept after a wait in a frame */
+        return false;
+    ci_lock_take(&cell->wakers->lock);
+    bool waits = cell->runnable;
+    ci_lock_give(&cell->wakers->lock);
+    return waits;
 }
 
 void coir_parker_done(coir_parker *opaque)
@@ -240,6 +252,9 @@ void coir_parker_done(coir_parker *opaque)
         return;
     struct cell *cell = parker_of(opaque)->cell;
     if (!cell) /* it was ended before, or never made */
+        return;
+    if (CI_REFUSED_AS(-EBUSY, is_waited_for(parker_of(opaque)),
+                      "a task waits in it; wake or cancel that one first"))
         return;
     parker_of(opaque)->cell = NULL;
     ci_lock_take(&cell->wakers->lock);
@@ -261,6 +276,8 @@ coir_waker coir_parker_waker(coir_parker *opaque)
     return clone_waker(parker_of(opaque)->cell);
 }
 
+#define WAITS "another task waits in it"
+
 static coir_future *park_poll(coir_future *future)
 {
     struct parker *parker = ci_container_of(future, struct parker, future);
@@ -268,6 +285,10 @@ static coir_future *park_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
+    if (ci_unlikely(cell->worker != worker)) { /* its wakers wake there */
+        future->result = ci_misused_elsewhere(cell->worker, "coir_parker_wait", NULL);
+        return ci_leaf_complete(worker, future);
+    }
     ci_lock_take(&cell->wakers->lock);
     bool notified = cell->notified;
     cell->notified = false;
@@ -296,6 +317,8 @@ coir_future *coir_parker_wait_op(coir_parker *parker)
 {
     if (!is_made(parker))
         return ci_completed_op(parker, CI_MISUSE(-EINVAL, NOT_MADE));
+    if (CI_REFUSED_AS(-EBUSY, is_waited_for(parker_of(parker)), WAITS))
+        return &parker->future; /* in flight: to await it is refused as well */
     return coir_future_init(&parker->future, &park_kind);
 }
 
@@ -303,7 +326,11 @@ int coir_parker_wait(coir_parker *parker)
 {
     if (!is_made(parker))
         return CI_MISUSE(-EINVAL, NOT_MADE);
-    return (int)ci_await_in_fiber(coir_parker_wait_op(parker));
+    if (is_waited_for(parker_of(parker)))
+        return CI_MISUSE(-EBUSY, WAITS);
+    int rc = (int)ci_await_in_fiber(coir_future_init(&parker->future, &park_kind));
+    parker->future.caller = NULL;
+    return rc;
 }
 
 static coir_future *make_park(const coir_case *self, void *place)

@@ -348,11 +348,7 @@ static int call_in_fiber(void)
 {
     coir_config config = COIR_CONFIG;
     config.workers = 1;
-    coir_runtime *runtime;
-    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    int rc = coir_runtime_run(runtime, make_chosen_call, NULL);
-    coir_runtime_free(runtime);
-    return rc;
+    return test_run(&config, make_chosen_call, NULL);
 }
 
 TEST(misuse_in_a_fiber_is_named)
@@ -386,9 +382,6 @@ TEST(misuse_is_logged_once_for_each_place)
     coir_config config = COIR_CONFIG;
     config.workers = 1;
     config.log = take_line;
-    coir_runtime *runtime;
-    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    CHECK_EQ(coir_runtime_run(runtime, misuse_in_a_loop, NULL), 0);
-    coir_runtime_free(runtime);
+    CHECK_EQ(test_run(&config, misuse_in_a_loop, NULL), 0);
     CHECK_EQ(logged, 1);
 }

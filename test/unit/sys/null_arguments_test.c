@@ -108,8 +108,9 @@ static struct {
 
 static char heard[1000];
 
-static void hear(const char *line)
+static void hear(const coir_runtime *runtime, const char *line)
 {
+    (void)runtime;
     snprintf(heard, sizeof heard, "%s", line);
 }
 

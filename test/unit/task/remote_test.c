@@ -360,10 +360,7 @@ TEST(the_limit_of_tasks_holds_for_remote_spawns)
     coir_config config = COIR_CONFIG;
     config.workers = 2;
     config.tasks_max = LIMIT;
-    coir_runtime *runtime;
-    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    CHECK_EQ(coir_runtime_run(runtime, spawn_with_a_limit, NULL), 0);
-    coir_runtime_free(runtime);
+    CHECK_EQ(test_run(&config, spawn_with_a_limit, NULL), 0);
 }
 
 /* ---- what stays refused ---- */
@@ -378,10 +375,7 @@ static int use_from_another_runtime(void *arg)
 static void *run_another_runtime(void *arg)
 {
     (void)arg;
-    coir_runtime *runtime;
-    CHECK_EQ(coir_runtime_new(NULL, &runtime), 0);
-    CHECK_EQ(coir_runtime_run(runtime, use_from_another_runtime, NULL), 0);
-    coir_runtime_free(runtime);
+    CHECK_EQ(test_run(NULL, use_from_another_runtime, NULL), 0);
     return NULL;
 }
 
