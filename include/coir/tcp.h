@@ -85,7 +85,7 @@ COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_op
  * passed over.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: -EXDEV a listener of another runtime; -EINVAL no listener, or no ret_stream; -ECANCELED
- * also when the worker closes the listener; others of accept(2).
+ * also when a worker closes the listener; others of accept(2).
  * Cancel safety: an error means that no connection was taken. */
 COIR_SUSPENDS int coir_accept(coir_listener *listener, coir_stream **ret_stream);
 
@@ -129,7 +129,8 @@ COIR_API coir_fd coir_listener_share(coir_listener *listener);
  * Errors: what getsockname(2) says; -EINVAL no listener or no text. */
 COIR_API int coir_listener_local(const coir_listener *listener, char *text, size_t size);
 
-/* Closes a listener and frees it. The accepts of other workers must have ended. Takes NULL.
+/* Closes a listener and frees it. Accepts that wait on it, on any worker, end with -ECANCELED; no
+ * other call may begin on it. Its address is free when the last of them has ended. Takes NULL.
  * Suspends: no.  Threads: worker. */
 COIR_API void coir_listener_close(coir_listener *listener);
 

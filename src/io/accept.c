@@ -81,12 +81,21 @@ static void begin_wait(struct ci_seat *seat, struct ci_accept_op *op)
     op->next = seat->accepts;
     seat->accepts = op;
     ci_bump(&seat->waiting);
+    ci_fence(); /* pairs with the fence in ci_seat_end_all */
+}
+
+static bool is_closed(const coir_listener *listener)
+{
+    return ci_load_relaxed(&listener->closed) || ci_load_relaxed(&listener->fd) < 0;
 }
 
 static coir_future *accept_op(struct ci_accept_op *op)
 {
-    struct ci_op io = {.fd = op->listener->fd, .kind = CI_OP_ACCEPT, .len = op->listener->serial};
     op->io.runnable = NULL;
+    op->io.io.pending = false;
+    if (ci_unlikely(is_closed(op->listener)))
+        return ci_completed_op(&op->io, -ECANCELED);
+    struct ci_op io = {.fd = op->listener->fd, .kind = CI_OP_ACCEPT, .len = op->listener->serial};
     return ci_io_init(&op->io, NULL, &io);
 }
 
@@ -198,7 +207,7 @@ static enum step decide(struct ci_seat *seat, struct ci_accept_op *op, int *rc)
         return ENDS;
     if (*rc == CI_LOOKS_AGAIN)
         return GOES_ON;
-    if (seat->listener->fd < 0) { /* closed while the accept paused */
+    if (is_closed(seat->listener)) { /* while the accept waited */
         *rc = -ECANCELED;
         return ENDS;
     }
@@ -249,7 +258,7 @@ static coir_future *accept_poll(coir_future *future)
     int rc = 0;
     COIR_BEGIN(future);
     if (!seat)
-        COIR_RETURN(future, -EXDEV);
+        COIR_RETURN(future, ci_misused_elsewhere(listener->seats[0].worker, "coir_accept", NULL));
     ci_seat_use(seat);
     self->fd = CI_LOOKS_AGAIN;
     if (runs_ahead(seat)) {

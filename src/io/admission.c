@@ -33,6 +33,10 @@ static coir_future *opening_poll(coir_future *future)
     struct ci_seat *seat = opening->seat;
     if (ci_leaf_refused(worker, future))
         return future->caller;
+    if (ci_load_relaxed(&seat->listener->closed)) {
+        future->result = -ECANCELED;
+        return ci_leaf_complete(worker, future);
+    }
     if (!is_shut(seat->listener))
         return ci_leaf_complete(worker, future);
     opening->next = seat->openings;

@@ -147,7 +147,7 @@ int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
 /* The two steps of the end, when no accept is in flight: the system refuses new clients, while the
  * connections of the backlog can still be accepted; then the descriptor is closed. */
 void ci_listener_refuse(coir_listener *listener);
-void ci_listener_stop(coir_listener *listener);
+void ci_listener_stop(coir_listener *listener, struct ci_driver *driver);
 
 /* A parsed address. */
 enum { CI_HOST_SIZE = 256 };

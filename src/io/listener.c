@@ -176,15 +176,23 @@ int coir_listener_local(const coir_listener *listener, char *text, size_t size)
 
 /* ---- pause and resume ---- */
 
-static int set_paused(coir_listener *listener, bool paused)
+/* Whether the calling thread is no worker of the listener's runtime: 0, or a misuse. */
+static int elsewhere(const coir_listener *listener, const char *call, const void *place)
 {
+    const struct ci_worker *worker = ci_worker_current, *first = listener->seats[0].worker;
+    return worker && worker->runtime == first->runtime ? 0
+                                                       : ci_misused_elsewhere(first, call, place);
+}
+
+static int set_paused(coir_listener *listener, bool paused, const char *call, const void *place)
+{
+    int rc;
     if (ci_forked())
         return -COIR_EFORKED;
-    struct ci_worker *worker = ci_worker_current;
-    if (!worker)
+    if (!ci_worker_current)
         return ci_no_worker();
-    if (worker->index >= listener->seat_count || listener->seats[worker->index].worker != worker)
-        return -EXDEV;
+    if ((rc = elsewhere(listener, call, place)) < 0)
+        return rc;
     ci_admission_pause(listener, paused);
     ci_seat_tell_all(listener);
     return 0;
@@ -192,20 +200,17 @@ static int set_paused(coir_listener *listener, bool paused)
 
 int coir_listener_pause(coir_listener *listener)
 {
-    return listener ? set_paused(listener, true) : CI_MISUSE(-EINVAL, "listener is NULL");
+    return listener ? set_paused(listener, true, CI_CALL, CI_PLACE)
+                    : CI_MISUSE(-EINVAL, "listener is NULL");
 }
 
 int coir_listener_resume(coir_listener *listener)
 {
-    return listener ? set_paused(listener, false) : CI_MISUSE(-EINVAL, "listener is NULL");
+    return listener ? set_paused(listener, false, CI_CALL, CI_PLACE)
+                    : CI_MISUSE(-EINVAL, "listener is NULL");
 }
 
 /* ---- another process with the same socket ---- */
-
-static bool has_other_users(const coir_listener *listener)
-{
-    return listener->was_passed || listener->is_shared;
-}
 
 coir_fd coir_listener_share(coir_listener *listener)
 {
@@ -225,35 +230,13 @@ coir_fd coir_listener_share(coir_listener *listener)
 
 /* ---- the end ---- */
 
-void ci_listener_refuse(coir_listener *listener)
-{
-    struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0 && !has_other_users(listener))
-        driver->kind->refuse(driver, listener->fd);
-}
-
-void ci_listener_stop(coir_listener *listener)
-{
-    struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0 && has_other_users(listener))
-        ci_driver_close(driver, listener->fd);
-    else if (listener->fd >= 0)
-        driver->kind->close_named(driver, listener->fd);
-    listener->fd = -1;
-}
-
 void coir_listener_close(coir_listener *listener)
 {
-    if (!listener || ci_forked())
+    if (!listener || ci_forked() || elsewhere(listener, CI_CALL, CI_PLACE) ||
+        CI_REFUSED_AS(-EBADF, ci_load_relaxed(&listener->closed), "it was closed before"))
         return;
-    if (!ci_worker_current) {
-        (void)CI_MISUSE(-ESRCH, "a listener is closed on a worker");
-        return;
-    }
+    ci_seat_end_all(listener);
     for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */
         ci_driver_close(ci_worker_current->loop.driver, fd);
-    ci_listener_stop(listener);
-    if (ci_worker_current->index < listener->seat_count)
-        ci_opening_end_all(&listener->seats[ci_worker_current->index], -ECANCELED);
     ci_listener_unref(listener);
 }

@@ -19,6 +19,10 @@
  * worker. A busy worker is given nothing, so that no client waits for it. A spare that is not
  * reserved goes to the worker that accepts next.
  *
+ * When the listener is closed, other workers may have an accept in their drivers. Each of them is
+ * told, and withdraws it; the last one closes the descriptor, so that no driver knows a descriptor
+ * whose number is another's already.
+ *
  * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
  * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that
  * gets a connection makes it a spare, which waits as those in the backlog do, and waits itself.
@@ -77,6 +81,7 @@ struct ci_seat {
     /* guarded by the listener's lock */
     uint32_t reserved; /* spares; read by other workers without the lock */
     bool told;         /* `message` is in flight */
+    bool ends;         /* it is told to withdraw its accepts, because the listener closes */
     struct ci_message message;
 };
 
@@ -99,6 +104,8 @@ struct coir_listener {
     size_t reserved; /* of the spares */
     uint32_t shut;   /* enum ci_shut; read without the lock, too */
     size_t open;     /* connections, under a limit */
+    bool closed;     /* by coir_listener_close; read without the lock, too */
+    int32_t ending;  /* seats that have accepts to withdraw: the last one closes the descriptor */
     coir_time next_report;
     int seat_count;
     struct ci_seat seats[]; /* by the number of the worker */
@@ -129,8 +136,8 @@ void ci_seat_take(struct ci_seat *seat, coir_stream *stream);
  * it may also have those that are reserved for other seats. */
 coir_fd ci_spare_take(struct ci_seat *seat, bool last);
 
-/* Makes a connection a spare, reserved for `seat` unless that is NULL. -ENOMEM: the connection
- * remains the caller's. */
+/* Makes a connection a spare, reserved for `seat` unless that is NULL. -ENOMEM, or -ECANCELED when
+ * the listener is closed: the connection remains the caller's. */
 int ci_spare_put(coir_listener *listener, coir_fd fd, struct ci_seat *seat);
 
 /* Tells every worker that has not been told to look, if there are spares that are not reserved. */
@@ -138,6 +145,10 @@ void ci_spare_tell_all(coir_listener *listener);
 
 /* Tells every worker to look whether the listener is shut, and at the spares. */
 void ci_seat_tell_all(coir_listener *listener);
+
+/* Marks the listener as closed, and has every seat end its accepts: the calling worker's now, the
+ * others' by message. The descriptor is closed when all have. */
+void ci_seat_end_all(coir_listener *listener);
 
 /* A connection that was admitted is closed, or does not become a stream. */
 void ci_seat_free_place(struct ci_seat *seat);

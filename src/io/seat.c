@@ -1,4 +1,4 @@
-/* The seats of a listener and its spares (listener.h). */
+/* The seats of a listener, its spares, and the end of its descriptor (listener.h). */
 #include "io/listener.h"
 
 #include "base/check.h"
@@ -152,7 +152,9 @@ int ci_spare_put(coir_listener *listener, coir_fd fd, struct ci_seat *seat)
 {
     bool tell = false;
     ci_lock_take(&listener->lock);
-    int rc = ci_grow(listener->allocator, (void **)&listener->spare, &listener->spare_room,
+    int rc = listener->closed ? -ECANCELED : 0;
+    if (rc == 0)
+        rc = ci_grow(listener->allocator, (void **)&listener->spare, &listener->spare_room,
                      sizeof(coir_fd), listener->spare_count + 1);
     if (rc == 0) {
         listener->spare[listener->spare_count] = fd;
@@ -212,6 +214,37 @@ void ci_seat_leave(coir_stream *stream)
     ci_seat_unuse(seat);
 }
 
+/* ---- the descriptor ---- */
+
+void ci_listener_forget(coir_listener *listener)
+{
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    coir_fd fd = ci_load_relaxed(&listener->fd);
+    if (fd >= 0)
+        driver->kind->forget(driver, fd);
+}
+
+static bool has_other_users(const coir_listener *listener)
+{
+    return listener->was_passed || listener->is_shared;
+}
+
+void ci_listener_refuse(coir_listener *listener)
+{
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    if (listener->fd >= 0 && !has_other_users(listener))
+        driver->kind->refuse(driver, listener->fd);
+}
+
+void ci_listener_stop(coir_listener *listener, struct ci_driver *driver)
+{
+    if (listener->fd >= 0 && has_other_users(listener))
+        ci_driver_close(driver, listener->fd);
+    else if (listener->fd >= 0)
+        driver->kind->close_named(driver, listener->fd);
+    ci_store_relaxed(&listener->fd, -1);
+}
+
 /* ---- what a seat is told ---- */
 
 /* Makes the spares reserved for the seat available to all; it has no accept waiting. */
@@ -243,18 +276,45 @@ static void look_again(struct ci_seat *seat)
     ci_wake(seat->worker, op->io.runnable, &op->io.future);
 }
 
-void ci_listener_forget(coir_listener *listener)
-{
-    struct ci_driver *driver = ci_worker_current->loop.driver;
-    if (listener->fd >= 0)
-        driver->kind->forget(driver, listener->fd);
-}
-
 void ci_seat_withdraw(struct ci_seat *seat)
 {
     for (struct ci_accept_op *op = seat->accepts; op; op = op->next)
         op->fd = CI_LOOKS_AGAIN;
     ci_listener_forget(seat->listener);
+}
+
+/* Ends what the seat does for a listener that is closed. */
+static void end_seat(struct ci_seat *seat, bool ends)
+{
+    coir_listener *listener = seat->listener;
+    ci_opening_end_all(seat, -ECANCELED);
+    if (seat->accepts)
+        ci_listener_forget(listener);
+    if (ends && ci_fetch_sub(&listener->ending, 1) == 1)
+        ci_listener_stop(listener, seat->worker->loop.driver);
+}
+
+void ci_seat_end_all(coir_listener *listener)
+{
+    struct ci_seat *own = &listener->seats[ci_worker_current->index];
+    ci_lock_take(&listener->lock);
+    ci_store_relaxed(&listener->closed, true);
+    ci_store_relaxed(&listener->ending, 1);
+    unlock(listener);
+    ci_fence(); /* pairs with the fence in begin_wait: a seat that waits is seen, or sees the end */
+    for (int i = 0; i < listener->seat_count; i++) {
+        struct ci_seat *seat = &listener->seats[i];
+        if (seat == own)
+            continue;
+        ci_lock_take(&listener->lock);
+        if ((seat->ends = ci_load_relaxed(&seat->waiting) > 0))
+            ci_fetch_add(&listener->ending, 1);
+        bool tell = may_tell(seat);
+        unlock(listener);
+        if (tell)
+            ci_loop_send(&seat->worker->loop, &seat->message);
+    }
+    end_seat(own, true);
 }
 
 static void on_told(struct ci_message *message)
@@ -263,9 +323,16 @@ static void on_told(struct ci_message *message)
     coir_listener *listener = seat->listener;
     ci_lock_take(&listener->lock);
     seat->told = false;
+    bool closed = listener->closed, ends = seat->ends;
+    seat->ends = false;
     bool some = seat->reserved || listener->spare_count > listener->reserved;
     bool paused = listener->shut & CI_LISTENER_PAUSED;
     unlock(listener);
+    if (closed) {
+        end_seat(seat, ends);
+        ci_listener_unref(listener);
+        return;
+    }
     ci_opening_end_all(seat, 0);
     if (paused && seat->accepts)
         ci_seat_withdraw(seat); /* they look again, and wait for the listener to open */

@@ -152,7 +152,7 @@ static void stop_accepting(struct ci_serving_here *here)
     ci_listener_refuse(listener);
     if (take_backlog(here) == 0 && coir_sleep_for(handshake_time) == 0)
         take_backlog(here);
-    ci_listener_stop(listener);
+    ci_listener_stop(listener, ci_worker_current->loop.driver);
 }
 
 /* The last worker to come here logs what is in progress on all of them. */

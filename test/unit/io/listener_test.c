@@ -98,3 +98,132 @@ TEST_SIM(accepts_that_wait_end_when_a_simulated_listener_is_closed)
 {
     close_under_an_accept();
 }
+
+/* ---- closing under the accepts of other workers ---- */
+
+enum { WORKERS = 3, ACCEPTS = 2 };
+
+static int accept_until_closed(void *arg)
+{
+    struct accepting *accepting = arg;
+    coir_stream *stream;
+    while ((accepting->rc = coir_accept(accepting->listener, &stream)) == 0)
+        coir_close(stream);
+    return 0;
+}
+
+static uint32_t count_waiting(coir_listener *listener)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < listener->seat_count; i++)
+        sum += ci_load_relaxed(&listener->seats[i].waiting);
+    return sum;
+}
+
+static void until_waiting(coir_listener *listener, uint32_t count)
+{
+    while (count_waiting(listener) != count)
+        coir_yield();
+}
+
+static void start_accepts(coir_scope *scope, coir_listener *listener, struct accepting *waits)
+{
+    for (int i = 0; i < WORKERS * ACCEPTS; i++) {
+        waits[i] = (struct accepting){listener, 1};
+        CHECK_EQ(coir_go_on(scope, i % WORKERS, accept_until_closed, &waits[i]), 0);
+    }
+    until_waiting(listener, WORKERS * ACCEPTS);
+}
+
+static void expect_ended(coir_scope *scope, const struct accepting *waits)
+{
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    for (int i = 0; i < WORKERS * ACCEPTS; i++)
+        CHECK_EQ(waits[i].rc, -ECANCELED);
+}
+
+/* `paused`: they wait for the listener to open. */
+static void close_under_all(bool paused)
+{
+    struct accepting waits[WORKERS * ACCEPTS];
+    char address[64];
+    coir_listener *listener;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    start_accepts(scope, listener, waits);
+    if (paused) {
+        CHECK_EQ(coir_listener_pause(listener), 0);
+        until_waiting(listener, 0);
+    }
+    coir_listener_close(listener);
+    expect_ended(scope, waits);
+    CHECK_EQ(coir_tcp_listen(address, &listener), 0); /* the address is free */
+    coir_listener_close(listener);
+}
+
+static void close_under_waits(void)
+{
+    close_under_all(false);
+}
+
+static void close_under_pause(void)
+{
+    close_under_all(true);
+}
+
+static coir_event connected;
+
+static int connect_until_refused(void *address)
+{
+    coir_stream *stream;
+    while (coir_tcp_connect(address, &stream) == 0) {
+        coir_close(stream);
+        coir_event_set(&connected);
+    }
+    return 0;
+}
+
+static void close_under_clients(void)
+{
+    struct accepting waits[WORKERS * ACCEPTS];
+    static char address[64];
+    coir_listener *listener;
+    COIR_SCOPE(scope);
+    COIR_SCOPE(clients);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    connected = (coir_event)COIR_EVENT_INIT;
+    ci_fetch_add_relaxed(&listener->refs, 1); /* for accepts that begin after the close */
+    start_accepts(scope, listener, waits);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQ(coir_go_on(clients, i, connect_until_refused, address), 0);
+    CHECK_EQ(coir_event_wait(&connected), 0);
+    coir_listener_close(listener);
+    expect_ended(scope, waits);
+    CHECK_EQ(coir_scope_wait(clients), 0);
+    ci_listener_unref(listener);
+}
+
+static void everywhere(void (*body)(void))
+{
+    for (int i = 0; i < 10; i++)
+        test_in_runtime(body, WORKERS);
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        test_in_sim(body, WORKERS, seed);
+}
+
+TEST(accepts_of_all_workers_end_when_the_listener_is_closed)
+{
+    everywhere(close_under_waits);
+}
+
+TEST(accepts_of_a_paused_listener_end_when_it_is_closed)
+{
+    everywhere(close_under_pause);
+}
+
+TEST(clients_may_connect_while_the_listener_is_closed)
+{
+    everywhere(close_under_clients);
+}
