@@ -10,12 +10,12 @@ extern "C" {
 #endif
 
 /* Waits until one of `events` holds on a descriptor, and returns those that do. The bits are those
- * of enum coir_events; COIR_HANGUP and COIR_EVENT_ERROR are returned too, where they hold. A file
- * that is always ready returns at once. The descriptor stays the caller's: it may be closed and
- * its number reused between two waits.
+ * of enum coir_events; COIR_HANGUP and COIR_EVENT_ERROR are returned too, where they hold, so with
+ * 0 it waits for them alone. A file that is always ready returns at once. The descriptor stays the
+ * caller's: it may be closed and its number reused between two waits.
  * Suspends: yes.  Threads: worker.
- * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event.
- * Cancel safety: nothing is lost. */
+ * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event; -EINVAL
+ * other bits. Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_fd_wait(coir_fd fd, int events);
 COIR_API coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events);
 

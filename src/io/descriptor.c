@@ -5,11 +5,14 @@
 
 #include "io/io.h"
 #include "sys/call.h"
+#include "task/completed.h"
 
 coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events)
 {
     if (CI_REFUSED(!op, "op is NULL"))
         return NULL;
+    if (ci_events_unknown(events))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
     struct ci_op io = {
         .fd = fd, .kind = CI_OP_FOREIGN, .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))};
     return ci_io_init((struct ci_io_op *)(void *)op, NULL, &io);
@@ -22,12 +25,16 @@ static coir_future *make_wait(const coir_case *self, void *op)
 
 coir_case coir_case_fd(coir_fd fd, int events)
 {
+    if (ci_events_unknown(events))
+        return ci_completed_case(CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
     return (coir_case){.make = make_wait, .number = (int64_t)fd << 8 | (events & 0xff)};
 }
 
 int coir_fd_wait(coir_fd fd, int events)
 {
     int rc = 0;
+    if (ci_events_unknown(events))
+        return CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS);
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;

@@ -59,6 +59,13 @@ static inline const struct ci_stream_kind *ci_stream_base(const coir_stream *str
     return stream->kind->base ? stream->kind->base : stream->kind;
 }
 
+/* Whether `events` has bits that enum coir_events has not. Some are the drivers' own. */
+static inline bool ci_events_unknown(int events)
+{
+    return events & ~(COIR_READ | COIR_WRITE | COIR_HANGUP | COIR_EVENT_ERROR);
+}
+#define CI_UNKNOWN_EVENTS "events has bits that enum coir_events has not"
+
 /* The field of the stream that holds the operation while it is in flight; NULL: of this kind any
  * number may be in flight. */
 static inline struct ci_io_op **ci_stream_slot(coir_stream *stream, const struct ci_op *op)

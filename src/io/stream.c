@@ -201,6 +201,8 @@ int coir_stream_wait(coir_stream *stream, int events)
 {
     if (!stream)
         return CI_MISUSE(-EINVAL, "stream is NULL");
+    if (ci_events_unknown(events))
+        return CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS);
     return (int)run(stream, POLL_OP(stream, events), CI_CALL, CI_PLACE);
 }
 
@@ -263,6 +265,8 @@ coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events
 {
     if (!op || !stream)
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or stream is NULL"));
+    if (ci_events_unknown(events))
+        return ci_completed_op(op, CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
     return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
 }
 
@@ -275,6 +279,8 @@ coir_case coir_case_stream(coir_stream *stream, int events)
 {
     if (!stream)
         return ci_completed_case(CI_MISUSE(-EINVAL, "stream is NULL"));
+    if (ci_events_unknown(events))
+        return ci_completed_case(CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
     return (coir_case){.make = make_wait, .object = stream, .number = events};
 }
 

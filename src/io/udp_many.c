@@ -190,5 +190,7 @@ coir_case coir_case_udp(coir_udp *udp, int events)
 {
     if (!udp)
         return ci_completed_case(CI_MISUSE(-EINVAL, "udp is NULL"));
+    if (ci_events_unknown(events))
+        return ci_completed_case(CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
     return (coir_case){.make = make_wait, .object = udp, .number = events};
 }

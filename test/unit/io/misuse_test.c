@@ -50,6 +50,15 @@ TEST_REAL(streams_look_at_their_arguments)
     IS_REFUSED_IN_DEBUG(coir_try_read, (stream, NULL, 1));
     IS_REFUSED_IN_DEBUG(coir_try_write, (NULL, bytes, 1));
     IS_REFUSED_IN_DEBUG(coir_stream_wait, (NULL, COIR_READ));
+    IS_REFUSED(coir_stream_wait, (stream, COIR_READ | 16)); /* a bit of the drivers' */
+    FAILS(coir_stream_wait_op, (&io_op, stream, 256));
+    IS_REFUSED(coir_fd_wait, (0, 16));
+    FAILS(coir_fd_wait_op, (&io_op, 0, COIR_READ | 256));
+    coir_case unknown[] = {coir_case_stream(stream, 256), coir_case_fd(0, 16)};
+    CHECK_EQ(coir_select(&unknown[0], 1), 0);
+    CHECK_EQ(unknown[0].result, -EINVAL);
+    CHECK_EQ(coir_select(&unknown[1], 1), 0);
+    CHECK_EQ(unknown[1].result, -EINVAL);
     FAILS_IN_DEBUG(coir_read_op, (&io_op, NULL, bytes, 1));
     FAILS_IN_DEBUG(coir_write_op, (&io_op, stream, NULL, 1));
     FAILS_IN_DEBUG(coir_readv_op, (&io_op, stream, NULL, 1));
