@@ -123,6 +123,14 @@ COIR_API coir_future *coir_writev_all_op(coir_io_all_op *op, coir_stream *stream
 COIR_SUSPENDS ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len,
                                        size_t *ret_done);
 
+/* Storage for the future of a copy between streams. */
+typedef struct coir_copy_op {
+    coir_future future;
+    uint64_t opaque[34];
+} coir_copy_op;
+COIR_API coir_future *coir_stream_copy_op(coir_copy_op *op, coir_stream *to, coir_stream *from,
+                                          size_t len, size_t *ret_done);
+
 /* Events on a stream, as a case of coir_select; moves no data. As coir_stream_wait. */
 COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 

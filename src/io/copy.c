@@ -1,5 +1,6 @@
 /* Copies between streams, and between streams and files: inside the kernel (splice, sendfile) where
- * both ends are sockets or files, and through a buffer otherwise.
+ * both ends are sockets or files, and through a buffer otherwise. Between streams the copy is a
+ * frame (coir/future.h); files are read and written by calls of a fiber.
  *
  * Before a socket is spliced from, its driver stops reading ahead, and the bytes it has already
  * read ahead are written first. */
@@ -11,19 +12,26 @@
 #include "io/io.h"
 #include "sys/call.h"
 #include "sys/splice.h"
+#include "task/completed.h"
 
 enum { BUFFER = 64 * 1024, PIPE = 1024 * 1024, WINDOW = 4 * 1024 * 1024 };
 
-/* A copy in progress. */
-struct copy {
-    size_t len, done;
-    char *buffer; /* of a copy through a buffer */
+/* A copy between streams: bytes that have come and are not written yet are held, in the buffer or
+ * in the pipe, and written before more are read. No step waits: the frame polls the stream that the
+ * next step needs. */
+struct copy_op {
+    coir_future future;
+    struct ci_io_op io; /* the poll */
+    coir_stream *to, *from;
+    size_t len, done, *ret_done;
+    char *buffer;            /* NULL: not needed yet */
+    size_t held, at;         /* bytes; in the buffer, where they begin */
+    size_t ahead, pipe_size; /* ahead: bytes to be read before the first splice */
+    coir_fd pipe[2];         /* -1: the bytes go through the buffer */
+    bool in_buffer;          /* those held; they are in the pipe otherwise */
+    bool looked;             /* for an error that the driver has read from the socket */
 };
-
-static size_t left(const struct copy *copy, size_t most)
-{
-    return copy->len - copy->done < most ? copy->len - copy->done : most;
-}
+CI_LEAVES_SPARE_WORDS(struct copy_op, coir_copy_op);
 
 /* Whether the kernel can copy the bytes of the stream: an unbroken socket without a filter. */
 static bool is_kernels(const coir_stream *stream)
@@ -31,7 +39,185 @@ static bool is_kernels(const coir_stream *stream)
     return stream->is_socket && !stream->under && !stream->worker->loop.driver->kind->simulated;
 }
 
-static int write_all(struct copy *copy, coir_stream *to, const char *bytes, size_t len)
+/* Adopts the stream if it has no worker; an error if another worker or task uses it. */
+static int check(coir_stream *stream, struct ci_io_op *const *slot)
+{
+    struct ci_worker *worker = ci_worker_current;
+    int rc = stream->worker == worker ? 0 : ci_stream_adopt(stream, worker);
+    return rc < 0 ? rc : *slot ? -EBUSY : 0;
+}
+
+/* ---- reading ---- */
+
+static size_t left(const struct copy_op *self, size_t most)
+{
+    return self->len - self->done < most ? self->len - self->done : most;
+}
+
+static ssize_t hold(struct copy_op *self, ssize_t n, bool in_buffer)
+{
+    self->held = n > 0 ? (size_t)n : 0;
+    self->at = 0;
+    self->in_buffer = in_buffer;
+    return n;
+}
+
+/* `exact`: at most `most` bytes, and nothing is read ahead. */
+static ssize_t read_to_buffer(struct copy_op *self, size_t most, bool exact)
+{
+    const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
+    if (!self->buffer && !(self->buffer = ci_alloc(allocator, BUFFER)))
+        return -ENOMEM;
+    size_t len = left(self, most < BUFFER ? most : BUFFER);
+    ssize_t n = exact ? ci_stream_try_read_exact(self->from, self->buffer, len)
+                      : coir_try_read(self->from, self->buffer, len);
+    return hold(self, n, true);
+}
+
+static ssize_t read_to_pipe(struct copy_op *self)
+{
+    char byte;
+    if (!self->looked) {
+        self->looked = true;
+        ssize_t n = ci_stream_try_peek(self->from, &byte, 1);
+        if (n < 0 && n != -EAGAIN && n != -EINTR)
+            return n;
+    }
+    ssize_t n = ci_sys_splice(self->from->fd, self->pipe[1], left(self, self->pipe_size));
+    if (n > 0)
+        ci_stream_count_moved(self->from, COIR_READ, (size_t)n);
+    return hold(self, n, false);
+}
+
+static ssize_t read_some(struct copy_op *self)
+{
+    if (self->pipe[0] < 0)
+        return read_to_buffer(self, BUFFER, false);
+    if (!self->ahead)
+        return read_to_pipe(self);
+    ssize_t n = read_to_buffer(self, self->ahead, true);
+    self->ahead -= n > 0 ? (size_t)n : 0;
+    return n;
+}
+
+/* ---- writing ---- */
+
+static ssize_t write_some(struct copy_op *self)
+{
+    ssize_t n = self->in_buffer ? coir_try_write(self->to, self->buffer + self->at, self->held)
+                                : ci_sys_splice(self->pipe[0], self->to->fd, self->held);
+    if (n <= 0)
+        return n;
+    if (!self->in_buffer)
+        ci_stream_count_moved(self->to, COIR_WRITE, (size_t)n);
+    self->at += (size_t)n;
+    self->held -= (size_t)n;
+    self->done += (size_t)n;
+    return n;
+}
+
+/* ---- the frame ---- */
+
+static int begin(struct copy_op *self)
+{
+    int rc = check(self->from, &self->from->reader);
+    if (rc == 0)
+        rc = check(self->to, &self->to->writer);
+    if (rc < 0 || !is_kernels(self->to) || !is_kernels(self->from) ||
+        ci_sys_pipe(self->pipe, PIPE, &self->pipe_size) < 0)
+        return rc;
+    struct ci_driver *driver = self->from->worker->loop.driver;
+    self->ahead = driver->kind->stop_ahead ? driver->kind->stop_ahead(driver, self->from->fd) : 0;
+    return 0;
+}
+
+static int64_t finish(struct copy_op *self, int64_t rc)
+{
+    if (self->pipe[0] >= 0) {
+        ci_sys_close(self->pipe[0]);
+        ci_sys_close(self->pipe[1]);
+    }
+    ci_free(&ci_worker_current->runtime->allocator, self->buffer, BUFFER);
+    if (self->ret_done)
+        *self->ret_done = self->done;
+    return rc < 0 ? rc : (int64_t)self->done;
+}
+
+static coir_future *poll_for_next(struct copy_op *self)
+{
+    coir_stream *stream = self->held ? self->to : self->from;
+    struct ci_op poll = {
+        .fd = stream->fd,
+        .kind = CI_OP_POLL,
+        .events = self->held ? COIR_WRITE : COIR_READ,
+        .exact = self->pipe[0] >= 0 || stream->is_unix,
+    };
+    return ci_io_init(&self->io, stream, &poll);
+}
+
+static coir_future *copy_poll(coir_future *future)
+{
+    struct copy_op *self = ci_container_of(future, struct copy_op, future);
+    struct ci_worker *worker = ci_worker_current;
+    int64_t n = 1;
+    COIR_BEGIN(future);
+    n = worker->runnable->interrupt;
+    if (n == 0)
+        n = begin(self);
+    while (n >= 0 && (self->held || self->done < self->len)) {
+        n = self->held ? write_some(self) : read_some(self);
+        if (n == 0)
+            break; /* the end */
+        if (n == -EAGAIN) {
+            COIR_AWAIT(future, poll_for_next(self));
+            n = self->io.future.result;
+        } else if (--worker->budget <= 0) {
+            COIR_AWAIT(future, coir_yield_op(&self->io.future));
+            n = self->io.future.result;
+        }
+        if (n >= 0)
+            n = worker->runnable->interrupt;
+        else if (n == -EINTR)
+            n = 0;
+    }
+    COIR_RETURN(future, finish(self, n));
+}
+
+static const coir_future_kind copy_kind = COIR_FUTURE_KIND("a copy", copy_poll, NULL);
+
+coir_future *coir_stream_copy_op(coir_copy_op *opaque, coir_stream *to, coir_stream *from,
+                                 size_t len, size_t *ret_done)
+{
+    if (!opaque || !to || !from)
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, to or from is NULL"));
+    struct copy_op *op = (struct copy_op *)(void *)opaque;
+    *op = (struct copy_op){
+        .to = to, .from = from, .len = len, .ret_done = ret_done, .pipe = {-1, -1}};
+    return coir_future_init(&op->future, &copy_kind);
+}
+
+ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len, size_t *ret_done)
+{
+    coir_copy_op op;
+    if (!to || !from)
+        return CI_MISUSE(-EINVAL, "to or from is NULL");
+    return ci_await_in_fiber(coir_stream_copy_op(&op, to, from, len, ret_done));
+}
+
+/* ---- files ---- */
+
+/* A copy from or to a file. */
+struct file_copy {
+    size_t len, done;
+    char *buffer; /* of a copy through a buffer */
+};
+
+static size_t left_of_file(const struct file_copy *copy, size_t most)
+{
+    return copy->len - copy->done < most ? copy->len - copy->done : most;
+}
+
+static int write_all(struct file_copy *copy, coir_stream *to, const char *bytes, size_t len)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = coir_write(to, bytes + at, len - at);
@@ -43,34 +229,18 @@ static int write_all(struct copy *copy, coir_stream *to, const char *bytes, size
     return 0;
 }
 
-/* ---- through a buffer ---- */
-
-static int open_buffer(struct copy *copy)
+static int open_buffer(struct file_copy *copy)
 {
     copy->buffer = ci_alloc(&ci_worker_current->runtime->allocator, BUFFER);
     return copy->buffer ? 0 : -ENOMEM;
 }
 
-static void close_buffer(struct copy *copy)
+static void close_buffer(struct file_copy *copy)
 {
     ci_free(&ci_worker_current->runtime->allocator, copy->buffer, BUFFER);
 }
 
-static int copy_plainly(struct copy *copy, coir_stream *to, coir_stream *from)
-{
-    int rc = open_buffer(copy);
-    ssize_t n = 1;
-    while (rc == 0 && copy->done < copy->len && n > 0) {
-        n = coir_read(from, copy->buffer, left(copy, BUFFER));
-        rc = n > 0 ? write_all(copy, to, copy->buffer, (size_t)n) : (int)n;
-    }
-    close_buffer(copy);
-    return rc;
-}
-
-/* ---- by splice ---- */
-
-/* After a splice or sendfile that returned `n`: waits for the stream on -EAGAIN. 1: call again. */
+/* After a sendfile that returned `n`: waits for the stream on -EAGAIN. 1: call again. */
 static int after_call(ssize_t n, coir_stream *stream, int events)
 {
     if (n == -EAGAIN)
@@ -82,104 +252,12 @@ static int after_call(ssize_t n, coir_stream *stream, int events)
     return n < 0 ? (int)n : coir_task_interrupted() ? coir_task_interrupted() : 1;
 }
 
-static int empty_pipe(struct copy *copy, coir_stream *to, coir_fd pipe, size_t len)
-{
-    while (len) {
-        ssize_t n = ci_sys_splice(pipe, to->fd, len);
-        if (n > 0) {
-            len -= (size_t)n;
-            copy->done += (size_t)n;
-        }
-        int rc = after_call(n, to, COIR_WRITE);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-static int splice_on(struct copy *copy, coir_stream *to, coir_stream *from, const coir_fd *pipe,
-                     size_t size)
-{
-    while (copy->done < copy->len) {
-        ssize_t n = ci_sys_splice(from->fd, pipe[1], left(copy, size));
-        int rc = n > 0    ? empty_pipe(copy, to, pipe[0], (size_t)n)
-                 : n == 0 ? 0
-                          : after_call(n, from, COIR_READ);
-        if (n == 0 || rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
-/* Stops reading ahead, and writes the bytes that were read ahead. */
-static int write_ahead(struct copy *copy, coir_stream *to, coir_stream *from)
-{
-    struct ci_driver *driver = from->worker->loop.driver;
-    size_t ahead = driver->kind->stop_ahead ? driver->kind->stop_ahead(driver, from->fd) : 0;
-    ssize_t n = 1;
-    char bytes[4096];
-    while (ahead && copy->done < copy->len && n > 0) {
-        size_t most = ahead < sizeof bytes ? ahead : sizeof bytes;
-        n = ci_stream_try_read_exact(from, bytes, left(copy, most));
-        ahead -= n > 0 ? (size_t)n : 0;
-        int rc = n > 0 ? write_all(copy, to, bytes, (size_t)n) : (int)n;
-        if (rc < 0)
-            return rc;
-    }
-    /* an error that the driver has already read from the socket */
-    n = ci_stream_try_peek(from, bytes, 1);
-    return n < 0 && n != -EAGAIN && n != -EINTR ? (int)n : 0;
-}
-
-/* -EOPNOTSUPP: nothing was copied, copy through a buffer. */
-static int copy_by_splice(struct copy *copy, coir_stream *to, coir_stream *from)
-{
-    coir_fd pipe[2];
-    size_t size = 0;
-    int rc = ci_sys_pipe(pipe, PIPE, &size);
-    if (rc < 0)
-        return -EOPNOTSUPP;
-    rc = write_ahead(copy, to, from);
-    if (rc == 0)
-        rc = splice_on(copy, to, from, pipe, size);
-    ci_sys_close(pipe[0]);
-    ci_sys_close(pipe[1]);
-    return rc;
-}
-
-/* ---- the calls ---- */
-
-/* Adopts the stream if it has no worker; an error if another worker or task uses it. */
-static int check(coir_stream *stream, struct ci_io_op *const *slot)
-{
-    struct ci_worker *worker = ci_worker_current;
-    int rc = stream->worker == worker ? 0 : ci_stream_adopt(stream, worker);
-    return rc < 0 ? rc : *slot ? -EBUSY : 0;
-}
-
-static ssize_t finish(const struct copy *copy, int rc, size_t *ret_done)
+static ssize_t finish_file(const struct file_copy *copy, int rc, size_t *ret_done)
 {
     if (ret_done)
         *ret_done = copy->done;
     return rc < 0 ? rc : (ssize_t)copy->done;
 }
-
-ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len, size_t *ret_done)
-{
-    int rc = 0;
-    struct copy copy = {.len = len};
-    if (!to || !from)
-        return CI_MISUSE(-EINVAL, "to or from is NULL");
-    if (!ci_fiber_enter(&rc) || (rc = check(from, &from->reader)) < 0 ||
-        (rc = check(to, &to->writer)) < 0)
-        return finish(&copy, rc, ret_done);
-    rc = is_kernels(to) && is_kernels(from) ? copy_by_splice(&copy, to, from) : -EOPNOTSUPP;
-    if (rc == -EOPNOTSUPP)
-        rc = copy_plainly(&copy, to, from);
-    return finish(&copy, rc, ret_done);
-}
-
-/* ---- files ---- */
 
 struct part {
     coir_fd fd;
@@ -196,7 +274,7 @@ static int read_ahead(void *arg)
     return 0;
 }
 
-static int send_part(struct copy *copy, coir_stream *to, struct part *part)
+static int send_part(struct file_copy *copy, coir_stream *to, struct part *part)
 {
     int rc = coir_offload(read_ahead, part);
     while (rc >= 0 && part->len) {
@@ -207,28 +285,30 @@ static int send_part(struct copy *copy, coir_stream *to, struct part *part)
             part->offset += n;
             part->len -= (size_t)n;
             copy->done += (size_t)n;
+            ci_stream_count_moved(to, COIR_WRITE, (size_t)n);
         }
         rc = after_call(n, to, COIR_WRITE);
     }
     return rc < 0 ? rc : 1;
 }
 
-static int send_file(struct copy *copy, coir_stream *to, coir_fd fd, int64_t offset)
+static int send_file(struct file_copy *copy, coir_stream *to, coir_fd fd, int64_t offset)
 {
     int rc = 1;
     while (rc > 0 && copy->done < copy->len) {
-        struct part part = {fd, offset + (int64_t)copy->done, left(copy, WINDOW)};
+        struct part part = {fd, offset + (int64_t)copy->done, left_of_file(copy, WINDOW)};
         rc = send_part(copy, to, &part);
     }
     return rc < 0 ? rc : 0;
 }
 
-static int send_plainly(struct copy *copy, coir_stream *to, coir_file *file, int64_t offset)
+static int send_plainly(struct file_copy *copy, coir_stream *to, coir_file *file, int64_t offset)
 {
     int rc = open_buffer(copy);
     ssize_t n = 1;
     while (rc == 0 && copy->done < copy->len && n > 0) {
-        n = coir_file_read(file, copy->buffer, left(copy, BUFFER), offset + (int64_t)copy->done);
+        n = coir_file_read(file, copy->buffer, left_of_file(copy, BUFFER),
+                           offset + (int64_t)copy->done);
         rc = n > 0 ? write_all(copy, to, copy->buffer, (size_t)n) : (int)n;
     }
     close_buffer(copy);
@@ -239,20 +319,20 @@ ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len, coir_stre
                           size_t *ret_done)
 {
     int rc = 0;
-    struct copy copy = {.len = len};
+    struct file_copy copy = {.len = len};
     if (!file || !to)
         return CI_MISUSE(-EINVAL, "file or to is NULL");
     if (offset < 0)
-        return finish(&copy, -EINVAL, ret_done);
+        return finish_file(&copy, -EINVAL, ret_done);
     if (!ci_fiber_enter(&rc) || (rc = check(to, &to->writer)) < 0)
-        return finish(&copy, rc, ret_done);
+        return finish_file(&copy, rc, ret_done);
     rc = is_kernels(to) ? send_file(&copy, to, ci_file_fd(file), offset) : -EOPNOTSUPP;
     if (copy.done == 0 && (rc == -EOPNOTSUPP || rc == -EINVAL)) /* not supported for the file */
         rc = send_plainly(&copy, to, file, offset);
-    return finish(&copy, rc, ret_done);
+    return finish_file(&copy, rc, ret_done);
 }
 
-static int write_to_file(struct copy *copy, coir_file *file, int64_t offset, size_t len)
+static int write_to_file(struct file_copy *copy, coir_file *file, int64_t offset, size_t len)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n =
@@ -270,18 +350,18 @@ ssize_t coir_file_copy_from(coir_file *file, int64_t offset, size_t len, coir_st
 {
     int rc = 0;
     ssize_t n = 1;
-    struct copy copy = {.len = len};
+    struct file_copy copy = {.len = len};
     if (!file || !from)
         return CI_MISUSE(-EINVAL, "file or from is NULL");
     if (offset < 0)
-        return finish(&copy, -EINVAL, ret_done);
+        return finish_file(&copy, -EINVAL, ret_done);
     if (ci_fiber_enter(&rc))
         rc = open_buffer(&copy);
     while (rc == 0 && copy.done < copy.len && n > 0) {
-        n = coir_read(from, copy.buffer, left(&copy, BUFFER));
+        n = coir_read(from, copy.buffer, left_of_file(&copy, BUFFER));
         rc = n > 0 ? write_to_file(&copy, file, offset, (size_t)n) : (int)n;
     }
     if (copy.buffer)
         close_buffer(&copy);
-    return finish(&copy, rc, ret_done);
+    return finish_file(&copy, rc, ret_done);
 }

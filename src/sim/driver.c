@@ -143,11 +143,13 @@ static int address(struct ci_driver *driver, coir_fd fd, bool peer,
     return ci_socket_address(self(driver)->world, fd, peer, ret_address, ret_len);
 }
 
-/* No sockets are passed to a simulated process. */
+/* No sockets are passed to a simulated process: it takes over only streams that it had before. */
 static int take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind)
 {
-    (void)driver, (void)fd, (void)kind;
-    return -COIR_EPASSED;
+    struct sockaddr_storage peer;
+    socklen_t len;
+    return kind == CI_PASSED_STREAM && address(driver, fd, true, &peer, &len) == 0 ? 0
+                                                                                   : -COIR_EPASSED;
 }
 
 static int resolve(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,

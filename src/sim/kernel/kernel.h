@@ -278,6 +278,8 @@ void ci_kprocess_audit(const struct ci_kprocess *process);
 void ci_kprocesses_free(void);
 
 int ci_kpipe(coir_fd ret_fds[2]);
+/* One of the two is an end of a pipe, the other one a socket; otherwise -EINVAL. */
+ssize_t ci_kpipe_splice(struct ci_kfile *from, struct ci_kfile *to, size_t len);
 void ci_ksignal_raise(struct ci_kprocess *process, int number);
 void ci_ksocket_free_all(void);
 

@@ -1,7 +1,10 @@
-/* No sockets are passed to a simulated process, and its interfaces have no names. */
+/* No sockets are passed to a simulated process: it takes over only what it had before. Its
+ * interfaces have no names. */
 #include "sys/passed.h"
 
 #include <errno.h>
+
+#include "sim/kernel/socket.h"
 
 coir_fd ci_passed_find(const char *name)
 {
@@ -11,8 +14,10 @@ coir_fd ci_passed_find(const char *name)
 
 int ci_passed_take(coir_fd fd, enum ci_passed kind)
 {
-    (void)fd, (void)kind;
-    return -COIR_EPASSED;
+    ci_kcall();
+    struct ci_kfile *file = ci_kfd_find(fd);
+    bool stream = file && (file->type == &ci_kstream_type || file->type == &ci_kunix_stream_type);
+    return stream && kind == CI_PASSED_STREAM ? 0 : -COIR_EPASSED;
 }
 
 coir_fd ci_passed_share(coir_fd fd)

@@ -99,6 +99,61 @@ static const struct ci_kfile_type types[2] = {
     {.name = "pipe to write", .poll = poll_writer, .write = write_pipe, .release = release},
 };
 
+/* ---- splice: fs/splice.c ---- */
+
+/* How many of `wanted` bytes move at once. Linux counts pages, of which the pipe holds so many and
+ * the bytes of a socket fill only parts: the seed chooses how many bytes they are. */
+static size_t choose(size_t wanted, size_t possible)
+{
+    size_t n = wanted < possible ? wanted : possible;
+    return n > 1 && ci_kone_in(ci_k.settings.part_one_in) ? 1 + (size_t)ci_kbelow(n) : n;
+}
+
+static ssize_t splice_in(struct ci_kfile *from, struct end *to, size_t len)
+{
+    struct pipe *pipe = to->pipe;
+    size_t end = (pipe->start + pipe->len) % CAPACITY, room = CAPACITY - pipe->len;
+    if (!pipe->ends[0])
+        return -EPIPE;
+    if (!room)
+        return -EAGAIN;
+    struct iovec part = {pipe->bytes + end,
+                         choose(len, room < CAPACITY - end ? room : CAPACITY - end)};
+    ssize_t n = from->type->read(from, &part, 1);
+    if (n > 0) {
+        pipe->len += (size_t)n;
+        tell(pipe->ends[0], POLLIN | POLLRDNORM);
+    }
+    return n;
+}
+
+static ssize_t splice_out(struct end *from, struct ci_kfile *to, size_t len)
+{
+    struct pipe *pipe = from->pipe;
+    bool was_full = pipe->len == CAPACITY;
+    if (!pipe->len)
+        return pipe->ends[1] ? -EAGAIN : 0;
+    size_t possible = CAPACITY - pipe->start < pipe->len ? CAPACITY - pipe->start : pipe->len;
+    struct iovec part = {pipe->bytes + pipe->start, choose(len, possible)};
+    ssize_t n = to->type->write(to, &part, 1);
+    if (n > 0) {
+        pipe->start = (pipe->start + (size_t)n) % CAPACITY;
+        pipe->len -= (size_t)n;
+        if (was_full)
+            tell(pipe->ends[1], POLLOUT | POLLWRNORM);
+    }
+    return n;
+}
+
+ssize_t ci_kpipe_splice(struct ci_kfile *from, struct ci_kfile *to, size_t len)
+{
+    if (to->type == &types[1] && from->type->is_socket)
+        return splice_in(from, end_of(to), len);
+    if (from->type == &types[0] && to->type->is_socket)
+        return splice_out(end_of(from), to, len);
+    return -EINVAL;
+}
+
 int ci_kpipe(coir_fd ret_fds[2])
 {
     ci_kcall();

@@ -185,7 +185,7 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
     static const uint16_t lengths[] = {0, 1, 2, 10, 100, 256, 257, 600, SEND_MAX};
     step->a = pick(game, random, STREAM);
     step->x = lengths[below(random, ci_countof(lengths))];
-    step->y = below(random, 4);
+    step->y = below(random, 5);
     if (step->a == SLOTS || is_connected_by_ring(game, step->a))
         return false;
     struct slot *slot = &game->slots[step->a];

@@ -63,7 +63,7 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
     static const uint16_t lengths[] = {0, 1, 2, 10, 100, 256, 257, 600, 1200};
     step->a = pick(game, random, UNIX_STREAM);
     step->x = lengths[below(random, ci_countof(lengths))];
-    step->y = below(random, 4);
+    step->y = below(random, 5);
     step->c = below(random, 6) ? pick(game, random, UNIX_DATAGRAM) : SLOTS;
     if (step->a == SLOTS)
         return false;
