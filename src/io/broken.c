@@ -42,7 +42,14 @@ static void close_broken(coir_stream *stream)
 }
 
 static const struct ci_stream_kind broken_kind = {
-    "broken", start, cancel, shutdown_write, address, detach, NULL, close_broken, NULL, NULL};
+    .name = "broken",
+    .start = start,
+    .cancel = cancel,
+    .shutdown_write = shutdown_write,
+    .address = address,
+    .detach = detach,
+    .close = close_broken,
+};
 
 void ci_stream_break(coir_stream *stream, int error)
 {

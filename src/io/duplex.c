@@ -202,8 +202,13 @@ static void close_end(coir_stream *stream)
     shutdown_write(stream);
 }
 
-static const struct ci_stream_kind duplex_kind = {"duplex", start, cancel,    shutdown_write, NULL,
-                                                  NULL,     NULL,  close_end, NULL,           NULL};
+static const struct ci_stream_kind duplex_kind = {
+    .name = "duplex",
+    .start = start,
+    .cancel = cancel,
+    .shutdown_write = shutdown_write,
+    .close = close_end,
+};
 
 int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b)
 {

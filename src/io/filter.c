@@ -374,8 +374,15 @@ static void close_filter(coir_stream *stream)
 }
 
 static const struct ci_stream_kind filter_kind = {
-    "filter", start, cancel,       shutdown_write, address,
-    detach,   adopt, close_filter, transport_of,   NULL,
+    .name = "filter",
+    .start = start,
+    .cancel = cancel,
+    .shutdown_write = shutdown_write,
+    .address = address,
+    .detach = detach,
+    .adopt = adopt,
+    .close = close_filter,
+    .transport = transport_of,
 };
 
 int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transport,

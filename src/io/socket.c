@@ -68,9 +68,14 @@ static void socket_close(coir_stream *stream)
 }
 
 static const struct ci_stream_kind socket_kind = {
-    "socket",       socket_start,  socket_cancel, socket_shutdown_write,
-    socket_address, socket_detach, socket_adopt,  socket_close,
-    NULL,           NULL,
+    .name = "socket",
+    .start = socket_start,
+    .cancel = socket_cancel,
+    .shutdown_write = socket_shutdown_write,
+    .address = socket_address,
+    .detach = socket_detach,
+    .adopt = socket_adopt,
+    .close = socket_close,
 };
 
 void ci_stream_close_soon(coir_stream *stream)
