@@ -15,7 +15,8 @@ extern "C" {
  * caller's: it may be closed and its number reused between two waits.
  * Suspends: yes.  Threads: worker.
  * Errors: -EBADF; -ENOMEM; -EBUSY another task of the worker waits for the same event; -EINVAL
- * other bits. Cancel safety: nothing is lost. */
+ * other bits.
+ * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_fd_wait(coir_fd fd, int events);
 COIR_API coir_future *coir_fd_wait_op(coir_io_op *op, coir_fd fd, int events);
 

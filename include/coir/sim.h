@@ -79,8 +79,9 @@ typedef struct coir_sim_result {
  * driver "sim" the world steps the workers and completes their operations itself. On "epoll",
  * "poll", "kqueue" or "io_uring" each host has a runtime on that driver, over a simulated kernel in
  * which its workers are threads that sleep and are chosen by the seed; for that the program is
- * linked with the library coir_simulated. Suspends: no (it blocks).  Threads: a plain one. Errors:
- * what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options;
+ * linked with the library coir_simulated.
+ * Suspends: no (it blocks).  Threads: a plain one.
+ * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options;
  * -COIR_EUNSIZED; -ENOTSUP the library is not coir_simulated; -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg,
                           coir_sim_result *ret_result);
