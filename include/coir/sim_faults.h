@@ -33,7 +33,7 @@ typedef struct coir_link {
 typedef struct coir_faults {
     size_t size;          /* set by coir_sim_faults */
     double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */
-    double no_buffers;    /* a write or a send fails with -ENOBUFS */
+    double no_buffers;    /* a write, a send or an accept fails with -ENOBUFS */
     double no_memory;     /* an allocation fails; so does an operation, with -ENOMEM */
     /* an operation is complete for up to a millisecond before its task is told: cancels come too
      * late */

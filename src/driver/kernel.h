@@ -39,9 +39,10 @@ int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
 int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *count,
                       size_t item_size, coir_fd fd);
 
-/* A wait may fail because memory is out, and succeed later. So it is tried CI_FAILED_WAITS_MAX
- * times in a row, a millisecond apart, before the driver gives up: returns 0, or from then on the
- * error. *failed counts; `timeout` is that of the wait. */
+/* A wait has failed, and may succeed later: pauses for a millisecond. After CI_FAILED_WAITS_MAX
+ * failures in a row the driver gives up: returns 0, or from then on the error. It never gives up
+ * because of -ENOMEM (poll(2)), a shortage that ends: timers and remote tasks go on meanwhile.
+ * *failed counts; `timeout` is that of the wait. */
 enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 

@@ -28,6 +28,12 @@ static bool try_accept(struct ci_world *world, struct ci_socket *socket, struct 
     if (!accepted)
         return false;
     int rc = ci_socket_no_descriptor(world, socket->node);
+    if (rc == 0 && ci_world_fault(world, socket->node, socket->node->faults.no_buffers,
+                                  "no buffers to accept"))
+        rc = -ENOBUFS;
+    if (rc == 0 &&
+        ci_world_fault(world, socket->node, socket->node->faults.no_memory, "no memory to accept"))
+        rc = -ENOMEM;
     if (rc < 0)
         return ci_op_complete(op, rc);
     socket->backlog = accepted->backlog_next;

@@ -175,7 +175,7 @@ int ci_sys_accept(coir_fd fd)
     struct ci_kfile *file = ci_kfd_find(fd), *accepted;
     if (!file || !file->type->accept)
         return file ? -ENOTSOCK : -EBADF;
-    int rc = ci_kfd_refused(); /* before it is taken off the queue */
+    int rc = ci_klistener_refused(); /* before it is taken off the queue */
     if (rc < 0 || (rc = file->type->accept(file, &accepted)) < 0)
         return rc;
     return ci_kfd_install(accepted);

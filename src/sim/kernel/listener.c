@@ -65,6 +65,19 @@ int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *a
     return 0;
 }
 
+int ci_klistener_refused(void)
+{
+    struct ci_node *node = ci_k.process->node;
+    int rc = ci_kfd_refused();
+    if (rc < 0)
+        return rc;
+    if (ci_world_fault(ci_k.world, node, node->faults.no_buffers, "no buffers to accept"))
+        return -ENOBUFS;
+    if (ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory to accept"))
+        return -ENOMEM;
+    return 0;
+}
+
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file)
 {
     struct ci_ksocket *listener = ci_ksocket_of(file), *accepted = listener->backlog;

@@ -86,6 +86,18 @@ static bool needs_file(uint8_t opcode)
            opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE;
 }
 
+/* Sends, receives and connects allocate what they keep while they wait as they are taken, since
+ * 6.10: io_msg_alloc_async. */
+static bool is_out_of_memory(uint8_t opcode)
+{
+    struct ci_node *node = ci_k.process->node;
+    bool allocates = opcode == IORING_OP_SEND || opcode == IORING_OP_RECV ||
+                     opcode == IORING_OP_SENDMSG || opcode == IORING_OP_RECVMSG ||
+                     opcode == IORING_OP_CONNECT;
+    return allocates && ci_kring_traits.version >= 10 &&
+           ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory for a request");
+}
+
 int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
     if (sqe->flags & ~(IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS))
@@ -95,7 +107,7 @@ int ci_kring_prepare(struct ci_krequest *request, const struct io_uring_sqe *sqe
     request->group = sqe->buf_group;
     if (request->selects && request->opcode != IORING_OP_RECV)
         return -EOPNOTSUPP;
-    int rc = prepare_operands(request, sqe);
+    int rc = is_out_of_memory(request->opcode) ? -ENOMEM : prepare_operands(request, sqe);
     if (rc < 0 || !needs_file(request->opcode))
         return rc;
     struct ci_kfile *file = ci_kfd_find(sqe->fd);
@@ -112,7 +124,7 @@ static enum ci_kring_try try_accept(struct ci_krequest *request)
     const struct ci_kfile_type *type = request->file->type;
     struct ci_kfile *accepted;
     /* Linux takes the descriptor number before it accepts */
-    int rc = type->accept ? ci_kfd_refused() : -ENOTSOCK;
+    int rc = type->accept ? ci_klistener_refused() : -ENOTSOCK;
     if (rc == 0)
         rc = type->accept(request->file, &accepted);
     if (rc == -EAGAIN)

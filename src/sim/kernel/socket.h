@@ -122,6 +122,8 @@ bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
 int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *address, int backlog,
                       bool reuse_port, struct ci_kfile **ret_file);
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
+/* -EMFILE, -ENFILE, -ENOBUFS or -ENOMEM if a fault makes accept(2) fail; otherwise 0. */
+int ci_klistener_refused(void);
 int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
 void ci_klistener_close(struct ci_ksocket *listener);
 /* the socket of a connect in progress is closed */
