@@ -50,6 +50,38 @@ static int say_number(coir_request *req, coir_response *res, void *arg)
     return number_of(req, res, &number) ? coir_respond_text(res, 200, "%u", number) : 0;
 }
 
+/* What the head says; "" or NULL: there is no memory for it. */
+static bool is_told(const char *got, const char *sent)
+{
+    return !got || !*got || strcmp(got, sent) == 0;
+}
+
+/* The number, if the whole head is what the client sent. */
+static int look_at_head(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    unsigned number;
+    char text[20], path[40], query[40];
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
+    if (!number_of(req, res, &number))
+        return 0;
+    snprintf(text, sizeof text, "%u", number);
+    snprintf(path, sizeof path, "/head/%u", number);
+    snprintf(query, sizeof query, "other=&number=%u", number);
+    if (!is_told(coir_request_method(req), "GET") || !is_told(coir_request_path(req), path) ||
+        !is_told(coir_request_query(req), query) || !is_told(coir_request_host(req), "server") ||
+        !is_told(coir_request_header(req, "x-number"), text) ||
+        !is_told(coir_request_query_value(req, "number"), text) ||
+        coir_request_query_value(req, "numbe") || coir_request_length(req) != 0 ||
+        coir_request_context(req) != &chaos || coir_http_counters_get(&counters) != 0 ||
+        !counters.connections_live || !counters.requests)
+        __builtin_trap();
+    coir_request_set_end_cancels(req, false);
+    if (coir_response_add_header(res, "X-Number", text) < 0)
+        return coir_respond_text(res, 503, "no memory");
+    return coir_respond_text(res, 200, "%u", number);
+}
+
 static int be_slow(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -74,9 +106,29 @@ static int send_much(coir_request *req, coir_response *res, void *arg)
         for (size_t i = 0; i < n; i++)
             piece[i] = (char)byte_at(number, at + i);
         rc = coir_response_write(res, piece, n);
+        if (rc >= 0 && chaos_below(&chaos, 8) == 0)
+            rc = coir_response_flush(res);
         at += n;
     }
     return rc;
+}
+
+/* As take_body, but all of it in one call. */
+static int take_whole_body(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    unsigned number;
+    const char *body;
+    if (!number_of(req, res, &number))
+        return 0;
+    ssize_t n = coir_request_body(req, BODY_MOST, &body);
+    if (n == -ENOMEM)
+        return coir_respond_text(res, 503, "no memory");
+    if (n < 0)
+        return (int)n;
+    if ((size_t)n != number % BODY_MOST || !are_right(body, (size_t)n, number, 0) || body[n])
+        __builtin_trap();
+    return coir_respond_text(res, 200, "%u", number);
 }
 
 /* The number, if the body is what it must be. */
@@ -152,6 +204,8 @@ static int route_all(coir_router *router)
     rc = rc < 0 ? rc : coir_route(router, "GET", "/slow/{number}", be_slow, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/much/{number}", send_much, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/head/{number}", look_at_head, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "POST", "/whole/{number}", take_whole_body, NULL);
     return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body, NULL);
 }
 
@@ -164,6 +218,7 @@ static int serve_once(void)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.address = "0.0.0.0:80";
     options.idle_timeout = idle_timeout;
+    options.context = &chaos;
     if ((rc = route_all(router)) == 0)
         rc = coir_serve_http_with(&options, router);
     coir_router_free(router);
@@ -187,8 +242,8 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- the clients ---- */
 
-enum kind { NUMBER, SLOW, MUCH, FILE_, BODY, KINDS };
-static const char *const names[] = {"number", "slow", "much", "file", "body"};
+enum kind { NUMBER, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS };
+static const char *const names[] = {"number", "slow", "much", "file", "head", "body", "whole"};
 
 /* What the client does when it has sent its requests: closes the connection after the answers;
  * half-closes at once, which may share a segment with the last request; or stays. */
@@ -225,11 +280,13 @@ static int ask(void *arg)
     for (int i = 0; rc == 0 && i < visit->count; i++) {
         char head[200];
         unsigned number = visit->numbers[i];
-        bool has_body = visit->kinds[i] == BODY;
+        bool has_body = visit->kinds[i] == BODY || visit->kinds[i] == WHOLE;
         size_t len = has_body ? number % BODY_MOST : 0;
         int n = snprintf(head, sizeof head,
-                         "%s /%s/%u HTTP/1.1\r\nHost: server\r\nContent-Length: %zu\r\n\r\n",
-                         has_body ? "POST" : "GET", names[visit->kinds[i]], number, len);
+                         "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
+                         "Content-Length: %zu\r\n\r\n",
+                         has_body ? "POST" : "GET", names[visit->kinds[i]], number, number, number,
+                         len);
         if ((rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
             continue;
         char *body = malloc(len + 1);

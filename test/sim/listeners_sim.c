@@ -163,6 +163,10 @@ static int run_server(void *arg)
         coir_scope_cancel(anywhere);
         MUST(coir_scope_wait(anywhere) == 0);
     }
+    if (below(2)) {
+        MUST_BE(coir_listener_pause(w.listener), 0);
+        rest(2 * COIR_S); /* so that accepts wait for the end of the pause */
+    }
     coir_listener_close(w.listener);
     COIR_DEADLINE(coir_in(patience));
     MUST_BE(coir_scope_wait(here), 0);
