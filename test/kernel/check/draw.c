@@ -20,36 +20,44 @@ static const uint16_t poll_events[] = {
     POLLPRI,
 };
 
-uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
+/* One of the slots that fit, each as likely as another; SLOTS: none does. */
+static uint8_t pick_fitting(const struct game *game, struct ci_random *random,
+                            bool (*fits)(const struct slot *slot, enum kind kind), enum kind kind)
 {
     uint8_t found = SLOTS;
     uint32_t count = 0;
     for (uint8_t i = 0; i < SLOTS; i++)
-        if (game->slots[i].kind == kind && below(random, ++count) == 0)
+        if (fits(&game->slots[i], kind) && below(random, ++count) == 0)
             found = i;
     return found;
+}
+
+static bool is_of_kind(const struct slot *slot, enum kind kind)
+{
+    return slot->kind == kind;
+}
+
+static bool is_open(const struct slot *slot, enum kind unused)
+{
+    (void)unused;
+    return slot->kind != NONE && slot->kind != RESERVED;
+}
+
+/* Listeners and datagram sockets, also closed ones. */
+static bool has_address(const struct slot *slot, enum kind unused)
+{
+    (void)unused;
+    return slot->address.sin_port != 0;
+}
+
+uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
+{
+    return pick_fitting(game, random, is_of_kind, kind);
 }
 
 static uint8_t pick_open(const struct game *game, struct ci_random *random)
 {
-    uint8_t found = SLOTS;
-    uint32_t count = 0;
-    for (uint8_t i = 0; i < SLOTS; i++)
-        if (game->slots[i].kind != NONE && game->slots[i].kind != RESERVED &&
-            below(random, ++count) == 0)
-            found = i;
-    return found;
-}
-
-/* Listeners and datagram sockets, also closed ones. */
-static uint8_t pick_address(const struct game *game, struct ci_random *random)
-{
-    uint8_t found = SLOTS;
-    uint32_t count = 0;
-    for (uint8_t i = 0; i < SLOTS; i++)
-        if (game->slots[i].address.sin_port && below(random, ++count) == 0)
-            found = i;
-    return found;
+    return pick_fitting(game, random, is_open, NONE);
 }
 
 static in_port_t port_of(const struct game *game, uint8_t at, bool peer)
@@ -215,7 +223,7 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
 static bool draw_connect(struct game *game, struct ci_random *random, struct step *step)
 {
     step->a = pick(game, random, NONE);
-    step->b = pick_address(game, random);
+    step->b = pick_fitting(game, random, has_address, NONE);
     step->x = below(random, 3);
     return step->a < SLOTS && step->b < SLOTS && game->slots[step->a].address.sin_port == 0;
 }
