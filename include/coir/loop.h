@@ -1,6 +1,15 @@
 /* One thread's event loop with callbacks, for programs that need no tasks. It belongs to the thread
- * that runs it; only coir_loop_post and coir_loop_stop may be called from others. Changing or
- * stopping anything from inside any callback is safe. */
+ * that runs it; only coir_loop_post, coir_loop_call, coir_loop_stop, coir_loop_hold and
+ * coir_loop_release may be called from others. Changing, stopping or freeing anything (but the
+ * loop) from inside any callback is safe.
+ *
+ * One turn of the loop calls, in this order: hooks before the wait; after the wait the watches
+ * whose events hold, the timers that are due, the calls that were posted, the hooks of the turn and
+ * those after it. What a callback starts is first called in the next turn, or later: so callbacks
+ * cannot starve I/O.
+ *
+ * The loop of a worker (coir_worker_loop) takes watches, timers and hooks as any other does; the
+ * runtime runs and stops it. */
 #ifndef COIR_LOOP_H
 #define COIR_LOOP_H
 
@@ -20,12 +29,12 @@ typedef struct coir_watch {
 
 /* A timer, zeroed before it is first started: coir_timer_start. */
 typedef struct coir_timer {
-    uint64_t opaque[12];
+    uint64_t opaque[16];
 } coir_timer;
 
 /* A callback of each turn of a loop, zeroed before it is first started: coir_hook_start. */
 typedef struct coir_hook {
-    uint64_t opaque[8];
+    uint64_t opaque[12];
 } coir_hook;
 
 /* Options of a loop. */
@@ -51,18 +60,22 @@ COIR_API int coir_loop_new(coir_loop **ret_loop);
 COIR_API int coir_loop_new_with(const coir_loop_options *options, coir_loop **ret_loop);
 
 /* Frees a loop that does not run. Calls that were posted and still wait are made; watches, timers
- * and hooks are dropped. Takes NULL.
+ * and hooks are dropped, and zeroed before they are used with another loop. Takes NULL.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_loop_free(coir_loop *loop);
 
-/* Runs a loop until it is stopped, or no watch, timer or posted call is left; returns 0. A stop
- * from before the run makes it return at once.
+/* Runs a loop until it is stopped, or nothing is left (coir_loop_alive); returns 0. A stop from
+ * before the run makes it return at once.
  * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on.
- * Errors: the system's, when it repeatedly refuses to wait. */
+ * Errors: the system's, when it repeatedly refuses to wait; -EBUSY a callback of the loop calls;
+ * -EINVAL no loop, or that of a worker. */
 COIR_API int coir_loop_run(coir_loop *loop);
 
+/* Runs a loop until it is stopped, also when nothing is left. As coir_loop_run. */
+COIR_API int coir_loop_run_forever(coir_loop *loop);
+
 /* Runs one turn of a loop: waits for something to do, does it, and returns 0. It waits until
- * `deadline` at most; 0: not at all.
+ * `deadline` at most; 0: not at all. After a stop it does not wait, either.
  * Suspends: no (it blocks).  Threads: a plain one, which owns the loop from then on.
  * Errors: those of coir_loop_run. */
 COIR_API int coir_loop_run_once(coir_loop *loop, coir_time deadline);
@@ -72,28 +85,80 @@ COIR_API int coir_loop_run_once(coir_loop *loop, coir_time deadline);
  * Suspends: no.  Threads: any. */
 COIR_API void coir_loop_stop(coir_loop *loop);
 
-/* The time at which the loop's turn in progress began; cheaper than coir_now.
+/* Whether something is left that keeps coir_loop_run running: a watch or timer that was not started
+ * as weak, a hook of the turn, a posted call, or a hold.
+ * Suspends: no.  Threads: owner. */
+COIR_API bool coir_loop_alive(const coir_loop *loop);
+
+/* Holds a loop: while it is held, coir_loop_run does not return because nothing is left.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_loop_hold(coir_loop *loop);
+
+/* Takes one coir_loop_hold back.
+ * Suspends: no.  Threads: any. */
+COIR_API void coir_loop_release(coir_loop *loop);
+
+/* The loop's time, which is cheaper than coir_now: it is read after each wait, by
+ * coir_loop_update_now, and when a timer is started.
  * Suspends: no.  Threads: owner. */
 COIR_API coir_time coir_loop_now(const coir_loop *loop);
+
+/* Reads the clock anew: the time is the loop's from now on.
+ * Suspends: no.  Threads: owner. */
+COIR_API coir_time coir_loop_update_now(coir_loop *loop);
+
+/* ---- descriptors ---- */
+
+/* How a watch is started; added to COIR_READ and COIR_WRITE of enum coir_events. */
+enum coir_watch_flags {
+    COIR_WATCH_ONCE = 64, /* the watch is stopped before its function is called */
+    COIR_WATCH_WEAK = 128 /* the watch does not keep its loop running */
+};
 
 /* What a watch calls, with the events that hold. */
 typedef void coir_watch_fn(coir_loop *loop, coir_watch *watch, int events, void *arg);
 
 /* Calls a function whenever some of `events` hold on a descriptor, as long as they do
- * (level-triggered). `fn` gets those that hold, of enum coir_events. A coir_watch must be zeroed
- * before its first start, and again if its loop was freed while it was started.
+ * (level-triggered). They are of enum coir_events, with enum coir_watch_flags. `fn` gets those that
+ * hold, and COIR_HANGUP and COIR_EVENT_ERROR in any case. Reading and writing may have a watch
+ * each. A coir_watch must be zeroed before its first start, and again if its loop was freed while
+ * it was started. The watches of a descriptor are stopped before it is closed.
  * Suspends: no.  Threads: owner.
- * Errors: -EBUSY the watch is started, or another watches the descriptor; -EBADF; -EPERM a file
- * that is always ready; -ENOMEM. */
+ * Errors: -EBUSY the watch is started, or another watches the descriptor for one of
+ * the events; -EBADF; -EPERM a file that is always ready; -ENOMEM; -EINVAL no event. */
 COIR_API int coir_watch_start(coir_loop *loop, coir_watch *watch, coir_fd fd, int events,
                               coir_watch_fn *fn, void *arg);
+
+/* Changes what a started watch waits for; it costs nothing if that is the same as before.
+ * Suspends: no.  Threads: owner.
+ * Errors: -ENOENT the watch is not started. With those of coir_watch_start it is stopped, or, for
+ * -EINVAL, as it was. */
+COIR_API int coir_watch_modify(coir_loop *loop, coir_watch *watch, int events);
 
 /* Stops a watch: its function is not called any more. Does nothing to one that is not started.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_watch_stop(coir_loop *loop, coir_watch *watch);
 
+/* ---- time ---- */
+
 /* What a timer calls. */
 typedef void coir_timer_fn(coir_loop *loop, coir_timer *timer, void *arg);
+
+/* Options of a timer. */
+typedef struct coir_timer_options {
+    size_t size;        /* sizeof(coir_timer_options), set by COIR_TIMER_OPTIONS */
+    coir_time delay;    /* [0] from now to the first call */
+    coir_time interval; /* [0: one call] from then on, the time between calls. A loop that is late
+                           by several intervals makes one call, and keeps to the rhythm */
+    /* [0] how much later than due a call may be made, so that one wake-up serves several timers */
+    coir_time slack;
+    bool weak; /* [false] the timer does not keep its loop running */
+} coir_timer_options;
+
+#define COIR_TIMER_OPTIONS                         \
+    {                                              \
+        sizeof(coir_timer_options), 0, 0, 0, false \
+    }
 
 /* Calls a function once, `delay` from now; never early. Starting a started timer moves it. O(1). A
  * coir_timer must be zeroed before its first start.
@@ -101,23 +166,65 @@ typedef void coir_timer_fn(coir_loop *loop, coir_timer *timer, void *arg);
 COIR_API void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay,
                                coir_timer_fn *fn, void *arg);
 
+/* Starts a timer as its options say. As coir_timer_start.
+ * Errors: -EINVAL a negative interval or slack; -COIR_EUNSIZED; -COIR_ENEWER. */
+COIR_API int coir_timer_start_with(coir_loop *loop, coir_timer *timer,
+                                   const coir_timer_options *options, coir_timer_fn *fn, void *arg);
+
 /* Stops a timer: its function is not called any more. Does nothing to one that is not started.
  * O(1).
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_timer_stop(coir_loop *loop, coir_timer *timer);
 
+/* A set of timeouts of one length: coir_timeout_set_init. To start one costs what it costs to
+ * append to a list, however many there are. */
+typedef struct coir_timeout_set {
+    uint64_t opaque[22];
+} coir_timeout_set;
+
+/* A timeout of a set, zeroed before it is first started: coir_timeout_start. */
+typedef struct coir_timeout {
+    uint64_t opaque[10];
+} coir_timeout;
+
+/* What a set calls for each timeout that has passed. `arg` is that of coir_timeout_start. */
+typedef void coir_timeout_fn(coir_timeout_set *set, coir_timeout *timeout, void *arg);
+
+/* Makes a set of timeouts that are all `delay` long.
+ * Suspends: no.  Threads: owner.
+ * Errors: -EINVAL no loop or function. */
+COIR_API int coir_timeout_set_init(coir_timeout_set *set, coir_loop *loop, coir_time delay,
+                                   coir_timeout_fn *fn);
+
+/* Stops all timeouts of a set, before its loop is freed. O(n). Takes NULL.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_timeout_set_done(coir_timeout_set *set);
+
+/* Starts a timeout, which counts from the end of the turn in progress; never early. Starting a
+ * started one moves it. O(1), without a look at the clock.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_timeout_start(coir_timeout_set *set, coir_timeout *timeout, void *arg);
+
+/* Stops a timeout. Does nothing to one that is not started. O(1).
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_timeout_stop(coir_timeout_set *set, coir_timeout *timeout);
+
+/* ---- turns ---- */
+
 /* When a hook is called in each turn of its loop. */
 enum coir_hook_when {
     COIR_HOOK_BEFORE_WAIT, /* before the loop waits */
-    COIR_HOOK_AFTER_TURN   /* after it has handled the events of the turn */
+    COIR_HOOK_AFTER_TURN,  /* after it has handled the events of the turn */
+    /* with these events. While such a hook is started the loop runs, and does not wait: a hook that
+       stops itself is called once, in the next turn */
+    COIR_HOOK_IN_TURN
 };
 
 /* What a hook calls. */
 typedef void coir_hook_fn(coir_loop *loop, coir_hook *hook, void *arg);
 
-/* Calls a function in each turn of the loop, before it waits or after it has handled events. A hook
- * that is started during a turn is first called in the next one. Hooks do not keep the loop
- * running.
+/* Calls a function in each turn of the loop. A hook that is started during a turn is first called
+ * in the next one.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
                               coir_hook_fn *fn, void *arg);
@@ -126,11 +233,74 @@ COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_w
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_hook_stop(coir_loop *loop, coir_hook *hook);
 
+/* What an observer is told of a turn. */
+typedef struct coir_turn {
+    size_t size;            /* sizeof(coir_turn) of the library */
+    coir_time busy;         /* how long the turn took, without its wait */
+    coir_time waited;       /* how long it waited */
+    uint64_t calls;         /* callbacks that it made */
+    void (*slowest)(void);  /* the callback that took longest, cast to this type; NULL: none */
+    coir_time slowest_time; /* how long that one took */
+    /* the part of the time that the loop was busy, in thousandths: an average that follows a change
+     * within a second */
+    unsigned load;
+} coir_turn;
+
+/* What observes turns. It is called at the end of a turn, and not counted. */
+typedef void coir_observer_fn(coir_loop *loop, const coir_turn *turn, void *arg);
+
+/* Has a function called after each turn that was busy for `busy_min` at least: 0 to observe all
+ * turns, a limit to find what blocks the loop. A loop has one observer; NULL ends it. While there
+ * is one, the clock is read before each callback.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_loop_observe(coir_loop *loop, coir_time busy_min, coir_observer_fn *fn,
+                                void *arg);
+
+/* What a loop counts since it was made; coir_loop_counters_get fills it in. */
+typedef struct coir_loop_counters {
+    size_t size;      /* sizeof(coir_loop_counters), set by COIR_LOOP_COUNTERS */
+    uint64_t turns;   /* that it made */
+    uint64_t sleeps;  /* times it announced to other threads that it sleeps */
+    uint64_t wakeups; /* times another thread woke it from that, at the cost of a system call */
+} coir_loop_counters;
+
+#define COIR_LOOP_COUNTERS                  \
+    {                                       \
+        sizeof(coir_loop_counters), 0, 0, 0 \
+    }
+
+/* Reads the counters of a loop, as many as fit `ret_counters->size`; approximate while it runs.
+ * Suspends: no.  Threads: any.
+ * Errors: -COIR_EUNSIZED. */
+COIR_API int coir_loop_counters_get(const coir_loop *loop, coir_loop_counters *ret_counters);
+
+/* ---- other threads ---- */
+
 /* Calls `fn(arg)` on the loop's thread, in its next turn. The loop is woken if it waits. The calls
  * of one sender are made in their order.
  * Suspends: no.  Threads: any.
- * Errors: -ENOMEM. */
+ * Errors: -ENOMEM; -EINVAL no loop, or that of a worker: see coir_runtime_post. */
 COIR_API int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg);
+
+/* Calls `fn(arg)` on the loop's thread and returns its result. It is called in order with what was
+ * posted; the loop must be run, or freed, for that.
+ * Suspends: no (it blocks).  Threads: any but the loop's own.
+ * Errors: those of `fn`; -EDEADLK a callback of the loop calls; -EINVAL as coir_loop_post. */
+COIR_API int coir_loop_call(coir_loop *loop, int (*fn)(void *arg), void *arg);
+
+/* ---- inside of another event loop ---- */
+
+/* The descriptor that is readable when coir_loop_run_once has something to do: another event loop
+ * waits for it, until the time of coir_loop_next, and then calls coir_loop_run_once with 0.
+ * Suspends: no.  Threads: owner.
+ * Errors: -ENOTSUP the loop's driver has none; -EINVAL as coir_loop_post. */
+COIR_API coir_fd coir_loop_fd(coir_loop *loop);
+
+/* The time at which coir_loop_run_once has something to do, even if the descriptor is not readable.
+ * 0: now; COIR_NEVER: only when the descriptor is readable. It is asked before each wait: from then
+ * on, what other threads send makes the descriptor readable.
+ * Suspends: no.  Threads: owner. */
+COIR_API coir_time coir_loop_next(coir_loop *loop);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #define COIR_RUNTIME_H
 
 #include <coir/base.h>
+#include <coir/loop.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,6 +180,13 @@ COIR_API size_t coir_worker_count(const coir_runtime *runtime);
  * Suspends: no.  Threads: any.
  * Errors: -ESRCH the calling thread is no worker. */
 COIR_API int coir_worker_index(void);
+
+/* The loop of the calling worker, or NULL on other threads. It takes watches, timers and hooks
+ * (coir/loop.h) as any other loop does; their functions are called between tasks, must not block,
+ * and cannot suspend. They do not keep a run going. What is started when a run ends stays so for
+ * the next one; it is stopped before the runtime is freed.
+ * Suspends: no.  Threads: any. */
+COIR_API coir_loop *coir_worker_loop(void);
 
 /* Calls `fn(arg)` on a worker, outside of any task. It must not block, and cannot suspend. The
  * calls of one sender are made in their order. A call posted before the run starts is made when it

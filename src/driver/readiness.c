@@ -27,8 +27,9 @@
 
 enum { READY_BATCH = 256 };
 
-/* struct ci_op.pending. WAITING: in its slot's list; ENDED: in the list `ended`. */
-enum { IDLE, WAITING, ENDED };
+/* struct ci_op.pending. WAITING: in its slot's list; DUE: a watch in its slot's list whose events
+ * hold, in the dispatch in progress; ENDED: in the list `ended`. */
+enum { IDLE, WAITING, DUE, ENDED };
 
 struct readiness {
     struct ci_driver base;
@@ -138,17 +139,18 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
 static bool start_foreign(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
     enum ci_slot_use use = op->kind == CI_OP_WATCH ? CI_SLOT_WATCHED : CI_SLOT_FOREIGN;
-    if (slot->ops &&
-        (slot->use != use || ci_slot_interest(slot) & op->events || use == CI_SLOT_WATCHED))
+    if (slot->ops && (slot->use != use || ci_slot_interest(slot) & op->events))
         return ci_op_complete(op, -EBUSY);
     ci_slot_claim(slot, use);
     slot->generation++; /* events of an earlier wait may still be in the batch being dispatched */
     park(readiness, slot, op);
-    ci_check(slot->use != CI_SLOT_WATCHED || !op->next, "readiness_slot.h 2");
+    ci_check(!op->next || op->next->kind == op->kind, "readiness_slot.h 2");
     int rc = ci_slot_register_foreign(readiness->selector, slot, op->fd);
     if (rc == 0)
         return false;
     unlink_op(readiness, slot, op);
+    if (slot->ops) /* the other operation keeps its registration */
+        ci_slot_register_foreign(readiness->selector, slot, op->fd);
     if (rc == -EPERM && op->kind == CI_OP_FOREIGN)
         return ci_op_complete(op, op->events); /* a file that is always ready */
     return ci_op_complete(op, rc);
@@ -180,10 +182,31 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
         return false;
     unlink_op(readiness, slot, op);
     op->result = -ECANCELED;
-    if (op->kind == CI_OP_WATCH) {
+    if (op->kind != CI_OP_WATCH)
+        return true;
+    if (slot->ops) /* the other watch keeps its registration */
+        ci_slot_register_foreign(readiness->selector, slot, op->fd);
+    else
         ci_slot_unregister(readiness->selector, slot, op->fd);
-    }
     return true;
+}
+
+/* Calls the watches whose events hold; they stay in the list. A `done` may start and cancel any
+ * operation and make the table grow, so the next one is looked for anew. */
+static void dispatch_watches(struct readiness *readiness, coir_fd fd)
+{
+    struct ci_op *op;
+    for (op = readiness->slots[fd].ops; op; op = op->next)
+        if ((op->result = ci_op_events(op, readiness->slots[fd].ready)))
+            op->pending = DUE;
+    for (;;) {
+        for (op = readiness->slots[fd].ops; op && op->pending != DUE;)
+            op = op->next;
+        if (!op)
+            return;
+        op->pending = WAITING;
+        op->done(op);
+    }
 }
 
 /* Completes the operations that the event makes possible. */
@@ -197,10 +220,8 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     if (slot->use == CI_SLOT_FOREIGN || slot->use == CI_SLOT_WATCHED)
         slot->ready = 0;
     slot->ready |= (uint8_t)ready->events;
-    if (slot->use == CI_SLOT_WATCHED) { /* it stays in the list */
-        struct ci_op *watch = slot->ops;
-        if (watch && (watch->result = ci_op_events(watch, slot->ready)))
-            watch->done(watch);
+    if (slot->use == CI_SLOT_WATCHED) {
+        dispatch_watches(readiness, ready->fd);
         return;
     }
     for (struct ci_op **at = &slot->ops, *op; (op = *at);) {

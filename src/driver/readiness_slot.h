@@ -10,7 +10,7 @@
  * (readiness_register.c).
  *
  * 1. A descriptor of coir's is registered at most once.
- * 2. A watch is the only operation of its descriptor.
+ * 2. All operations of a watched descriptor are watches, for different events.
  */
 #ifndef CI_DRIVER_READINESS_SLOT_H
 #define CI_DRIVER_READINESS_SLOT_H

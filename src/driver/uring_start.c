@@ -43,7 +43,7 @@ static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struc
 static bool start_foreign(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     for (const struct ci_op *other = slot->ops; other; other = other->next)
-        if (op->kind == CI_OP_WATCH || other->kind != CI_OP_FOREIGN || other->events & op->events)
+        if (other->kind != op->kind || other->events & op->events)
             return ci_op_complete(op, -EBUSY);
     return !ci_uring_submit_poll(uring, slot, op) && ci_op_complete(op, -ENOMEM);
 }

@@ -11,6 +11,7 @@ struct hook {
     struct ci_list link;
     coir_hook_fn *fn;
     void *arg;
+    uint64_t turn; /* the one in which it was started, or that was the last one then */
 };
 CI_LEAVES_SPARE_WORDS(struct hook, coir_hook);
 
@@ -27,6 +28,9 @@ void ci_hooks_call(coir_loop *loop, struct ci_list *hooks)
         ci_list_remove(node);
         ci_list_push(hooks, node);
         struct hook *hook = ci_container_of(node, struct hook, link);
+        if (hook->turn == loop->turns)
+            continue;
+        ci_loop_note_call(loop, hook->fn);
         hook->fn(loop, (coir_hook *)(void *)hook, hook->arg);
     }
 }
@@ -43,7 +47,7 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
                      void *arg)
 {
     if (ci_forked() ||
-        ((!loop || !hook || !fn || (unsigned)when > COIR_HOOK_AFTER_TURN) &&
+        ((!loop || !hook || !fn || (unsigned)when > COIR_HOOK_IN_TURN) &&
          CI_MISUSE(-EINVAL, "loop, hook or fn is NULL, or when is no enum coir_hook_when")))
         return;
     if ((ci_loop_is_foreign(loop) &&
@@ -51,7 +55,7 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
         (CI_DEBUG && is_started(&loop->hooks[when], hook_of(hook)) &&
          CI_MISUSE(-EBUSY, "the hook was started before; stop it first")))
         return;
-    *hook_of(hook) = (struct hook){.fn = fn, .arg = arg};
+    *hook_of(hook) = (struct hook){.fn = fn, .arg = arg, .turn = loop->turns};
     ci_list_push(&loop->hooks[when], &hook_of(hook)->link);
 }
 
@@ -61,5 +65,6 @@ void coir_hook_stop(coir_loop *loop, coir_hook *hook)
         (ci_loop_is_foreign(loop) &&
          CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
-    ci_list_remove(&hook_of(hook)->link);
+    if (hook_of(hook)->link.next) /* it has been started once */
+        ci_list_remove(&hook_of(hook)->link);
 }

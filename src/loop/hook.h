@@ -5,8 +5,8 @@
 #include "base/list.h"
 #include "coir/loop.h"
 
-/* Calls the hooks of one kind that were started before this call: a hook that a hook starts is
- * first called in the next turn. A hook may stop itself or any other. */
+/* Calls the hooks of one kind that were started before this turn. A hook may stop itself or any
+ * other. */
 void ci_hooks_call(coir_loop *loop, struct ci_list *hooks);
 
 #endif

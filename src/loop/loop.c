@@ -17,8 +17,8 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
     loop->allocator = allocator;
     ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
     ci_list_init(&loop->fresh);
-    ci_list_init(&loop->hooks[COIR_HOOK_BEFORE_WAIT]);
-    ci_list_init(&loop->hooks[COIR_HOOK_AFTER_TURN]);
+    for (int when = COIR_HOOK_BEFORE_WAIT; when <= COIR_HOOK_IN_TURN; when++)
+        ci_list_init(&loop->hooks[when]);
 }
 
 void ci_loop_receive(struct coir_loop *loop)
@@ -61,7 +61,7 @@ void ci_loop_send(struct coir_loop *loop, struct ci_message *message)
 
 void ci_loop_alert(struct coir_loop *loop)
 {
-    ci_store_relaxed(&loop->alert, true);
+    ci_store(&loop->alert, true); /* pairs with the exchanges in standalone.c */
     wake(loop);
 }
 
@@ -111,7 +111,7 @@ static bool stay_awake(struct coir_loop *loop, coir_time deadline)
 
 bool ci_loop_announce_sleep(struct coir_loop *loop)
 {
-    loop->sleeps++;
+    ci_bump(&loop->sleeps);
     ci_store_relaxed(&loop->idle, true);
     ci_store_relaxed(&loop->asleep, true);
     ci_fence(); /* after the announcement, before the last look: pairs with the fence in wake */
@@ -132,27 +132,42 @@ static void sleep_until(struct coir_loop *loop, coir_time deadline)
     ci_check(ci_load_relaxed(&loop->wakeups) <= loop->sleeps, "loop.h 3");
 }
 
-static CI_NOINLINE void start_fresh(struct coir_loop *loop)
+void ci_loop_start_fresh(struct coir_loop *loop)
 {
     coir_time now = ci_loop_update_now(loop);
     struct ci_list *node;
     while ((node = ci_list_pop(&loop->fresh))) {
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
         loop->wheel.count--;
-        ci_wheel_start(&loop->wheel, timer, ci_time_after(now, timer->when));
+        if (ci_unlikely(timer->when == CI_LOOP_WHEN_READ))
+            timer->fire(timer);
+        else
+            ci_wheel_start(&loop->wheel, timer, ci_time_after(now, timer->when));
     }
+}
+
+static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
+{
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[when])))
+        ci_hooks_call(loop, &loop->hooks[when]);
 }
 
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
     ci_check(!loop->turning, "loop.h 2");
-    loop->turning = &ci_loop_thread_mark;
-    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_BEFORE_WAIT])))
-        ci_hooks_call(loop, &loop->hooks[COIR_HOOK_BEFORE_WAIT]);
+    ci_store_relaxed(&loop->turning, &ci_loop_thread_mark); /* coir_loop_call looks at it */
+    ci_bump(&loop->turns);
+    if (ci_unlikely(loop->observer.fn))
+        ci_observer_begin(loop);
+    call_hooks(loop, COIR_HOOK_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))
         deadline = 0;
     if (!ci_list_empty(&loop->fresh))
-        start_fresh(loop);
+        ci_loop_start_fresh(loop);
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN])))
+        deadline = 0;
+    if (ci_unlikely(loop->observer.active))
+        ci_observer_wait(loop);
     ci_bump(&loop->waits);
     if (deadline != 0) {
         coir_time next = ci_wheel_next(&loop->wheel);
@@ -164,33 +179,9 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_store_relaxed(&loop->idle, loop->driver->kind->simulated);
     ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
     ci_loop_receive(loop);
-    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_AFTER_TURN])))
-        ci_hooks_call(loop, &loop->hooks[COIR_HOOK_AFTER_TURN]);
-    loop->turning = NULL;
-}
-
-struct call {
-    struct ci_message message;
-    void (*fn)(void *arg);
-    void *arg;
-    const coir_allocator *allocator;
-};
-
-static void make_call(struct ci_message *message)
-{
-    struct call *call = ci_container_of(message, struct call, message);
-    struct call copy = *call;
-    ci_free(copy.allocator, call, sizeof *call);
-    copy.fn(copy.arg);
-}
-
-int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg),
-                 void *arg)
-{
-    struct call *call = ci_alloc(allocator, sizeof *call);
-    if (!call)
-        return -ENOMEM;
-    *call = (struct call){{NULL, make_call}, fn, arg, allocator};
-    ci_loop_send(loop, &call->message);
-    return 0;
+    call_hooks(loop, COIR_HOOK_IN_TURN);
+    call_hooks(loop, COIR_HOOK_AFTER_TURN);
+    if (ci_unlikely(loop->observer.active))
+        ci_observer_end(loop);
+    ci_store_relaxed(&loop->turning, NULL);
 }

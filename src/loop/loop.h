@@ -2,8 +2,8 @@
  * run queue, which the loop calls as `run_ready`.
  *
  * A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is
- * ready), timers, inbox, after-hooks. Work that a hook or a callback adds runs in the next turn, so
- * it cannot starve I/O.
+ * ready), timers, inbox, the hooks of the turn, after-hooks. Work that a hook or a callback adds
+ * runs in the next turn, so it cannot starve I/O.
  *
  * 1. During a turn only the thread that makes it touches the loop, except through ci_loop_send and
  * ci_loop_alert.
@@ -25,6 +25,7 @@
 #include "base/inbox.h"
 #include "coir/loop.h"
 #include "driver/driver.h"
+#include "loop/observer.h"
 #include "loop/timer_wheel.h"
 #include "sys/clock.h"
 
@@ -37,8 +38,11 @@ struct coir_loop {
     bool (*may_sleep)(struct coir_loop *loop);
     struct ci_wheel wheel;
     struct ci_list fresh;    /* timers whose `when` is a duration still, from the next turn on */
-    struct ci_list hooks[2]; /* by enum coir_hook_when */
+    struct ci_list hooks[3]; /* by enum coir_hook_when */
     size_t live_watches;
+    size_t weak;         /* how many of the watches and timers do not keep the loop running */
+    uint64_t turns;      /* that have begun */
+    bool standalone;     /* made by coir_loop_new: no worker's */
     coir_time spin_time; /* how long a spin lasts; 0: the loop never spins */
     uint64_t spin_ticks; /* the same, in ticks of the processor's clock */
     uint64_t waited_at;  /* ticks at the last wait in the driver; kept while the loop may spin */
@@ -49,12 +53,15 @@ struct coir_loop {
     const coir_allocator *allocator;
     uint64_t waits, sleeps; /* turns that waited in the driver; announcements of a sleep */
     int error;              /* of the last wait, where the driver has given up; 0: none */
+    struct ci_observer observer;
 
     /* what other threads write */
     CI_CACHE_ALIGNED struct ci_inbox inbox;
     int32_t idle;   /* it waits for something to do; a word, as the next */
     int32_t asleep; /* its sleep is announced; a word: not every processor exchanges bytes */
     bool alert;     /* another thread requests a turn: do not sleep */
+    bool stopped;   /* coir_loop_run is to return */
+    int32_t holds;  /* keep coir_loop_run running */
     uint64_t wakeups;
 };
 
@@ -111,6 +118,19 @@ static inline void ci_loop_start_timer_after(struct coir_loop *loop, struct ci_t
     ci_list_push(&loop->fresh, &timer->link);
 }
 
+/* A fresh timer of this duration fires as soon as the clock has been read, before the loop waits:
+ * for what counts from the end of a turn. */
+#define CI_LOOP_WHEN_READ INT64_MIN
+
+/* Whether the next turn has something to do that neither the driver nor the wheel knows of. */
+static inline bool ci_loop_has_work(const struct coir_loop *loop)
+{
+    return !ci_list_empty(&loop->fresh) || !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]);
+}
+
+/* Reads the clock for fresh timers. The loop must not be in a turn, or just before its wait. */
+void ci_loop_start_fresh(struct coir_loop *loop);
+
 static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *timer,
                                        coir_time when)
 {
@@ -118,8 +138,9 @@ static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *
     ci_wheel_start(&loop->wheel, timer, when);
 }
 
-/* A message that carries a plain call and frees itself. -ENOMEM. */
-int ci_loop_post(struct coir_loop *loop, const coir_allocator *allocator, void (*fn)(void *arg),
-                 void *arg);
+/* Before each callback of the program. */
+#define ci_loop_note_call(loop, fn)                                                        \
+    (ci_unlikely((loop)->observer.active) ? ci_observer_note((loop), (void (*)(void))(fn)) \
+                                          : (void)0)
 
 #endif

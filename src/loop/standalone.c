@@ -12,6 +12,10 @@ struct standalone {
     coir_allocator allocator;
 };
 
+/* Whether a call on a loop as a whole is refused: a worker's belongs to its runtime. */
+#define REFUSED(loop) \
+    CI_REFUSED(!(loop) || !(loop)->standalone, "loop is NULL, or a worker's: its runtime runs it")
+
 int coir_loop_new(coir_loop **ret_loop)
 {
     return ret_loop ? coir_loop_new_with(NULL, ret_loop) : CI_MISUSE(-EINVAL, "ret_loop is NULL");
@@ -42,6 +46,7 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
         return rc;
     }
     ci_loop_init(&made->loop, driver, &made->allocator);
+    made->loop.standalone = true;
     ci_fork_forbid();
     *ret_loop = &made->loop;
     return 0;
@@ -49,7 +54,7 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 
 void coir_loop_free(coir_loop *loop)
 {
-    if (!loop || ci_forked() ||
+    if (!loop || ci_forked() || REFUSED(loop) ||
         (loop->turning && CI_MISUSE(-EBUSY, "a callback of the loop runs; return from it first")))
         return;
     struct standalone *made = ci_container_of(loop, struct standalone, loop);
@@ -59,34 +64,113 @@ void coir_loop_free(coir_loop *loop)
     ci_fork_allow();
 }
 
+bool coir_loop_alive(const coir_loop *loop)
+{
+    if (!loop && CI_MISUSE(-EINVAL, "loop is NULL"))
+        return false;
+    return loop->live_watches + loop->wheel.count > loop->weak || !ci_inbox_empty(&loop->inbox) ||
+           !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]) || ci_load(&loop->holds);
+}
+
+/* Before a turn: whether another thread has requested one. What it announced is seen then. */
+static bool take_alert(coir_loop *loop)
+{
+    /* pairs with the store in ci_loop_alert */
+    return ci_load_relaxed(&loop->alert) && ci_exchange(&loop->alert, false);
+}
+
+static int run(coir_loop *loop, bool forever)
+{
+    for (;;) {
+        take_alert(loop);
+        if (loop->error || ci_load(&loop->stopped) || !(forever || coir_loop_alive(loop)))
+            break;
+        ci_loop_turn(loop, COIR_NEVER);
+    }
+    ci_store(&loop->stopped, false);
+    return loop->error;
+}
+
+/* A run is refused in a callback of the loop, and for the loop of a worker. */
+#define RUN_REFUSED(loop)                                                         \
+    (!(loop) || !(loop)->standalone                                               \
+         ? CI_MISUSE(-EINVAL, "loop is NULL, or a worker's: its runtime runs it") \
+         : ((loop)->turning ? CI_MISUSE(-EBUSY, "one of the loop's callbacks runs") : 0))
+
 int coir_loop_run(coir_loop *loop)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!loop || loop->turning)
-        return CI_MISUSE(loop ? -EBUSY : -EINVAL, "loop is NULL, or one of its callbacks runs");
-    while (!loop->error && !ci_load_relaxed(&loop->alert) &&
-           (loop->live_watches || loop->wheel.count || !ci_inbox_empty(&loop->inbox)))
-        ci_loop_turn(loop, COIR_NEVER);
-    ci_store_relaxed(&loop->alert, false);
-    return loop->error;
+    int rc = RUN_REFUSED(loop);
+    return rc < 0 ? rc : run(loop, false);
+}
+
+int coir_loop_run_forever(coir_loop *loop)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    int rc = RUN_REFUSED(loop);
+    return rc < 0 ? rc : run(loop, true);
 }
 
 int coir_loop_run_once(coir_loop *loop, coir_time deadline)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!loop || loop->turning)
-        return CI_MISUSE(loop ? -EBUSY : -EINVAL, "loop is NULL, or one of its callbacks runs");
-    ci_loop_turn(loop, deadline);
+    int rc = RUN_REFUSED(loop);
+    if (rc < 0)
+        return rc;
+    ci_store_relaxed(&loop->asleep, false); /* see coir_loop_next */
+    ci_store_relaxed(&loop->idle, false);
+    ci_loop_turn(loop, take_alert(loop) ? 0 : deadline);
     return loop->error;
 }
 
 void coir_loop_stop(coir_loop *loop)
 {
-    if (ci_forked() || (!loop && CI_MISUSE(-EINVAL, "loop is NULL")))
+    if (ci_forked() || REFUSED(loop))
         return;
+    ci_store(&loop->stopped, true);
     ci_loop_alert(loop);
+}
+
+void coir_loop_hold(coir_loop *loop)
+{
+    if (ci_forked() || REFUSED(loop))
+        return;
+    ci_fetch_add(&loop->holds, 1);
+}
+
+void coir_loop_release(coir_loop *loop)
+{
+    if (ci_forked() || REFUSED(loop))
+        return;
+    if (ci_fetch_sub(&loop->holds, 1) == 0) {
+        ci_fetch_add(&loop->holds, 1);
+        (void)CI_MISUSE(-EINVAL, "it was released as often as it was held");
+        return;
+    }
+    ci_loop_alert(loop);
+}
+
+coir_fd coir_loop_fd(coir_loop *loop)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!loop || !loop->standalone)
+        return CI_MISUSE(-EINVAL, "loop is NULL, or a worker's; use coir_runtime_fd");
+    struct ci_driver *driver = loop->driver;
+    return driver->kind->descriptor ? driver->kind->descriptor(driver) : -ENOTSUP;
+}
+
+coir_time coir_loop_next(coir_loop *loop)
+{
+    if (ci_forked() || REFUSED(loop))
+        return 0;
+    if (!ci_list_empty(&loop->fresh))
+        ci_loop_start_fresh(loop);
+    return ci_loop_announce_sleep(loop) && !ci_loop_has_work(loop) ? ci_wheel_next(&loop->wheel)
+                                                                   : 0;
 }
 
 coir_time coir_loop_now(const coir_loop *loop)
@@ -96,11 +180,22 @@ coir_time coir_loop_now(const coir_loop *loop)
     return loop->now;
 }
 
-int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
+coir_time coir_loop_update_now(coir_loop *loop)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!loop || !fn)
-        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
-    return ci_loop_post(loop, loop->allocator, fn, arg);
+    if (ci_forked() || CI_REFUSED(!loop, "loop is NULL"))
+        return 0;
+    return ci_loop_update_now(loop);
+}
+
+int coir_loop_counters_get(const coir_loop *loop, coir_loop_counters *ret_counters)
+{
+    if (!loop || !ret_counters)
+        return CI_MISUSE(-EINVAL, "loop or ret_counters is NULL");
+    coir_loop_counters counters = {
+        .size = sizeof counters,
+        .turns = ci_load_relaxed(&loop->turns),
+        .sleeps = ci_load_relaxed(&loop->sleeps),
+        .wakeups = ci_load_relaxed(&loop->wakeups),
+    };
+    return ci_result_write(ret_counters, &counters, sizeof counters);
 }

@@ -11,6 +11,7 @@ struct watch {
     coir_loop *loop; /* NULL: not started */
     coir_watch_fn *fn;
     void *arg;
+    int flags; /* enum coir_watch_flags */
 };
 CI_LEAVES_SPARE_WORDS(struct watch, coir_watch);
 
@@ -19,10 +20,51 @@ static struct watch *watch_of(coir_watch *watch)
     return (struct watch *)(void *)watch;
 }
 
+/* Its operation has been withdrawn. */
+static void mark_stopped(struct watch *watch)
+{
+    watch->loop->live_watches--;
+    watch->loop->weak -= watch->flags & COIR_WATCH_WEAK ? 1 : 0;
+    watch->loop = NULL;
+}
+
+static void stop(struct watch *watch)
+{
+    ci_driver_cancel(watch->loop->driver, &watch->op);
+    mark_stopped(watch);
+}
+
 static void on_events(struct ci_op *op)
 {
     struct watch *watch = ci_container_of(op, struct watch, op);
-    watch->fn(watch->loop, (coir_watch *)(void *)watch, op->result, watch->arg);
+    coir_loop *loop = watch->loop;
+    int events = op->result;
+    if (ci_unlikely(events < 0)) { /* the driver has forgotten the descriptor */
+        mark_stopped(watch);
+        return;
+    }
+    if (watch->flags & COIR_WATCH_ONCE)
+        stop(watch);
+    ci_loop_note_call(loop, watch->fn);
+    watch->fn(loop, (coir_watch *)(void *)watch, events, watch->arg);
+}
+
+/* Starts a watch that is not started. */
+static int start(coir_loop *loop, struct watch *watch, coir_fd fd, int events)
+{
+    watch->op = (struct ci_op){
+        .done = on_events,
+        .fd = fd,
+        .kind = CI_OP_WATCH,
+        .events = (uint8_t)(events & (COIR_READ | COIR_WRITE)),
+    };
+    watch->flags = events & (COIR_WATCH_ONCE | COIR_WATCH_WEAK);
+    if (ci_driver_start(loop->driver, &watch->op))
+        return watch->op.result;
+    watch->loop = loop;
+    loop->live_watches++;
+    loop->weak += watch->flags & COIR_WATCH_WEAK ? 1 : 0;
+    return 0;
 }
 
 int coir_watch_start(coir_loop *loop, coir_watch *opaque, coir_fd fd, int events, coir_watch_fn *fn,
@@ -35,23 +77,31 @@ int coir_watch_start(coir_loop *loop, coir_watch *opaque, coir_fd fd, int events
     struct watch *watch = watch_of(opaque);
     if (watch->loop)
         return CI_MISUSE(-EBUSY, "the watch was started before; stop it first");
-    if (!fn)
-        return CI_MISUSE(-EINVAL, "fn is NULL");
+    if (!fn || !(events & (COIR_READ | COIR_WRITE)))
+        return CI_MISUSE(-EINVAL, "fn is NULL, or events has neither COIR_READ nor COIR_WRITE");
     if (ci_loop_is_foreign(loop))
         return CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post");
-    *watch = (struct watch){
-        .op = {.done = on_events,
-               .fd = fd,
-               .kind = CI_OP_WATCH,
-               .events = (uint8_t)(events & (COIR_READ | COIR_WRITE))},
-        .fn = fn,
-        .arg = arg,
-    };
-    if (ci_driver_start(loop->driver, &watch->op))
-        return watch->op.result;
-    watch->loop = loop;
-    loop->live_watches++;
-    return 0;
+    watch->fn = fn;
+    watch->arg = arg;
+    return start(loop, watch, fd, events);
+}
+
+int coir_watch_modify(coir_loop *loop, coir_watch *opaque, int events)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!loop || !opaque || !(events & (COIR_READ | COIR_WRITE)))
+        return CI_MISUSE(-EINVAL,
+                         "loop or watch is NULL, or events has neither COIR_READ nor COIR_WRITE");
+    struct watch *watch = watch_of(opaque);
+    if (watch->loop != loop)
+        return CI_MISUSE(-ENOENT, "the watch is not started on this loop");
+    if (ci_loop_is_foreign(loop))
+        return CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post");
+    if (events == (watch->op.events | watch->flags))
+        return 0;
+    stop(watch);
+    return start(loop, watch, watch->op.fd, events);
 }
 
 void coir_watch_stop(coir_loop *loop, coir_watch *opaque)
@@ -64,7 +114,5 @@ void coir_watch_stop(coir_loop *loop, coir_watch *opaque)
         (ci_loop_is_foreign(loop) &&
          CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
-    watch->loop = NULL;
-    ci_driver_cancel(loop->driver, &watch->op);
-    loop->live_watches--;
+    stop(watch);
 }

@@ -52,7 +52,7 @@ coir_time coir_runtime_next(coir_runtime *runtime)
         return 0;
     struct ci_worker *worker = &runtime->workers[0];
     bool idle = ci_loop_announce_sleep(&worker->loop) && !worker->ready &&
-                ci_list_empty(&worker->loop.fresh) && !ci_load_relaxed(&runtime->shared_count);
+                !ci_loop_has_work(&worker->loop) && !ci_load_relaxed(&runtime->shared_count);
     return idle && !ci_run_ended(runtime) ? ci_wheel_next(&worker->loop.wheel) : 0;
 }
 

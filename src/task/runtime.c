@@ -171,6 +171,11 @@ int coir_worker_index(void)
     return ci_worker_current ? ci_worker_current->index : -ESRCH;
 }
 
+coir_loop *coir_worker_loop(void)
+{
+    return ci_worker_current ? &ci_worker_current->loop : NULL;
+}
+
 int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
 {
     coir_counters sum = COIR_COUNTERS;

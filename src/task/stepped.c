@@ -21,7 +21,7 @@ bool ci_stepped_has_work(const coir_runtime *runtime, size_t index, coir_time no
 {
     struct ci_worker *worker = &runtime->workers[index];
     return worker->ready || worker->loop.alert || !ci_inbox_empty(&worker->loop.inbox) ||
-           !ci_list_empty(&worker->loop.fresh) || runtime->shared_count ||
+           ci_loop_has_work(&worker->loop) || runtime->shared_count ||
            ci_wheel_next(&worker->loop.wheel) <= now;
 }
 

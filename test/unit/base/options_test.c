@@ -193,6 +193,21 @@ static int call_loop_new_with(const void *options)
     return rc;
 }
 
+static void no_timer(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)loop, (void)timer, (void)arg;
+}
+
+static int call_timer_start_with(const void *options)
+{
+    coir_loop *loop;
+    coir_timer timer = {{0}};
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    int rc = coir_timer_start_with(loop, &timer, options, no_timer, NULL);
+    coir_loop_free(loop);
+    return rc;
+}
+
 static int call_poller_new_with(const void *options)
 {
     coir_poller *poller;
@@ -226,6 +241,7 @@ TEST(options_of_any_size_outside)
     config.workers = 1;
     take_each_size(call_runtime_new, &config, sizeof config, offsetof(coir_config, environment));
     TAKE_EACH_SIZE(call_loop_new_with, coir_loop_options, COIR_LOOP_OPTIONS, allocator);
+    TAKE_EACH_SIZE(call_timer_start_with, coir_timer_options, COIR_TIMER_OPTIONS, weak);
     TAKE_EACH_SIZE(call_poller_new_with, coir_poller_options, COIR_POLLER_OPTIONS, allocator);
     TAKE_EACH_SIZE(call_sim_run, coir_sim_options, COIR_SIM_OPTIONS, choose_faults);
     coir_allocator allocator = COIR_ALLOCATOR(NULL, NULL, NULL);

@@ -65,3 +65,45 @@ TEST(hooks_are_called_before_the_wait_and_after_what_came)
     CHECK(calls == 4 && order[3] == 'a');
     coir_loop_free(loop);
 }
+
+static void start_hook(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)timer;
+    coir_hook_start(loop, arg, COIR_HOOK_AFTER_TURN, before, NULL);
+}
+
+TEST(a_hook_started_by_a_timer_runs_in_the_next_turn)
+{
+    coir_loop *loop;
+    coir_hook hook = {{0}};
+    coir_timer timer = {{0}};
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_hook_stop(loop, &hook); /* does nothing */
+    coir_timer_start(loop, &timer, 0, start_hook, &hook);
+    coir_loop_run_once(loop, COIR_NEVER);
+    CHECK_EQ(calls, 0);
+    coir_loop_run_once(loop, 0);
+    CHECK_EQ(calls, 1);
+    coir_loop_free(loop);
+}
+
+static void stop_after_three(coir_loop *loop, coir_hook *hook, void *arg)
+{
+    (void)arg;
+    if (++calls == 3)
+        coir_hook_stop(loop, hook);
+}
+
+/* Without a timer or a watch the loop would sleep for ever. */
+TEST(a_hook_of_the_turn_keeps_the_loop_awake_and_running)
+{
+    coir_loop *loop;
+    coir_hook hook = {{0}};
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_hook_start(loop, &hook, COIR_HOOK_IN_TURN, stop_after_three, NULL);
+    CHECK(coir_loop_alive(loop));
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(calls, 3);
+    CHECK(!coir_loop_alive(loop));
+    coir_loop_free(loop);
+}

@@ -205,20 +205,3 @@ TEST(spinning_backs_off)
     meanwhile = NULL;
     ci_loop_done(&loop);
 }
-
-static void call_back(void *arg)
-{
-    ++*(int *)arg;
-}
-
-TEST(a_posted_call_is_made_once_also_when_the_loop_ends)
-{
-    int called = 0;
-    open_loop();
-    CHECK_EQ(ci_loop_post(&loop, &ci_system_allocator, call_back, &called), 0);
-    ci_loop_turn(&loop, 0);
-    CHECK_EQ(called, 1);
-    CHECK_EQ(ci_loop_post(&loop, &ci_system_allocator, call_back, &called), 0);
-    ci_loop_done(&loop);
-    CHECK_EQ(called, 2);
-}

@@ -1,5 +1,6 @@
 /* Timers with callbacks: in order, never early, moved and stopped. */
 #include <coir/loop.h>
+#include <errno.h>
 
 #include "harness.h"
 
@@ -54,5 +55,144 @@ TEST(a_stopped_timer_does_not_fire)
     coir_timer_stop(loop, &never);
     CHECK_EQ(coir_loop_run(loop), 0);
     CHECK_EQ(fired, 1);
+    coir_loop_free(loop);
+}
+
+static coir_time due_next;
+
+/* With every call the next one is due at the next multiple of the interval that has not passed. */
+static void check_rhythm(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    const coir_time interval = *(coir_time *)arg;
+    coir_time now = coir_loop_now(loop);
+    CHECK(now >= due_next);
+    due_next += interval;
+    if (due_next <= now)
+        due_next += ((now - due_next) / interval + 1) * interval;
+    if (++calls == 1)
+        while (coir_now() < due_next + 2 * interval) /* it will be late by two calls */
+            continue;
+    if (calls == 5)
+        coir_timer_stop(loop, timer); /* nothing is left: the loop returns */
+}
+
+TEST(a_timer_repeats_in_its_rhythm_and_is_never_early)
+{
+    coir_loop *loop;
+    coir_timer timer = {{0}};
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    coir_time interval = options.interval = 2 * COIR_MS;
+    options.delay = COIR_MS;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    CHECK_EQ(coir_timer_start_with(loop, &timer, &options, check_rhythm, &interval), 0);
+    due_next = coir_loop_now(loop) + options.delay;
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(calls, 5);
+    options.interval = -1;
+    CHECK_EQ(coir_timer_start_with(loop, &timer, &options, check_rhythm, &interval), -EINVAL);
+    coir_loop_free(loop);
+}
+
+static coir_time called_at[100];
+
+static void note_turn(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    coir_time due = *(coir_time *)arg;
+    (void)timer;
+    CHECK(coir_loop_now(loop) >= due);
+    called_at[calls++] = coir_loop_now(loop);
+}
+
+/* 100 timers over 10 ms that may be 50 ms late: without slack each would have a wake-up of its
+ * own. */
+TEST(timers_with_slack_share_wake_ups)
+{
+    coir_loop *loop;
+    coir_timer timers[100] = {{{0}}};
+    coir_time due[100];
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    options.slack = 50 * COIR_MS;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    for (int i = 0; i < 100; i++) {
+        options.delay = (100 + i) * 100 * COIR_US;
+        CHECK_EQ(coir_timer_start_with(loop, &timers[i], &options, note_turn, &due[i]), 0);
+        due[i] = coir_loop_now(loop) + options.delay;
+    }
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(calls, 100);
+    int wake_ups = 1;
+    for (int i = 1; i < 100; i++)
+        wake_ups += called_at[i] != called_at[i - 1];
+    CHECK(wake_ups <= 20);
+    coir_loop_free(loop);
+}
+
+TEST(a_weak_timer_does_not_keep_the_loop_running)
+{
+    coir_loop *loop;
+    coir_timer weak = {{0}}, once = {{0}};
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    int fired = 0;
+    options.weak = true;
+    options.interval = COIR_US;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    CHECK_EQ(coir_timer_start_with(loop, &weak, &options, count_call, &fired), 0);
+    CHECK_EQ(coir_loop_run(loop), 0); /* returns at once */
+    CHECK_EQ(fired, 0);
+    coir_timer_start(loop, &once, 5 * COIR_MS, count_call, &(int){0});
+    CHECK_EQ(coir_loop_run(loop), 0); /* it is called while something else keeps the loop running */
+    CHECK(fired > 0);
+    coir_timer_start(loop, &weak, COIR_S, count_call, &fired); /* as a strong one */
+    CHECK(coir_loop_alive(loop));
+    coir_timer_stop(loop, &weak);
+    CHECK(!coir_loop_alive(loop));
+    coir_loop_free(loop);
+}
+
+static coir_timer doomed[3];
+
+static void stop_all(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)timer, (void)arg;
+    calls++;
+    for (int i = 0; i < 3; i++) { /* itself too; none is looked at again */
+        coir_timer_stop(loop, &doomed[i]);
+        doomed[i] = (coir_timer){{0}};
+    }
+}
+
+TEST(a_timer_may_stop_and_free_those_that_are_due_with_it)
+{
+    coir_loop *loop;
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    options.interval = COIR_US;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(coir_timer_start_with(loop, &doomed[i], &options, stop_all, NULL), 0);
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(calls, 1);
+    coir_loop_free(loop);
+}
+
+static void look_at_clock(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)timer, (void)arg;
+    coir_time before = coir_loop_now(loop);
+    while (coir_now() <= before)
+        continue;
+    CHECK_EQ(coir_loop_now(loop), before); /* it stands still in a turn, */
+    CHECK(coir_loop_update_now(loop) > before);
+    CHECK(coir_loop_now(loop) > before);
+    calls++;
+}
+
+TEST(the_time_of_a_loop_stands_still_until_it_is_updated)
+{
+    coir_loop *loop;
+    coir_timer timer = {{0}};
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_timer_start(loop, &timer, 0, look_at_clock, NULL);
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(calls, 1);
     coir_loop_free(loop);
 }

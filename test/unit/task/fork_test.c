@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_loop.h"
 #include "harness.h"
 
 /* ---- what the calls are made on: everything is alive, and used by tasks that wait ---- */
@@ -46,6 +47,8 @@ static struct {
     coir_watch watch;
     coir_timer timer;
     coir_hook hook;
+    coir_timeout_set timeouts;
+    coir_timeout timeout;
     coir_poller *poller;
     coir_source source;
     coir_router *router;
@@ -101,24 +104,6 @@ static int handler(coir_request *req, coir_response *res, void *arg)
     (void)arg;
     (void)req, (void)res;
     return 0;
-}
-
-static void on_watch(coir_loop *loop, coir_watch *watch, int events, void *arg)
-{
-    (void)arg;
-    (void)loop, (void)watch, (void)events;
-}
-
-static void on_timer(coir_loop *loop, coir_timer *timer, void *arg)
-{
-    (void)arg;
-    (void)loop, (void)timer;
-}
-
-static void on_hook(coir_loop *loop, coir_hook *hook, void *arg)
-{
-    (void)arg;
-    (void)loop, (void)hook;
 }
 
 static int scenario(coir_sim *sim, void *arg)
@@ -378,32 +363,7 @@ static void *ret;
     P(coir_process_stdout, coir_process_stdout(&o.process))                                    \
     P(coir_process_stderr, coir_process_stderr(&o.process))                                    \
     V(coir_process_close, coir_process_close(&o.process))                                      \
-    R(coir_loop_new_with, coir_loop_new_with(NULL, RET(coir_loop)))                            \
-    R(coir_loop_new, coir_loop_new(RET(coir_loop)))                                            \
-    R(coir_loop_run, coir_loop_run(o.loop))                                                    \
-    R(coir_loop_run_once, coir_loop_run_once(o.loop, COIR_NEVER))                              \
-    R(coir_loop_post, coir_loop_post(o.loop, call, NULL))                                      \
-    V(coir_loop_stop, coir_loop_stop(o.loop))                                                  \
-    P(coir_loop_now, coir_loop_now(o.loop))                                                    \
-    V(coir_loop_free, coir_loop_free(o.loop))                                                  \
-    R(coir_watch_start,                                                                        \
-      coir_watch_start(o.loop, &(coir_watch){{0}}, o.pipe[1], COIR_WRITE, on_watch, NULL))     \
-    V(coir_watch_stop, coir_watch_stop(o.loop, &o.watch))                                      \
-    V(coir_timer_start, coir_timer_start(o.loop, &o.timer, 1, on_timer, NULL))                 \
-    V(coir_timer_stop, coir_timer_stop(o.loop, &o.timer))                                      \
-    V(coir_hook_start,                                                                         \
-      coir_hook_start(o.loop, &(coir_hook){{0}}, COIR_HOOK_BEFORE_WAIT, on_hook, NULL))        \
-    V(coir_hook_stop, coir_hook_stop(o.loop, &o.hook))                                         \
-    R(coir_poller_new_with, coir_poller_new_with(NULL, RET(coir_poller)))                      \
-    R(coir_poller_new, coir_poller_new(RET(coir_poller)))                                      \
-    R(coir_poller_add, coir_poller_add(o.poller, o.pipe[1], 1, COIR_WRITE))                    \
-    R(coir_poller_modify, coir_poller_modify(o.poller, o.pipe[0], 1, COIR_READ))               \
-    R(coir_poller_remove, coir_poller_remove(o.poller, o.pipe[0]))                             \
-    R(coir_poller_wait, coir_poller_wait(o.poller, &poller_event, 1, COIR_NEVER))              \
-    V(coir_poller_free, coir_poller_free(o.poller))                                            \
-    R(coir_source_add, coir_source_add(&(coir_source){{0}}, o.poller, 1))                      \
-    R(coir_source_set, coir_source_set(&o.source, 1))                                          \
-    V(coir_source_remove, coir_source_remove(&o.source))                                       \
+    LOOP_CALLS(R, V, P)                                                                        \
     R(coir_router_new_with, coir_router_new_with(NULL, RET(coir_router)))                      \
     R(coir_router_new, coir_router_new(RET(coir_router)))                                      \
     R(coir_route, coir_route(o.router, "GET", "/a", handler, NULL))                            \
@@ -556,6 +516,8 @@ static void make_all(void)
     CHECK_EQ(coir_watch_start(o.loop, &o.watch, o.pipe[0], COIR_READ, on_watch, NULL), 0);
     coir_timer_start(o.loop, &o.timer, COIR_S, on_timer, NULL);
     coir_hook_start(o.loop, &o.hook, COIR_HOOK_BEFORE_WAIT, on_hook, NULL);
+    CHECK_EQ(coir_timeout_set_init(&o.timeouts, o.loop, COIR_S, on_passed), 0);
+    coir_timeout_start(&o.timeouts, &o.timeout, NULL);
     CHECK_EQ(coir_poller_new(&o.poller), 0);
     CHECK_EQ(coir_poller_add(o.poller, o.pipe[0], 1, COIR_READ), 0);
     CHECK_EQ(coir_source_add(&o.source, o.poller, 2), 0);
@@ -574,6 +536,7 @@ static void free_all(void)
     coir_watch_stop(o.loop, &o.watch);
     coir_timer_stop(o.loop, &o.timer);
     coir_hook_stop(o.loop, &o.hook);
+    coir_timeout_set_done(&o.timeouts);
     coir_loop_free(o.loop);
     coir_router_free(o.router);
     CHECK_EQ(coir_process_signal(&o.process, SIGUSR1), 0); /* it is still there */

@@ -208,3 +208,136 @@ TEST(a_generator_belongs_to_its_worker)
     for (uint64_t seed = 1; seed <= 20; seed++)
         test_in_sim(share_a_generator, 2, seed);
 }
+
+/* ---- callbacks on a worker's loop ---- */
+
+static coir_channel *told;
+static int callbacks, ends[2];
+
+static void tell(char what)
+{
+    CHECK(coir_worker_index() == 0 && coir_worker_loop());
+    CHECK_EQ(coir_channel_try_send(told, &what), 0);
+    callbacks++;
+}
+
+static void on_tick(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)arg;
+    tell('t');
+    if (callbacks == 3)
+        coir_timer_stop(loop, timer);
+}
+
+static void on_readable(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    (void)arg;
+    CHECK_EQ(events, COIR_READ);
+    tell('r');
+    coir_watch_stop(loop, watch);
+}
+
+static void on_hook(coir_loop *loop, coir_hook *hook, void *arg)
+{
+    (void)arg;
+    tell('h');
+    coir_hook_stop(loop, hook);
+}
+
+static void on_passed(coir_timeout_set *set, coir_timeout *timeout, void *arg)
+{
+    (void)set, (void)timeout, (void)arg;
+    tell('p');
+}
+
+static void post_refused(void *arg)
+{
+    (void)arg;
+}
+
+static int no_call(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void expect(char what)
+{
+    char got;
+    CHECK_EQ(coir_channel_recv(told, &got), 0);
+    CHECK_EQ(got, what);
+}
+
+static int await_callbacks(void *arg)
+{
+    coir_loop *loop = coir_worker_loop();
+    coir_timer timer = {{0}};
+    coir_watch watch = {{0}};
+    coir_hook hook = {{0}};
+    coir_timeout_set passed;
+    coir_timeout timeout = {{0}};
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    options.interval = COIR_MS;
+    callbacks = 0;
+    CHECK_EQ(coir_channel_new(1, 8, &told), 0);
+    CHECK_EQ(coir_timer_start_with(loop, &timer, &options, on_tick, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        expect('t');
+    coir_hook_start(loop, &hook, COIR_HOOK_IN_TURN, on_hook, NULL);
+    expect('h');
+    CHECK_EQ(coir_timeout_set_init(&passed, loop, COIR_MS, on_passed), 0);
+    coir_timeout_start(&passed, &timeout, NULL);
+    expect('p');
+    if (!arg) {
+        CHECK_EQ(pipe(ends), 0);
+        CHECK_EQ(coir_watch_start(loop, &watch, ends[0], COIR_READ, on_readable, NULL), 0);
+        CHECK_EQ(write(ends[1], "x", 1), 1);
+        expect('r');
+        close(ends[0]);
+        close(ends[1]);
+    }
+    /* the runtime runs and stops it */
+    CHECK_EQ(coir_loop_run(loop), -EINVAL);
+    CHECK_EQ(coir_loop_run_once(loop, 0), -EINVAL);
+    CHECK_EQ(coir_loop_post(loop, post_refused, NULL), -EINVAL);
+    CHECK_EQ(coir_loop_call(loop, no_call, NULL), -EINVAL);
+    CHECK_EQ(coir_loop_fd(loop), -EINVAL);
+    coir_loop_stop(loop);
+    coir_loop_free(loop);
+    coir_channel_free(told);
+    return 0;
+}
+
+TEST(fibers_and_callbacks_live_on_one_loop)
+{
+    static const char *const drivers[] = {"io_uring", "epoll", "poll"};
+    coir_config config = COIR_CONFIG;
+    CHECK(!coir_worker_loop());
+    unsetenv("COIR_DRIVER");
+    config.workers = 1;
+    config.deadlock = COIR_DEADLOCK_END; /* a callback that will be called is not a deadlock */
+    for (int i = 0; i < 3; i++) {
+        coir_runtime *runtime;
+        config.driver = drivers[i];
+        if (coir_runtime_new(&config, &runtime) < 0) {
+            CHECK_EQ(i, 0); /* io_uring does not work here */
+            continue;
+        }
+        CHECK_EQ(coir_runtime_run(runtime, await_callbacks, NULL), 0);
+        coir_runtime_free(runtime);
+    }
+}
+
+static int callbacks_scenario(coir_sim *sim, void *arg)
+{
+    return coir_sim_host_main(sim, "host", await_callbacks, arg);
+}
+
+TEST(fibers_and_callbacks_live_on_one_simulated_loop)
+{
+    coir_sim_options options = COIR_SIM_OPTIONS;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        options.seed = seed;
+        CHECK_EQ(coir_sim_run(&options, callbacks_scenario, &options, NULL), 0);
+    }
+}

@@ -1,0 +1,76 @@
+/* Plain calls that other threads send to a loop, with and without waiting for the result. */
+#include <errno.h>
+
+#include "loop/loop.h"
+#include "sys/fork.h"
+#include "sys/gate.h"
+#include "sys/misuse.h"
+
+struct posted {
+    struct ci_message message;
+    void (*fn)(void *arg);
+    void *arg;
+    struct coir_loop *loop;
+    const coir_allocator *allocator;
+};
+
+static void make_posted(struct ci_message *message)
+{
+    struct posted *posted = ci_container_of(message, struct posted, message);
+    struct posted copy = *posted;
+    ci_free(copy.allocator, posted, sizeof *posted);
+    ci_loop_note_call(copy.loop, copy.fn);
+    copy.fn(copy.arg);
+}
+
+int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!loop || !fn)
+        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
+    if (!loop->standalone)
+        return CI_MISUSE(-EINVAL, "the loop is a worker's; use coir_runtime_post");
+    struct posted *posted = ci_alloc(loop->allocator, sizeof *posted);
+    if (!posted)
+        return -ENOMEM;
+    *posted = (struct posted){{NULL, make_posted}, fn, arg, loop, loop->allocator};
+    ci_loop_send(loop, &posted->message);
+    return 0;
+}
+
+/* On its caller's stack, which waits. */
+struct call {
+    struct ci_message message;
+    int (*fn)(void *arg);
+    void *arg;
+    struct coir_loop *loop;
+    int result;
+    struct ci_gate made;
+};
+
+static void make_call(struct ci_message *message)
+{
+    struct call *call = ci_container_of(message, struct call, message);
+    ci_loop_note_call(call->loop, call->fn);
+    call->result = call->fn(call->arg);
+    ci_gate_open(&call->made);
+}
+
+int coir_loop_call(coir_loop *loop, int (*fn)(void *arg), void *arg)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!loop || !fn)
+        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
+    if (!loop->standalone)
+        return CI_MISUSE(-EINVAL, "the loop is a worker's; use coir_runtime_post");
+    if (ci_load_relaxed(&loop->turning) == &ci_loop_thread_mark)
+        return CI_MISUSE(-EDEADLK, "a callback of the loop would wait for itself");
+    struct call call = {.message.deliver = make_call, .fn = fn, .arg = arg, .loop = loop};
+    ci_gate_init(&call.made);
+    ci_loop_send(loop, &call.message);
+    ci_gate_wait(&call.made);
+    ci_gate_done(&call.made);
+    return call.result;
+}

@@ -1,0 +1,31 @@
+/* How long the turns of a loop and the callbacks in them take: for coir_loop_observe.
+ *
+ * 1. Between begin and end exactly one of these is measured at any time: a callback, what lies
+ * between callbacks, or the wait. Watches are called inside of the driver's wait, so the wait ends
+ * with the first call that is noted after it began.
+ */
+#ifndef CI_LOOP_OBSERVER_H
+#define CI_LOOP_OBSERVER_H
+
+#include "coir/loop.h"
+
+struct ci_observer {
+    coir_observer_fn *fn; /* NULL: none */
+    void *arg;
+    coir_time busy_min;
+    bool active;           /* the turn in progress is observed: fn was there when it began */
+    bool waiting;          /* the loop waits, since `since` */
+    coir_time since;       /* when what is measured now began */
+    void (*running)(void); /* the callback that is measured; NULL: none */
+    coir_turn turn;
+    double load; /* the average of busy / (busy + waited) */
+};
+
+void ci_observer_begin(coir_loop *loop);
+/* A callback is made, or, NULL, none any more. */
+void ci_observer_note(coir_loop *loop, void (*called)(void));
+/* The loop waits. */
+void ci_observer_wait(coir_loop *loop);
+void ci_observer_end(coir_loop *loop);
+
+#endif
