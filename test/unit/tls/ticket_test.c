@@ -63,6 +63,20 @@ TEST_REAL(keys_survive_a_reload)
     close_pair(&pair);
 }
 
+TEST_REAL(a_ticket_of_another_server_is_not_accepted)
+{
+    struct pair pair = two_sides();
+    coir_tls *one = pair.server, *other = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    CHECK(!resumes(&pair));
+    pair.server = other;
+    CHECK(!resumes(&pair)); /* a full handshake */
+    CHECK(resumes(&pair));
+    pair.server = one;
+    CHECK(!resumes(&pair));
+    coir_tls_unref(other);
+    close_pair(&pair);
+}
+
 static int meet_elsewhere(void *arg)
 {
     struct pair *pair = arg;

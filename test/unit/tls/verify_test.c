@@ -96,6 +96,32 @@ TEST_REAL(names_are_compared_as_rfc_6125_says)
              -COIR_ECERT_HOST);
 }
 
+/* A certificate for "example.org", NUL, ".evil.example": an authority that looks at the end of the
+ * name signs it, and a client that looks at the beginning would take it. */
+TEST_REAL(a_name_with_a_nul_in_it_is_no_name)
+{
+    static const char name[] = "example.org\0.evil.example";
+    make_roots();
+    struct identity server = pki_make((struct wish){.issuer = &root, .name = "server"});
+    GENERAL_NAMES *names = GENERAL_NAMES_new();
+    GENERAL_NAME *one = GENERAL_NAME_new();
+    ASN1_IA5STRING *text = ASN1_IA5STRING_new();
+    ASN1_STRING_set(text, name, sizeof name - 1);
+    GENERAL_NAME_set0_value(one, GEN_DNS, text);
+    sk_GENERAL_NAME_push(names, one);
+    CHECK_EQ(X509_add1_ext_i2d(server.certificate, NID_subject_alt_name, names, 0, 0), 1);
+    CHECK(X509_sign(server.certificate, root.key, EVP_sha256()) > 0);
+    free(server.certificate_text);
+    BIO *bio = BIO_new(BIO_s_mem());
+    PEM_write_bio_X509(bio, server.certificate);
+    server.certificate_text = pki_text(bio);
+    GENERAL_NAMES_free(names);
+    CHECK_EQ(meet_with(root.certificate_text, NULL, server.certificate_text, server.key_text,
+                       "example.org"),
+             -COIR_ECERT_HOST);
+    pki_free(&server);
+}
+
 TEST_REAL(addresses_are_compared_with_addresses)
 {
     make_roots();
