@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "io/io.h"
 #include "mask.h"
 #include "misuse.h"
 
@@ -178,6 +179,58 @@ TEST_SIM(a_close_cancels_whoever_waits)
     pair.ends[0] = NULL;
     CHECK_EQ(coir_scope_wait(scope), 0);
     close_pair(&pair);
+}
+
+/* ---- a transport that withdraws no poll: they complete when it is closed ---- */
+
+static struct ci_op *polls[2];
+
+static bool stubborn_start(coir_stream *stream, struct ci_op *op)
+{
+    (void)stream;
+    op->pending = op->kind == CI_OP_POLL;
+    if (op->pending)
+        polls[polls[0] != NULL] = op;
+    else
+        op->result = op->kind == CI_OP_WRITE ? (int32_t)op->len : -EAGAIN;
+    return !op->pending;
+}
+
+static bool stubborn_cancel(coir_stream *stream, struct ci_op *op)
+{
+    (void)stream, (void)op;
+    return false;
+}
+
+static void stubborn_close(coir_stream *stream)
+{
+    (void)stream;
+    for (int i = 0; i < 2 && polls[i]; i++) {
+        polls[i]->pending = false;
+        polls[i]->result = -ECANCELED;
+        polls[i]->done(polls[i]);
+    }
+}
+
+static const struct ci_stream_kind stubborn_kind = {
+    .name = "stubborn",
+    .start = stubborn_start,
+    .cancel = stubborn_cancel,
+    .close = stubborn_close,
+};
+
+TEST_SIM(a_poll_that_completes_when_the_filter_is_closed_is_ignored)
+{
+    coir_stream transport = {.kind = &stubborn_kind, .worker = ci_worker_current}, *stream;
+    struct mask mask = {.transport = &transport, .ahead = -1};
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, &transport, &stream), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_and_keep, stream), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK(polls[0] && !polls[1]);
+    coir_close(stream);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(mask.frees, 1);
 }
 
 TEST_SIM(errors_of_the_filter_are_the_streams)

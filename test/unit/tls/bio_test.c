@@ -1,4 +1,5 @@
 /* What lies between OpenSSL and the transport. */
+#include "openssl_memory.h"
 #include "pair.h"
 #include "tls/tls.h"
 
@@ -45,14 +46,27 @@ TEST_REAL(a_transport_that_ends_in_a_handshake_truncates_it)
     coir_tls_unref(pair.client);
 }
 
+/* How many buffers of OpenSSL's a connection is without: they are allocated, and counted. */
+static long without(const coir_stream *stream)
+{
+    long before = openssl_live;
+    CHECK_EQ(SSL_alloc_buffers(inside(stream)->ssl), 1);
+    return openssl_live - before;
+}
+
 TEST_REAL(an_idle_connection_keeps_no_buffer)
 {
     struct pair pair = plain_pair(0);
     char got[16];
-    CHECK_EQ(coir_write_all(pair.tls_a, "x", 1), 0);
+    CHECK_EQ(coir_write_all(pair.tls_a, "xy", 2), 0);
+    CHECK_EQ(coir_read(pair.tls_b, got, 1), 1);
+    CHECK(without(pair.tls_b) < 2); /* it is not idle: a byte is left */
     CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), 1);
     CHECK_EQ(coir_try_read(pair.tls_b, got, sizeof got), -EAGAIN);
-    CHECK_EQ(SSL_alloc_buffers(inside(pair.tls_b)->ssl), 1); /* 1: it could, they were freed */
+    CHECK_EQ(without(pair.tls_b), 2); /* for reading, for writing */
+    coir_case cases[] = {coir_case_stream(pair.tls_b, COIR_READ), coir_case_after(COIR_MS)};
+    CHECK_EQ(coir_select(cases, 2), 1); /* which asks whether it is readable */
+    CHECK_EQ(without(pair.tls_b), 2);
     CHECK(!inside(pair.tls_b)->out);
     close_pair(&pair);
 }
