@@ -68,6 +68,16 @@ void ci_opening_end_all(struct ci_seat *seat, int error)
 
 /* ---- the limit ---- */
 
+/* For a check, with the lock held: a connection is live after it has been admitted, and until
+ * before it leaves. */
+static bool counts_live(const coir_listener *listener)
+{
+    size_t live = 0;
+    for (int i = 0; i < listener->seat_count; i++)
+        live += ci_load_relaxed(&listener->seats[i].live);
+    return live <= listener->open;
+}
+
 enum ci_admission ci_admission_ask(coir_listener *listener)
 {
     if (ci_likely(!listener->connections_max && !is_shut(listener)))
@@ -102,6 +112,7 @@ bool ci_admission_leave(coir_listener *listener)
         return false;
     ci_lock_take(&listener->lock);
     ci_check(listener->open > 0, "io/listener.h 5");
+    ci_debug_check(counts_live(listener), "io/listener.h 5");
     bool opens = --listener->open < listener->connections_max && listener->shut & CI_LISTENER_FULL;
     if (opens)
         ci_store_relaxed(&listener->shut, listener->shut & ~(uint32_t)CI_LISTENER_FULL);

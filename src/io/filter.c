@@ -12,6 +12,7 @@
  * 2. While flush answers -EAGAIN, the poll for writing is armed, or the timer started, or the
  * stream is closed and its farewell task waits.
  * 3. The memory of a filter is freed after both polls have completed.
+ * 4. No poll is armed while the stream is detached.
  */
 #include "coir/filter.h"
 
@@ -87,6 +88,14 @@ static bool arm_for(struct filter *filter, int events)
            (events & COIR_WRITE && arm(filter, &filter->can_write, COIR_WRITE, on_can_write));
 }
 
+/* Whether something leads to the next try of what waits for `events`. */
+static bool is_armed(const struct filter *filter, int events)
+{
+    return ci_timer_started(&filter->again) ||
+           ((!(events & COIR_READ) || filter->can_read.pending) &&
+            (!(events & COIR_WRITE) || filter->can_write.pending));
+}
+
 static void on_again(struct ci_timer *timer)
 {
     on_ready(ci_container_of(timer, struct filter, again));
@@ -126,6 +135,7 @@ static void send_kept(struct filter *filter)
     flush(filter);
     while (filter->unsent && arm_for(filter, COIR_WRITE))
         flush(filter);
+    ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
 }
 
 static ssize_t read_into(struct filter *filter, const struct iovec *iov, int count, int *events)
@@ -211,8 +221,9 @@ static bool attempt(struct filter *filter, struct ci_op *op, int *events)
 static void try_all_again(struct filter *filter)
 {
     bool ready = true;
+    int wanted = 0;
     for (int tries = 0; ready && tries < TRIES_MOST; tries++) {
-        int wanted = 0;
+        wanted = 0;
         flush(filter);
         for (struct ci_op **at = &filter->ops; *at;) {
             struct ci_op *op = *at;
@@ -230,9 +241,8 @@ static void try_all_again(struct filter *filter)
     }
     if (ready)
         try_later(filter);
-    ci_debug_check(!filter->ops || filter->can_read.pending || filter->can_write.pending || ready,
-                   "filter.c 1");
-    ci_check(!filter->unsent || filter->can_write.pending || ready, "filter.c 2");
+    ci_check(is_armed(filter, wanted), "filter.c 1");
+    ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
 }
 
 /* A wait for neither reading nor writing, such as for a hang-up, is the transport's. */
@@ -260,6 +270,8 @@ static bool start(coir_stream *stream, struct ci_op *op)
     } while (ready && ++tries < TRIES_MOST);
     if (ready)
         try_later(filter);
+    ci_check(is_armed(filter, events), "filter.c 1");
+    ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
     op->pending = true;
     op->next = filter->ops;
     filter->ops = op;
@@ -314,7 +326,9 @@ static int detach(coir_stream *stream)
     disarm(filter);
     if (filter->can_read.pending || filter->can_write.pending)
         return -EBUSY;
-    return coir_stream_detach(filter->transport);
+    int rc = coir_stream_detach(filter->transport);
+    ci_check(rc < 0 || (!filter->can_read.pending && !filter->can_write.pending), "filter.c 4");
+    return rc;
 }
 
 static int adopt(coir_stream *stream, struct ci_worker *worker)
@@ -333,6 +347,7 @@ static int adopt(coir_stream *stream, struct ci_worker *worker)
 static void finish(struct filter *filter)
 {
     filter->kind.free(filter->arg);
+    filter->transport->is_transport = false;
     coir_close(filter->transport);
     ci_check(!filter->can_read.pending && !filter->can_write.pending, "filter.c 3");
     ci_free(filter->allocator, filter, sizeof *filter);
@@ -413,6 +428,7 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     filter->kind = own;
     filter->arg = arg;
     filter->transport = transport;
+    transport->is_transport = true;
     filter->allocator = allocator;
     ci_timer_init(&filter->again, on_again);
     if ((rc = ci_stream_move_timeouts(transport, &filter->stream)) < 0) {

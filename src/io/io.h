@@ -34,9 +34,10 @@ struct coir_stream {
     struct ci_seat *seat;   /* of its listener, that counts it (listener.h 1); or NULL */
     const struct ci_stream_kind *under; /* of a broken one: what it was */
     coir_fd fd;
-    bool is_unix;   /* nothing is read ahead of it: descriptors may come with its bytes */
-    bool is_socket; /* of the driver, whatever lies over it */
-    int16_t error;  /* of a broken one: what every call on it returns */
+    bool is_unix;          /* nothing is read ahead of it: descriptors may come with its bytes */
+    bool is_socket : 1;    /* of the driver, whatever lies over it */
+    bool is_transport : 1; /* a filter stands on it, and closes it */
+    int16_t error;         /* of a broken one: what every call on it returns */
 };
 
 struct ci_stream_kind {

@@ -26,6 +26,7 @@ int ci_process_find(const coir_process *opaque, struct ci_process **ret_process,
         return -EBADF;
     if (process->worker != ci_worker_current)
         return ci_misused_elsewhere(process->worker, call, place);
+    ci_check(process->pidfd >= 0 && process->pid > 0, "io/process.h 1");
     *ret_process = process;
     return 0;
 }
@@ -141,6 +142,7 @@ static int begin(struct ci_process *process, const char *const *arguments,
     if (rc < 0) {
         ci_process_close_streams(process);
         process->worker = NULL;
+        process->pidfd = -1;
     }
     return rc;
 }

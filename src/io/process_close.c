@@ -96,11 +96,12 @@ void coir_process_close(coir_process *opaque)
         CI_REFUSED_AS(-ESRCH, !worker->fiber, "a process is closed in a fiber"))
         return;
     struct ci_driver *driver = worker->loop.driver;
-    ci_check(process->pidfd >= 0, "io/process.h 1");
+    ci_check(process->pidfd >= 0 && process->pid > 0, "io/process.h 1");
     ci_process_close_streams(process);
     driver->kind->forget(driver, process->pidfd); /* who waits is told */
     if (!has_ended(process))
         end(process);
     ci_driver_close(driver, process->pidfd);
+    process->pidfd = -1;
     process->worker = NULL;
 }

@@ -50,7 +50,8 @@ static void leave_queue(coir_stream *stream)
 
 void coir_close(coir_stream *stream)
 {
-    if (!stream || ci_forked() || elsewhere(stream, CI_CALL, CI_PLACE))
+    if (!stream || ci_forked() || elsewhere(stream, CI_CALL, CI_PLACE) ||
+        CI_REFUSED_AS(-EBUSY, stream->is_transport, "a stream stands on it, and closes it"))
         return;
     leave_queue(stream);
     stream->kind->close(stream);

@@ -83,7 +83,8 @@ struct coir_write_queue {
     struct ci_message message; /* tells the owner to write; in flight while SCHEDULED */
     struct ci_item_ring ring;
     size_t taken, begun, waiting_bytes;
-    size_t unreported; /* items that have left the ring and are not reported yet */
+    uint64_t first_taken; /* the number of the first item that a system call is writing */
+    size_t unreported;    /* items that have left the ring and are not reported yet */
     uint64_t pushed, written, dropped, failed, sent;
     int error; /* why the queue has ended; 0: it has not */
     struct ci_list pushers, flushers;
@@ -143,12 +144,23 @@ static inline bool ci_write_queue_has_room(const coir_write_queue *queue, size_t
            queue->waiting_bytes <= queue->bytes_max;
 }
 
+/* Whether the counts agree with the ring, as far as one look at its first item says. */
+static inline bool ci_write_queue_is_counted(const coir_write_queue *queue)
+{
+    if (!queue->ring.count)
+        return !queue->begun && !queue->taken && !queue->waiting_bytes;
+    return (!queue->begun || queue->begun < ci_write_queue_len_at(queue, 0)) &&
+           (queue->ring.count > 1 || !queue->begun || !queue->waiting_bytes) &&
+           queue->taken <= queue->ring.count &&
+           (!queue->taken || ci_write_queue_at(queue, 0)->number == queue->first_taken);
+}
+
 /* Takes the lock, which ci_lock_give releases. */
 static inline void ci_write_queue_lock(coir_write_queue *queue)
 {
     ci_lock_take(&queue->lock);
     const struct ci_wait *first = ci_wait_first(&queue->pushers);
-    ci_debug_check(queue->taken <= queue->ring.count, "write_queue.h 1");
+    ci_check(ci_write_queue_is_counted(queue), "write_queue.h 1");
     ci_debug_check(!first || queue->error ||
                        !ci_write_queue_has_room(queue, coir_buffer_len(first->item)),
                    "write_queue.h 3");

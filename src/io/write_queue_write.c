@@ -34,7 +34,9 @@ void ci_write_queue_release(coir_write_queue *queue)
 {
     if (!queue->freed || queue->holds || queue->state == CI_WRITE_QUEUE_SCHEDULED)
         return;
-    ci_check(!queue->ring.count && !queue->op.io.pending, "write_queue.h 5");
+    ci_check(!queue->unreported, "write_queue.h 2");
+    ci_check(!queue->ring.count && !queue->op.io.pending && !queue->stream && !queue->taken,
+             "write_queue.h 5");
     coir_allocator allocator = queue->allocator;
     ci_item_ring_done(&queue->ring);
     ci_free(&allocator, queue, sizeof *queue);
@@ -98,6 +100,7 @@ static int gather(coir_write_queue *queue, struct iovec *pieces, size_t *ret_len
     int count = queue->error ? -1 : (int)most;
     queue->state = count ? CI_WRITE_QUEUE_WRITING : CI_WRITE_QUEUE_IDLE;
     queue->taken = count > 0 ? (size_t)count : 0;
+    queue->first_taken = count > 0 ? ci_write_queue_at(queue, 0)->number : 0;
     *ret_len = 0;
     for (int i = 0; i < count; i++) {
         const coir_buffer *buffer = ci_write_queue_at(queue, (size_t)i)->buffer;

@@ -1,4 +1,5 @@
 /* The items of a write queue: the bounds, the policies that drop, one outcome for each buffer. */
+#include "io/write_queue.h"
 #include "write_queues.h"
 
 TEST_SIM(a_full_queue_drops_the_oldest_but_not_what_has_begun)
@@ -50,6 +51,24 @@ TEST_SIM(the_bound_in_bytes_holds_and_no_buffer_is_larger)
     CHECK_EQ(push("ijkl"), 0); /* needs the room of two */
     CHECK_EQ(stats_of(t.queue).dropped, 2);
     expect_bytes("12ghijkl");
+    CHECK_EQ(coir_write_queue_flush(t.queue), 0);
+    close_queue();
+}
+
+TEST_SIM(what_a_system_call_is_writing_is_not_dropped)
+{
+    struct ci_write_gone gone = {.count = 0};
+    fill(COIR_OVERFLOW_DROP_OLDEST);
+    t.queue->taken = 2; /* as during a write of the first two */
+    t.queue->first_taken = ci_write_queue_at(t.queue, 0)->number;
+    ci_write_queue_lock(t.queue);
+    ci_write_queue_make_room(t.queue, 1, &gone);
+    CHECK_EQ(gone.count, 1);
+    CHECK_EQ(*(const char *)coir_buffer_data(gone.buffers[0]), 'c');
+    t.queue->taken = 0;
+    ci_lock_give(&t.queue->lock);
+    ci_write_queue_report(t.queue, &gone, -COIR_EFULL);
+    expect_bytes("0123456b");
     CHECK_EQ(coir_write_queue_flush(t.queue), 0);
     close_queue();
 }
