@@ -133,10 +133,9 @@ CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 }
 
 /* Whether the calling task is one of the scope's, which cannot end before the call returns. */
-static bool is_inside(const struct ci_scope *scope)
+static bool is_inside(const struct ci_scope *scope, const struct ci_worker *worker)
 {
-    const struct ci_runnable *runnable = ci_worker_current->runnable;
-    return runnable && runnable->task->scope == scope;
+    return worker->runnable && worker->runnable->task->scope == scope;
 }
 
 int coir_scope_wait(coir_scope *opaque)
@@ -151,8 +150,6 @@ int coir_scope_wait(coir_scope *opaque)
         return CI_MISUSE(-EBADF, "the scope is closed, or was not opened in a fiber");
     if (scope->home != worker)
         return CI_ELSEWHERE(scope->home);
-    if (is_inside(scope))
-        return CI_MISUSE(-EDEADLK, "a task cannot wait for the scope that it is in to be empty");
     if (scope->waiter)
         return -EBUSY;
     int rc = 0;
@@ -161,8 +158,11 @@ int coir_scope_wait(coir_scope *opaque)
         ci_spend(worker);
         return rc;
     }
-    if (scope->live || ci_load_relaxed(&scope->arriving)) /* pairs with become_member */
+    if (scope->live || ci_load_relaxed(&scope->arriving)) { /* pairs with become_member */
+        if (ci_unlikely(is_inside(scope, worker)))
+            return CI_MISUSE(-EDEADLK, "the scope is waited for by one of its own tasks");
         rc = wait_for_tasks(worker, scope);
+    }
     return rc < 0 ? rc : scope->error ? scope->error : scope->interrupt;
 }
 
@@ -173,13 +173,14 @@ void coir_scope_close(coir_scope *opaque)
     struct ci_scope *scope = ci_scope_of(opaque);
     if (!scope->home || CI_ELSEWHERE(scope->home))
         return;
-    if (CI_REFUSED_AS(-EBUSY, scope->waiter, "another task is in coir_scope_wait") ||
-        CI_REFUSED_AS(-EDEADLK, is_inside(scope), "a scope is closed by the task that opened it"))
-        return;
     /* not survived: its memory may be another's soon */
     if (CI_DEBUG && !ci_cancel_scope_is_innermost(&scope->cancel_scope))
         (void)CI_MISUSE(-EINVAL, "what was opened or entered last is closed first");
     if (scope->live || ci_load_relaxed(&scope->arriving)) {
+        if (CI_REFUSED_AS(-EBUSY, scope->waiter, "another task is in coir_scope_wait") ||
+            CI_REFUSED_AS(-EDEADLK, is_inside(scope, ci_worker_current),
+                          "the task that opened it closes it, not one of its own"))
+            return;
         coir_scope_cancel(opaque);
         coir_scope_wait(opaque);
         ci_check(!scope->live == ci_list_empty(&scope->tasks), "scope.h 2");
