@@ -36,11 +36,13 @@ static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
     }
     memcpy(stream->out + stream->out_start + stream->out_len, data, len);
     stream->out_len += len;
+    ci_check(stream->out_start + stream->out_len <= stream->out_size, "tls.h 4");
     return 0;
 }
 
 int ci_bio_flush(struct ci_tls_stream *stream)
 {
+    ci_check(!stream->on_pool, "tls.h 3");
     while (stream->out_len && !stream->write_error) {
         ssize_t n =
             coir_try_write(stream->transport, stream->out + stream->out_start, stream->out_len);
@@ -52,6 +54,7 @@ int ci_bio_flush(struct ci_tls_stream *stream)
         }
         stream->out_start += (size_t)n;
         stream->out_len -= (size_t)n;
+        ci_check(stream->out_start + stream->out_len <= stream->out_size, "tls.h 4");
     }
     free(stream->out);
     stream->out = NULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "coir/tls.h"
+#include "sys/misuse.h"
 
 static const long valid_for = 90L * 24 * 3600;
 
@@ -80,7 +81,9 @@ static char *text_of(BIO *bio)
 
 int coir_tls_make_certificate(const char *host, char **ret_certificate, char **ret_key)
 {
-    if (!host || !is_name(host) || !ret_certificate || !ret_key)
+    if (!host || !ret_certificate || !ret_key)
+        return CI_MISUSE(-EINVAL, "host, ret_certificate or ret_key is NULL");
+    if (!is_name(host))
         return -EINVAL;
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *certificate = key ? make(host, key) : NULL;

@@ -8,10 +8,11 @@
 
 /* ---- the configuration ---- */
 
-static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls)
+static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls, const char *call,
+                const void *place)
 {
     if (!ret_tls)
-        return -EINVAL;
+        return ci_misused(-EINVAL, "ret_tls is NULL", call, place);
     coir_tls *tls = calloc(1, sizeof *tls);
     if (!tls)
         return -ENOMEM;
@@ -29,18 +30,18 @@ static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls
 
 int coir_tls_client_new(const coir_tls_options *options, coir_tls **ret_tls)
 {
-    return make(options, false, ret_tls);
+    return make(options, false, ret_tls, CI_CALL, CI_PLACE);
 }
 
 int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret_tls)
 {
-    return make(options, true, ret_tls);
+    return make(options, true, ret_tls, CI_CALL, CI_PLACE);
 }
 
 int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_options *options)
 {
     if (!server || !server->server || !name || !*name)
-        return -EINVAL;
+        return CI_MISUSE(-EINVAL, "server is NULL or a client's, or host is NULL or empty");
     for (struct ci_tls_host *host = server->hosts; host->name; host = host->next)
         if (strcasecmp(host->name, name) == 0)
             return -EEXIST;
@@ -55,14 +56,17 @@ int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_
 
 coir_tls *coir_tls_ref(coir_tls *tls)
 {
-    __atomic_fetch_add(&tls->refs, 1, __ATOMIC_RELAXED);
+    if (CI_REFUSED(!tls, "tls is NULL"))
+        return NULL;
+    pthread_mutex_lock(&tls->lock);
+    tls->refs++;
+    pthread_mutex_unlock(&tls->lock);
     return tls;
 }
 
-void coir_tls_unref(coir_tls *tls)
+static void free_config(coir_tls *tls)
 {
-    if (!tls || __atomic_fetch_sub(&tls->refs, 1, __ATOMIC_ACQ_REL) > 1)
-        return;
+    ci_check(!tls->refs && !tls->connections, "tls.h 1");
     while (tls->hosts) {
         struct ci_tls_host *host = tls->hosts;
         tls->hosts = host->next;
@@ -72,6 +76,37 @@ void coir_tls_unref(coir_tls *tls)
     ci_tls_wipe_tickets(tls);
     pthread_mutex_destroy(&tls->lock);
     free(tls);
+}
+
+/* Gives one of `*count` back. False: there was none. */
+static bool give_back(coir_tls *tls, int *count)
+{
+    pthread_mutex_lock(&tls->lock);
+    bool had = *count > 0;
+    *count -= had;
+    bool last = had && !tls->refs && !tls->connections;
+    pthread_mutex_unlock(&tls->lock);
+    if (last)
+        free_config(tls);
+    return had;
+}
+
+void coir_tls_unref(coir_tls *tls)
+{
+    if (tls && !give_back(tls, &tls->refs))
+        (void)CI_MISUSE(-EINVAL, "it was given back as often as it was taken; connections use it");
+}
+
+void ci_tls_hold(coir_tls *tls)
+{
+    pthread_mutex_lock(&tls->lock);
+    tls->connections++;
+    pthread_mutex_unlock(&tls->lock);
+}
+
+void ci_tls_release(coir_tls *tls)
+{
+    ci_check(give_back(tls, &tls->connections), "tls.h 1");
 }
 
 /* ---- reload ---- */
@@ -99,9 +134,11 @@ int coir_tls_reload(coir_tls *tls)
 {
     size_t count = 0;
     if (!tls)
-        return -EINVAL;
-    for (struct ci_tls_host *host = tls->hosts; host; host = host->next)
+        return CI_MISUSE(-EINVAL, "tls is NULL");
+    for (struct ci_tls_host *host = tls->hosts; host; host = host->next) {
+        ci_check(!host->name == !host->next, "tls.h 2");
         count++;
+    }
     struct reload reload = {tls, calloc(count, sizeof(SSL_CTX *)), 0};
     if (!reload.contexts)
         return -ENOMEM;

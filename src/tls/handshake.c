@@ -139,7 +139,8 @@ static int open_stream(coir_tls *tls, const char *host, coir_stream *transport,
     struct ci_tls_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return -ENOMEM;
-    stream->tls = coir_tls_ref(tls);
+    stream->tls = tls;
+    ci_tls_hold(tls);
     stream->transport = transport;
     rc = prepare(stream, host);
     ERR_clear_error();
@@ -156,18 +157,22 @@ int coir_tls_connect(coir_tls *client, const char *host, coir_stream *transport,
                      coir_stream **ret_stream)
 {
     if (!client || client->server || !host || !*host || !transport || !ret_stream)
-        return -EINVAL;
+        return CI_MISUSE(-EINVAL, "client is NULL or a server's, or host, transport or ret_stream "
+                                  "is NULL or empty");
     return open_stream(client, host, transport, ret_stream);
 }
 
 int coir_tls_accept(coir_tls *server, coir_stream *transport, coir_stream **ret_stream)
 {
     if (!server || !server->server || !transport || !ret_stream)
-        return -EINVAL;
+        return CI_MISUSE(-EINVAL,
+                         "server is NULL or a client's, or transport or ret_stream is NULL");
     return open_stream(server, NULL, transport, ret_stream);
 }
 
 int coir_tls_layer(coir_stream *transport, coir_stream **ret_stream, void *server)
 {
+    if (!server || !transport || !ret_stream)
+        return CI_MISUSE(-EINVAL, "server, transport or ret_stream is NULL");
     return coir_tls_accept(server, transport, ret_stream);
 }

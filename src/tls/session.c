@@ -59,6 +59,7 @@ static struct ci_session *take_oldest(coir_tls *tls)
     struct ci_session *oldest = *at;
     *at = NULL;
     tls->session_count--;
+    ci_check(tls->session_count == SESSIONS_MOST, "tls.h 5");
     return oldest;
 }
 
@@ -94,12 +95,14 @@ void ci_sessions_drop(coir_tls *tls)
 {
     pthread_mutex_lock(&tls->lock);
     struct ci_session *next = tls->sessions;
+    int count = tls->session_count;
     tls->sessions = NULL;
     tls->session_count = 0;
     pthread_mutex_unlock(&tls->lock);
-    while (next) {
+    for (; next; count--) {
         struct ci_session *session = next;
         next = session->next;
         drop(session);
     }
+    ci_check(!count, "tls.h 5");
 }

@@ -147,7 +147,7 @@ void ci_tls_stream_free(void *arg)
             SSL_set_shutdown(stream->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         SSL_free(stream->ssl);
     }
-    coir_tls_unref(stream->tls);
+    ci_tls_release(stream->tls);
     free(stream->out);
     free(stream->host);
     free(stream->destination);
@@ -169,11 +169,11 @@ static const char *subject(struct ci_tls_stream *stream)
 
 int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
 {
+    if (!conn || !ret_info)
+        return CI_MISUSE(-EINVAL, "stream or ret_info is NULL");
     struct ci_tls_stream *stream = coir_filter_arg(conn, &ci_tls_filter);
     if (!stream)
         return -EOPNOTSUPP;
-    if (!ret_info)
-        return -EINVAL;
     SSL *ssl = stream->ssl;
     const unsigned char *alpn;
     unsigned alpn_len;

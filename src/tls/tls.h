@@ -1,5 +1,13 @@
 /* TLS: what the files of this layer share. Only public functions of coir are used below it.
  *
+ * 1. A configuration is freed when the program has given back its last reference, and the last
+ * connection is gone: `refs` and `connections`.
+ * 2. Among the hosts of a configuration the last one, and only that, has no name: the default.
+ * 3. While a handshake runs on a thread of the pool, the transport is not touched.
+ * 4. What is kept to be sent lies inside of `out`: out_start + out_len <= out_size.
+ * 5. `session_count` is the length of the list of sessions, which is bounded.
+ *
+ *   misuse.c     where misuse is logged
  *   config.c     coir_tls: references, reload
  *   host.c       its hosts: by name, by ClientHello
  *   options.c    files and options -> SSL_CTX
@@ -16,8 +24,10 @@
 #include <openssl/ssl.h>
 #include <pthread.h>
 
+#include "base/check.h"
 #include "coir/filter.h"
 #include "coir/tls.h"
+#include "sys/misuse.h"
 
 /* ---- configuration ---- */
 
@@ -62,16 +72,21 @@ struct ci_session {
 };
 
 struct coir_tls {
-    int refs;
     bool server;
     bool warned;          /* that nothing is verified */
     pthread_mutex_t lock; /* held for a few stores, never over a call that waits */
+    int refs;             /* the program's; guarded by the lock, as the next */
+    int connections;      /* streams, and handshakes in progress */
     struct ci_tls_host *hosts;
     struct ci_ticket_key tickets[CI_TICKET_KEYS]; /* the newest first; guarded by the lock */
     int ticket_count;
     struct ci_session *sessions; /* the newest first; guarded by the lock */
     int session_count;
 };
+
+/* A reference of a connection's; the last one of both kinds frees the configuration. */
+void ci_tls_hold(coir_tls *tls);
+void ci_tls_release(coir_tls *tls);
 
 int ci_tls_host_new(const char *name, const coir_tls_options *options, bool server,
                     struct ci_tls_host **ret_host);

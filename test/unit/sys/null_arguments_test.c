@@ -1,6 +1,7 @@
 /* Every public function with NULL for each of its pointer arguments in turn (see null_calls): where
  * NULL has no meaning the call is named, with the argument; none ends the program or hangs. */
 #include <coir.h>
+#include <coir/tls.h>
 #include <coir/web.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,6 +60,7 @@ static const char *const may_be_null_in[] = {
     "coir_sim_set_link.a",
     "coir_sim_set_link.b",
     "coir_task_set_name.name",
+    "coir_tls_unref.tls",
     "coir_udp_open.peer",
     "coir_udp_recv.from",
     "coir_udp_recv_op.from",
