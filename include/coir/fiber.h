@@ -64,7 +64,7 @@ COIR_API bool coir_defer_disarm(void (*fn)(void *arg), void *arg);
 COIR_API int coir_local_set(const void *key, void *value);
 
 /* The value of a task-local of the calling task, or NULL. In a function of coir_offload it is that
- * of the task that waits for the call.
+ * of the task that waits for the call, in one of coir_runtime_post that of the task that posted it.
  * Suspends: no.  Threads: any. */
 COIR_API void *coir_local_get(const void *key);
 
