@@ -147,20 +147,24 @@ static int begin(struct ci_process *process, const char *const *arguments,
     return rc;
 }
 
-static int check(const coir_process *process, const char *const *arguments)
+/* 0, or the misuse. */
+static int check(const coir_process *process, const char *const *arguments, const char *call,
+                 const void *place)
 {
     if (!process || !arguments || !arguments[0])
-        return -EINVAL;
-    return ((const struct ci_process *)(const void *)process)->worker ? -EBUSY : 0;
+        return ci_misused(-EINVAL, "process or arguments is NULL, or arguments has no program",
+                          call, place);
+    if (((const struct ci_process *)(const void *)process)->worker)
+        return ci_misused(-EBUSY, "the process was started before", call, place);
+    return 0;
 }
 
 int coir_process_spawn(coir_process *process, const char *const *arguments)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    int rc = check(process, arguments);
-    return rc < 0 ? CI_MISUSE(rc, "process or arguments is NULL or empty, or it was started before")
-                  : begin((struct ci_process *)(void *)process, arguments, NULL);
+    int rc = check(process, arguments, CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : begin((struct ci_process *)(void *)process, arguments, NULL);
 }
 
 int coir_process_spawn_with(coir_process *process, const char *const *arguments,
@@ -168,9 +172,8 @@ int coir_process_spawn_with(coir_process *process, const char *const *arguments,
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    int rc = check(process, arguments);
-    return rc < 0 ? CI_MISUSE(rc, "process or arguments is NULL or empty, or it was started before")
-                  : begin((struct ci_process *)(void *)process, arguments, options);
+    int rc = check(process, arguments, CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : begin((struct ci_process *)(void *)process, arguments, options);
 }
 
 /* ---- the exit ---- */

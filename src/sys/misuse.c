@@ -39,8 +39,8 @@ static void describe(char *text, size_t size, int error, const char *what, const
 {
     struct found found = {.place =
                               (uintptr_t)place - 1}; /* an address inside of the call instruction */
-    int len = snprintf(text, size, "coir: misuse: %s: %s%s%s", call, what, *what ? ": " : "",
-                       coir_strerror(error));
+    int len =
+        snprintf(text, size, "coir: misuse: %s: %s", call, *what ? what : coir_strerror(error));
     if (!place || len < 0 || (size_t)len >= size)
         return;
     dl_iterate_phdr(look_at_object, &found);

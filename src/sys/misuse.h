@@ -18,9 +18,9 @@ extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors 
 struct coir_runtime;
 extern void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
-/* Returns `error`, or aborts. `what` is wrong, and what to do: a literal, or nothing where the
- * error says it; `place` is the return address of the public call, NULL where a future is polled
- * long after the call that made it. What a place does again and again is logged once. */
+/* Returns `error`, or aborts. `what` is wrong, and what to do: a literal, or "" where the text of
+ * the error says it all; `place` is the return address of the public call, NULL where a future is
+ * polled long after the call that made it. What a place does again and again is logged once. */
 CI_COLD int ci_misused(int error, const char *what, const char *call, const void *place);
 
 /* In the log of `runtime`; NULL: of that of the calling worker. */

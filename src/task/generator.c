@@ -113,10 +113,10 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    /* a generator yields only from its own function */
-    if (!generator || generator->state != RUNNING)
-        return CI_MISUSE(-EINVAL,
-                         "generator is NULL, or does not run: only its own function yields");
+    if (!generator)
+        return CI_MISUSE(-EINVAL, "generator is NULL");
+    if (generator->state != RUNNING)
+        return CI_MISUSE(-EINVAL, "the generator does not run: only its own function yields");
     if (generator->closing)
         return -ECANCELED;
     generator->value = value;

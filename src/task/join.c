@@ -48,8 +48,10 @@ int coir_join(coir_handle *opaque)
     struct ci_handle *handle = ci_handle_of(opaque);
     if (!ci_fiber_enter(&rc))
         return rc;
-    if (!handle || !handle->used)
-        return CI_MISUSE(-EINVAL, "handle is NULL, or was given to no task");
+    if (!handle)
+        return CI_MISUSE(-EINVAL, "handle is NULL");
+    if (!handle->used)
+        return CI_MISUSE(-EINVAL, "the handle was given to no task");
     if ((rc = CI_ELSEWHERE(handle->worker)) < 0)
         return rc;
     if (!handle->task)

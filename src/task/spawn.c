@@ -277,26 +277,25 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
     return SPAWNED(spawn_with(scope, options, fn, arg));
 }
 
-/* The error that refuses to start a future, or 0. A future has a caller from its start to its
- * end. */
-static int check_future(const coir_future *future)
+/* Refuses to start a future: there is none, or it was started. It has a caller from its start to
+ * its end. */
+static CI_COLD int refuse_future(const coir_future *future, const char *call, const void *place)
 {
-    return ci_unlikely(!future) ? -EINVAL : ci_unlikely(future->caller != NULL) ? -EBUSY : 0;
+    return future ? ci_misused(-EBUSY, "the future was started before", call, place)
+                  : ci_misused(-EINVAL, "future is NULL", call, place);
 }
 
 int coir_go_future(coir_scope *scope, coir_future *future)
 {
-    int rc = check_future(future);
-    if (ci_unlikely(rc < 0))
-        return CI_MISUSE(rc, "future is NULL, or was started before");
+    if (ci_unlikely(!future || future->caller))
+        return refuse_future(future, CI_CALL, CI_PLACE);
     return SPAWNED(spawn_here(scope, NULL, future));
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
-    int rc = check_future(future);
-    if (ci_unlikely(rc < 0))
-        return CI_MISUSE(rc, "future is NULL, or was started before");
+    if (ci_unlikely(!future || future->caller))
+        return refuse_future(future, CI_CALL, CI_PLACE);
     bool copies =
         options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
     if (copies)
