@@ -84,16 +84,17 @@ static coir_future *many_poll(coir_future *future)
 
 static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
 
-/* What is wrong with the arguments: 0 or an error. */
 /* Of the first version, without what pads it: later ones only grow. */
 enum { SIZE_LEAST = offsetof(coir_datagram, ecn) + 1 };
 
-static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t count)
+/* 0, or the misuse. */
+static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t count,
+                 const char *call, const void *place)
 {
     if (!udp || !datagrams || !count)
-        return -EINVAL;
+        return ci_misused(-EINVAL, "udp or datagrams is NULL, or count is 0", call, place);
     return datagrams->size < SIZE_LEAST || datagrams->size % _Alignof(coir_datagram)
-               ? -COIR_EUNSIZED
+               ? ci_misused(-COIR_EUNSIZED, "", call, place)
                : 0;
 }
 
@@ -137,28 +138,28 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
 
 ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams, size_t count)
 {
-    int rc = check(udp, datagrams, count);
+    int rc = check(udp, datagrams, count, CI_CALL, CI_PLACE);
     if (rc < 0)
-        return CI_MISUSE(rc, "udp or datagrams is NULL, or one of them lacks its data");
+        return rc;
     return run(udp, CI_OP_SEND_MANY, (coir_datagram *)(uintptr_t)datagrams, count, CI_CALL,
                CI_PLACE);
 }
 
 ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count)
 {
-    int rc = check(udp, datagrams, count);
+    int rc = check(udp, datagrams, count, CI_CALL, CI_PLACE);
     if (rc < 0)
-        return CI_MISUSE(rc, "udp or datagrams is NULL, or one of them lacks its data");
+        return rc;
     return run(udp, CI_OP_RECEIVE_MANY, datagrams, count, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_datagram *datagrams,
                                    size_t count)
 {
-    int rc = op ? check(udp, datagrams, count) : -EINVAL;
+    int rc =
+        op ? check(udp, datagrams, count, CI_CALL, CI_PLACE) : CI_MISUSE(-EINVAL, "op is NULL");
     if (rc < 0)
-        return ci_completed_op(
-            op, CI_MISUSE(rc, "op, udp or datagrams is NULL, or one of them lacks its data"));
+        return ci_completed_op(op, rc);
     return init((struct many_op *)(void *)op, udp, CI_OP_SEND_MANY,
                 (coir_datagram *)(uintptr_t)datagrams, count);
 }
@@ -166,10 +167,10 @@ coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_da
 coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp, coir_datagram *datagrams,
                                    size_t count)
 {
-    int rc = op ? check(udp, datagrams, count) : -EINVAL;
+    int rc =
+        op ? check(udp, datagrams, count, CI_CALL, CI_PLACE) : CI_MISUSE(-EINVAL, "op is NULL");
     if (rc < 0)
-        return ci_completed_op(
-            op, CI_MISUSE(rc, "op, udp or datagrams is NULL, or one of them lacks its data"));
+        return ci_completed_op(op, rc);
     return init((struct many_op *)(void *)op, udp, CI_OP_RECEIVE_MANY, datagrams, count);
 }
 
