@@ -14,16 +14,18 @@
  *   Threads        from where it may be called: "any"; "worker", a thread that runs a coir worker;
  *                  "owner", the worker or loop that the object belongs to.
  *   Owns           what the call takes over or hands out, where it does.
- *   Errors         those beyond -ESRCH, -ECANCELED and -ETIME of COIR_SUSPENDS.
+ *   Errors         those beyond -ESRCH, -ECANCELED and -ETIME of COIR_SUSPENDS, and beyond those
+ *                  of misuse.
  *   Cancel safety  what a call that suspends leaves behind when it returns -ECANCELED or -ETIME.
  *
  * A misuse (suspending outside of a fiber, using an object that is not open, starting twice,
- * passing NULL where there must be something) gets an error of its own, and is named: the call,
- * what is wrong, and where it was made. A debug build of coir (without NDEBUG, or with a sanitizer)
- * prints that and aborts; any other logs it as an error (coir_config.log) if a worker makes the
- * call, once for what a place does again and again. Debug builds alone check whether the arguments
- * of coir_mutex_lock, coir_mutex_unlock, coir_channel_send, coir_channel_recv, coir_case_send and
- * coir_case_recv are NULL.
+ * passing NULL where there must be something) gets an error of its own: -EINVAL for NULL, -ESRCH
+ * in a thread that Threads excludes, -EXDEV on another worker than the owner. It is named: the
+ * call, what is wrong, and where it was made. A debug build of coir (without NDEBUG, or with a
+ * sanitizer) prints that and aborts; any other logs it as an error (coir_config.log) if a worker
+ * makes the call, once for what a place does again and again. Debug builds alone check whether the
+ * arguments of coir_mutex_lock, coir_mutex_unlock, coir_channel_send, coir_channel_recv,
+ * coir_case_send and coir_case_recv are NULL. In a child after fork() calls return -COIR_EFORKED.
  *
  * Structs that may grow begin with `size`, which their initialiser sets: COIR_GO_OPTIONS for
  * coir_go_options. A program may have been compiled against an older coir, or a newer one: a

@@ -69,7 +69,7 @@ typedef struct coir_listen_options {
  * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
  * caller's to close.
  * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
- * listen(2); -EINVAL no address, or no ret_listener; -ECANCELED; -ETIME.
+ * listen(2); -EINVAL no address, or no ret_listener; -ENOMEM.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 

@@ -94,7 +94,7 @@ COIR_API coir_waker coir_parker_waker(coir_parker *parker);
 
 /* Waits until a parker is woken; returns at once if it was woken since the last wait.
  * Suspends: yes.  Threads: owner.
- * Errors: none of its own.
+ * Errors: -EBUSY a task waits already.
  * Cancel safety: a wake-up that came is kept for the next wait. */
 COIR_SUSPENDS int coir_parker_wait(coir_parker *parker);
 COIR_API coir_future *coir_parker_wait_op(coir_parker *parker);

@@ -226,7 +226,8 @@ COIR_API int coir_response_add_header(coir_response *res, const char *name, cons
 /* Answers a request with a whole body.
  * Suspends: yes.  Threads: owner.
  * Errors: -EALREADY; -EINVAL no response, or a status or type that HTTP forbids; -COIR_ETOOLARGE
- * type and fields are longer than 8192 bytes; -EXDEV on another worker; those of coir_write.
+ * type and fields are longer than 8192 bytes; -EXDEV on another worker; -ENOMEM; those of
+ * coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type,
                                const void *body, size_t len);
