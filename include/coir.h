@@ -8,6 +8,7 @@
 #include <coir/channel.h>
 #include <coir/deadline.h>
 #include <coir/descriptor.h>
+#include <coir/dir.h>
 #include <coir/event.h>
 #include <coir/fiber.h>
 #include <coir/file.h>

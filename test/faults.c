@@ -73,13 +73,20 @@ static int error_for(struct faulty *faulty, const struct ci_op *op)
     }
 }
 
+static void shorten_call(struct faulty *faulty, const struct ci_file_call *call)
+{
+    struct iovec *first = (struct iovec *)(uintptr_t)call->iov;
+    if ((call->kind == CI_FILE_READ || call->kind == CI_FILE_WRITE) && call->count == 1 &&
+        first->iov_len > 1)
+        first->iov_len = 1 + (size_t)ci_random_below(&faulty->random, first->iov_len - 1);
+}
+
 static void shorten(struct faulty *faulty, struct ci_op *op)
 {
     if ((op->kind == CI_OP_READ || op->kind == CI_OP_WRITE) && op->len > 1 && roll(faulty))
         op->len = 1 + (size_t)ci_random_below(&faulty->random, op->len - 1);
-    else if ((op->kind == CI_OP_READ_AT || op->kind == CI_OP_WRITE_AT) && op->count > 1 &&
-             faulty->fail_one_in)
-        op->count = 1 + (int32_t)ci_random_below(&faulty->random, (uint64_t)op->count - 1);
+    else if (op->kind == CI_OP_FILE && faulty->fail_one_in)
+        shorten_call(faulty, op->call);
     else if ((op->kind == CI_OP_READV || op->kind == CI_OP_WRITEV) && op->count > 1 &&
              op->iov[0].iov_len && roll(faulty))
         op->count = 1;
@@ -354,11 +361,6 @@ static void end_thread(struct ci_driver *driver)
         THROUGH(end);
 }
 
-static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
-{
-    return THROUGH(open, path, flags, mode);
-}
-
 static int file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
 {
     return THROUGH(file_size, fd, ret_size);
@@ -393,7 +395,6 @@ static const struct ci_driver_kind faulty_kind = {
     .address = address,
     .take = take_passed,
     .resolve = resolve,
-    .open = open_file,
     .file_size = file_size,
     .close = close_fd,
     .flush = flush,
@@ -425,8 +426,8 @@ struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed)
     if (!faulty)
         abort();
     faulty->kind = faulty_kind;
-    faulty->kind.files = real->kind->files;
     faulty->base.kind = &faulty->kind;
+    faulty->base.file_calls = real->file_calls;
     faulty->real = real;
     faulty->random = (struct ci_random){seed};
     return &faulty->base;

@@ -85,12 +85,15 @@ typedef struct coir_config {
     /* [10 s; COIR_NEVER] how long an answer is kept that does not say how long it holds: the
      * system's do not */
     coir_time name_cache_time;
+    /* [256; COIR_UNLIMITED] calls on files (coir/file.h) that a worker has in flight; the others
+     * wait for their turn */
+    size_t file_calls_max;
 } coir_config;
 
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0                              \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0                           \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults. Where no driver is named,

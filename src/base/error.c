@@ -101,6 +101,8 @@ static const char *meaning_of_system_error(int error)
     case EMFILE: return "the process has too many files open (raise its limit: ulimit -n)";
     case ENFILE: return "the system has too many files open";
     case ENOBUFS: return "out of buffers";
+    case EISDIR: return "the path leads to a directory, which this call cannot be used on";
+    case ENOTEMPTY: return "the directory is not empty";
     case ENOTDIR: return "a part of the path is not a directory";
     case ENOEXEC: return "it is no program of this system (does a script lack its #! line?)";
     case ECHILD: return "how the child has ended was told to another part of the program";

@@ -35,6 +35,7 @@
 #include "coir/socket.h"
 #include "driver/event.h"
 #include "sys/datagram_call.h"
+#include "sys/file_call.h"
 #include "sys/lookup.h"
 #include "sys/passed.h"
 
@@ -56,10 +57,7 @@ enum ci_op_kind {
     CI_OP_POLL,    /* events (CI_EVENT_END too) of a descriptor of coir's: those that hold */
     CI_OP_FOREIGN, /* events of a descriptor of the program's: the kernel is asked each time */
     CI_OP_WATCH,   /* as CI_OP_FOREIGN, reported repeatedly, level-triggered */
-    /* Files, if ci_driver_kind.files. */
-    CI_OP_READ_AT,  /* buf, count, offset: how many bytes */
-    CI_OP_WRITE_AT, /* data, count, offset: how many bytes */
-    CI_OP_SYNC,     /* fsync(2) */
+    CI_OP_FILE,    /* call: of a kind that is in ci_driver.file_calls */
 };
 
 struct ci_op {
@@ -82,11 +80,9 @@ struct ci_op {
         const struct sockaddr *address;
         struct msghdr *message;
         coir_datagram *datagrams;
+        const struct ci_file_call *call;
     };
-    union {
-        size_t len;
-        int64_t offset;
-    };
+    size_t len;
 };
 
 /* For drivers' start: the operation has completed at once. */
@@ -144,13 +140,15 @@ static inline void ci_ahead_free(struct ci_ahead *ahead)
 struct ci_driver {
     const struct ci_driver_kind *kind;
     size_t pending; /* operations that may still complete */
-    bool calling;   /* debug builds: start or cancel runs */
+    /* bit N: it has calls on files of kind N (enum ci_file_kind); another thread makes the others.
+     * A simulated driver has all that are possible. */
+    uint32_t file_calls;
+    bool calling; /* debug builds: start or cancel runs */
 };
 
 struct ci_driver_kind {
     const char *name;
     bool simulated;
-    bool files; /* it has the operations on files; otherwise other threads make the calls */
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
 
@@ -200,8 +198,6 @@ struct ci_driver_kind {
     int (*resolve)(struct ci_driver *driver, const char *host, int family, struct ci_ips *ret_ips,
                    coir_time *ret_delay);
 
-    /* Calls on files, which may block for as long as a disk takes. */
-    int (*open)(struct ci_driver *driver, const char *path, int flags, unsigned mode);
     int (*file_size)(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
     /* Complete the descriptor's pending operations with -ECANCELED; close closes it, forget leaves

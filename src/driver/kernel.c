@@ -160,12 +160,6 @@ int ci_kernel_resolve(struct ci_driver *driver, const char *host, int family,
     return ci_sys_resolve(host, family, ret_ips, ret_delay);
 }
 
-int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode)
-{
-    (void)driver;
-    return ci_sys_open(path, flags, mode);
-}
-
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
 {
     (void)driver;

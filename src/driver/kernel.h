@@ -30,7 +30,6 @@ int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
 int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
 int ci_kernel_resolve(struct ci_driver *driver, const char *host, int family,
                       struct ci_ips *ret_ips, coir_time *ret_delay);
-int ci_kernel_open(struct ci_driver *driver, const char *path, int flags, unsigned mode);
 int ci_kernel_file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size);
 
 /* Makes a table by descriptor hold `fd`: 0, -ENOMEM, or -EBADF for one that it does not hold and
@@ -47,15 +46,15 @@ enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 
 /* Those members of a struct ci_driver_kind. */
-#define CI_KERNEL_CALLS                                                                   \
-    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,             \
-    .socket = ci_kernel_socket, .bind = ci_kernel_bind, .datagram = ci_kernel_datagram,   \
-    .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write,               \
-    .option = ci_kernel_option, .get_option = ci_kernel_get_option,                       \
-    .tcp_info = ci_kernel_tcp_info, .address = ci_kernel_address, .take = ci_kernel_take, \
-    .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .open = ci_kernel_open,     \
-    .file_size = ci_kernel_file_size, .close_named = ci_kernel_close_named,               \
-    .credentials = ci_kernel_credentials, .datagram_options = ci_kernel_datagram_options, \
-    .datagram_join = ci_kernel_datagram_join, .fast_open = ci_kernel_fast_open
+#define CI_KERNEL_CALLS                                                                         \
+    .now = ci_kernel_now, .wall = ci_kernel_wall, .random = ci_kernel_random,                   \
+    .socket = ci_kernel_socket, .bind = ci_kernel_bind, .datagram = ci_kernel_datagram,         \
+    .listen = ci_kernel_listen, .shutdown_write = ci_kernel_shutdown_write,                     \
+    .option = ci_kernel_option, .get_option = ci_kernel_get_option,                             \
+    .tcp_info = ci_kernel_tcp_info, .address = ci_kernel_address, .take = ci_kernel_take,       \
+    .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .file_size = ci_kernel_file_size, \
+    .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials,                 \
+    .datagram_options = ci_kernel_datagram_options, .datagram_join = ci_kernel_datagram_join,   \
+    .fast_open = ci_kernel_fast_open
 
 #endif

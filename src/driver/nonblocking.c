@@ -21,9 +21,7 @@ ssize_t ci_op_attempt(const struct ci_op *op)
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
     case CI_OP_WATCH:
-    case CI_OP_READ_AT:
-    case CI_OP_WRITE_AT:
-    case CI_OP_SYNC: break;
+    case CI_OP_FILE: break;
     }
     return -EINVAL;
 }

@@ -56,9 +56,7 @@ static inline uint8_t ci_slot_wanted_by(const struct ci_op *op)
     case CI_OP_POLL:
     case CI_OP_FOREIGN:
     case CI_OP_WATCH:
-    case CI_OP_READ_AT:
-    case CI_OP_WRITE_AT:
-    case CI_OP_SYNC: break;
+    case CI_OP_FILE: break;
     }
     return (uint8_t)(op->events | CI_SLOT_GONE | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }

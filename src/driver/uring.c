@@ -113,6 +113,7 @@ static int open_ring(struct ci_uring *uring)
         return -ENOMEM;
     }
     ci_uring_give_first_buffers(uring);
+    uring->base.file_calls = ci_uring_file_calls(&uring->ring);
     return 0;
 }
 
@@ -168,7 +169,6 @@ static void free_driver(struct ci_driver *driver)
 
 static const struct ci_driver_kind uring_kind = {
     .name = "io_uring",
-    .files = true,
     .start = ci_uring_start,
     .cancel = ci_uring_cancel,
     .wait = wait_ops,

@@ -5,6 +5,7 @@
  *   uring_ahead.c     bytes that were read ahead of a stream's readers
  *   uring_op.c        the lists that operations are in
  *   uring_submit.c    submitting operations; lazy writes
+ *   uring_file.c      calls on files
  *   uring_start.c     starting and cancelling
  *   uring_complete.c  completions
  *   uring_refused.c   a ring that the kernel refuses to enter
@@ -127,7 +128,7 @@ static inline bool ci_uring_reads(const struct ci_op *op)
 
 static inline bool ci_uring_on_file(const struct ci_op *op)
 {
-    return op->kind >= CI_OP_READ_AT;
+    return op->kind == CI_OP_FILE;
 }
 
 /* Length of a read or write, as a result can say it. */
@@ -287,6 +288,14 @@ bool ci_uring_wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, 
 
 /* Arms the poll of the eventfd that wakes. False: the next wait tries again, and does not sleep. */
 bool ci_uring_arm_wakeup(struct ci_uring *uring);
+
+/* ---- uring_file.c ---- */
+
+/* struct ci_driver.file_calls for a ring. */
+uint32_t ci_uring_file_calls(const struct ci_ring *ring);
+bool ci_uring_start_on_file(struct ci_uring *uring, struct ci_op *op);
+/* The result of a call on a file that has succeeded in the kernel. */
+int32_t ci_uring_finish_on_file(const struct ci_op *op, int32_t result);
 
 /* ---- uring_start.c ---- */
 

@@ -123,6 +123,8 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
     }
     if (ci_unlikely(refused_by_thread(result)) && cancel_requested)
         result = -ECANCELED;
+    if (!slot && result >= 0)
+        result = ci_uring_finish_on_file(op, result);
     if (ci_unlikely(refused_by_thread(result)) && slot)
         restart(uring, slot, op);
     else

@@ -55,7 +55,7 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
     uring->lazy_first = uring->lazy_last = uring->lazy_submitted = uring->lazy = 0;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
-        if (entry->use == CI_URING_OP && entry->op && entry->op->kind >= CI_OP_READ_AT)
+        if (entry->use == CI_URING_OP && entry->op && ci_uring_on_file(entry->op))
             ci_uring_end(uring, NULL, entry->op, CI_URING_ENDED, -ECANCELED);
         if (entry->use != CI_URING_FREE)
             ci_uring_free_entry(uring, i);

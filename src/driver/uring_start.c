@@ -89,32 +89,13 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
     return !submitted && ci_op_complete(op, -ENOMEM);
 }
 
-static bool start_on_file(struct ci_uring *uring, struct ci_op *op)
-{
-    static const uint8_t opcodes[] = {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC};
-    struct io_uring_sqe *sqe;
-    uint32_t index =
-        ci_uring_prepare(uring, CI_URING_OP, op, op->fd, opcodes[op->kind - CI_OP_READ_AT], &sqe);
-    if (!index)
-        return ci_op_complete(op, -ENOMEM);
-    if (op->kind != CI_OP_SYNC) {
-        sqe->addr = (uintptr_t)op->buf;
-        sqe->len = (uint32_t)op->count;
-        sqe->off = (uint64_t)op->offset;
-    }
-    uring->base.pending++;
-    op->pending = CI_URING_IN_FLIGHT;
-    op->result = (int32_t)index;
-    return false;
-}
-
 bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
 {
     struct ci_uring *uring = ci_uring_of(driver);
+    if (ci_uring_on_file(op))
+        return ci_uring_start_on_file(uring, op);
     if (ci_unlikely(op->fd < 0))
         return ci_op_complete(op, -EBADF);
-    if (ci_uring_on_file(op))
-        return start_on_file(uring, op);
     if (ci_count_trim(op))
         return true;
     int rc = ci_uring_reserve(uring, op->fd);

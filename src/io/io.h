@@ -12,6 +12,7 @@
 #define CI_IO_IO_H
 
 #include "coir/file.h"
+#include "coir/semaphore.h"
 #include "coir/tcp.h"
 #include "task/extension.h"
 #include "task/runtime.h"
@@ -87,6 +88,7 @@ static inline struct ci_io_op **ci_stream_slot(coir_stream *stream, const struct
 struct ci_io {
     struct ci_worker_extension extension;
     struct ci_pool streams;
+    coir_semaphore file_turns; /* io/file.c 2 */
 };
 struct ci_io *ci_io_of(struct ci_worker *worker);
 
@@ -108,7 +110,7 @@ ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len);
 ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len);
 int ci_stream_wait_exact(coir_stream *stream, int events);
 
-/* The descriptor of a file. */
+/* The descriptor of a file; of NULL the working directory (AT_FDCWD). */
 coir_fd ci_file_fd(const coir_file *file);
 
 /* From now on every operation on the stream ends with `error`, beginning with the read in flight.

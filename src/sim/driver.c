@@ -24,7 +24,7 @@ static struct ci_sim_driver *self(struct ci_driver *driver)
 
 static bool try_start(struct ci_driver *driver, struct ci_op *op)
 {
-    if (op->kind >= CI_OP_READ_AT)
+    if (op->kind == CI_OP_FILE)
         return ci_disk_start(self(driver), op);
     if (op->kind >= CI_OP_FOREIGN)
         return ci_op_complete(
@@ -43,8 +43,8 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
-    bool withdrawn = op->kind >= CI_OP_READ_AT ? ci_disk_cancel(self(driver), op)
-                                               : ci_socket_cancel(self(driver), op);
+    bool withdrawn = op->kind == CI_OP_FILE ? ci_disk_cancel(self(driver), op)
+                                            : ci_socket_cancel(self(driver), op);
     driver->pending -= withdrawn;
     return withdrawn;
 }
@@ -189,12 +189,6 @@ static int credentials(struct ci_driver *driver, coir_fd fd, coir_credentials *r
     return 0;
 }
 
-static int open_file(struct ci_driver *driver, const char *path, int flags, unsigned mode)
-{
-    (void)mode;
-    return ci_disk_open(self(driver)->node, path, flags);
-}
-
 static int file_size(struct ci_driver *driver, coir_fd fd, int64_t *ret_size)
 {
     return ci_disk_size(self(driver)->world, fd, ret_size);
@@ -208,7 +202,6 @@ static void free_driver(struct ci_driver *driver)
 static const struct ci_driver_kind sim_kind = {
     .name = "sim",
     .simulated = true,
-    .files = true,
     .start = start,
     .cancel = cancel,
     .wait = wait_ops,
@@ -229,7 +222,6 @@ static const struct ci_driver_kind sim_kind = {
     .address = address,
     .take = take,
     .resolve = resolve,
-    .open = open_file,
     .file_size = file_size,
     .close = close_fd,
     .forget = forget,
@@ -242,6 +234,7 @@ int ci_sim_driver_open(struct ci_world *world, struct ci_node *node, struct ci_d
     if (!sim)
         return -ENOMEM;
     *sim = (struct ci_sim_driver){.base.kind = &sim_kind, .world = world, .node = node};
+    sim->base.file_calls = ~(1u << CI_FILE_COPY);
     sim->completed_tail = &sim->completed;
     *ret_driver = &sim->base;
     return 0;

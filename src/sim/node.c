@@ -42,12 +42,14 @@ struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
     for (struct ci_node *before = world->nodes; before; before = before->next)
         if (before->dead && before->number && strcmp(before->name, node->name) == 0) {
             node->number = before->number;
-            node->files = before->files;
+            node->disk = before->disk;
             before->number = 0;
-            before->files = NULL;
+            before->disk = NULL;
         }
     if (!node->number)
         node->number = ++world->node_count;
+    if (!node->disk)
+        node->disk = ci_disk_new();
     for (const struct ci_node *other = world->nodes; other; other = other->next)
         ci_debug_check(other->number != node->number, "node.h 2");
     *world->nodes_tail = node;
@@ -67,7 +69,7 @@ void ci_world_free_nodes(struct ci_world *world)
     while (world->nodes) {
         struct ci_node *node = world->nodes;
         world->nodes = node->next;
-        ci_disk_free(node);
+        ci_disk_free(node->disk);
         free(node);
     }
 }

@@ -18,7 +18,7 @@ struct ci_node {
     bool boots;   /* no faults happen on it yet */
     coir_faults faults;
     coir_time wall_offset;
-    struct ci_file *files;    /* its disk */
+    struct ci_disk *disk;     /* NULL: another node has taken it over */
     coir_allocator allocator; /* of memory that a fault may refuse */
     size_t memory;            /* bytes that its runtime has allocated */
     char name[64];

@@ -40,8 +40,9 @@ struct ci_world {
     size_t socket_capacity;
     uint16_t next_port;
     struct ci_open_file *open_files; /* disk.c */
-    coir_faults everywhere;          /* faults of hosts that will be started */
-    struct ci_node *nodes;           /* node.c: oldest first */
+    struct ci_disk_job *disk_jobs;
+    coir_faults everywhere; /* faults of hosts that will be started */
+    struct ci_node *nodes;  /* node.c: oldest first */
     struct ci_node **nodes_tail;
     int node_count;
     struct ci_rule *rules;     /* link.c: newest first */

@@ -55,6 +55,9 @@ int ci_ring_enter(struct ci_ring *ring, uint32_t completions, coir_time timeout)
  * ring: for a ring that the kernel refuses to enter. */
 int ci_ring_take_back(const struct ci_ring *ring, uint64_t name);
 
+/* Bit N: the kernel has operation N (IORING_OP_*). 0: it does not say. */
+uint64_t ci_ring_operations(const struct ci_ring *ring);
+
 /* Whether the kernel has taken all entries. */
 static inline bool ci_ring_submitted(const struct ci_ring *ring)
 {

@@ -22,6 +22,7 @@ enum {
     NAME_THREADS = 8,
     NAME_THREADS_MAX = 1024,
     NAME_CACHE = 1024,
+    FILE_CALLS = 256,
     OFFLOAD_THREADS_MAX = 65536,
 };
 
@@ -139,6 +140,8 @@ int ci_config_read(coir_config *config, const coir_config *given)
         config->name_threads_max = NAME_THREADS_MAX;
     if (!config->name_cache_max)
         config->name_cache_max = NAME_CACHE;
+    if (!config->file_calls_max)
+        config->file_calls_max = FILE_CALLS;
     if (!config->name_cache_time)
         config->name_cache_time = 10 * COIR_S;
     if (config->tasks_max == COIR_UNLIMITED)

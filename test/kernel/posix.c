@@ -202,7 +202,11 @@ ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const stru
 
 int posix_temporary(void)
 {
-    return (int)answer(ci_sys_open("temporary", O_RDWR | O_CREAT, 0600));
+    return (int)answer(ci_sys_file(&(struct ci_file_call){.kind = CI_FILE_OPEN,
+                                                          .fd = AT_FDCWD,
+                                                          .path = "temporary",
+                                                          .flags = O_RDWR | O_CREAT,
+                                                          .mode = 0600}));
 }
 
 /* Every descriptor is closed by an exec, which there is none of. */

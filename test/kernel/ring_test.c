@@ -714,7 +714,11 @@ TEST(files_are_read_and_written)
 {
     char in[8] = "";
     open_ring(12);
-    coir_fd fd = ci_sys_open("file", O_RDWR | O_CREAT, 0600);
+    coir_fd fd = ci_sys_file(&(struct ci_file_call){.kind = CI_FILE_OPEN,
+                                                    .fd = AT_FDCWD,
+                                                    .path = "file",
+                                                    .flags = O_RDWR | O_CREAT,
+                                                    .mode = 0600});
     CHECK(fd >= 0);
     struct io_uring_sqe *sqe = ask_bytes(IORING_OP_WRITE, fd, A, (void *)(uintptr_t) "abcdef", 6);
     sqe->off = 2;

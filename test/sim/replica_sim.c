@@ -19,6 +19,7 @@
 #include "sim/models.h"
 #include "sim/must.h"
 #include "sim/scenario.h"
+#include "sim/sync_names.h"
 
 enum { NODES = 3, CLIENTS = 3, OPS = 10, RECORDS_MOST = 200, ACCIDENTS = 6 };
 static const coir_time patience = 30 * COIR_S;
@@ -298,7 +299,8 @@ static int live(void *arg)
     int rc;
     do {
         if ((rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &node->file)) == 0) {
-            rc = live_once(node);
+            if ((rc = sync_names()) == 0)
+                rc = live_once(node);
             coir_file_close(node->file);
         }
         chaos_explains(rc);

@@ -17,6 +17,7 @@
 #include "sim/chaos.h"
 #include "sim/must.h"
 #include "sim/scenario.h"
+#include "sim/sync_names.h"
 
 enum { RECORDS_MOST = 200, LEN_MOST = 1500, LIVES = 5, WRITERS = 3 };
 
@@ -166,6 +167,10 @@ static int use_log(void)
     int rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &w.file);
     if (rc < 0)
         return rc;
+    if ((rc = sync_names()) < 0) {
+        coir_file_close(w.file);
+        return rc;
+    }
     w.broken = false;
     w.mutex = (coir_mutex)COIR_MUTEX_INIT;
     if ((rc = recover()) == 0) {

@@ -1,4 +1,4 @@
-/* sys/call.h, sys/socket_call.h and sys/file_call.h: the calls on descriptors. */
+/* sys/call.h and sys/socket_call.h: the calls on descriptors. */
 #include "sys/call.h"
 #include "sys/file_call.h"
 #include "sys/socket_call.h"
@@ -88,51 +88,6 @@ ssize_t ci_sys_writev(coir_fd fd, const struct iovec *iov, int iov_count)
 ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
 {
     return write_vector(fd, &(struct iovec){(void *)(uintptr_t)buf, len}, 1);
-}
-
-/* ---- files ---- */
-
-/* Makes the thread sleep for as long as the disk takes. Returns the file with a reference: another
- * thread may close it in that time. */
-static struct ci_kfile *use_disk(coir_fd fd, bool sync)
-{
-    ci_kcall();
-    struct ci_kfile *file = ci_kfd_find(fd);
-    if (!file || !file->type->delay)
-        return NULL;
-    ci_kfile_ref(file);
-    ci_kthread_sleep("the disk", ci_time_after(ci_know(), file->type->delay(file, sync)));
-    return file;
-}
-
-ssize_t ci_sys_read_at(coir_fd fd, void *buf, size_t len, int64_t offset)
-{
-    struct ci_kfile *file = use_disk(fd, false);
-    if (!file)
-        return ci_kfd_find(fd) ? -ESPIPE : -EBADF;
-    ssize_t result = file->type->read_at(file, buf, len, offset);
-    ci_kfile_unref(file);
-    return result;
-}
-
-ssize_t ci_sys_write_at(coir_fd fd, const void *data, size_t len, int64_t offset)
-{
-    struct ci_kfile *file = use_disk(fd, false);
-    if (!file)
-        return ci_kfd_find(fd) ? -ESPIPE : -EBADF;
-    ssize_t result = file->type->write_at(file, data, len, offset);
-    ci_kfile_unref(file);
-    return result;
-}
-
-int ci_sys_sync(coir_fd fd)
-{
-    struct ci_kfile *file = use_disk(fd, true);
-    if (!file)
-        return ci_kfd_find(fd) ? -EINVAL : -EBADF;
-    int result = file->type->sync(file);
-    ci_kfile_unref(file);
-    return result;
 }
 
 /* ---- sockets ---- */
@@ -311,5 +266,5 @@ int ci_sys_poll_check(coir_fd fd)
 {
     ci_kcall();
     const struct ci_kfile *file = ci_kfd_find(fd);
-    return !file ? -EBADF : file->type->delay ? -EPERM : 0;
+    return !file ? -EBADF : ci_kdisk_is(file) ? -EPERM : 0;
 }

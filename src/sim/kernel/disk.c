@@ -1,94 +1,122 @@
-/* Regular files: open files of the simulated disk (sim/disk.c). */
+/* Regular files and directories: open files of the simulated disk (sim/disk.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 
 #include "sim/disk.h"
 #include "sim/kernel/kernel.h"
-#include "sys/file_call.h"
 
 struct regular {
     struct ci_kfile file;
-    struct ci_node *node;
-    struct ci_file *on_disk;
-    int access;
+    struct ci_disk_open open;
 };
-
-static const coir_time operation_most = 200 * COIR_US, sync_most = 5 * COIR_MS;
-
-static struct regular *regular_of(struct ci_kfile *file)
-{
-    return ci_container_of(file, struct regular, file);
-}
-
-static ssize_t read_at(struct ci_kfile *file, void *buf, size_t len, int64_t offset)
-{
-    const struct regular *regular = regular_of(file);
-    if (offset < 0)
-        return -EINVAL;
-    return regular->access == O_WRONLY
-               ? -EBADF
-               : ci_disk_read(regular->node, regular->on_disk, buf, len, offset);
-}
-
-static ssize_t write_at(struct ci_kfile *file, const void *data, size_t len, int64_t offset)
-{
-    const struct regular *regular = regular_of(file);
-    if (offset < 0)
-        return -EINVAL;
-    return regular->access == O_RDONLY
-               ? -EBADF
-               : ci_disk_write(regular->node, regular->on_disk, data, len, offset);
-}
-
-static int sync_file(struct ci_kfile *file)
-{
-    return ci_disk_sync(regular_of(file)->node, regular_of(file)->on_disk);
-}
-
-static coir_time delay(struct ci_kfile *file, bool sync)
-{
-    (void)file;
-    return (coir_time)ci_kbelow((uint64_t)(sync ? sync_most : operation_most));
-}
 
 static void release(struct ci_kfile *file)
 {
-    free(regular_of(file));
+    free(ci_container_of(file, struct regular, file));
 }
 
-static const struct ci_kfile_type regular_type = {
-    .name = "file",
-    .read_at = read_at,
-    .write_at = write_at,
-    .sync = sync_file,
-    .delay = delay,
-    .release = release,
-};
+static const struct ci_kfile_type regular_type = {.name = "file", .release = release};
 
-int ci_sys_open(const char *path, int flags, unsigned mode)
+bool ci_kdisk_is(const struct ci_kfile *file)
 {
-    (void)mode;
-    ci_kcall();
-    struct ci_file *on_disk;
+    return file && file->type == &regular_type;
+}
+
+static int open_call(const struct ci_disk_open *at, const struct ci_file_call *call)
+{
+    struct ci_disk_open opened;
     int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = ci_disk_find(ci_k.process->node, path, flags, &on_disk)) < 0)
+    if (rc < 0 || (rc = ci_disk_call(at, NULL, call, &opened)) < 0)
         return rc;
     struct regular *regular = ci_kalloc(sizeof *regular);
-    *regular = (struct regular){
-        .node = ci_k.process->node, .on_disk = on_disk, .access = flags & O_ACCMODE};
+    regular->open = opened;
     ci_kfile_init(&regular->file, &regular_type);
     return ci_kfd_install(&regular->file);
+}
+
+/* What a descriptor, or AT_FDCWD, stands for: 0, -EBADF, or `other` for what is no file. */
+static int resolve(coir_fd fd, int other, struct ci_disk_open *ret_open)
+{
+    struct ci_kfile *file = ci_kfd_find(fd);
+    if (!file && fd != AT_FDCWD)
+        return -EBADF;
+    if (file && !ci_kdisk_is(file))
+        return other;
+    *ret_open =
+        file ? ci_container_of(file, struct regular, file)->open : ci_disk_root(ci_k.process->node);
+    return 0;
+}
+
+static int error_for_other(const struct ci_file_call *call)
+{
+    if (call->path || call->kind == CI_FILE_LIST)
+        return -ENOTDIR;
+    return call->kind == CI_FILE_READ || call->kind == CI_FILE_WRITE ? -ESPIPE : -EINVAL;
+}
+
+int ci_kdisk_call(struct ci_kfile *file, const struct ci_file_call *call)
+{
+    struct ci_disk_open at, to;
+    int rc = 0, other = error_for_other(call);
+    if (file)
+        at = ci_container_of(file, struct regular, file)->open;
+    else
+        rc = resolve(call->fd, other, &at);
+    if (rc == 0 && call->to_path)
+        rc = resolve(call->to_fd, other, &to);
+    if (rc < 0)
+        return rc;
+    return call->kind == CI_FILE_OPEN ? open_call(&at, call)
+                                      : ci_disk_call(&at, call->to_path ? &to : NULL, call, NULL);
+}
+
+coir_time ci_kdisk_time(const struct ci_file_call *call)
+{
+    return (coir_time)ci_kbelow((uint64_t)ci_disk_time_most(call));
+}
+
+/* The thread sleeps for as long as the disk takes; meanwhile another one may close the file. */
+int ci_sys_file(const struct ci_file_call *call)
+{
+    ci_kcall();
+    bool positioned = call->kind == CI_FILE_READ || call->kind == CI_FILE_WRITE;
+    struct ci_kfile *file = call->path ? NULL : ci_kfd_find(call->fd);
+    if (!call->path && !ci_kdisk_is(file))
+        return file ? error_for_other(call) : -EBADF;
+    if (positioned && call->offset < 0)
+        return -EINVAL;
+    if (file)
+        ci_kfile_ref(file);
+    ci_kthread_sleep("the disk", ci_time_after(ci_know(), ci_kdisk_time(call)));
+    int result = ci_kdisk_call(file, call);
+    if (file)
+        ci_kfile_unref(file);
+    return result;
+}
+
+const int ci_sys_unnamed = O_TMPFILE;
+
+int ci_sys_file_opened(coir_fd fd, int flags)
+{
+    (void)flags;
+    return fd;
+}
+
+void ci_sys_list_end(struct ci_file_list *list)
+{
+    (void)list;
 }
 
 int ci_sys_file_size(coir_fd fd, int64_t *ret_size)
 {
     ci_kcall();
     struct ci_kfile *file = ci_kfd_find(fd);
-    if (!file || file->type != &regular_type)
+    if (!ci_kdisk_is(file))
         return -EBADF;
-    if (regular_of(file)->node->dead)
+    const struct ci_disk_open *open = &ci_container_of(file, struct regular, file)->open;
+    if (open->node->dead)
         return -EIO;
-    *ret_size = ci_disk_length(regular_of(file)->on_disk);
+    *ret_size = ci_disk_length(open->file);
     return 0;
 }

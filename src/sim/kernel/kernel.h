@@ -172,7 +172,7 @@ struct ci_kfile {
 };
 
 /* The operations of a kind of file. NULL: the operation fails with the error in brackets. None of
- * them sleeps: they return -EAGAIN instead, and the caller waits for as long as `delay` says. */
+ * them sleeps: they return -EAGAIN instead. */
 struct ci_kfile_type {
     const char *name;
     bool is_socket; /* the file is a struct ci_ksocket's (socket.h) */
@@ -193,12 +193,6 @@ struct ci_kfile_type {
     int (*connect)(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
     /* [-ENOTSOCK] */
     int (*shutdown)(struct ci_kfile *file, int how);
-    /* [-ESPIPE] */
-    ssize_t (*read_at)(struct ci_kfile *file, void *buf, size_t len, int64_t offset);
-    ssize_t (*write_at)(struct ci_kfile *file, const void *data, size_t len, int64_t offset);
-    int (*sync)(struct ci_kfile *file); /* [-EINVAL] */
-    /* how long an operation that starts now takes on the disk */
-    coir_time (*delay)(struct ci_kfile *file, bool sync);
     /* frees the file, after the last reference was dropped */
     void (*release)(struct ci_kfile *file);
 };
@@ -262,6 +256,12 @@ static inline coir_time ci_kafter(uint64_t most)
 }
 
 /* ---- what the files of this folder are for each other ---- */
+
+/* Calls on files of a disk, which take effect at once; `file`: what call->fd stands for, or NULL.
+ */
+bool ci_kdisk_is(const struct ci_kfile *file);
+int ci_kdisk_call(struct ci_kfile *file, const struct ci_file_call *call);
+coir_time ci_kdisk_time(const struct ci_file_call *call); /* how long one that begins now takes */
 
 void ci_kthreads_open(void **const *locals, int local_count);
 void ci_kthreads_close(void);

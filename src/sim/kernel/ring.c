@@ -209,6 +209,7 @@ int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count)
     case IORING_REGISTER_ENABLE_RINGS: return arg || count ? -EINVAL : enable(ring);
     case IORING_REGISTER_PBUF_RING:
         return count != 1 ? -EINVAL : ci_kring_buffers_register(ring, arg);
+    case IORING_REGISTER_PROBE: ci_kring_probe(arg, count); return 0;
     case IORING_REGISTER_SYNC_CANCEL: return count != 1 ? -EINVAL : ci_kring_cancel_sync(ring, arg);
     default: ci_kunknown("an operation of io_uring_register");
     }

@@ -9,6 +9,7 @@
  *   ring_work.c      task work, and how requests are tried again
  *   ring_op.c        what each operation does
  *   ring_net.c       sends and receives
+ *   ring_file.c      calls on files
  *   ring_buffers.c   buffers that are provided in a ring
  *   ring_poll.c      polls, of programs and of requests
  *   ring_worker.c    io-wq: threads of the kernel
@@ -71,6 +72,7 @@ struct ci_krequest {
     bool cancelled;
     bool polled;      /* REQ_F_POLLED */
     bool in_progress; /* a connect */
+    bool of_file;     /* a stat with an empty path */
     uint16_t group;
     int32_t result;
     uint32_t cqe_flags;
@@ -89,6 +91,7 @@ struct ci_krequest {
     struct msghdr message, *user_message;
     struct iovec iovs[CI_KREQUEST_IOVS], *iov; /* iov: allocated if there are more than fit */
     struct sockaddr_storage address;
+    struct ci_file_call call; /* its paths: allocated */
 };
 
 struct ci_kring {
@@ -193,6 +196,14 @@ int ci_kring_prepare_message(struct ci_krequest *request, const struct io_uring_
 enum ci_kring_try ci_kring_send(struct ci_krequest *request, enum ci_kring_from from);
 enum ci_kring_try ci_kring_receive(struct ci_krequest *request, enum ci_kring_from from);
 enum ci_kring_try ci_kring_set(struct ci_krequest *request, ssize_t result);
+
+/* ring_file.c. is_call: the operation is a call on a file, of any kind. */
+bool ci_kring_is_call(uint8_t opcode);
+bool ci_kring_call_has_path(uint8_t opcode); /* and so no file of its own */
+int ci_kring_prepare_call(struct ci_krequest *request, const struct io_uring_sqe *sqe);
+enum ci_kring_try ci_kring_call(struct ci_krequest *request, enum ci_kring_from from);
+bool ci_kring_on_disk(const struct ci_krequest *request);
+void ci_kring_probe(struct io_uring_probe *probe, unsigned count);
 
 /* ring_buffers.c */
 int ci_kring_buffers_register(struct ci_kring *ring, const struct io_uring_buf_reg *reg);

@@ -41,16 +41,6 @@ static int prepare_connect(struct ci_krequest *request, const struct io_uring_sq
     return 0;
 }
 
-static int prepare_file(struct ci_krequest *request, const struct io_uring_sqe *sqe)
-{
-    if (sqe->rw_flags || sqe->ioprio)
-        ci_kunknown("a flag of a read, write or sync");
-    request->buf = (char *)(uintptr_t)sqe->addr;
-    request->len = sqe->len;
-    request->offset = (int64_t)sqe->off;
-    return 0;
-}
-
 static int prepare_cancel(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
     if (sqe->cancel_flags || (request->opcode == IORING_OP_POLL_REMOVE && sqe->len))
@@ -61,6 +51,8 @@ static int prepare_cancel(struct ci_krequest *request, const struct io_uring_sqe
 
 static int prepare_operands(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
+    if (ci_kring_is_call(sqe->opcode))
+        return ci_kring_prepare_call(request, sqe);
     switch ((enum io_uring_op)sqe->opcode) {
     case IORING_OP_NOP: return 0;
     case IORING_OP_POLL_ADD: return prepare_poll(request, sqe);
@@ -72,9 +64,6 @@ static int prepare_operands(struct ci_krequest *request, const struct io_uring_s
     case IORING_OP_RECV: return ci_kring_prepare_bytes(request, sqe);
     case IORING_OP_ACCEPT: return prepare_accept(request, sqe);
     case IORING_OP_CONNECT: return prepare_connect(request, sqe);
-    case IORING_OP_READ:
-    case IORING_OP_WRITE:
-    case IORING_OP_FSYNC: return prepare_file(request, sqe);
     case IORING_OP_CLOSE: request->offset = sqe->fd; return 0;
     default: ci_kunknown("an operation of io_uring");
     }
@@ -83,7 +72,8 @@ static int prepare_operands(struct ci_krequest *request, const struct io_uring_s
 static bool needs_file(uint8_t opcode)
 {
     return opcode != IORING_OP_NOP && opcode != IORING_OP_POLL_REMOVE &&
-           opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE;
+           opcode != IORING_OP_ASYNC_CANCEL && opcode != IORING_OP_CLOSE &&
+           !ci_kring_call_has_path(opcode);
 }
 
 /* Sends, receives and connects allocate what they keep while they wait as they are taken, since
@@ -154,35 +144,6 @@ static enum ci_kring_try try_connect(struct ci_krequest *request)
     return ci_kring_set(request, rc == -EISCONN && request->in_progress ? 0 : rc);
 }
 
-/* A file on a disk: from the cache, or by a kernel thread. */
-static enum ci_kring_try read_or_write(struct ci_krequest *request, enum ci_kring_from from)
-{
-    const struct ci_kfile_type *type = request->file->type;
-    bool reads = request->opcode == IORING_OP_READ;
-    struct iovec iov = {request->buf, request->len};
-    ssize_t n;
-    if (reads ? type->read_at != NULL : type->write_at != NULL) {
-        if (from == CI_KRING_SUBMIT && ci_kone_in(2))
-            return CI_KRING_AGAIN;
-        n = reads ? type->read_at(request->file, request->buf, request->len, request->offset)
-                  : type->write_at(request->file, request->buf, request->len, request->offset);
-        return ci_kring_set(request, n);
-    }
-    if (reads)
-        n = type->read ? type->read(request->file, &iov, 1) : -EINVAL;
-    else
-        n = type->write ? type->write(request->file, &iov, 1) : -EINVAL;
-    return n == -EAGAIN ? CI_KRING_AGAIN : ci_kring_set(request, n);
-}
-
-static enum ci_kring_try try_sync(struct ci_krequest *request, enum ci_kring_from from)
-{
-    const struct ci_kfile_type *type = request->file->type;
-    if (from != CI_KRING_WORKER)
-        return CI_KRING_AGAIN; /* always by a kernel thread */
-    return ci_kring_set(request, type->sync ? type->sync(request->file) : -EINVAL);
-}
-
 static int close_fd(coir_fd fd)
 {
     struct ci_kfile *file = ci_kfd_find(fd);
@@ -191,6 +152,8 @@ static int close_fd(coir_fd fd)
 
 enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_from from)
 {
+    if (ci_kring_is_call(request->opcode))
+        return ci_kring_call(request, from);
     switch ((enum io_uring_op)request->opcode) {
     case IORING_OP_NOP: return ci_kring_set(request, 0);
     case IORING_OP_POLL_ADD: return ci_kring_poll_add(request);
@@ -205,9 +168,6 @@ enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_fr
     case IORING_OP_RECV: return ci_kring_receive(request, from);
     case IORING_OP_ACCEPT: return try_accept(request);
     case IORING_OP_CONNECT: return try_connect(request);
-    case IORING_OP_READ:
-    case IORING_OP_WRITE: return read_or_write(request, from);
-    case IORING_OP_FSYNC: return try_sync(request, from);
     case IORING_OP_CLOSE: return ci_kring_set(request, close_fd((coir_fd)request->offset));
     default: ci_kunknown("an operation of io_uring");
     }
@@ -215,15 +175,19 @@ enum ci_kring_try ci_kring_perform(struct ci_krequest *request, enum ci_kring_fr
 
 unsigned ci_kring_poll_events(const struct ci_krequest *request)
 {
+    if (ci_kring_on_disk(request))
+        return 0;
     switch ((enum io_uring_op)request->opcode) {
     case IORING_OP_RECV:
     case IORING_OP_RECVMSG:
     case IORING_OP_ACCEPT:
-    case IORING_OP_READ: return POLLIN | POLLRDNORM;
+    case IORING_OP_READ:
+    case IORING_OP_READV: return POLLIN | POLLRDNORM;
     case IORING_OP_SEND:
     case IORING_OP_SENDMSG:
     case IORING_OP_CONNECT:
-    case IORING_OP_WRITE: return POLLOUT | POLLWRNORM;
+    case IORING_OP_WRITE:
+    case IORING_OP_WRITEV: return POLLOUT | POLLWRNORM;
     default: return 0;
     }
 }

@@ -39,6 +39,8 @@ void ci_krequest_drop(struct ci_krequest *request)
     ci_list_remove(&request->link);
     if (request->iov != request->iovs)
         free(request->iov);
+    free((char *)(uintptr_t)request->call.path);
+    free((char *)(uintptr_t)request->call.to_path);
     request->serial = 0;
     if (request->file && request->ring->entered) {
         ci_list_push(&request->ring->puts, &request->link);

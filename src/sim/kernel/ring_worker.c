@@ -67,11 +67,9 @@ static void begin(void *arg, size_t serial)
     if (request->serial != serial || request->state != CI_KREQUEST_QUEUED)
         return;
     request->state = CI_KREQUEST_WORKING;
-    const struct ci_kfile_type *type = request->file->type;
-    if (type->delay)
-        ci_kschedule(ci_time_after(ci_know(),
-                                   type->delay(request->file, request->opcode == IORING_OP_FSYNC)),
-                     carry_on, request, serial);
+    if (ci_kring_on_disk(request))
+        ci_kschedule(ci_time_after(ci_know(), ci_kdisk_time(&request->call)), carry_on, request,
+                     serial);
     else
         carry_on(request, serial);
 }

@@ -28,12 +28,19 @@ ssize_t ci_sys_splice(coir_fd from, coir_fd to, size_t len)
     return in && out ? ci_kpipe_splice(in, out, len) : -EBADF;
 }
 
+static ssize_t read_at(coir_fd file, void *buf, size_t len, int64_t offset)
+{
+    struct iovec part = {buf, len};
+    return ci_sys_file(&(struct ci_file_call){
+        .kind = CI_FILE_READ, .fd = file, .iov = &part, .count = 1, .offset = offset});
+}
+
 /* No other thread runs between the end of the read and that of the write. */
 ssize_t ci_sys_sendfile(coir_fd to, coir_fd file, int64_t offset, size_t len)
 {
     static char bytes[65536];
     size_t most = len < sizeof bytes ? len : sizeof bytes;
-    ssize_t n = ci_sys_read_at(file, bytes, most > 1 ? 1 + (size_t)ci_kbelow(most) : most, offset);
+    ssize_t n = read_at(file, bytes, most > 1 ? 1 + (size_t)ci_kbelow(most) : most, offset);
     struct ci_kfile *out = ci_kfd_find(to);
     if (n <= 0)
         return n;
@@ -46,6 +53,6 @@ int ci_sys_read_ahead(coir_fd file, int64_t offset, size_t len)
 {
     char byte;
     (void)len;
-    ssize_t n = ci_sys_read_at(file, &byte, 1, offset); /* sleeps for as long as the disk takes */
+    ssize_t n = read_at(file, &byte, 1, offset); /* sleeps for as long as the disk takes */
     return n < 0 ? (int)n : 0;
 }

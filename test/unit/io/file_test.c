@@ -104,7 +104,7 @@ static void use_a_file(void)
     CHECK_EQ(size, BLOCK * BLOCKS);
     CHECK_EQ(coir_file_read(file, block, BLOCK, size), 0); /* the end */
     CHECK_EQ(coir_file_read(file, block, BLOCK, size - 10), 10);
-    CHECK_EQ(coir_file_read(file, block, BLOCK, -1), -EINVAL);
+    CHECK_EQ(coir_file_read(file, block, BLOCK, -2), -EINVAL);
     CHECK_EQ(coir_file_read(file, block, 0, 0), 0);
     CHECK_EQ(coir_file_write(file, block, 0, 0), 0);
     CHECK_EQ(coir_file_read(file, block, BLOCK, INT64_MAX - BLOCK), 0); /* far behind it */
@@ -206,9 +206,13 @@ static void record(char *bytes, int number)
 static int append_forever(void *arg)
 {
     struct log *log = arg;
-    coir_file *file;
+    coir_file *file = NULL, *dir;
     char bytes[RECORD];
     int rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &file);
+    if (rc == 0 && (rc = coir_file_open(".", O_RDONLY | O_DIRECTORY, 0, &dir)) == 0) {
+        rc = coir_file_sync(dir);
+        coir_file_close(dir);
+    }
     for (int i = 0; rc >= 0; i++) {
         record(bytes, i);
         if ((rc = (int)coir_file_write(file, bytes, RECORD, (int64_t)i * RECORD)) == RECORD &&

@@ -1,67 +1,10 @@
-/* Simulated disks: files, their faults, and what a loss of power leaves of them. */
+/* Operations on the descriptors of simulated files. */
 #include "sim/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
 
 #include "net.h"
-
-enum { SECTOR = 512, SECTORS = 64 };
-
-static void fill(struct ci_node *node, struct ci_file *file, char c, size_t len)
-{
-    char bytes[SECTOR];
-    memset(bytes, c, sizeof bytes);
-    for (size_t at = 0; at < len; at += SECTOR)
-        CHECK_EQ(ci_disk_write(node, file, bytes, SECTOR, (int64_t)at), SECTOR);
-}
-
-TEST(files_are_found_by_their_path)
-{
-    struct net net;
-    struct ci_file *file;
-    net_open(&net, 1);
-    CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR, &file), -ENOENT);
-    CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR | O_CREAT, &file), 0);
-    CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR | O_CREAT | O_EXCL, &file), -EEXIST);
-    CHECK_EQ(ci_disk_find(net.b, "x", O_RDWR, &file), -ENOENT); /* another disk */
-    CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR, &file), 0);
-    fill(net.a, file, 'x', SECTOR);
-    CHECK_EQ(ci_disk_length(file), SECTOR);
-    CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR | O_TRUNC, &file), 0);
-    CHECK_EQ(ci_disk_length(file), 0);
-    CHECK_EQ(ci_disk_write(net.a, file, "x", 1, 1 << 30), -EFBIG);
-    net_close(&net);
-}
-
-/* What was synced is there; of what was written since, each sector is old or new. */
-TEST(a_loss_of_power_keeps_what_was_synced)
-{
-    int old = 0, new = 0, longer = 0;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct net net;
-        struct ci_file *file;
-        char byte;
-        net_open(&net, seed);
-        CHECK_EQ(ci_disk_find(net.a, "x", O_RDWR | O_CREAT, &file), 0);
-        fill(net.a, file, 'o', SECTORS * SECTOR);
-        CHECK_EQ(ci_disk_sync(net.a, file), 0);
-        fill(net.a, file, 'n', (SECTORS + 1) * SECTOR);
-        ci_world_kill(&net.world, net.a);
-        struct ci_node *next = ci_world_add_node(&net.world, "a");
-        int64_t len = ci_disk_length(file);
-        CHECK(len == SECTORS * SECTOR || len == (SECTORS + 1) * SECTOR);
-        longer += len > SECTORS * SECTOR;
-        for (int i = 0; i < SECTORS; i++) {
-            CHECK_EQ(ci_disk_read(next, file, &byte, 1, i * SECTOR), 1);
-            CHECK(byte == 'o' || byte == 'n');
-            byte == 'o' ? old++ : new ++;
-        }
-        CHECK_EQ(ci_disk_write(net.a, file, "x", 1, 0), -EIO); /* the dead host's */
-        net_close(&net);
-    }
-    CHECK(old > 100 && new > 100 && longer > 2 && longer < 18);
-}
 
 TEST(operations_take_their_time_and_fail)
 {
@@ -70,9 +13,13 @@ TEST(operations_take_their_time_and_fail)
     net_open(&net, 1);
     coir_fd fd = ci_disk_open(net.a, "x", O_RDWR | O_CREAT);
     CHECK(ci_disk_is_file(fd));
-    struct ci_op write = {.kind = CI_OP_WRITE_AT, .fd = fd, .data = "abc", .count = 3},
-                 read = {.kind = CI_OP_READ_AT, .fd = fd, .buf = text, .count = 3},
-                 sync = {.kind = CI_OP_SYNC, .fd = fd};
+    struct iovec out = {(char[]){"abc"}, 3}, in = {text, 3};
+    struct ci_file_call write_call = {.kind = CI_FILE_WRITE, .fd = fd, .iov = &out, .count = 1},
+                        read_call = {.kind = CI_FILE_READ, .fd = fd, .iov = &in, .count = 1},
+                        sync_call = {.kind = CI_FILE_SYNC, .fd = fd};
+    struct ci_op write = {.kind = CI_OP_FILE, .fd = fd, .call = &write_call},
+                 read = {.kind = CI_OP_FILE, .fd = fd, .call = &read_call},
+                 sync = {.kind = CI_OP_FILE, .fd = fd, .call = &sync_call};
     coir_time before = net.world.now;
     CHECK_EQ(net_run(&net, net.on_a, write), 3);
     CHECK(net.world.now > before);
@@ -89,7 +36,7 @@ TEST(operations_take_their_time_and_fail)
     ci_driver_close(net.on_a, fd);
     CHECK_EQ(net_run(&net, net.on_a, read), -EBADF);
     coir_fd only = ci_disk_open(net.a, "x", O_RDONLY);
-    write.fd = only;
+    write_call.fd = write.fd = only;
     CHECK_EQ(net_run(&net, net.on_a, write), -EBADF);
     net_close(&net);
 }

@@ -12,9 +12,10 @@ TEST(a_dead_host_leaves_its_address_and_its_disk)
     net_open(&net, 1);
     struct ci_file *file, *found;
     CHECK_EQ(ci_disk_find(net.a, "notes", O_CREAT | O_RDWR, &file), 0);
+    CHECK_EQ(ci_disk_sync(net.a, net.a->disk->root), 0);
     int number = net.a->number;
     struct ci_node *other = ci_world_add_node(&net.world, "a"); /* the first one is up */
-    CHECK(other->number != number && !other->files);
+    CHECK(other->number != number && other->disk != net.a->disk);
     ci_world_kill(&net.world, net.a);
     struct ci_node *next = ci_world_add_node(&net.world, "a");
     CHECK_EQ(next->number, number);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -38,6 +39,7 @@ static struct {
     coir_write_queue *queue; /* full, as its stream is not read */
     coir_reader *reader;
     coir_file *file;
+    coir_listing *listing;
     int empty[2], stuffed[2]; /* pipes */
     coir_request *request;
     const char *body;
@@ -168,19 +170,6 @@ static ssize_t park(void)
     return rc;
 }
 
-static ssize_t read_file(coir_file *file)
-{
-    return coir_file_read(file, bytes, 10, 0);
-}
-
-static ssize_t open_file(void)
-{
-    coir_file *file = NULL;
-    int rc = coir_file_open("/dev/null", O_RDONLY, 0, &file);
-    coir_file_close(file);
-    return rc;
-}
-
 static ssize_t connect_to_listener(void)
 {
     coir_stream *stream = NULL;
@@ -244,12 +233,16 @@ static int serve_http(coir_listener *listener)
 static const char *const command[] = {"/bin/sleep", "1000", NULL};
 static coir_process unused;
 static uint64_t item;
+static struct stat what;
+static coir_dir_entry entry;
 static size_t done;
 static coir_fd fds[2];
 static char *piece;
 static coir_stream *accepted;
 static struct iovec vec[2] = {{bytes, sizeof bytes / 2},
                               {bytes + sizeof bytes / 2, sizeof bytes / 2}};
+
+#include "deadline_files.h"
 
 /* Until there is no room left. */
 static ssize_t write_on(bool vectored)
@@ -344,10 +337,7 @@ enum { WAITS, ENDS };
     X(coir_udp_recv, WAITS, coir_udp_recv(t.udp, bytes, 10, NULL))                \
     X(coir_udp_send_many, ENDS, coir_udp_send_many(t.udp, &datagram, 1))          \
     X(coir_udp_recv_many, WAITS, coir_udp_recv_many(t.udp, &datagram, 1))         \
-    X(coir_file_open, ENDS, open_file())                                          \
-    X(coir_file_read, ENDS, read_file(t.file))                                    \
-    X(coir_file_write, ENDS, coir_file_write(t.file, bytes, 1, 0))                \
-    X(coir_file_sync, ENDS, coir_file_sync(t.file))
+    FILE_ROWS(X)
 
 /* In a handler, whose client sends no body. */
 #define WEB_ROWS(X)                                                                          \
@@ -557,7 +547,8 @@ static void make_objects(void)
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &t.listener), 0);
     CHECK(coir_listener_local(t.listener, t.address, sizeof t.address) > 0);
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &t.udp), 0);
-    CHECK_EQ(coir_file_open("/tmp", O_RDWR | O_TMPFILE, 0600, &t.file), 0);
+    CHECK_EQ(coir_file_open_temporary(NULL, 0600, &t.file), 0);
+    CHECK_EQ(coir_listing_open(NULL, "/", &t.listing), 0);
 }
 
 static void free_objects(void)
@@ -578,6 +569,7 @@ static void free_objects(void)
     coir_listener_close(t.listener);
     coir_udp_close(t.udp);
     coir_file_close(t.file);
+    coir_listing_close(t.listing);
     for (int i = 0; i < 2; i++) {
         close(t.empty[i]);
         close(t.stuffed[i]);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_files.h"
 #include "fork_loop.h"
 #include "harness.h"
 
@@ -41,6 +42,7 @@ static struct {
     coir_udp *udp;
     coir_reader *reader;
     coir_file *file;
+    coir_listing *listing;
     coir_signals *signals;
     coir_process process;
     coir_loop *loop;
@@ -61,6 +63,7 @@ static struct {
 } o;
 
 static char buf[256];
+static uint64_t big[64];
 static uint64_t item;
 static struct iovec iov = {buf, 1};
 static coir_address address;
@@ -344,12 +347,7 @@ static void *ret;
     R(coir_udp_join, coir_udp_join(o.udp, &address, NULL))                                     \
     R(coir_udp_leave, coir_udp_leave(o.udp, &address, NULL))                                   \
     V(coir_udp_close, coir_udp_close(o.udp))                                                   \
-    R(coir_file_open, coir_file_open("/dev/null", O_RDONLY, 0, RET(coir_file)))                \
-    R(coir_file_read, coir_file_read(o.file, buf, 1, 0))                                       \
-    R(coir_file_write, coir_file_write(o.file, buf, 1, 0))                                     \
-    R(coir_file_sync, coir_file_sync(o.file))                                                  \
-    R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
-    V(coir_file_close, coir_file_close(o.file))                                                \
+    FILE_CALLS(R, P, V)                                                                        \
     R(coir_signals_open, coir_signals_open(&usr1, 1, RET(coir_signals)))                       \
     R(coir_signals_wait, coir_signals_wait(o.signals))                                         \
     V(coir_signals_close, coir_signals_close(o.signals))                                       \
@@ -509,6 +507,7 @@ static void make_all(void)
     CHECK_EQ(coir_write_queue_try_push(o.queue, o.buffer), 0); /* it is never written whole */
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &o.udp), 0);
     CHECK_EQ(coir_file_open("/dev/null", O_RDWR, 0, &o.file), 0);
+    CHECK_EQ(coir_listing_open(NULL, "/", &o.listing), 0);
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
     CHECK_EQ(coir_process_spawn(&o.process, command), 0);
     CHECK_EQ(pipe(o.pipe), 0);
@@ -544,6 +543,7 @@ static void free_all(void)
     coir_process_close(&o.process);
     coir_signals_close(o.signals);
     coir_file_close(o.file);
+    coir_listing_close(o.listing);
     coir_reader_free(o.reader);
     coir_write_queue_free(o.queue);
     coir_buffer_unref(o.buffer);

@@ -1,0 +1,34 @@
+/* Calls on files as futures, for this layer. */
+#ifndef CI_IO_FILE_H
+#define CI_IO_FILE_H
+
+#include "coir/dir.h"
+#include "coir/offload.h"
+#include "io/io.h"
+
+/* A call in progress. */
+struct ci_file_op {
+    coir_future future;
+    coir_file *at, *to; /* what call.fd and call.to_fd are; NULL: the working directory, or none */
+    struct ci_file_call call;
+    struct iovec one;              /* of a call with one buffer */
+    coir_file *opened, **ret_file; /* of an open */
+    bool positioned;               /* it uses the file's position */
+    int result;
+    union {
+        coir_wait_op turn;
+        struct ci_io_op native;
+        coir_offload_job job;
+    };
+};
+CI_LEAVES_SPARE_WORDS(struct ci_file_op, coir_file_op);
+
+/* The future of a call, in a coir_file_op. `call` is copied; its descriptors are set from `at` and
+ * `to`. */
+coir_future *ci_file_op_init(struct ci_file_op *op, coir_file *at, coir_file *to,
+                             const struct ci_file_call *call);
+
+/* A call that completes in one go, in a fiber. */
+int ci_file_call(coir_file *at, coir_file *to, const struct ci_file_call *call);
+
+#endif

@@ -1,0 +1,72 @@
+/* Rows of the table of deadline_test.c: the calls on files and directories. */
+#ifndef TEST_UNIT_TASK_DEADLINE_FILES_H
+#define TEST_UNIT_TASK_DEADLINE_FILES_H
+
+static ssize_t read_file(coir_file *file)
+{
+    return coir_file_read(file, bytes, 10, 0);
+}
+
+static ssize_t open_file(void)
+{
+    coir_file *file = NULL;
+    int rc = coir_file_open("/dev/null", O_RDONLY, 0, &file);
+    coir_file_close(file);
+    return rc;
+}
+
+static ssize_t open_at(void)
+{
+    coir_file *file = NULL;
+    int rc = coir_file_open_at(NULL, "/dev/null", O_RDONLY, 0, &file);
+    coir_file_close(file);
+    return rc;
+}
+
+static ssize_t open_temporary(void)
+{
+    coir_file *file = NULL;
+    int rc = coir_file_open_temporary(NULL, 0600, &file);
+    coir_file_close(file);
+    return rc;
+}
+
+static ssize_t open_listing(void)
+{
+    coir_listing *listing = NULL;
+    int rc = coir_listing_open(NULL, "/", &listing);
+    coir_listing_close(listing);
+    return rc;
+}
+
+/* clang-format off */
+#define FILE_ROWS(X) \
+    X(coir_file_open, ENDS, open_file()) \
+    X(coir_file_read, ENDS, read_file(t.file)) \
+    X(coir_file_write, ENDS, coir_file_write(t.file, bytes, 1, 0)) \
+    X(coir_file_sync, ENDS, coir_file_sync(t.file)) \
+    X(coir_file_open_at, ENDS, open_at()) \
+    X(coir_file_open_temporary, ENDS, open_temporary()) \
+    X(coir_file_readv, ENDS, coir_file_readv(t.file, vec, 2, 0)) \
+    X(coir_file_read_full, ENDS, coir_file_read_full(t.file, bytes, 1, 0, NULL)) \
+    X(coir_file_read_full_nothing, ENDS, coir_file_read_full(t.file, bytes, 0, 0, NULL)) \
+    X(coir_file_writev, ENDS, coir_file_writev(t.file, vec, 2, 0)) \
+    X(coir_file_write_all, ENDS, coir_file_write_all(t.file, bytes, 1, 0)) \
+    X(coir_file_write_all_nothing, ENDS, coir_file_write_all(t.file, bytes, 0, 0)) \
+    X(coir_file_sync_data, ENDS, coir_file_sync_data(t.file)) \
+    X(coir_file_truncate, ENDS, coir_file_truncate(t.file, 1)) \
+    X(coir_file_allocate, ENDS, coir_file_allocate(t.file, 0, 1)) \
+    X(coir_file_stat, ENDS, coir_file_stat(t.file, &what)) \
+    X(coir_file_replace, ENDS, coir_file_replace(NULL, "/dev/null/x", "", 0, 0)) \
+    X(coir_file_copy, ENDS, coir_file_copy(t.file, 0, t.file, 10, 0, NULL)) \
+    X(coir_dir_stat, ENDS, coir_dir_stat(NULL, "/", 0, &what)) \
+    X(coir_dir_rename, ENDS, coir_dir_rename(NULL, "/dev/null/x", NULL, "/dev/null/y")) \
+    X(coir_dir_link, ENDS, coir_dir_link(NULL, "/dev/null/x", NULL, "/dev/null/y")) \
+    X(coir_dir_unlink, ENDS, coir_dir_unlink(NULL, "/dev/null/x")) \
+    X(coir_dir_mkdir, ENDS, coir_dir_mkdir(NULL, "/dev/null/x", 0)) \
+    X(coir_dir_rmdir, ENDS, coir_dir_rmdir(NULL, "/dev/null/x")) \
+    X(coir_listing_open, ENDS, open_listing()) \
+    X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry))
+/* clang-format on */
+
+#endif

@@ -1,0 +1,38 @@
+/* Rows of the table of fork_test.c: the calls on files and directories. */
+#ifndef TEST_UNIT_TASK_FORK_FILES_H
+#define TEST_UNIT_TASK_FORK_FILES_H
+
+/* clang-format off */
+#define FILE_CALLS(R, P, V) \
+    R(coir_file_open, coir_file_open("/dev/null", O_RDONLY, 0, RET(coir_file)))                \
+    R(coir_file_read, coir_file_read(o.file, buf, 1, 0))                                       \
+    R(coir_file_write, coir_file_write(o.file, buf, 1, 0))                                     \
+    R(coir_file_sync, coir_file_sync(o.file))                                                  \
+    R(coir_file_open_at, coir_file_open_at(NULL, "/dev/null", O_RDONLY, 0, RET(coir_file)))    \
+    R(coir_file_open_temporary, coir_file_open_temporary(NULL, 0600, RET(coir_file)))          \
+    R(coir_file_readv, coir_file_readv(o.file, NULL, 0, 0))                                    \
+    R(coir_file_read_full, coir_file_read_full(o.file, buf, 1, 0, NULL))                       \
+    R(coir_file_writev, coir_file_writev(o.file, NULL, 0, 0))                                  \
+    R(coir_file_write_all, coir_file_write_all(o.file, buf, 1, 0))                             \
+    R(coir_file_sync_data, coir_file_sync_data(o.file))                                        \
+    R(coir_file_truncate, coir_file_truncate(o.file, 0))                                       \
+    R(coir_file_allocate, coir_file_allocate(o.file, 0, 1))                                    \
+    R(coir_file_stat, coir_file_stat(o.file, (struct stat *)(void *)big))                      \
+    R(coir_file_replace, coir_file_replace(NULL, "/dev/null/x", buf, 1, 0))                    \
+    R(coir_file_copy, coir_file_copy(o.file, 0, o.file, 0, 1, NULL))                           \
+    R(coir_dir_stat, coir_dir_stat(NULL, "/", 0, (struct stat *)(void *)big))                  \
+    R(coir_dir_rename, coir_dir_rename(NULL, "/dev/null/x", NULL, "/dev/null/y"))              \
+    R(coir_dir_link, coir_dir_link(NULL, "/dev/null/x", NULL, "/dev/null/y"))                  \
+    R(coir_dir_unlink, coir_dir_unlink(NULL, "/dev/null/x"))                                   \
+    R(coir_dir_mkdir, coir_dir_mkdir(NULL, "/dev/null/x", 0))                                  \
+    R(coir_dir_rmdir, coir_dir_rmdir(NULL, "/dev/null/x"))                                     \
+    R(coir_listing_open, coir_listing_open(NULL, "/", RET(coir_listing)))                      \
+    R(coir_listing_next, coir_listing_next(o.listing, (coir_dir_entry *)(void *)big))          \
+    R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
+    P(coir_file_position, coir_file_position(o.file) == 0)                                     \
+    P(coir_file_seek, coir_file_seek(o.file, 0) == 0)                                          \
+    V(coir_listing_close, coir_listing_close(o.listing))                                       \
+    V(coir_file_close, coir_file_close(o.file))
+/* clang-format on */
+
+#endif
