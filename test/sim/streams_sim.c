@@ -57,14 +57,33 @@ static bool again(ssize_t rc)
     return rc == -ETIME && !coir_task_interrupted();
 }
 
+/* A limit of the peer's time that is often too short, from now on. */
+static int limit_peer(struct talk *talk, int event)
+{
+    size_t rate = below(2) ? 0 : 1 + below(1000000);
+    coir_time most = 1 + (coir_time)below(below(4) ? 2 * COIR_MS : 20 * COIR_US);
+    return coir_stream_set_timeout(talk->stream, event, most, rate);
+}
+
+/* What a call under that limit returned, and no limit from now on. */
+static ssize_t unlimit_peer(struct talk *talk, int event, ssize_t n)
+{
+    int rc = coir_stream_set_timeout(talk->stream, event, COIR_NEVER, 0);
+    return rc < 0 ? rc : n == -ETIMEDOUT ? -ETIME : n;
+}
+
 static ssize_t write_some(struct talk *talk, char *data, size_t len)
 {
     struct iovec pieces[PIECES] = {
         {data, len / 3}, {data + len / 3, len / 2 - len / 3}, {data + len / 2, len - len / 2}};
-    switch (below(4)) {
+    switch (below(5)) {
     case 0: {
         COIR_DEADLINE(soon());
         return coir_write(talk->stream, data, len);
+    }
+    case 3: {
+        int rc = limit_peer(talk, COIR_WRITE);
+        return rc < 0 ? rc : unlimit_peer(talk, COIR_WRITE, coir_write(talk->stream, data, len));
     }
     case 1: {
         COIR_DEADLINE(soon());
@@ -116,7 +135,7 @@ static ssize_t peek_and_read(struct talk *talk, char *data, size_t len)
 static ssize_t read_some(struct talk *talk, char *data, size_t len)
 {
     struct iovec pieces[2] = {{data, len / 2}, {data + len / 2, len - len / 2}};
-    switch (below(6)) {
+    switch (below(7)) {
     case 0: {
         COIR_DEADLINE(soon());
         return coir_read(talk->stream, data, len);
@@ -136,6 +155,10 @@ static ssize_t read_some(struct talk *talk, char *data, size_t len)
     case 4: {
         COIR_DEADLINE(soon());
         return peek_and_read(talk, data, len);
+    }
+    case 5: {
+        int rc = limit_peer(talk, COIR_READ);
+        return rc < 0 ? rc : unlimit_peer(talk, COIR_READ, coir_read(talk->stream, data, len));
     }
     default: return coir_read(talk->stream, data, len);
     }
