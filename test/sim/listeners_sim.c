@@ -27,7 +27,7 @@ static struct {
     coir_host *server;
     coir_listener *listener;
     size_t limit, backlog; /* 0: none; the most there is */
-    bool closes, listens;
+    bool closes, listens, pauses;
     bool may_miss;         /* a connect may find no place in the backlog, or no answer */
     int open;              /* connections that the listener counts */
     int serving;           /* all of them */
@@ -120,11 +120,14 @@ static int accept_all(void *arg)
     return coir_scope_wait(scope);
 }
 
-/* Pauses and resumes while clients are there. */
+/* Pauses and resumes while clients are there. Where it does not, no resume wakes what waits for
+ * a connection to end. */
 static void run_listener(void)
 {
     while (w.clients_left || w.serving) {
         rest(COIR_S);
+        if (!w.pauses)
+            continue;
         if (below(2))
             MUST_BE(coir_listener_resume(w.listener), 0);
         MUST_BE(coir_listener_pause(w.listener), 0);
@@ -261,6 +264,7 @@ int scenario(coir_sim *sim)
     w.clients_left = CLIENTS;
     w.limit = below(4) ? 1 + below(CLIENTS) : 0;
     w.closes = below(2);
+    w.pauses = below(2);
     double no_answer = some(0.3);
     w.backlog = below(3) ? 0 : 1 + below(CLIENTS);
     w.may_miss = w.backlog || no_answer > 0;

@@ -12,7 +12,8 @@
  *    buffer that was dropped or refused.
  * 4. Queues with COIR_OVERFLOW_WAIT drop nothing; nothing is held beyond the bounds.
  * 5. A flush returns when all that was pushed before has its outcome, and not before.
- * 6. Every buffer is freed when the last queue has done with it, and every task ends. */
+ * 6. A task that reads from the stream of a queue that has ended by its policy gets an error soon.
+ * 7. Every buffer is freed when the last queue has done with it, and every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -36,7 +37,8 @@ struct place {
     coir_mutex lock; /* no push is under way when the queue is freed */
     size_t items_max, bytes_max;
     enum coir_overflow overflow;
-    int pushers; /* that have not ended */
+    int pushers;        /* that have not ended */
+    coir_time ended_at; /* by its policy: when a push was told so first; 0: none was */
     uint8_t fates[PUSHERS][PUSHES];
     bool gone;
 };
@@ -150,6 +152,8 @@ static void note_push(struct place *place, const coir_buffer *buffer, int rc)
              rc == -COIR_ETOOLARGE || rc == -ENOMEM);
         MUST_BE(*fate, NEVER);
         *fate = REFUSED;
+        if (rc == -EPIPE && !place->ended_at && stats_of(place).error == -COIR_EFULL)
+            place->ended_at = coir_now();
     } else if (*fate == NEVER) {
         *fate = QUEUED;
     }
@@ -257,6 +261,7 @@ static int serve_one(void *arg)
     {
         COIR_DEADLINE(hurry ? coir_in((coir_time)below(20000) * COIR_US) : coir_in(20 * COIR_S));
         coir_read(place->stream, &byte, 1); /* the client's end, or the policy's */
+        MUST(!place->ended_at || coir_now() < place->ended_at + COIR_S);
         if (!hurry)
             coir_write_queue_flush(place->queue);
     }
@@ -345,6 +350,7 @@ static int visit(void *arg)
     struct visit *visit = arg;
     coir_stream *stream;
     uint64_t reads = below(3) ? UINT64_MAX : below(10), slow = below(2) ? 0 : 1 + below(20000);
+    uint64_t stalls_after = below(3) ? UINT64_MAX : below(5);
     COIR_DEADLINE(coir_in(patience));
     coir_sleep_for((coir_time)below(2000) * COIR_US);
     int rc = coir_tcp_connect("server:7777", &stream);
@@ -355,9 +361,12 @@ static int visit(void *arg)
         coir_tcp_set_option(stream, COIR_TCP_RESET_ON_CLOSE, 1);
     if (reads == UINT64_MAX && below(2))
         coir_shutdown_write(stream); /* unless it was reset meanwhile */
-    while (reads-- && read_one(stream, visit))
+    while (reads-- && read_one(stream, visit)) {
         if (slow)
             coir_sleep_for((coir_time)below(slow) * COIR_US);
+        if (stalls_after-- == 0)
+            coir_sleep_for(5 * COIR_S);
+    }
     coir_close(stream);
     return 0;
 }
