@@ -6,7 +6,8 @@
  * 1. A datagram comes as it was sent, and from whom; of one that has no room, the rest is cut, and
  *    that is told. None comes that was not sent, or that a send did not count.
  * 2. None comes twice, where the network doubles none.
- * 3. Where the network loses and reorders none, all come, in the order of their sender. */
+ * 3. An address that is written as text and read again is the same.
+ * 4. Where the network loses and reorders none, all come, in the order of their sender. */
 #include <coir/udp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -73,6 +74,35 @@ static coir_udp *open_socket(const char *address, const char *peer)
         MUST_BE(coir_sleep_for(COIR_MS), 0);
     }
     return udp;
+}
+
+/* ---- addresses ---- */
+
+static void write_and_read_again(const char *text, bool is_shortest)
+{
+    coir_address address, again;
+    char written[TEXT_MOST * 2], twice[TEXT_MOST * 2];
+    MUST_BE(coir_address_parse(text, &address), 0);
+    MUST(coir_address_format(&address, written, sizeof written) > 0);
+    MUST(!is_shortest || strcmp(text, written) == 0);
+    MUST_BE(coir_address_parse(written, &again), 0);
+    MUST(coir_address_format(&again, twice, sizeof twice) > 0 && strcmp(written, twice) == 0);
+}
+
+static void check_addresses(void)
+{
+    static const char *const texts[] = {"[::1]:80",  "127.0.0.1:65535", "unix:/run/a",
+                                        "unix:@a b", "[fe80::1]:9",     "0.0.0.0:0"};
+    static const char *const wrong[] = {"[::1:80", "1.2.3.4.5:80", "a:b",   "[::g]:1",
+                                        "1.2.3.4", "[::1]80",      "unix:", "1.2.3.4:65536"};
+    coir_address address;
+    char text[TEXT_MOST];
+    write_and_read_again(texts[below(sizeof texts / sizeof *texts)], true);
+    snprintf(text, sizeof text, "[%x:%x::%x]:%u", (unsigned)below(65536), (unsigned)below(9),
+             (unsigned)below(65536), (unsigned)below(65536));
+    write_and_read_again(text, false);
+    int rc = coir_address_parse(wrong[below(sizeof wrong / sizeof *wrong)], &address);
+    MUST(rc <= -4096);
 }
 
 /* ---- sending ---- */
@@ -160,6 +190,7 @@ static int be_a_sender(void *arg)
     MUST(self);
     *self = (struct sender){.sender = (uint16_t)(uintptr_t)arg};
     MUST_BE(coir_address_parse("receiver:9", &self->to), 0);
+    check_addresses();
     open_sender(self);
     while (self->number < DATAGRAMS) {
         size_t count = make_batch(self);

@@ -7,7 +7,8 @@
  * the cancel of the task.
  * A spawned task sees what its opener sees around the scope, also one that a member has spawned
  * from another worker, and no outer scope's end comes before its tasks' ends. coir_deadline_passed
- * says so for the blocks whose time it was. */
+ * says so for the blocks whose time it was, and coir_task_deadline which of a task's own is the
+ * nearest up to the innermost shield. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -70,6 +71,15 @@ static coir_time first_cause(const struct node *node)
     return first;
 }
 
+/* Of the task's own: not beyond what its opener sees. */
+static coir_time nearest_deadline(const struct node *node)
+{
+    coir_time nearest = COIR_NEVER;
+    for (; node && node->what == DEADLINE; node = node->outer)
+        nearest = node->when < nearest ? node->when : nearest;
+    return nearest;
+}
+
 /* Whether something that is seen says `rc` by now. */
 static bool has_cause(const struct node *node, int rc, coir_time now)
 {
@@ -107,6 +117,7 @@ static int be_a_task(void *arg)
 static void sleep_a_while(const struct node *node)
 {
     coir_time begin = coir_now(), until = begin + (below(4) ? some_time() : 0);
+    MUST_BE(coir_task_deadline(), nearest_deadline(node));
     check_call(node, begin, until, until > begin ? coir_sleep_until(until) : coir_yield());
 }
 
@@ -116,7 +127,7 @@ static void walk_under_deadline(const struct node *outer, int depth)
     COIR_DEADLINE_AS(block, node.when);
     walk(&node, depth);
     if (below(2)) { /* no scope is open inside: earlier or later, whether it has passed or not */
-        node.when = coir_in(some_time());
+        node.when = below(8) ? coir_in(some_time()) : COIR_NEVER;
         coir_deadline_move(block, node.when);
         walk(&node, depth);
     }
