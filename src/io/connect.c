@@ -94,7 +94,8 @@ static coir_future *connect_poll(coir_future *future)
         if ((rc = self->io.future.result) != -EAGAIN || !is_unix)
             break;
         COIR_AWAIT(future, coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, backlog_pause));
-        if ((rc = self->pause.future.result) < 0)
+        /* late: both timers were due at once */
+        if ((rc = self->pause.future.result) < 0 || (self->late && (rc = -ETIMEDOUT)))
             break;
     }
     rc = stop_timer(self, worker, rc);

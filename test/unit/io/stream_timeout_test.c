@@ -325,3 +325,67 @@ TEST_SIM(limits_that_mean_nothing_are_refused)
     expect_about(time_of_read(-ETIME), COIR_S);
     close_both();
 }
+
+/* ---- on the machine ---- */
+
+enum { PAIRS = 60, MESSAGES = 30 };
+
+static struct {
+    coir_stream *far[PAIRS], *near[PAIRS];
+    bool silent[PAIRS];
+    int timed_out, ended;
+} many;
+
+/* Sends messages of any length at any time; a silent one stops in the middle. */
+static int send_any(void *arg)
+{
+    intptr_t i = (intptr_t)arg;
+    uint64_t random = (uint64_t)i * 0x9e3779b97f4a7c15 + 1;
+    for (int message = 0; message < MESSAGES; message++) {
+        random = random * 6364136223846793005 + 1442695040888963407;
+        if (many.silent[i] && message == MESSAGES / 2)
+            return 0;
+        int rc = coir_write_all(many.far[i], t.bytes, 1 + (random >> 33) % 20000);
+        if (rc == 0 && (random >> 60) == 0)
+            rc = coir_sleep_for((coir_time)(random % 3) * COIR_MS);
+        if (rc < 0)
+            return rc;
+    }
+    return coir_shutdown_write(many.far[i]);
+}
+
+static int receive_any(void *arg)
+{
+    intptr_t i = (intptr_t)arg;
+    char bytes[3000];
+    ssize_t n;
+    coir_time limit = many.silent[i] ? 30 * COIR_MS : 300 * COIR_S;
+    CHECK_EQ(coir_stream_set_timeout(many.near[i], COIR_READ, limit, 1), 0);
+    coir_time start = coir_now();
+    while ((n = coir_read(many.near[i], bytes, sizeof bytes)) > 0)
+        ;
+    CHECK_EQ(n, many.silent[i] ? -ETIMEDOUT : 0);
+    CHECK(!many.silent[i] || coir_now() - start >= limit);
+    many.timed_out += n < 0;
+    many.ended += n == 0;
+    return 0;
+}
+
+/* How long the silent ones take is not looked at: the machine may be busy. */
+TEST_REAL(of_many_peers_the_silent_ones_are_given_up_and_no_others)
+{
+    COIR_SCOPE(scope);
+    for (intptr_t i = 0; i < PAIRS; i++) {
+        many.silent[i] = i % 3 == 0;
+        connect_pair(&many.far[i], &many.near[i]);
+        CHECK_EQ(coir_go(scope, send_any, (void *)i), 0);
+        CHECK_EQ(coir_go(scope, receive_any, (void *)i), 0);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(many.timed_out, PAIRS / 3);
+    CHECK_EQ(many.ended, PAIRS - PAIRS / 3);
+    for (int i = 0; i < PAIRS; i++) {
+        coir_close(many.near[i]);
+        coir_close(many.far[i]);
+    }
+}
