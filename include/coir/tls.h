@@ -11,7 +11,11 @@
  * therefore does on a thread of the pool.
  *
  * A peer that closes the connection without saying so in TLS (close_notify) has truncated the
- * stream: reads return -COIR_ETLS_TRUNCATED then, and 0 only for an end that the peer declared. */
+ * stream: reads return -COIR_ETLS_TRUNCATED then, and 0 only for an end that the peer declared.
+ * After a write has failed, what the peer had sent before can still be read.
+ *
+ * A peer may send 32 messages of the protocol (KeyUpdate, tickets) in a row without data being read
+ * or written in between; one that sends more is refused: -COIR_ETLS. */
 #ifndef COIR_TLS_H
 #define COIR_TLS_H
 
@@ -104,8 +108,8 @@ COIR_SUSPENDS int coir_tls_reload(coir_tls *tls);
 
 /* Makes a TLS connection over `transport`, as the client: the handshake, and the verification of
  * the server for `host`, a name or an IP address. On success `transport` belongs to the new
- * stream; on an error it is the caller's to close. The handshake of a session that can be resumed
- * is short.
+ * stream; on an error it is the caller's to close. Sessions are kept by host and port and resumed
+ * where the server agrees: such a handshake sends and verifies no certificate.
  * Suspends: yes.  Threads: owner of the transport.  Owns: *ret_stream is the caller's to close.
  * Errors: -COIR_ECERT_HOST, -COIR_ECERT_EXPIRED, -COIR_ECERT_NOT_YET, -COIR_ECERT_UNTRUSTED,
  * -COIR_ECERT_SELF_SIGNED, -COIR_ECERT_PURPOSE, -COIR_ECERT_REVOKED, -COIR_ECERT: the server's

@@ -9,8 +9,10 @@
 #include "connections/fuzz.h"
 #include "connections/secure.h"
 
-/* ThreadSanitizer does not see the atomic operations of OpenSSL, which is built without it: it
- * would report that a session, whose references two workers gave back, is freed in a race. */
+/* libcrypto is built without ThreadSanitizer (no symbol of it is in the library), which therefore
+ * sees its calls of malloc and free, but not the atomic counts of references that order them: of
+ * two threads that each give back a reference to a BIO, the one that frees it is reported. What
+ * coir itself does with memory of OpenSSL's is still looked at. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
