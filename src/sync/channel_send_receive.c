@@ -323,34 +323,30 @@ coir_case coir_case_recv(coir_channel *channel, void *item)
 
 /* ---- without waiting ---- */
 
-int coir_channel_try_send(coir_channel *channel, const void *item)
+static int try_now(coir_channel *channel, bool sends, void *item, const char *call,
+                   const void *place)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     if (!channel || !item)
-        return CI_MISUSE(-EINVAL, "channel or item is NULL");
+        return ci_misused(-EINVAL, "channel or item is NULL", call, place);
     struct ci_list granted;
     int64_t result;
     ci_list_init(&granted);
     ci_channel_lock(channel);
-    enum outcome outcome = try_send(channel, NULL, NULL, item, &result, &granted);
+    enum outcome outcome = sends ? try_send(channel, NULL, NULL, item, &result, &granted)
+                                 : try_receive(channel, NULL, NULL, item, 0, &result, &granted);
     ci_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
     return outcome == DONE ? (int)result : -EAGAIN;
 }
 
+int coir_channel_try_send(coir_channel *channel, const void *item)
+{
+    return try_now(channel, true, (void *)(uintptr_t)item, CI_CALL, CI_PLACE);
+}
+
 int coir_channel_try_recv(coir_channel *channel, void *item)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!channel || !item)
-        return CI_MISUSE(-EINVAL, "channel or item is NULL");
-    struct ci_list granted;
-    int64_t result;
-    ci_list_init(&granted);
-    ci_channel_lock(channel);
-    enum outcome outcome = try_receive(channel, NULL, NULL, item, 0, &result, &granted);
-    ci_lock_give(channel->lock);
-    ci_wait_wake_all(&granted);
-    return outcome == DONE ? (int)result : -EAGAIN;
+    return try_now(channel, false, item, CI_CALL, CI_PLACE);
 }
