@@ -31,8 +31,9 @@ COIR_API int coir_buffer_wrap(void *data, size_t len, void (*free_data)(void *da
  * Suspends: no.  Threads: any.  Owns: the result is a reference of the caller's. */
 COIR_API coir_buffer *coir_buffer_ref(coir_buffer *buffer);
 
-/* Drops a reference. The last one frees the buffer. Takes NULL.
- * Suspends: no.  Threads: any.  Owns: the reference is the call's. */
+/* Drops a reference, which the caller must not use again. The last one frees the buffer. Takes
+ * NULL.
+ * Suspends: no.  Threads: any. */
 COIR_API void coir_buffer_unref(coir_buffer *buffer);
 
 /* The bytes of a buffer.

@@ -8,7 +8,7 @@
 enum {
     PROBES = 8,       /* other seats that are looked at for each connection */
     STREAK = 16,      /* this many connections in a row without a wait are a burst */
-    IN_VAIN_MOST = 4, /* pauses in a row that may be in vain */
+    IN_VAIN_MOST = 4, /* pauses in a row that may bring nothing */
 };
 
 /* How long a worker that has taken more than its share of a burst pauses, so that workers that are
@@ -187,7 +187,7 @@ static int take(struct ci_seat *seat, struct ci_accept_op *op)
     return -ECANCELED;
 }
 
-/* A connection that came for an accept which ends without it: it is the next accept's. */
+/* Gives a connection to the next accept: the accept that it was for has ended without it. */
 static void pass_on(struct ci_seat *seat, coir_fd fd)
 {
     if (ci_spare_put(seat->listener, fd, NULL) < 0)

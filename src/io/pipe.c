@@ -16,7 +16,7 @@ struct pipe {
     coir_stream **home;
     struct ci_op *op; /* NULL: none is in flight */
     struct ci_op ready;
-    bool cancelled; /* `op` has been, too late to withdraw the wait */
+    bool cancelled; /* `op` was cancelled when the wait could no longer be withdrawn */
     bool writes, ended;
 };
 
@@ -61,8 +61,8 @@ static bool is_done(const struct pipe *pipe, struct ci_op *op)
 
 static void on_ready(struct ci_op *ready);
 
-/* Waits until the operation is worth another attempt, and makes that where this is so already.
- * True: it is complete. */
+/* Waits until the descriptor is ready; while it is ready at once, tries the operation again. True:
+ * the operation is complete. */
 static bool wait_for(struct pipe *pipe, struct ci_op *op)
 {
     uint8_t events = op->kind == CI_OP_POLL ? op->events : is_write(op) ? COIR_WRITE : COIR_READ;
@@ -122,7 +122,7 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
     return true;
 }
 
-/* The end of what is written is the close of the descriptor. */
+/* A pipe's reader sees the end of the stream when the descriptor is closed. */
 static int shutdown_write(coir_stream *stream)
 {
     struct pipe *pipe = pipe_of(stream);

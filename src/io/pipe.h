@@ -1,5 +1,5 @@
-/* One end of a pipe as a stream. It is read and written by read(2) and write(2), as no driver has
- * operations for what is no socket; the driver waits for its readiness. */
+/* One end of a pipe as a stream. It is read and written by read(2) and write(2), because drivers
+ * have operations for sockets only; the driver waits for its readiness. */
 #ifndef CI_IO_PIPE_H
 #define CI_IO_PIPE_H
 

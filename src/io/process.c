@@ -184,7 +184,7 @@ struct process_op {
     const coir_process *opaque;
     struct ci_process *process;
 };
-CI_FIBER_OP_FITS(struct process_op); /* as a case */
+CI_FIBER_OP_FITS(struct process_op); /* when it is a case of coir_select */
 CI_LEAVES_SPARE_WORDS(struct process_op, coir_process_op);
 
 int ci_process_status(struct ci_process *process)
@@ -206,7 +206,7 @@ static coir_future *process_poll(coir_future *future)
                                       &(struct ci_op){.fd = self->process->pidfd,
                                                       .kind = CI_OP_FOREIGN,
                                                       .events = COIR_READ}));
-        if (self->io.future.result < 0) /* the process may be closed */
+        if (self->io.future.result < 0) /* the process may have been closed: do not touch it */
             COIR_RETURN(future, self->io.future.result);
         ci_process_status(self->process);
     }
@@ -284,7 +284,7 @@ int ci_process_kill_all(const struct ci_process *process, int number)
                               : ci_sys_kill(process->pidfd, number);
 }
 
-/* Of the errors of finding a process, these two are misuse too. */
+/* Finds an open process; that there is none, or that it is not open, is misuse. */
 static int find(const coir_process *opaque, struct ci_process **ret_process, const char *call,
                 const void *place)
 {

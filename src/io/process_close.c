@@ -1,4 +1,4 @@
-/* The end of a process: asked, made to end, waited for. */
+/* Closing a process: SIGTERM, then SIGKILL, then waiting for its end. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -8,10 +8,12 @@
 #include "io/process.h"
 #include "task/log.h"
 
-/* How long is waited after SIGKILL, which takes effect at once, unless the kernel itself hangs. */
+/* How long to wait after SIGKILL. It takes effect at once, unless a system call of the child hangs
+ * in the kernel. */
 static const coir_time killed_wait = 5 * COIR_S;
 
-/* No event tells the end of a group: it is looked for, after pauses that double. */
+/* The kernel reports no event for the end of a process group: it is polled for, with pauses that
+ * double. */
 static const coir_time pause_first = COIR_MS, pause_max = 64 * COIR_MS;
 
 static bool has_ended(struct ci_process *process)
@@ -98,7 +100,7 @@ void coir_process_close(coir_process *opaque)
     struct ci_driver *driver = worker->loop.driver;
     ci_check(process->pidfd >= 0 && process->pid > 0, "io/process.h 1");
     ci_process_close_streams(process);
-    driver->kind->forget(driver, process->pidfd); /* who waits is told */
+    driver->kind->forget(driver, process->pidfd); /* wakes the tasks that wait for it */
     if (!has_ended(process))
         end(process);
     ci_driver_close(driver, process->pidfd);

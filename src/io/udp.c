@@ -62,7 +62,7 @@ int coir_address_format(const coir_address *address, char *text, size_t size)
 
 /* ---- sockets ---- */
 
-/* A passed socket: its options are set, where there are some. */
+/* Sets the options of a socket that was passed to the process. */
 static int take_socket(struct ci_driver *driver, coir_fd fd,
                        const struct ci_datagram_options *options)
 {

@@ -18,11 +18,11 @@ struct many_op {
     coir_datagram *datagrams;
     size_t count;
     struct ci_worker *worker;
-    coir_fd fd; /* of the socket, which may be closed and freed meanwhile */
+    coir_fd fd; /* the socket's: it may be closed and freed while this waits */
     in_port_t local_port;
     uint8_t kind;
-    bool would_wait; /* an attempt has said so */
-    bool polls;      /* until there is room; otherwise it pauses */
+    bool would_wait; /* the last attempt returned -EAGAIN */
+    bool polls;      /* waits by poll(2); otherwise by pauses */
 };
 CI_LEAVES_SPARE_WORDS(struct many_op, coir_udp_op);
 
@@ -84,7 +84,7 @@ static coir_future *many_poll(coir_future *future)
 
 static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
 
-/* Of the first version, without what pads it: later ones only grow. */
+/* The size of the first version, without padding: later versions are longer. */
 enum { SIZE_LEAST = offsetof(coir_datagram, ecn) + 1 };
 
 /* 0, or the misuse. */
@@ -112,7 +112,7 @@ static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kin
     return coir_future_init(&op->future, &many_kind);
 }
 
-/* What completes at once makes no future. */
+/* If the first attempt completes, no future is awaited. */
 static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams, size_t count,
                    const char *call, const void *place)
 {

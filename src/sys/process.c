@@ -27,7 +27,7 @@
 #include "sys/call.h"
 #include "sys/result.h"
 
-/* Of newer kernels than the headers may be of. */
+/* Of kernels newer than the headers. */
 enum {
     NR_PIDFD_SEND_SIGNAL = 424,
     NR_CLOSE_RANGE = 436,
@@ -46,7 +46,8 @@ struct child {
     int error;
 };
 
-/* Sanitizers would take what the child does for the doing of its parent's thread. */
+/* Sanitizers would attribute the child's accesses to the parent's thread, whose memory it shares.
+ */
 #define IN_CHILD CI_UNINSTRUMENTED
 
 IN_CHILD static long call(long number, long a, long b, long c, long d)
@@ -86,7 +87,7 @@ IN_CHILD static int place_stdio(const struct ci_spawn *spawn)
     }
     for (int i = 0; rc >= 0 && i < 3; i++)
         if (from[i] == CI_SPAWN_INHERIT)
-            call(SYS_fcntl, i, F_SETFD, 0, 0); /* it may be closed, and stays so */
+            call(SYS_fcntl, i, F_SETFD, 0, 0); /* one that is closed stays closed */
         else if (from[i] == i)
             rc = call(SYS_fcntl, i, F_SETFD, 0, 0);
         else
@@ -206,7 +207,7 @@ IN_CHILD static int child_main(void *arg)
 /* ---- in the parent ---- */
 
 #if CI_TSAN
-/* TSan has a clone of its own, which takes every child for one with a memory of its own. */
+/* TSan intercepts clone, and assumes that the child has its own memory. */
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 #define clone __clone
 #endif
@@ -271,7 +272,8 @@ static int status_of_wait(int status)
     return WIFSIGNALED(status) ? CI_EXIT_KILLED + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Of a process that somebody else has waited for, or that ended while SIGCHLD was ignored. */
+/* The status of a process that other code has waited for, or that ended while SIGCHLD was ignored.
+ */
 static CI_COLD int status_of_reaped(coir_fd pidfd)
 {
     for (;; sched_yield()) {
@@ -310,7 +312,7 @@ int ci_sys_kill(coir_fd pidfd, int number)
     return send_signal(pidfd, number, 0);
 }
 
-/* Before Linux 6.9 the group is named by its number, which is not used anew while it has members.
+/* Before Linux 6.9 the group is addressed by its number, which is not reused while it has members.
  */
 int ci_sys_kill_group(coir_fd pidfd, pid_t group, int number)
 {

@@ -5,16 +5,17 @@
  * were told, and what the peer has sent can still be read. What is read goes from the transport's
  * read-ahead into OpenSSL's buffer; nothing is kept here.
  *
- * A call of OpenSSL reads on for as long as records come that carry no data, such as KeyUpdate. So
- * it is given a record's length at most: then the filter says that it found nothing, and is asked
- * again when other tasks have had their turn. */
+ * OpenSSL keeps reading while records without data (KeyUpdate, for example) arrive. So one call of
+ * OpenSSL gets at most a record's length of input; then the filter returns -EAGAIN and is retried
+ * after other tasks have run. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tls/tls.h"
 
-/* A record with its header, and what TLS 1.2 may add to it (RFC 5246, section 6.2.3). */
+/* The longest record: header, content, and the expansion that TLS 1.2 allows (RFC 5246, section
+ * 6.2.3). */
 enum { TAKEN_MOST = 5 + 16384 + 2048 };
 
 /* A handshake has ten at most. OpenSSL's own limit for empty records is the same. */
@@ -111,7 +112,7 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
     (void)number, (void)pointer;
     const struct ci_tls_stream *stream = BIO_get_data(bio);
     switch (command) {
-    case BIO_CTRL_FLUSH: return 1; /* the stream does it after each call */
+    case BIO_CTRL_FLUSH: return 1; /* the filter flushes after each call of OpenSSL */
     case BIO_CTRL_EOF: return stream->transport_ended;
     default: return 0;
     }

@@ -30,8 +30,9 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
-/* An address, or a host name: at most 64 letters, digits, hyphens and dots, as a common name has
- * room for, behind "*." perhaps. Nothing that would mean more to OpenSSL than a name. */
+/* An IP address, or a host name, which may begin with "*.": at most 64 letters, digits, hyphens,
+ * underscores and dots. 64 is the longest common name; other characters have a meaning in OpenSSL's
+ * syntax of extensions. */
 static bool is_name(const char *host)
 {
     if (is_address(host))

@@ -153,7 +153,7 @@ int coir_tls_reload(coir_tls *tls)
         }
         pthread_mutex_unlock(&tls->lock);
         if (!tls->server)
-            ci_sessions_drop(tls); /* they were verified under what was trusted before */
+            ci_sessions_drop(tls); /* they were verified against the certificates trusted before */
     }
     for (size_t i = 0; i < reload.count; i++)
         SSL_CTX_free(reload.contexts[i]);

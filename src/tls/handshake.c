@@ -1,7 +1,7 @@
 /* The handshake, as the client and as the server. It runs in the caller's fiber: OpenSSL works
- * until it wants bytes, then the fiber waits for the transport. The one step that takes
+ * until it needs input, then the fiber waits for the transport. The one step that takes
  * milliseconds, a server's signature with an RSA key, runs on a thread of the pool: OpenSSL pauses
- * when the ClientHello has come, and what it does next reads nothing and writes into memory. */
+ * after the ClientHello, and its next step reads no input and writes to memory. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static int do_step(struct ci_tls_stream *stream)
     return result;
 }
 
-/* Sends everything that is kept. */
+/* Writes all buffered output, waiting for room. */
 static int flush(struct ci_tls_stream *stream)
 {
     int rc;
@@ -59,8 +59,8 @@ static int shake_hands(struct ci_tls_stream *stream)
     for (;;) {
         int result = do_step(stream);
         if (result == 1)
-            return 0; /* what is left to send is the filter's: the peer may read it later */
-        int rc = flush(stream); /* also the alert that tells the peer why not */
+            return 0; /* the filter sends the rest of the output: the peer may read it later */
+        int rc = flush(stream); /* after a failure: the alert that tells the peer why */
         if (result != -EAGAIN)
             return result;
         if (rc < 0)
@@ -111,7 +111,7 @@ static int prepare_client(struct ci_tls_stream *stream, const char *host)
     return ci_verify_setup(stream);
 }
 
-/* Everything that a connection needs, before its first byte. */
+/* Makes the SSL of a connection, before any byte is exchanged. */
 static int prepare(struct ci_tls_stream *stream, const char *host)
 {
     stream->config = ci_tls_find_host(stream->tls, NULL);
@@ -133,7 +133,8 @@ static int prepare(struct ci_tls_stream *stream, const char *host)
 static int open_stream(coir_tls *tls, const char *host, coir_stream *transport,
                        coir_stream **ret_stream)
 {
-    int rc = coir_write_all(transport, "", 0); /* what every call on it would be refused for */
+    /* fails outside of a fiber, and in a task that is cancelled */
+    int rc = coir_write_all(transport, "", 0);
     if (rc < 0)
         return rc;
     struct ci_tls_stream *stream = calloc(1, sizeof *stream);

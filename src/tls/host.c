@@ -9,7 +9,7 @@
 
 /* ---- by name ---- */
 
-/* "*.example.org" stands for one label in front of it. */
+/* In "*.example.org" the star matches exactly one label. */
 static bool matches(const char *pattern, const char *name)
 {
     if (strncmp(pattern, "*.", 2) != 0)
@@ -66,7 +66,7 @@ static bool read_server_name(SSL *ssl, char name[256])
 static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
 {
     SSL_CTX *context = ci_tls_host_context(stream->tls, host);
-    /* also takes over the identifier of sessions, as the SSL has that of its present context */
+    /* The session identifier changes too: the SSL still has that of its previous context. */
     bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
     SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
     X509_VERIFY_PARAM_set1(SSL_get0_param(stream->ssl), SSL_CTX_get0_param(context));
@@ -76,8 +76,8 @@ static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
     return ok ? 0 : -ENOMEM;
 }
 
-/* Called when a ClientHello has come, before anything in it counts: sessions, versions and
- * certificates are those of the host that it names. */
+/* Called after a ClientHello has arrived, before OpenSSL acts on it, so that session, version and
+ * certificate are chosen by the configuration of the host that it names. */
 static int choose_host(SSL *ssl, int *alert, void *unused)
 {
     struct ci_tls_stream *stream = ci_tls_stream_of(ssl);

@@ -1,4 +1,5 @@
-/* Options and files become an SSL_CTX: what is refused is refused here, before any connection. */
+/* Makes an SSL_CTX of options and files. Everything wrong with them is found here, before any
+ * connection. */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -10,7 +11,7 @@
 #include "base/options.h"
 #include "tls/tls.h"
 
-/* ---- what the program said ---- */
+/* ---- options ---- */
 
 static char *copy(const char *text, int *rc)
 {
@@ -55,7 +56,7 @@ int ci_tls_settings_read(struct ci_tls_settings *settings, const coir_tls_option
         options.handshake_timeout < 0)
         return -EINVAL;
     if (options.client_certificates && (!server || !options.ca))
-        return -EINVAL; /* nobody's certificates would be trusted */
+        return -EINVAL; /* no authority would be trusted */
     settings->certificate = copy(options.certificate, &rc);
     settings->key = copy(options.key, &rc);
     settings->ca = copy(options.ca, &rc);
@@ -92,7 +93,7 @@ static bool is_text(const char *source)
     return strncmp(source, "-----BEGIN", 10) == 0;
 }
 
-/* A file, or a text of the program's. 0 or a negative error. */
+/* Opens a file, or PEM text in memory. 0 or a negative error. */
 static int open_pem(const char *source, BIO **ret_bio)
 {
     errno = 0;
@@ -102,7 +103,7 @@ static int open_pem(const char *source, BIO **ret_bio)
     return errno && !is_text(source) ? -errno : -ENOMEM;
 }
 
-/* A key with a password is refused: nobody is there to be asked for it. */
+/* A key with a password is refused: there is no terminal to ask for it. */
 static int no_password(char *buf, int size, int writing, void *arg)
 {
     (void)buf, (void)size, (void)writing, (void)arg;
@@ -236,7 +237,7 @@ static void set_up_server(SSL_CTX *context, const struct ci_tls_settings *settin
                  : settings->client_certificates ? SSL_VERIFY_PEER
                                                  : SSL_VERIFY_NONE;
     SSL_CTX_set_verify(context, verify, NULL);
-    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets alone */
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets only */
     SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ci_ticket_callback);
     SSL_CTX_set_num_tickets(context, 1);
     SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);

@@ -50,7 +50,7 @@ SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination)
     return found;
 }
 
-/* Under the lock: the oldest goes. */
+/* With the lock held: removes the oldest session and returns it. */
 static struct ci_session *take_oldest(coir_tls *tls)
 {
     struct ci_session **at = &tls->sessions;

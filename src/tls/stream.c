@@ -10,7 +10,8 @@
 #include "base/options.h"
 #include "tls/tls.h"
 
-/* Answers to a peer (of KeyUpdate, say) that may wait to be sent before nothing more is read. */
+/* Reading stops while more than this is unsent, such as answers to KeyUpdate: a peer that does not
+ * read cannot make the buffer grow. */
 enum { UNSENT_MOST = 64 * 1024 };
 
 /* ---- what has failed ---- */
@@ -25,7 +26,7 @@ static int protocol_failure(const struct ci_tls_stream *stream)
     int reason = ERR_GET_REASON(error);
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return -COIR_ETLS_TRUNCATED;
-    if (reason >= SSL_AD_REASON_OFFSET) /* an alert of the peer's */
+    if (reason >= SSL_AD_REASON_OFFSET) /* the peer sent an alert */
         return -COIR_ETLS_REFUSED;
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
         return -COIR_ECERT;
@@ -46,7 +47,7 @@ int ci_tls_failure(struct ci_tls_stream *stream, int rc)
     if (why == SSL_ERROR_ZERO_RETURN)
         return 0;
     if (stream->transport_ended && stream->verdict == 0)
-        stream->error = -COIR_ETLS_TRUNCATED; /* also where the alert about it was not taken */
+        stream->error = -COIR_ETLS_TRUNCATED; /* also if writing the alert about it failed */
     else if (stream->read_error)
         stream->error = stream->read_error;
     else
@@ -74,7 +75,8 @@ static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
     }
     int error = ci_tls_failure(stream, rc);
     if (error == -EAGAIN)
-        SSL_free_buffers(stream->ssl); /* idle connections are small; busy ones take them again */
+        SSL_free_buffers(
+            stream->ssl); /* keeps idle connections small; the next read allocates them again */
     return error;
 }
 
@@ -143,7 +145,7 @@ void ci_tls_stream_free(void *arg)
 {
     struct ci_tls_stream *stream = arg;
     if (stream->ssl) {
-        if (!stream->error) /* a connection that is closed before its peer is may be resumed */
+        if (!stream->error) /* else OpenSSL would not let the session be resumed */
             SSL_set_shutdown(stream->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         SSL_free(stream->ssl);
     }

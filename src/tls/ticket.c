@@ -30,7 +30,7 @@ static bool rotate(coir_tls *tls)
     return true;
 }
 
-/* The index of the key to use, copied to *ret_key; -1: there is none. */
+/* Copies the key to use to *ret_key and returns its index; -1: there is none. */
 static int choose(coir_tls *tls, const unsigned char *name, bool encrypting,
                   struct ci_ticket_key *ret_key)
 {
@@ -53,7 +53,7 @@ int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
     struct ci_ticket_key key;
     int index = choose(ci_tls_stream_of(ssl)->tls, name, encrypting, &key);
     if (index < 0)
-        return 0; /* a full handshake; no ticket */
+        return 0; /* does a full handshake, or issues no ticket */
     int result = -1;
     char digest[] = "SHA256";
     OSSL_PARAM params[] = {
@@ -69,7 +69,7 @@ int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
             EVP_EncryptInit_ex2(cipher, EVP_aes_256_cbc(), key.cipher, iv, NULL))
             result = 1;
     } else if (EVP_DecryptInit_ex2(cipher, EVP_aes_256_cbc(), key.cipher, iv, NULL)) {
-        /* 2: and give the client a new one. A client of TLS 1.3 uses each but once. */
+        /* With 2 the client gets a new one: one of TLS 1.3 uses each ticket only once. */
         result = index == 0 && SSL_version(ssl) < TLS1_3_VERSION ? 1 : 2;
     }
 out:

@@ -74,7 +74,7 @@ struct ci_session {
 struct coir_tls {
     bool server;
     bool warned;          /* that nothing is verified */
-    pthread_mutex_t lock; /* held for a few stores, never over a call that waits */
+    pthread_mutex_t lock; /* held for a few stores, never across a call that blocks */
     int refs;             /* the program's; guarded by the lock, as the next */
     int connections;      /* streams, and handshakes in progress */
     struct ci_tls_host *hosts;
@@ -123,7 +123,7 @@ struct ci_tls_stream {
     char *host, *destination; /* a client's: what it asked for, and session.c's */
     struct ci_tls_host *config;
 
-    /* what OpenSSL has written and the transport has not taken */
+    /* output of OpenSSL that the transport had no room for */
     char *out;
     size_t out_start, out_len, out_size;
 
@@ -135,7 +135,7 @@ struct ci_tls_stream {
     int verdict;     /* about the peer's certificate */
     bool transport_ended;
     bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
-    bool to_pool; /* the ClientHello has come, and its answer needs an RSA signature */
+    bool to_pool; /* the ClientHello has arrived, and the answer needs an RSA signature */
     char subject[256], alpn[256]; /* for coir_tls_describe */
 };
 
@@ -159,11 +159,11 @@ int ci_bio_flush(struct ci_tls_stream *stream);
 /* Before each call of OpenSSL that moves bytes. */
 void ci_tls_begin(struct ci_tls_stream *stream);
 
-/* Why the last call of OpenSSL has failed, whose return value was `rc`: -EAGAIN where it waits for
- * the transport, 0 for an end that the peer declared, else a negative error that lasts. */
+/* Why the last call of OpenSSL, which returned `rc`, has failed: -EAGAIN if it needs the transport,
+ * 0 if the peer has sent close_notify, else a negative error, which every later call returns. */
 int ci_tls_failure(struct ci_tls_stream *stream, int rc);
 
-/* Has every chain that a context meets verified by verify.c. */
+/* Makes verify.c verify every certificate chain of the context. */
 void ci_verify_install(SSL_CTX *context);
 
 /* The error for a result of X509_verify_cert. */

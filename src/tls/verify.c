@@ -1,5 +1,6 @@
 /* The verdict about a peer's certificate. OpenSSL checks chain, times, purpose, host and revocation
- * (RFC 5280, RFC 6125); here its answer becomes an error, and the program may have the last word.
+ * (RFC 5280, RFC 6125); here its result becomes an error, which a callback of the program may
+ * change.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,7 +31,7 @@ int ci_verify_error(long result)
     }
 }
 
-/* Takes the place of X509_verify_cert for a whole chain: verifies it, then asks the program. */
+/* Called in place of X509_verify_cert: verifies the chain, then asks the program's callback. */
 static int verify_chain(X509_STORE_CTX *store, void *unused)
 {
     (void)unused;
@@ -58,7 +59,7 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
     return stream->verdict == 0;
 }
 
-/* Who the server has to be. */
+/* Sets the name or address that the server's certificate must have. */
 static int expect_host(struct ci_tls_stream *stream)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(stream->ssl);
