@@ -197,21 +197,21 @@ struct batch {
     union control control[COIR_DATAGRAMS_MAX];
 };
 
-static struct msghdr *describe(struct batch *batch, size_t at, const coir_datagram *datagram,
-                               size_t len)
+/* Field by field: a receive prepares room for COIR_DATAGRAMS_MAX, and often gets one. Returned: the
+ * message, with the peer's address and room for control data, of which none is there yet. */
+static inline struct msghdr *describe(struct batch *batch, size_t at, const coir_datagram *datagram,
+                                      size_t len)
 {
     struct msghdr *message = &batch->messages[at].msg_hdr;
-    const struct sockaddr_storage *peer = (const void *)&datagram->peer;
-    batch->iov[at] = (struct iovec){datagram->data, ci_sys_clamp(len)};
-    *message = (struct msghdr){
-        .msg_name = (void *)(uintptr_t)peer,
-        .msg_namelen = ci_address_len(peer),
-        .msg_iov = &batch->iov[at],
-        .msg_iovlen = 1,
-        .msg_control = batch->control[at].bytes,
-    };
-    if (!message->msg_namelen)
-        message->msg_name = NULL;
+    batch->iov[at].iov_base = datagram->data;
+    batch->iov[at].iov_len = ci_sys_clamp(len);
+    message->msg_name = (void *)(uintptr_t)&datagram->peer;
+    message->msg_namelen = sizeof datagram->peer;
+    message->msg_iov = &batch->iov[at];
+    message->msg_iovlen = 1;
+    message->msg_control = batch->control[at].bytes;
+    message->msg_controllen = 0;
+    message->msg_flags = 0;
     return message;
 }
 
@@ -222,6 +222,9 @@ int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t cou
     for (size_t i = 0; i < count; i++) {
         const coir_datagram *datagram = ci_datagram_at(datagrams, i);
         struct msghdr *message = describe(&batch, i, datagram, datagram->len);
+        message->msg_namelen = ci_address_len(message->msg_name);
+        if (!message->msg_namelen)
+            message->msg_name = NULL;
         put_control(message, datagram);
         if (!message->msg_controllen)
             message->msg_control = NULL;
@@ -238,8 +241,6 @@ int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
     for (size_t i = 0; i < count; i++) {
         coir_datagram *datagram = ci_datagram_at(datagrams, i);
         struct msghdr *message = describe(&batch, i, datagram, datagram->room);
-        message->msg_name = &datagram->peer;
-        message->msg_namelen = sizeof datagram->peer;
         message->msg_controllen = sizeof batch.control[i];
     }
     int got = (int)ci_result(recvmmsg(fd, batch.messages, (unsigned)count,
