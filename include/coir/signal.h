@@ -14,8 +14,8 @@ extern "C" {
 typedef struct coir_signals coir_signals;
 
 /* Opens signals: from now on they go to coir_signals_wait. Numbers are 1 to 63, but for SIGKILL
- * and the like. Several may be open for the same signal: each gets it. The same signal twice
- * before it was waited for is one.
+ * and the like. Several may be open for the same signal: each gets it. Each time that the
+ * system delivers a signal is counted, from now on; two that the system has merged are one.
  * Suspends: no.  Threads: worker.  Owns: *ret_signals is the caller's to close.
  * Errors: -EINVAL no number, or one that cannot be caught; -EMFILE; -ENOMEM; -ENOBUFS 32 are open;
  * -ENOTSUP in the simulator. */
@@ -25,8 +25,9 @@ COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_signals_close(coir_signals *signals);
 
-/* Waits for one of the open signals, and returns its number.
- * Suspends: yes.  Threads: owner.
+/* Waits for one of the open signals, and returns its number. What came before the wait is there. Of
+ * several tasks that wait, each signal goes to one.
+ * Suspends: yes.  Threads: worker.
  * Errors: -EBUSY another task of the worker waits for them; -EINVAL no signals.
  * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS int coir_signals_wait(coir_signals *signals);

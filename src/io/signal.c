@@ -1,8 +1,6 @@
-/* Signals as events: a sink that the handler writes to, and a wait for its eventfd.
- *
- * 1. A wait takes one pending signal, but only when it is certain to report it: a wait that is a
- *    case of a select decides the select first.
- */
+/* Signals as events: a sink that the handler writes to, and a wait for its eventfd. A wait takes
+ * one pending signal and reports it; a case of a select that another case has decided gives it
+ * back. */
 #include "coir/signal.h"
 
 #include <errno.h>
@@ -22,6 +20,7 @@ struct signals_op {
     coir_future future;
     struct ci_io_op io;
     coir_signals *signals;
+    int number; /* the one that was taken */
 };
 CI_FIBER_OP_FITS(struct signals_op); /* as a case */
 CI_LEAVES_SPARE_WORDS(struct signals_op, coir_signals_op);
@@ -68,20 +67,12 @@ void coir_signals_close(coir_signals *signals)
     ci_free(&worker->runtime->allocator, signals, sizeof *signals);
 }
 
-/* The lowest signal that is pending, or 0. */
-static int first_pending(coir_signals *signals)
-{
-    uint64_t pending = ci_load(&signals->sink.pending);
-    return pending ? __builtin_ctzll(pending) : 0;
-}
-
 static coir_future *signals_poll(coir_future *future)
 {
     struct signals_op *self = ci_container_of(future, struct signals_op, future);
     coir_signals *signals = self->signals;
-    int number;
     COIR_BEGIN(future);
-    while (!first_pending(signals)) {
+    while (!(self->number = ci_signal_take(&signals->sink))) {
         COIR_AWAIT(future, ci_io_init(&self->io, NULL,
                                       &(struct ci_op){.fd = signals->sink.eventfd,
                                                       .kind = CI_OP_FOREIGN,
@@ -91,12 +82,11 @@ static coir_future *signals_poll(coir_future *future)
         uint64_t count;
         ci_sys_read(signals->sink.eventfd, &count, sizeof count);
     }
-    if (!ci_claim(ci_worker_current->runnable, future))
+    if (!ci_claim(ci_worker_current->runnable, future)) {
+        ci_signal_give_back(&signals->sink, self->number);
         COIR_RETURN(future, -ECANCELED);
-    number = first_pending(signals);
-    ci_check(ci_fetch_and(&signals->sink.pending, ~((uint64_t)1 << number)) >> number & 1,
-             "io/signal.c 1");
-    COIR_RETURN(future, number);
+    }
+    COIR_RETURN(future, self->number);
 }
 
 static const coir_future_kind signals_kind = COIR_FUTURE_KIND("a signal", signals_poll, NULL);
@@ -115,8 +105,7 @@ int coir_signals_wait(coir_signals *signals)
     coir_signals_op op;
     if (!signals)
         return CI_MISUSE(-EINVAL, "signals is NULL");
-    int rc = CI_ELSEWHERE(signals->worker);
-    return rc < 0 ? rc : (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
+    return (int)ci_await_in_fiber(coir_signals_wait_op(&op, signals));
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)

@@ -47,7 +47,7 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
     ci_fetch_add(&inside, 1);
     for (int i = 0; i < SINKS; i++) {
         struct ci_signal_sink *sink = ci_load(&sinks[i]);
-        if (sink && sink->wanted & bit && !(ci_fetch_or(&sink->pending, bit) & bit))
+        if (sink && sink->wanted & bit && ci_signal_count(sink, number))
             ci_sys_eventfd_add(sink->eventfd);
     }
     if (number == SIGINT || number == SIGTERM)

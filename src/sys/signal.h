@@ -30,12 +30,21 @@ struct ci_signal_stop {
 void ci_signal_watch(struct ci_signal_stop *stop);
 void ci_signal_unwatch(struct ci_signal_stop *stop);
 
-/* A sink of signals: each sets its bit in `pending`, and the first of them writes to the
- * eventfd. */
+/* A sink of signals. Each is counted and sets its bit in `pending`; the one that sets it writes to
+ * the eventfd. Any thread may take them (signal_sink.c). */
 struct ci_signal_sink {
     uint64_t wanted, pending;
+    uint32_t counts[64]; /* by signal */
     coir_fd eventfd;
 };
+
+/* Counts a signal. True: the eventfd is to be written. Safe in a handler. */
+bool ci_signal_count(struct ci_signal_sink *sink, int number);
+/* Takes one signal, the lowest that is pending: its number; 0: there is none. What is left is
+ * announced to others that wait for the eventfd. */
+int ci_signal_take(struct ci_signal_sink *sink);
+/* Gives back what was taken. */
+void ci_signal_give_back(struct ci_signal_sink *sink, int number);
 
 /* 0, -EINVAL for a signal that cannot be caught, -ENOBUFS. */
 int ci_signal_attach(struct ci_signal_sink *sink);

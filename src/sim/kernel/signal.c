@@ -48,10 +48,8 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number)
     uint64_t bit = (uint64_t)1 << number;
     for (size_t i = 0; i < CI_KSINKS; i++) {
         struct ci_signal_sink *sink = process->sinks[i];
-        if (sink && sink->wanted & bit && !(sink->pending & bit)) {
-            sink->pending |= bit;
+        if (sink && sink->wanted & bit && ci_signal_count(sink, number))
             ci_sys_eventfd_add(sink->eventfd);
-        }
     }
     for (const struct ci_signal_stop *stop = process->stops;
          stop && (number == SIGINT || number == SIGTERM); stop = stop->next)

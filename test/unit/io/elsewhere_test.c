@@ -77,7 +77,6 @@ DEFINE(coir_udp_recv_many, coir_udp_recv_many(own.udp, &datagram, 1))
 DEFINE(coir_udp_local, coir_udp_local(own.udp, &byte, 1))
 DEFINE(coir_udp_join, coir_udp_join(own.udp, &(coir_address){{0}}, NULL))
 DEFINE(coir_udp_close, (coir_udp_close(own.udp), VOID))
-DEFINE(coir_signals_wait, coir_signals_wait(own.signals))
 DEFINE(coir_signals_close, (coir_signals_close(own.signals), VOID))
 DEFINE(coir_scope_wait, coir_scope_wait(&own.scope))
 DEFINE(coir_scope_cancel, (coir_scope_cancel(&own.scope), VOID))
@@ -121,7 +120,6 @@ static const struct call {
     CALL(coir_udp_local),
     SUSPENDING(coir_udp_join),
     NO_RESULT(coir_udp_close),
-    CALL(coir_signals_wait),
     NO_RESULT(coir_signals_close),
     SUSPENDING(coir_scope_wait),
     NO_RESULT(coir_scope_cancel),

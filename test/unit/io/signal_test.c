@@ -40,7 +40,9 @@ TEST_REAL(a_signal_wakes_who_waits_for_it)
     CHECK_EQ(earlier, 2); /* the handler that was there */
     CHECK_EQ(coir_signals_wait(other), SIGUSR1);
     CHECK_EQ(coir_signals_wait(signals), SIGHUP);
-    CHECK_EQ(coir_signals_wait(signals), SIGUSR1);
+    for (int i = 0; i < 2; i++) /* each of them is there */
+        CHECK_EQ(coir_signals_wait(signals), SIGUSR1);
+    CHECK_EQ(coir_signals_wait(other), SIGUSR1);
     {
         COIR_DEADLINE(coir_in(COIR_MS));
         CHECK_EQ(coir_signals_wait(signals), -ETIME);
@@ -130,4 +132,54 @@ TEST_REAL(a_signal_that_loses_a_select_is_kept)
         coir_signals_close(signals);
     }
     CHECK(lost > 0);
+}
+
+/* ---- tasks of several workers take one set of signals ---- */
+
+enum { SENT = 1000 };
+static coir_signals *shared;
+static int taken;
+static coir_event all_taken;
+
+static int take_until_cancelled(void *arg)
+{
+    (void)arg;
+    for (;;) {
+        int number = coir_signals_wait(shared);
+        if (number < 0)
+            return number;
+        CHECK_EQ(number, SIGUSR1);
+        if (__atomic_add_fetch(&taken, 1, __ATOMIC_SEQ_CST) == SENT)
+            coir_event_set(&all_taken);
+    }
+}
+
+static void share_signals(void)
+{
+    static const int number = SIGUSR1;
+    taken = 0;
+    all_taken = (coir_event)COIR_EVENT_INIT;
+    CHECK_EQ(coir_signals_open(&number, 1, &shared), 0);
+    for (int i = 0; i < 10; i++)
+        raise(SIGUSR1); /* before anybody waits */
+    {
+        COIR_SERVING_SCOPE(scope);
+        for (int i = 1; i < 3; i++)
+            CHECK_EQ(coir_go_on(scope, i, take_until_cancelled, NULL), 0);
+        for (int i = 10; i < SENT; i++) {
+            raise(SIGUSR1);
+            if (i % 3 == 0)
+                coir_yield();
+        }
+        CHECK_EQ(coir_event_wait(&all_taken), 0);
+        coir_scope_cancel(scope);
+        coir_scope_wait(scope);
+    }
+    CHECK_EQ(taken, SENT);
+    coir_signals_close(shared);
+}
+
+TEST(signals_are_counted_and_each_goes_to_one_of_those_who_wait)
+{
+    test_in_runtime(share_signals, 3);
 }
