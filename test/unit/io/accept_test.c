@@ -30,7 +30,7 @@ static int say_worker(coir_stream *stream, void *arg)
 {
     (void)arg;
     char byte = (char)('0' + coir_worker_index());
-    ci_fetch_add(&served, 1); /* before its client hears of it */
+    ci_fetch_add(&served, 1); /* before its client learns of it */
     int rc = coir_write_all(stream, &byte, 1);
     return rc < 0 ? rc : (int)coir_read(stream, &byte, 1);
 }
@@ -89,7 +89,7 @@ static int serve_http(void *arg)
     return rc;
 }
 
-/* Computes until the other workers have taken what came meanwhile. */
+/* Computes until the other workers have accepted the connections that arrived meanwhile. */
 static void compute(void *arg)
 {
     (void)arg;
@@ -127,7 +127,8 @@ static int hear(int fd)
     return index;
 }
 
-/* All leave, and the server has noticed, and reset them: what is still open counts. */
+/* Closes all clients, and waits until the server has closed its ends: open connections would count
+ * in the next step. */
 static void leave(void)
 {
     char byte;
@@ -139,7 +140,7 @@ static void leave(void)
     }
 }
 
-/* In groups of so many: each is connected at once, and answered before the next. */
+/* Connects the clients in groups: those of a group at once, each group answered before the next. */
 static void come_in_groups(int size)
 {
     for (int from = 0; from < CONNECTIONS; from += size) {
@@ -160,7 +161,8 @@ static bool shares_are_fair(void)
     return true;
 }
 
-/* A worker to which the machine gives no CPU is busy, and is rightly passed over: several tries. */
+/* A worker that the machine does not run is passed over as a busy one is, so one try may fail:
+ * there are several. */
 static void come_fairly(const char *how, void (*come)(int), int size)
 {
     for (int tries = 20; tries > 0; tries--) {
@@ -181,7 +183,7 @@ static void come_in_all_ways(void)
     come_fairly("groups", come_in_groups, CONNECTIONS);
 }
 
-/* Each is gone before the next comes: a worker that has not noticed the end of one yet is passed
+/* Each connection ends before the next begins. A worker that has not noticed the end yet is passed
  * over, so the shares are not exact. */
 static void come_one_by_one(int count)
 {

@@ -40,7 +40,8 @@ TEST_REAL(what_was_read_ahead_comes_with_the_descriptor)
     send_much();
     CHECK_EQ(coir_stream_release(t.near, t.in + 1, MUCH - 1, &len, &fd), 0);
     coir_close(t.far);
-    CHECK_EQ(fcntl(fd, F_SETFL, 0), 0); /* the program reads it itself, and blocks */
+    CHECK_EQ(fcntl(fd, F_SETFL, 0),
+             0); /* the program reads the descriptor itself, with a blocking read */
     for (size_t at = 1 + len; at < MUCH;) {
         ssize_t n = read(fd, t.in + at, MUCH - at);
         CHECK(n > 0);
@@ -119,7 +120,7 @@ TEST_REAL(a_connected_socket_becomes_a_stream)
     close(pipes[1]);
 }
 
-/* Back and forth between the two: every byte once, in its place. */
+/* The descriptor is released and adopted again and again: every byte arrives once, in order. */
 TEST_REAL(a_stream_that_is_released_can_be_adopted_again)
 {
     size_t at = 0, len;

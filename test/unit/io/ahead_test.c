@@ -19,7 +19,7 @@ static void connect_pair(coir_listener *listener, coir_stream **client, coir_str
 enum { CROWD = 600 };
 static coir_stream *senders[CROWD], *unread[CROWD];
 
-/* Writes until the peer takes no more. */
+/* Writes until the socket has no more room. */
 static void fill_up(coir_stream *stream)
 {
     static const char data[1 << 16];
@@ -101,7 +101,7 @@ static int send_all(void *arg)
     return rc < 0 ? rc : coir_shutdown_write(stream);
 }
 
-/* Reads a part, waits until there is more, and lets go of it. */
+/* Reads a part, waits until there is more, and closes the stream. */
 static int read_a_part(void *arg)
 {
     unsigned char part[5000];
@@ -203,8 +203,8 @@ TEST(what_was_read_ahead_is_there_in_the_next_run)
 
 /* ---- detached streams ---- */
 
-/* All buffers are taken by streams that are not read when a stream with unread bytes is handed
- * on. */
+/* Streams that are not read hold all buffers when a stream with unread bytes is moved to another
+ * worker. */
 static void detach_in_a_crowd(void)
 {
     char buf[8];

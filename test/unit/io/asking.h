@@ -91,7 +91,7 @@ static inline void ask_all_and_count(void)
 
 /* ---- a name server that is silent ---- */
 
-static int patient; /* tasks that have their answer */
+static int patient; /* tasks whose question has been answered */
 
 static inline int ask_held(void *arg)
 {

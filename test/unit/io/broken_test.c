@@ -1,4 +1,4 @@
-/* A stream that was given up. */
+/* A broken stream: every operation on it fails with the error it was broken with. */
 #include <coir.h>
 #include <errno.h>
 

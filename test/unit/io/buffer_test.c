@@ -1,4 +1,4 @@
-/* Buffers: what they hold, and when it goes. */
+/* Buffers: what they hold, and when it is freed. */
 #include <coir.h>
 #include <errno.h>
 #include <string.h>

@@ -241,7 +241,7 @@ TEST_SIM(so_is_one_of_the_simulated_world)
     close_all();
 }
 
-/* A peer that takes nothing, or sends nothing, does not hold a copy for ever. */
+/* A copy times out when a peer neither reads nor sends. */
 static void limit_copies(void)
 {
     COIR_SERVING_SCOPE(scope);

@@ -1,4 +1,4 @@
-/* The in-memory pair of streams. */
+/* Pairs of streams in memory. */
 #include <coir.h>
 #include <errno.h>
 

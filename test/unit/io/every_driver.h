@@ -16,7 +16,7 @@ static inline int run_body(void *body)
     return 0;
 }
 
-/* `config` without its driver. The environment has no say. */
+/* Runs on each driver in turn, whatever COIR_DRIVER says; `config` names none. */
 static inline void run_on_every_driver(coir_config config, void (*body)(void))
 {
     static const char *const drivers[] = {"io_uring", "epoll", "poll"};

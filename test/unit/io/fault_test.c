@@ -120,8 +120,7 @@ static void use_sockets(void)
     CHECK(bad > 20 && good + bad == CLIENTS * VISITS);
 }
 
-/* Whatever accept(2), or waiting for it, may say of the moment or of a connection that has gone:
- * the server goes on. */
+/* After any transient error of accept(2), or of waiting for it, the server continues. */
 static void survive_failing_accepts(void)
 {
     static const int errors[] = {-EMFILE,       -ENFILE, -ENOBUFS,      -ENOMEM,     -ENOSPC,
@@ -143,7 +142,7 @@ static void survive_failing_accepts(void)
     coir_listener_close(listener);
 }
 
-/* Writes a file in whatever pieces it takes, trying again where it fails; then reads it so. */
+/* Writes a file with short writes, repeating those that fail; then reads it the same way. */
 static void use_a_file(void)
 {
     char path[] = "/tmp/coir-fault-XXXXXX";

@@ -51,7 +51,7 @@ static void read_one(const char *name, int flags, ssize_t count)
     coir_file_close(file);
 }
 
-/* Nothing that waits for another end: neither the open, nor a run that it would be the last of. */
+/* Opening a pipe waits for no process at its other end, and the run ends. */
 static void open_what_is_no_file(void)
 {
     char name[] = "/tmp/coir-file-XXXXXX", fifo[64], at[64];

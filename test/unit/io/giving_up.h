@@ -1,5 +1,5 @@
-/* Connecting by name, given up at any moment: nothing is left open. Every name "here..." must be
- * this machine. */
+/* Connecting by name, cancelled at any moment: nothing is left open. Every name "here..." must
+ * resolve to this machine. */
 #ifndef TEST_GIVING_UP_H
 #define TEST_GIVING_UP_H
 

@@ -1,5 +1,5 @@
-/* Descriptors: what fails, loses or is closed early leaves none behind, and none is left to a
- * child. */
+/* Descriptors: operations that fail, lose a select or are closed early leave none open, and a child
+ * process inherits none. */
 #include <coir.h>
 #include <coir/poller.h>
 #include <dirent.h>
@@ -98,8 +98,8 @@ TEST_REAL(a_connect_that_fails_or_is_cancelled_leaves_nothing)
 
 /* ---- an accept that loses ---- */
 
-/* The connection and what decides the select otherwise are ready at the same time: whatever wins,
- * the connection is the next accept's, and none is lost or held. */
+/* The connection and the other case of the select are ready at the same time. Whichever wins, a
+ * connection that was not taken is accepted next, and none is lost. */
 TEST_REAL(a_connection_that_came_for_a_lost_select_is_the_next_accepts)
 {
     warm_up();

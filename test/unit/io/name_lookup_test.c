@@ -1,5 +1,5 @@
-/* Tasks that ask for a name: equal questions are asked once, and each task leaves when it wants to;
- * the leader of a question too. */
+/* Tasks that ask for a name: equal questions are asked once, and each task can be cancelled at any
+ * time, also the one that asked first. */
 #include "names.h"
 
 /* ---- asked once ---- */
@@ -37,7 +37,7 @@ static int ask_dead(void *arg)
     return resolve_four("dead:1") == -COIR_ENAME ? 0 : -1;
 }
 
-/* Nothing is kept here: they wait for one answer. */
+/* The cache is empty: all wait for one answer. */
 static int ask_together(void *arg)
 {
     (void)arg;

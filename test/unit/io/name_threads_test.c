@@ -1,5 +1,5 @@
-/* Threads that ask for names: what is not asked, what they delay, and that a task that waits for
- * one is not deadlocked. */
+/* Threads that resolve names: which names need none, what a slow one delays, and that a task that
+ * waits for one is not taken for deadlocked. */
 #include "names.h"
 
 static int resolve_and_leave(void *arg)

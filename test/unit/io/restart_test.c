@@ -1,5 +1,5 @@
-/* An address that is in use: by a listener that is about to go, by one that stays, by a process
- * that was killed. */
+/* An address that is in use: by a listener that closes soon, by one that stays, by a process that
+ * was killed. */
 #include <coir.h>
 #include <errno.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include "harness.h"
 #include "io/listener.h"
 
-/* Puts a connection aside for the seat of a worker that is busy: it has been told, and has not
- * looked. */
+/* Puts a connection aside for the seat of a busy worker, which has been sent the message and has
+ * not handled it. */
 static int accept_what_another_was_to_have(void *arg)
 {
     (void)arg;

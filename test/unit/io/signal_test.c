@@ -14,7 +14,7 @@ static void on_earlier(int number)
     earlier++;
 }
 
-/* Runs when the one who waits has suspended. */
+/* Runs when the waiting task has suspended. */
 static int send_soon(void *arg)
 {
     return kill(getpid(), (int)(intptr_t)arg);

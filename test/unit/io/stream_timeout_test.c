@@ -46,7 +46,7 @@ TEST_SIM(a_silent_peer_ends_the_read_and_the_stream_reads_on_when_it_sends)
     expect_about(time_of_read(-ETIMEDOUT), COIR_S);
     expect_about(time_of_read(-ETIMEDOUT), 0); /* nothing has come since */
     CHECK_EQ(coir_write(t.far, "xy", 2), 2);
-    CHECK_EQ(coir_sleep_for(10 * COIR_S), 0); /* nobody waits: it does not count */
+    CHECK_EQ(coir_sleep_for(10 * COIR_S), 0); /* no task waits: the time does not count */
     CHECK_EQ(time_of_read(1), 0);
     CHECK_EQ(time_of_read(1), 0);
     expect_about(time_of_read(-ETIMEDOUT), COIR_S);

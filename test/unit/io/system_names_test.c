@@ -51,7 +51,7 @@ static int check_all(void *arg)
 
 TEST(a_name_server_that_lies_is_not_believed)
 {
-    config.name_threads_max = 32; /* those that wait in vain do not add up */
+    config.name_threads_max = 32; /* the waits that time out do not add up */
     run(check_all, 1, QUICK);
 }
 

@@ -1,5 +1,5 @@
-/* Datagrams by many, and what there is beside their bytes: on every driver, and in the simulated
- * world, which says of what it has not that it has not. */
+/* Several datagrams in one call, with their ancillary data: on every driver, and in the simulated
+ * world, which refuses what it does not support. */
 #include <coir.h>
 #include <errno.h>
 #include <netinet/in.h>

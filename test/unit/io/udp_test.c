@@ -34,7 +34,7 @@ static void echo_once(void)
     coir_udp_close(NULL);
 }
 
-/* A socket with a peer hears the peer alone, and that it is not there. */
+/* A connected socket receives from its peer only, and reports that the peer is unreachable. */
 static void be_connected(void)
 {
     coir_udp *server, *client, *stranger;

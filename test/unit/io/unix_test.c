@@ -166,7 +166,7 @@ TEST(a_file_is_replaced_when_nobody_listens_on_it)
 enum { RACERS = 4, ROUNDS = 200 };
 static pthread_barrier_t start_line, finish_line;
 
-/* One of those that all want the name: how often it got it. */
+/* One of several processes that compete for the name: how often it got it. */
 static void *race(void *arg)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
