@@ -6,7 +6,8 @@ work=$(mktemp -d)
 server=
 limit=${limit:-120} # seconds that a step may take
 
-descendants() { # process, except: all that it has started and that still run, but for one and its own
+# All that a process has started and that still runs, but for one and its own.
+descendants() { # process, except
     local child
     for child in $(pgrep -P "$1"); do
         [ "$child" = "$2" ] || { descendants "$child" "$2"; echo "$child"; }
@@ -23,7 +24,10 @@ guard() {
         [ $late -ge 0 ] || continue
         local running=($(descendants $$ $own))
         if [ $late -le 5 ]; then
-            { echo "not ended after $seconds s: $what"; ps -ww -o pid,stat,wchan:20,args -p "$(IFS=,; echo "${running[*]}")"; } >>"$work/late"
+            {
+                echo "not ended after $seconds s: $what"
+                ps -ww -o pid,stat,wchan:20,args -p "$(IFS=,; echo "${running[*]}")"
+            } >>"$work/late"
             kill -KILL "${running[@]}" 2>/dev/null
         else
             echo "FAILED $name: $what: the script does not go on"
@@ -48,16 +52,23 @@ step start
 guard 2>/dev/null & disown
 trap clean_up EXIT
 
-await() { # command...: until it succeeds; not beyond the step's time, nor when the server that it asks has ended
+# Until the command succeeds; not beyond the step's time, nor when the server has ended.
+await() { # command...
     until "$@"; do
-        [ -z "$server" ] || kill -0 "$server" 2>/dev/null || { echo "the server has ended, which had to: $*"; return 1; }
+        if [ -n "$server" ] && ! kill -0 "$server" 2>/dev/null; then
+            echo "the server has ended before: $*"
+            return 1
+        fi
         [ $((SECONDS - began)) -lt $((limit - 5)) ] || { echo "not within $limit s: $*"; return 1; }
         sleep 0.02
     done
 }
 
 free_port() { # sets $port: one that is not in use, and that the system chooses for nobody
-    until port=$((10000 + RANDOM % 20000)); ! grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf %04X $port) " /proc/net/{tcp,tcp6,udp,udp6}; do :; done
+    port=$((10000 + RANDOM % 20000))
+    while grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf %04X $port) " /proc/net/{tcp,tcp6,udp,udp6}; do
+        port=$((10000 + RANDOM % 20000))
+    done
 }
 
 stop_server() { # gently; the server's exit status
@@ -99,7 +110,11 @@ stat_of() { curl -s -m 20 "$url/stats" | sed -n "s/^$1 //p"; }
 open_files() { ls "/proc/$server/fd" | wc -l; }
 cpu_ticks() { awk '{print $14 + $15}' "/proc/$server/stat"; }
 finish() {
-    [ ! -e "$work/late" ] || { failed=$((failed + 1)); echo "FAILED $name: $(head -1 "$work/late")"; cat "$work/late" >&2; }
+    if [ -e "$work/late" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: $(head -1 "$work/late")"
+        cat "$work/late" >&2
+    fi
     echo "$name: $passed passed, $failed failed"
     [ $failed = 0 ]
 }
