@@ -278,6 +278,38 @@ TEST(no_more_than_the_limit_are_open_on_all_workers_and_all_are_served)
         test_in_sim(crowd, 3, seed);
 }
 
+/* Those in the backlog when the server stops are served beyond the limit, and counted. */
+static void stop_at_the_limit(void)
+{
+    enum { COUNT = 3 };
+    coir_stream *streams[COUNT];
+    char byte;
+    listen_with(1, COIR_LIMIT_WAITS);
+    open_now = served = 0;
+    COIR_SCOPE(server);
+    CHECK_EQ(coir_go(server, serve, NULL), 0);
+    for (int i = 0; i < COUNT; i++)
+        streams[i] = dial();
+    while (!ci_load(&open_now))
+        coir_yield();
+    coir_scope_cancel(server);
+    while (ci_load(&open_now) < COUNT)
+        coir_yield();
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_EQ(coir_write_all(streams[i], "x", 1), 0);
+        CHECK_EQ(coir_read(streams[i], &byte, 1), 1);
+        coir_close(streams[i]);
+    }
+    coir_scope_wait(server);
+    CHECK_EQ(served, COUNT);
+    coir_listener_close(listener);
+}
+
+TEST(the_backlog_of_a_server_that_stops_is_served_beyond_the_limit)
+{
+    on_every_driver(stop_at_the_limit, 2);
+}
+
 /* ---- shortages ---- */
 
 enum { TAKEN_MAX = 256 };

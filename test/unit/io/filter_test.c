@@ -375,3 +375,50 @@ TEST_SIM(timeouts_of_the_transport_hold_for_the_stream_over_it)
     CHECK_EQ(mask.frees, 1);
     coir_close(peer);
 }
+
+static coir_stream *moving;
+
+static int read_there(void *arg)
+{
+    char byte;
+    (void)arg;
+    CHECK_EQ(coir_read(moving, &byte, 1), 1);
+    CHECK_EQ(coir_stream_detach(moving), 0);
+    return 0;
+}
+
+/* A read that was cancelled leaves a poll of the transport armed, which a driver may not be able to
+ * withdraw at once: it is -EBUSY until then. */
+static void move_a_filter(void)
+{
+    coir_listener *listener;
+    coir_stream *near, *far;
+    struct mask mask = {.ahead = -1};
+    char address[64], byte;
+    int rc;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    CHECK_EQ(coir_tcp_connect(address, &near), 0);
+    CHECK_EQ(coir_accept(listener, &far), 0);
+    mask.transport = near;
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, near, &moving), 0);
+    for (int i = 0; i < 3; i++) {
+        {
+            COIR_DEADLINE(coir_in(1 * COIR_MS));
+            CHECK_EQ(coir_read(moving, &byte, 1), -ETIME);
+        }
+        while ((rc = coir_stream_detach(moving)) == -EBUSY)
+            CHECK_EQ(coir_yield(), 0);
+        CHECK_EQ(rc, 0);
+        CHECK_EQ(coir_write(far, "x", 1), 1);
+        CHECK_EQ(coir_call_on(1, read_there, NULL), 0);
+    }
+    coir_close(moving);
+    coir_close(far);
+    coir_listener_close(listener);
+}
+
+TEST(a_filter_moves_when_its_polls_have_ended)
+{
+    test_in_runtime(move_a_filter, 2);
+}
