@@ -28,11 +28,11 @@ CI_FIBER_OP_FITS(struct ci_io_op);
 CI_LEAVES_SPARE_WORDS(struct ci_io_op, coir_io_op);
 
 struct coir_stream {
+    struct ci_ahead *ahead; /* bytes read ahead, while it is detached; the pool's, once closed */
     const struct ci_stream_kind *kind;
     struct ci_worker *worker; /* NULL: detached; the worker of its next operation adopts it */
     struct ci_io_op *reader, *writer;
-    struct ci_ahead *ahead; /* bytes read ahead, while it is detached */
-    struct ci_seat *seat;   /* of its listener, that counts it (listener.h 1); or NULL */
+    struct ci_seat *seat; /* of its listener, that counts it (listener.h 1); or NULL */
     const struct ci_stream_kind *under; /* of a broken one: what it was */
     coir_fd fd;
     bool is_unix;          /* nothing is read ahead of it: descriptors may come with its bytes */
@@ -54,6 +54,9 @@ struct ci_stream_kind {
     coir_stream *(*transport)(coir_stream *stream); /* NULL: it stands on no other stream */
     const struct ci_stream_kind *base; /* what stream_timeout.c is laid over; NULL: it is not */
 };
+
+/* Of a stream that was closed (closed.c). */
+extern const struct ci_stream_kind ci_closed_kind;
 
 /* What the stream would be without timeouts. */
 static inline const struct ci_stream_kind *ci_stream_base(const coir_stream *stream)

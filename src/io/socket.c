@@ -59,6 +59,8 @@ static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *dr
     close(worker->loop.driver, stream->fd);
     ci_check(!stream->reader && !stream->writer, "io.h 2");
     ci_seat_leave(stream);
+    stream->kind = &ci_closed_kind;
+    stream->is_transport = false;
     ci_pool_give(&ci_io_of(worker)->streams, stream);
 }
 

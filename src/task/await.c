@@ -23,9 +23,9 @@ int64_t ci_await(struct ci_worker *worker, coir_future *future)
 /* A future has a caller from its start to its end. */
 static CI_COLD int refuse(const coir_future *future, const char *call, const void *place)
 {
-    return future ? ci_misused(-EBUSY, "the future was started before and has not completed", call,
-                               place)
-                  : ci_misused(-EINVAL, "future is NULL", call, place);
+    if (!future || !future->kind)
+        return ci_misused(-EINVAL, "future is NULL, or was not made", call, place);
+    return ci_misused(-EBUSY, "the future was started before and has not completed", call, place);
 }
 
 int64_t coir_await(coir_future *future)
@@ -34,7 +34,7 @@ int64_t coir_await(coir_future *future)
     struct ci_fiber *fiber = ci_fiber_enter(&rc);
     if (!fiber)
         return rc;
-    if (ci_unlikely(!future || future->caller))
+    if (ci_unlikely(!future || future->caller || !future->kind))
         return refuse(future, CI_CALL, CI_PLACE);
     struct ci_worker *worker = ci_worker_current;
     future->caller = &fiber->back;

@@ -63,6 +63,8 @@ int coir_runtime_step(coir_runtime *runtime)
     struct ci_worker *worker = &runtime->workers[0];
     if (ci_run_phase(ci_load(&runtime->run)) != CI_RUN_RUNNING)
         return 0;
+    if (CI_REFUSED_AS(-EBUSY, worker->loop.turning, "a task or a callback of the runtime calls"))
+        return 1;
     struct ci_signal_mask before;
     ci_signal_block_pipe(&before);
     ci_store_relaxed(&worker->loop.asleep, false);

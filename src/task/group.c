@@ -232,7 +232,7 @@ static bool has_members(const coir_branch *branches, size_t count)
     if (count > INT32_MAX || (count && !branches))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!branches[i].future)
+        if (!branches[i].future || !branches[i].future->kind)
             return false;
     return true;
 }
@@ -240,8 +240,9 @@ static bool has_members(const coir_branch *branches, size_t count)
 int coir_join_all(coir_branch *branches, size_t count, size_t window)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
-                                 : ci_no_fiber();
+        return ci_worker_current
+                   ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL, or was not made")
+                   : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_join_all_op(&group, branches, count, window));
 }
@@ -249,8 +250,9 @@ int coir_join_all(coir_branch *branches, size_t count, size_t window)
 int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
-                                 : ci_no_fiber();
+        return ci_worker_current
+                   ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL, or was not made")
+                   : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_join_or_cancel_op(&group, branches, count, window));
 }
@@ -258,8 +260,9 @@ int coir_join_or_cancel(coir_branch *branches, size_t count, size_t window)
 int coir_any(coir_branch *branches, size_t count)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
-                                 : ci_no_fiber();
+        return ci_worker_current
+                   ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL, or was not made")
+                   : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_any_op(&group, branches, count));
 }
@@ -267,8 +270,9 @@ int coir_any(coir_branch *branches, size_t count)
 int coir_any_in_order(coir_branch *branches, size_t count)
 {
     if (!has_members(branches, count))
-        return ci_worker_current ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL")
-                                 : ci_no_fiber();
+        return ci_worker_current
+                   ? CI_MISUSE(-EINVAL, "branches or a future of theirs is NULL, or was not made")
+                   : ci_no_fiber();
     coir_group group;
     return (int)coir_await(coir_any_in_order_op(&group, branches, count));
 }

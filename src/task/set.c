@@ -88,8 +88,8 @@ int coir_set_add(coir_set *opaque, coir_branch *member)
     struct ci_worker *worker = ci_worker_current;
     if (!worker || !worker->runnable)
         return ci_no_fiber();
-    if (!set || !branch || !branch->future)
-        return CI_MISUSE(-EINVAL, "set, branch or its future is NULL");
+    if (!set || !branch || !branch->future || !branch->future->kind || !set->running.next)
+        return CI_MISUSE(-EINVAL, "set, branch or its future is NULL, or was not made");
     if (branch->future->caller)
         return CI_MISUSE(-EBUSY,
                          "the future of the branch was started before"); /* it is awaited before,
@@ -173,8 +173,8 @@ coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
 
 int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 {
-    if (!opaque || !ret_branch)
-        return CI_MISUSE(-EINVAL, "set or ret_branch is NULL");
+    if (!opaque || !ret_branch || !set_of(opaque)->running.next)
+        return CI_MISUSE(-EINVAL, "set or ret_branch is NULL, or the set was not made");
     int rc = set_of(opaque)->worker ? CI_ELSEWHERE(set_of(opaque)->worker) : 0;
     if (rc < 0)
         return rc;

@@ -281,20 +281,21 @@ int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn
  * its end. */
 static CI_COLD int refuse_future(const coir_future *future, const char *call, const void *place)
 {
-    return future ? ci_misused(-EBUSY, "the future was started before", call, place)
-                  : ci_misused(-EINVAL, "future is NULL", call, place);
+    return future && future->kind
+               ? ci_misused(-EBUSY, "the future was started before", call, place)
+               : ci_misused(-EINVAL, "future is NULL, or was not made", call, place);
 }
 
 int coir_go_future(coir_scope *scope, coir_future *future)
 {
-    if (ci_unlikely(!future || future->caller))
+    if (ci_unlikely(!future || future->caller || !future->kind))
         return refuse_future(future, CI_CALL, CI_PLACE);
     return SPAWNED(spawn_here(scope, NULL, future));
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
 {
-    if (ci_unlikely(!future || future->caller))
+    if (ci_unlikely(!future || future->caller || !future->kind))
         return refuse_future(future, CI_CALL, CI_PLACE);
     bool copies =
         options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;

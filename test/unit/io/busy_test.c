@@ -141,6 +141,8 @@ static void free_runtime(void)
 {
     coir_runtime_free(coir_runtime_current());
     expect_named("coir_runtime_free");
+    CHECK_EQ(coir_runtime_step(coir_runtime_current()), 1);
+    expect_named("coir_runtime_step");
 }
 
 static int end_own_scope(void *scope)

@@ -258,7 +258,35 @@ TEST(an_object_is_its_workers)
     CHECK_EQ(test_run(&config, misuse_elsewhere, NULL), 0);
 }
 
-/* ---- nobody's ---- */
+/* ---- any worker's, or nobody's ---- */
+
+static int close_listener(void *listener)
+{
+    static const struct call call = {"coir_listener_close", NULL, VOID, true};
+    coir_listener_close(listener);
+    expect_named(&call, "a thread that is no worker");
+    return 0;
+}
+
+static int misuse_listener(void *arg)
+{
+    coir_listener *listener;
+    char address[64];
+    (void)arg;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK_EQ(coir_offload(close_listener, listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    coir_listener_close(listener);
+    return 0;
+}
+
+TEST(a_listener_is_closed_on_a_worker)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 2;
+    config.log = take_line;
+    CHECK_EQ(test_run(&config, misuse_listener, NULL), 0);
+}
 
 static int close_nobodys(void *arg)
 {

@@ -22,7 +22,7 @@ struct call {
 };
 
 /* What the other arguments point at. */
-static max_align_t zeroes[512];
+static _Alignas(64) max_align_t zeroes[512];
 #define ZEROES ((void *)zeroes)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-security"

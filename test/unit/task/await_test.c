@@ -219,3 +219,18 @@ TEST_SIM(a_future_in_flight_is_not_awaited_again)
     CHECK_EQ(coir_join(handle), 0); /* its first wait was left alone */
     CHECK_EQ(coir_await(coir_sleep_for_op(&pause, 1 * COIR_MS)), 0);
 }
+
+TEST_SIM(a_future_that_was_not_made_is_refused)
+{
+    coir_future zero = {0};
+    coir_branch branch = COIR_BRANCH(&zero);
+    static coir_set set; /* zeroes */
+    coir_sleep_op pause;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_await(&zero), -EINVAL);
+    CHECK_EQ(coir_go_future(scope, &zero), -EINVAL);
+    CHECK_EQ(coir_any(&branch, 1), -EINVAL);
+    branch.future = coir_sleep_for_op(&pause, 1);
+    CHECK_EQ(coir_set_add(&set, &branch), -EINVAL); /* without coir_set_init */
+    CHECK_EQ(coir_set_next(&set, &(coir_branch *){NULL}), -EINVAL);
+}
