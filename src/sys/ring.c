@@ -75,15 +75,15 @@ void ci_ring_close(struct ci_ring *ring)
 uint64_t ci_ring_operations(const struct ci_ring *ring)
 {
     enum { OPERATIONS = 64 };
-    struct {
-        struct io_uring_probe head;
-        struct io_uring_probe_op ops[OPERATIONS];
-    } probe = {.head = {0}};
+    union {
+        struct io_uring_probe probe;
+        char room[sizeof(struct io_uring_probe) + OPERATIONS * sizeof(struct io_uring_probe_op)];
+    } answer = {.room = {0}};
     uint64_t operations = 0;
-    if (ci_ring_call_register(ring->fd, IORING_REGISTER_PROBE, &probe, OPERATIONS) < 0)
+    if (ci_ring_call_register(ring->fd, IORING_REGISTER_PROBE, &answer, OPERATIONS) < 0)
         return 0;
     for (size_t i = 0; i < OPERATIONS; i++)
-        if (probe.ops[i].flags & IO_URING_OP_SUPPORTED)
+        if (answer.probe.ops[i].flags & IO_URING_OP_SUPPORTED)
             operations |= (uint64_t)1 << i;
     return operations;
 }
