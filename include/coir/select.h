@@ -36,7 +36,7 @@ typedef struct coir_case {
  * happen. A frame uses coir_any_op over the same operations instead. More than 8 cases cost an
  * allocation.
  * Suspends: yes.  Threads: worker.
- * Errors: -EINVAL no cases; -ENOMEM.
+ * Errors: -EINVAL no cases, or one that no coir_case_ function made; -ENOMEM.
  * Cancel safety: an error means that no case happened. */
 COIR_SUSPENDS int coir_select(coir_case *cases, size_t count);
 

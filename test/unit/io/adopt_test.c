@@ -40,8 +40,7 @@ TEST_REAL(what_was_read_ahead_comes_with_the_descriptor)
     send_much();
     CHECK_EQ(coir_stream_release(t.near, t.in + 1, MUCH - 1, &len, &fd), 0);
     coir_close(t.far);
-    CHECK_EQ(fcntl(fd, F_SETFL, 0),
-             0); /* the program reads the descriptor itself, with a blocking read */
+    CHECK_EQ(fcntl(fd, F_SETFL, 0), 0); /* the program reads it with a blocking read */
     for (size_t at = 1 + len; at < MUCH;) {
         ssize_t n = read(fd, t.in + at, MUCH - at);
         CHECK(n > 0);
