@@ -239,12 +239,17 @@ typedef struct coir_turn {
     coir_time busy;         /* how long the turn took, without its wait */
     coir_time waited;       /* how long it waited */
     uint64_t calls;         /* callbacks that it made */
-    void (*slowest)(void);  /* the callback that took longest, cast to this type; NULL: none */
+    const void *slowest;    /* the address of the callback that took longest; NULL: none */
     coir_time slowest_time; /* how long that one took */
     /* the part of the time that the loop was busy, in thousandths: an average that follows a change
      * within a second */
     unsigned load;
 } coir_turn;
+
+#define COIR_TURN                           \
+    {                                       \
+        sizeof(coir_turn), 0, 0, 0, 0, 0, 0 \
+    }
 
 /* What observes turns. It is called at the end of a turn, and not counted. */
 typedef void coir_observer_fn(coir_loop *loop, const coir_turn *turn, void *arg);

@@ -16,7 +16,7 @@ void ci_observer_begin(coir_loop *loop)
     observer->active = true;
     observer->waiting = false;
     observer->running = NULL;
-    observer->turn = (coir_turn){.size = sizeof observer->turn};
+    observer->turn = (coir_turn)COIR_TURN;
     observer->since = ci_driver_now(loop->driver);
 }
 
@@ -28,7 +28,7 @@ void ci_observer_note(coir_loop *loop, void (*called)(void))
     ci_check(!observer->waiting || !observer->running, "observer.h 1");
     *(observer->waiting ? &turn->waited : &turn->busy) += time;
     if (observer->running && time >= turn->slowest_time) {
-        turn->slowest = observer->running;
+        turn->slowest = (const void *)(uintptr_t)observer->running;
         turn->slowest_time = time;
     }
     observer->waiting = false;

@@ -50,7 +50,7 @@ TEST(a_slow_turn_names_the_callback_that_took_longest)
     coir_timer_start(loop, &slow, 0, be_slow, NULL);
     CHECK_EQ(coir_loop_run_once(loop, 0), 0);
     CHECK_EQ(turns, 1);
-    CHECK(last.slowest == (void (*)(void))be_slow);
+    CHECK(last.slowest == (const void *)(uintptr_t)be_slow);
     CHECK(last.slowest_time >= 5 * COIR_MS && last.busy >= last.slowest_time);
     CHECK_EQ(last.calls, 2);
     CHECK(last.load > 0 && last.load <= 1000);
