@@ -2,6 +2,7 @@
 #include "task/cancellation.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/check.h"
 #include "coir/fiber.h"
@@ -76,12 +77,14 @@ void ci_runnable_cancel(struct ci_runnable *runnable, int reason)
 /* ---- cancel scopes ---- */
 
 /* Named, and then the program ends: its memory may be another's soon. */
-static CI_COLD void name_wrong_order(const struct ci_cancel_scope *cancel_scope)
+static CI_COLD CI_NORETURN void end_wrong_order(const struct ci_cancel_scope *cancel_scope)
 {
     (void)ci_misused(-EINVAL, "a task leaves what it entered last first, and nothing of another's",
                      cancel_scope->kind == CI_CANCEL_SCOPE_TASKS ? "coir_scope_close"
                                                                  : "coir_cancel_scope_leave",
                      NULL);
+    ci_check(cancel_scope->runnable->cancel_scopes == cancel_scope, "cancellation.h 1");
+    abort();
 }
 
 void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope)
@@ -90,8 +93,7 @@ void ci_cancel_scope_leave(struct ci_cancel_scope *cancel_scope)
     if (!runnable)
         return;
     if (ci_unlikely(runnable->cancel_scopes != cancel_scope))
-        name_wrong_order(cancel_scope);
-    ci_check(runnable->cancel_scopes == cancel_scope, "cancellation.h 1");
+        end_wrong_order(cancel_scope);
     cancel_scope->runnable = NULL;
     runnable->cancel_scopes = cancel_scope->outer;
     if (ci_unlikely(cancel_scope->expired || cancel_scope->kind == CI_CANCEL_SCOPE_SHIELD))
