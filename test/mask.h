@@ -65,7 +65,7 @@ static inline ssize_t mask_read(void *buf, size_t len, int *events, void *arg)
 static inline int mask_flush(void *arg)
 {
     struct mask *mask = arg;
-    CHECK_EQ(mask->frees, 0);
+    mask_must(mask->frees == 0);
     while (mask->kept_len) {
         ssize_t n = coir_try_write(mask->transport, mask->kept, mask->kept_len);
         if (n < 0)

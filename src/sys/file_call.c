@@ -118,7 +118,7 @@ static int list_entries(const struct ci_file_call *call)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         found->inode = entry->d_ino;
-        found->type = DTTOIF(entry->d_type);
+        found->type = (unsigned)DTTOIF(entry->d_type);
         snprintf(found->name, sizeof found->name, "%s", entry->d_name);
         count++;
     }
