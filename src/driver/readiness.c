@@ -122,11 +122,12 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
             return ci_op_complete(op, rc);
         slot->ready = 0;
     } else if (op->kind == CI_OP_POLL && !slot->registered) {
-        slot->ready = 0; /* nothing is known yet: the registration reports what holds */
+        /* nothing is known yet: the registration reports what holds of what it is for */
+        slot->ready &= op->exact ? (uint8_t)~ci_slot_wanted_by(op) : 0;
     } else if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
         return true;
     }
-    int rc = slot->registered ? 0 : ci_slot_register(readiness->selector, slot, op->fd);
+    int rc = ci_slot_register(readiness->selector, slot, op);
     if (rc < 0)
         return ci_op_complete(op, rc);
     ci_slot_rearm(readiness->selector, slot, op);

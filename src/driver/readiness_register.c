@@ -22,10 +22,18 @@ void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op)
     slot->generation = (uint32_t)op->len - 1; /* claim adds one */
 }
 
-int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+/* A Unix socket reports that it is writable each time its peer has read: if both directions were
+ * registered at once, each echo would wake the worker a second time. */
+static unsigned directions_of(const struct ci_slot *slot, const struct ci_op *op)
+{
+    if (slot->use == CI_SLOT_LISTENER)
+        return COIR_READ;
+    return op->exact ? ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE) : COIR_READ | COIR_WRITE;
+}
+
+static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, unsigned events)
 {
     enum ci_trigger trigger = slot->use == CI_SLOT_LISTENER ? CI_EXCLUSIVE : CI_EDGE;
-    unsigned events = slot->use == CI_SLOT_LISTENER ? COIR_READ : COIR_READ | COIR_WRITE;
     ci_check(!slot->registered, "readiness_slot.h 1");
     int rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
     if (rc ==
@@ -34,6 +42,21 @@ int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, coir_fd
         rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
     }
     slot->registered = rc == 0;
+    slot->events = (uint8_t)events;
+    return rc;
+}
+
+int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op)
+{
+    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
+    if (!slot->registered)
+        return add(selector, slot, op->fd, directions_of(slot, op));
+    if (ci_likely(!(needed & ~(unsigned)slot->events)))
+        return 0;
+    int rc = selector->kind->modify(selector, op->fd, slot->generation, COIR_READ | COIR_WRITE,
+                                    CI_EDGE); /* reports what holds now */
+    if (rc == 0)
+        slot->events = COIR_READ | COIR_WRITE;
     return rc;
 }
 

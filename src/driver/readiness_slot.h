@@ -1,9 +1,10 @@
 /* A descriptor's slot: what readiness.c knows of it, what waits for it, and how it is registered
  * with the selector.
  *
- * A descriptor of coir's is registered once, edge-triggered, for both directions. `ready` caches
- * what the edges reported: an event sets a bit, a call that would have blocked clears it
- * (readiness_attempt.c).
+ * A descriptor of coir's is registered once, edge-triggered, for both directions; or, where the
+ * socket reports an edge for each message that its peer takes (a Unix socket, `op->exact`), for the
+ * directions that were waited for. `ready` caches what the edges reported: an event sets a bit, a
+ * call that would have blocked clears it (readiness_attempt.c).
  *
  * A descriptor of the program's has no cache: it may be closed, and its number reused, between two
  * waits. Each wait registers it again (one-shot), and so makes the kernel look at it
@@ -32,6 +33,7 @@ struct ci_slot {
     uint8_t ready; /* enum coir_events and CI_EVENT_END */
     uint8_t use;   /* enum ci_slot_use */
     bool registered;
+    uint8_t events; /* registered, of a descriptor of coir's: for which directions */
 };
 
 enum {
@@ -74,8 +76,8 @@ void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use);
  * same number. One worker's driver closes a listener; the others notice by its `op->len`. */
 void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op);
 
-/* Registers a descriptor of coir's. */
-int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
+/* Registers a descriptor of coir's for what the operation waits for, if it is not. */
+int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op);
 /* Registers a foreign or watched descriptor, again, for the events that its operations wait for. */
 int ci_slot_register_foreign(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
 void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);

@@ -136,3 +136,35 @@ static void watch_alone(void)
 }
 
 ON_REAL(a_watch_is_alone_on_its_descriptor, watch_alone)
+
+static void ignore(struct ci_op *op)
+{
+    (void)op;
+}
+
+/* Each echo over a Unix socket would wake the worker twice. */
+static void quiet_writer_body(void)
+{
+    int fds[2];
+    char byte;
+    struct ci_op read_op = {
+        .kind = CI_OP_READ, .buf = &byte, .len = 1, .exact = true, .done = ignore};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0) {
+        read_op.fd = fds[0];
+        CHECK(!ci_driver_start(env.driver, &read_op));
+        CHECK_EQ(env.driver->kind->wait(env.driver, 0), 0);
+        CHECK_EQ(write(fds[0], "x", 1), 1);
+        CHECK_EQ(read(fds[1], &byte, 1), 1);
+        coir_fd selector =
+            env.driver->kind->descriptor ? env.driver->kind->descriptor(env.driver) : -ENOTSUP;
+        if (selector >= 0)
+            CHECK_EQ(poll(&(struct pollfd){.fd = selector, .events = POLLIN}, 1, 0), 0);
+        CHECK(read_op.pending);
+        env.driver->kind->close(env.driver, fds[0]);
+        close(fds[1]);
+    }
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
+ON_REAL(a_unix_socket_whose_reader_waits_reports_no_room, quiet_writer_body)
