@@ -177,8 +177,8 @@ int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *cou
 
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout)
 {
-    bool persists = *failed == CI_FAILED_WAITS_MAX && error != -ENOMEM;
-    if (*failed < CI_FAILED_WAITS_MAX)
+    bool persists = *failed == CI_FAILED_WAITS_MAX;
+    if (!persists)
         ++*failed;
     ci_clock_sleep(!persists || timeout < 0 || timeout > COIR_MS ? COIR_MS : timeout);
     return persists ? error : 0;

@@ -39,9 +39,8 @@ int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *cou
                       size_t item_size, coir_fd fd);
 
 /* A wait has failed, and may succeed later: pauses for a millisecond. After CI_FAILED_WAITS_MAX
- * failures in a row the driver gives up: returns 0, or from then on the error. It never gives up
- * because of -ENOMEM (poll(2)), a shortage that ends: timers and remote tasks go on meanwhile.
- * *failed counts; `timeout` is that of the wait. */
+ * failures in a row it returns the error, before that 0. *failed counts; `timeout` is that of the
+ * wait. */
 enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 

@@ -241,6 +241,15 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     complete_ended(readiness, ready->fd);
 }
 
+/* It is not given up for -ENOMEM (poll(2)), a shortage that ends: timers and remote tasks go on. */
+static CI_COLD int wait_failed(struct readiness *readiness, int error, coir_time timeout)
+{
+    if (error == -EINTR)
+        return 0;
+    int rc = ci_kernel_note_failed_wait(&readiness->failed_waits, error, timeout);
+    return rc == -ENOMEM ? 0 : rc;
+}
+
 static int wait_ops(struct ci_driver *driver, coir_time deadline)
 {
     struct readiness *readiness = self(driver);
@@ -249,9 +258,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     coir_time timeout = deadline ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     int count = readiness->selector->kind->wait(readiness->selector, ready, READY_BATCH, timeout);
     if (ci_unlikely(count < 0))
-        return count == -EINTR
-                   ? 0
-                   : ci_kernel_note_failed_wait(&readiness->failed_waits, count, timeout);
+        return wait_failed(readiness, count, timeout);
     readiness->failed_waits = 0;
     for (int i = 0; i < count; i++)
         dispatch(readiness, &ready[i]);

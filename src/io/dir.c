@@ -9,19 +9,22 @@
 #include "io/file.h"
 #include "task/completed.h"
 
+/* Of the call `caller`, made at `place`. */
 static coir_future *call_op(coir_file_op *op, coir_file *dir, coir_file *to_dir,
-                            const struct ci_file_call *call)
+                            const struct ci_file_call *call, const char *caller, const void *place)
 {
     bool two = call->kind == CI_FILE_RENAME || call->kind == CI_FILE_LINK;
     if (!op || !call->path || (two && !call->to_path))
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or path is NULL"));
+        return ci_completed_op(op,
+                               ci_misused(-EINVAL, "op, path or to_path is NULL", caller, place));
     return ci_file_op_init((struct ci_file_op *)(void *)op, dir, to_dir, call);
 }
 
-static int call_at(coir_file *dir, coir_file *to_dir, const struct ci_file_call *call)
+static int call_at(coir_file *dir, coir_file *to_dir, const struct ci_file_call *call,
+                   const char *caller, const void *place)
 {
     coir_file_op op;
-    return (int)ci_await_in_fiber(call_op(&op, dir, to_dir, call));
+    return (int)ci_await_in_fiber(call_op(&op, dir, to_dir, call, caller, place));
 }
 
 coir_future *coir_dir_stat_op(coir_stat_op *op, coir_file *dir, const char *path, int flags,
@@ -36,7 +39,8 @@ coir_future *coir_dir_stat_op(coir_stat_op *op, coir_file *dir, const char *path
                                           .path = path,
                                           .flags = flags,
                                           .stat = ret_stat,
-                                          .statx = op->opaque});
+                                          .statx = op->opaque},
+                   CI_CALL, CI_PLACE);
 }
 
 int coir_dir_stat(coir_file *dir, const char *path, int flags, struct stat *ret_stat)
@@ -56,62 +60,68 @@ coir_future *coir_dir_rename_op(coir_file_op *op, coir_file *dir, const char *pa
                                 coir_file *to_dir, const char *to_path)
 {
     const struct ci_file_call call = two_paths(CI_FILE_RENAME, path, to_path);
-    return call_op(op, dir, to_dir, &call);
+    return call_op(op, dir, to_dir, &call, CI_CALL, CI_PLACE);
 }
 
 int coir_dir_rename(coir_file *dir, const char *path, coir_file *to_dir, const char *to_path)
 {
     const struct ci_file_call call = two_paths(CI_FILE_RENAME, path, to_path);
-    return call_at(dir, to_dir, &call);
+    return call_at(dir, to_dir, &call, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_dir_link_op(coir_file_op *op, coir_file *dir, const char *path, coir_file *to_dir,
                               const char *to_path)
 {
     const struct ci_file_call call = two_paths(CI_FILE_LINK, path, to_path);
-    return call_op(op, dir, to_dir, &call);
+    return call_op(op, dir, to_dir, &call, CI_CALL, CI_PLACE);
 }
 
 int coir_dir_link(coir_file *dir, const char *path, coir_file *to_dir, const char *to_path)
 {
     const struct ci_file_call call = two_paths(CI_FILE_LINK, path, to_path);
-    return call_at(dir, to_dir, &call);
+    return call_at(dir, to_dir, &call, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_dir_unlink_op(coir_file_op *op, coir_file *dir, const char *path)
 {
-    return call_op(op, dir, NULL, &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path});
+    return call_op(op, dir, NULL, &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path},
+                   CI_CALL, CI_PLACE);
 }
 
 int coir_dir_unlink(coir_file *dir, const char *path)
 {
-    return call_at(dir, NULL, &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path});
+    return call_at(dir, NULL, &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path}, CI_CALL,
+                   CI_PLACE);
 }
 
 coir_future *coir_dir_rmdir_op(coir_file_op *op, coir_file *dir, const char *path)
 {
     return call_op(
         op, dir, NULL,
-        &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path, .flags = AT_REMOVEDIR});
+        &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path, .flags = AT_REMOVEDIR},
+        CI_CALL, CI_PLACE);
 }
 
 int coir_dir_rmdir(coir_file *dir, const char *path)
 {
     return call_at(
         dir, NULL,
-        &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path, .flags = AT_REMOVEDIR});
+        &(struct ci_file_call){.kind = CI_FILE_UNLINK, .path = path, .flags = AT_REMOVEDIR},
+        CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_dir_mkdir_op(coir_file_op *op, coir_file *dir, const char *path, unsigned mode)
 {
     return call_op(op, dir, NULL,
-                   &(struct ci_file_call){.kind = CI_FILE_MKDIR, .path = path, .mode = mode});
+                   &(struct ci_file_call){.kind = CI_FILE_MKDIR, .path = path, .mode = mode},
+                   CI_CALL, CI_PLACE);
 }
 
 int coir_dir_mkdir(coir_file *dir, const char *path, unsigned mode)
 {
     return call_at(dir, NULL,
-                   &(struct ci_file_call){.kind = CI_FILE_MKDIR, .path = path, .mode = mode});
+                   &(struct ci_file_call){.kind = CI_FILE_MKDIR, .path = path, .mode = mode},
+                   CI_CALL, CI_PLACE);
 }
 
 /* ---- listing ---- */

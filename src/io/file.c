@@ -204,10 +204,11 @@ static coir_future *transfer_op(coir_file_op *opaque, coir_file *file, enum ci_f
 }
 
 static coir_future *vector_op(coir_file_op *op, coir_file *file, enum ci_file_kind kind,
-                              const struct iovec *iov, int count, int64_t offset)
+                              const struct iovec *iov, int count, int64_t offset,
+                              const char *caller, const void *place)
 {
     if (!op || !file || (!iov && count))
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, file or iov is NULL"));
+        return ci_completed_op(op, ci_misused(-EINVAL, "op, file or iov is NULL", caller, place));
     if (count < 0 || count > IOV_MAX_COUNT)
         return ci_completed_op(op, -EINVAL);
     return ci_file_op_init(
@@ -234,13 +235,13 @@ coir_future *coir_file_write_op(coir_file_op *op, coir_file *file, const void *d
 coir_future *coir_file_readv_op(coir_file_op *op, coir_file *file, const struct iovec *iov,
                                 int iov_count, int64_t offset)
 {
-    return vector_op(op, file, CI_FILE_READ, iov, iov_count, offset);
+    return vector_op(op, file, CI_FILE_READ, iov, iov_count, offset, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_file_writev_op(coir_file_op *op, coir_file *file, const struct iovec *iov,
                                  int iov_count, int64_t offset)
 {
-    return vector_op(op, file, CI_FILE_WRITE, iov, iov_count, offset);
+    return vector_op(op, file, CI_FILE_WRITE, iov, iov_count, offset, CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_file_read(coir_file *file, void *buf, size_t len, int64_t offset)
@@ -277,17 +278,19 @@ ssize_t coir_file_writev(coir_file *file, const struct iovec *iov, int iov_count
 
 /* ---- the rest of an open file ---- */
 
-static coir_future *call_op(coir_file_op *op, coir_file *file, const struct ci_file_call *call)
+static coir_future *call_op(coir_file_op *op, coir_file *file, const struct ci_file_call *call,
+                            const char *caller, const void *place)
 {
     if (!op || !file)
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or file is NULL"));
+        return ci_completed_op(op, ci_misused(-EINVAL, "op or file is NULL", caller, place));
     return ci_file_op_init(op_of(op), file, NULL, call);
 }
 
-static int call_on(coir_file *file, const struct ci_file_call *call)
+static int call_on(coir_file *file, const struct ci_file_call *call, const char *caller,
+                   const void *place)
 {
     if (!file)
-        return CI_MISUSE(-EINVAL, "file is NULL");
+        return ci_misused(-EINVAL, "file is NULL", caller, place);
     return ci_file_call(file, NULL, call);
 }
 
@@ -296,35 +299,37 @@ static const struct ci_file_call sync_all = {.kind = CI_FILE_SYNC},
 
 coir_future *coir_file_sync_op(coir_file_op *op, coir_file *file)
 {
-    return call_op(op, file, &sync_all);
+    return call_op(op, file, &sync_all, CI_CALL, CI_PLACE);
 }
 
 int coir_file_sync(coir_file *file)
 {
-    return call_on(file, &sync_all);
+    return call_on(file, &sync_all, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_file_sync_data_op(coir_file_op *op, coir_file *file)
 {
-    return call_op(op, file, &sync_data);
+    return call_op(op, file, &sync_data, CI_CALL, CI_PLACE);
 }
 
 int coir_file_sync_data(coir_file *file)
 {
-    return call_on(file, &sync_data);
+    return call_on(file, &sync_data, CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_file_truncate_op(coir_file_op *op, coir_file *file, int64_t len)
 {
     if (len < 0)
         return ci_completed_op(op, -EINVAL);
-    return call_op(op, file, &(struct ci_file_call){.kind = CI_FILE_TRUNCATE, .len = len});
+    return call_op(op, file, &(struct ci_file_call){.kind = CI_FILE_TRUNCATE, .len = len}, CI_CALL,
+                   CI_PLACE);
 }
 
 int coir_file_truncate(coir_file *file, int64_t len)
 {
     return len < 0 ? -EINVAL
-                   : call_on(file, &(struct ci_file_call){.kind = CI_FILE_TRUNCATE, .len = len});
+                   : call_on(file, &(struct ci_file_call){.kind = CI_FILE_TRUNCATE, .len = len},
+                             CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_file_allocate_op(coir_file_op *op, coir_file *file, int64_t offset, int64_t len)
@@ -332,7 +337,8 @@ coir_future *coir_file_allocate_op(coir_file_op *op, coir_file *file, int64_t of
     if (offset < 0 || len <= 0)
         return ci_completed_op(op, -EINVAL);
     return call_op(op, file,
-                   &(struct ci_file_call){.kind = CI_FILE_ALLOCATE, .offset = offset, .len = len});
+                   &(struct ci_file_call){.kind = CI_FILE_ALLOCATE, .offset = offset, .len = len},
+                   CI_CALL, CI_PLACE);
 }
 
 int coir_file_allocate(coir_file *file, int64_t offset, int64_t len)
@@ -340,7 +346,8 @@ int coir_file_allocate(coir_file *file, int64_t offset, int64_t len)
     if (offset < 0 || len <= 0)
         return -EINVAL;
     return call_on(file,
-                   &(struct ci_file_call){.kind = CI_FILE_ALLOCATE, .offset = offset, .len = len});
+                   &(struct ci_file_call){.kind = CI_FILE_ALLOCATE, .offset = offset, .len = len},
+                   CI_CALL, CI_PLACE);
 }
 
 coir_future *coir_file_stat_op(coir_stat_op *op, coir_file *file, struct stat *ret_stat)
@@ -393,36 +400,46 @@ int coir_file_seek(coir_file *file, int64_t position)
 
 /* ---- opening and closing ---- */
 
-coir_future *coir_file_open_at_op(coir_file_op *opaque, coir_file *dir, const char *path, int flags,
-                                  unsigned mode, coir_file **ret_file)
+/* Of the call `caller`, made at `place`. */
+static coir_future *open_op(coir_file_op *opaque, coir_file *dir, const char *path, int flags,
+                            unsigned mode, coir_file **ret_file, const char *caller,
+                            const void *place)
 {
     struct ci_file_op *op = op_of(opaque);
     if (!opaque || !path || !ret_file)
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, path or ret_file is NULL"));
+        return ci_completed_op(op,
+                               ci_misused(-EINVAL, "op, path or ret_file is NULL", caller, place));
     op->ret_file = ret_file;
     return ci_file_op_init(
         op, dir, NULL,
         &(struct ci_file_call){.kind = CI_FILE_OPEN, .path = path, .flags = flags, .mode = mode});
 }
 
+coir_future *coir_file_open_at_op(coir_file_op *op, coir_file *dir, const char *path, int flags,
+                                  unsigned mode, coir_file **ret_file)
+{
+    return open_op(op, dir, path, flags, mode, ret_file, CI_CALL, CI_PLACE);
+}
+
 coir_future *coir_file_open_op(coir_file_op *op, const char *path, int flags, unsigned mode,
                                coir_file **ret_file)
 {
-    return coir_file_open_at_op(op, NULL, path, flags, mode, ret_file);
+    return open_op(op, NULL, path, flags, mode, ret_file, CI_CALL, CI_PLACE);
 }
 
 int coir_file_open_at(coir_file *dir, const char *path, int flags, unsigned mode,
                       coir_file **ret_file)
 {
     coir_file_op op;
-    if (!path || !ret_file)
-        return CI_MISUSE(-EINVAL, "path or ret_file is NULL");
-    return (int)ci_await_in_fiber(coir_file_open_at_op(&op, dir, path, flags, mode, ret_file));
+    return (int)ci_await_in_fiber(
+        open_op(&op, dir, path, flags, mode, ret_file, CI_CALL, CI_PLACE));
 }
 
 int coir_file_open(const char *path, int flags, unsigned mode, coir_file **ret_file)
 {
-    return coir_file_open_at(NULL, path, flags, mode, ret_file);
+    coir_file_op op;
+    return (int)ci_await_in_fiber(
+        open_op(&op, NULL, path, flags, mode, ret_file, CI_CALL, CI_PLACE));
 }
 
 void coir_file_close(coir_file *file)

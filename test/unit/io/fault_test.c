@@ -180,7 +180,7 @@ static int use_all(void *arg)
     (void)arg;
     use_sockets();
     survive_failing_accepts();
-    if (driver->kind->files)
+    if (driver->file_calls)
         use_a_file();
     return 0;
 }

@@ -32,8 +32,8 @@ static _Alignas(64) max_align_t zeroes[512];
 enum { CALLS = sizeof calls / sizeof *calls, LIMIT_S = 5 };
 
 /* Where NULL has a meaning: in any function, and in these. */
-static const char *const may_be_null[] = {"arg",      "options",      "ret_len",
-                                          "ret_done", "content_type", "interface"};
+static const char *const may_be_null[] = {"arg",          "options",   "ret_len", "ret_done",
+                                          "content_type", "interface", "dir",     "to_dir"};
 static const char *const may_be_null_in[] = {
     "coir_block_on.runtime",
     "coir_buffer_unref.buffer",
