@@ -71,10 +71,16 @@ typedef struct coir_listing coir_listing;
 
 /* A name in a directory. */
 typedef struct coir_dir_entry {
+    size_t size;      /* sizeof(coir_dir_entry), set by COIR_DIR_ENTRY */
     const char *name; /* valid until the next call on the listing */
     uint64_t inode;   /* its number on its file system */
     unsigned type;    /* S_IFREG, S_IFDIR, S_IFLNK, ...; 0: the file system does not say */
 } coir_dir_entry;
+
+#define COIR_DIR_ENTRY                  \
+    {                                   \
+        sizeof(coir_dir_entry), 0, 0, 0 \
+    }
 
 /* Opens a directory, to read the names in it.
  * Suspends: yes.  Threads: worker.  Owns: *ret_listing is the caller's to close.
@@ -87,7 +93,7 @@ COIR_SUSPENDS int coir_listing_open(coir_file *dir, const char *path, coir_listi
  * several at a time, and suspends only for that.
  * Suspends: yes.  Threads: worker.
  * Errors: those of readdir(3): -ENOENT the directory was removed; -EBUSY another task reads the
- * listing; -EINVAL no listing, or no ret_entry; those of coir_offload.
+ * listing; -EINVAL no listing, or no ret_entry; -COIR_EUNSIZED; those of coir_offload.
  * Cancel safety: an error means that no name was taken. */
 COIR_SUSPENDS int coir_listing_next(coir_listing *listing, coir_dir_entry *ret_entry);
 

@@ -39,7 +39,7 @@ coir_future *coir_dir_stat_op(coir_stat_op *op, coir_file *dir, const char *path
                                           .path = path,
                                           .flags = flags,
                                           .stat = ret_stat,
-                                          .statx = op->opaque},
+                                          .statx = ci_stat_op_of(op)->statx},
                    CI_CALL, CI_PLACE);
 }
 
@@ -178,10 +178,15 @@ void coir_listing_close(coir_listing *listing)
     ci_free(listing->allocator, listing, sizeof *listing);
 }
 
+/* Its size was checked before. */
 static void take(coir_listing *listing, coir_dir_entry *ret_entry)
 {
     const struct ci_file_entry *entry = &listing->list.entries[listing->next++];
-    *ret_entry = (coir_dir_entry){.name = entry->name, .inode = entry->inode, .type = entry->type};
+    coir_dir_entry found = COIR_DIR_ENTRY;
+    found.name = entry->name;
+    found.inode = entry->inode;
+    found.type = entry->type;
+    (void)ci_result_write(ret_entry, &found, sizeof found);
 }
 
 static coir_future *fill(struct listing_op *op)
@@ -221,6 +226,9 @@ coir_future *coir_listing_next_op(coir_listing_op *opaque, coir_listing *listing
     struct listing_op *op = (struct listing_op *)(void *)opaque;
     if (!opaque || !listing || !ret_entry)
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, listing or ret_entry is NULL"));
+    int rc = ci_size_check(ret_entry, sizeof *ret_entry);
+    if (rc < 0)
+        return ci_completed_op(op, rc);
     op->listing = listing;
     op->ret_entry = ret_entry;
     return coir_future_init(&op->future, &listing_kind);

@@ -354,9 +354,10 @@ coir_future *coir_file_stat_op(coir_stat_op *op, coir_file *file, struct stat *r
 {
     if (!op || !file || !ret_stat)
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, file or ret_stat is NULL"));
-    return ci_file_op_init(
-        op_of(&op->op), file, NULL,
-        &(struct ci_file_call){.kind = CI_FILE_STAT, .stat = ret_stat, .statx = op->opaque});
+    return ci_file_op_init(op_of(&op->op), file, NULL,
+                           &(struct ci_file_call){.kind = CI_FILE_STAT,
+                                                  .stat = ret_stat,
+                                                  .statx = ci_stat_op_of(op)->statx});
 }
 
 int coir_file_stat(coir_file *file, struct stat *ret_stat)

@@ -5,6 +5,7 @@
 #include "coir/dir.h"
 #include "coir/offload.h"
 #include "io/io.h"
+#include "sys/statx.h"
 
 /* A call in progress. */
 struct ci_file_op {
@@ -22,6 +23,18 @@ struct ci_file_op {
     };
 };
 CI_LEAVES_SPARE_WORDS(struct ci_file_op, coir_file_op);
+
+/* A stat in progress, and what a ring tells about the file. */
+struct ci_stat_op {
+    struct ci_file_op op;
+    uint64_t statx[CI_STATX_SIZE / sizeof(uint64_t)];
+};
+CI_LEAVES_SPARE_WORDS(struct ci_stat_op, coir_stat_op);
+
+static inline struct ci_stat_op *ci_stat_op_of(coir_stat_op *op)
+{
+    return (struct ci_stat_op *)(void *)op;
+}
 
 /* The future of a call, in a coir_file_op. `call` is copied; its descriptors are set from `at` and
  * `to`. */

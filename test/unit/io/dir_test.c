@@ -90,7 +90,7 @@ enum { MANY = 200 };
 static void list_a_directory(void)
 {
     coir_listing *listing;
-    coir_dir_entry entry;
+    coir_dir_entry entry = COIR_DIR_ENTRY;
     bool seen[MANY] = {false}, seen_directory = false;
     char name[16];
     int number, count = 0, rc;
@@ -133,7 +133,7 @@ static void await_futures(void)
     coir_stat_op stat_op;
     coir_listing_op listing_op;
     coir_listing *listing;
-    coir_dir_entry entry;
+    coir_dir_entry entry = COIR_DIR_ENTRY;
     coir_file *file, *named;
     struct stat what;
     char in[4] = "";
@@ -159,6 +159,7 @@ static void await_futures(void)
         CHECK_EQ(coir_dir_unlink(work, "d/y"), 0);
     coir_file_close(file);
     CHECK_EQ(coir_listing_open(work, ".", &listing), 0);
+    CHECK_EQ(coir_listing_next(listing, &(coir_dir_entry){0}), -COIR_EUNSIZED);
     CHECK_EQ(coir_await(coir_listing_next_op(&listing_op, listing, &entry)), 1);
     CHECK(strcmp(entry.name, "d") == 0 && entry.inode == what.st_ino);
     coir_listing_close(listing);

@@ -30,7 +30,7 @@ static inline bool exists(const char *path)
 static inline int count_names(void)
 {
     coir_listing *listing;
-    coir_dir_entry entry;
+    coir_dir_entry entry = COIR_DIR_ENTRY;
     int count = 0;
     CHECK_EQ(coir_listing_open(work, ".", &listing), 0);
     while (coir_listing_next(listing, &entry) > 0)

@@ -234,7 +234,7 @@ static const char *const command[] = {"/bin/sleep", "1000", NULL};
 static coir_process unused;
 static uint64_t item;
 static struct stat what;
-static coir_dir_entry entry;
+static coir_dir_entry entry = COIR_DIR_ENTRY;
 static size_t done;
 static coir_fd fds[2];
 static char *piece;

@@ -27,7 +27,7 @@
     R(coir_dir_mkdir, coir_dir_mkdir(NULL, "/dev/null/x", 0))                                  \
     R(coir_dir_rmdir, coir_dir_rmdir(NULL, "/dev/null/x"))                                     \
     R(coir_listing_open, coir_listing_open(NULL, "/", RET(coir_listing)))                      \
-    R(coir_listing_next, coir_listing_next(o.listing, (coir_dir_entry *)(void *)big))          \
+    R(coir_listing_next, coir_listing_next(o.listing, &(coir_dir_entry)COIR_DIR_ENTRY))         \
     R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
     P(coir_file_position, coir_file_position(o.file) == 0)                                     \
     P(coir_file_seek, coir_file_seek(o.file, 0) == 0)                                          \
