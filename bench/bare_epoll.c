@@ -1,30 +1,19 @@
 /* The limit for a readiness loop, to compare with: one recv and one send a request, level-triggered
  * epoll, no parsing; every "\r\n\r\n" is answered with a fixed page. Usage: bench_bare_epoll
  * PORT */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "listen.h"
+
 enum { EVENTS = 512, INPUT = 16384 };
 static const char page[] =
     "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char pages[(INPUT / 4 + 1) * (sizeof page - 1)];
-
-static int listen_on(int port)
-{
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 4096) ? -1 : fd;
-}
 
 static void serve_one(int fd)
 {
@@ -45,7 +34,8 @@ static void serve_one(int fd)
 
 int main(int argc, char **argv)
 {
-    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9001), epoll = epoll_create1(0);
+    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9001, SOCK_NONBLOCK),
+        epoll = epoll_create1(0);
     if (listener < 0) {
         perror("listen");
         return 1;

@@ -1,14 +1,13 @@
 /* The limit for a TLS server, to compare with: OpenSSL's own socket BIO in a level-triggered epoll
  * loop, with the buffers, tickets and ciphers that coir sets. bench_bare_tls CERTIFICATE KEY PORT
  */
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "listen.h"
 #include "tls.h"
 
 struct conn {
@@ -18,17 +17,6 @@ struct conn {
 };
 
 static const char zeros[RECORD];
-
-static int listen_on(int port)
-{
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 4096) ? -1 : fd;
-}
 
 static SSL_CTX *make_context(char **argv)
 {
@@ -96,7 +84,7 @@ static void end(struct conn *conn)
 int main(int argc, char **argv)
 {
     SSL_CTX *context = argc > 3 ? make_context(argv) : NULL;
-    int listener = context ? listen_on(atoi(argv[3])) : -1, epoll = epoll_create1(0);
+    int listener = context ? listen_on(atoi(argv[3]), 0) : -1, epoll = epoll_create1(0);
     if (listener < 0)
         return 1;
     epoll_ctl(epoll, EPOLL_CTL_ADD, listener,

@@ -1,14 +1,13 @@
 /* The limit for a completion loop, to compare with: multishot accept and receive into a ring of
  * buffers, sends whose success says nothing, one enter a turn, no parsing; every "\r\n\r\n" is
  * answered with a fixed page. Usage: bench_bare_uring PORT */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "listen.h"
 #include "sys/ring.h"
 
 enum {
@@ -79,20 +78,9 @@ static void received(int fd, int result, uint32_t flags)
         receive_from(fd);
 }
 
-static int listen_on(int port)
-{
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return bind(fd, (struct sockaddr *)&at, sizeof at) || listen(fd, 4096) ? -1 : fd;
-}
-
 int main(int argc, char **argv)
 {
-    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9002);
+    int listener = listen_on(argc > 1 ? atoi(argv[1]) : 9002, 0);
     if (listener < 0 || ci_ring_open(&ring, ENTRIES, COMPLETIONS, false) < 0 ||
         ci_ring_buffers_make(&buffers, BUFFERS, BUFFER) < 0 ||
         ci_ring_buffers_register(&ring, &buffers, 0) < 0) {

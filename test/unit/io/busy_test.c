@@ -4,25 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness.h"
-
-static char said[600];
-
-static void take_line(enum coir_log_level level, const char *line, void *arg)
-{
-    (void)arg;
-    if (level == COIR_LOG_ERROR)
-        snprintf(said, sizeof said, "%s", line);
-}
-
-static void expect_named(const char *call)
-{
-    char start[100];
-    snprintf(start, sizeof start, "misuse: %s: ", call);
-    if (strncmp(said, start, strlen(start)) != 0)
-        test_fail(__FILE__, __LINE__, "%s is not named: %s", call, said);
-    said[0] = '\0';
-}
+#include "said.h"
 
 static int receive(void *channel)
 {

@@ -6,25 +6,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "harness.h"
-
-static char said[600];
-
-static void take_line(enum coir_log_level level, const char *line, void *arg)
-{
-    (void)arg;
-    if (level == COIR_LOG_ERROR)
-        snprintf(said, sizeof said, "%s", line);
-}
-
-static void expect_named(const char *call)
-{
-    char start[100];
-    snprintf(start, sizeof start, "misuse: %s: the stream was closed before", call);
-    if (strncmp(said, start, strlen(start)) != 0)
-        test_fail(__FILE__, __LINE__, "%s is not named: %s", call, said);
-    said[0] = '\0';
-}
+#include "said.h"
 
 static int use_closed(void *arg)
 {
@@ -38,13 +20,13 @@ static int use_closed(void *arg)
     CHECK_EQ(coir_accept(listener, &far), 0);
     coir_close(near);
     coir_close(near);
-    expect_named("coir_close");
+    expect_said("coir_close", "the stream was closed before");
     CHECK_EQ(coir_read(near, &byte, 1), -EBADF);
-    expect_named("an operation on a stream");
+    expect_said("an operation on a stream", "the stream was closed before");
     CHECK_EQ(coir_shutdown_write(near), -EBADF);
-    expect_named("coir_shutdown_write");
+    expect_said("coir_shutdown_write", "the stream was closed before");
     CHECK_EQ(coir_stream_detach(near), -EBADF);
-    expect_named("coir_stream_detach");
+    expect_said("coir_stream_detach", "the stream was closed before");
     CHECK_EQ(coir_read(far, &byte, 1), 0);
     coir_close(far);
     coir_listener_close(listener);
