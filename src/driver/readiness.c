@@ -127,7 +127,8 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
     } else if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
         return true;
     }
-    int rc = ci_slot_register(readiness->selector, slot, op);
+    bool both = slot->registered && slot->events == (COIR_READ | COIR_WRITE);
+    int rc = ci_likely(both) ? 0 : ci_slot_register(readiness->selector, slot, op);
     if (rc < 0)
         return ci_op_complete(op, rc);
     ci_slot_rearm(readiness->selector, slot, op);

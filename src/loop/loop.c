@@ -168,7 +168,6 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
         deadline = 0;
     if (ci_unlikely(loop->observer.active))
         ci_observer_wait(loop);
-    ci_bump(&loop->waits);
     if (deadline != 0) {
         coir_time next = ci_wheel_next(&loop->wheel);
         sleep_until(loop, next < deadline ? next : deadline);

@@ -41,7 +41,7 @@ struct coir_loop {
     struct ci_list hooks[3]; /* by enum coir_hook_when */
     size_t live_watches;
     size_t weak;         /* how many of the watches and timers do not keep the loop running */
-    uint64_t turns;      /* that have begun */
+    uint64_t turns;      /* that have begun; each asks the driver for events */
     bool standalone;     /* made by coir_loop_new: no worker's */
     coir_time spin_time; /* how long a spin lasts; 0: the loop never spins */
     uint64_t spin_ticks; /* the same, in ticks of the processor's clock */
@@ -51,8 +51,8 @@ struct coir_loop {
     bool received;       /* a message has come since the last sleep */
     const char *turning; /* inside of a turn: the mark of its thread (ci_loop_thread_mark) */
     const coir_allocator *allocator;
-    uint64_t waits, sleeps; /* turns that waited in the driver; announcements of a sleep */
-    int error;              /* of the last wait, where the driver has given up; 0: none */
+    uint64_t sleeps; /* announcements of a sleep */
+    int error;       /* of the last wait, where the driver has given up; 0: none */
     struct ci_observer observer;
 
     /* what other threads write */

@@ -77,18 +77,18 @@ static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_br
 {
     ci_debug_check(branch->end.state == CI_BRANCH_IDLE, "group.h 1");
     ci_debug_check(!group->closing, "group.h 4");
-    if (ci_unlikely(branch->future->caller != NULL)) {
+    coir_future *next = branch->future;
+    if (ci_unlikely(next->caller != NULL)) {
         refuse(group);
         return;
     }
     ci_branch_begin(branch, group, group->owner, &member_end_kind);
     group->live++;
-    if (branch->future->kind == &ci_call_kind) { /* a stackful call: it needs a stack of its own */
+    if (next->kind == &ci_call_kind) { /* a stackful call: it needs a stack of its own */
         ci_ready(worker, &branch->runnable);
         return;
     }
     struct ci_fiber *fiber = worker->fiber;
-    coir_future *next = branch->future;
     worker->runnable = &branch->runnable;
     worker->fiber = NULL;
     do

@@ -189,7 +189,7 @@ int coir_counters_get(const coir_runtime *runtime, coir_counters *ret_counters)
         sum.stacks_live += ci_load_relaxed(&worker->stacks.live);
         sum.stacks_cached += ci_load_relaxed(&worker->stacks.cached);
         sum.resumes += ci_load_relaxed(&worker->resumes);
-        sum.driver_waits += ci_load_relaxed(&worker->loop.waits);
+        sum.driver_waits += ci_load_relaxed(&worker->loop.turns);
         sum.wakeups_sent += ci_load_relaxed(&worker->loop.wakeups);
         sum.task_errors += ci_load_relaxed(&worker->task_errors);
     }
