@@ -45,7 +45,7 @@ static int keep_log(void *dir_path)
     while (!coir_task_interrupted()) {
         coir_file *dir = NULL, *log = NULL;
         int rc = coir_file_open("log", O_RDWR | O_CREAT, 0600, &log);
-        if (rc == 0 && (rc = coir_file_open(dir_path, O_RDONLY | O_DIRECTORY, 0, &dir)) == 0)
+        if (rc == 0 && (rc = coir_file_open(dir_path, O_RDONLY, 0, &dir)) == 0)
             rc = coir_file_sync(dir); /* so that the log is found again */
         int64_t count = rc == 0 ? recover(log) : rc;
         lost |= count >= 0 && (uint64_t)count < acknowledged;
