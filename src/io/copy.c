@@ -188,6 +188,8 @@ static const coir_future_kind copy_kind = COIR_FUTURE_KIND("a copy", copy_poll, 
 coir_future *coir_stream_copy_op(coir_copy_op *opaque, coir_stream *to, coir_stream *from,
                                  size_t len, size_t *ret_done)
 {
+    if (ret_done)
+        *ret_done = 0; /* an interrupt may keep the future from its start */
     if (!opaque || !to || !from)
         return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, to or from is NULL"));
     struct copy_op *op = (struct copy_op *)(void *)opaque;

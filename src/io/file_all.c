@@ -19,6 +19,8 @@ ssize_t coir_file_read_full(coir_file *file, void *buf, size_t len, int64_t offs
     size_t done = 0;
     ssize_t n = 1;
     int rc = 0;
+    if (ret_done)
+        *ret_done = 0;
     if (!file || (!buf && len))
         return CI_MISUSE(-EINVAL, "file or buf is NULL");
     if (!ci_fiber_enter(&rc))
@@ -108,6 +110,8 @@ ssize_t coir_file_copy(coir_file *to, int64_t to_offset, coir_file *from, int64_
 {
     struct copy copy = {to, from, to_offset, from_offset, len, 0};
     int rc = 0;
+    if (ret_done)
+        *ret_done = 0;
     if (!to || !from)
         return CI_MISUSE(-EINVAL, "to or from is NULL");
     if (!ci_fiber_enter(&rc))

@@ -137,6 +137,8 @@ static struct io_all_op *init_all(coir_io_all_op *opaque, const coir_future_kind
 coir_future *coir_read_full_op(coir_io_all_op *opaque, coir_stream *stream, void *buf, size_t len,
                                size_t *ret_done)
 {
+    if (ret_done)
+        *ret_done = 0; /* an interrupt may keep the future from its start */
     if (!opaque || !stream || (!buf && len))
         return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "op, stream or buf is NULL"));
     struct io_all_op *op = init_all(opaque, &read_full_kind, stream, len);

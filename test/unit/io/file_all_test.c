@@ -45,10 +45,27 @@ static void copy_a_file(void)
     CHECK_EQ(coir_dir_unlink(work, "to"), 0);
 }
 
+static void be_interrupted_before_it_begins(void)
+{
+    char byte;
+    size_t read = 99, copied = 99;
+    coir_file *file = make("x");
+    {
+        COIR_DEADLINE(coir_now());
+        CHECK_EQ(coir_file_read_full(file, &byte, 1, 0, &read), -ETIME);
+        CHECK_EQ(coir_file_copy(file, 0, file, 0, 1, &copied), -ETIME);
+    }
+    CHECK_EQ(read, 0);
+    CHECK_EQ(copied, 0);
+    coir_file_close(file);
+    CHECK_EQ(coir_dir_unlink(work, "x"), 0);
+}
+
 static void read_and_copy(void)
 {
     use_the_position();
     copy_a_file();
+    be_interrupted_before_it_begins();
 }
 
 TEST(whole_reads_writes_and_copies_on_every_driver)

@@ -33,6 +33,27 @@ TEST_SIM(full_and_vector_forms_do_what_they_say)
     coir_close(b);
 }
 
+TEST_SIM(a_call_that_is_interrupted_before_it_begins_has_done_nothing)
+{
+    coir_stream *a, *b;
+    char byte;
+    size_t done[4] = {9, 9, 9, 9};
+    coir_io_all_op op;
+    coir_copy_op copy;
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    {
+        COIR_DEADLINE(coir_now());
+        CHECK_EQ(coir_read_full(a, &byte, 1, &done[0]), -ETIME);
+        CHECK_EQ(coir_await(coir_read_full_op(&op, a, &byte, 1, &done[1])), -ETIME);
+        CHECK_EQ(coir_stream_copy(b, a, 1, &done[2]), -ETIME);
+        CHECK_EQ(coir_await(coir_stream_copy_op(&copy, b, a, 1, &done[3])), -ETIME);
+    }
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(done[i], 0);
+    coir_close(a);
+    coir_close(b);
+}
+
 static int send_pieces(void *arg)
 {
     enum { PIECES = 3000 };
