@@ -100,21 +100,29 @@ static int accept_somehow(coir_stream **ret_stream)
     }
 }
 
+/* No accept may begin any more. That is so, too, after one that was given up, or got its
+ * connection, just before the listener was closed or the task was cancelled. */
+static bool is_to_end(void)
+{
+    return !w.listens || coir_task_interrupted() == -ECANCELED;
+}
+
 static int accept_all(void *arg)
 {
     coir_stream *stream;
     int rc;
     COIR_SCOPE(scope);
-    while ((rc = accept_somehow(&stream)) == 0 || (rc == -ETIME && !coir_task_interrupted())) {
-        if (rc < 0)
+    do {
+        if ((rc = accept_somehow(&stream)) < 0)
             continue;
         coir_time paused_from = w.paused_from;
         MUST(!paused_from || coir_now() < paused_from + just);
         MUST(++w.open <= (int)w.limit || !w.limit);
         w.serving++;
         MUST_BE(coir_go(scope, serve, stream), 0);
-    }
-    MUST_BE(rc, -ECANCELED);
+    } while ((rc == 0 || rc == -ETIME) && !is_to_end());
+    MUST(rc == 0 || rc == -ETIME || rc == -ECANCELED);
+    MUST(is_to_end());
     (void)arg;
     COIR_SHIELD;
     return coir_scope_wait(scope);
@@ -170,6 +178,7 @@ static int run_server(void *arg)
         MUST_BE(coir_listener_pause(w.listener), 0);
         rest(2 * COIR_S); /* so that accepts wait for the end of the pause */
     }
+    w.listens = false;
     coir_listener_close(w.listener);
     COIR_DEADLINE(coir_in(patience));
     MUST_BE(coir_scope_wait(here), 0);
