@@ -70,11 +70,12 @@ typedef struct coir_tls_options {
 
 /* Makes a client's configuration. Reads files: call it before the run, or by coir_offload.
  * Suspends: no.  Threads: any.  Owns: *ret_tls is the caller's to unref.
- * Errors: -ENOENT and others of open(2); -COIR_ECERT a file holds no certificate that can
- * be used; -COIR_ETLS_KEY the key's file holds none, or one that has a password or belongs to
- * another certificate; -EINVAL a certificate without a key or a key without one, `alpn` with a name
- * of 0 or of more than 255 bytes, another value of `insecure`, client_certificates of a client or
- * without `ca`, a negative time, or no ret_tls; -COIR_EUNSIZED; -COIR_ENEWER; -ENOMEM. */
+ * Errors: -ENOENT and others of open(2); -EIO a file cannot be read; -COIR_ECERT a file holds no
+ * certificate or list that can be used, or one of several is damaged or cut off; -COIR_ETLS_KEY the
+ * key's file holds none, or one that has a password or belongs to another certificate; -EINVAL a
+ * certificate without a key or a key without one, `alpn` with a name of 0 or of more than 255
+ * bytes, another value of `insecure`, client_certificates of a client or without `ca`, a negative
+ * time, or no ret_tls; -COIR_EUNSIZED; -COIR_ENEWER; -ENOMEM. */
 COIR_API int coir_tls_client_new(const coir_tls_options *options, coir_tls **ret_tls);
 
 /* Makes a server's configuration, for every name that has no host of its own. As

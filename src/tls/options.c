@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <openssl/x509v3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,11 +97,27 @@ static bool is_text(const char *source)
 /* Opens a file, or PEM text in memory. 0 or a negative error. */
 static int open_pem(const char *source, BIO **ret_bio)
 {
+    ERR_clear_error(); /* what is in the queue when a list has been read is its own */
     errno = 0;
     *ret_bio = is_text(source) ? BIO_new_mem_buf(source, -1) : BIO_new_file(source, "r");
     if (*ret_bio)
         return 0;
     return errno && !is_text(source) ? -errno : -ENOMEM;
+}
+
+/* Whether a list ends because there is no more of it. A list of which a part is missing is an
+ * error: what it does not say, such as that a certificate is revoked, would not be known. */
+static int check_end(BIO *bio)
+{
+    unsigned long error = ERR_peek_last_error();
+    FILE *file = NULL;
+    if (BIO_method_type(bio) == BIO_TYPE_FILE && BIO_get_fp(bio, &file) == 1 && ferror(file))
+        return -EIO; /* OpenSSL takes it for the end */
+    if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
+        return -ENOMEM;
+    return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE
+               ? 0
+               : -COIR_ECERT;
 }
 
 /* A key with a password is refused: there is no terminal to ask for it. */
@@ -124,6 +141,8 @@ static int use_chain(SSL_CTX *context, const char *source)
             X509_free(next);
             rc = -COIR_ECERT;
         }
+    if (rc == 0)
+        rc = check_end(bio);
     X509_free(own);
     BIO_free(bio);
     return rc;
@@ -160,8 +179,12 @@ static int use_trusted(SSL_CTX *context, const char *source, bool server)
         if (!ok)
             rc = -COIR_ECERT;
     }
+    if (rc == 0)
+        rc = check_end(bio);
+    if (rc == 0 && !found)
+        rc = -COIR_ECERT;
     BIO_free(bio);
-    return rc < 0 ? rc : found ? 0 : -COIR_ECERT;
+    return rc;
 }
 
 static int use_revoked(SSL_CTX *context, const char *source)
@@ -178,10 +201,14 @@ static int use_revoked(SSL_CTX *context, const char *source)
             rc = -COIR_ECERT;
         X509_CRL_free(crl);
     }
+    if (rc == 0)
+        rc = check_end(bio);
+    if (rc == 0 && !found)
+        rc = -COIR_ECERT;
     BIO_free(bio);
     X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context),
                                 X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-    return rc < 0 ? rc : found ? 0 : -COIR_ECERT;
+    return rc;
 }
 
 /* ---- the context ---- */
