@@ -40,8 +40,9 @@ enum coir_tls_client_certificates {
 #define COIR_TLS_INSECURE_NO_VERIFICATION 0x1235ec
 
 /* Decides about the peer after coir has: `verdict` is 0, or the negative error that the handshake
- * would fail with, and what is returned takes its place. `host` is the name that was asked for.
- * The certificate is in DER. Must not suspend. */
+ * would fail with, and what is returned takes its place. With `insecure` it is 0: this function
+ * alone decides. `host` is the name that was asked for. The certificate is in DER. Must not
+ * suspend. */
 typedef int coir_tls_verify_fn(int verdict, const char *host, const void *certificate, size_t len,
                                void *arg);
 
@@ -148,7 +149,7 @@ typedef struct coir_tls_info {
     const char *server_name; /* what the client asked for, or "" */
     const char *subject;     /* of the peer's certificate, as one line; "" without one */
     bool resumed;            /* of a session of before */
-    bool verified;           /* the peer has a certificate, and it was verified */
+    bool verified;           /* the peer has a certificate, and it was verified; not if insecure */
 } coir_tls_info;
 
 #define COIR_TLS_INFO                              \

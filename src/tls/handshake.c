@@ -87,7 +87,8 @@ static int shake_hands_in_time(struct ci_tls_stream *stream)
 
 static void warn_if_insecure(const struct ci_tls_stream *stream)
 {
-    if (stream->config->settings.insecure &&
+    const struct ci_tls_settings *settings = &stream->config->settings;
+    if (settings->insecure && !settings->verify &&
         !__atomic_exchange_n(&stream->tls->warned, true, __ATOMIC_RELAXED))
         coir_log(COIR_LOG_WARNING,
                  "TLS to %s is not verified, as COIR_TLS_INSECURE_NO_VERIFICATION asks: whoever "

@@ -192,7 +192,8 @@ int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
         .server_name = name ? name : "",
         .subject = subject(stream),
         .resumed = SSL_session_reused(ssl),
-        .verified = has_certificate && SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER &&
+        .verified = has_certificate && !stream->config->settings.insecure &&
+                    SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER &&
                     SSL_get_verify_result(ssl) == X509_V_OK,
     };
     return ci_result_write(ret_info, &info, sizeof info);

@@ -69,6 +69,20 @@ TEST_REAL(an_end_that_was_not_declared_is_an_error)
     close_pair(&pair);
 }
 
+TEST_REAL(an_end_that_was_not_declared_is_told_without_verification_too)
+{
+    coir_tls_options client = COIR_TLS_OPTIONS;
+    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    struct pair pair = {.client = client_of(client),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    char byte;
+    connect_pair(&pair);
+    CHECK_EQ(pair.client_rc, 0);
+    CHECK_EQ(coir_shutdown_write(pair.b), 0);
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), -COIR_ETLS_TRUNCATED);
+    close_pair(&pair);
+}
+
 TEST_REAL(a_declared_end_is_one)
 {
     struct pair pair = plain_pair(0);

@@ -221,3 +221,29 @@ TEST_REAL(the_program_may_have_the_last_word)
     free(foreign);
     free(foreign_key);
 }
+
+static int pin(int verdict, const char *host, const void *der, size_t len, void *arg)
+{
+    CHECK_EQ(verdict, 0);
+    CHECK(strcmp(host, "example.org") == 0 && der && len > 100);
+    return *(int *)arg;
+}
+
+TEST_REAL(the_program_alone_may_verify)
+{
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    int answer = -COIR_ECERT, server_rc;
+    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    client.verify = pin;
+    client.verify_arg = &answer;
+    CHECK_EQ(connect_with(server, client, NULL, &server_rc), -COIR_ECERT);
+    CHECK(server_rc < 0);
+    answer = 0;
+    struct pair pair = {.client = client_of(client), .server = server_of(server)};
+    coir_tls_info info = COIR_TLS_INFO;
+    connect_pair(&pair);
+    CHECK_EQ(pair.client_rc, 0);
+    CHECK_EQ(coir_tls_describe(pair.tls_a, &info), 0);
+    CHECK(!info.verified);
+    close_pair(&pair);
+}
