@@ -117,7 +117,8 @@ COIR_SUSPENDS int coir_tls_reload(coir_tls *tls);
  * -COIR_ECERT_SELF_SIGNED, -COIR_ECERT_PURPOSE, -COIR_ECERT_REVOKED, -COIR_ECERT: the server's
  * certificate is refused; -COIR_ETLS_REFUSED the server has refused; -COIR_ETLS another failure of
  * the protocol; -ETIMEDOUT handshake_timeout; -COIR_ETLS_TRUNCATED; those of coir_read and
- * coir_write; -EINVAL; -ENOMEM.
+ * coir_write; -EINVAL also for a host with a character that no host name has, and for one that
+ * begins with a dot; -ENOMEM.
  * Cancel safety: an unknown part of the handshake has been sent: close the transport. */
 COIR_SUSPENDS int coir_tls_connect(coir_tls *client, const char *host, coir_stream *transport,
                                    coir_stream **ret_stream);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tls/tls.h"
 
@@ -61,6 +62,15 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
     return stream->verdict == 0;
 }
 
+/* Whether only characters of host names are in it. One that begins with a dot would stand for every
+ * name below (X509_check_host), which no certificate may choose. */
+static bool is_host_name(const char *host)
+{
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
+    return *host != '.' && host[strspn(host, allowed)] == '\0';
+}
+
 /* Sets the name or address that the server's certificate must have. */
 static int expect_host(struct ci_tls_stream *stream)
 {
@@ -69,6 +79,8 @@ static int expect_host(struct ci_tls_stream *stream)
     if (inet_pton(AF_INET, stream->host, address) == 1 ||
         inet_pton(AF_INET6, stream->host, address) == 1) /* without SNI: RFC 6066, section 3 */
         return X509_VERIFY_PARAM_set1_ip_asc(expected, stream->host) ? 0 : -EINVAL;
+    if (!is_host_name(stream->host))
+        return -EINVAL;
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (!X509_VERIFY_PARAM_set1_host(expected, stream->host, 0) ||

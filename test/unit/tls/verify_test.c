@@ -96,6 +96,18 @@ TEST_REAL(names_are_compared_as_rfc_6125_says)
              -COIR_ECERT_HOST);
 }
 
+TEST_REAL(what_is_no_host_name_is_refused)
+{
+    make_roots();
+    static const char *const hosts[] = {".example.org", ".org",           ".",     "*.example.org",
+                                        "example.org/", "example.org:80", "[::1]", "exämple.org"};
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++)
+        CHECK_EQ(meet((struct wish){.issuer = &root, .names = "DNS:evil.example.org"}, hosts[i]),
+                 -EINVAL);
+    CHECK_EQ(meet((struct wish){.issuer = &root, .names = "DNS:a_1-b.example"}, "a_1-b.example"),
+             0);
+}
+
 /* A certificate for "example.org", NUL, ".evil.example": an authority that looks at the end of the
  * name signs it, and a client that looks at the beginning would take it. */
 TEST_REAL(a_name_with_a_nul_in_it_is_no_name)
