@@ -26,20 +26,30 @@ static int step(struct ci_tls_stream *stream)
     return result == 0 ? -COIR_ETLS : result; /* a close_notify ends no handshake */
 }
 
+struct pool_step {
+    struct ci_tls_stream *stream;
+    int result; /* apart from coir_offload's: -EAGAIN means another thing there */
+};
+
 static int step_on_pool(void *arg)
 {
-    return step(arg);
+    struct pool_step *call = arg;
+    call->result = step(call->stream);
+    return 0;
 }
 
 static int do_step(struct ci_tls_stream *stream)
 {
     if (!stream->to_pool)
         return step(stream);
+    struct pool_step call = {stream, 0};
     stream->to_pool = false;
     stream->on_pool = true;
-    int result = coir_offload(step_on_pool, stream);
+    int rc = coir_offload(step_on_pool, &call);
+    if (rc == -EAGAIN) /* its queue is full: the worker signs */
+        rc = step_on_pool(&call);
     stream->on_pool = false;
-    return result;
+    return rc < 0 ? rc : call.result;
 }
 
 /* Writes all buffered output, waiting for room. */

@@ -3,6 +3,7 @@
 #include <coir/sim.h>
 #include <coir/tls.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,4 +164,55 @@ TEST(a_connection_that_is_not_verified_is_logged_once)
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
     CHECK_EQ(coir_runtime_run(runtime, connect_insecurely, NULL), 0);
     coir_runtime_free(runtime);
+}
+
+/* ---- a pool that is full ---- */
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int entered;
+
+static int pass_gate(void *arg)
+{
+    (void)arg;
+    __atomic_add_fetch(&entered, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return 0;
+}
+
+static int offload_pass_gate(void *arg)
+{
+    return coir_offload(pass_gate, arg);
+}
+
+static int shake_hands_with_a_full_pool(void *arg)
+{
+    (void)arg;
+    struct identity rsa =
+        pki_make((struct wish){.name = "rsa", .names = "DNS:example.org", .rsa = true});
+    coir_tls_options client = COIR_TLS_OPTIONS, server = COIR_TLS_OPTIONS;
+    client.ca = server.certificate = rsa.certificate_text;
+    server.key = rsa.key_text;
+    pthread_mutex_lock(&gate);
+    COIR_SCOPE(scope);
+    coir_go(scope, offload_pass_gate, NULL);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    coir_go(scope, offload_pass_gate, NULL);
+    coir_yield();
+    CHECK_EQ(coir_offload(pass_gate, NULL), -EAGAIN);
+    CHECK_EQ(connect_with(server, client, NULL, NULL), 0);
+    pthread_mutex_unlock(&gate);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    pki_free(&rsa);
+    return 0;
+}
+
+TEST(a_full_pool_does_not_stop_handshakes)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.offload_threads_max = 1;
+    config.offload_queue_max = 1;
+    CHECK_EQ(test_run(&config, shake_hands_with_a_full_pool, NULL), 0);
 }
