@@ -428,14 +428,14 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     filter->kind = own;
     filter->arg = arg;
     filter->transport = transport;
-    transport->is_transport = true;
     filter->allocator = allocator;
     ci_timer_init(&filter->again, on_again);
     if ((rc = ci_stream_move_timeouts(transport, &filter->stream)) < 0) {
         ci_free(allocator, filter, sizeof *filter);
         return rc;
     }
-    send_kept(filter); /* of a handshake, say */
+    transport->is_transport = true; /* only now: until then the caller may close it */
+    send_kept(filter);              /* of a handshake, say */
     *ret_stream = &filter->stream;
     return 0;
 }

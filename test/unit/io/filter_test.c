@@ -3,6 +3,7 @@
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -374,6 +375,55 @@ TEST_SIM(timeouts_of_the_transport_hold_for_the_stream_over_it)
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     CHECK_EQ(mask.frees, 1);
     coir_close(peer);
+}
+
+static int until_failure; /* the number of the allocation that fails; 0: none */
+
+static void *take_memory(size_t size, void *arg)
+{
+    (void)arg;
+    if (until_failure && --until_failure == 0)
+        return NULL;
+    return aligned_alloc(64, (size + 63) / 64 * 64);
+}
+
+static void give_memory(void *memory, size_t size, void *arg)
+{
+    (void)size, (void)arg;
+    free(memory);
+}
+
+static int fail_each_allocation(void *arg)
+{
+    coir_stream *stream;
+    char byte;
+    int rc = -ENOMEM, failures = 0;
+    (void)arg;
+    while (rc == -ENOMEM) {
+        coir_stream *transport, *peer;
+        CHECK_EQ(coir_duplex(0, &transport, &peer), 0);
+        CHECK_EQ(coir_stream_set_timeout(transport, COIR_READ, COIR_S, 0), 0);
+        struct mask mask = {.transport = transport, .ahead = -1};
+        until_failure = ++failures;
+        rc = coir_filter_new(&mask_kind, &mask, transport, &stream);
+        until_failure = 0;
+        CHECK(rc == 0 || rc == -ENOMEM);
+        coir_close(rc == 0 ? stream : transport);
+        if (rc < 0)
+            CHECK_EQ(coir_try_read(peer, &byte, 1), 0);
+        coir_close(peer);
+    }
+    CHECK(failures > 2); /* of the filter, and of its timeouts */
+    return 0;
+}
+
+TEST(a_transport_is_the_callers_until_the_filter_is_made)
+{
+    const coir_allocator failing = COIR_ALLOCATOR(take_memory, give_memory, NULL);
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.allocator = &failing;
+    CHECK_EQ(test_run(&config, fail_each_allocation, NULL), 0);
 }
 
 static coir_stream *moving;
