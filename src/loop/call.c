@@ -6,35 +6,43 @@
 #include "sys/gate.h"
 #include "sys/misuse.h"
 
+/* Whether `call`, made at `place`, may send a function to the loop: 0 or a negative error. */
+static int may_send(const struct coir_loop *loop, bool has_fn, const char *call, const void *place)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!loop || !has_fn)
+        return ci_misused(-EINVAL, "loop or fn is NULL", call, place);
+    if (!loop->standalone)
+        return ci_misused(-EINVAL, "the loop is a worker's; use coir_runtime_post", call, place);
+    return 0;
+}
+
 struct posted {
     struct ci_message message;
     void (*fn)(void *arg);
     void *arg;
     struct coir_loop *loop;
-    const coir_allocator *allocator;
 };
 
 static void make_posted(struct ci_message *message)
 {
     struct posted *posted = ci_container_of(message, struct posted, message);
     struct posted copy = *posted;
-    ci_free(copy.allocator, posted, sizeof *posted);
+    ci_free(copy.loop->allocator, posted, sizeof *posted);
     ci_loop_note_call(copy.loop, copy.fn);
     copy.fn(copy.arg);
 }
 
 int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!loop || !fn)
-        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
-    if (!loop->standalone)
-        return CI_MISUSE(-EINVAL, "the loop is a worker's; use coir_runtime_post");
+    int rc = may_send(loop, fn != NULL, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
     struct posted *posted = ci_alloc(loop->allocator, sizeof *posted);
     if (!posted)
         return -ENOMEM;
-    *posted = (struct posted){{NULL, make_posted}, fn, arg, loop, loop->allocator};
+    *posted = (struct posted){{NULL, make_posted}, fn, arg, loop};
     ci_loop_send(loop, &posted->message);
     return 0;
 }
@@ -59,12 +67,9 @@ static void make_call(struct ci_message *message)
 
 int coir_loop_call(coir_loop *loop, int (*fn)(void *arg), void *arg)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!loop || !fn)
-        return CI_MISUSE(-EINVAL, "loop or fn is NULL");
-    if (!loop->standalone)
-        return CI_MISUSE(-EINVAL, "the loop is a worker's; use coir_runtime_post");
+    int rc = may_send(loop, fn != NULL, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
     if (ci_load_relaxed(&loop->turning) == &ci_loop_thread_mark)
         return CI_MISUSE(-EDEADLK, "a callback of the loop would wait for itself");
     struct call call = {.message.deliver = make_call, .fn = fn, .arg = arg, .loop = loop};
