@@ -1,7 +1,7 @@
 /* Streams over streams: what a program reads and writes is transformed on its way to and from
  * another stream, the transport. TLS (coir/tls.h) is one; compression and framing are others.
  *
- * A filter is six functions that never suspend. They move bytes between the caller's
+ * A filter is six or seven functions that never suspend. They move bytes between the caller's
  * memory and the transport by coir_try_read and coir_try_write, and answer -EAGAIN where the
  * transport has nothing or takes nothing. Waiting, cancellation, deadlines, futures and coir_select
  * are coir's: the stream that coir_filter_new makes works in every call of coir/stream.h. */
@@ -27,7 +27,7 @@ typedef struct coir_filter_kind {
 
     /* Takes at most `len` bytes, at least one: the count, or a negative error. What it has taken
      * and could not hand to the transport it keeps, and `flush` sends it. -EAGAIN: it takes nothing
-     * now; *events is COIR_WRITE at first. */
+     * now; *events is COIR_WRITE at first. One that changes it needs `writable`. */
     ssize_t (*write)(const void *buf, size_t len, int *events, void *arg);
 
     /* Hands what is kept to the transport: 0 when nothing is left, -EAGAIN, or a negative error,
@@ -43,11 +43,15 @@ typedef struct coir_filter_kind {
 
     /* Frees the state. The last call; the transport is closed afterwards. */
     void (*free)(void *arg);
+
+    /* [always] Whether a write would return something other than -EAGAIN, where nothing is kept:
+     * for a filter whose output may wait for input. *events as of `write`. */
+    bool (*writable)(int *events, void *arg);
 } coir_filter_kind;
 
-#define COIR_FILTER_KIND(read, write, flush, readable, end, free)         \
-    {                                                                     \
-        sizeof(coir_filter_kind), read, write, flush, readable, end, free \
+#define COIR_FILTER_KIND(read, write, flush, readable, end, free)            \
+    {                                                                        \
+        sizeof(coir_filter_kind), read, write, flush, readable, end, free, 0 \
     }
 
 /* Makes a stream of a filter over `transport`, which belongs to the new stream from now on. Closing

@@ -180,9 +180,11 @@ static int events_now(struct filter *filter, const struct ci_op *op, int *events
         wanted |= wants;
     }
     if (op->events & COIR_WRITE) {
-        if (!filter->unsent)
+        int wants = COIR_WRITE;
+        if (!filter->unsent &&
+            (!filter->kind.writable || filter->kind.writable(&wants, filter->arg)))
             found |= COIR_WRITE;
-        wanted |= COIR_WRITE;
+        wanted |= wants;
     }
     *events = wanted;
     return found;

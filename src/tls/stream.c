@@ -84,7 +84,6 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
 {
     struct ci_tls_stream *stream = arg;
     size_t done = 0, n;
-    (void)events;
     if (stream->error)
         return stream->error;
     if (stream->write_error)
@@ -96,6 +95,8 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
         int rc = SSL_write_ex(stream->ssl, (const char *)buf + done, len - done, &n);
         if (rc != 1) {
             int error = ci_tls_failure(stream, rc);
+            if (error == -EAGAIN)
+                *events = COIR_READ; /* the rest of a handshake message */
             return done ? (ssize_t)done : error == 0 ? -EPIPE : error;
         }
         done += n;
@@ -129,6 +130,17 @@ static bool tls_readable(int *events, void *arg)
     return false;
 }
 
+/* OpenSSL writes nothing while a handshake message is incomplete, such as half a KeyUpdate. */
+static bool tls_writable(int *events, void *arg)
+{
+    struct ci_tls_stream *stream = arg;
+    if (!SSL_in_init(stream->ssl))
+        return true;
+    tls_readable(events, stream); /* takes what has arrived */
+    *events = COIR_READ;
+    return stream->error || stream->write_error || !SSL_in_init(stream->ssl);
+}
+
 static int tls_end(void *arg)
 {
     struct ci_tls_stream *stream = arg;
@@ -156,8 +168,16 @@ void ci_tls_stream_free(void *arg)
     free(stream);
 }
 
-const coir_filter_kind ci_tls_filter =
-    COIR_FILTER_KIND(tls_read, tls_write, tls_flush, tls_readable, tls_end, ci_tls_stream_free);
+const coir_filter_kind ci_tls_filter = {
+    .size = sizeof(coir_filter_kind),
+    .read = tls_read,
+    .write = tls_write,
+    .flush = tls_flush,
+    .readable = tls_readable,
+    .end = tls_end,
+    .free = ci_tls_stream_free,
+    .writable = tls_writable,
+};
 
 /* ---- about a stream ---- */
 

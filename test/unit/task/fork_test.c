@@ -115,7 +115,7 @@ static int scenario(coir_sim *sim, void *arg)
     return 0;
 }
 
-static const coir_filter_kind filter = {sizeof filter, 0, 0, 0, 0, 0, 0};
+static const coir_filter_kind filter = {sizeof filter, 0, 0, 0, 0, 0, 0, 0};
 static coir_go_options go = COIR_GO_OPTIONS;
 static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1,
                                                COIR_OVERFLOW_WAIT,           0, 0};

@@ -430,3 +430,50 @@ TEST_REAL(the_length_of_a_chain_is_bounded)
     pki_free(&mine);
     pki_free(&root);
 }
+
+/* ---- half a message ---- */
+
+static int turns;
+
+static void count_turn(const SSL *ssl, int where, int result)
+{
+    (void)ssl, (void)where, (void)result;
+    turns++;
+}
+
+static int write_hello(void *arg)
+{
+    return coir_write_all(arg, "hello", 5);
+}
+
+/* The header of a KeyUpdate has arrived, its last byte has not: OpenSSL writes nothing before it.
+ */
+TEST_REAL(half_a_message_makes_the_writer_wait)
+{
+    static const unsigned char update[] = {24, 0, 0, 1, 0};
+    char got[5];
+    make_sides();
+    struct forger forger = forger_open(client, server);
+    coir_stream *conn = forger.pair.tls_b;
+    struct ci_tls_stream *stream = coir_filter_arg(conn, &ci_tls_filter);
+    forger_send(&forger, SSL3_RT_HANDSHAKE, update, 4);
+    CHECK_EQ(coir_try_read(conn, got, 1), -EAGAIN);
+    CHECK_EQ(coir_try_write(conn, "x", 1), -EAGAIN);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_stream_wait(conn, COIR_WRITE), -ETIME);
+    }
+    SSL_set_info_callback(stream->ssl, count_turn);
+    turns = 0;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, write_hello, conn), 0);
+    for (int i = 0; i < 100; i++) /* a turn of the loop each */
+        CHECK_EQ(coir_sleep_for(COIR_US), 0);
+    CHECK(turns < 20); /* it waits for input, and does not try again and again */
+    forger_send(&forger, SSL3_RT_HANDSHAKE, update + 4, 1);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_read_full(forger.pair.tls_a, got, 5, NULL), 5);
+    CHECK(memcmp(got, "hello", 5) == 0);
+    forger_close(&forger);
+    drop_sides();
+}
