@@ -102,7 +102,7 @@ COIR_API void coir_tls_unref(coir_tls *tls);
 
 /* Reads all files again, on a thread of the pool. New connections use what they hold now, present
  * ones go on, and sessions of servers can still be resumed. If anything is wrong with the files,
- * everything stays as it is.
+ * everything stays as it is. Of several at once, the one that began last counts.
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_tls_client_new and coir_offload.
  * Cancel safety: an error means that nothing has changed. */

@@ -115,6 +115,7 @@ struct reload {
     coir_tls *tls;
     SSL_CTX **contexts; /* one for each host, in their order */
     size_t count;
+    unsigned long number;
 };
 
 /* On a thread of the pool. */
@@ -130,6 +131,34 @@ static int read_files_again(void *arg)
     return 0;
 }
 
+static void use(struct reload *reload)
+{
+    coir_tls *tls = reload->tls;
+    struct ci_session *sessions = NULL;
+    size_t i = 0;
+    pthread_mutex_lock(&tls->lock);
+    if (reload->number > tls->reloaded) { /* else newer files are in use */
+        tls->reloaded = reload->number;
+        for (struct ci_tls_host *host = tls->hosts; host; host = host->next, i++) {
+            SSL_CTX *before = host->context;
+            host->context = reload->contexts[i];
+            reload->contexts[i] = before;
+        }
+        sessions = ci_sessions_take_all(tls); /* verified against what was trusted before */
+    }
+    pthread_mutex_unlock(&tls->lock);
+    ci_sessions_free(sessions);
+}
+
+/* Its place among the reloads, in the order in which they began to read. */
+static unsigned long next_number(coir_tls *tls)
+{
+    pthread_mutex_lock(&tls->lock);
+    unsigned long number = ++tls->reloads;
+    pthread_mutex_unlock(&tls->lock);
+    return number;
+}
+
 int coir_tls_reload(coir_tls *tls)
 {
     size_t count = 0;
@@ -139,24 +168,16 @@ int coir_tls_reload(coir_tls *tls)
         ci_check(!host->name == !host->next, "tls.h 2");
         count++;
     }
-    struct reload reload = {tls, calloc(count, sizeof(SSL_CTX *)), 0};
+    struct reload reload = {tls, calloc(count, sizeof(SSL_CTX *)), 0, next_number(tls)};
     if (!reload.contexts)
         return -ENOMEM;
+    ci_tls_hold(tls);
     int rc = coir_offload(read_files_again, &reload);
-    if (rc == 0) {
-        size_t i = 0;
-        pthread_mutex_lock(&tls->lock);
-        for (struct ci_tls_host *host = tls->hosts; host; host = host->next, i++) {
-            SSL_CTX *before = host->context;
-            host->context = reload.contexts[i];
-            reload.contexts[i] = before;
-        }
-        pthread_mutex_unlock(&tls->lock);
-        if (!tls->server)
-            ci_sessions_drop(tls); /* they were verified against the certificates trusted before */
-    }
+    if (rc == 0)
+        use(&reload);
     for (size_t i = 0; i < reload.count; i++)
         SSL_CTX_free(reload.contexts[i]);
     free(reload.contexts);
+    ci_tls_release(tls);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* TLS: what the files of this layer share. Only public functions of coir are used below it.
  *
  * 1. A configuration is freed when the program has given back its last reference, and the last
- * connection is gone: `refs` and `connections`.
+ * connection or reload is gone: `refs` and `connections`.
  * 2. Among the hosts of a configuration the last one, and only that, has no name: the default.
  * 3. While a handshake runs on a thread of the pool, the transport is not touched.
  * 4. What is kept to be sent lies inside of `out`: out_start + out_len <= out_size.
@@ -76,12 +76,14 @@ struct coir_tls {
     bool warned;          /* that nothing is verified */
     pthread_mutex_t lock; /* held for a few stores, never across a call that blocks */
     int refs;             /* the program's; guarded by the lock, as the next */
-    int connections;      /* streams, and handshakes in progress */
+    int connections;      /* streams, handshakes and reloads in progress */
     struct ci_tls_host *hosts;
     struct ci_ticket_key tickets[CI_TICKET_KEYS]; /* the newest first; guarded by the lock */
     int ticket_count;
     struct ci_session *sessions; /* the newest first; guarded by the lock */
     int session_count;
+    unsigned long reloads;  /* that have begun; guarded by the lock */
+    unsigned long reloaded; /* the number of the one whose contexts are in use */
 };
 
 /* A reference of a connection's; the last one of both kinds frees the configuration. */
@@ -113,6 +115,10 @@ char *ci_session_destination(const char *host, const coir_stream *transport);
 SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination);
 int ci_session_callback(SSL *ssl, SSL_SESSION *session);
 void ci_sessions_drop(coir_tls *tls);
+
+/* The two halves of it; the first with the lock held. */
+struct ci_session *ci_sessions_take_all(coir_tls *tls);
+void ci_sessions_free(struct ci_session *all);
 
 /* ---- connections ---- */
 
