@@ -69,7 +69,9 @@ static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
     /* The session identifier changes too: the SSL still has that of its previous context. */
     bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
     SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
-    X509_VERIFY_PARAM_set1(SSL_get0_param(stream->ssl), SSL_CTX_get0_param(context));
+    X509_VERIFY_PARAM *expected = SSL_get0_param(stream->ssl);
+    X509_VERIFY_PARAM_clear_flags(expected, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+    X509_VERIFY_PARAM_set1(expected, SSL_CTX_get0_param(context)); /* adds its flags */
     SSL_set_client_CA_list(stream->ssl, SSL_dup_CA_list(SSL_CTX_get_client_CA_list(context)));
     SSL_CTX_free(context);
     stream->config = host;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pair.h"
+#include "pki.h"
 
 TEST_REAL(each_name_gets_its_own_certificate)
 {
@@ -85,4 +86,45 @@ TEST_REAL(a_ticket_of_a_laxer_host_is_not_accepted)
     close_pair(&pair);
     free(mine);
     free(my_key);
+}
+
+/* What a server says to the client of the host example.org, whose default host has another list. */
+static int ask_host(struct identity *ca, struct identity *peer, const char *default_crl,
+                    const char *host_crl)
+{
+    make_once();
+    coir_tls_options host = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    host.certificate = own_certificate;
+    host.key = own_key;
+    host.ca = ca->certificate_text;
+    host.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
+    coir_tls_options other = host;
+    other.crl = default_crl;
+    host.crl = host_crl;
+    client.certificate = peer->certificate_text;
+    client.key = peer->key_text;
+    struct pair pair = {.client = client_of(client), .server = server_of(other)};
+    CHECK_EQ(coir_tls_server_add_host(pair.server, "example.org", &host), 0);
+    connect_pair(&pair);
+    close_pair(&pair);
+    return pair.server_rc;
+}
+
+TEST_REAL(a_list_of_revoked_certificates_is_one_hosts)
+{
+    struct identity ca = pki_make((struct wish){.name = "ca", .ca = true});
+    struct identity other = pki_make((struct wish){.name = "other", .ca = true});
+    struct identity peer =
+        pki_make((struct wish){.name = "peer", .purpose = "clientAuth", .issuer = &ca});
+    char *foreign = pki_revoke(&other, NULL), *list = pki_revoke(&ca, &peer);
+    CHECK_EQ(ask_host(&ca, &peer, NULL, NULL), 0);
+    CHECK_EQ(ask_host(&ca, &peer, foreign, NULL), 0);
+    CHECK_EQ(ask_host(&ca, &peer, list, NULL), 0);
+    CHECK_EQ(ask_host(&ca, &peer, NULL, list), -COIR_ECERT_REVOKED);
+    CHECK_EQ(ask_host(&ca, &peer, foreign, list), -COIR_ECERT_REVOKED);
+    free(foreign);
+    free(list);
+    pki_free(&ca);
+    pki_free(&other);
+    pki_free(&peer);
 }
