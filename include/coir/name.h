@@ -36,7 +36,7 @@ typedef struct coir_resolve_options {
 /* Finds the addresses that a text means, and returns how many there are. The text is as in
  * coir/tcp.h. The first `max` of the addresses are written, in the order in which they should be
  * tried: IPv6 and IPv4 in turn. Each has the port of the text. There are 32 at most, and at least
- * one.
+ * one. Of ":80" it is [::]:80, or 0.0.0.0:80 where IPv4 is asked for.
  * Suspends: yes.  Threads: worker.
  * Errors: those of an address, -COIR_EADDRESS also for fd: and systemd:, which are sockets;
  * -COIR_ENAME the name is unknown, or has no such address; -COIR_ENAMESERVER no name server

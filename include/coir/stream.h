@@ -192,7 +192,8 @@ COIR_API int coir_stream_release(coir_stream *stream, void *buf, size_t size, si
 COIR_API void coir_close(coir_stream *stream);
 
 /* Writes the address of a stream's peer as text, "127.0.0.1:80" or "[::1]:80", and returns its
- * length. The text ends with a NUL, and is cut to fit `size` bytes.
+ * length. The text ends with a NUL, and is cut to fit `size` bytes. An IPv4 peer is written as one,
+ * whatever family the listener is of.
  * Suspends: no.  Threads: owner.
  * Errors: -ENOTCONN; -EOPNOTSUPP a stream without addresses; -EINVAL no stream or no text. */
 COIR_API int coir_stream_peer(const coir_stream *stream, char *text, size_t size);

@@ -3,9 +3,9 @@
  * An address is text, in one syntax for listening, connecting and datagrams:
  *
  *   127.0.0.1:80, [::1]:80  a number and a port; with port 0 the system chooses one
- *   [fe80::1%eth0]:80       a number with a zone
+ *   [fe80::1%eth0]:80       a number with a zone: an interface, by its name or number
  *   example.org:80          a name and a port
- *   :80, *:80               every interface, IPv6 and IPv4
+ *   :80, *:80               every interface, IPv6 and IPv4; to connect to: this machine
  *   unix:/path              a Unix socket: a file
  *   unix:@name              a Unix socket in the abstract namespace; "unix:@": the system chooses
  *   fd:3                    a socket that is open in this process; the call takes it over
@@ -43,7 +43,7 @@ typedef struct coir_listen_options {
      * the system chooses one of them for each connection. Closing one resets what is in its
      * backlog, if no server drained it: to restart, see coir_listener_share. */
     bool reuse_port;
-    bool ipv6_only;      /* [false] "[::]" does not take IPv4 connections too */
+    bool ipv6_only;      /* [false] "[::]:80" and ":80" take IPv6 connections alone, not IPv4 too */
     unsigned unix_mode;  /* [as the system makes it] of the file of a Unix socket */
     unsigned unix_owner; /* [as the system makes it] its user, by number */
     unsigned unix_group; /* [as the system makes it] its group, by number */

@@ -39,7 +39,7 @@ typedef struct coir_udp_options {
     /* [false] SO_REUSEPORT: several sockets have the address. The system chooses one of them for
      * each sender, and always the same; multicasts and broadcasts come to all */
     bool reuse_port;
-    bool ipv6_only;  /* [false] "[::]" does not take IPv4 too */
+    bool ipv6_only;  /* [false] "[::]:80" and ":80" take IPv6 alone, not IPv4 too */
     bool broadcast;  /* [false] it may send broadcasts */
     bool tell_local; /* [false] received: coir_datagram.local and interface */
     bool tell_ecn;   /* [false] received: coir_datagram.ecn */
@@ -62,7 +62,7 @@ typedef struct coir_udp_options {
 /* Opens a datagram socket as the options say. As coir_udp_open.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors also: -EINVAL bad options; -ENODEV no such interface; -EOPNOTSUPP the system does not have
- * an option: of the simulated world, reuse_port, broadcast and multicast_interface;
+ * an option: of the simulated world, broadcast and multicast_interface;
  * -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_udp_open_with(const coir_udp_options *options, coir_udp **ret_udp);
 
@@ -150,7 +150,8 @@ COIR_API coir_future *coir_udp_recv_many_op(coir_udp_op *op, coir_udp *udp,
 COIR_API int coir_address_parse(const char *text, coir_address *ret_address);
 
 /* Writes an address as text, and returns its whole length. The text ends with a NUL, and is cut to
- * fit `size` bytes.
+ * fit `size` bytes. An IPv4 sender is written as one, whatever family the socket is of; a zone is
+ * written as a number.
  * Suspends: no.  Threads: any.
  * Errors: -EOPNOTSUPP it is of no known family; -EINVAL no address or no text. */
 COIR_API int coir_address_format(const coir_address *address, char *text, size_t size);

@@ -231,19 +231,32 @@ static int format_unix(const struct sockaddr_un *address, char *text, size_t siz
     return snprintf(text, size, "unix:%.*s", most, address->sun_path);
 }
 
+/* A peer of a socket that takes both families has an IPv4-mapped address: it is written as the IPv4
+ * one that it is. A zone is written as a number. */
+static int format_ipv6(const struct sockaddr_in6 *six, char *text, size_t size)
+{
+    char host[INET6_ADDRSTRLEN] = "", zone[12] = "";
+    unsigned port = ntohs(six->sin6_port);
+    if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
+        inet_ntop(AF_INET, &six->sin6_addr.s6_addr[12], host, sizeof host);
+        return snprintf(text, size, "%s:%u", host, port);
+    }
+    inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof host);
+    if (six->sin6_scope_id)
+        snprintf(zone, sizeof zone, "%%%u", (unsigned)six->sin6_scope_id);
+    return snprintf(text, size, "[%s%s]:%u", host, zone, port);
+}
+
 int ci_address_format(const struct sockaddr_storage *address, char *text, size_t size)
 {
-    char host[INET6_ADDRSTRLEN] = "";
+    char host[INET_ADDRSTRLEN] = "";
     if (address->ss_family == AF_INET) {
         const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
         inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
         return snprintf(text, size, "%s:%u", host, (unsigned)ntohs(v4->sin_port));
     }
-    if (address->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
-        return snprintf(text, size, "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
-    }
+    if (address->ss_family == AF_INET6)
+        return format_ipv6((const struct sockaddr_in6 *)(const void *)address, text, size);
     if (address->ss_family == AF_UNIX)
         return format_unix((const struct sockaddr_un *)(const void *)address, text, size);
     return -EOPNOTSUPP;

@@ -43,12 +43,13 @@ static bool is_wanted(const struct resolve_op *self, int family)
 }
 
 /* The text is a numeric address, not a name. */
-static int resolve_address(const struct resolve_op *self, const struct ci_where *where)
+static int resolve_address(const struct resolve_op *self, struct ci_where *where)
 {
     if (where->kind == CI_AT_SOCKET)
         return -COIR_EADDRESS;
-    if (where->address.ss_family != AF_UNIX && !where->any &&
-        !is_wanted(self, where->address.ss_family))
+    if (where->any && self->family == COIR_IPV4)
+        ci_address_become_ipv4(where);
+    if (where->address.ss_family != AF_UNIX && !is_wanted(self, where->address.ss_family))
         return -COIR_ENAME;
     write_address(self, 0, where);
     return 1;

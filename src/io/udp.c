@@ -82,7 +82,7 @@ static int open_socket(struct ci_driver *driver, struct ci_where *own, const str
 {
     if (own->kind == CI_AT_SOCKET)
         return take_socket(driver, own->fd, options);
-    if (own->any && peer && peer->address.ss_family == AF_INET)
+    if (own->any && !options->ipv6_only && peer && peer->address.ss_family == AF_INET)
         ci_address_become_ipv4(own); /* the wildcard address takes the family of the peer */
     for (;;) {
         struct ci_datagram datagram = {

@@ -107,6 +107,35 @@ TEST(what_was_understood_is_what_was_meant)
     CHECK(where.kind == CI_AT_SOCKET && where.fd == 7);
 }
 
+TEST(what_is_written_is_read_again)
+{
+    static const struct {
+        const char *text, *written; /* NULL: as it was read */
+    } rows[] = {
+        {"127.0.0.1:80", NULL},
+        {"[::1]:65535", NULL},
+        {"[fe80::1%7]:80", NULL},
+        {"[fe80:0::1%4294967]:80", "[fe80::1%4294967]:80"},
+        {"[::ffff:192.0.2.1]:80", "192.0.2.1:80"}, /* an IPv4 peer of a socket of both families */
+        {":80", "[::]:80"},
+        {"unix:/a", NULL},
+        {"unix:@a", NULL},
+    };
+    struct ci_where where, again;
+    char text[80];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *expected = rows[i].written ? rows[i].written : rows[i].text;
+        CHECK_EQ(ci_where_parse(rows[i].text, &where), 0);
+        CHECK_EQ(ci_address_format(&where.address, text, sizeof text), (int)strlen(expected));
+        if (strcmp(text, expected) != 0)
+            test_fail(__FILE__, __LINE__, "%s is written as %s", rows[i].text, text);
+        CHECK_EQ(ci_where_parse(text, &again), 0);
+        if (!rows[i].written)
+            CHECK(memcmp(&where.address, &again.address, sizeof where.address) == 0);
+    }
+    CHECK_EQ(ci_address_format(&(struct sockaddr_storage){0}, text, sizeof text), -EOPNOTSUPP);
+}
+
 /* ---- every interface, both families ---- */
 
 static bool has_ipv6(void)

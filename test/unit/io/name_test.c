@@ -1,6 +1,17 @@
 /* coir_resolve: the addresses that a text means, in which order, and what is wrong with it. */
 #include "names.h"
 
+static void expect_wildcard(enum coir_family family, const char *expected)
+{
+    coir_resolve_options options = COIR_RESOLVE_OPTIONS;
+    coir_address address;
+    char text[64];
+    options.family = family;
+    CHECK_EQ(coir_resolve_with(":84", &options, &address, 1), 1);
+    CHECK(coir_address_format(&address, text, sizeof text) > 0);
+    CHECK(strcmp(text, expected) == 0);
+}
+
 static int find(void *arg)
 {
     coir_address one;
@@ -14,6 +25,9 @@ static int find(void *arg)
     CHECK_EQ(resolve_one("[::1]:82", COIR_IPV4), -COIR_ENAME);
     CHECK_EQ(resolve_one("[::1]:82", COIR_IPV6), 1);
     CHECK_EQ(resolve_one("7.example:80", (enum coir_family)5), -EINVAL);
+    expect(":84", 1, "[::]:84");
+    expect_wildcard(COIR_IPV4, "0.0.0.0:84");
+    expect_wildcard(COIR_IPV6, "[::]:84");
     CHECK_EQ(coir_resolve("7.example", &one, 1), -COIR_EPORT);
     CHECK_EQ(coir_resolve("fd:0", &one, 1), -COIR_EADDRESS);
     CHECK_EQ(coir_resolve("unknown:80", &one, 1), -COIR_ENAME);
