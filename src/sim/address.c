@@ -84,32 +84,49 @@ bool ci_sim_address_is_black_hole(const struct sockaddr_in *address)
     return (ntohl(address->sin_addr.s_addr) & 0xffffff00) == BLACK_HOLE;
 }
 
-struct ci_socket *ci_sim_address_find(const struct ci_world *world,
-                                      const struct ci_socket_kind *kind, const struct ci_node *from,
-                                      const struct sockaddr_in *to)
+static bool is_connected_to(const struct ci_socket *socket, const struct ci_socket *other, bool six)
 {
-    bool loopback = is_loopback(to);
+    return socket->remote.sin_port == other->local.sin_port && socket->peer_is_six == six &&
+           ci_sim_address_number(socket->node, &socket->remote) == other->node->number;
+}
+
+struct ci_socket *ci_sim_address_find(const struct ci_world *world,
+                                      const struct ci_socket_kind *kind,
+                                      const struct ci_socket *from, const struct sockaddr_in *to,
+                                      bool six)
+{
+    struct ci_random addresses = {(uint64_t)from->node->number << 16 | from->local.sin_port};
     struct ci_socket *found = NULL;
+    uint64_t count = 0;
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         struct ci_socket *socket = world->sockets[fd];
         if (!socket || socket->kind != kind || socket->local.sin_port != to->sin_port ||
-            !socket->node->number)
+            !socket->node->number || !(socket->any_family || socket->six == six) ||
+            (!is_loopback(to) && socket->node->number != ci_sim_address_number(from->node, to)) ||
+            (socket->has_peer && !is_connected_to(socket, from, six)))
             continue;
-        if (!loopback && socket->node->number != ci_sim_address_number(from, to))
-            continue;
-        if (!found || socket->node == from)
+        if (found && found->node != socket->node) { /* its own host first */
+            if (socket->node != from->node)
+                continue;
+            count = 0;
+        }
+        if (ci_random_below(&addresses, ++count) == 0 || socket->has_peer)
             found = socket;
+        if (found->has_peer)
+            break;
     }
     return found;
 }
 
 bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socket_kind *kind,
-                             const struct ci_node *node, in_port_t port)
+                             const struct ci_socket *socket, in_port_t port)
 {
     for (size_t fd = 0; fd < world->socket_capacity; fd++) {
         const struct ci_socket *other = world->sockets[fd];
-        if (port && other && other->kind == kind && other->node == node &&
-            other->local.sin_port == port)
+        if (port && other && other != socket && other->kind == kind &&
+            other->node == socket->node && other->local.sin_port == port &&
+            (other->any_family || socket->any_family || other->six == socket->six) &&
+            !(other->shares_port && socket->shares_port))
             return true;
     }
     return false;

@@ -26,14 +26,18 @@ int ci_sim_address_number(const struct ci_node *from, const struct sockaddr_in *
 const struct ci_node *ci_sim_address_node(const struct ci_world *world, const struct ci_node *from,
                                           const struct sockaddr_in *address);
 
-/* The socket of a kind that an address reaches, seen from a host. NULL: none. */
+/* The socket of a kind that an address reaches, seen from another socket, by IPv4 or IPv6: of those
+ * that share the port one that is connected to that socket, or the one that its address chooses.
+ * NULL: none. */
 struct ci_socket *ci_sim_address_find(const struct ci_world *world,
-                                      const struct ci_socket_kind *kind, const struct ci_node *from,
-                                      const struct sockaddr_in *to);
+                                      const struct ci_socket_kind *kind,
+                                      const struct ci_socket *from, const struct sockaddr_in *to,
+                                      bool six);
 
-/* Whether a port of a host is taken by a socket of a kind. Port 0 never is. */
+/* Whether a socket that is to have the port would have a family in common with another one of the
+ * kind, and not both share it. Port 0 is free. */
 bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socket_kind *kind,
-                             const struct ci_node *node, in_port_t port);
+                             const struct ci_socket *socket, in_port_t port);
 
 /* The socket's own address or its peer's. -EBADF, -ENOTCONN. */
 int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,

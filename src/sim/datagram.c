@@ -17,11 +17,22 @@
 
 enum { DATAGRAMS_WAIT = 64, DATAGRAM_MAX = 65507 };
 
-static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other)
+static bool is_peer(const struct ci_socket *socket, const struct sockaddr_in *other, bool six)
 {
-    return socket->has_peer && other->sin_port == socket->remote.sin_port &&
+    return socket->has_peer && socket->peer_is_six == six &&
+           other->sin_port == socket->remote.sin_port &&
            ci_sim_address_number(socket->node, other) ==
                ci_sim_address_number(socket->node, &socket->remote);
+}
+
+/* Converts the address of a peer to the world's form. An error: the socket cannot reach it. */
+static int take_peer(const struct ci_socket *socket, const struct sockaddr *address,
+                     struct sockaddr_in *ret_peer, bool *ret_six)
+{
+    bool six = address->sa_family == AF_INET6;
+    if (!socket->any_family && socket->six != six)
+        return six ? -EAFNOSUPPORT : -ENETUNREACH;
+    return ci_sim_address_in(address, ret_peer, ret_six);
 }
 
 static void refusal_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
@@ -52,7 +63,7 @@ static void datagram_arrives(struct ci_world *world, struct ci_socket *socket, s
                              void *data)
 {
     struct ci_segment *segment = data;
-    bool taken = socket && (!socket->has_peer || is_peer(socket, &segment->from));
+    bool taken = socket && (!socket->has_peer || is_peer(socket, &segment->from, segment->six));
     if (!taken || socket->backlog_len == DATAGRAMS_WAIT) {
         if (!taken)
             refuse(world, segment->to,
@@ -79,10 +90,8 @@ static bool try_receive(struct ci_socket *socket, struct ci_op *op)
     size_t len =
         segment->len < message->msg_iov->iov_len ? segment->len : message->msg_iov->iov_len;
     memcpy(message->msg_iov->iov_base, segment->data, len);
-    if (message->msg_name) {
-        memcpy(message->msg_name, &segment->from, sizeof segment->from);
-        message->msg_namelen = sizeof segment->from;
-    }
+    if (message->msg_name)
+        ci_sim_address_out(&segment->from, segment->six, message->msg_name, &message->msg_namelen);
     message->msg_flags = len < segment->len ? MSG_TRUNC : 0;
     socket->in = segment->next;
     if (!socket->in)
@@ -95,14 +104,14 @@ static bool try_receive(struct ci_socket *socket, struct ci_op *op)
 
 /* Sends one copy of a datagram to `target`, a socket of the host `to`. */
 static void transmit(struct ci_world *world, const struct ci_socket *socket,
-                     const struct iovec *iov, const struct ci_node *to, bool to_peer,
+                     const struct iovec *iov, const struct ci_node *to, bool six, bool to_peer,
                      const struct ci_socket *target)
 {
     coir_time when = ci_world_arrival(world, socket->node, to, iov->iov_len);
     struct ci_segment *segment = malloc(sizeof *segment + iov->iov_len);
     ci_check(segment, "world.h 2");
-    *segment =
-        (struct ci_segment){.len = iov->iov_len, .from = socket->local, .to = to, .sender = -1};
+    *segment = (struct ci_segment){
+        .len = iov->iov_len, .from = socket->local, .to = to, .six = six, .sender = -1};
     if (to_peer) {
         segment->sender = socket->fd;
         segment->sender_serial = socket->serial;
@@ -118,11 +127,13 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci
 {
     const struct msghdr *message = op->message;
     const struct iovec *iov = message->msg_iov;
-    const struct sockaddr_in *to = message->msg_name  ? message->msg_name
-                                   : socket->has_peer ? &socket->remote
-                                                      : NULL;
-    if (!to || to->sin_family != AF_INET)
-        return ci_op_complete(op, to ? -EAFNOSUPPORT : -EDESTADDRREQ);
+    struct sockaddr_in to = socket->remote;
+    bool six = socket->peer_is_six;
+    int rc = socket->has_peer ? 0 : -EDESTADDRREQ;
+    if (message->msg_name)
+        rc = take_peer(socket, message->msg_name, &to, &six);
+    if (rc < 0)
+        return ci_op_complete(op, rc);
     if (socket->error)
         return ci_op_complete(op, ci_socket_take_error(socket, 0));
     if (iov->iov_len > DATAGRAM_MAX)
@@ -130,11 +141,11 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci
     if (ci_world_fault(world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return ci_op_complete(op, -ENOBUFS);
     ci_op_complete(op, (int)iov->iov_len); /* also if the datagram is lost later */
-    const struct ci_node *there = ci_sim_address_node(world, socket->node, to);
+    const struct ci_node *there = ci_sim_address_node(world, socket->node, &to);
     if (!there || ci_world_is_cut(world, socket->node, there))
         return true;
-    bool to_peer = is_peer(socket, to);
-    const struct ci_socket *target = ci_sim_address_find(world, socket->kind, socket->node, to);
+    bool to_peer = is_peer(socket, &to, six);
+    const struct ci_socket *target = ci_sim_address_find(world, socket->kind, socket, &to, six);
     if (!target) {
         if (to_peer)
             refuse(world, there, socket);
@@ -144,7 +155,7 @@ static bool try_send(struct ci_world *world, struct ci_socket *socket, struct ci
     int copies = 1 - ci_world_fault(world, socket->node, link->loss, "a datagram is lost");
     copies += ci_world_fault(world, socket->node, link->duplicate, "a datagram comes twice");
     while (copies-- > 0)
-        transmit(world, socket, iov, there, to_peer, target);
+        transmit(world, socket, iov, there, six, to_peer, target);
     return true;
 }
 
@@ -164,6 +175,7 @@ static int receive_one(struct ci_world *world, struct ci_socket *socket, coir_da
     const struct ci_segment *segment = socket->in;
     size_t len = segment ? segment->len : 0;
     uint8_t ecn = segment ? segment->ecn : 0;
+    bool six = segment && segment->six;
     struct iovec iov;
     struct msghdr message;
     struct ci_op op = as_message(datagram, datagram->room, &iov, &message);
@@ -180,8 +192,9 @@ static int receive_one(struct ci_world *world, struct ci_socket *socket, coir_da
     memset(&datagram->local, 0, sizeof datagram->local);
     if (socket->tells_local) {
         struct sockaddr_in local = socket->local;
+        socklen_t len_of_local;
         local.sin_addr = ci_sim_address_of(socket->node);
-        memcpy(&datagram->local, &local, sizeof local);
+        ci_sim_address_out(&local, six, (void *)&datagram->local, &len_of_local);
     }
     return 0;
 }
@@ -247,31 +260,47 @@ static const struct ci_socket_kind datagram_kind = {
     .events = events,
 };
 
+/* Its families, port and peer. */
+static int set_up(struct ci_world *world, struct ci_socket *socket,
+                  const struct ci_datagram *datagram)
+{
+    const struct ci_datagram_options *options = &datagram->options;
+    const struct sockaddr_in6 *own = (const struct sockaddr_in6 *)(const void *)datagram->address;
+    struct sockaddr_in local;
+    bool six;
+    int rc = ci_sim_address_in(datagram->address, &local, &six);
+    if (rc < 0)
+        return rc;
+    socket->any_family = six && IN6_IS_ADDR_UNSPECIFIED(&own->sin6_addr) && !options->ipv6_only;
+    socket->six = six && !socket->any_family;
+    socket->shares_port = options->reuse_port;
+    socket->tells_local = options->tell_local;
+    socket->tells_ecn = options->tell_ecn;
+    if (ci_sim_address_is_taken(world, &datagram_kind, socket, local.sin_port))
+        return -EADDRINUSE;
+    if (local.sin_port)
+        socket->local.sin_port = local.sin_port;
+    if (!datagram->peer)
+        return 0;
+    socket->has_peer = true;
+    rc = take_peer(socket, datagram->peer, &socket->remote, &socket->peer_is_six);
+    return rc == -ENETUNREACH && datagram->peer->sa_family == AF_INET ? -EAFNOSUPPORT : rc;
+}
+
 int ci_sim_datagram_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_datagram *datagram)
 {
-    const struct ci_datagram_options *options = &datagram->options;
-    if (options->reuse_port || options->broadcast || options->interface)
-        return -EOPNOTSUPP; /* there are neither groups of sockets nor of hosts */
+    if (datagram->options.broadcast || datagram->options.interface)
+        return -EOPNOTSUPP; /* there are no groups of hosts */
     int rc = ci_socket_no_descriptor(world, node);
     if (rc < 0)
         return rc;
-    /* the same offset in both families */
-    in_port_t port = ((const struct sockaddr_in *)(const void *)datagram->address)->sin_port;
-    if (datagram->peer && datagram->peer->sa_family != AF_INET)
-        return -EAFNOSUPPORT;
-    if (ci_sim_address_is_taken(world, &datagram_kind, node, port))
-        return -EADDRINUSE;
     struct ci_socket *socket = ci_socket_new(world, node, &datagram_kind);
     if (!socket)
         return -ENOMEM;
-    if (port)
-        socket->local.sin_port = port;
-    socket->tells_local = options->tell_local;
-    socket->tells_ecn = options->tell_ecn;
-    if (datagram->peer) {
-        socket->has_peer = true;
-        memcpy(&socket->remote, datagram->peer, sizeof socket->remote);
+    if ((rc = set_up(world, socket, datagram)) < 0) {
+        ci_socket_close(world, socket->fd);
+        return rc;
     }
     return socket->fd;
 }

@@ -96,9 +96,7 @@ struct ci_socket *ci_sim_listener_find(const struct ci_world *world, const struc
 {
     if (client->is_unix)
         return find_named(world, client->node, &client->remote_name);
-    struct ci_socket *found =
-        ci_sim_address_find(world, &listener_kind, client->node, &client->remote);
-    return found && (found->any_family || found->six == client->six) ? found : NULL;
+    return ci_sim_address_find(world, &listener_kind, client, &client->remote, client->six);
 }
 
 struct ci_socket *ci_sim_listener_queue(struct ci_world *world, struct ci_socket *listener,
@@ -159,16 +157,19 @@ int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
                           &((const struct sockaddr_in6 *)(const void *)listen->address)->sin6_addr);
     if (any)
         address.sin_addr.s_addr = INADDR_ANY;
-    if (ci_sim_address_is_taken(world, &listener_kind, node, address.sin_port))
-        return -EADDRINUSE;
     struct ci_socket *socket = ci_socket_new(world, node, &listener_kind);
     if (!socket)
         return -ENOMEM;
+    socket->any_family = any && !listen->ipv6_only;
+    socket->six = six && !socket->any_family;
+    socket->shares_port = listen->reuse_port;
+    if (ci_sim_address_is_taken(world, &listener_kind, socket, address.sin_port)) {
+        ci_socket_close(world, socket->fd);
+        return -EADDRINUSE;
+    }
     if (!address.sin_port)
         address.sin_port = socket->local.sin_port;
     socket->local = address;
-    socket->any_family = any && !listen->ipv6_only;
-    socket->six = six && !socket->any_family;
     socket->backlog_max = listen->backlog;
     ci_world_trace(world, node, "listen fd=%d port=%d", socket->fd, ntohs(address.sin_port));
     return socket->fd;

@@ -43,6 +43,7 @@ struct ci_segment {
     size_t start, len;
     struct sockaddr_in from;  /* of a datagram */
     const struct ci_node *to; /* likewise */
+    bool six;                 /* likewise: it is of IPv6 */
     uint8_t ecn;              /* likewise */
     char data[];
 };
@@ -54,8 +55,9 @@ struct ci_socket {
     struct ci_node *node;
     int error; /* to be reported once */
     struct sockaddr_in local, remote;
-    bool six;        /* its addresses are IPv6 */
-    bool any_family; /* of a listener: it accepts both IPv4 and IPv6 */
+    bool six;         /* its addresses are IPv6 */
+    bool any_family;  /* of a listener or datagram socket: it takes both IPv4 and IPv6 */
+    bool shares_port; /* likewise: SO_REUSEPORT */
     bool is_unix;
     struct sockaddr_un name, remote_name; /* of a Unix socket: valid on its own host only */
     struct ci_segment *in, **in_tail;
@@ -89,7 +91,8 @@ struct ci_socket {
     bool refuses; /* new connections are not answered */
 
     /* a datagram socket */
-    bool has_peer; /* it is connected to `remote` */
+    bool has_peer;    /* it is connected to `remote` */
+    bool peer_is_six; /* by IPv6 */
     bool tells_local, tells_ecn;
     uint8_t sends_ecn; /* with the datagram that is being sent */
 };

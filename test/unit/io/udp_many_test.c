@@ -520,9 +520,6 @@ TEST_SIM(what_the_simulated_world_has_not_it_says)
     coir_udp *udp;
     coir_udp_options options = COIR_UDP_OPTIONS;
     options.address = "127.0.0.1:0";
-    options.reuse_port = true;
-    CHECK_EQ(coir_udp_open_with(&options, &udp), -EOPNOTSUPP);
-    options.reuse_port = false;
     options.broadcast = true;
     CHECK_EQ(coir_udp_open_with(&options, &udp), -EOPNOTSUPP);
     options.broadcast = false;

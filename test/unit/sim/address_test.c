@@ -5,6 +5,21 @@
 
 #include "net.h"
 
+static struct ci_socket *client_of(struct net *net, struct ci_driver *on)
+{
+    return ci_socket_of(&net->world, on->kind->socket(on, AF_INET));
+}
+
+static coir_fd listen_at(struct ci_driver *on, const void *address, bool ipv6_only, bool reuse_port)
+{
+    struct ci_listen listen = {.address = address,
+                               .address_len = sizeof(struct sockaddr_in6),
+                               .backlog = 1,
+                               .ipv6_only = ipv6_only,
+                               .reuse_port = reuse_port};
+    return on->kind->listen(on, &listen);
+}
+
 TEST(a_loopback_address_is_the_own_host_first)
 {
     struct net net;
@@ -19,26 +34,55 @@ TEST(a_loopback_address_is_the_own_host_first)
 
     coir_fd far = net_listen(&net, 7, 1); /* on "a" */
     const struct ci_socket_kind *listener = ci_socket_of(&net.world, far)->kind;
-    CHECK(ci_sim_address_find(&net.world, listener, net.b, &loopback)->fd == far);
-    CHECK(!ci_sim_address_find(&net.world, listener, net.a, &b));
-    struct ci_listen listen = {
-        .address = (struct sockaddr *)&b, .address_len = sizeof b, .backlog = 1};
-    coir_fd near = net.on_b->kind->listen(net.on_b, &listen);
-    CHECK(ci_sim_address_find(&net.world, listener, net.b, &loopback)->fd == near);
-    CHECK(ci_sim_address_find(&net.world, listener, net.a, &loopback)->fd == far);
+    const struct ci_socket *on_a = client_of(&net, net.on_a), *on_b = client_of(&net, net.on_b);
+    CHECK(ci_sim_address_find(&net.world, listener, on_b, &loopback, false)->fd == far);
+    CHECK(!ci_sim_address_find(&net.world, listener, on_a, &b, false));
+    coir_fd near = listen_at(net.on_b, &b, false, false);
+    CHECK(ci_sim_address_find(&net.world, listener, on_b, &loopback, false)->fd == near);
+    CHECK(ci_sim_address_find(&net.world, listener, on_a, &loopback, false)->fd == far);
+    CHECK(!ci_sim_address_find(&net.world, listener, on_a, &loopback, true));
     net_close(&net);
 }
 
-TEST(a_port_is_taken_once_a_host)
+TEST(a_port_is_taken_once_a_host_and_family)
 {
     struct net net;
     net_open(&net, 1);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(7)};
     const struct ci_socket_kind *listener = ci_socket_of(&net.world, net_listen(&net, 7, 1))->kind;
-    CHECK(ci_sim_address_is_taken(&net.world, listener, net.a, htons(7)));
-    CHECK(!ci_sim_address_is_taken(&net.world, listener, net.b, htons(7)));
-    CHECK(!ci_sim_address_is_taken(&net.world, listener, net.a, 0));
+    const struct ci_socket *on_a = client_of(&net, net.on_a), *on_b = client_of(&net, net.on_b);
+    CHECK(ci_sim_address_is_taken(&net.world, listener, on_a, htons(7)));
+    CHECK(!ci_sim_address_is_taken(&net.world, listener, on_b, htons(7)));
+    CHECK(!ci_sim_address_is_taken(&net.world, listener, on_a, 0));
     CHECK_EQ(net_listen(&net, 7, 1), -EADDRINUSE);
+    CHECK_EQ(listen_at(net.on_a, &any, false, false), -EADDRINUSE);
+    CHECK(listen_at(net.on_a, &any, true, false) >= 0);
+    CHECK_EQ(listen_at(net.on_a, &any, true, true), -EADDRINUSE); /* both must share it */
     CHECK(net_listen(&net, 0, 1) >= 0);
+    net_close(&net);
+}
+
+TEST(of_the_sockets_that_share_a_port_the_address_chooses)
+{
+    struct net net;
+    net_open(&net, 1);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(7)};
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(7), .sin_addr = ci_sim_address_of(net.a)};
+    coir_fd first = listen_at(net.on_a, &any, false, true);
+    coir_fd second = listen_at(net.on_a, &any, false, true);
+    CHECK(first >= 0 && second >= 0);
+    const struct ci_socket_kind *listener = ci_socket_of(&net.world, first)->kind;
+    int got[2] = {0};
+    for (int i = 0; i < 50; i++) {
+        const struct ci_socket *client = client_of(&net, net.on_b);
+        const struct ci_socket *found =
+            ci_sim_address_find(&net.world, listener, client, &to, false);
+        CHECK(found->fd == first || found->fd == second);
+        CHECK(ci_sim_address_find(&net.world, listener, client, &to, false) == found);
+        got[found->fd == second]++;
+    }
+    CHECK(got[0] > 10 && got[1] > 10);
     net_close(&net);
 }
 
