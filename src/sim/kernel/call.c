@@ -107,19 +107,20 @@ int ci_sys_socket(int family)
         return -EAFNOSUPPORT;
     const struct ci_kfile_type *type = family == AF_UNIX ? &ci_kunix_stream_type : &ci_kstream_type;
     int rc = ci_kfd_refused();
-    return rc < 0 ? rc : ci_kfd_install(&ci_ksocket_new(ci_k.process->node, type)->file);
+    if (rc < 0)
+        return rc;
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, type);
+    socket->six = family == AF_INET6;
+    return ci_kfd_install(&socket->file);
 }
 
 int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
                   bool ipv6_only)
 {
-    (void)len;
-    (void)ipv6_only;
     ci_kcall();
     struct ci_kfile *file;
     int rc = ci_kfd_refused();
-    if (rc < 0 ||
-        (rc = ci_klistener_make(&ci_kstream_type, address, backlog, reuse_port, &file)) < 0)
+    if (rc < 0 || (rc = ci_klistener_make(address, len, backlog, reuse_port, ipv6_only, &file)) < 0)
         return rc;
     return ci_kfd_install(file);
 }
@@ -173,11 +174,10 @@ int ci_sys_name(coir_fd fd, bool peer, struct sockaddr_storage *ret_address, soc
     if (ci_kunix_is(socket))
         return ci_kunix_name(socket, peer, ret_address, ret_len);
     if (peer && (socket->state != CI_KCONNECTED &&
-                 !(socket->state == CI_KDATAGRAM && socket->remote.sin_family)))
+                 !(socket->state == CI_KDATAGRAM && socket->remote.sin6_family)))
         return -ENOTCONN;
     *ret_address = (struct sockaddr_storage){0};
-    *(struct sockaddr_in *)(void *)ret_address = peer ? socket->remote : socket->local;
-    *ret_len = sizeof(struct sockaddr_in);
+    ci_kaddress_show(socket, peer ? &socket->remote : &socket->local, ret_address, ret_len);
     return 0;
 }
 

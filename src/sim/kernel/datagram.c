@@ -7,34 +7,46 @@
 
 #include "sim/kernel/socket.h"
 
-enum { DATAGRAM_MAX = 65507, OVERHEAD = 256 };
+enum { DATAGRAM_MAX = 65507, DATAGRAM_MAX_SIX = 65527, OVERHEAD = 256 };
 
 static bool has_peer(const struct ci_ksocket *socket)
 {
-    return socket->remote.sin_family == AF_INET;
+    return socket->remote.sin6_family != AF_UNSPEC;
 }
 
-static bool is_at(const struct ci_ksocket *socket, const struct ci_node *node, in_port_t port)
+static bool is_same_address(const struct ci_ksocket *socket, const struct sockaddr_in6 *a,
+                            const struct sockaddr_in6 *b)
 {
-    return socket->state == CI_KDATAGRAM && !socket->orphan && socket->node == node &&
-           socket->local.sin_port == port;
+    return a->sin6_port == b->sin6_port && ci_kaddress_family(a) == ci_kaddress_family(b) &&
+           ci_kaddress_node(socket->node, a) == ci_kaddress_node(socket->node, b);
 }
 
-/* Whether the socket accepts datagrams from `from`: a connected one only those of its peer. */
-static bool takes_from(const struct ci_ksocket *socket, const struct sockaddr_in *from)
+/* A connected socket accepts only datagrams of its peer. */
+static bool takes(const struct ci_ksocket *socket, const struct ci_ksegment *segment)
 {
-    return !has_peer(socket) || (socket->remote.sin_port == from->sin_port &&
-                                 ci_ksocket_node_at(socket->node, &socket->remote) ==
-                                     ci_ksocket_node_at(socket->node, from));
+    return socket->state == CI_KDATAGRAM && !socket->orphan && socket->node == segment->to &&
+           socket->local.sin6_port == segment->port &&
+           (socket->takes & ci_kaddress_family(&segment->from)) &&
+           (!has_peer(socket) || is_same_address(socket, &socket->remote, &segment->from));
 }
 
+/* reuseport_select_sock: of the sockets that share a port a connected one, or the one that the
+ * addresses choose: always the same, while none is opened or closed. */
 static struct ci_ksocket *socket_for(const struct ci_ksegment *segment)
 {
-    struct ci_ksocket *socket = ci_k.sockets;
-    while (socket &&
-           !(is_at(socket, segment->to, segment->port) && takes_from(socket, &segment->from)))
-        socket = socket->next;
-    return socket;
+    struct ci_ksocket *found = NULL;
+    struct ci_random addresses = {(uint64_t)segment->sender->node->number << 16 |
+                                  segment->from.sin6_port};
+    uint64_t count = 0;
+    for (struct ci_ksocket *socket = ci_k.sockets; socket; socket = socket->next) {
+        if (!takes(socket, segment))
+            continue;
+        if (has_peer(socket))
+            return socket;
+        if (ci_random_below(&addresses, ++count) == 0)
+            found = socket;
+    }
+    return found;
 }
 
 static void refusal_arrives(void *arg, size_t number)
@@ -51,8 +63,9 @@ static void refusal_arrives(void *arg, size_t number)
 static void refuse(const struct ci_ksegment *segment)
 {
     struct ci_ksocket *sender = segment->sender;
-    if (!has_peer(sender) || sender->remote.sin_port != segment->port ||
-        ci_ksocket_node_at(sender->node, &sender->remote) != segment->to)
+    if (!has_peer(sender) || sender->remote.sin6_port != segment->port ||
+        ci_kaddress_family(&sender->remote) != ci_kaddress_family(&segment->from) ||
+        ci_kaddress_node(sender->node, &sender->remote) != segment->to)
         return;
     if (ci_world_is_cut(ci_k.world, segment->to, sender->node))
         return;
@@ -125,10 +138,8 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
         memcpy(message->msg_iov[i].iov_base, segment->data + copied, n);
         copied += n;
     }
-    if (message->msg_name) {
-        memcpy(message->msg_name, &segment->from, sizeof segment->from);
-        message->msg_namelen = sizeof segment->from;
-    }
+    if (message->msg_name)
+        ci_kaddress_show(socket, &segment->from, message->msg_name, &message->msg_namelen);
     message->msg_flags = copied < segment->len ? MSG_TRUNC : 0;
     message->msg_controllen = 0;
     ci_ktrace("recvmsg", (int64_t)file->serial, (int64_t)copied);
@@ -146,29 +157,31 @@ static coir_time when_it_arrives(const struct ci_ksocket *socket, const struct c
                             : when;
 }
 
-static void send_one(struct ci_ksocket *socket, const struct ci_node *to, in_port_t port,
-                     const struct iovec *iov, size_t count, size_t len)
+static void send_one(struct ci_ksocket *socket, const struct ci_node *to,
+                     const struct sockaddr_in6 *address, const struct msghdr *message, size_t len)
 {
+    const struct iovec *iov = message->msg_iov;
     struct ci_ksegment *segment = ci_ksegment_new(len);
     size_t copied = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < message->msg_iovlen; i++) {
         if (iov[i].iov_len)
             memcpy(segment->data + copied, iov[i].iov_base, iov[i].iov_len);
         copied += iov[i].iov_len;
     }
-    segment->from = socket->local;
+    segment->from =
+        ci_kaddress_of(socket->node, ci_kaddress_family(address), socket->local.sin6_port);
     segment->sender = socket;
     segment->to = to;
-    segment->port = port;
+    segment->port = address->sin6_port;
     ci_world_call(ci_k.world, when_it_arrives(socket, to, len), datagram_arrives, segment, 0,
                   segment);
 }
 
-static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *address,
+static void send_off(struct ci_ksocket *socket, const struct sockaddr_in6 *address,
                      const struct msghdr *message, size_t len)
 {
     struct ci_world *world = ci_k.world;
-    const struct ci_node *to = ci_ksocket_node_at(socket->node, address);
+    const struct ci_node *to = ci_kaddress_node(socket->node, address);
     socket->out.bytes += len;
     ci_kschedule(ci_kafter(50 * COIR_US), has_left, socket, len);
     if (!to || ci_world_is_cut(world, socket->node, to))
@@ -179,23 +192,25 @@ static void send_off(struct ci_ksocket *socket, const struct sockaddr_in *addres
     int times =
         ci_world_fault(world, socket->node, link->duplicate, "a datagram is doubled") ? 2 : 1;
     while (times-- > 0)
-        send_one(socket, to, address->sin_port, message->msg_iov, message->msg_iovlen, len);
+        send_one(socket, to, address, message, len);
 }
 
 static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
-    const struct sockaddr_in *to = message->msg_name  ? message->msg_name
-                                   : has_peer(socket) ? &socket->remote
-                                                      : NULL;
+    struct sockaddr_in6 to = socket->remote;
     size_t len = 0;
+    int rc;
     if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || message->msg_controllen)
         ci_kunknown("these flags of sendmsg on a datagram socket");
     for (size_t i = 0; i < message->msg_iovlen; i++)
         len += message->msg_iov[i].iov_len;
-    if (!to || to->sin_family != AF_INET)
-        return to ? -EAFNOSUPPORT : -EDESTADDRREQ;
-    if (len > DATAGRAM_MAX)
+    if (!message->msg_name && !has_peer(socket))
+        return -EDESTADDRREQ;
+    if (message->msg_name &&
+        (rc = ci_kaddress_remote(socket, message->msg_name, message->msg_namelen, &to)) < 0)
+        return rc;
+    if (len > (ci_kaddress_is_four(&to) ? DATAGRAM_MAX : DATAGRAM_MAX_SIX))
         return -EMSGSIZE;
     if (socket->error)
         return -ci_ksocket_take_error(socket);
@@ -204,17 +219,19 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
     if (!can_send(socket))
         return -EAGAIN;
     ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
-    send_off(socket, to, message, len);
+    send_off(socket, &to, message, len);
     return (ssize_t)len;
 }
 
 static int connect_datagram(struct ci_kfile *file, const struct sockaddr *address, socklen_t len)
 {
-    (void)len;
-    if (address->sa_family != AF_INET)
+    struct ci_ksocket *socket = ci_ksocket_of(file);
+    if (socket->six_only && address->sa_family == AF_INET)
         return -EAFNOSUPPORT;
-    memcpy(&ci_ksocket_of(file)->remote, address, sizeof(struct sockaddr_in));
-    return 0;
+    int rc = ci_kaddress_remote(socket, address, len, &socket->remote);
+    if (rc == 0)
+        socket->takes &= ci_kaddress_family(&socket->remote); /* it gets an address of its own */
+    return rc;
 }
 
 static void release(struct ci_kfile *file)
@@ -234,27 +251,19 @@ const struct ci_kfile_type ci_kdatagram_type = {
     .release = release,
 };
 
-static bool port_is_taken(in_port_t port)
+int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, bool reuse_port, bool six_only,
+                      struct ci_kfile **ret_file)
 {
-    for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
-        if (is_at(socket, ci_k.process->node, port))
-            return true;
-    return false;
-}
-
-int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file)
-{
-    (void)len;
-    struct sockaddr_in local;
-    if (address->sa_family != AF_INET)
-        return -EAFNOSUPPORT;
-    memcpy(&local, address, sizeof local);
-    if (port_is_taken(local.sin_port))
-        return -EADDRINUSE;
     struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kdatagram_type);
+    int rc = ci_kaddress_bind(socket, address, len, six_only);
+    socket->shares_port = reuse_port;
+    if (rc == 0 && !ci_ksocket_port_is_free(socket, CI_KDATAGRAM))
+        rc = -EADDRINUSE;
+    if (rc < 0) {
+        ci_kfile_unref(&socket->file);
+        return rc;
+    }
     socket->state = CI_KDATAGRAM;
-    if (local.sin_port)
-        socket->local.sin_port = local.sin_port;
     *ret_file = &socket->file;
     return 0;
 }

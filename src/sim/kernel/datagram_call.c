@@ -13,8 +13,8 @@ int ci_sys_datagram_options(coir_fd fd, int family, const struct ci_datagram_opt
 {
     (void)fd, (void)family;
     ci_kcall();
-    bool unknown = options->reuse_port || options->broadcast || options->tell_local ||
-                   options->tell_ecn || options->interface;
+    bool unknown =
+        options->broadcast || options->tell_local || options->tell_ecn || options->interface;
     return unknown ? -EOPNOTSUPP : 0;
 }
 
@@ -23,7 +23,8 @@ int ci_sys_datagram(const struct sockaddr *address, socklen_t len,
 {
     struct ci_kfile *file;
     int rc = ci_sys_datagram_options(-1, address->sa_family, options);
-    if (rc < 0 || (rc = ci_kfd_refused()) < 0 || (rc = ci_kdatagram_make(address, len, &file)) < 0)
+    if (rc < 0 || (rc = ci_kfd_refused()) < 0 ||
+        (rc = ci_kdatagram_make(address, len, options->reuse_port, options->ipv6_only, &file)) < 0)
         return rc;
     return ci_kfd_install(file);
 }

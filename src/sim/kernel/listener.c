@@ -23,44 +23,32 @@ static void syn_arrives(void *arg, size_t number);
 
 /* ---- listening ---- */
 
-static struct ci_ksocket *listener_at(const struct ci_node *node, in_port_t port)
+static struct ci_ksocket *listener_at(const struct ci_node *node, const struct sockaddr_in6 *to)
 {
     struct ci_ksocket *found = NULL;
     uint64_t count = 0;
     for (struct ci_ksocket *socket = ci_k.sockets; node && socket; socket = socket->next)
         if (socket->state == CI_KLISTENING && socket->node == node &&
-            socket->local.sin_port == port && ci_kbelow(++count) == 0)
+            socket->local.sin6_port == to->sin6_port && (socket->takes & ci_kaddress_family(to)) &&
+            ci_kbelow(++count) == 0)
             found = socket; /* any of the listeners that share the port */
     return found;
 }
 
-static int port_is_free(const struct ci_node *node, in_port_t port, bool shares)
+int ci_klistener_make(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                      bool six_only, struct ci_kfile **ret_file)
 {
-    for (const struct ci_ksocket *socket = ci_k.sockets; port && socket; socket = socket->next)
-        if (socket->state == CI_KLISTENING && socket->node == node &&
-            socket->local.sin_port == port && !(shares && socket->shares_port))
-            return -EADDRINUSE;
-    return 0;
-}
-
-int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *address, int backlog,
-                      bool reuse_port, struct ci_kfile **ret_file)
-{
-    struct sockaddr_in local = {.sin_family = AF_INET};
-    if (address->sa_family == AF_INET)
-        memcpy(&local, address, sizeof local);
-    else
-        local.sin_port = ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
-    int rc = port_is_free(ci_k.process->node, local.sin_port, reuse_port);
-    if (rc < 0)
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kstream_type);
+    int rc = ci_kaddress_bind(socket, address, len, six_only);
+    socket->shares_port = reuse_port;
+    if (rc == 0 && !ci_ksocket_port_is_free(socket, CI_KLISTENING))
+        rc = -EADDRINUSE;
+    if (rc < 0) {
+        ci_kfile_unref(&socket->file);
         return rc;
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, type);
-    if (!local.sin_port)
-        local.sin_port = socket->local.sin_port;
-    socket->local = local;
+    }
     socket->state = CI_KLISTENING;
     socket->backlog_most = backlog + 1; /* sk_acceptq_is_full: more than the backlog */
-    socket->shares_port = reuse_port;
     *ret_file = &socket->file;
     return 0;
 }
@@ -185,7 +173,9 @@ static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
     struct ci_ksocket *child = ci_ksocket_new(listener->node, listener->file.type);
     child->state = CI_KCONNECTED;
     child->listener = listener;
-    child->local.sin_port = listener->local.sin_port;
+    child->six = listener->six;
+    child->local = ci_kaddress_of(listener->node, ci_kaddress_family(&client->remote),
+                                  listener->local.sin6_port);
     child->remote = client->local;
     child->peer = client;
     child->peer_node = client->node;
@@ -201,8 +191,8 @@ static void syn_arrives(void *arg, size_t number)
     if (client->state != CI_KCONNECTING)
         return;
     struct ci_world *world = ci_k.world;
-    const struct ci_node *there = ci_ksocket_node_at(client->node, &client->remote);
-    struct ci_ksocket *listener = listener_at(there, client->remote.sin_port);
+    const struct ci_node *there = ci_kaddress_node(client->node, &client->remote);
+    struct ci_ksocket *listener = listener_at(there, &client->remote);
     bool lost = !there || ci_world_is_cut(world, client->node, there) ||
                 ci_world_is_cut(world, there, client->node);
     const coir_link *link = ci_world_find_link(world, client->node, there ? there : client->node);
@@ -218,9 +208,20 @@ static void syn_arrives(void *arg, size_t number)
     }
 }
 
+/* tcp_v6_connect does without IPv4's form of an address, as opposed to the calls on datagrams. */
+static int begin_connect(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len)
+{
+    if (socket->six && address->sa_family == AF_INET)
+        return len < sizeof(struct sockaddr_in6) ? -EINVAL : -EAFNOSUPPORT;
+    int rc = ci_kaddress_remote(socket, address, len, &socket->remote);
+    if (rc == 0)
+        socket->local = ci_kaddress_of(socket->node, ci_kaddress_family(&socket->remote),
+                                       socket->local.sin6_port);
+    return rc;
+}
+
 int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len)
 {
-    (void)len;
     struct ci_ksocket *socket = ci_ksocket_of(file);
     if (socket->state == CI_KCONNECTING)
         return -EALREADY;
@@ -231,12 +232,12 @@ int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, 
     }
     if (socket->error)
         return -ci_ksocket_take_error(socket);
-    if (address->sa_family != AF_INET)
-        return -EAFNOSUPPORT;
     if (socket->state != CI_KCLOSED || socket->in_ended)
         ci_kunknown("connecting a socket for the second time");
-    memcpy(&socket->remote, address, sizeof socket->remote);
-    const struct ci_node *there = ci_ksocket_node_at(socket->node, &socket->remote);
+    int rc = begin_connect(socket, address, len);
+    if (rc < 0)
+        return rc;
+    const struct ci_node *there = ci_kaddress_node(socket->node, &socket->remote);
     coir_time latency =
         ci_world_find_link(ci_k.world, socket->node, there ? there : socket->node)->latency;
     socket->state = CI_KCONNECTING;

@@ -66,11 +66,7 @@ struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_ty
     socket->out_most = buffer_size();
     ci_kqueue_init(&socket->in);
     ci_kqueue_init(&socket->out);
-    socket->local = (struct sockaddr_in){
-        .sin_family = AF_INET,
-        .sin_port = htons(world->next_port),
-        .sin_addr.s_addr = htonl(10u << 24 | (unsigned)node->number),
-    };
+    socket->local = ci_kaddress_of(node, CI_KFOUR, htons(world->next_port));
     world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
     socket->next = ci_k.sockets;
     ci_k.sockets = socket;
@@ -88,15 +84,15 @@ void ci_ksocket_free_all(void)
     }
 }
 
-const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
-                                         const struct sockaddr_in *address)
+/* Whether no other socket of that state has the port and a family of it, unless all share it. */
+bool ci_ksocket_port_is_free(const struct ci_ksocket *socket, enum ci_ksocket_state state)
 {
-    uint32_t host = ntohl(address->sin_addr.s_addr);
-    int number = host >> 24 == 127 || host == 0 ? from->number : (int)(host & 0xffffff);
-    const struct ci_node *node = ci_k.world->nodes;
-    while (node && node->number != number)
-        node = node->next;
-    return node;
+    for (const struct ci_ksocket *other = ci_k.sockets; other; other = other->next)
+        if (other != socket && other->state == state && !other->orphan &&
+            other->node == socket->node && other->local.sin6_port == socket->local.sin6_port &&
+            (other->takes & socket->takes) && !(other->shares_port && socket->shares_port))
+            return false;
+    return true;
 }
 
 int ci_ksocket_take_error(struct ci_ksocket *socket)

@@ -13,6 +13,8 @@
 
 #include "sim/kernel/kernel.h"
 
+enum { CI_KFOUR = 1, CI_KSIX = 2 }; /* families of addresses: address.c */
+
 enum ci_ksocket_state { CI_KCLOSED, CI_KLISTENING, CI_KCONNECTING, CI_KCONNECTED, CI_KDATAGRAM };
 
 /* Descriptors in flight. */
@@ -26,7 +28,7 @@ struct ci_ksegment {
     struct ci_ksegment *next;
     coir_time arrives;
     bool end;
-    struct sockaddr_in from;   /* of a datagram */
+    struct sockaddr_in6 from;  /* of a datagram */
     struct ci_ksocket *sender; /* likewise */
     const struct ci_node *to;  /* likewise */
     in_port_t port;            /* likewise, the destination */
@@ -46,8 +48,11 @@ struct ci_ksocket {
     struct ci_ksocket *next; /* of all */
     struct ci_node *node;
     enum ci_ksocket_state state;
-    bool orphan; /* no descriptor is left */
-    struct sockaddr_in local, remote;
+    bool orphan;                       /* no descriptor is left */
+    struct sockaddr_in6 local, remote; /* address.c 1 */
+    bool six, six_only;                /* AF_INET6; IPV6_V6ONLY */
+    unsigned takes;   /* of a listener or datagram socket: CI_KFOUR, CI_KSIX: address.c 3 */
+    bool shares_port; /* likewise: SO_REUSEPORT */
 
     int error;                /* sk_err: reported once */
     bool in_ended, out_ended; /* RCV_SHUTDOWN, SEND_SHUTDOWN */
@@ -69,7 +74,7 @@ struct ci_ksocket {
     struct ci_ksocket *listener;               /* of an incoming connection, until it is accepted */
     struct ci_ksocket *backlog, *backlog_next; /* accepted in this order */
     int backlog_len, backlog_most;
-    bool refuses, shares_port;
+    bool refuses;
     bool queued;   /* in a backlog */
     int tries;     /* to reach a listener */
     bool was_told; /* a connect has returned the success */
@@ -92,10 +97,9 @@ static inline bool ci_ksocket_is(const struct ci_kfile *file)
     return file && file->type->is_socket;
 }
 
-/* socket.c */
+/* socket.c. is_free: for a socket that is bound to it. */
 struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type);
-const struct ci_node *ci_ksocket_node_at(const struct ci_node *from,
-                                         const struct sockaddr_in *address);
+bool ci_ksocket_port_is_free(const struct ci_ksocket *socket, enum ci_ksocket_state state);
 int ci_ksocket_take_error(struct ci_ksocket *socket);
 extern const struct ci_kfile_type ci_kstream_type, ci_kdatagram_type;
 
@@ -104,6 +108,21 @@ void ci_kqueue_push(struct ci_kqueue *queue, struct ci_ksegment *segment);
 struct ci_ksegment *ci_kqueue_pop(struct ci_kqueue *queue);
 void ci_kqueue_drop(struct ci_kqueue *queue);
 struct ci_ksegment *ci_ksegment_new(size_t len);
+
+/* address.c. remote: of a peer, if the socket can reach it: -EINVAL, -EAFNOSUPPORT, -ENETUNREACH.
+ * bind: of a socket that has a port already, if the address has none; -EINVAL, -EAFNOSUPPORT,
+ * -EADDRNOTAVAIL. show: as the program sees it. node: NULL, none. */
+bool ci_kaddress_is_four(const struct sockaddr_in6 *address);
+unsigned ci_kaddress_family(const struct sockaddr_in6 *address); /* CI_KFOUR or CI_KSIX */
+struct sockaddr_in6 ci_kaddress_of(const struct ci_node *node, unsigned family, in_port_t port);
+int ci_kaddress_remote(const struct ci_ksocket *socket, const struct sockaddr *address,
+                       socklen_t len, struct sockaddr_in6 *ret_address);
+int ci_kaddress_bind(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
+                     bool six_only);
+void ci_kaddress_show(const struct ci_ksocket *socket, const struct sockaddr_in6 *address,
+                      void *ret_address, socklen_t *ret_len);
+const struct ci_node *ci_kaddress_node(const struct ci_node *from,
+                                       const struct sockaddr_in6 *address);
 
 /* network.c */
 const coir_link *ci_knetwork_link(const struct ci_ksocket *socket);
@@ -119,8 +138,8 @@ void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);
 bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
 
 /* listener.c */
-int ci_klistener_make(const struct ci_kfile_type *type, const struct sockaddr *address, int backlog,
-                      bool reuse_port, struct ci_kfile **ret_file);
+int ci_klistener_make(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
+                      bool six_only, struct ci_kfile **ret_file);
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
 /* -EMFILE, -ENFILE, -ENOBUFS or -ENOMEM if a fault makes accept(2) fail; otherwise 0. */
 int ci_klistener_refused(void);
@@ -130,7 +149,8 @@ void ci_klistener_close(struct ci_ksocket *listener);
 void ci_klistener_give_up(struct ci_ksocket *socket);
 
 /* datagram.c */
-int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, struct ci_kfile **ret_file);
+int ci_kdatagram_make(const struct sockaddr *address, socklen_t len, bool reuse_port, bool six_only,
+                      struct ci_kfile **ret_file);
 
 /* unix.c. find and at: NULL, with an error. */
 extern const struct ci_kfile_type ci_kunix_stream_type, ci_kunix_datagram_type;
