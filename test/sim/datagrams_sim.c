@@ -1,6 +1,6 @@
 /* Datagrams, several in one call and one by one, with and without peers, in every way to wait for
- * them; calls that are given up, buffers that are too short, networks that lose, double and
- * reorder.
+ * them, by IPv4 and IPv6; calls that are given up, buffers that are too short, networks that lose,
+ * double and reorder.
  *
  * What must hold:
  * 1. A datagram comes as it was sent, and from whom; of one that has no room, the rest is cut, and
@@ -34,6 +34,8 @@ static struct {
     coir_host *receiver;
     bool calm; /* the network loses, doubles and reorders none */
     bool doubles, listens, over;
+    bool both_families;            /* the receiver's socket */
+    bool six[SENDERS];             /* of the socket that a sender has now */
     char from[SENDERS][TEXT_MOST]; /* of the socket that a sender has now */
     uint8_t fate[SENDERS][DATAGRAMS], came[SENDERS][DATAGRAMS];
     int next[SENDERS]; /* that is to come */
@@ -92,7 +94,7 @@ static void write_and_read_again(const char *text, bool is_shortest)
 static void check_addresses(void)
 {
     static const char *const texts[] = {"[::1]:80",  "127.0.0.1:65535", "unix:/run/a",
-                                        "unix:@a b", "[fe80::1]:9",     "0.0.0.0:0"};
+                                        "unix:@a b", "[fe80::1%3]:9",   "0.0.0.0:0"};
     static const char *const wrong[] = {"[::1:80", "1.2.3.4.5:80", "a:b",   "[::g]:1",
                                         "1.2.3.4", "[::1]80",      "unix:", "1.2.3.4:65536"};
     coir_address address;
@@ -176,8 +178,12 @@ static void wait_for_receiver(const struct sender *self)
 
 static void open_sender(struct sender *self)
 {
+    bool six = w.six[self->sender] = w.both_families && below(2);
+    const char *peer = six ? "[fd00::1]:9" : "receiver:9"; /* which is the first host */
+    const char *own = below(2) ? ":0" : six ? "[::]:0" : "0.0.0.0:0";
     self->has_peer = below(2);
-    self->udp = open_socket("0.0.0.0:0", self->has_peer ? "receiver:9" : NULL);
+    MUST_BE(coir_address_parse(peer, &self->to), 0);
+    self->udp = open_socket(own, self->has_peer ? peer : NULL);
     char *from = w.from[self->sender];
     MUST(coir_udp_local(self->udp, from, TEXT_MOST) > 0);
     MUST_BE(coir_udp_join(self->udp, &self->to, NULL), -EOPNOTSUPP);
@@ -189,7 +195,6 @@ static int be_a_sender(void *arg)
     struct sender *self = malloc(sizeof *self);
     MUST(self);
     *self = (struct sender){.sender = (uint16_t)(uintptr_t)arg};
-    MUST_BE(coir_address_parse("receiver:9", &self->to), 0);
     check_addresses();
     open_sender(self);
     while (self->number < DATAGRAMS) {
@@ -229,6 +234,7 @@ static void check(const void *data, size_t len, bool is_cut, const coir_address 
     if (from) {
         coir_address_format(from, text, sizeof text);
         MUST(strcmp(strrchr(text, ':'), strrchr(w.from[got.sender], ':')) == 0);
+        MUST_BE(text[0] == '[', w.six[got.sender]);
     }
     if (w.calm)
         MUST_BE(got.number, w.next[got.sender]);
@@ -285,7 +291,7 @@ static ssize_t receive_somehow(coir_udp *udp)
 static int receive_all(void *arg)
 {
     (void)arg;
-    coir_udp *udp = open_socket("0.0.0.0:9", NULL);
+    coir_udp *udp = open_socket(w.both_families ? ":9" : "0.0.0.0:9", NULL);
     w.listens = true;
     while (!w.over) {
         passing(receive_somehow(udp));
@@ -327,6 +333,7 @@ int scenario(coir_sim *sim)
     w.calm = below(2);
     w.doubles = !w.calm && below(2);
     w.senders_left = SENDERS;
+    w.both_families = below(2);
     MUST_BE(chaos_configure(sim), 0);
     if (!(w.receiver = coir_sim_host(sim, "receiver", receive_all, NULL)))
         return -ENOMEM;

@@ -1,5 +1,6 @@
 /* Clients that ask for names and connect to them, while the name servers answer late, fail, and
- * change their mind. Some addresses of a name answer, some never do.
+ * change their mind. Some addresses of a name answer, some never do, some have no route. Servers
+ * listen for IPv4 alone, or for both families.
  *
  * What must hold:
  * 1. Once an answer has been the same for longer than one is kept, that is what a question gets:
@@ -27,6 +28,7 @@ static const coir_time attempt_delay = 250 * COIR_MS, slack = 15 * COIR_MS;
 
 static coir_sim *sim;
 static coir_time way; /* from host to host */
+static bool both_families;
 
 static coir_time some_time(void)
 {
@@ -38,7 +40,7 @@ struct said {
     char addresses[120];
     bool fails;
     int silent;        /* addresses that never answer */
-    int living;        /* servers: they refuse at their IPv6 address, in the stepped world */
+    int living;        /* servers: they refuse at their IPv6 address, unless both_families */
     coir_time latency; /* of the slower family's answer */
 };
 
@@ -50,7 +52,8 @@ static struct name {
 
 static void say(struct name *name)
 {
-    static const char *const parts[] = {"192.0.2.1 ", "2001:db8::1 ", "", "server0 ", "server1 "};
+    static const char *const parts[] = {"192.0.2.1 ", "2001:db8::1 ", "",
+                                        "2a00::1 ",   "server0 ",     "server1 "};
     coir_name_answer answer = {.latency = some_time(), .latency_ipv6 = some_time()};
     bool ipv4_first = answer.latency < answer.latency_ipv6;
     name->changed = coir_now();
@@ -59,9 +62,9 @@ static void say(struct name *name)
         .latency = ipv4_first ? answer.latency_ipv6 : answer.latency,
     };
     for (uint64_t count = 1 + below(3); count; count--) {
-        uint64_t part = below(5);
+        uint64_t part = below(6);
         name->now.silent += part < 2;
-        name->now.living += part >= 3;
+        name->now.living += part >= 4;
         strcat(name->now.addresses, parts[part]);
     }
     answer.addresses = name->now.addresses;
@@ -148,7 +151,8 @@ static void connect_to(const struct name *name)
     coir_time took = coir_now() - begin;
     bool steady = name->changed + 2 * keep_time < begin, sure = steady && limit == COIR_NEVER;
     if (sure && name->now.living && !name->now.fails) {
-        coir_time answers = name->now.latency + 2 * way * (1 + name->now.living);
+        int refusing = both_families ? 0 : name->now.living;
+        coir_time answers = name->now.latency + 2 * way * (1 + refusing);
         MUST_BE(rc, 0);
         MUST(took <= answers + name->now.silent * attempt_delay + slack);
     }
@@ -188,7 +192,7 @@ static int echo(coir_stream *stream, void *arg)
 
 static int serve(void *arg)
 {
-    return coir_serve_tcp("0.0.0.0:80", echo, arg);
+    return coir_serve_tcp(both_families ? ":80" : "0.0.0.0:80", echo, arg);
 }
 
 static int be_clients(void *arg)
@@ -211,6 +215,7 @@ int scenario(coir_sim *of)
     coir_config config = COIR_CONFIG;
     sim = of;
     memset(names, 0, sizeof names);
+    both_families = below(2);
     config.name_cache_time = keep_time;
     config.name_cache_max = 1 + below(4);
     MUST_BE(coir_sim_configure(sim, &config), 0);
