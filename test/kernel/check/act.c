@@ -112,36 +112,74 @@ void close_slot(struct slot *slot)
 }
 
 /* Addresses differ from program to program, so that no connection meets what another has left. */
-static struct sockaddr_in own_address(const struct game *game)
+static uint32_t own_host(const struct game *game)
 {
-    uint32_t host = 127u << 24 | (uint32_t)(1 + game->seed % 0xfffff0);
-    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+    return htonl(127u << 24 | (uint32_t)(1 + game->seed % 0xfffff0));
 }
 
-static void learn_address(struct slot *slot)
+socklen_t make_address(const struct game *game, uint32_t form, in_port_t port,
+                       struct sockaddr_storage *ret_address)
 {
-    struct sockaddr_storage storage;
+    uint32_t host = own_host(game);
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = host};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
+    *ret_address = (struct sockaddr_storage){0};
+    switch ((enum form)(form & ~(uint32_t)SIX)) {
+    case FORM_FOUR: memcpy(ret_address, &four, sizeof four); return sizeof four;
+    case FORM_MAPPED:
+        memset(&six.sin6_addr.s6_addr[10], 0xff, 2);
+        memcpy(&six.sin6_addr.s6_addr[12], &host, sizeof host);
+        break;
+    case FORM_LOOPBACK: six.sin6_addr = in6addr_loopback; break;
+    default: break;
+    }
+    memcpy(ret_address, &six, sizeof six);
+    return sizeof six;
+}
+
+/* That a new socket is to be bound to. */
+static socklen_t make_own(const struct game *game, const struct step *step,
+                          struct sockaddr_storage *ret_address)
+{
+    in_port_t port = step->b < SLOTS ? game->slots[step->b].port : 0;
+    return make_address(game, step->y, port, ret_address);
+}
+
+static int64_t open_bound(struct game *game, const struct step *step, enum kind kind, coir_fd fd)
+{
+    struct slot *slot = &game->slots[step->a];
+    enum kind everywhere = step->b < SLOTS       ? game->slots[step->b].everywhere
+                           : step->y == FORM_ANY ? kind
+                                                 : NONE;
+    struct sockaddr_storage own;
     socklen_t len;
-    if (ci_sys_name(slot->fd, false, &storage, &len) == 0)
-        memcpy(&slot->address, &storage, sizeof slot->address);
+    open_slot(game, step->a, kind, fd);
+    if (fd < 0)
+        return fd;
+    slot->form = (enum form)step->y;
+    slot->everywhere = everywhere;
+    if (ci_sys_name(fd, false, &own, &len) == 0)
+        slot->port =
+            ((struct sockaddr_in *)(void *)&own)->sin_port; /* at the same offset in IPv6 */
+    return own.ss_family;
 }
 
-static const struct sockaddr *address_of(const struct slot *slot)
+static int64_t connect_to(const struct game *game, const struct step *step)
 {
-    return (const struct sockaddr *)(const void *)&slot->address;
+    struct sockaddr_storage to;
+    socklen_t len = make_address(game, step->y, game->slots[step->b].port, &to);
+    return ci_sys_connect(game->slots[step->a].fd, (const struct sockaddr *)(const void *)&to, len);
 }
 
 /* ---- connections ---- */
 
 static int64_t act_listen(struct game *game, const struct step *step)
 {
-    struct sockaddr_in address = own_address(game);
-    int fd = ci_sys_listen((const struct sockaddr *)(const void *)&address, sizeof address,
-                           (int)step->x, false, false);
-    open_slot(game, step->a, LISTENER, fd);
-    if (fd >= 0)
-        learn_address(&game->slots[step->a]);
-    return fd < 0 ? fd : 0;
+    struct sockaddr_storage own;
+    socklen_t len = make_own(game, step, &own);
+    return open_bound(game, step, LISTENER,
+                      ci_sys_listen((const struct sockaddr *)(const void *)&own, len, (int)step->x,
+                                    false, step->y == FORM_ANY_ALONE));
 }
 
 /* Buffers of a given size do not grow. */
@@ -161,12 +199,12 @@ static int64_t act_connect(struct game *game, const struct step *step)
 {
     struct slot *slot = &game->slots[step->a];
     if (slot->kind == NONE) {
-        open_slot(game, step->a, STREAM, ci_sys_socket(AF_INET));
+        open_slot(game, step->a, STREAM, ci_sys_socket(step->y & SIX ? AF_INET6 : AF_INET));
         if (slot->fd < 0)
             return slot->fd;
         set_buffers(slot, step->x);
     }
-    return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
+    return connect_to(game, step);
 }
 
 static int64_t act_accept(struct game *game, const struct step *step)
@@ -295,13 +333,18 @@ static void act_drain(struct game *game, const struct step *step, struct answer 
 
 static int64_t act_datagram(struct game *game, const struct step *step)
 {
-    struct sockaddr_in address = own_address(game);
-    int fd = ci_sys_datagram((const struct sockaddr *)(const void *)&address, sizeof address,
-                             &(struct ci_datagram_options){0});
-    open_slot(game, step->a, DATAGRAM, fd);
-    if (fd >= 0)
-        learn_address(&game->slots[step->a]);
-    return fd < 0 ? fd : 0;
+    struct sockaddr_storage own;
+    struct ci_datagram_options options = {.ipv6_only = step->y == FORM_ANY_ALONE};
+    socklen_t len = make_own(game, step, &own);
+    return open_bound(game, step, DATAGRAM,
+                      ci_sys_datagram((const struct sockaddr *)(const void *)&own, len, &options));
+}
+
+static int64_t act_associate(struct game *game, const struct step *step)
+{
+    int64_t rc = connect_to(game, step);
+    game->slots[step->a].associated |= rc == 0;
+    return rc;
 }
 
 int64_t send_datagram(struct game *game, const struct step *step, const void *to, socklen_t len)
@@ -332,27 +375,33 @@ bool receive_datagram(struct game *game, const struct step *step, struct answer 
 
 static int64_t act_send_to(struct game *game, const struct step *step)
 {
-    const struct sockaddr_in *to = &game->slots[step->b % SLOTS].address;
-    return send_datagram(game, step, to, sizeof *to);
+    struct sockaddr_storage to;
+    socklen_t len = make_address(game, step->y, game->slots[step->b % SLOTS].port, &to);
+    return send_datagram(game, step, &to, len);
 }
 
-static uint8_t slot_at(const struct game *game, const struct sockaddr_in *address)
+static uint8_t slot_at(const struct game *game, const struct sockaddr_storage *address)
 {
     uint8_t at = 0;
-    while (at < SLOTS && game->slots[at].address.sin_port != address->sin_port)
+    while (at < SLOTS &&
+           game->slots[at].port != ((const struct sockaddr_in *)(const void *)address)->sin_port)
         at++;
     return at;
 }
 
+/* Of the sender's address its slot, its family, and whether it is IPv4-mapped. */
 static void act_receive_from(struct game *game, const struct step *step, struct answer *answer)
 {
-    struct sockaddr_in from = {0};
+    struct sockaddr_storage from = {0};
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&from;
     struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from};
     int64_t hash;
     if (!receive_datagram(game, step, answer, &message, &hash))
         return;
     say(answer, slot_at(game, &from));
     say(answer, hash);
+    say(answer, message.msg_namelen);
+    say(answer, from.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr));
 }
 
 /* ---- waiting ---- */
@@ -426,8 +475,7 @@ static int64_t act_on_socket(struct game *game, const struct step *step)
     case OP_CLOSE: close_slot(slot); return 0;
     case OP_COPY: return act_copy(game, step);
     case OP_DATAGRAM: return act_datagram(game, step);
-    case OP_ASSOCIATE:
-        return ci_sys_connect(slot->fd, address_of(&game->slots[step->b]), sizeof slot->address);
+    case OP_ASSOCIATE: return act_associate(game, step);
     case OP_SEND_TO: return act_send_to(game, step);
     case OP_EVENTFD: open_slot(game, step->a, EVENTFD, ci_sys_eventfd()); return 0;
     case OP_ADD: return kernel_add(slot->fd, step->x);

@@ -83,11 +83,10 @@ static void fill_eventfd(struct game *game, const struct step *step, struct io_u
 
 static void fill_connect(struct game *game, const struct step *step, struct io_uring_sqe *sqe)
 {
-    struct sockaddr_in *address =
-        (struct sockaddr_in *)(void *)arena_take(game, sizeof *address, false);
-    *address = game->slots[step->b].address;
+    struct sockaddr_storage *address =
+        (struct sockaddr_storage *)(void *)arena_take(game, sizeof *address, false);
+    sqe->off = make_address(game, step->y, game->slots[step->b].port, address);
     sqe->addr = (uintptr_t)address;
-    sqe->off = sizeof *address;
 }
 
 static uint8_t opcode_of(enum op op)
@@ -126,7 +125,7 @@ static int64_t prepare(struct game *game, const struct step *step)
 {
     struct request *request;
     if (step->op == OP_RING_CONNECT) {
-        open_slot(game, step->a, STREAM, ci_sys_socket(AF_INET));
+        open_slot(game, step->a, STREAM, ci_sys_socket(step->y & SIX ? AF_INET6 : AF_INET));
         ci_sys_no_delay(game->slots[step->a].fd);
     }
     struct io_uring_sqe *sqe =

@@ -3,7 +3,7 @@
  * (struct step, struct answer). check_model makes the same calls on the simulated kernel and
  * compares the answers.
  *
- *   draw.c, draw_unix.c
+ *   draw.c, draw_unix.c, draw_families.c
  *                 chooses the next call
  *   act.c         makes it: sockets, epoll, poll, eventfd
  *   act_unix.c    makes it: Unix sockets
@@ -41,8 +41,8 @@ enum {
 };
 
 enum op {
-    OP_LISTEN,  /* a: slot; x: backlog */
-    OP_CONNECT, /* a: slot, b: listener; x: buffer sizes */
+    OP_LISTEN,  /* a: slot; x: backlog; y: form; b: slot whose port it gets, or SLOTS */
+    OP_CONNECT, /* a: slot, b: listener; x: buffer sizes; y: form, and | SIX: of AF_INET6 */
     OP_ACCEPT,  /* a: slot, b: listener */
     OP_SEND,    /* a; x: bytes; y: which call */
     OP_RECEIVE, /* a; x: bytes; y: which call */
@@ -53,9 +53,9 @@ enum op {
     OP_ERROR,
     OP_CLOSE,
     OP_COPY,         /* a: slot, b: of what */
-    OP_DATAGRAM,     /* a: slot */
-    OP_ASSOCIATE,    /* a: datagram socket, b: its peer's slot */
-    OP_SEND_TO,      /* a, b; x: bytes */
+    OP_DATAGRAM,     /* a: slot; y: form; b: slot whose port it gets, or SLOTS */
+    OP_ASSOCIATE,    /* a: datagram socket, b: its peer's slot; y: form */
+    OP_SEND_TO,      /* a, b; x: bytes; y: form */
     OP_RECEIVE_FROM, /* a; x: bytes */
     OP_EVENTFD,
     OP_ADD,                 /* a: eventfd; x: number */
@@ -85,7 +85,7 @@ enum op {
     OP_RING_CANCEL,         /* x: name */
     OP_RING_TAKE_BACK,      /* x: name */
     OP_RING_ACCEPT,         /* a: slot of the accepted, b: listener */
-    OP_RING_CONNECT,        /* a: slot, b: listener */
+    OP_RING_CONNECT,        /* a: slot, b: listener; y: as OP_CONNECT */
     OP_RING_READ,           /* a: eventfd */
     OP_RING_WRITE,          /* a: eventfd */
     OP_RING_NOP,
@@ -96,6 +96,11 @@ enum op {
     OP_COUNT
 };
 extern const char *const op_names[OP_COUNT];
+
+/* The forms of a program's address, for any port: 127.x.y.z by the program's number, the same as an
+ * IPv4-mapped one, ::1, ::, and :: with IPV6_V6ONLY, which is only bound to. */
+enum form { FORM_FOUR, FORM_MAPPED, FORM_LOOPBACK, FORM_ANY, FORM_ANY_ALONE, FORM_COUNT };
+enum { SIX = 8 };
 
 struct step {
     uint8_t op, a, b, c;
@@ -124,8 +129,11 @@ struct slot {
     enum kind kind;
     coir_fd fd;
     bool copied, sized, linger, shut;
-    struct sockaddr_in address; /* of a listener or datagram socket; kept when it is closed */
-    struct sockaddr_un name;    /* likewise, of a Unix socket that has one */
+    in_port_t port;       /* of a listener or datagram socket; kept when it is closed. 0: none */
+    enum form form;       /* likewise, of the address that it is bound to */
+    enum kind everywhere; /* likewise: the port was free at every address, for these sockets */
+    bool associated;
+    struct sockaddr_un name; /* as port, of a Unix socket that has one */
     socklen_t name_len;
     struct ci_eventpoll eventpoll;
 
@@ -178,6 +186,9 @@ int64_t send_datagram(struct game *game, const struct step *step, const void *to
 /* False: an error, which it says. `from` has room for the sender's name. */
 bool receive_datagram(struct game *game, const struct step *step, struct answer *answer,
                       struct msghdr *from, int64_t *ret_hash);
+/* `form` may have SIX. */
+socklen_t make_address(const struct game *game, uint32_t form, in_port_t port,
+                       struct sockaddr_storage *ret_address);
 char *arena_take(struct game *game, size_t len, bool with_data);
 void say(struct answer *answer, int64_t word);
 int64_t hash_bytes(const void *data, size_t len);

@@ -44,15 +44,25 @@ static bool is_open(const struct slot *slot, enum kind unused)
 }
 
 /* Listeners and datagram sockets, also closed ones. */
-static bool has_address(const struct slot *slot, enum kind unused)
+static bool has_port(const struct slot *slot, enum kind unused)
 {
     (void)unused;
-    return slot->address.sin_port != 0;
+    return slot->port != 0;
 }
 
 uint8_t pick(const struct game *game, struct ci_random *random, enum kind kind)
 {
     return pick_fitting(game, random, is_of_kind, kind);
+}
+
+static bool was_free_everywhere(const struct slot *slot, enum kind kind)
+{
+    return slot->everywhere == kind;
+}
+
+uint8_t pick_free_everywhere(const struct game *game, struct ci_random *random, enum kind kind)
+{
+    return pick_fitting(game, random, was_free_everywhere, kind);
 }
 
 static uint8_t pick_open(const struct game *game, struct ci_random *random)
@@ -223,9 +233,11 @@ static bool draw_on_stream(struct game *game, struct ci_random *random, struct s
 static bool draw_connect(struct game *game, struct ci_random *random, struct step *step)
 {
     step->a = pick(game, random, NONE);
-    step->b = pick_fitting(game, random, has_address, NONE);
+    step->b = pick_fitting(game, random, has_port, NONE);
     step->x = below(random, 3);
-    return step->a < SLOTS && step->b < SLOTS && game->slots[step->a].address.sin_port == 0;
+    if (has_families(game))
+        draw_peer_form(random, step);
+    return step->a < SLOTS && step->b < SLOTS && game->slots[step->a].port == 0;
 }
 
 static bool draw_opening(struct game *game, struct ci_random *random, struct step *step)
@@ -234,6 +246,12 @@ static bool draw_opening(struct game *game, struct ci_random *random, struct ste
     step->b = pick(game, random, LISTENER);
     step->x = below(random, 4);
     switch ((enum op)step->op) {
+    case OP_LISTEN:
+    case OP_DATAGRAM:
+        step->b = SLOTS;
+        if (has_families(game))
+            draw_bound(game, random, step);
+        return step->a < SLOTS;
     case OP_CONNECT:
     case OP_RING_CONNECT: return draw_connect(game, random, step);
     case OP_ACCEPT:
@@ -254,6 +272,8 @@ static bool draw_on_datagram(struct game *game, struct ci_random *random, struct
     step->b =
         step->op == OP_SEND_TO && below(random, 4) == 0 ? SLOTS : pick(game, random, DATAGRAM);
     if (step->a == SLOTS || (step->op == OP_ASSOCIATE && step->b == SLOTS))
+        return false;
+    if (has_families(game) && !draw_datagram_form(game, random, step))
         return false;
     return step->op != OP_SEND_TO || game->slots[step->a].sent++ < 10;
 }
@@ -414,11 +434,29 @@ static const struct weight internet_weights[] = {
     {OP_RING_ENTER, {0, 0, 16}},
 };
 
-static uint8_t draw_op(const struct weight *weights, size_t count, struct ci_random *random,
-                       enum mode mode)
+/* Who reaches whom, more than what comes after. */
+static const struct weight family_weights[] = {
+    {OP_LISTEN, {4, 4, 4}},      {OP_CONNECT, {5, 5, 3}},      {OP_ACCEPT, {3, 3, 2}},
+    {OP_SEND, {2, 2, 2}},        {OP_RECEIVE, {2, 2, 2}},      {OP_ERROR, {2, 2, 2}},
+    {OP_CLOSE, {6, 6, 6}},       {OP_DATAGRAM, {4, 4, 4}},     {OP_ASSOCIATE, {3, 3, 3}},
+    {OP_SEND_TO, {8, 8, 8}},     {OP_RECEIVE_FROM, {6, 6, 6}}, {OP_POLL, {2, 6, 2}},
+    {OP_EPOLL, {1, 0, 0}},       {OP_CONTROL, {4, 0, 0}},      {OP_WAIT, {4, 0, 0}},
+    {OP_RING_POLL, {0, 0, 3}},   {OP_RING_ACCEPT, {0, 0, 3}},  {OP_RING_CONNECT, {0, 0, 4}},
+    {OP_RING_SUBMIT, {0, 0, 3}}, {OP_RING_ENTER, {0, 0, 8}},
+};
+
+static const struct weights {
+    const struct weight *weights;
+    size_t count;
+} internet = {internet_weights, ci_countof(internet_weights)},
+  families = {family_weights, ci_countof(family_weights)},
+  unix_sockets = {unix_weights, ci_countof(unix_weights)};
+
+static uint8_t draw_op(const struct weights *of, struct ci_random *random, enum mode mode)
 {
+    const struct weight *weights = of->weights;
     uint32_t all = 0, chosen;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < of->count; i++)
         all += weights[i].in[mode];
     chosen = below(random, all);
     size_t i = 0;
@@ -471,7 +509,7 @@ static bool draw_operands(struct game *game, struct ci_random *random, struct st
 static bool draw_beginning(const struct game *game, enum mode mode, struct step *ret_step)
 {
     static const struct step beginning[] = {
-        {.op = OP_LISTEN, .a = 0, .x = 2},
+        {.op = OP_LISTEN, .a = 0, .b = SLOTS, .x = 2},
         {.op = OP_CONNECT, .a = 1, .b = 0, .x = 1},
         {.op = OP_ACCEPT, .a = 2, .b = 0, .x = 2},
         {.op = OP_EPOLL, .a = 3},
@@ -480,20 +518,25 @@ static bool draw_beginning(const struct game *game, enum mode mode, struct step 
     if (game->seed % 8 == 0 || game->number >= count)
         return false;
     *ret_step = beginning[game->number];
+    if (has_families(game) && ret_step->op == OP_LISTEN)
+        ret_step->y = FORM_ANY;
+    if (has_families(game) && ret_step->op == OP_CONNECT)
+        ret_step->y = SIX | FORM_LOOPBACK;
     return true;
 }
 
 bool draw_step(struct game *game, struct ci_random *random, enum mode mode, struct step *ret_step)
 {
     bool is_unix = is_about_unix(game);
-    const struct weight *weights = is_unix ? unix_weights : internet_weights;
-    size_t count = is_unix ? ci_countof(unix_weights) : ci_countof(internet_weights);
+    const struct weights *weights = is_unix              ? &unix_sockets
+                                    : has_families(game) ? &families
+                                                         : &internet;
     if (is_unix ? draw_unix_beginning(game, mode, ret_step) : draw_beginning(game, mode, ret_step))
         return true;
     if (game->number >= 15 + game->seed % (STEPS_MAX - 15))
         return false;
     do
-        *ret_step = (struct step){.op = draw_op(weights, count, random, mode)};
+        *ret_step = (struct step){.op = draw_op(weights, random, mode)};
     while (!draw_operands(game, random, ret_step));
     return true;
 }
