@@ -311,17 +311,18 @@ static void act_drain(struct game *game, const struct step *step, struct answer 
     static char data[65536];
     struct slot *slot = &game->slots[step->a];
     uint32_t got = 0, waits = 0;
+    uint64_t hash = 0;
     ssize_t n;
-    say(answer, 0);
     while ((n = ci_sys_recv(slot->fd, data, sizeof data)) > 0 ||
            (n == -EAGAIN && got < slot->filled && waits++ < 20)) {
         got += n > 0 ? (uint32_t)n : 0;
         for (ssize_t i = 0; i < n; i++)
-            answer->words[0] = answer->words[0] * 31 + data[i];
+            hash = hash * 31 + (uint64_t)data[i];
         kernel_settle(game);
         if (n < 0)
             kernel_await(game, slot->fd);
     }
+    say(answer, (int64_t)hash);
     say(answer, got);
     say(answer, n);
     slot->filled = 0;
