@@ -118,11 +118,15 @@ int ci_sys_listen(const struct sockaddr *address, socklen_t len, int backlog, bo
                   bool ipv6_only)
 {
     ci_kcall();
-    struct ci_kfile *file;
     int rc = ci_kfd_refused();
-    if (rc < 0 || (rc = ci_klistener_make(address, len, backlog, reuse_port, ipv6_only, &file)) < 0)
+    if (rc < 0)
         return rc;
-    return ci_kfd_install(file);
+    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kstream_type);
+    rc = ci_klistener_start(socket, address, len, backlog, reuse_port, ipv6_only);
+    if (rc == 0)
+        return ci_kfd_install(&socket->file);
+    ci_kfile_unref(&socket->file);
+    return rc;
 }
 
 int ci_sys_accept(coir_fd fd)

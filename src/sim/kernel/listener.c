@@ -35,21 +35,17 @@ static struct ci_ksocket *listener_at(const struct ci_node *node, const struct s
     return found;
 }
 
-int ci_klistener_make(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
-                      bool six_only, struct ci_kfile **ret_file)
+int ci_klistener_start(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
+                       int backlog, bool reuse_port, bool six_only)
 {
-    struct ci_ksocket *socket = ci_ksocket_new(ci_k.process->node, &ci_kstream_type);
     int rc = ci_kaddress_bind(socket, address, len, six_only);
     socket->shares_port = reuse_port;
-    if (rc == 0 && !ci_ksocket_port_is_free(socket, CI_KLISTENING))
-        rc = -EADDRINUSE;
-    if (rc < 0) {
-        ci_kfile_unref(&socket->file);
+    if (rc < 0)
         return rc;
-    }
+    if (!ci_ksocket_port_is_free(socket, CI_KLISTENING))
+        return -EADDRINUSE;
     socket->state = CI_KLISTENING;
     socket->backlog_most = backlog + 1; /* sk_acceptq_is_full: more than the backlog */
-    *ret_file = &socket->file;
     return 0;
 }
 

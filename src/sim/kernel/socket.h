@@ -138,8 +138,8 @@ void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);
 bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
 
 /* listener.c */
-int ci_klistener_make(const struct sockaddr *address, socklen_t len, int backlog, bool reuse_port,
-                      bool six_only, struct ci_kfile **ret_file);
+int ci_klistener_start(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
+                       int backlog, bool reuse_port, bool six_only);
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
 /* -EMFILE, -ENFILE, -ENOBUFS or -ENOMEM if a fault makes accept(2) fail; otherwise 0. */
 int ci_klistener_refused(void);
