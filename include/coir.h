@@ -36,6 +36,7 @@
 #include <coir/unix.h>
 #include <coir/version.h>
 #include <coir/waker.h>
+#include <coir/watcher.h>
 #include <coir/write_queue.h>
 
 #endif

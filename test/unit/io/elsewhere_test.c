@@ -15,6 +15,7 @@ static struct {
     coir_write_queue *queue;
     coir_udp *udp;
     coir_signals *signals;
+    coir_watcher *watcher;
     coir_scope scope;
     coir_handle handle;
     coir_cancel_scope deadline;
@@ -78,6 +79,10 @@ DEFINE(coir_udp_local, coir_udp_local(own.udp, &byte, 1))
 DEFINE(coir_udp_join, coir_udp_join(own.udp, &(coir_address){{0}}, NULL))
 DEFINE(coir_udp_close, (coir_udp_close(own.udp), VOID))
 DEFINE(coir_signals_close, (coir_signals_close(own.signals), VOID))
+DEFINE(coir_watcher_add, coir_watcher_add(own.watcher, "/", 0))
+DEFINE(coir_watcher_remove, coir_watcher_remove(own.watcher, 1))
+DEFINE(coir_watcher_next, coir_watcher_next(own.watcher, &(coir_change)COIR_CHANGE))
+DEFINE(coir_watcher_close, (coir_watcher_close(own.watcher), VOID))
 DEFINE(coir_scope_wait, coir_scope_wait(&own.scope))
 DEFINE(coir_scope_cancel, (coir_scope_cancel(&own.scope), VOID))
 DEFINE(coir_scope_close, (coir_scope_close(&own.scope), VOID))
@@ -121,6 +126,10 @@ static const struct call {
     SUSPENDING(coir_udp_join),
     NO_RESULT(coir_udp_close),
     NO_RESULT(coir_signals_close),
+    CALL(coir_watcher_add),
+    CALL(coir_watcher_remove),
+    CALL(coir_watcher_next),
+    NO_RESULT(coir_watcher_close),
     SUSPENDING(coir_scope_wait),
     NO_RESULT(coir_scope_cancel),
     NO_RESULT(coir_scope_close),
@@ -204,6 +213,7 @@ static void make_objects(void)
     CHECK_EQ(coir_write_queue_new(own.ends[1], &own.queue), 0);
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &own.udp), 0);
     CHECK_EQ(coir_signals_open(&number, 1, &own.signals), 0);
+    CHECK_EQ(coir_watcher_open(&own.watcher), 0);
     CHECK_EQ(coir_go_with(coir_scope_open(&own.scope), &options, wait_for_end, NULL), 0);
     coir_deadline_enter(&own.deadline, COIR_NEVER);
     coir_set_init(&own.set);
@@ -227,6 +237,8 @@ static void use_objects(void)
     CHECK(coir_udp_local(own.udp, (char[64]){0}, 64) > 0);
     coir_udp_close(own.udp);
     coir_signals_close(own.signals);
+    CHECK_EQ(coir_watcher_add(own.watcher, "/", 0), 1);
+    coir_watcher_close(own.watcher);
     CHECK_EQ(coir_set_next(&own.set, &found), 1);
     coir_parker_done(&own.parker);
     coir_generator_free(own.generator);

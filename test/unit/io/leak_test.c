@@ -227,6 +227,7 @@ static int make_everything(void *arg)
     coir_udp *udp, *connected;
     coir_file *file;
     coir_signals *signals;
+    coir_watcher *watcher;
     coir_poller *pollers[3];
     static const char *const drivers[] = {"epoll", "poll", "io_uring"};
     (void)arg;
@@ -236,6 +237,7 @@ static int make_everything(void *arg)
     CHECK_EQ(coir_udp_open("127.0.0.1:0", "127.0.0.1:9", &connected), 0);
     CHECK_EQ(coir_file_open("/dev/null", O_RDONLY, 0, &file), 0);
     CHECK_EQ(coir_signals_open(&(int){SIGUSR1}, 1, &signals), 0);
+    CHECK_EQ(coir_watcher_open(&watcher), 0);
     CHECK_EQ(coir_offload(nothing, NULL), 0);
     for (int i = 0; i < 3; i++)
         if (coir_poller_new_with(POLLER_ON(drivers[i]), &pollers[i]) < 0)
@@ -244,6 +246,7 @@ static int make_everything(void *arg)
     CHECK(made >= 10);
     for (int i = 0; i < 3; i++)
         coir_poller_free(pollers[i]);
+    coir_watcher_close(watcher);
     coir_signals_close(signals);
     coir_file_close(file);
     coir_udp_close(udp);

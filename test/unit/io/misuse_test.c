@@ -10,6 +10,8 @@ static coir_open_op open_op;
 static coir_file_op file_op;
 static coir_udp_op udp_op;
 static coir_signals_op signals_op;
+static coir_watcher_op watcher_op;
+static coir_change change = COIR_CHANGE;
 static coir_address address;
 static coir_datagram datagram = COIR_DATAGRAM;
 static const coir_udp_options udp_options = COIR_UDP_OPTIONS;
@@ -97,10 +99,11 @@ TEST_REAL(listeners_and_connects_look_at_their_arguments)
     coir_listener_close(listener);
 }
 
-TEST_REAL(files_signals_and_datagrams_look_at_their_arguments)
+TEST_REAL(files_signals_watchers_and_datagrams_look_at_their_arguments)
 {
     coir_file *file;
     coir_signals *signals;
+    coir_watcher *watcher;
     coir_udp *udp;
     int64_t size;
     int number = SIGUSR1;
@@ -117,6 +120,15 @@ TEST_REAL(files_signals_and_datagrams_look_at_their_arguments)
     IS_REFUSED(coir_signals_open, (&number, 1, NULL));
     IS_REFUSED(coir_signals_wait, (NULL));
     FAILS(coir_signals_wait_op, (&signals_op, NULL));
+    IS_REFUSED(coir_watcher_open, (NULL));
+    CHECK_EQ(coir_watcher_open(&watcher), 0);
+    IS_REFUSED(coir_watcher_add, (NULL, "/", 0));
+    IS_REFUSED(coir_watcher_add, (watcher, NULL, 0));
+    IS_REFUSED(coir_watcher_add, (watcher, "/", 1024));
+    IS_REFUSED(coir_watcher_remove, (NULL, 1));
+    IS_REFUSED(coir_watcher_next, (watcher, NULL));
+    FAILS(coir_watcher_next_op, (&watcher_op, NULL, &change));
+    coir_watcher_close(watcher);
     IS_REFUSED(coir_udp_open, (NULL, NULL, &udp));
     IS_REFUSED(coir_udp_open, ("127.0.0.1:0", NULL, NULL));
     IS_REFUSED(coir_udp_local, (NULL, bytes, sizeof bytes));

@@ -1,4 +1,4 @@
-/* Rows of the table of deadline_test.c: the calls on files and directories. */
+/* Rows of the table of deadline_test.c: the calls on files, directories and watchers. */
 #ifndef TEST_UNIT_TASK_DEADLINE_FILES_H
 #define TEST_UNIT_TASK_DEADLINE_FILES_H
 
@@ -39,6 +39,22 @@ static ssize_t open_listing(void)
     return rc;
 }
 
+static ssize_t watch(void)
+{
+    int id = coir_watcher_add(t.watcher, "/", COIR_CHANGE_ATTRIBUTES);
+    return id < 0 ? id : coir_watcher_remove(t.watcher, id);
+}
+
+/* Until there is no change left. */
+static ssize_t next_change(void)
+{
+    ssize_t rc;
+    do
+        rc = coir_watcher_next(t.watcher, &change);
+    while (rc == 0);
+    return rc;
+}
+
 /* clang-format off */
 #define FILE_ROWS(X) \
     X(coir_file_open, ENDS, open_file()) \
@@ -66,7 +82,9 @@ static ssize_t open_listing(void)
     X(coir_dir_mkdir, ENDS, coir_dir_mkdir(NULL, "/dev/null/x", 0)) \
     X(coir_dir_rmdir, ENDS, coir_dir_rmdir(NULL, "/dev/null/x")) \
     X(coir_listing_open, ENDS, open_listing()) \
-    X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry))
+    X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry)) \
+    X(coir_watcher_add, ENDS, watch()) \
+    X(coir_watcher_next, WAITS, next_change())
 /* clang-format on */
 
 #endif

@@ -40,6 +40,7 @@ static struct {
     coir_reader *reader;
     coir_file *file;
     coir_listing *listing;
+    coir_watcher *watcher;
     int empty[2], stuffed[2]; /* pipes */
     coir_request *request;
     const char *body;
@@ -235,6 +236,7 @@ static coir_process unused;
 static uint64_t item;
 static struct stat what;
 static coir_dir_entry entry = COIR_DIR_ENTRY;
+static coir_change change = COIR_CHANGE;
 static size_t done;
 static coir_fd fds[2];
 static char *piece;
@@ -549,6 +551,7 @@ static void make_objects(void)
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &t.udp), 0);
     CHECK_EQ(coir_file_open_temporary(NULL, 0600, &t.file), 0);
     CHECK_EQ(coir_listing_open(NULL, "/", &t.listing), 0);
+    CHECK_EQ(coir_watcher_open(&t.watcher), 0);
 }
 
 static void free_objects(void)
@@ -570,6 +573,7 @@ static void free_objects(void)
     coir_udp_close(t.udp);
     coir_file_close(t.file);
     coir_listing_close(t.listing);
+    coir_watcher_close(t.watcher);
     for (int i = 0; i < 2; i++) {
         close(t.empty[i]);
         close(t.stuffed[i]);

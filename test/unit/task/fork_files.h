@@ -1,4 +1,4 @@
-/* Rows of the table of fork_test.c: the calls on files and directories. */
+/* Rows of the table of fork_test.c: the calls on files, directories and watchers. */
 #ifndef TEST_UNIT_TASK_FORK_FILES_H
 #define TEST_UNIT_TASK_FORK_FILES_H
 
@@ -28,6 +28,11 @@
     R(coir_dir_rmdir, coir_dir_rmdir(NULL, "/dev/null/x"))                                     \
     R(coir_listing_open, coir_listing_open(NULL, "/", RET(coir_listing)))                      \
     R(coir_listing_next, coir_listing_next(o.listing, &(coir_dir_entry)COIR_DIR_ENTRY))         \
+    R(coir_watcher_open, coir_watcher_open(RET(coir_watcher)))                                 \
+    R(coir_watcher_add, coir_watcher_add(o.watcher, "/", 0))                                   \
+    R(coir_watcher_next, coir_watcher_next(o.watcher, &(coir_change)COIR_CHANGE))              \
+    R(coir_watcher_remove, coir_watcher_remove(o.watcher, 1))                                  \
+    V(coir_watcher_close, coir_watcher_close(o.watcher))                                       \
     R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
     P(coir_file_position, coir_file_position(o.file) == 0)                                     \
     P(coir_file_seek, coir_file_seek(o.file, 0) == 0)                                          \

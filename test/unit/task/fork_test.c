@@ -44,6 +44,7 @@ static struct {
     coir_file *file;
     coir_listing *listing;
     coir_signals *signals;
+    coir_watcher *watcher;
     coir_process process;
     coir_loop *loop;
     coir_watch watch;
@@ -509,6 +510,8 @@ static void make_all(void)
     CHECK_EQ(coir_file_open("/dev/null", O_RDWR, 0, &o.file), 0);
     CHECK_EQ(coir_listing_open(NULL, "/", &o.listing), 0);
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
+    CHECK_EQ(coir_watcher_open(&o.watcher), 0);
+    CHECK_EQ(coir_watcher_add(o.watcher, "/dev/null", COIR_CHANGE_ATTRIBUTES), 1);
     CHECK_EQ(coir_process_spawn(&o.process, command), 0);
     CHECK_EQ(pipe(o.pipe), 0);
     CHECK_EQ(coir_loop_new(&o.loop), 0);
@@ -544,6 +547,8 @@ static void free_all(void)
     coir_signals_close(o.signals);
     coir_file_close(o.file);
     coir_listing_close(o.listing);
+    CHECK_EQ(coir_watcher_remove(o.watcher, 1), 0); /* no child has removed it */
+    coir_watcher_close(o.watcher);
     coir_reader_free(o.reader);
     coir_write_queue_free(o.queue);
     coir_buffer_unref(o.buffer);
