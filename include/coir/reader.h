@@ -1,19 +1,21 @@
-/* A buffered reader: pieces of a stream that end with a delimiter, as the lines of a protocol, up
- * to a bound.
+/* A buffered reader: pieces of a stream or file that end with a delimiter, as the lines of a
+ * protocol, up to a bound.
  *
- * What was read of the stream beyond a piece lies in the reader: read on through it, not from the
- * stream. A reader belongs to the worker of its stream. One task at a time: a second gets -EBUSY.
- */
+ * What was read beyond a piece lies in the reader: read on through it, not from the stream. A
+ * reader belongs to the worker of its stream, or, over a file, to the one that has made it. One
+ * task at a time: a second gets -EBUSY.
+ *
+ * The end of a file is where it ended when it was read: what is appended later can be read on. */
 #ifndef COIR_READER_H
 #define COIR_READER_H
 
-#include <coir/stream.h>
+#include <coir/file.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A buffered reader of a stream. It is made by coir_reader_new. */
+/* A buffered reader. It is made by coir_reader_new or coir_reader_new_file. */
 typedef struct coir_reader coir_reader;
 
 /* Makes a buffered reader of a stream. The stream stays the caller's to close, after the reader is
@@ -23,17 +25,26 @@ typedef struct coir_reader coir_reader;
  * Errors: -EINVAL no stream, or nowhere for the reader; -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader);
 
+/* Makes a buffered reader of a file. It reads from an offset on, or from the file's position
+ * (COIR_POSITION), which moves behind all that the reader has read ahead. The file stays the
+ * caller's to close, after the reader is freed. `piece_max` is as in coir_reader_new; memory grows
+ * to 64 KiB, or to that where it is more.
+ * Suspends: no.  Threads: worker.  Owns: *ret_reader is the caller's to free.
+ * Errors: -EINVAL no file, a negative offset, or nowhere for the reader; -ENOMEM; -ESRCH. */
+COIR_API int coir_reader_new_file(coir_file *file, int64_t offset, size_t piece_max,
+                                  coir_reader **ret_reader);
+
 /* Frees a reader that no task waits for. What it has read and not handed out is lost. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_reader_free(coir_reader *reader);
 
-/* Reads a line: 1, or 0 at the end of the stream. A line ends with a line feed, which is taken off,
- * as is a carriage return before it. *ret_text lies in the reader, with a NUL behind it, and is
- * valid until the next call on the reader; *ret_len, if ret_len is not NULL, is its length.
+/* Reads a line: 1, or 0 at the end of the stream or file. A line ends with a line feed, which is
+ * taken off, as is a carriage return before it. *ret_text lies in the reader, with a NUL behind it,
+ * and is valid until the next call on the reader; *ret_len, if ret_len is not NULL, is its length.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_ETOOLARGE the line is too long; -COIR_EEND the stream ended within a line:
  * coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; those of
- * coir_read.
+ * coir_read or coir_file_read.
  * Cancel safety: an error means that nothing was taken: what has come of the line stays in the
  * reader. */
 COIR_SUSPENDS int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len);
@@ -46,9 +57,9 @@ COIR_SUSPENDS int coir_reader_read_until(coir_reader *reader, const char *delimi
                                          char **ret_text, size_t *ret_len);
 
 /* Reads what is there through a reader, at least one byte, and returns the count. What lies in the
- * reader comes first; otherwise it is as coir_read.
+ * reader comes first; otherwise it is as coir_read or coir_file_read.
  * Suspends: yes.  Threads: owner.
- * Errors: -EINVAL no reader, or no buffer; those of coir_read.
+ * Errors: -EINVAL no reader, or no buffer; those of coir_read or coir_file_read.
  * Cancel safety: an error means that nothing was read. */
 COIR_SUSPENDS ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len);
 

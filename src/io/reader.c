@@ -1,6 +1,6 @@
-/* Buffered readers: pieces of a stream up to a delimiter.
+/* Buffered readers: pieces of a stream or file up to a delimiter.
  *
- * 1. data[start..end) has been read from the stream but not handed out yet.
+ * 1. data[start..end) has been read but not handed out yet.
  * 2. While a read into `data` is in flight, the reader is busy, and `data` neither moves nor is
  * freed.
  *
@@ -15,16 +15,23 @@
 #include "io/io.h"
 #include "task/completed.h"
 
-enum { PIECE_DEFAULT = 8192, ROOM_FIRST = 512 };
+enum {
+    PIECE_DEFAULT = 8192,
+    ROOM_FIRST = 512,
+    ROOM_OF_FILE = 64 * 1024 /* a read of a file costs a hand-over to a thread */
+};
 
 struct coir_reader {
-    coir_stream *stream;
+    coir_stream *stream; /* NULL: a file's */
+    coir_file *file;
+    int64_t offset; /* of its next read; COIR_POSITION */
     const coir_allocator *allocator;
     char *data;
     size_t start, end, room;
     size_t scanned; /* bytes from `start` on in which no delimiter begins */
-    size_t piece_max;
+    size_t piece_max, room_max;
     bool busy;
+    coir_file_op file_op[]; /* one, of a read of the file in flight: too large for a case */
 };
 
 /* The delimiter of a line, known by its address: a carriage return before it is taken off too. */
@@ -42,22 +49,48 @@ CI_LEAVES_SPARE_WORDS(struct reader_op, coir_reader_op);
 _Static_assert(sizeof(struct reader_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
                "a line is a case");
 
-int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader)
+static size_t size_of(const coir_file *file)
 {
-    struct ci_worker *worker = ci_worker_current;
-    if (!worker)
-        return ci_no_fiber();
-    if (!stream || !ret_reader)
-        return CI_MISUSE(-EINVAL, "stream or ret_reader is NULL");
-    const coir_allocator *allocator = &worker->runtime->allocator;
-    coir_reader *reader = ci_alloc_zero(allocator, sizeof *reader);
+    return sizeof(coir_reader) + (file ? sizeof(coir_file_op) : 0);
+}
+
+static int make(coir_stream *stream, coir_file *file, int64_t offset, size_t piece_max,
+                coir_reader **ret_reader)
+{
+    const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
+    coir_reader *reader = ci_alloc_zero(allocator, size_of(file));
     if (!reader)
         return -ENOMEM;
     reader->stream = stream;
+    reader->file = file;
+    reader->offset = offset;
     reader->allocator = allocator;
-    reader->piece_max = piece_max ? piece_max : PIECE_DEFAULT;
+    reader->piece_max = reader->room_max = piece_max ? piece_max : PIECE_DEFAULT;
+    if (file && reader->room_max < ROOM_OF_FILE)
+        reader->room_max = ROOM_OF_FILE;
     *ret_reader = reader;
     return 0;
+}
+
+int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader)
+{
+    if (!ci_worker_current)
+        return ci_no_fiber();
+    if (!stream || !ret_reader)
+        return CI_MISUSE(-EINVAL, "stream or ret_reader is NULL");
+    return make(stream, NULL, 0, piece_max, ret_reader);
+}
+
+int coir_reader_new_file(coir_file *file, int64_t offset, size_t piece_max,
+                         coir_reader **ret_reader)
+{
+    if (!ci_worker_current)
+        return ci_no_fiber();
+    if (!file || !ret_reader)
+        return CI_MISUSE(-EINVAL, "file or ret_reader is NULL");
+    if (offset < 0 && offset != COIR_POSITION)
+        return -EINVAL;
+    return make(NULL, file, offset, piece_max, ret_reader);
 }
 
 void coir_reader_free(coir_reader *reader)
@@ -69,7 +102,7 @@ void coir_reader_free(coir_reader *reader)
         return;
     }
     ci_free(reader->allocator, reader->data, reader->room);
-    ci_free(reader->allocator, reader, sizeof *reader);
+    ci_free(reader->allocator, reader, size_of(reader->file));
 }
 
 static size_t bytes_of(const coir_reader *reader)
@@ -120,9 +153,9 @@ static int make_room(coir_reader *reader)
         return -COIR_ETOOLARGE;
     if (reader->end < reader->room)
         return 0;
-    size_t wanted = reader->room ? 2 * reader->room : ROOM_FIRST;
-    if (wanted > reader->piece_max)
-        wanted = reader->piece_max;
+    size_t wanted = reader->room ? 2 * reader->room : reader->file ? ROOM_OF_FILE : ROOM_FIRST;
+    if (wanted > reader->room_max)
+        wanted = reader->room_max;
     char *data = ci_alloc(reader->allocator, wanted);
     if (!data)
         return -ENOMEM;
@@ -139,6 +172,9 @@ static coir_future *read_more(struct reader_op *op)
     coir_reader *reader = op->reader;
     ci_check(!reader->busy, "reader.c 2");
     reader->busy = true;
+    if (reader->file)
+        return coir_file_read_op(reader->file_op, reader->file, reader->data + reader->end,
+                                 reader->room - reader->end, reader->offset);
     struct ci_op io = {
         .fd = reader->stream->fd,
         .kind = CI_OP_READ,
@@ -147,6 +183,25 @@ static coir_future *read_more(struct reader_op *op)
         .exact = reader->stream->is_unix,
     };
     return ci_io_init(&op->io, reader->stream, &io);
+}
+
+/* What a read of a file has moved its offset by; of a stream it has none. */
+static void advance(coir_reader *reader, int64_t count)
+{
+    if (count > 0 && reader->offset != COIR_POSITION)
+        reader->offset += count;
+}
+
+/* The result of read_more. */
+static int64_t end_read(struct reader_op *op)
+{
+    coir_reader *reader = op->reader;
+    int64_t rc = reader->file ? reader->file_op->future.result : op->io.future.result;
+    reader->busy = false;
+    advance(reader, rc);
+    if (rc > 0)
+        reader->end += (size_t)rc;
+    return rc;
 }
 
 static coir_future *piece_poll(coir_future *future)
@@ -168,13 +223,13 @@ static coir_future *piece_poll(coir_future *future)
         if ((rc = make_room(reader)) < 0)
             COIR_RETURN(future, rc);
         COIR_AWAIT(future, read_more(self));
-        reader->busy = false;
-        if ((rc = self->io.future.result) < 0)
+        if ((rc = end_read(self)) < 0)
             COIR_RETURN(future, rc);
         if (rc == 0)
             COIR_RETURN(future, reader->end > reader->start ? -COIR_EEND : 0);
-        reader->end += (size_t)rc;
     }
+    if (len + strlen(delimiter) > reader->piece_max) /* the room for a file may be larger */
+        COIR_RETURN(future, -COIR_ETOOLARGE);
     if (!ci_claim(ci_worker_current->runnable, future)) /* another case has won the select */
         COIR_RETURN(future, -ECANCELED);
     take_piece(self, delimiter, len);
@@ -243,6 +298,18 @@ coir_case coir_case_line(coir_reader *reader, char **ret_text, size_t *ret_len)
         .make = make_line, .object = reader, .data = ret_text, .opaque = {(uintptr_t)ret_len}};
 }
 
+/* Around what lies in the reader, which is nothing. */
+static ssize_t read_directly(coir_reader *reader, void *buf, size_t len)
+{
+    if (!reader->file)
+        return coir_read(reader->stream, buf, len);
+    reader->busy = true;
+    ssize_t n = coir_file_read(reader->file, buf, len, reader->offset);
+    reader->busy = false;
+    advance(reader, n);
+    return n;
+}
+
 ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
 {
     int rc = 0;
@@ -254,7 +321,7 @@ ssize_t coir_reader_read(coir_reader *reader, void *buf, size_t len)
     if (reader->busy)
         return -EBUSY;
     if (has == 0 || len == 0)
-        return coir_read(reader->stream, buf, len);
+        return read_directly(reader, buf, len);
     if (len > has)
         len = has;
     memcpy(buf, reader->data + reader->start, len);

@@ -55,6 +55,15 @@ static ssize_t next_change(void)
     return rc;
 }
 
+static ssize_t read_line(void)
+{
+    coir_reader *reader;
+    CHECK_EQ(coir_reader_new_file(t.file, 0, 0, &reader), 0);
+    int rc = coir_reader_read_line(reader, &piece, NULL);
+    coir_reader_free(reader);
+    return rc;
+}
+
 /* clang-format off */
 #define FILE_ROWS(X) \
     X(coir_file_open, ENDS, open_file()) \
@@ -83,6 +92,7 @@ static ssize_t next_change(void)
     X(coir_dir_rmdir, ENDS, coir_dir_rmdir(NULL, "/dev/null/x")) \
     X(coir_listing_open, ENDS, open_listing()) \
     X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry)) \
+    X(coir_reader_read_line_of_file, ENDS, read_line()) \
     X(coir_watcher_add, ENDS, watch()) \
     X(coir_watcher_next, WAITS, next_change())
 /* clang-format on */

@@ -333,6 +333,7 @@ static void *ret;
     R(coir_unix_recv_fds, coir_unix_recv_fds(o.b, buf, 1, o.pipe, 2, (size_t *)(void *)&item)) \
     R(coir_unix_peer, coir_unix_peer(o.b, &(coir_credentials)COIR_CREDENTIALS))                \
     R(coir_reader_new, coir_reader_new(o.b, 0, RET(coir_reader)))                              \
+    R(coir_reader_new_file, coir_reader_new_file(o.file, 0, 0, RET(coir_reader)))              \
     R(coir_reader_read_line, coir_reader_read_line(o.reader, &piece, NULL))                    \
     R(coir_reader_read_until, coir_reader_read_until(o.reader, "x", &piece, NULL))             \
     R(coir_reader_read, coir_reader_read(o.reader, buf, 1))                                    \
