@@ -7,6 +7,9 @@
  * order. A directory is opened as a file, with O_RDONLY | O_DIRECTORY: paths begin at it
  * (coir/dir.h), and syncing it makes the names in it last.
  *
+ * What would make a file longer than the limit of the process (RLIMIT_FSIZE) fails with -EFBIG, if
+ * the program ignores SIGXFSZ; otherwise that signal ends it.
+ *
  * Cancel safety of all calls here: one that waits for its turn, or for a thread, is withdrawn. One
  * that the system has begun is cancelled if the kernel can do that, otherwise waited for: until
  * then its memory is in use. If it succeeds all the same, it returns its own result: nothing that

@@ -204,8 +204,9 @@ COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void
  * configuration, overflow reports, stop signals, an end to deadlocks and a log to standard error.
  * In the environment, COIR_WORKERS=N and COIR_DRIVER=NAME choose workers and driver, and
  * COIR_LOG=LEVEL the least important lines that are logged: none, error, warning, info [the
- * default] or debug. Returns an exit status: 0, or 1 after logging the error (being cancelled by a
- * stop signal is no error).
+ * default] or debug. Where the standard input, output or error is closed, its number is kept from
+ * other descriptors: using it fails with -EBADF. Returns an exit status: 0, or 1 after logging the
+ * error (being cancelled by a stop signal is no error).
  * Suspends: no (it blocks).  Threads: main.
  * Errors: none: the status says it. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);

@@ -102,6 +102,9 @@ static const char *meaning_of_system_error(int error)
     case ENFILE: return "the system has too many files open";
     case ENOBUFS: return "out of buffers";
     case EISDIR: return "the path leads to a directory, which this call cannot be used on";
+    case EFBIG:
+        return "the file would become longer than the process or the file system allows (ulimit "
+               "-f)";
     case ENOTEMPTY: return "the directory is not empty";
     case ENOTDIR: return "a part of the path is not a directory";
     case ENOEXEC: return "it is no program of this system (does a script lack its #! line?)";

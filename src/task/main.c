@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sys/misuse.h"
+#include "sys/stdio.h"
 #include "task/log.h"
 #include "task/runtime.h"
 
@@ -38,6 +39,14 @@ int coir_main(coir_task_fn *start, void *arg)
 {
     if (CI_REFUSED(!start, "start is NULL"))
         return 1;
+    int rc = ci_stdio_reserve();
+    if (rc < 0) {
+        fprintf(stderr,
+                "coir: error: the standard input, output or error is closed, and /dev/null cannot "
+                "be opened in its place: %s (error %u)\n",
+                coir_strerror(rc), ci_error_number(rc));
+        return 1;
+    }
     coir_config config = COIR_CONFIG;
     int levels = levels_to_log();
     config.log = log_to_stderr;
@@ -47,7 +56,7 @@ int coir_main(coir_task_fn *start, void *arg)
     config.environment = COIR_ENVIRONMENT_WORKERS | COIR_ENVIRONMENT_DRIVER;
     config.deadlock = COIR_DEADLOCK_END;
     coir_runtime *runtime;
-    int rc = coir_runtime_new(&config, &runtime);
+    rc = coir_runtime_new(&config, &runtime);
     if (rc < 0) {
         fprintf(stderr, "coir: error: the runtime cannot be made: %s (error %u)\n",
                 coir_strerror(rc), ci_error_number(rc));
