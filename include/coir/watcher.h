@@ -29,8 +29,7 @@ extern "C" {
 /* A set of watched files and directories. It is made by coir_watcher_open. */
 typedef struct coir_watcher coir_watcher;
 
-/* What can happen to what is watched. Of a name in a watched directory: all of the first group but
- * where it says otherwise. */
+/* What can happen to a name in a watched directory, and to a file that is watched itself. */
 enum coir_changes {
     COIR_CHANGE_CREATED = 1,     /* a name was made in the directory */
     COIR_CHANGE_REMOVED = 2,     /* a name was removed from the directory */
