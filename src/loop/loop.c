@@ -17,6 +17,8 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
     loop->allocator = allocator;
     ci_wheel_init(&loop->wheel, ci_loop_update_now(loop));
     ci_list_init(&loop->fresh);
+    ci_list_init(&loop->residents);
+    ci_list_init(&loop->ready_residents);
     for (int when = COIR_HOOK_BEFORE_WAIT; when <= COIR_HOOK_IN_TURN; when++)
         ci_list_init(&loop->hooks[when]);
 }
@@ -35,10 +37,20 @@ void ci_loop_receive(struct coir_loop *loop)
     }
 }
 
+void ci_loop_close_residents(struct coir_loop *loop)
+{
+    while (!ci_list_empty(&loop->residents)) {
+        struct ci_resident *resident =
+            ci_container_of(loop->residents.next, struct ci_resident, link);
+        resident->close(resident);
+    }
+}
+
 void ci_loop_done(struct coir_loop *loop)
 {
     while (!ci_inbox_empty(&loop->inbox))
         ci_loop_receive(loop);
+    ci_loop_close_residents(loop);
     loop->driver->kind->free(loop->driver);
 }
 
@@ -152,6 +164,18 @@ static void call_hooks(struct coir_loop *loop, enum coir_hook_when when)
         ci_hooks_call(loop, &loop->hooks[when]);
 }
 
+/* One that becomes ready meanwhile is called in the next turn. */
+static void call_residents(struct coir_loop *loop)
+{
+    struct ci_list *node, ready;
+    ci_list_init(&ready);
+    ci_list_take(&ready, &loop->ready_residents);
+    while ((node = ci_list_pop(&ready))) {
+        struct ci_resident *resident = ci_container_of(node, struct ci_resident, ready);
+        resident->call(resident);
+    }
+}
+
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
     ci_check(!loop->turning, "loop.h 2");
@@ -164,7 +188,8 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
         deadline = 0;
     if (!ci_list_empty(&loop->fresh))
         ci_loop_start_fresh(loop);
-    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN])))
+    if (ci_unlikely(!ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]) ||
+                    !ci_list_empty(&loop->ready_residents)))
         deadline = 0;
     if (ci_unlikely(loop->observer.active))
         ci_observer_wait(loop);
@@ -176,7 +201,10 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     }
     /* simulated workers wait between their turns */
     ci_store_relaxed(&loop->idle, loop->driver->kind->simulated);
-    ci_wheel_fire(&loop->wheel, ci_loop_update_now(loop));
+    coir_time now = ci_loop_update_now(loop);
+    if (!ci_list_empty(&loop->ready_residents))
+        call_residents(loop);
+    ci_wheel_fire(&loop->wheel, now);
     ci_loop_receive(loop);
     call_hooks(loop, COIR_HOOK_IN_TURN);
     call_hooks(loop, COIR_HOOK_AFTER_TURN);

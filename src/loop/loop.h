@@ -2,8 +2,8 @@
  * run queue, which the loop calls as `run_ready`.
  *
  * A turn: before-hooks, ready work, the clocks of fresh timers, wait (not at all while work is
- * ready), timers, inbox, the hooks of the turn, after-hooks. Work that a hook or a callback adds
- * runs in the next turn, so it cannot starve I/O.
+ * ready), residents, timers, inbox, the hooks of the turn, after-hooks. Work that a hook or a
+ * callback adds runs in the next turn, so it cannot starve I/O.
  *
  * 1. During a turn only the thread that makes it touches the loop, except through ci_loop_send and
  * ci_loop_alert.
@@ -29,6 +29,16 @@
 #include "loop/timer_wheel.h"
 #include "sys/clock.h"
 
+/* What lives on a loop until it is closed, and keeps it running: a socket or an acceptor. Its
+ * operations complete at once or inside of the driver's wait; it is called after the wait, so that
+ * no function of the program is called from inside of the call that started the operation. */
+struct ci_resident {
+    struct ci_list link;  /* of those of the loop */
+    struct ci_list ready; /* of those to call */
+    void (*call)(struct ci_resident *resident);
+    void (*close)(struct ci_resident *resident); /* the loop is freed */
+};
+
 struct coir_loop {
     struct ci_driver *driver;
     coir_time now; /* when the turn began, read after each wait */
@@ -39,7 +49,8 @@ struct coir_loop {
     struct ci_wheel wheel;
     struct ci_list fresh;    /* timers whose `when` is a duration still, from the next turn on */
     struct ci_list hooks[3]; /* by enum coir_hook_when */
-    size_t live_watches;
+    struct ci_list residents, ready_residents;
+    size_t live;         /* watches that are started, and residents */
     size_t weak;         /* how many of the watches and timers do not keep the loop running */
     uint64_t turns;      /* that have begun; each asks the driver for events */
     bool standalone;     /* made by coir_loop_new: no worker's */
@@ -125,7 +136,8 @@ static inline void ci_loop_start_timer_after(struct coir_loop *loop, struct ci_t
 /* Whether the next turn has something to do that neither the driver nor the wheel knows of. */
 static inline bool ci_loop_has_work(const struct coir_loop *loop)
 {
-    return !ci_list_empty(&loop->fresh) || !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]);
+    return !ci_list_empty(&loop->fresh) || !ci_list_empty(&loop->ready_residents) ||
+           !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]);
 }
 
 /* Reads the clock for fresh timers. The loop must not be in a turn, or just before its wait. */
@@ -136,6 +148,30 @@ static inline void ci_loop_start_timer(struct coir_loop *loop, struct ci_timer *
 {
     ci_debug_check(!ci_loop_is_foreign(loop), "loop.h 1");
     ci_wheel_start(&loop->wheel, timer, when);
+}
+
+static inline void ci_loop_add_resident(struct coir_loop *loop, struct ci_resident *resident)
+{
+    ci_list_push(&loop->residents, &resident->link);
+    ci_list_init(&resident->ready);
+    loop->live++;
+}
+
+static inline void ci_loop_remove_resident(struct coir_loop *loop, struct ci_resident *resident)
+{
+    ci_list_remove(&resident->link);
+    ci_list_remove(&resident->ready);
+    loop->live--;
+}
+
+/* Before the thread gives the driver up. */
+void ci_loop_close_residents(struct coir_loop *loop);
+
+/* Has the resident called after the next wait, which is no sleep then. */
+static inline void ci_loop_make_ready(struct coir_loop *loop, struct ci_resident *resident)
+{
+    if (ci_list_empty(&resident->ready))
+        ci_list_push(&loop->ready_residents, &resident->ready);
 }
 
 /* Before each callback of the program. */

@@ -68,7 +68,7 @@ bool coir_loop_alive(const coir_loop *loop)
 {
     if (!loop && CI_MISUSE(-EINVAL, "loop is NULL"))
         return false;
-    return loop->live_watches + loop->wheel.count > loop->weak || !ci_inbox_empty(&loop->inbox) ||
+    return loop->live + loop->wheel.count > loop->weak || !ci_inbox_empty(&loop->inbox) ||
            !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]) || ci_load(&loop->holds);
 }
 

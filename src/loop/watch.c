@@ -23,7 +23,7 @@ static struct watch *watch_of(coir_watch *watch)
 /* Its operation has been withdrawn. */
 static void mark_stopped(struct watch *watch)
 {
-    watch->loop->live_watches--;
+    watch->loop->live--;
     watch->loop->weak -= watch->flags & COIR_WATCH_WEAK ? 1 : 0;
     watch->loop = NULL;
 }
@@ -62,7 +62,7 @@ static int start(coir_loop *loop, struct watch *watch, coir_fd fd, int events)
     if (ci_driver_start(loop->driver, &watch->op))
         return watch->op.result;
     watch->loop = loop;
-    loop->live_watches++;
+    loop->live++;
     loop->weak += watch->flags & COIR_WATCH_WEAK ? 1 : 0;
     return 0;
 }

@@ -79,6 +79,7 @@ void ci_run_enter_thread(struct ci_worker *worker)
 void ci_run_leave_thread(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
+    ci_loop_close_residents(&worker->loop);
     if (driver->kind->end)
         driver->kind->end(driver);
     if (worker->runtime->config.report_overflow)
