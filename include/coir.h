@@ -17,6 +17,7 @@
 #include <coir/generator.h>
 #include <coir/latest.h>
 #include <coir/loop.h>
+#include <coir/loop_tcp.h>
 #include <coir/mutex.h>
 #include <coir/name.h>
 #include <coir/offload.h>

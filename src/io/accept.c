@@ -127,9 +127,7 @@ static bool is_shortage(int error)
            error == -ENOSPC;
 }
 
-/* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
- * retry. */
-static bool is_of_client(int error)
+bool ci_accept_is_of_client(int error)
 {
     return error == -ECONNABORTED || error == -EPROTO || error == -EPERM || error == -ENETDOWN ||
            error == -ENOPROTOOPT || error == -EHOSTDOWN || error == -EHOSTUNREACH ||
@@ -138,7 +136,7 @@ static bool is_of_client(int error)
 
 enum ci_accept_error ci_accept_judge(coir_listener *listener, int error)
 {
-    if (is_of_client(error))
+    if (ci_accept_is_of_client(error))
         return CI_ACCEPT_AGAIN;
     if (!is_shortage(error))
         return CI_ACCEPT_FAILED;

@@ -118,6 +118,13 @@ enum ci_accept_error { CI_ACCEPT_AGAIN, CI_ACCEPT_LATER, CI_ACCEPT_FAILED };
 enum ci_accept_error ci_accept_judge(coir_listener *listener, int error);
 extern const coir_time ci_accept_pause;
 
+/* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
+ * retry. */
+bool ci_accept_is_of_client(int error);
+
+/* A number for CI_OP_ACCEPT. */
+uint32_t ci_listener_serial(void);
+
 /* Why a listener is shut. */
 enum ci_shut { CI_LISTENER_PAUSED = 1, CI_LISTENER_FULL = 2 };
 

@@ -3,7 +3,11 @@
 
 #include "base/check.h"
 
-static uint32_t last_serial;
+uint32_t ci_listener_serial(void)
+{
+    static uint32_t last;
+    return ci_fetch_add_relaxed(&last, 1) + 1;
+}
 
 /* ---- the record ---- */
 
@@ -15,7 +19,7 @@ coir_listener *ci_listener_new(coir_runtime *runtime, coir_fd fd)
     if (!listener)
         return NULL;
     listener->fd = fd;
-    listener->serial = ci_fetch_add_relaxed(&last_serial, 1) + 1;
+    listener->serial = ci_listener_serial();
     listener->allocator = &runtime->allocator;
     listener->size = size;
     listener->refs = 1;

@@ -48,6 +48,10 @@ static struct {
     coir_process process;
     coir_loop *loop;
     coir_watch watch;
+    coir_acceptor *acceptor;
+    coir_socket *socket;
+    coir_queued_write write;
+    char byte;
     coir_timer timer;
     coir_hook hook;
     coir_timeout_set timeouts;
@@ -518,6 +522,9 @@ static void make_all(void)
     CHECK_EQ(coir_loop_new(&o.loop), 0);
     CHECK_EQ(coir_watch_start(o.loop, &o.watch, o.pipe[0], COIR_READ, on_watch, NULL), 0);
     coir_timer_start(o.loop, &o.timer, COIR_S, on_timer, NULL);
+    CHECK_EQ(coir_acceptor_open(o.loop, "127.0.0.1:0", on_acceptor, NULL, &o.acceptor), 0);
+    CHECK(coir_acceptor_local(o.acceptor, where, sizeof where) > 0);
+    CHECK_EQ(coir_socket_connect(o.loop, where, on_socket, NULL, &o.socket), 0);
     coir_hook_start(o.loop, &o.hook, COIR_HOOK_BEFORE_WAIT, on_hook, NULL);
     CHECK_EQ(coir_timeout_set_init(&o.timeouts, o.loop, COIR_S, on_passed), 0);
     coir_timeout_start(&o.timeouts, &o.timeout, NULL);
@@ -540,6 +547,8 @@ static void free_all(void)
     coir_timer_stop(o.loop, &o.timer);
     coir_hook_stop(o.loop, &o.hook);
     coir_timeout_set_done(&o.timeouts);
+    coir_socket_close(o.socket);
+    coir_acceptor_close(o.acceptor);
     coir_loop_free(o.loop);
     coir_router_free(o.router);
     CHECK_EQ(coir_process_signal(&o.process, SIGUSR1), 0); /* it is still there */
