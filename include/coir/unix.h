@@ -41,7 +41,7 @@ COIR_SUSPENDS ssize_t coir_unix_recv_fds(coir_stream *stream, void *buf, size_t 
 /* Storage for the future of a call that moves descriptors. */
 typedef struct coir_unix_op {
     coir_future future;
-    uint64_t opaque[164];
+    uint64_t opaque[208];
 } coir_unix_op;
 COIR_API coir_future *coir_unix_send_fds_op(coir_unix_op *op, coir_stream *stream, const void *data,
                                             size_t len, const coir_fd *fds, size_t fd_count);

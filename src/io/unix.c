@@ -6,7 +6,16 @@
 
 #include "io/io.h"
 #include "sys/call.h"
+#include "sys/control.h"
 #include "task/completed.h"
+
+/* Besides descriptors, options that another program has set on a socket have the system tell the
+ * credentials of the sender, its process, and its security label, whose length has no bound but
+ * is that of a few words. */
+enum {
+    FDS_ROOM = CMSG_SPACE(COIR_UNIX_FDS_MAX * sizeof(coir_fd)),
+    OTHERS_ROOM = CMSG_SPACE(3 * sizeof(int)) + CMSG_SPACE(sizeof(coir_fd)) + CMSG_SPACE(256),
+};
 
 struct unix_op {
     coir_future future;
@@ -15,7 +24,7 @@ struct unix_op {
     struct iovec data;
     coir_fd *ret_fds;
     size_t fds_max, *ret_count;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(COIR_UNIX_FDS_MAX * sizeof(coir_fd))];
+    _Alignas(struct cmsghdr) char control[FDS_ROOM + OTHERS_ROOM];
 };
 CI_LEAVES_SPARE_WORDS(struct unix_op, coir_unix_op);
 
@@ -47,14 +56,25 @@ static void put_fds(struct unix_op *op, const coir_fd *fds, size_t count)
     memcpy(CMSG_DATA(header), fds, count * sizeof(coir_fd));
 }
 
-/* Finds the received descriptors: their number, and their bytes, which may be unaligned. */
-static size_t find_fds(const struct unix_op *op, const unsigned char **ret_bytes)
+static bool is_fds(const struct cmsghdr *header)
 {
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&op->message);
-    if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-        return 0;
-    *ret_bytes = CMSG_DATA(header);
+    return header->cmsg_level == SOL_SOCKET &&
+           (header->cmsg_type == SCM_RIGHTS || header->cmsg_type == CI_SCM_PIDFD);
+}
+
+static size_t fds_of(const struct cmsghdr *header)
+{
     return (header->cmsg_len - CMSG_LEN(0)) / sizeof(coir_fd);
+}
+
+static size_t count_passed(struct msghdr *message)
+{
+    size_t count = 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = ci_control_next(message, header))
+        if (is_fds(header) && header->cmsg_type == SCM_RIGHTS)
+            count += fds_of(header);
+    return count;
 }
 
 static void close_fds(const unsigned char *bytes, size_t count)
@@ -66,20 +86,26 @@ static void close_fds(const unsigned char *bytes, size_t count)
     }
 }
 
-/* Hands out the descriptors received with bytes, or closes all of them. */
-static int take_fds(const struct unix_op *op)
+/* Hands out the descriptors that the peer has passed, or closes all of them. One of the peer's
+ * process nobody has asked this call for. */
+static int take_fds(struct unix_op *op)
 {
-    const unsigned char *bytes = NULL;
-    size_t count = find_fds(op, &bytes);
-    int rc = op->message.msg_flags & MSG_CTRUNC ? -EMFILE : count > op->fds_max ? -EMSGSIZE : 0;
-    if (rc < 0) {
-        close_fds(bytes, count);
-        return rc;
+    struct msghdr *message = &op->message;
+    size_t count = count_passed(message), taken = 0;
+    int rc = message->msg_flags & MSG_CTRUNC ? -EMFILE : count > op->fds_max ? -EMSGSIZE : 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = ci_control_next(message, header)) {
+        size_t n = is_fds(header) ? fds_of(header) : 0;
+        if (rc < 0 || header->cmsg_type != SCM_RIGHTS) {
+            close_fds(CMSG_DATA(header), n);
+        } else if (n) {
+            memcpy(op->ret_fds + taken, CMSG_DATA(header), n * sizeof(coir_fd));
+            taken += n;
+        }
     }
-    if (count)
-        memcpy(op->ret_fds, bytes, count * sizeof(coir_fd));
-    *op->ret_count = count;
-    return 0;
+    if (rc == 0)
+        *op->ret_count = taken;
+    return rc;
 }
 
 static coir_future *send_poll(coir_future *future)

@@ -6,6 +6,7 @@
 
 #include "base/address.h"
 #include "base/compiler.h"
+#include "sys/control.h"
 #include "sys/result.h"
 
 /* Of linux/udp.h, which not every C library has. */
@@ -159,18 +160,10 @@ static void take_local(const struct cmsghdr *header, coir_datagram *datagram)
     }
 }
 
-static struct cmsghdr *next_header(struct msghdr *message, struct cmsghdr *header)
-{
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wsign-conversion" /* in the macro of musl */
-    return CMSG_NXTHDR(message, header);
-#pragma GCC diagnostic pop
-}
-
 static void take_control(struct msghdr *message, coir_datagram *datagram)
 {
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
-         header = next_header(message, header)) {
+         header = ci_control_next(message, header)) {
         int level = header->cmsg_level, type = header->cmsg_type, value = 0;
         size_t len = header->cmsg_len - CMSG_LEN(0);
         if ((level == IPPROTO_IP && type == IP_PKTINFO) ||

@@ -14,6 +14,7 @@
 
 #include "driver/unix.h"
 #include "harness.h"
+#include "io/io.h"
 #include "open_files.h"
 
 static char directory[] = "/tmp/coir-unix-XXXXXX", path[64], address[80];
@@ -304,6 +305,42 @@ static void pass_fds(void)
 TEST_REAL(descriptors_travel_with_bytes)
 {
     pass_fds();
+}
+
+/* Options of a socket that another program has made: what they tell comes before the descriptors,
+ * and one of them (6.5 of Linux) makes a descriptor by itself. */
+static void pass_beside_credentials(void)
+{
+    enum { TURNS = 5, PASS_PIDFD = 76, MANY = COIR_UNIX_FDS_MAX };
+    struct pair pair = make_pair("unix:@");
+    int ends[2], on = 1, fd = pair.server->fd;
+    char byte;
+    CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_PASSSEC, &on, sizeof on), 0);
+    (void)setsockopt(fd, SOL_SOCKET, PASS_PIDFD, &on, sizeof on);
+    int before = open_files();
+    for (int i = 0; i < TURNS; i++) {
+        coir_fd out[MANY], in[MANY];
+        size_t room = i % 2 ? MANY : 1, passed = i == 0 ? MANY : room, count = 77;
+        for (int j = 0; j < MANY; j++)
+            out[j] = ends[0];
+        CHECK_EQ(coir_unix_send_fds(pair.client, "x", 1, out, passed), 1);
+        CHECK_EQ(coir_unix_recv_fds(pair.server, &byte, 1, in, room, &count),
+                 passed > room ? -EMSGSIZE : 1);
+        CHECK(passed > room || count == passed);
+        for (size_t j = 0; passed <= room && j < count; j++)
+            close(in[j]);
+        CHECK_EQ(open_files(), before);
+    }
+    close_pair(&pair);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST_REAL(descriptors_travel_beside_credentials)
+{
+    pass_beside_credentials();
 }
 
 static int count_given(void *arg)
