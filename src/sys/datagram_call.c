@@ -246,6 +246,7 @@ int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
         datagram->segment_len = datagram->ecn = 0;
         datagram->interface = 0;
         datagram->local.opaque[0] = 0;
+        ci_datagram_end_peer(datagram, batch.messages[i].msg_hdr.msg_namelen);
         take_control(&batch.messages[i].msg_hdr, datagram);
     }
     return got;

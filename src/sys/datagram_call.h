@@ -4,6 +4,7 @@
 #define CI_SYS_DATAGRAM_CALL_H
 
 #include <stdbool.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "coir/base.h"
@@ -34,6 +35,16 @@ int ci_sys_datagram_join(coir_fd fd, const struct sockaddr_storage *group, unsig
 static inline coir_datagram *ci_datagram_at(const coir_datagram *datagrams, size_t i)
 {
     return (coir_datagram *)((uintptr_t)datagrams + i * datagrams->size);
+}
+
+/* The system has written `len` bytes of the sender's address: none for a Unix socket without a
+ * name, and for one with an abstract name its bytes alone. What was there before is no part of it.
+ */
+static inline void ci_datagram_end_peer(coir_datagram *datagram, size_t len)
+{
+    struct sockaddr *peer = (struct sockaddr *)(void *)&datagram->peer;
+    if (len == 0 || (peer->sa_family == AF_UNIX && len < sizeof datagram->peer))
+        memset((char *)peer + len, 0, sizeof datagram->peer - len);
 }
 
 /* Without waiting: how many datagrams were sent or received, at most COIR_DATAGRAMS_MAX. An error

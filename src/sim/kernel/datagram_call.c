@@ -82,6 +82,7 @@ static int receive_one(coir_fd fd, coir_datagram *datagram)
     datagram->segment_len = datagram->ecn = 0;
     datagram->interface = 0;
     datagram->local.opaque[0] = 0;
+    ci_datagram_end_peer(datagram, message.msg_namelen);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "every_driver.h"
 #include "harness.h"
@@ -537,6 +538,41 @@ TEST_SIM(what_the_simulated_world_has_not_it_says)
 }
 
 /* ---- Unix sockets ---- */
+
+/* Each sender is the one that is told, also where the name before was longer, or there is none. */
+static void tell_unix_senders(void)
+{
+    char server_name[64], room[4], name[64], text[64];
+    const char *formats[] = {"unix:@coir %d, a sender with a long name", "unix:@coir %d", NULL};
+    coir_udp *server = open_at("unix:@", NULL, server_name);
+    coir_address to;
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
+    CHECK_EQ(coir_address_parse(server_name, &to), 0);
+    for (int i = 0; i < 3; i++) {
+        if (formats[i]) {
+            snprintf(name, sizeof name, formats[i], (int)getpid());
+            coir_udp *sender = open_at(name, NULL, NULL);
+            CHECK_EQ(coir_udp_send_to(sender, "x", 1, &to), 1);
+            coir_udp_close(sender);
+        } else {
+            int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+            socklen_t len = (socklen_t)(sizeof(sa_family_t) + strlen(server_name) - 5);
+            CHECK_EQ(sendto(fd, "x", 1, 0, (const struct sockaddr *)(const void *)&to, len), 1);
+            close(fd);
+        }
+        CHECK_EQ(coir_udp_recv_many(server, &in, 1), 1);
+        if (formats[i])
+            CHECK(coir_address_format(&in.peer, text, sizeof text) > 0 && strcmp(text, name) == 0);
+        else
+            CHECK(((const struct sockaddr *)(const void *)&in.peer)->sa_family == AF_UNSPEC);
+    }
+    coir_udp_close(server);
+}
+
+TEST(the_sender_on_a_unix_socket_is_told)
+{
+    on_every_driver(tell_unix_senders);
+}
 
 static void fill_a_unix_queue(void)
 {
