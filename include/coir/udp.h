@@ -61,9 +61,9 @@ typedef struct coir_udp_options {
 
 /* Opens a datagram socket as the options say. As coir_udp_open.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
- * Errors also: -EINVAL bad options; -ENODEV no such interface; -EOPNOTSUPP the system does not have
- * an option: of the simulated world, broadcast and multicast_interface;
- * -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors also: -EINVAL bad options, or ipv6_only of a passed socket that takes IPv4; -ENODEV no
+ * such interface; -EOPNOTSUPP the system does not have an option: of the simulated world, broadcast
+ * and multicast_interface; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_udp_open_with(const coir_udp_options *options, coir_udp **ret_udp);
 
 /* Joins a multicast group: what is sent to it, and to the socket's port, is received. `interface`

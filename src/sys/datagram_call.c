@@ -1,5 +1,6 @@
 #include "sys/datagram_call.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,11 +55,20 @@ static int set_multicast(coir_fd fd, int family, const struct ci_datagram_option
     return rc;
 }
 
+/* Whether the socket takes IPv4 is settled when it is bound. */
+static int check_ipv6_only(coir_fd fd)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    int rc = (int)ci_result(getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &value, &len));
+    return rc == 0 && !value ? -EINVAL : rc;
+}
+
 int ci_sys_datagram_options(coir_fd fd, int family, const struct ci_datagram_options *options)
 {
     int rc = 0;
-    if (family == AF_INET6)
-        rc = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, options->ipv6_only);
+    if (family == AF_INET6 && options->ipv6_only)
+        rc = check_ipv6_only(fd);
     if (rc == 0 && options->reuse_port)
         rc = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (rc == 0 && options->broadcast)
@@ -83,7 +93,11 @@ int ci_sys_datagram(const struct sockaddr *address, socklen_t len,
 {
     int family = address->sa_family;
     int fd = (int)ci_result(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    int rc = fd < 0 ? fd : ci_sys_datagram_options(fd, family, options);
+    int rc = fd < 0 ? fd : 0;
+    if (rc == 0 && family == AF_INET6)
+        rc = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, options->ipv6_only);
+    if (rc == 0)
+        rc = ci_sys_datagram_options(fd, family, options);
     if (rc == 0)
         rc = (int)ci_result(bind(fd, address, len));
     if (fd >= 0 && rc < 0)

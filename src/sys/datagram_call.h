@@ -24,7 +24,7 @@ struct ci_datagram_options {
 int ci_sys_datagram(const struct sockaddr *address, socklen_t len,
                     const struct ci_datagram_options *options);
 
-/* Sets the options of one that is open. */
+/* Sets the options of one that is bound. -EINVAL: ipv6_only, and it takes IPv4. */
 int ci_sys_datagram_options(coir_fd fd, int family, const struct ci_datagram_options *options);
 
 /* Joins a multicast group, or leaves it, on an interface (0: the system chooses). */

@@ -475,9 +475,38 @@ static void options_of_a_passed_socket(void)
     coir_udp_close(udp);
 }
 
+/* What only the one who binds it can choose is as that one chose. */
+static void options_of_a_passed_ipv6_socket(void)
+{
+    for (int only = 0; only < 2; only++) {
+        char text[32];
+        coir_udp *udp;
+        struct sockaddr_in6 own = {.sin6_family = AF_INET6};
+        int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+        CHECK_EQ(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only), 0);
+        CHECK_EQ(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+        snprintf(text, sizeof text, "fd:%d", fd);
+        coir_udp_options options = COIR_UDP_OPTIONS;
+        options.address = text;
+        options.ipv6_only = true;
+        int rc = coir_udp_open_with(&options, &udp);
+        CHECK_EQ(rc, only ? 0 : -EINVAL);
+        options.ipv6_only = false;
+        options.ttl = 6;
+        if (!only) /* the refused one is the caller's still */
+            udp = open_socket(options, NULL);
+        CHECK_EQ(udp->fd, fd);
+        CHECK_EQ(option_of(udp, IPPROTO_IPV6, IPV6_V6ONLY), only);
+        if (!only)
+            CHECK_EQ(option_of(udp, IPPROTO_IPV6, IPV6_UNICAST_HOPS), 6);
+        coir_udp_close(udp);
+    }
+}
+
 TEST(a_passed_socket_gets_its_options)
 {
     on_every_driver(options_of_a_passed_socket);
+    on_every_driver(options_of_a_passed_ipv6_socket);
 }
 
 /* The system chooses by the sender: in the end, each of two has got something. */
