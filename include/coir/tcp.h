@@ -8,7 +8,7 @@
  *   :80, *:80               every interface, IPv6 and IPv4; to connect to: this machine
  *   unix:/path              a Unix socket: a file
  *   unix:@name              a Unix socket in the abstract namespace; "unix:@": the system chooses
- *   fd:3                    a socket that is open in this process; the call takes it over
+ *   fd:3                    an open socket of this process; a call that succeeds takes it over
  *   systemd:NAME            a socket that was passed by socket activation (FileDescriptorName=)
  *
  * The error names the wrong part: -COIR_EHOST, -COIR_EPORT, -COIR_EPATH, -COIR_EPASSED (fd: and

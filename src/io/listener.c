@@ -92,8 +92,9 @@ static int open_listener(struct ci_worker *worker, struct ci_where *where, struc
     return listen_patiently(worker, listen, address);
 }
 
-/* Turns TCP fast open on, where asked for; closes the descriptor if that fails. */
-static int set_fast_open(struct ci_worker *worker, coir_fd fd, size_t queue)
+/* Turns TCP fast open on, where asked for. If that fails the descriptor is closed, unless it was
+ * passed: then it stays the caller's, and its file stays where it is. */
+static int set_fast_open(struct ci_worker *worker, coir_fd fd, size_t queue, bool was_passed)
 {
     struct ci_driver *driver = worker->loop.driver;
     int rc = fd < 0 || !queue ? 0
@@ -102,7 +103,8 @@ static int set_fast_open(struct ci_worker *worker, coir_fd fd, size_t queue)
                  : driver->kind->fast_open(driver, fd, queue < INT_MAX ? (int)queue : INT_MAX);
     if (rc == 0)
         return fd;
-    driver->kind->close_named(driver, fd);
+    if (!was_passed)
+        driver->kind->close_named(driver, fd);
     return rc;
 }
 
@@ -143,13 +145,13 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     coir_listener *listener = ci_listener_new(worker->runtime, -1);
     if (!listener)
         return -ENOMEM;
+    listener->was_passed = where.kind == CI_AT_SOCKET;
     rc = open_listener(worker, &where, &listen, address);
-    if ((rc = set_fast_open(worker, rc, options.fast_open)) < 0) {
+    if ((rc = set_fast_open(worker, rc, options.fast_open, listener->was_passed)) < 0) {
         ci_listener_unref(listener);
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     }
     listener->fd = rc;
-    listener->was_passed = where.kind == CI_AT_SOCKET;
     listener->connections_max =
         options.connections_max == COIR_UNLIMITED ? 0 : options.connections_max;
     listener->closes_at_limit = options.at_limit == COIR_LIMIT_CLOSES;

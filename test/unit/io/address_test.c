@@ -354,12 +354,23 @@ static void check_kept(int kept)
     close(client);
 }
 
+/* A call that fails leaves the descriptor and the file to those who have made them. */
+static void refuse_fast_open(const char *passed)
+{
+    coir_listener *listener;
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    options.fast_open = 1;
+    CHECK_EQ(coir_tcp_listen_with(passed, &options, &listener), -EOPNOTSUPP);
+}
+
 static void share_unix_listener(void)
 {
     char address[128], passed[32], pid[16];
     int fd = plain_unix_listener(), kept = dup(fd);
     snprintf(address, sizeof address, "unix:%s", name.sun_path);
     snprintf(passed, sizeof passed, "fd:%d", fd);
+    refuse_fast_open(passed);
+    check_kept(kept);
     use_passed(passed, address);
     check_kept(kept);
     CHECK_EQ(dup2(kept, fd), fd);
