@@ -27,8 +27,8 @@ COIR_SUSPENDS ssize_t coir_unix_send_fds(coir_stream *stream, const void *data, 
 
 /* Reads what is there of a Unix stream, and the descriptors that came with it. They are
  * close-on-exec. Bytes are read as by coir_read. A read ends behind bytes that came with
- * descriptors. Any other call that reads from the stream closes the descriptors that come with the
- * bytes.
+ * descriptors. *ret_count is 0 unless some are handed out. Any other call that reads from the
+ * stream closes the descriptors that come with the bytes.
  * Suspends: yes.  Threads: owner.  Owns: the descriptors are the caller's to close.
  * Errors: -EOPNOTSUPP not a Unix stream; -EINVAL no stream, no room for bytes, or no ret_fds or
  * ret_count; -EMSGSIZE more than `fds_max` descriptors came; -EMFILE the process had no room for

@@ -167,6 +167,7 @@ coir_future *coir_unix_recv_fds_op(coir_unix_op *opaque, coir_stream *stream, vo
     op->ret_fds = ret_fds;
     op->fds_max = fds_max;
     op->ret_count = ret_count;
+    *ret_count = 0;
     return coir_future_init(&op->future, &recv_kind);
 }
 
