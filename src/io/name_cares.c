@@ -161,6 +161,20 @@ static void process(struct ci_cares *self)
     ares_process_fd(self->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 }
 
+/* Where a socket cannot be waited on, which is a shortage, that is the answer: c-ares would have it
+ * waited on again at once. */
+static bool cannot_wait(struct ci_cares *self)
+{
+    int64_t rc = 0;
+    for (int i = 0; i < self->socket_count && rc == 0; i++)
+        if (coir_branch_is_complete(&self->branches[i]) && self->polls[i].future.result < 0 &&
+            self->polls[i].future.result != -ECANCELED)
+            rc = self->polls[i].future.result;
+    self->answer.error = (int)rc;
+    self->answer.ttl = COIR_NEVER;
+    return rc < 0;
+}
+
 static coir_future *ask_poll(coir_future *future)
 {
     struct ci_cares *self = ci_container_of(future, struct ci_cares, future);
@@ -171,14 +185,15 @@ static coir_future *ask_poll(coir_future *future)
         self->is_polled = true;
         COIR_AWAIT(future, wait_for_sockets(self));
         self->is_polled = false; /* the group has ended, so all of its members have */
-        if (self->group.future.result < 0)
+        if (self->group.future.result < 0 || cannot_wait(self))
             break;
         process(self);
     }
     self->is_asked = false;
-    if (!self->told)
+    if (self->told)
+        read_answer(self);
+    else if (self->group.future.result < 0)
         COIR_RETURN(future, self->group.future.result);
-    read_answer(self);
     COIR_RETURN(future, 0);
 }
 

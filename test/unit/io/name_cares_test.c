@@ -1,8 +1,13 @@
 /* Names by c-ares, from a name server that lies (dns.h). In a build without c-ares it is said, and
  * nothing else is tested. */
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+
 #include "asking.h"
 
 static char silent_server[32]; /* before the one that answers */
+static const char *driver;
 static bool left_out;
 
 static void run(coir_task_fn *fn, size_t workers)
@@ -12,6 +17,7 @@ static void run(coir_task_fn *fn, size_t workers)
     coir_runtime *runtime;
     config.workers = workers;
     config.resolver = "c-ares";
+    config.driver = driver;
     setenv("RES_OPTIONS", "retrans:100 retry:3", 1);
     dns_start();
     snprintf(servers, sizeof servers, "%s%s", silent_server, dns.address);
@@ -28,6 +34,40 @@ static void run(coir_task_fn *fn, size_t workers)
     coir_runtime_free(runtime);
     CHECK_EQ(open_files(), before);
     dns_stop();
+}
+
+/* ---- no room to wait ---- */
+
+static atomic_bool no_room;
+static atomic_int refusals;
+
+/* In place of the system's: the table of what is watched is full. */
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+    if (!atomic_load(&no_room) || op != EPOLL_CTL_ADD)
+        return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+    atomic_fetch_add(&refusals, 1);
+    errno = ENOSPC;
+    return -1;
+}
+
+static int ask_without_room(void *arg)
+{
+    coir_address found[1];
+    (void)arg;
+    atomic_store(&no_room, true);
+    int rc = coir_resolve("no-room.example:1", found, 1);
+    atomic_store(&no_room, false);
+    CHECK_EQ(rc, -ENOSPC);
+    CHECK(atomic_load(&refusals) > 0 && atomic_load(&refusals) < 10);
+    return 0;
+}
+
+TEST(a_socket_that_cannot_be_waited_on_ends_the_question)
+{
+    driver = "epoll";
+    run(ask_without_room, 1);
+    driver = NULL;
 }
 
 /* ---- each lie ---- */
