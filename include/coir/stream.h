@@ -95,7 +95,7 @@ typedef struct coir_io_op {
 /* Storage for the future of a read or write of everything. */
 typedef struct coir_io_all_op {
     coir_future future;
-    uint64_t opaque[22];
+    uint64_t opaque[26];
 } coir_io_all_op;
 
 COIR_API coir_future *coir_read_op(coir_io_op *op, coir_stream *stream, void *buf, size_t len);

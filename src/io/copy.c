@@ -2,6 +2,8 @@
  * both ends are sockets or files, and through a buffer otherwise. Between streams the copy is a
  * frame (coir/future.h); files are read and written by calls of a fiber.
  *
+ * A copy holds its streams (io.h 2).
+ *
  * Before a socket is spliced from, its driver stops reading ahead, and the bytes it has already
  * read ahead are written first. */
 #include <errno.h>
@@ -23,6 +25,7 @@ struct copy_op {
     coir_future future;
     struct ci_io_op io; /* the poll */
     coir_stream *to, *from;
+    struct ci_hold holds_to, holds_from;
     size_t len, done, *ret_done;
     char *buffer;            /* NULL: not needed yet */
     size_t held, at;         /* bytes; in the buffer, where they begin */
@@ -37,14 +40,6 @@ CI_LEAVES_SPARE_WORDS(struct copy_op, coir_copy_op);
 static bool is_kernels(const coir_stream *stream)
 {
     return stream->is_socket && !stream->under && !stream->worker->loop.driver->kind->simulated;
-}
-
-/* Adopts the stream if it has no worker; an error if another worker or task uses it. */
-static int check(coir_stream *stream, struct ci_io_op *const *slot)
-{
-    struct ci_worker *worker = ci_worker_current;
-    int rc = stream->worker == worker ? 0 : ci_stream_adopt(stream, worker);
-    return rc < 0 ? rc : *slot ? -EBUSY : 0;
 }
 
 /* ---- reading ---- */
@@ -69,8 +64,7 @@ static ssize_t read_to_buffer(struct copy_op *self, size_t most, bool exact)
     if (!self->buffer && !(self->buffer = ci_alloc(allocator, BUFFER)))
         return -ENOMEM;
     size_t len = left(self, most < BUFFER ? most : BUFFER);
-    ssize_t n = exact ? ci_stream_try_read_exact(self->from, self->buffer, len)
-                      : coir_try_read(self->from, self->buffer, len);
+    ssize_t n = ci_stream_try_read(self->from, self->buffer, len, exact, &self->io);
     return hold(self, n, true);
 }
 
@@ -79,7 +73,7 @@ static ssize_t read_to_pipe(struct copy_op *self)
     char byte;
     if (!self->looked) {
         self->looked = true;
-        ssize_t n = ci_stream_try_peek(self->from, &byte, 1);
+        ssize_t n = ci_stream_try_peek(self->from, &byte, 1, &self->io);
         if (n < 0 && n != -EAGAIN && n != -EINTR)
             return n;
     }
@@ -104,8 +98,9 @@ static ssize_t read_some(struct copy_op *self)
 
 static ssize_t write_some(struct copy_op *self)
 {
-    ssize_t n = self->in_buffer ? coir_try_write(self->to, self->buffer + self->at, self->held)
-                                : ci_sys_splice(self->pipe[0], self->to->fd, self->held);
+    ssize_t n = self->in_buffer
+                    ? ci_stream_try_write(self->to, self->buffer + self->at, self->held, &self->io)
+                    : ci_sys_splice(self->pipe[0], self->to->fd, self->held);
     if (n <= 0)
         return n;
     if (!self->in_buffer)
@@ -120,9 +115,9 @@ static ssize_t write_some(struct copy_op *self)
 
 static int begin(struct copy_op *self)
 {
-    int rc = check(self->from, &self->from->reader);
+    int rc = ci_hold_take(&self->holds_from, self->from, &self->from->reader, &self->io);
     if (rc == 0)
-        rc = check(self->to, &self->to->writer);
+        rc = ci_hold_take(&self->holds_to, self->to, &self->to->writer, &self->io);
     if (rc < 0 || !is_kernels(self->to) || !is_kernels(self->from) ||
         ci_sys_pipe(self->pipe, PIPE, &self->pipe_size) < 0)
         return rc;
@@ -133,6 +128,8 @@ static int begin(struct copy_op *self)
 
 static int64_t finish(struct copy_op *self, int64_t rc)
 {
+    ci_hold_leave(&self->holds_from);
+    ci_hold_leave(&self->holds_to);
     if (self->pipe[0] >= 0) {
         ci_sys_close(self->pipe[0]);
         ci_sys_close(self->pipe[1]);
@@ -179,6 +176,8 @@ static coir_future *copy_poll(coir_future *future)
             n = worker->runnable->interrupt;
         else if (n == -EINTR)
             n = 0;
+        if (n >= 0 && !(self->holds_from.stream && self->holds_to.stream))
+            n = -ECANCELED;
     }
     COIR_RETURN(future, finish(self, n));
 }
@@ -212,7 +211,20 @@ ssize_t coir_stream_copy(coir_stream *to, coir_stream *from, size_t len, size_t 
 struct file_copy {
     size_t len, done;
     char *buffer; /* of a copy through a buffer */
+    struct ci_hold hold;
 };
+
+static int take_stream(struct file_copy *copy, coir_stream *stream, struct ci_io_op **slot)
+{
+    return ci_hold_take(&copy->hold, stream, slot,
+                        CI_FIBER_OP(ci_worker_current->fiber, struct ci_io_op));
+}
+
+/* The result `n` of a wait after which the copy goes on, if it still holds the stream. */
+static ssize_t after_wait(const struct file_copy *copy, ssize_t n)
+{
+    return n < 0 || copy->hold.stream ? n : -ECANCELED;
+}
 
 static size_t left_of_file(const struct file_copy *copy, size_t most)
 {
@@ -227,6 +239,8 @@ static int write_all(struct file_copy *copy, coir_stream *to, const char *bytes,
             return (int)n;
         at += (size_t)n;
         copy->done += (size_t)n;
+        if (copy->done < copy->len && after_wait(copy, n) < 0)
+            return -ECANCELED;
     }
     return 0;
 }
@@ -278,7 +292,7 @@ static int read_ahead(void *arg)
 
 static int send_part(struct file_copy *copy, coir_stream *to, struct part *part)
 {
-    int rc = coir_offload(read_ahead, part);
+    int rc = (int)after_wait(copy, coir_offload(read_ahead, part));
     while (rc >= 0 && part->len) {
         ssize_t n = ci_sys_sendfile(to->fd, part->fd, part->offset, part->len);
         if (n == 0)
@@ -290,6 +304,8 @@ static int send_part(struct file_copy *copy, coir_stream *to, struct part *part)
             ci_stream_count_moved(to, COIR_WRITE, (size_t)n);
         }
         rc = after_call(n, to, COIR_WRITE);
+        if (copy->done < copy->len)
+            rc = (int)after_wait(copy, rc);
     }
     return rc < 0 ? rc : 1;
 }
@@ -311,6 +327,7 @@ static int send_plainly(struct file_copy *copy, coir_stream *to, coir_file *file
     while (rc == 0 && copy->done < copy->len && n > 0) {
         n = coir_file_read(file, copy->buffer, left_of_file(copy, BUFFER),
                            offset + (int64_t)copy->done);
+        n = after_wait(copy, n);
         rc = n > 0 ? write_all(copy, to, copy->buffer, (size_t)n) : (int)n;
     }
     close_buffer(copy);
@@ -326,11 +343,12 @@ ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len, coir_stre
         return CI_MISUSE(-EINVAL, "file or to is NULL");
     if (offset < 0)
         return finish_file(&copy, -EINVAL, ret_done);
-    if (!ci_fiber_enter(&rc) || (rc = check(to, &to->writer)) < 0)
+    if (!ci_fiber_enter(&rc) || (rc = take_stream(&copy, to, &to->writer)) < 0)
         return finish_file(&copy, rc, ret_done);
     rc = is_kernels(to) ? send_file(&copy, to, ci_file_fd(file), offset) : -EOPNOTSUPP;
     if (copy.done == 0 && (rc == -EOPNOTSUPP || rc == -EINVAL)) /* not supported for the file */
         rc = send_plainly(&copy, to, file, offset);
+    ci_hold_leave(&copy.hold);
     return finish_file(&copy, rc, ret_done);
 }
 
@@ -357,12 +375,15 @@ ssize_t coir_file_copy_from(coir_file *file, int64_t offset, size_t len, coir_st
         return CI_MISUSE(-EINVAL, "file or from is NULL");
     if (offset < 0)
         return finish_file(&copy, -EINVAL, ret_done);
-    if (ci_fiber_enter(&rc))
+    if (ci_fiber_enter(&rc) && (rc = take_stream(&copy, from, &from->reader)) == 0)
         rc = open_buffer(&copy);
     while (rc == 0 && copy.done < copy.len && n > 0) {
         n = coir_read(from, copy.buffer, left_of_file(&copy, BUFFER));
         rc = n > 0 ? write_to_file(&copy, file, offset, (size_t)n) : (int)n;
+        if (copy.done < copy.len && n > 0)
+            rc = (int)after_wait(&copy, rc);
     }
+    ci_hold_leave(&copy.hold);
     if (copy.buffer)
         close_buffer(&copy);
     return finish_file(&copy, rc, ret_done);

@@ -3,7 +3,11 @@
  * 1. A stream has at most one reader and one writer in flight: `reader` and `writer`. Whatever ends
  * the wait clears the field: the completion, or the cancel. A write queue is the writer all the
  * time, until it leaves the stream.
- * 2. A stream is freed after its last operation has completed: closing completes them.
+ * 2. A call that makes several operations holds its directions of the stream until it ends (struct
+ * ci_hold), also while an operation has completed and the call has not run yet. Only the operations
+ * of its own record begin there. Closing the stream ends the hold: the call looks at it after each
+ * wait, and touches the stream only if it still holds it.
+ * 3. A stream is freed after its last operation has completed: closing completes them.
  *
  * An operation on a stream is a future around a driver operation. The straight-line call keeps it
  * in the record of its fiber.
@@ -11,6 +15,7 @@
 #ifndef CI_IO_IO_H
 #define CI_IO_IO_H
 
+#include "base/check.h"
 #include "coir/file.h"
 #include "coir/semaphore.h"
 #include "coir/tcp.h"
@@ -27,11 +32,19 @@ struct ci_io_op {
 CI_FIBER_OP_FITS(struct ci_io_op);
 CI_LEAVES_SPARE_WORDS(struct ci_io_op, coir_io_op);
 
+/* In the memory of a call (2). */
+struct ci_hold {
+    coir_stream *stream; /* NULL: not held yet, or closed */
+    struct ci_hold **place;
+    const struct ci_io_op *op; /* whose operations may begin */
+};
+
 struct coir_stream {
     struct ci_ahead *ahead; /* bytes read ahead, while it is detached; the pool's, once closed */
     const struct ci_stream_kind *kind;
     struct ci_worker *worker; /* NULL: detached; the worker of its next operation adopts it */
     struct ci_io_op *reader, *writer;
+    struct ci_hold *reader_hold, *writer_hold;
     struct ci_seat *seat; /* of its listener, that counts it (listener.h 1); or NULL */
     const struct ci_stream_kind *under; /* of a broken one: what it was */
     coir_fd fd;
@@ -87,6 +100,58 @@ static inline struct ci_io_op **ci_stream_slot(coir_stream *stream, const struct
     }
 }
 
+/* The hold on the direction of a slot. */
+static inline struct ci_hold **ci_stream_hold(coir_stream *stream, struct ci_io_op **slot)
+{
+    return slot == &stream->reader ? &stream->reader_hold : &stream->writer_hold;
+}
+
+/* Whether a task other than that of `op` uses the direction of a slot. */
+static inline bool ci_stream_busy(coir_stream *stream, struct ci_io_op **slot,
+                                  const struct ci_io_op *op)
+{
+    const struct ci_hold *hold = *ci_stream_hold(stream, slot);
+    return *slot || (hold && hold->op != op);
+}
+
+static inline bool ci_stream_used(coir_stream *stream)
+{
+    return ci_stream_busy(stream, &stream->reader, NULL) ||
+           ci_stream_busy(stream, &stream->writer, NULL);
+}
+
+/* Holds a direction that is not in use. */
+static inline void ci_hold_begin(struct ci_hold *hold, coir_stream *stream, struct ci_io_op **slot,
+                                 const struct ci_io_op *op)
+{
+    *hold = (struct ci_hold){stream, ci_stream_hold(stream, slot), op};
+    *hold->place = hold;
+}
+
+/* As ci_hold_begin, for the worker that calls: 0, -EXDEV, -EBUSY, or an error of adopting it. */
+int ci_hold_take(struct ci_hold *hold, coir_stream *stream, struct ci_io_op **slot,
+                 const struct ci_io_op *op);
+
+/* Ends a hold. False: the stream was closed meanwhile, or was never held. */
+static inline bool ci_hold_leave(struct ci_hold *hold)
+{
+    if (!hold->stream)
+        return false;
+    ci_check(*hold->place == hold, "io/io.h 2");
+    *hold->place = NULL;
+    hold->stream = NULL;
+    return true;
+}
+
+/* Ends the holds on a stream that is being closed. */
+static inline void ci_stream_end_holds(coir_stream *stream)
+{
+    if (ci_unlikely(stream->reader_hold != NULL))
+        ci_hold_leave(stream->reader_hold);
+    if (ci_unlikely(stream->writer_hold != NULL))
+        ci_hold_leave(stream->writer_hold);
+}
+
 /* The pools of this layer on a worker; NULL when memory is out. */
 struct ci_io {
     struct ci_worker_extension extension;
@@ -106,11 +171,26 @@ void ci_socket_stream_free(coir_stream *stream);
 /* Makes the stream the worker's, if it is nobody's: 0, -EXDEV, or why the driver refuses it. */
 int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker);
 
-/* coir_try_read, but the bytes stay, and nothing is read ahead. */
-ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len);
+/* coir_read and so on, as operations of a call that holds the stream from here on, if it is not
+ * complete with this one. */
+ssize_t ci_stream_read(coir_stream *stream, void *buf, size_t len, struct ci_hold *hold,
+                       const char *call, const void *place);
+ssize_t ci_stream_write(coir_stream *stream, const void *buf, size_t len, struct ci_hold *hold,
+                        const char *call, const void *place);
+ssize_t ci_stream_writev(coir_stream *stream, const struct iovec *iov, int iov_count,
+                         struct ci_hold *hold, const char *call, const void *place);
 
-/* coir_try_read and coir_stream_wait, but nothing is read ahead. */
-ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len);
+/* coir_try_read and coir_try_write of a call that holds the stream for `op`. `exact`: nothing is
+ * read ahead. */
+ssize_t ci_stream_try_read(coir_stream *stream, void *buf, size_t len, bool exact,
+                           const struct ci_io_op *op);
+ssize_t ci_stream_try_write(coir_stream *stream, const void *buf, size_t len,
+                            const struct ci_io_op *op);
+
+/* As ci_stream_try_read, but the bytes stay, and nothing is read ahead. */
+ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len, const struct ci_io_op *op);
+
+/* coir_stream_wait, but nothing is read ahead. */
 int ci_stream_wait_exact(coir_stream *stream, int events);
 
 /* The descriptor of a file; of NULL the working directory (AT_FDCWD). */

@@ -140,7 +140,7 @@ static void close_pipe(coir_stream *stream)
     struct pipe *pipe = pipe_of(stream);
     if (!pipe->ended)
         ci_driver_close(driver_of(pipe), stream->fd);
-    ci_check(!pipe->op && !stream->reader && !stream->writer, "io.h 2");
+    ci_check(!pipe->op && !ci_stream_used(stream), "io.h 3");
     *pipe->home = NULL;
     ci_free(&stream->worker->runtime->allocator, pipe, sizeof *pipe);
 }

@@ -31,6 +31,7 @@ struct coir_reader {
     size_t scanned; /* bytes from `start` on in which no delimiter begins */
     size_t piece_max, room_max;
     bool busy;
+    struct ci_hold hold;    /* of the read of the stream in flight */
     coir_file_op file_op[]; /* one, of a read of the file in flight: too large for a case */
 };
 
@@ -167,6 +168,20 @@ static int make_room(coir_reader *reader)
     return 0;
 }
 
+static int hold(struct reader_op *op)
+{
+    coir_reader *reader = op->reader;
+    return reader->file
+               ? 0
+               : ci_hold_take(&reader->hold, reader->stream, &reader->stream->reader, &op->io);
+}
+
+/* False: the stream was closed meanwhile. */
+static bool release(coir_reader *reader)
+{
+    return reader->file || ci_hold_leave(&reader->hold);
+}
+
 static coir_future *read_more(struct reader_op *op)
 {
     coir_reader *reader = op->reader;
@@ -211,6 +226,7 @@ static coir_future *piece_poll(coir_future *future)
     const char *delimiter = self->delimiter;
     size_t len;
     int64_t rc;
+    bool closed = false;
     COIR_BEGIN(future);
     if (!reader || !self->ret_text || !delimiter || !delimiter[0])
         COIR_RETURN(future, -EINVAL);
@@ -220,9 +236,14 @@ static coir_future *piece_poll(coir_future *future)
         COIR_RETURN(future, rc);
     reader->scanned = 0; /* the last call may have looked for another delimiter */
     while (!find_piece(reader, delimiter, &len)) {
+        if (closed)
+            COIR_RETURN(future, -ECANCELED);
         if ((rc = make_room(reader)) < 0)
             COIR_RETURN(future, rc);
+        if ((rc = hold(self)) < 0)
+            COIR_RETURN(future, rc);
         COIR_AWAIT(future, read_more(self));
+        closed = !release(reader);
         if ((rc = end_read(self)) < 0)
             COIR_RETURN(future, rc);
         if (rc == 0)

@@ -57,7 +57,7 @@ static void close_socket(coir_stream *stream, void (*close)(struct ci_driver *dr
     if (stream->ahead && socket_adopt(stream, worker) < 0)
         ci_ahead_free(stream->ahead);
     close(worker->loop.driver, stream->fd);
-    ci_check(!stream->reader && !stream->writer, "io.h 2");
+    ci_check(!ci_stream_used(stream), "io.h 3");
     ci_seat_leave(stream);
     stream->kind = &ci_closed_kind;
     stream->is_transport = false;
@@ -82,10 +82,12 @@ static const struct ci_stream_kind socket_kind = {
 
 void ci_stream_close_soon(coir_stream *stream)
 {
-    if (stream->kind == &socket_kind && !stream->writer)
+    if (stream->kind == &socket_kind && !stream->writer) {
+        ci_stream_end_holds(stream);
         close_socket(stream, ci_driver_close_soon);
-    else
+    } else {
         coir_close(stream);
+    }
 }
 
 int ci_socket_stream_new(struct ci_worker *worker, coir_fd fd, bool is_unix,

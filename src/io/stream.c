@@ -71,13 +71,25 @@ static CI_COLD int adopt(coir_stream *stream, struct ci_worker *worker, const ch
 /* Whether an operation of the worker may begin on the stream: 0, -EXDEV, -EBUSY, or an error of
  * adopting it. */
 CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io,
-                        const char *call, const void *place)
+                        const struct ci_io_op *op, const char *call, const void *place)
 {
     int rc = ci_likely(stream->worker == worker) ? 0 : adopt(stream, worker, call, place);
     if (rc < 0)
         return rc;
     struct ci_io_op **slot = ci_stream_slot(stream, io);
-    return slot && *slot ? -EBUSY : 0;
+    return slot && ci_stream_busy(stream, slot, op) ? -EBUSY : 0;
+}
+
+int ci_hold_take(struct ci_hold *hold, coir_stream *stream, struct ci_io_op **slot,
+                 const struct ci_io_op *op)
+{
+    struct ci_worker *worker = ci_worker_current;
+    int rc = stream->worker == worker ? 0 : adopt(stream, worker, "a call on a stream", NULL);
+    if (rc == 0 && ci_stream_busy(stream, slot, op))
+        rc = -EBUSY;
+    if (rc == 0)
+        ci_hold_begin(hold, stream, slot, op);
+    return rc;
 }
 
 /* After an operation was started and is in flight. */
@@ -97,8 +109,9 @@ static coir_future *io_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    int rc =
-        op->stream ? may_begin(op->stream, worker, &op->io, "an operation on a stream", NULL) : 0;
+    int rc = op->stream
+                 ? may_begin(op->stream, worker, &op->io, op, "an operation on a stream", NULL)
+                 : 0;
     if (rc < 0 || start(worker, op)) {
         future->result = rc < 0 ? rc : op->io.result;
         return ci_leaf_complete(worker, future);
@@ -119,27 +132,32 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
 }
 
 /* A straight-line call on a stream. The operation lies in the fiber's record; a future is made of
- * it only if the operation does not complete at once. */
-CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, const char *call,
-                      const void *place)
+ * it only if the operation does not complete at once. `hold`: of a call that goes on when `io` does
+ * not complete all of it; NULL: this is the whole call. */
+CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hold *hold,
+                      const char *call, const void *place)
 {
     int rc = 0;
     struct ci_fiber *fiber = ci_fiber_enter_in(&rc, call, place);
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (ci_unlikely((rc = may_begin(stream, worker, io, call, place)) < 0))
-        return rc;
     struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
+    if (ci_unlikely((rc = may_begin(stream, worker, io, op, call, place)) < 0))
+        return rc;
     op->io = *io;
     op->io.done = on_done;
     op->stream = stream;
     if (stream->kind->start(stream, &op->io)) {
         rc = op->io.result;
+        if (hold && !hold->stream && (io->kind == CI_OP_WRITEV || (size_t)rc < io->len))
+            ci_hold_begin(hold, stream, ci_stream_slot(stream, io), op);
         ci_spend(worker); /* may switch: the fiber's record holds another operation afterwards */
         return rc;
     }
     op->future = (coir_future){&io_kind, &fiber->back, 0, 0};
+    if (hold && !hold->stream)
+        ci_hold_begin(hold, stream, ci_stream_slot(stream, io), op);
     suspend(worker, op);
     ci_park_here(worker);
     return op->future.result;
@@ -173,28 +191,46 @@ ssize_t coir_read(coir_stream *stream, void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return run(stream, READ_OP(stream, buf, len), CI_CALL, CI_PLACE);
+    return run(stream, READ_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return run(stream, WRITE_OP(stream, buf, len), CI_CALL, CI_PLACE);
+    return run(stream, WRITE_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
     if (!stream || (!iov && iov_count > 0))
         return CI_MISUSE(-EINVAL, "stream or iov is NULL");
-    return run(stream, READV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
+    return run(stream, READV_OP(stream, iov, iov_count), NULL, CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count)
 {
     if (!stream || (!iov && iov_count > 0))
         return CI_MISUSE(-EINVAL, "stream or iov is NULL");
-    return run(stream, WRITEV_OP(stream, iov, iov_count), CI_CALL, CI_PLACE);
+    return run(stream, WRITEV_OP(stream, iov, iov_count), NULL, CI_CALL, CI_PLACE);
+}
+
+ssize_t ci_stream_read(coir_stream *stream, void *buf, size_t len, struct ci_hold *hold,
+                       const char *call, const void *place)
+{
+    return run(stream, READ_OP(stream, buf, len), hold, call, place);
+}
+
+ssize_t ci_stream_write(coir_stream *stream, const void *buf, size_t len, struct ci_hold *hold,
+                        const char *call, const void *place)
+{
+    return run(stream, WRITE_OP(stream, buf, len), hold, call, place);
+}
+
+ssize_t ci_stream_writev(coir_stream *stream, const struct iovec *iov, int iov_count,
+                         struct ci_hold *hold, const char *call, const void *place)
+{
+    return run(stream, WRITEV_OP(stream, iov, iov_count), hold, call, place);
 }
 
 int coir_stream_wait(coir_stream *stream, int events)
@@ -203,7 +239,7 @@ int coir_stream_wait(coir_stream *stream, int events)
         return CI_MISUSE(-EINVAL, "stream is NULL");
     if (ci_events_unknown(events))
         return CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS);
-    return (int)run(stream, POLL_OP(stream, events), CI_CALL, CI_PLACE);
+    return (int)run(stream, POLL_OP(stream, events), NULL, CI_CALL, CI_PLACE);
 }
 
 static struct ci_io_op *io_op_of(coir_io_op *op)
@@ -286,12 +322,13 @@ coir_case coir_case_stream(coir_stream *stream, int events)
 
 /* ---- without waiting ---- */
 
-static ssize_t try_once(coir_stream *stream, struct ci_op *op, const char *call, const void *place)
+static ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct ci_io_op *holder,
+                        const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
-    int rc = may_begin(stream, worker, op, call, place);
+    int rc = may_begin(stream, worker, op, holder, call, place);
     if (rc < 0)
         return rc;
     op->no_wait = true;
@@ -303,36 +340,44 @@ ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, READ_OP(stream, buf, len), CI_CALL, CI_PLACE);
+    return try_once(stream, READ_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
 }
 
-ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len)
+ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len,
+                           const struct ci_io_op *holder)
 {
     struct ci_op *op = READ_OP(stream, buf, len);
     op->peek = true;
     op->exact = true;
-    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op, __func__, NULL);
+    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op, holder, __func__, NULL);
 }
 
-ssize_t ci_stream_try_read_exact(coir_stream *stream, void *buf, size_t len)
+ssize_t ci_stream_try_read(coir_stream *stream, void *buf, size_t len, bool exact,
+                           const struct ci_io_op *holder)
 {
     struct ci_op *op = READ_OP(stream, buf, len);
-    op->exact = true;
-    return try_once(stream, op, __func__, NULL);
+    op->exact |= exact;
+    return try_once(stream, op, holder, __func__, NULL);
+}
+
+ssize_t ci_stream_try_write(coir_stream *stream, const void *buf, size_t len,
+                            const struct ci_io_op *holder)
+{
+    return try_once(stream, WRITE_OP(stream, buf, len), holder, __func__, NULL);
 }
 
 int ci_stream_wait_exact(coir_stream *stream, int events)
 {
     struct ci_op *op = POLL_OP(stream, events);
     op->exact = true;
-    return (int)run(stream, op, __func__, NULL);
+    return (int)run(stream, op, NULL, __func__, NULL);
 }
 
 ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, WRITE_OP(stream, buf, len), CI_CALL, CI_PLACE);
+    return try_once(stream, WRITE_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
 }
 
 static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)

@@ -1,5 +1,7 @@
 /* Reading and writing all of a buffer, and peeking: loops over the single operations of stream.c.
  *
+ * Each holds its direction of the stream between its operations (io.h 2).
+ *
  * Each loop exists twice. A future cannot call a function that suspends. The straight-line call
  * does not use the future, because most calls are complete after one operation, on the fast path of
  * coir_read or coir_write, and would pay for setting up a frame. */
@@ -11,6 +13,7 @@
 struct io_all_op {
     coir_future future;
     struct ci_io_op io;
+    struct ci_hold hold;
     union {
         char *to;
         const char *from;
@@ -27,17 +30,28 @@ static coir_io_op *one_of(struct io_all_op *self)
     return (coir_io_op *)(void *)&self->io;
 }
 
+/* The result `n` of an operation after which the call goes on, if it still holds the stream. */
+static ssize_t after(const struct ci_hold *hold, ssize_t n)
+{
+    return n < 0 || hold->stream ? n : -ECANCELED;
+}
+
 static coir_future *read_full_poll(coir_future *future)
 {
     struct io_all_op *self = ci_container_of(future, struct io_all_op, future);
     COIR_BEGIN(future);
-    while (self->done < self->len) {
+    self->io.future.result =
+        self->len ? ci_hold_take(&self->hold, self->io.stream, &self->io.stream->reader, &self->io)
+                  : 0;
+    while (self->io.future.result >= 0 && self->done < self->len) {
         COIR_AWAIT(future, coir_read_op(one_of(self), self->io.stream, self->to + self->done,
                                         self->len - self->done));
         if (self->io.future.result <= 0)
             break;
         self->done += (size_t)self->io.future.result;
+        self->io.future.result = after(&self->hold, self->io.future.result);
     }
+    ci_hold_leave(&self->hold);
     if (self->ret_done)
         *self->ret_done = self->done;
     if (self->len == 0)
@@ -54,13 +68,17 @@ static coir_future *write_all_poll(coir_future *future)
     COIR_BEGIN(future);
     if (self->len == 0)
         COIR_RETURN(future, ci_worker_current->runnable->interrupt);
-    while (self->done < self->len) {
+    self->io.future.result =
+        ci_hold_take(&self->hold, self->io.stream, &self->io.stream->writer, &self->io);
+    while (self->io.future.result >= 0 && self->done < self->len) {
         COIR_AWAIT(future, coir_write_op(one_of(self), self->io.stream, self->from + self->done,
                                          self->len - self->done));
-        if (self->io.future.result < 0)
-            COIR_RETURN(future, self->io.future.result);
-        self->done += (size_t)self->io.future.result;
+        if (self->io.future.result >= 0)
+            self->done += (size_t)self->io.future.result;
+        self->io.future.result = after(&self->hold, self->io.future.result);
     }
+    ci_hold_leave(&self->hold);
+    COIR_RETURN(future, self->done == self->len ? 0 : self->io.future.result);
     COIR_END(future);
 }
 
@@ -87,13 +105,17 @@ static coir_future *writev_all_poll(coir_future *future)
         COIR_RETURN(future, ci_worker_current->runnable->interrupt);
     if (self->len > INT32_MAX)
         COIR_RETURN(future, -EINVAL); /* it was negative */
-    while (self->len > 0) {
+    self->io.future.result =
+        ci_hold_take(&self->hold, self->io.stream, &self->io.stream->writer, &self->io);
+    while (self->io.future.result >= 0 && self->len > 0) {
         COIR_AWAIT(future,
                    coir_writev_op(one_of(self), self->io.stream, self->iov, (int)self->len));
-        if (self->io.future.result < 0)
-            COIR_RETURN(future, self->io.future.result);
-        self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
+        if (self->io.future.result >= 0)
+            self->len = (size_t)advance(&self->iov, (int)self->len, (size_t)self->io.future.result);
+        self->io.future.result = after(&self->hold, self->io.future.result);
     }
+    ci_hold_leave(&self->hold);
+    COIR_RETURN(future, self->len == 0 ? 0 : self->io.future.result);
     COIR_END(future);
 }
 
@@ -105,10 +127,13 @@ static coir_future *peek_poll(coir_future *future)
     if (ci_leaf_refused(worker, future))
         return future->caller;
     for (;;) {
-        future->result = ci_stream_try_peek(self->io.stream, self->to, self->len);
+        future->result = ci_stream_try_peek(self->io.stream, self->to, self->len, &self->io);
         if (future->result != -EAGAIN && future->result != -EINTR)
             return ci_leaf_complete(worker, future);
+        ci_hold_begin(&self->hold, self->io.stream, &self->io.stream->reader, &self->io);
         COIR_AWAIT(future, coir_stream_wait_op(one_of(self), self->io.stream, COIR_READ));
+        if (!ci_hold_leave(&self->hold))
+            COIR_RETURN(future, -ECANCELED);
         if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
     }
@@ -129,6 +154,7 @@ static struct io_all_op *init_all(coir_io_all_op *opaque, const coir_future_kind
     struct io_all_op *op = (struct io_all_op *)(void *)opaque;
     coir_future_init(&op->future, kind);
     op->io.stream = stream;
+    op->hold.stream = NULL;
     op->len = len;
     op->done = 0;
     return op;
@@ -190,10 +216,16 @@ ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_d
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
+    struct ci_hold hold = {.stream = NULL};
     size_t done = 0;
     ssize_t n = len ? 1 : do_nothing(CI_CALL, CI_PLACE);
-    while (done < len && (n = coir_read(stream, (char *)buf + done, len - done)) > 0)
-        done += (size_t)n;
+    while (done < len && n > 0) {
+        n = ci_stream_read(stream, (char *)buf + done, len - done, &hold, CI_CALL, CI_PLACE);
+        done += n > 0 ? (size_t)n : 0;
+        if (done < len && n > 0)
+            n = after(&hold, n);
+    }
+    ci_hold_leave(&hold);
     if (ret_done)
         *ret_done = done;
     return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
@@ -206,13 +238,16 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
     size_t done = 0;
     if (ci_unlikely(len == 0))
         return do_nothing(CI_CALL, CI_PLACE);
-    while (done < len) {
-        ssize_t n = coir_write(stream, (const char *)buf + done, len - done);
-        if (n < 0)
-            return (int)n;
-        done += (size_t)n;
+    struct ci_hold hold = {.stream = NULL};
+    ssize_t n = 0;
+    while (n >= 0 && done < len) {
+        n = ci_stream_write(stream, (const char *)buf + done, len - done, &hold, CI_CALL, CI_PLACE);
+        done += n > 0 ? (size_t)n : 0;
+        if (done < len)
+            n = after(&hold, n);
     }
-    return 0;
+    ci_hold_leave(&hold);
+    return done == len ? 0 : (int)n;
 }
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
@@ -221,13 +256,17 @@ int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
         return CI_MISUSE(-EINVAL, "stream or iov is NULL");
     if (ci_unlikely(iov_count == 0))
         return do_nothing(CI_CALL, CI_PLACE);
-    while (iov_count != 0) {
-        ssize_t n = coir_writev(stream, iov, iov_count);
-        if (n < 0)
-            return (int)n;
-        iov_count = advance(&iov, iov_count, (size_t)n);
+    struct ci_hold hold = {.stream = NULL};
+    ssize_t n = 0;
+    while (n >= 0 && iov_count != 0) {
+        n = ci_stream_writev(stream, iov, iov_count, &hold, CI_CALL, CI_PLACE);
+        if (n >= 0)
+            iov_count = advance(&iov, iov_count, (size_t)n);
+        if (iov_count != 0)
+            n = after(&hold, n);
     }
-    return 0;
+    ci_hold_leave(&hold);
+    return iov_count == 0 ? 0 : (int)n;
 }
 
 ssize_t coir_peek(coir_stream *stream, void *buf, size_t len)

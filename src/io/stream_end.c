@@ -33,7 +33,7 @@ int coir_stream_detach(coir_stream *stream)
         return stream->worker ? CI_ELSEWHERE(stream->worker) : 0;
     if (!stream->kind->detach)
         return -EOPNOTSUPP;
-    if (stream->reader || stream->writer)
+    if (ci_stream_used(stream))
         return -EBUSY;
     int rc = stream->kind->detach(stream);
     if (rc == 0)
@@ -54,5 +54,6 @@ void coir_close(coir_stream *stream)
         CI_REFUSED_AS(-EBUSY, stream->is_transport, "a stream stands on it, and closes it"))
         return;
     leave_queue(stream);
+    ci_stream_end_holds(stream);
     stream->kind->close(stream);
 }

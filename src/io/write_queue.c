@@ -60,7 +60,7 @@ static int make(coir_stream *stream, const coir_write_queue_options *given,
     if (rc == 0 && stream->worker != worker)
         rc = stream->worker ? ci_elsewhere(stream->worker, call, place)
                             : ci_stream_adopt(stream, worker);
-    if (rc == 0 && stream->writer)
+    if (rc == 0 && ci_stream_busy(stream, &stream->writer, NULL))
         rc = -EBUSY;
     if (rc < 0)
         return rc;

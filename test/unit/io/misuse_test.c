@@ -15,7 +15,7 @@ static coir_change change = COIR_CHANGE;
 static coir_address address;
 static coir_datagram datagram = COIR_DATAGRAM;
 static const coir_udp_options udp_options = COIR_UDP_OPTIONS;
-static char bytes[64];
+static char bytes[256];
 static struct iovec piece = {bytes, 1};
 
 /* Within a runtime; the calls that a debug build names are made in a plain thread, below, as a
