@@ -177,8 +177,9 @@ COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
 
 /* Releases the descriptor of a stream, and frees the stream: coir has nothing to do with it any
  * more. Bytes that coir had read ahead of its readers are put into `buf`, and counted in *ret_len:
- * io_uring reads ahead, at most 32 KiB or so; other drivers do not. An error leaves the stream as
- * it was, but that it belongs to no worker until its next operation, as after coir_stream_detach.
+ * io_uring reads ahead, at most 4 MiB, the buffers of a worker; other drivers do not. An error
+ * leaves the stream as it was, but that it belongs to no worker until its next operation, as after
+ * coir_stream_detach; with -EMSGSIZE, *ret_len is the size that is needed.
  * Suspends: no.  Threads: owner.  Owns: *ret_fd is the caller's to close.
  * Errors: -EBUSY a task waits on it, or it has a write queue; -EXDEV; -EMSGSIZE `size` is too small
  * for what was read ahead; -EOPNOTSUPP not a socket; -ENOMEM; the error that the next read would

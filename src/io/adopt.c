@@ -30,13 +30,13 @@ static int release(coir_stream *stream, void *buf, size_t size, size_t *ret_len,
         return rc;
     struct ci_ahead *ahead = stream->ahead;
     size_t len = ahead ? ahead->len - ahead->at : 0;
+    *ret_len = len; /* also with -EMSGSIZE */
     if ((rc = error_of(ahead, len, size)) < 0)
         return rc;
     if (len)
         memcpy(buf, ahead->bytes + ahead->at, len);
     ci_ahead_free(ahead);
     ci_stream_drop_timeouts(stream);
-    *ret_len = len;
     *ret_fd = stream->fd;
     stream->worker = ci_worker_current;
     ci_socket_stream_free(stream);

@@ -54,11 +54,15 @@ TEST_REAL(what_was_read_ahead_comes_with_the_descriptor)
 TEST_REAL(a_release_that_has_no_room_for_what_was_read_ahead_leaves_all_in_place)
 {
     coir_fd fd;
-    size_t len;
+    size_t len = 0;
     open_pair();
     send_much();
     int rc = coir_stream_release(t.near, NULL, 0, &len, &fd);
     if (rc == -EMSGSIZE) {
+        size_t needed = len;
+        CHECK(needed > 0 && needed < MUCH);
+        CHECK_EQ(coir_stream_release(t.near, t.in + 1, needed - 1, &len, &fd), -EMSGSIZE);
+        CHECK_EQ(len, needed);
         CHECK_EQ(coir_read_full(t.near, t.in + 1, MUCH - 1, NULL), MUCH - 1);
         CHECK(memcmp(t.in, t.out, MUCH) == 0);
         rc = coir_stream_release(t.near, t.in, MUCH, &len, &fd);
