@@ -165,11 +165,13 @@ TEST(answers_are_kept_for_as_long_as_they_say)
     run(ask_twice, 1);
 }
 
-static int leave_soon(void *arg)
+enum { LEAVERS = 20 };
+
+static int ask_and_leave(void *arg)
 {
     coir_address one;
-    COIR_DEADLINE(coir_in((coir_time)(intptr_t)arg));
-    CHECK_EQ(resolve("drop.test:80", COIR_IPV4, &one, 1), -ETIME);
+    (void)arg;
+    CHECK_EQ(resolve("held.test:80", COIR_IPV4, &one, 1), -ECANCELED);
     return 0;
 }
 
@@ -177,21 +179,33 @@ static int wait_to_the_end(void *arg)
 {
     coir_address one;
     (void)arg;
-    CHECK_EQ(resolve("drop.test:80", COIR_IPV4, &one, 1), -COIR_ENAMESERVER);
+    CHECK_EQ(resolve("held.test:80", COIR_IPV4, &one, 1), 1);
     return 0;
 }
 
 /* Each leader leaves before the end; the question goes on, and is not put anew. */
 static int leave_one_after_the_other(void *arg)
 {
+    coir_scope leavers[LEAVERS];
     (void)arg;
-    setenv("RES_OPTIONS", "retrans:2000 retry:1", 1);
+    setenv("RES_OPTIONS", "retrans:30000 retry:2", 1);
+    for (int i = 0; i < LEAVERS; i++) {
+        CHECK_EQ(coir_go_on(coir_scope_open(&leavers[i]), i % 2, ask_and_leave, NULL), 0);
+        CHECK_EQ(coir_yield(), 0); /* the first asks, and leads */
+    }
     COIR_SCOPE(scope);
-    for (int i = 1; i <= 20; i++)
-        CHECK_EQ(coir_go_on(scope, i % 2, leave_soon, (void *)(intptr_t)(i * COIR_MS)), 0);
     CHECK_EQ(coir_go(scope, wait_to_the_end, NULL), 0);
+    CHECK_EQ(coir_yield(), 0);
+    for (int i = 0; i < LEAVERS; i++) {
+        coir_scope_cancel(&leavers[i]);
+        CHECK_EQ(coir_scope_wait(&leavers[i]), 0);
+    }
+    dns_release();
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(dns_asked(false), 1);
+    coir_scope_close(scope);
+    for (int i = LEAVERS; i-- > 0;)
+        coir_scope_close(&leavers[i]);
     return 0;
 }
 
