@@ -28,7 +28,7 @@ struct udp_op {
         struct ci_sleep_op pause;
     };
     struct msghdr message;
-    coir_fd fd;
+    coir_udp *udp;
     struct iovec data;
 };
 CI_LEAVES_SPARE_WORDS(struct udp_op, coir_udp_op);
@@ -167,6 +167,7 @@ static int open_with(struct ci_worker *worker, const coir_udp_options *given, co
     udp->was_passed = own.kind == CI_AT_SOCKET;
     udp->is_unix = ci_socket_is_unix(driver, udp->fd);
     udp->has_peer = given->peer != NULL;
+    udp->ancillary = options.tell_local || options.tell_ecn || options.merge;
     udp->local_port = options.tell_local ? port_of(udp) : 0;
     *ret_udp = udp;
     return 0;
@@ -230,6 +231,19 @@ int coir_udp_leave(coir_udp *udp, const coir_address *group, const char *interfa
     return join(udp, group, interface, true, CI_CALL, CI_PLACE);
 }
 
+static void free_socket(coir_udp *udp)
+{
+    ci_free(&udp->worker->runtime->allocator, udp, sizeof *udp);
+}
+
+int64_t ci_udp_leave(coir_udp *udp, int64_t result)
+{
+    ci_check(udp->holds > 0, "udp.h 1");
+    if (--udp->holds == 0 && udp->closed)
+        free_socket(udp);
+    return result;
+}
+
 void coir_udp_close(coir_udp *udp)
 {
     if (!udp || ci_forked() || CI_ELSEWHERE(udp->worker))
@@ -239,7 +253,9 @@ void coir_udp_close(coir_udp *udp)
         driver->kind->close_named(driver, udp->fd);
     else
         ci_driver_close(driver, udp->fd);
-    ci_free(&udp->worker->runtime->allocator, udp, sizeof *udp);
+    udp->closed = true;
+    if (udp->holds == 0)
+        free_socket(udp);
 }
 
 int coir_udp_local(const coir_udp *udp, char *text, size_t size)
@@ -282,18 +298,21 @@ const coir_time ci_udp_full_pause = 1 * COIR_MS;
 static coir_future *send_poll(coir_future *future)
 {
     struct udp_op *self = ci_container_of(future, struct udp_op, future);
+    coir_udp *udp = self->udp;
+    int64_t rc = 0;
     COIR_BEGIN(future);
-    for (;;) {
+    if (udp->worker != ci_worker_current)
+        COIR_RETURN(future, ci_misused_elsewhere(udp->worker, "coir_udp_send_to_op", NULL));
+    for (udp->holds++; rc == 0; rc = udp->closed ? -ECANCELED : self->pause.future.result) {
         struct ci_op io = {
-            .fd = self->fd, .kind = CI_OP_SEND, .message = &self->message, .no_wait = true};
+            .fd = udp->fd, .kind = CI_OP_SEND, .message = &self->message, .no_wait = true};
         COIR_AWAIT(future, ci_io_init(&self->try_io, NULL, &io));
         if (self->try_io.future.result != -EAGAIN)
-            COIR_RETURN(future, self->try_io.future.result);
+            COIR_RETURN(future, ci_udp_leave(udp, self->try_io.future.result));
         COIR_AWAIT(future,
                    coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, ci_udp_full_pause));
-        if (self->pause.future.result < 0)
-            COIR_RETURN(future, self->pause.future.result);
     }
+    COIR_RETURN(future, ci_udp_leave(udp, rc));
 }
 
 static const coir_future_kind send_kind =
@@ -309,7 +328,7 @@ static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data
 {
     coir_future *future =
         init(op, udp, CI_OP_SEND, (void *)(uintptr_t)data, len, (struct address *)(uintptr_t)to);
-    op->fd = udp->fd;
+    op->udp = udp;
     return to && udp->is_unix ? coir_future_init(&op->future, &send_kind) : future;
 }
 

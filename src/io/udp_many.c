@@ -17,9 +17,7 @@ struct many_op {
     };
     coir_datagram *datagrams;
     size_t count;
-    struct ci_worker *worker;
-    coir_fd fd; /* the socket's: it may be closed and freed while this waits */
-    in_port_t local_port;
+    coir_udp *udp;
     uint8_t kind;
     bool would_wait; /* the last attempt returned -EAGAIN */
     bool polls;      /* waits by poll(2); otherwise by pauses */
@@ -29,7 +27,7 @@ CI_LEAVES_SPARE_WORDS(struct many_op, coir_udp_op);
 static struct ci_op attempt_of(const struct many_op *op)
 {
     size_t most = op->count < COIR_DATAGRAMS_MAX ? op->count : COIR_DATAGRAMS_MAX;
-    return (struct ci_op){.fd = op->fd,
+    return (struct ci_op){.fd = op->udp->fd,
                           .kind = op->kind,
                           .datagrams = op->datagrams,
                           .count = (int32_t)most,
@@ -44,11 +42,11 @@ static struct ci_op poll_of(coir_fd fd, int events)
 /* The system tells the address that a datagram was sent to, without the port. */
 static int64_t complete(const struct many_op *op, int64_t result)
 {
-    for (int64_t i = 0; op->local_port && i < result; i++) {
+    for (int64_t i = 0; op->udp->local_port && i < result; i++) {
         struct sockaddr_in local; /* the port is where it is in a sockaddr_in6 */
         coir_address *told = &ci_datagram_at(op->datagrams, (size_t)i)->local;
         memcpy(&local, told, sizeof local);
-        local.sin_port = op->local_port;
+        local.sin_port = op->udp->local_port;
         if (op->kind == CI_OP_RECEIVE_MANY && local.sin_family != AF_UNSPEC)
             memcpy(told, &local, sizeof local);
     }
@@ -58,19 +56,22 @@ static int64_t complete(const struct many_op *op, int64_t result)
 static coir_future *many_poll(coir_future *future)
 {
     struct many_op *self = ci_container_of(future, struct many_op, future);
-    struct ci_op attempt = attempt_of(self),
-                 poll = poll_of(self->fd, self->kind == CI_OP_SEND_MANY ? COIR_WRITE : COIR_READ);
+    coir_udp *udp = self->udp;
     int64_t rc = 0;
     COIR_BEGIN(future);
-    if (self->worker != ci_worker_current)
-        COIR_RETURN(future, ci_misused_elsewhere(self->worker, "datagrams", NULL));
+    if (udp->worker != ci_worker_current)
+        COIR_RETURN(future, ci_misused_elsewhere(udp->worker, "datagrams", NULL));
+    udp->holds++;
     for (; rc >= 0; self->would_wait = false) {
         if (!self->would_wait) {
+            struct ci_op attempt = attempt_of(self);
             COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
             if (self->io.future.result != -EAGAIN)
-                COIR_RETURN(future, complete(self, self->io.future.result));
+                COIR_RETURN(future, ci_udp_leave(udp, complete(self, self->io.future.result)));
         }
         if (self->polls) {
+            struct ci_op poll =
+                poll_of(udp->fd, self->kind == CI_OP_SEND_MANY ? COIR_WRITE : COIR_READ);
             COIR_AWAIT(future, ci_io_init(&self->io, NULL, &poll));
             rc = self->io.future.result;
         } else {
@@ -78,8 +79,9 @@ static coir_future *many_poll(coir_future *future)
                        coir_sleep_for_op((coir_sleep_op *)(void *)&self->pause, ci_udp_full_pause));
             rc = self->pause.future.result;
         }
+        rc = udp->closed ? -ECANCELED : rc;
     }
-    COIR_RETURN(future, rc);
+    COIR_RETURN(future, ci_udp_leave(udp, rc));
 }
 
 static const coir_future_kind many_kind = COIR_FUTURE_KIND("datagrams", many_poll, NULL);
@@ -98,12 +100,10 @@ static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t cou
                : 0;
 }
 
-static coir_future *init(struct many_op *op, const coir_udp *udp, enum ci_op_kind kind,
+static coir_future *init(struct many_op *op, coir_udp *udp, enum ci_op_kind kind,
                          coir_datagram *datagrams, size_t count)
 {
-    op->worker = udp->worker;
-    op->fd = udp->fd;
-    op->local_port = udp->local_port;
+    op->udp = udp;
     op->kind = (uint8_t)kind;
     op->polls = !udp->is_unix || udp->has_peer || kind == CI_OP_RECEIVE_MANY;
     op->would_wait = false;

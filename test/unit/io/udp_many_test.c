@@ -193,16 +193,16 @@ static int receive_one(void *arg)
 
 static void close_under_a_receive(void)
 {
-    coir_handle handle;
+    COIR_HANDLE(handle);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = &handle;
+    options.handle = handle;
     coir_udp *udp = open_at("127.0.0.1:0", NULL, NULL);
     COIR_SERVING_SCOPE(scope);
     CHECK_EQ(coir_go_with(scope, &options, receive_one, udp), 0);
     for (int i = 0; i < 10; i++)
         coir_yield();
     coir_udp_close(udp);
-    CHECK_EQ(coir_join(&handle), -ECANCELED);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
 }
 
 TEST(closing_ends_a_receive)

@@ -1,0 +1,187 @@
+/* Sockets that are closed while calls of several operations wait on them (src/io/udp.h 1), and the
+ * number of their descriptor is another socket's when those calls run. */
+#include <coir.h>
+#include <errno.h>
+#include <string.h>
+
+#include "every_driver.h"
+#include "harness.h"
+#include "io/udp.h"
+
+static coir_udp *open_at(const char *address, coir_address *ret_address)
+{
+    char text[128];
+    coir_udp *udp;
+    CHECK_EQ(coir_udp_open(address, NULL, &udp), 0);
+    CHECK(coir_udp_local(udp, text, sizeof text) > 0);
+    CHECK_EQ(coir_address_parse(text, ret_address), 0);
+    return udp;
+}
+
+static void everywhere(void (*body)(void))
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    run_on_every_driver(config, body);
+}
+
+/* ---- a receive, between its wait and its next attempt ---- */
+
+static struct {
+    coir_udp *first, *second; /* the second takes the number of the first */
+    coir_udp *signal;         /* a datagram here: close the first */
+    coir_address second_address;
+    char got[16];
+    bool op, reused;
+} sockets;
+
+static int receive(void *arg)
+{
+    coir_datagram in = COIR_DATAGRAM;
+    coir_udp_op op;
+    (void)arg;
+    in.data = sockets.got;
+    in.room = sizeof sockets.got;
+    return (int)(sockets.op ? coir_await(coir_udp_recv_many_op(&op, sockets.first, &in, 1))
+                            : coir_udp_recv_many(sockets.first, &in, 1));
+}
+
+static int close_when_told(void *arg)
+{
+    char byte;
+    coir_fd fd = sockets.first->fd;
+    (void)arg;
+    CHECK_EQ(coir_udp_recv(sockets.signal, &byte, 1, NULL), 1);
+    coir_udp_close(sockets.first);
+    sockets.second = open_at("127.0.0.1:0", &sockets.second_address);
+    sockets.reused = sockets.second->fd == fd;
+    CHECK_EQ(coir_udp_send_to(sockets.second, "other", 5, &sockets.second_address), 5);
+    return 0;
+}
+
+/* Whether the receive was found waiting. Both tasks are woken in one turn of the worker: which is
+ * first depends on the driver. */
+static bool close_under_a_receive(bool op, bool close_first)
+{
+    coir_address first, signal;
+    COIR_HANDLE(receiver);
+    char got[16];
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = receiver;
+    sockets.op = op;
+    sockets.first = open_at("127.0.0.1:0", &first);
+    sockets.signal = open_at("127.0.0.1:0", &signal);
+    coir_udp *sender = open_at("127.0.0.1:0", &(coir_address){{0}});
+    COIR_SERVING_SCOPE(scope);
+    if (close_first)
+        CHECK_EQ(coir_go(scope, close_when_told, NULL), 0);
+    CHECK_EQ(coir_go_with(scope, &options, receive, NULL), 0);
+    if (!close_first)
+        CHECK_EQ(coir_go(scope, close_when_told, NULL), 0);
+    for (int i = 0; i < 10; i++)
+        coir_yield();
+    coir_datagram out[2] = {COIR_DATAGRAM};
+    for (int i = 0; i < 2; i++) {
+        out[i].data = "mine";
+        out[i].len = 4;
+        out[i].peer = (i == 0) == close_first ? signal : first;
+    }
+    CHECK_EQ(coir_udp_send_many(sender, out, 2), 2); /* no task runs between them */
+    int rc = coir_join(receiver);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK(rc == -ECANCELED || (rc == 1 && memcmp(sockets.got, "mine", 4) == 0));
+    CHECK(sockets.reused);
+    CHECK_EQ(coir_udp_recv(sockets.second, got, sizeof got, NULL), 5); /* the other's has stayed */
+    coir_udp_close(sockets.second);
+    coir_udp_close(sockets.signal);
+    coir_udp_close(sender);
+    return rc == -ECANCELED;
+}
+
+static void close_under_receives(void)
+{
+    int waiting = 0;
+    for (int i = 0; i < 8; i++)
+        waiting += close_under_a_receive(i & 1, i & 2);
+    CHECK(waiting > 0);
+}
+
+TEST(a_receive_takes_nothing_of_another_socket)
+{
+    everywhere(close_under_receives);
+}
+
+/* ---- a send, between two attempts ---- */
+
+struct send {
+    coir_udp *udp;
+    coir_address to;
+    int form;
+};
+
+static int send_one(void *arg)
+{
+    struct send *send = arg;
+    coir_datagram out = COIR_DATAGRAM;
+    coir_udp_op op;
+    out.data = "secret";
+    out.len = 6;
+    out.peer = send->to;
+    switch (send->form) {
+    case 0: return (int)coir_udp_send_to(send->udp, "secret", 6, &send->to);
+    case 1: return (int)coir_udp_send_many(send->udp, &out, 1);
+    case 2: return (int)coir_await(coir_udp_send_to_op(&op, send->udp, "secret", 6, &send->to));
+    default: return (int)coir_await(coir_udp_send_many_op(&op, send->udp, &out, 1));
+    }
+}
+
+/* Sends until the queue of the receiver is full. */
+static void fill(coir_udp *udp, const coir_address *to)
+{
+    COIR_DEADLINE(coir_in(COIR_MS));
+    while (coir_udp_send_to(udp, "x", 1, to) == 1)
+        ;
+}
+
+static void drain(coir_udp *udp)
+{
+    char got[8];
+    COIR_DEADLINE(coir_in(COIR_MS));
+    for (ssize_t n; (n = coir_udp_recv(udp, got, sizeof got, NULL)) != -ETIME;)
+        CHECK_EQ(n, 1);
+}
+
+static void close_under_a_send(int form)
+{
+    struct send send = {.form = form};
+    COIR_HANDLE(sender);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = sender;
+    coir_udp *receiver = open_at("unix:@", &send.to);
+    coir_udp *other;
+    send.udp = open_at("unix:@", &(coir_address){{0}});
+    coir_fd fd = send.udp->fd;
+    fill(send.udp, &send.to);
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go_with(scope, &options, send_one, &send), 0);
+    coir_yield();
+    coir_udp_close(send.udp);
+    other = open_at("unix:@", &(coir_address){{0}});
+    CHECK_EQ(other->fd, fd);
+    drain(receiver);
+    CHECK_EQ(coir_join(sender), -ECANCELED);
+    drain(receiver);
+    coir_udp_close(other);
+    coir_udp_close(receiver);
+}
+
+static void close_under_sends(void)
+{
+    for (int form = 0; form < 4; form++)
+        close_under_a_send(form);
+}
+
+TEST(a_send_goes_out_by_no_other_socket)
+{
+    everywhere(close_under_sends);
+}
