@@ -106,9 +106,10 @@ COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_a
 /* Sends several datagrams, in order, each to its peer, and returns how many were sent.
  * That is at least one, at most COIR_DATAGRAMS_MAX; the rest is for another call.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.  Owns: *datagrams is borrowed.
- * Errors: of the first datagram, those of coir_udp_send; -EINVAL also where the system refuses its
- * local address or its segments (64 at most, on some systems 128); -EOPNOTSUPP in a simulated
- * kernel, for local and ecn; -COIR_EUNSIZED.
+ * Errors: of the first datagram, those of coir_udp_send; -EINVAL also an ecn of more than 3, and
+ * where the system refuses its local address or its segments (64 at most, on some systems 128);
+ * -EOPNOTSUPP for local, segments and ecn on a Unix socket, for local and ecn in a simulated
+ * kernel; -COIR_EUNSIZED.
  * Cancel safety: an error means that none was sent. */
 COIR_SUSPENDS ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams,
                                          size_t count);

@@ -70,7 +70,10 @@ struct ci_op {
     bool lazy : 1;    /* a write: see 6; the driver may clear this */
     bool exact : 1;   /* a read, or a poll before one: nothing is read ahead */
     bool peek : 1;    /* a CI_OP_READ with no_wait: the bytes stay, for the next read */
-    uint8_t events;   /* enum coir_events */
+    /* a CI_OP_RECEIVE_MANY: also what the options of the socket ask for; without it, descriptors
+     * that come with a datagram are closed by the system */
+    bool ancillary : 1;
+    uint8_t events; /* enum coir_events */
     int32_t result;
     int32_t count;
     union {

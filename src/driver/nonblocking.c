@@ -14,7 +14,7 @@ ssize_t ci_op_attempt(const struct ci_op *op)
     case CI_OP_RECEIVE: return ci_sys_recvmsg(op->fd, op->message);
     case CI_OP_SEND: return ci_sys_sendmsg(op->fd, op->message);
     case CI_OP_RECEIVE_MANY:
-        return ci_sys_receive_datagrams(op->fd, op->datagrams, (size_t)op->count);
+        return ci_sys_receive_datagrams(op->fd, op->datagrams, (size_t)op->count, op->ancillary);
     case CI_OP_SEND_MANY: return ci_sys_send_datagrams(op->fd, op->datagrams, (size_t)op->count);
     case CI_OP_ACCEPT: return ci_sys_accept(op->fd);
     case CI_OP_CONNECT:

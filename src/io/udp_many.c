@@ -31,7 +31,8 @@ static struct ci_op attempt_of(const struct many_op *op)
                           .kind = op->kind,
                           .datagrams = op->datagrams,
                           .count = (int32_t)most,
-                          .no_wait = true};
+                          .no_wait = true,
+                          .ancillary = op->udp->ancillary};
 }
 
 static struct ci_op poll_of(coir_fd fd, int events)
@@ -100,6 +101,29 @@ static int check(const coir_udp *udp, const coir_datagram *datagrams, size_t cou
                : 0;
 }
 
+/* An error if the datagram asks for what the system would ignore, or take for something else. */
+static int refused(const coir_udp *udp, const coir_datagram *datagram)
+{
+    if (datagram->ecn > 3)
+        return -EINVAL;
+    return udp->is_unix && (datagram->segment_len || datagram->ecn || datagram->local.opaque[0])
+               ? -EOPNOTSUPP
+               : 0;
+}
+
+/* Reduces the count to the datagrams before one that is refused; its error, if it is the first. */
+static int check_sent(const coir_udp *udp, const coir_datagram *datagrams, size_t *count)
+{
+    int rc = 0;
+    for (size_t i = 0; i < *count && i < COIR_DATAGRAMS_MAX; i++) {
+        if ((rc = refused(udp, ci_datagram_at(datagrams, i))) == 0)
+            continue;
+        *count = i;
+        return i ? 0 : rc;
+    }
+    return 0;
+}
+
 static coir_future *init(struct many_op *op, coir_udp *udp, enum ci_op_kind kind,
                          coir_datagram *datagrams, size_t count)
 {
@@ -139,7 +163,7 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
 ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams, size_t count)
 {
     int rc = check(udp, datagrams, count, CI_CALL, CI_PLACE);
-    if (rc < 0)
+    if (rc < 0 || (rc = check_sent(udp, datagrams, &count)) < 0)
         return rc;
     return run(udp, CI_OP_SEND_MANY, (coir_datagram *)(uintptr_t)datagrams, count, CI_CALL,
                CI_PLACE);
@@ -158,7 +182,7 @@ coir_future *coir_udp_send_many_op(coir_udp_op *op, coir_udp *udp, const coir_da
 {
     int rc =
         op ? check(udp, datagrams, count, CI_CALL, CI_PLACE) : CI_MISUSE(-EINVAL, "op is NULL");
-    if (rc < 0)
+    if (rc < 0 || (rc = check_sent(udp, datagrams, &count)) < 0)
         return ci_completed_op(op, rc);
     return init((struct many_op *)(void *)op, udp, CI_OP_SEND_MANY,
                 (coir_datagram *)(uintptr_t)datagrams, count);

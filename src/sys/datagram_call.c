@@ -241,14 +241,14 @@ int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t cou
 }
 
 /* MSG_TRUNC as a flag has the kernel tell the whole length. */
-int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
+int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count, bool ancillary)
 {
     struct batch batch;
     count = count < COIR_DATAGRAMS_MAX ? count : COIR_DATAGRAMS_MAX;
     for (size_t i = 0; i < count; i++) {
         coir_datagram *datagram = ci_datagram_at(datagrams, i);
         struct msghdr *message = describe(&batch, i, datagram, datagram->room);
-        message->msg_controllen = sizeof batch.control[i];
+        message->msg_controllen = ancillary ? sizeof batch.control[i] : 0;
     }
     int got = (int)ci_result(recvmmsg(fd, batch.messages, (unsigned)count,
                                       MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC, NULL));

@@ -50,6 +50,6 @@ static inline void ci_datagram_end_peer(coir_datagram *datagram, size_t len)
 /* Without waiting: how many datagrams were sent or received, at most COIR_DATAGRAMS_MAX. An error
  * is returned if there was none; one that comes after some is the next call's. */
 int ci_sys_send_datagrams(coir_fd fd, const coir_datagram *datagrams, size_t count);
-int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count);
+int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count, bool ancillary);
 
 #endif

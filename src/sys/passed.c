@@ -38,11 +38,22 @@ static int option_of(coir_fd fd, int option)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
 }
 
+/* The family has addresses that coir can write. */
+static bool has_known_family(coir_fd fd)
+{
+    struct sockaddr_storage own;
+    socklen_t len = sizeof own;
+    return getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+           (own.ss_family == AF_INET || own.ss_family == AF_INET6 || own.ss_family == AF_UNIX);
+}
+
 int ci_passed_take(coir_fd fd, enum ci_passed kind)
 {
     if (option_of(fd, SO_TYPE) != (kind == CI_PASSED_DATAGRAM ? SOCK_DGRAM : SOCK_STREAM))
         return -COIR_EPASSED;
     if (kind != CI_PASSED_DATAGRAM && option_of(fd, SO_ACCEPTCONN) != (kind == CI_PASSED_LISTENER))
+        return -COIR_EPASSED;
+    if (kind == CI_PASSED_DATAGRAM && !has_known_family(fd))
         return -COIR_EPASSED;
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||

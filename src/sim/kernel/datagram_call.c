@@ -87,9 +87,10 @@ static int receive_one(coir_fd fd, coir_datagram *datagram)
 }
 
 /* A socket has one error at most, and tells of it before its datagrams: there is none after one. */
-int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count)
+int ci_sys_receive_datagrams(coir_fd fd, coir_datagram *datagrams, size_t count, bool ancillary)
 {
     int got = 0, rc = 0;
+    (void)ancillary; /* there is none */
     while (got < (int)count && got < COIR_DATAGRAMS_MAX &&
            (rc = receive_one(fd, ci_datagram_at(datagrams, (size_t)got))) == 0)
         got++;

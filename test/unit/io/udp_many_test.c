@@ -3,14 +3,17 @@
 #include <coir.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "every_driver.h"
 #include "harness.h"
 #include "io/udp.h"
+#include "open_files.h"
 
 static void on_every_driver(void (*body)(void))
 {
@@ -353,6 +356,84 @@ static void merge_segments(void)
 TEST(segments_are_received_as_one_where_that_is_asked_for)
 {
     on_every_driver(merge_segments);
+}
+
+/* The system would take the rest of such an ecn for another field, and ignores all of it on a Unix
+ * socket. */
+static void refuse_what_is_ignored(void)
+{
+    char address[64], room[3][4], byte = 'x';
+    coir_udp *inet = open_at("127.0.0.1:0", NULL, address), *local = open_at("unix:@", NULL, NULL);
+    coir_datagram in[3] = {COIR_DATAGRAM}, out[3] = {COIR_DATAGRAM};
+    coir_udp_op op;
+    for (int i = 0; i < 3; i++) {
+        out[i] = (coir_datagram){.size = sizeof *out, .data = &byte, .len = 1};
+        in[i].data = room[i];
+        in[i].room = sizeof room[i];
+        CHECK_EQ(coir_address_parse(address, &out[i].peer), 0);
+    }
+    out[1].ecn = 4;
+    CHECK_EQ(coir_udp_send_many(inet, out, 3), 1);
+    CHECK_EQ(coir_udp_send_many(inet, out + 1, 2), -EINVAL);
+    CHECK_EQ(coir_await(coir_udp_send_many_op(&op, inet, out, 3)), 1);
+    CHECK_EQ(coir_await(coir_udp_send_many_op(&op, inet, out + 1, 2)), -EINVAL);
+    receive_all(inet, in, 2);
+    CHECK(coir_udp_local(local, address, sizeof address) > 0);
+    for (int i = 0; i < 3; i++) {
+        coir_datagram one = {.size = sizeof one, .data = &byte, .len = 1};
+        CHECK_EQ(coir_address_parse(address, &one.peer), 0);
+        one.segment_len = i == 0;
+        one.ecn = i == 1;
+        if (i == 2)
+            one.local = one.peer;
+        CHECK_EQ(coir_udp_send_many(local, &one, 1), -EOPNOTSUPP);
+    }
+    coir_udp_close(inet);
+    coir_udp_close(local);
+}
+
+TEST(what_the_system_would_ignore_is_refused)
+{
+    on_every_driver(refuse_what_is_ignored);
+}
+
+/* Also when it is not asked for them, a peer may pass descriptors. */
+static void passed_descriptors(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = "\0"};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {.cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS,
+                            .cmsg_len = CMSG_LEN(sizeof(int))}};
+    struct iovec iov = {(char[]){"x"}, 1};
+    struct msghdr message = {.msg_name = &to,
+                             .msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    char address[64], room[4];
+    int sender = socket(AF_UNIX, SOCK_DGRAM, 0), passed = STDERR_FILENO;
+    coir_datagram in = {.size = sizeof in, .data = room, .room = sizeof room};
+    coir_udp *udp = open_at("unix:@", NULL, address);
+    snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "%s", address + strlen("unix:@"));
+    message.msg_namelen =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to.sun_path + 1));
+    memcpy(CMSG_DATA(&control.header), &passed, sizeof passed);
+    int before = open_files();
+    CHECK_EQ(sendmsg(sender, &message, 0), 1);
+    CHECK_EQ(coir_udp_recv_many(udp, &in, 1), 1);
+    CHECK_EQ(in.len, 1);
+    CHECK_EQ(in.ecn, 0);
+    CHECK_EQ(open_files(), before);
+    coir_udp_close(udp);
+    close(sender);
+}
+
+TEST(passed_descriptors_are_not_left_open)
+{
+    on_every_driver(passed_descriptors);
 }
 
 /* ---- groups ---- */

@@ -58,6 +58,8 @@ TEST(a_socket_is_taken_for_what_it_is_only)
     CHECK_EQ(ci_passed_take(datagram, CI_PASSED_LISTENER), -COIR_EPASSED);
     CHECK_EQ(ci_passed_take(datagram, CI_PASSED_DATAGRAM), 0);
     CHECK_EQ(ci_passed_take(STDERR_FILENO + 1000, CI_PASSED_STREAM), -COIR_EPASSED);
+    int netlink = socket(AF_NETLINK, SOCK_DGRAM, 0); /* its addresses are of no known family */
+    CHECK_EQ(ci_passed_take(netlink, CI_PASSED_DATAGRAM), -COIR_EPASSED);
     int file = open("/dev/null", O_RDWR);
     CHECK_EQ(ci_passed_take(file, CI_PASSED_STREAM), -COIR_EPASSED);
 }
