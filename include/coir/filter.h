@@ -55,9 +55,12 @@ typedef struct coir_filter_kind {
     }
 
 /* Makes a stream of a filter over `transport`, which belongs to the new stream from now on. Closing
- * the new stream calls `end`, then sends what is kept for at most 5 s in a task of the background
- * scope, then calls `free` and closes the transport. Until coir_filter_new has succeeded, both
- * `arg` and the transport are the caller's.
+ * the new stream calls `end`, sends what is kept, calls `free` and closes the transport. A task of
+ * the background scope does so where that takes time, at most 5 s: while the transport does not
+ * take what is kept, and, over TCP, while what was written has not arrived. What the peer sends
+ * until then is discarded: unread, it would reset the connection, which loses what has not arrived.
+ * (Where the peer has ended first, nothing is waited for.) Until coir_filter_new has succeeded,
+ * both `arg` and the transport are the caller's.
  * Suspends: no.  Threads: owner of the transport.  Owns: *ret_stream is the caller's to close.
  * Errors: -ENOMEM; -EXDEV; -EBUSY a call waits on the transport; -ESRCH outside of a worker;
  * -EINVAL no transport, no ret_stream, or a function is missing; -COIR_EUNSIZED; -COIR_ENEWER. */

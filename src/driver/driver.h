@@ -190,6 +190,8 @@ struct ci_driver_kind {
     /* the value of an option; NULL functions: there is nothing to ask */
     int (*get_option)(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option);
     int (*tcp_info)(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info);
+    /* of a connection: the bytes sent that a reset might still lose, or -EOPNOTSUPP */
+    int (*unacknowledged)(struct ci_driver *driver, coir_fd fd);
     int (*address)(struct ci_driver *driver, coir_fd fd, bool peer,
                    struct sockaddr_storage *ret_address, socklen_t *ret_len);
     /* of a Unix socket's peer */

@@ -136,6 +136,12 @@ int ci_kernel_tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_
     return ci_sys_tcp_info(fd, ret_info);
 }
 
+int ci_kernel_unacknowledged(struct ci_driver *driver, coir_fd fd)
+{
+    (void)driver;
+    return ci_sys_unacknowledged(fd);
+}
+
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {

@@ -25,6 +25,7 @@ int ci_kernel_fast_open(struct ci_driver *driver, coir_fd fd, int queue);
 int ci_kernel_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option, int value);
 int ci_kernel_get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option option);
 int ci_kernel_tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info);
+int ci_kernel_unacknowledged(struct ci_driver *driver, coir_fd fd);
 int ci_kernel_address(struct ci_driver *driver, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len);
 int ci_kernel_take(struct ci_driver *driver, coir_fd fd, enum ci_passed kind);
@@ -54,6 +55,6 @@ int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
     .resolve = ci_kernel_resolve, .refuse = ci_kernel_refuse, .file_size = ci_kernel_file_size, \
     .close_named = ci_kernel_close_named, .credentials = ci_kernel_credentials,                 \
     .datagram_options = ci_kernel_datagram_options, .datagram_join = ci_kernel_datagram_join,   \
-    .fast_open = ci_kernel_fast_open
+    .fast_open = ci_kernel_fast_open, .unacknowledged = ci_kernel_unacknowledged
 
 #endif

@@ -13,6 +13,10 @@
  * stream is closed and its farewell task waits.
  * 3. The memory of a filter is freed after both polls have completed.
  * 4. No poll is armed while the stream is detached.
+ *
+ * A program cannot read what is not data, such as a ticket of TLS: what arrives after the close is
+ * discarded (linger.h), so that the transport's close does not reset the connection and lose what
+ * the program has written.
  */
 #include "coir/filter.h"
 
@@ -22,15 +26,16 @@
 #include "coir/deadline.h"
 #include "coir/scope.h"
 #include "driver/count.h"
-#include "io/io.h"
+#include "io/linger.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
 
 /* How often the filter is asked in a row before other tasks run. */
 enum { TRIES_MOST = 2 };
 
-/* How long what was written before the close may take to be sent. */
-static const coir_time farewell_time = 5 * COIR_S;
+/* How long what was written before the close may take to arrive; and the first pause between two
+ * looks whether it has. */
+static const coir_time farewell_time = 5 * COIR_S, first_pause = 5 * COIR_MS;
 
 struct filter {
     coir_stream stream; /* fd: the transport's, for polls that are handed down as they are */
@@ -43,6 +48,7 @@ struct filter {
     bool unsent;                      /* flush has answered -EAGAIN */
     bool failed;                      /* flush has failed: it is not called again */
     bool closed;                      /* a poll that completes late is ignored */
+    struct ci_linger linger;
     const coir_allocator *allocator;
 };
 
@@ -145,6 +151,7 @@ static ssize_t read_into(struct filter *filter, const struct iovec *iov, int cou
         if (iov[i].iov_len == 0)
             continue;
         n = filter->kind.read(iov[i].iov_base, iov[i].iov_len, events, filter->arg);
+        filter->linger.input_ended |= n == 0;
         if (n <= 0)
             break;
         done += n;
@@ -345,6 +352,8 @@ static int adopt(coir_stream *stream, struct ci_worker *worker)
     return 0;
 }
 
+/* ---- the close ---- */
+
 /* A poll that the driver would not withdraw completes in coir_close. */
 static void finish(struct filter *filter)
 {
@@ -355,14 +364,35 @@ static void finish(struct filter *filter)
     ci_free(filter->allocator, filter, sizeof *filter);
 }
 
-/* Sends what is kept when the stream is closed already. */
+/* Waits until the transport is ready, for *pause at most, which then grows. False: the task is to
+ * end. */
+static bool wait_for_peer(struct filter *filter, coir_time *pause)
+{
+    int events = (filter->unsent ? COIR_WRITE : 0) | (filter->linger.input_ended ? 0 : COIR_READ);
+    COIR_DEADLINE_AS(limit, coir_in(*pause));
+    if (coir_stream_wait(filter->transport, events) >= 0)
+        return true;
+    *pause *= 2;
+    return coir_deadline_passed(limit);
+}
+
+/* Whether what was written has arrived, as far as that matters. */
+static bool is_delivered(struct filter *filter)
+{
+    if (filter->unsent)
+        flush(filter);
+    ci_linger_discard(&filter->linger, filter->transport);
+    return !filter->unsent && ci_linger_is_over(&filter->linger, filter->transport);
+}
+
 static int say_farewell(void *arg)
 {
     struct filter *filter = arg;
     {
         COIR_DEADLINE(coir_in(farewell_time));
-        while (filter->unsent && coir_stream_wait(filter->transport, COIR_WRITE) >= 0)
-            flush(filter);
+        coir_time pause = first_pause;
+        while (!is_delivered(filter) && wait_for_peer(filter, &pause))
+            continue;
     }
     finish(filter);
     return 0;
@@ -378,9 +408,16 @@ static void close_filter(coir_stream *stream)
         op->done(op);
     }
     disarm(filter);
+    if (stream->error) { /* broken (broken.c): the transport is reset */
+        ci_stream_break(filter->transport, stream->error);
+        finish(filter);
+        return;
+    }
+    bool at_risk = ci_linger_at_risk(&filter->linger, filter->transport);
     if (filter->kind.end(filter->arg) == 0)
         flush(filter);
-    if (filter->unsent) {
+    ci_linger_discard(&filter->linger, filter->transport);
+    if (filter->unsent || (at_risk && !filter->linger.input_ended)) {
         COIR_SHIELD;
         coir_go_options options = COIR_GO_OPTIONS;
         options.name = "farewell";
@@ -431,6 +468,7 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     filter->arg = arg;
     filter->transport = transport;
     filter->allocator = allocator;
+    ci_linger_init(&filter->linger, transport);
     ci_timer_init(&filter->again, on_again);
     if ((rc = ci_stream_move_timeouts(transport, &filter->stream)) < 0) {
         ci_free(allocator, filter, sizeof *filter);

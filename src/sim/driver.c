@@ -137,6 +137,11 @@ static int option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option opt
                : 0;
 }
 
+static int unacknowledged(struct ci_driver *driver, coir_fd fd)
+{
+    return ci_sim_stream_unread_by_peer(self(driver)->world, fd);
+}
+
 static int address(struct ci_driver *driver, coir_fd fd, bool peer,
                    struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {
@@ -219,6 +224,7 @@ static const struct ci_driver_kind sim_kind = {
     .credentials = credentials,
     .shutdown_write = shutdown_write,
     .option = option,
+    .unacknowledged = unacknowledged,
     .address = address,
     .take = take,
     .resolve = resolve,

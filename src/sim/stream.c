@@ -319,6 +319,12 @@ int ci_sim_stream_reset_on_close(struct ci_world *world, coir_fd fd, bool on)
     return 0;
 }
 
+int ci_sim_stream_unread_by_peer(const struct ci_world *world, coir_fd fd)
+{
+    const struct ci_socket *socket = ci_socket_of(world, fd);
+    return socket ? (int)socket->unread_by_peer : -EBADF;
+}
+
 int ci_sim_stream_shutdown_write(struct ci_world *world, coir_fd fd)
 {
     struct ci_socket *socket = ci_socket_of(world, fd);

@@ -9,6 +9,9 @@ int ci_sim_stream_open(struct ci_world *world, struct ci_node *node, int family)
 /* Sets whether a close resets the connection. -EBADF. */
 int ci_sim_stream_reset_on_close(struct ci_world *world, coir_fd fd, bool on);
 
+/* Bytes that this end has sent and that a reset would still lose. -EBADF. */
+int ci_sim_stream_unread_by_peer(const struct ci_world *world, coir_fd fd);
+
 /* Ends what this end sends. -EBADF, -ENOTCONN. */
 int ci_sim_stream_shutdown_write(struct ci_world *world, coir_fd fd);
 

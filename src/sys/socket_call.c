@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "sys/call.h"
@@ -292,6 +293,30 @@ int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info)
 {
     (void)fd;
     (void)ret_info;
+    return -EOPNOTSUPP;
+}
+#endif
+
+#if defined(SO_NWRITE) /* macOS */
+int ci_sys_unacknowledged(coir_fd fd)
+{
+    return get_number(fd, SOL_SOCKET, SO_NWRITE);
+}
+#elif defined(FIONWRITE) || defined(__linux__)
+int ci_sys_unacknowledged(coir_fd fd)
+{
+#if defined(FIONWRITE) /* FreeBSD */
+    const unsigned long request = FIONWRITE;
+#else
+    const unsigned request = TIOCOUTQ; /* tcp(7) calls it SIOCOUTQ */
+#endif
+    int count = 0;
+    return ioctl(fd, request, &count) < 0 ? -errno : count;
+}
+#else
+int ci_sys_unacknowledged(coir_fd fd)
+{
+    (void)fd;
     return -EOPNOTSUPP;
 }
 #endif

@@ -57,6 +57,9 @@ int ci_sys_fast_open_connect(coir_fd fd);
 int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value);
 int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option);
 int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info);
+/* The bytes of a TCP connection that its peer has not acknowledged; on Linux its end counts as one.
+ * -EOPNOTSUPP: the system does not tell. */
+int ci_sys_unacknowledged(coir_fd fd);
 
 /* The process at the other end of a Unix socket, as of its connect or listen. */
 int ci_sys_credentials(coir_fd fd, coir_credentials *ret_credentials);

@@ -11,11 +11,14 @@
 #include "chaos.h"
 #include "openssl_memory.h"
 
-enum { CLIENTS = 2, MESSAGES = 4, MOST = 40000 };
+/* UPLOAD, then the client's number, begins a connection of which the server sends nothing back. No
+ * message begins with it. */
+enum { CLIENTS = 2, MESSAGES = 4, MOST = 40000, UPLOAD = 0xff };
 
 static struct chaos chaos;
 static coir_tls *server_tls, *client_tls;
 static char *certificate, *key;
+static int uploaded[CLIENTS]; /* the bytes of a client's last upload that has ended */
 
 /* ---- randomness: the lengths of signatures depend on it ---- */
 
@@ -47,11 +50,32 @@ static int explains(int rc)
     return chaos_explains(rc == -COIR_ETLS_TRUNCATED ? -ECONNRESET : rc);
 }
 
+static int take_upload(coir_stream *stream)
+{
+    unsigned char client, buf[3000];
+    int len = 0;
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    ssize_t n = coir_read(stream, &client, 1);
+    if (n <= 0)
+        return (int)n;
+    while ((n = coir_read(stream, buf, sizeof buf)) > 0)
+        len += (int)n;
+    if (n == 0)
+        uploaded[client] = len;
+    return (int)n;
+}
+
 static int echo(coir_stream *stream, void *arg)
 {
-    char buf[3000];
+    unsigned char buf[3000];
     (void)arg;
-    return explains(chaos_echo(stream, buf, sizeof buf));
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    ssize_t n = coir_read(stream, buf, 1);
+    if (n == 1 && buf[0] == UPLOAD)
+        return explains(take_upload(stream));
+    if (n == 1)
+        n = coir_write_all(stream, buf, 1);
+    return explains(n < 0 ? (int)n : chaos_echo(stream, buf, sizeof buf));
 }
 
 static int serve(void *arg)
@@ -137,6 +161,25 @@ static int end_well(coir_stream *stream)
     return (int)n;
 }
 
+/* Writes and closes at once, with the server's ticket unread. All of it arrives: what is to arrive
+ * when the faults are over must. */
+static int upload(coir_stream *stream, int client)
+{
+    static const char data[MOST];
+    unsigned char begin[] = {UPLOAD, (unsigned char)client};
+    int len = (int)chaos_below(&chaos, sizeof data);
+    uploaded[client] = -1;
+    int rc = coir_write_all(stream, begin, sizeof begin);
+    if (rc == 0)
+        rc = coir_write_all(stream, data, (size_t)len);
+    coir_close(stream);
+    while (rc == 0 && uploaded[client] < 0)
+        rc = coir_sleep_for(10 * COIR_MS);
+    if (rc == 0 && uploaded[client] != len)
+        __builtin_trap();
+    return rc;
+}
+
 static int visit(int client)
 {
     struct conversation talk = {.client = client};
@@ -149,6 +192,8 @@ static int visit(int client)
         coir_close(transport);
         return explains(rc);
     }
+    if (chaos_below(&chaos, 3) == 0)
+        return explains(upload(talk.stream, client));
     for (int i = 0; rc == 0 && i < MESSAGES; i++) {
         talk.len = 1 + (int)chaos_below(&chaos, MOST >> chaos_below(&chaos, 8));
         rc = chaos_both(send_message, hear_message, &talk);

@@ -252,6 +252,16 @@ int ci_sys_tcp_info(coir_fd fd, coir_tcp_info *ret_info)
     return -EOPNOTSUPP;
 }
 
+int ci_sys_unacknowledged(coir_fd fd)
+{
+    int rc;
+    const struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (!socket)
+        return rc;
+    return (int)socket->out.bytes +
+           (socket->out_ended && (socket->out.first || socket->end_is_late));
+}
+
 /* ---- any ---- */
 
 void ci_sys_close(coir_fd fd)

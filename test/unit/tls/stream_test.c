@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fill.h"
 #include "pair.h"
 #include "pattern.h"
 
@@ -157,5 +158,51 @@ TEST_REAL(select_and_futures_work_on_a_tls_stream)
     CHECK_EQ(coir_await(coir_read_full_op(&op, pair.tls_b, got, 5, NULL)), 5);
     CHECK_EQ(coir_try_read(pair.tls_b, got, 5), -EAGAIN);
     CHECK_EQ(coir_stream_wait(pair.tls_b, COIR_WRITE), COIR_WRITE);
+    close_pair(&pair);
+}
+
+/* ---- over TCP, where a close with something unread loses what was written ---- */
+
+static struct pair tcp_pair(void)
+{
+    coir_listener *listener;
+    char where[64];
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
+    CHECK_EQ(coir_tcp_connect(where, &pair.a), 0);
+    CHECK_EQ(coir_accept(listener, &pair.b), 0);
+    coir_listener_close(listener);
+    connect_ends(&pair);
+    CHECK_EQ(pair.client_rc, 0);
+    CHECK_EQ(pair.server_rc, 0);
+    return pair;
+}
+
+/* The server's ticket is never read. */
+TEST_REAL(a_client_that_writes_and_closes_is_heard_to_the_end)
+{
+    struct pair pair = tcp_pair();
+    size_t unread = fill_system(pair.tls_a, pair.tls_b);
+    coir_close(pair.tls_a);
+    pair.tls_a = NULL;
+    CHECK_EQ(read_to_the_end(pair.tls_b), unread);
+    close_pair(&pair);
+}
+
+/* The client's close_notify is never read. */
+TEST_REAL(an_answer_to_a_client_that_has_ended_arrives)
+{
+    struct pair pair = tcp_pair();
+    char byte;
+    CHECK_EQ(coir_write_all(pair.tls_a, "?", 1), 0);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), 1);
+    CHECK_EQ(coir_shutdown_write(pair.tls_a), 0);
+    CHECK_EQ(coir_stream_wait(pair.b, COIR_READ), COIR_READ);
+    size_t unread = fill_system(pair.tls_b, pair.tls_a);
+    coir_close(pair.tls_b);
+    pair.tls_b = NULL;
+    CHECK_EQ(read_to_the_end(pair.tls_a), unread);
     close_pair(&pair);
 }
