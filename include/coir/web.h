@@ -57,9 +57,11 @@ COIR_API int coir_router_new_with(const coir_router_options *options, coir_route
 COIR_API void coir_router_free(coir_router *router);
 
 /* Adds a route: `handler` is called with `arg` for `method` on paths that match `pattern`. That is
- * "/", "/a/b", or "/a/{name}", where {name} matches any one segment. Path and pattern are
- * percent-decoded before they are compared: "/caf%C3%A9" matches "/café". "%2F" does not separate
- * segments. There are no wildcards: '*', '?' and '#' are refused (write a literal star as "%2A").
+ * "/", "/a/b", "/a/{name}", where {name} matches any one segment, or "/a/{name...}", where
+ * {name...} matches the rest of the path, also none: "/a/", "/a/b/c", but not "/a". Path and
+ * pattern are percent-decoded before they are compared: "/caf%C3%A9" matches "/café". "%2F" does
+ * not separate segments. There are no other wildcards: '*', '?' and '#' are refused (write a
+ * literal star as "%2A").
  * The first route that matches wins. A HEAD request is answered by a HEAD route if there is one,
  * else by the handler of GET, without the body. Must not be called while a server uses the router.
  * Suspends: no.  Threads: any.  Owns: method and pattern are copied; `arg` is borrowed as long as
@@ -167,7 +169,7 @@ COIR_API void *coir_request_context(const coir_request *req);
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_header(const coir_request *req, const char *name);
 
-/* What stood in the place of {name} in the route's pattern, decoded; or NULL.
+/* What stood in the place of {name} or {name...} in the route's pattern, decoded; or NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_param(const coir_request *req, const char *name);
 

@@ -66,17 +66,25 @@ static bool valid_name(const char *at, const char *end)
     return at == end;
 }
 
-/* Whether the parameter "{name}" at `param`, of `len` bytes, is a second one of its name. */
-static bool named_before(const char *pattern, const char *param, size_t len)
+/* Whether the parameter that begins with "{name", up to `end`, is a second one of its name. */
+static bool named_before(const char *pattern, const char *param, const char *end)
 {
     for (const char *c = pattern; c < param; c++)
-        if (memcmp(c, param, len) == 0)
+        if (memcmp(c, param, (size_t)(end - param)) == 0 && c[end - param] == '}')
             return true;
     return false;
 }
 
-/* Parameters are whole segments, with a name each. A pattern that no path can match is refused.
- * *ret_count: the number of parameters. */
+enum { DOTS = 3 }; /* behind the name of a parameter that matches the rest of the path */
+
+/* Whether the parameter that begins at `param` and ends before `close` has them. */
+static bool has_dots(const char *param, const char *close)
+{
+    return close - param > DOTS && memcmp(close - DOTS, "...", DOTS) == 0;
+}
+
+/* Parameters are whole segments, with a name each; "{name...}" is the last. A pattern that no path
+ * can match is refused. *ret_count: the number of parameters. */
 static bool valid_pattern(const char *pattern, int *ret_count)
 {
     if (*pattern != '/' || !ci_uri_escapes_are_valid(pattern, pattern + strlen(pattern), false))
@@ -88,10 +96,13 @@ static bool valid_pattern(const char *pattern, int *ret_count)
         if (*c != '{')
             continue;
         const char *close = strchr(c, '}');
-        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/') ||
-            !valid_name(c + 1, close))
+        if (c[-1] != '/' || !close || close == c + 1 || (close[1] && close[1] != '/'))
             return false;
-        if (named_before(pattern, c, (size_t)(close - c) + 1))
+        bool rest = has_dots(c + 1, close);
+        const char *name_end = close - (rest ? DOTS : 0);
+        if (!valid_name(c + 1, name_end) || (rest && close[1]))
+            return false;
+        if (named_before(pattern, c, name_end))
             return false;
         ++*ret_count;
         c = close;
@@ -124,6 +135,13 @@ static bool is_param(const char *pattern, struct ci_span part)
     return part.len > 2 && pattern[part.at] == '{';
 }
 
+/* Whether a parameter matches the rest of the path. */
+static bool is_rest(const char *pattern, struct ci_span part)
+{
+    return is_param(pattern, part) &&
+           has_dots(pattern + part.at + 1, pattern + part.at + part.len - 1);
+}
+
 /* Whether every path that the second matches is matched by the first. */
 static bool covers(const struct ci_route *first, const struct ci_route *second)
 {
@@ -134,8 +152,10 @@ static bool covers(const struct ci_route *first, const struct ci_route *second)
             return i > first->pattern_len && j > second->pattern_len;
         struct ci_span have = segment(a, i, first->pattern_len),
                        want = segment(b, j, second->pattern_len);
+        if (is_rest(a, have))
+            return true;
         if (is_param(a, have)
-                ? want.len == 0
+                ? want.len == 0 || is_rest(b, want)
                 : is_param(b, want) || !same_text(a + i, have.len, b + j, want.len, true))
             return false;
         i += have.len + 1;
@@ -193,6 +213,11 @@ static bool route_matches(const struct ci_route *route, const char *path, size_t
             return p > route->pattern_len && t > path_len;
         struct ci_span want = segment(pattern, p, route->pattern_len),
                        have = segment(path, t, path_len);
+        if (is_rest(pattern, want)) {
+            match->params[match->param_count++] = (struct ci_param){
+                {want.at + 1, want.len - 2 - DOTS}, {(uint32_t)t, (uint32_t)(path_len - t)}};
+            return true;
+        }
         if (is_param(pattern, want)) {
             if (have.len == 0)
                 return false;

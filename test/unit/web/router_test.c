@@ -79,6 +79,16 @@ TEST(a_route_behind_its_like_is_refused)
         {"/a/{x}", "/a/", false},
         {"/{x}/{y}", "/a/b/c", false},
         {"/a", "/A", false},
+        {"/a/{x...}", "/a/{y...}", true},
+        {"/a/{x...}", "/a/", true},
+        {"/a/{x...}", "/a/b/c", true},
+        {"/a/{x...}", "/a/{y}", true},
+        {"/a/{x...}", "/a/{y}/b", true},
+        {"/a/{x...}", "/a", false},
+        {"/a/{x...}", "/b/c", false},
+        {"/a/{x}", "/a/{y...}", false},
+        {"/a/b", "/a/{y...}", false},
+        {"/{x...}", "/", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         coir_router *router;
@@ -96,13 +106,59 @@ TEST(a_route_behind_its_like_is_refused)
     CHECK_EQ(coir_route(router, "GET", "/files/*", hello, NULL),
              -EINVAL); /* not what it looks like: a literal star is %2A */
     CHECK_EQ(coir_route(router, "GET", "/files/{rest*}", hello, NULL), -EINVAL);
-    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}/", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest...}/a", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest..}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{...}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{rest....}", hello, NULL), -EINVAL);
+    CHECK_EQ(coir_route(router, "GET", "/files/{a}/{a...}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/files/{a-b_C1}", hello, NULL), 0);
     /* coir_request_param could give only one of them */
     CHECK_EQ(coir_route(router, "GET", "/y/{a}/{a}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/{long}/y/{l}/{long}", hello, NULL), -EINVAL);
     CHECK_EQ(coir_route(router, "GET", "/y/{a}/{aa}/{b}/a", hello, NULL), 0);
     coir_router_free(router);
+}
+
+static int rest(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    const char *first = coir_request_param(req, "first");
+    return coir_respond_text(res, 200, "%s|%s", first ? first : "none",
+                             coir_request_param(req, "rest"));
+}
+
+static int serve_rest(void *arg)
+{
+    (void)arg;
+    static const struct route all[] = {{"GET", "/files/one", hello},
+                                       {"GET", "/files/{rest...}", rest},
+                                       {"GET", "/a/{first}/{rest...}", rest},
+                                       {0}};
+    coir_router *router = make_router(all);
+    coir_serve_http_options with = COIR_SERVE_HTTP_OPTIONS;
+    with.address = server_address;
+    int rc = coir_serve_http_with(&with, router);
+    coir_router_free(router);
+    return rc;
+}
+
+static void ask_for_rest(void)
+{
+    CHECK(strstr(ask(GET("/files/one")), "Hello"));
+    CHECK(strstr(ask(GET("/files/")), "\r\n\r\nnone|"));
+    CHECK(strstr(answer, "Content-Length: 5\r\n"));
+    CHECK(strstr(ask(GET("/files/b/c%20d//e/")), "none|b/c d//e/"));
+    CHECK(strstr(ask(GET("/f%69les/b")), "none|b"));
+    CHECK(strstr(ask(GET("/a/b%2fc/d/e")), "b/c|d/e"));
+    CHECK_EQ(status(ask(GET("/files"))), 404);
+    CHECK_EQ(status(ask(GET("/a//b"))), 404);
+    CHECK_EQ(status(ask(GET("/a/b"))), 404);
+}
+
+TEST_SIM(the_rest_of_a_path_is_a_parameter)
+{
+    CHECK_EQ(with_server(serve_rest, ask_for_rest), 0);
 }
 
 TEST(a_call_without_its_arguments_is_refused)
