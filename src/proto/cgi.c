@@ -72,6 +72,7 @@ static int parse_line(struct ci_cgi_head *head, const char *bytes, size_t at, si
     if (!ci_http1_is_token(bytes + at, name_end - at) ||
         !ci_http1_is_value(bytes + value, value_end - value))
         return -1;
+    ci_check(name_end <= value && value <= value_end && value_end <= end, "cgi.h 2");
     struct ci_http1_field field = {{(uint32_t)at, (uint32_t)(name_end - at)},
                                    {(uint32_t)value, (uint32_t)(value_end - value)}};
     return take_field(head, bytes, field);

@@ -11,7 +11,7 @@ enum { VERSION = 1, RESPONDER = 1, KEEP_CONNECTION = 1 };
 
 unsigned char *ci_fcgi_put_header(unsigned char *at, enum ci_fcgi_type type, size_t len)
 {
-    ci_check(len <= CI_FCGI_CONTENT_MAX, "the length of a FastCGI record");
+    ci_check(len <= CI_FCGI_CONTENT_MAX, "proto/fastcgi.h 2");
     const unsigned char header[CI_FCGI_HEADER] = {
         VERSION, (unsigned char)type, 0, CI_FCGI_ID, (unsigned char)(len >> 8), (unsigned char)len};
     memcpy(at, header, sizeof header);
@@ -153,7 +153,7 @@ int64_t ci_fcgi_answer_frame(struct ci_fcgi_answer *answer, const unsigned char 
 
 void ci_fcgi_answer_took(struct ci_fcgi_answer *answer, size_t len)
 {
-    ci_check(answer->state == CI_FCGI_IN_CONTENT && len <= answer->content, "fastcgi.h 1");
+    ci_check(answer->state == CI_FCGI_IN_CONTENT && len <= answer->content, "proto/fastcgi.h 1");
     answer->content -= (uint32_t)len;
     answer->empty = 0;
     if (answer->content == 0)

@@ -8,6 +8,7 @@
  * consumed, content is left in place.
  *
  * 1. The caller takes off only content that ci_fcgi_answer_frame has found.
+ * 2. A record has at most CI_FCGI_CONTENT_MAX bytes of content.
  */
 #ifndef CI_PROTO_FASTCGI_H
 #define CI_PROTO_FASTCGI_H

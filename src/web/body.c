@@ -31,24 +31,38 @@ static int send_continue(coir_request *req)
     return rc < 0 ? rc : ci_http_output_flush(&req->exchange->out);
 }
 
-/* Waits for more of the body, within body_timeout, rate_min and body_total_timeout. */
-static ssize_t receive(coir_request *req)
+coir_time ci_body_time_left(const coir_request *req)
 {
     const coir_serve_http_options *options = req->exchange->server->options;
     coir_time left = ci_pace_left(&req->sending, options->body_timeout),
-              total = options->body_total_timeout - req->body_waited, waited = 0;
-    if (left <= 0 || total <= 0)
-        return -ETIME;
-    struct ci_exchange *exchange = req->exchange;
-    ssize_t n = ci_http_input_read_body(&exchange->in, exchange->in.start + exchange->head.line,
-                                        left < total ? left : total, &waited);
+              total = options->body_total_timeout - req->body_waited;
+    return left < total ? left : total;
+}
+
+void ci_body_waited(coir_request *req, coir_time waited, size_t bytes)
+{
     req->body_waited += waited;
-    ci_pace_add(&req->sending, options->rate_min, waited, n > 0 ? (size_t)n : 0);
+    ci_pace_add(&req->sending, req->exchange->server->options->rate_min, waited, bytes);
+}
+
+/* Waits for more of the body, within body_timeout, rate_min and body_total_timeout; or looks for
+ * it. */
+static ssize_t receive(coir_request *req, bool wait)
+{
+    struct ci_exchange *exchange = req->exchange;
+    size_t head_end = exchange->in.start + exchange->head.line;
+    coir_time left = ci_body_time_left(req), waited = 0;
+    if (left <= 0)
+        return -ETIME;
+    ssize_t n = wait ? ci_http_input_read_body(&exchange->in, head_end, left, &waited)
+                     : ci_http_input_try_read_body(&exchange->in, head_end);
+    ci_body_waited(req, waited, n > 0 ? (size_t)n : 0);
     return n;
 }
 
-/* Parses framing until body bytes are there (1) or the body ends (0). */
-static int find_data(coir_request *req, size_t *ret_data)
+/* Parses framing until body bytes are there (1) or the body ends (0); without `wait` also until
+ * nothing has come (-EAGAIN). */
+static int find_data(coir_request *req, size_t *ret_data, bool wait)
 {
     struct ci_exchange *exchange = req->exchange;
     for (;;) {
@@ -65,7 +79,9 @@ static int find_data(coir_request *req, size_t *ret_data)
         int rc = req->exchange->continue_due ? send_continue(req) : 0;
         if (rc < 0)
             return rc;
-        ssize_t n = receive(req);
+        ssize_t n = receive(req, wait);
+        if (n == -EAGAIN && !wait)
+            return -EAGAIN;
         if (n < 0 && coir_task_interrupted())
             return (int)n; /* the task was cancelled, or its deadline has passed: nothing is lost */
         if (n == -ETIME)
@@ -78,7 +94,7 @@ static int find_data(coir_request *req, size_t *ret_data)
     }
 }
 
-static ssize_t read_body(coir_request *req, void *buf, size_t len)
+static ssize_t read_body(coir_request *req, void *buf, size_t len, bool wait)
 {
     struct ci_exchange *exchange = req->exchange;
     size_t data = 0;
@@ -86,7 +102,7 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len)
         return 0;
     if (req->body_error)
         return -COIR_EPROTOCOL;
-    int rc = find_data(req, &data);
+    int rc = find_data(req, &data, wait);
     if (rc <= 0)
         return rc;
     if (data > len)
@@ -110,9 +126,14 @@ ssize_t coir_request_read(coir_request *req, void *buf, size_t len)
         return CI_MISUSE(-EINVAL, "buf is NULL");
     if ((rc = CI_EXCHANGE_REFUSED(req)) < 0)
         return rc;
-    ssize_t n = read_body(req, buf, len);
+    ssize_t n = read_body(req, buf, len, true);
     ci_spend(ci_worker_current);
     return n;
+}
+
+ssize_t ci_body_try_read(coir_request *req, void *buf, size_t len)
+{
+    return read_body(req, buf, len, false);
 }
 
 /* ---- the whole body ---- */
@@ -220,7 +241,7 @@ bool ci_body_discard(coir_request *req)
         return false; /* the answer began while the handler was reading, and it stopped */
     for (size_t discarded = 0; discarded <= DISCARD_MAX;) {
         size_t data = 0;
-        int rc = find_data(req, &data);
+        int rc = find_data(req, &data, true);
         if (rc <= 0)
             return rc == 0;
         ci_http_input_take(&exchange->in, data);

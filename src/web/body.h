@@ -9,6 +9,13 @@
  * bytes. */
 bool ci_body_end_is_near(struct ci_exchange *exchange);
 
+/* As coir_request_read, but -EAGAIN where it would have to wait for the client: then wait until its
+ * stream is readable, at most ci_body_time_left, and report how long that took. Suspends only to
+ * send a 100. */
+ssize_t ci_body_try_read(coir_request *req, void *buf, size_t len);
+coir_time ci_body_time_left(const coir_request *req);
+void ci_body_waited(coir_request *req, coir_time waited, size_t bytes);
+
 /* Discards what the handler left of the body. False: the connection cannot go on. */
 bool ci_body_discard(coir_request *req);
 

@@ -72,8 +72,8 @@ static int answer_without_route(struct ci_exchange *exchange, coir_response *res
         return coir_respond_text(response, 501, "501 Not Implemented\n");
     if (!exchange->match.path_known && !every)
         return coir_respond_text(response, 404, "404 Not Found\n");
-    ci_router_allow(exchange->server->router, bytes + exchange->head.path.at,
-                    exchange->head.path.len, allow, sizeof allow);
+    ci_router_allow(exchange->server->router, exchange->target.path, exchange->target.path_len,
+                    allow, sizeof allow);
     /* RFC 9110, 15.5.6: a 405 must have the field */
     int rc = coir_response_add_header(response, "Allow", allow);
     if (rc < 0)
@@ -87,9 +87,11 @@ static void find_route(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
     const char *bytes = ci_http_input_request(&exchange->in);
+    exchange->target = (struct ci_http_target){bytes + head->path.at, bytes + head->query.at,
+                                               head->path.len, head->query.len, false};
     bool empty = head->path.len == 0; /* as in "http://host", which means "/" (RFC 9112, 3.2.2) */
     ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len,
-                    empty ? "/" : bytes + head->path.at, empty ? 1 : head->path.len,
+                    empty ? "/" : exchange->target.path, empty ? 1 : head->path.len,
                     &exchange->match);
 }
 

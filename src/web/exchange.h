@@ -17,6 +17,14 @@
 #include "web/output.h"
 #include "web/router.h"
 
+/* What the handler is called for: what the head says, or where an answer was redirected to. Not
+ * terminated. */
+struct ci_http_target {
+    const char *path, *query;
+    size_t path_len, query_len;
+    bool redirected;
+};
+
 struct ci_exchange {
     struct ci_http_connection *connection;
     struct ci_http_server *server;
@@ -29,6 +37,7 @@ struct ci_exchange {
     struct ci_hangup hangup;
     struct ci_http1_head head;
     struct ci_http1_body body;
+    struct ci_http_target target;
     struct ci_match match;
     struct ci_arena arena; /* what the handler is given, until the request ends */
 };

@@ -40,12 +40,17 @@ ssize_t ci_http_input_read(struct ci_http_input *input, coir_time deadline)
     return n;
 }
 
-ssize_t ci_http_input_read_body(struct ci_http_input *input, size_t head_end, coir_time timeout,
-                                coir_time *waited)
+ssize_t ci_http_input_try_read_body(struct ci_http_input *input, size_t head_end)
 {
     if (input->body_at > head_end) /* the bytes of the body that were read make room */
         ci_http_input_move(input, head_end, &input->body_at);
-    ssize_t n = ci_http_input_try_read(input);
+    return ci_http_input_try_read(input);
+}
+
+ssize_t ci_http_input_read_body(struct ci_http_input *input, size_t head_end, coir_time timeout,
+                                coir_time *waited)
+{
+    ssize_t n = ci_http_input_try_read_body(input, head_end);
     if (n != -EAGAIN)
         return n;
     coir_time start = coir_now();

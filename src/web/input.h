@@ -52,6 +52,10 @@ ssize_t ci_http_input_try_read(struct ci_http_input *input);
 /* Reads more; flushes the output and waits until `deadline`. The count, 0 at the end, -ETIME. */
 ssize_t ci_http_input_read(struct ci_http_input *input, coir_time deadline);
 
+/* Reads what has arrived of a body, behind a head that ends at `head_end`: as
+ * ci_http_input_try_read. */
+ssize_t ci_http_input_try_read_body(struct ci_http_input *input, size_t head_end);
+
 /* Reads more of a body, behind a head that ends at `head_end`: as ci_http_input_read, with a
  * timeout. Adds the time spent waiting to *waited. */
 ssize_t ci_http_input_read_body(struct ci_http_input *input, size_t head_end, coir_time timeout,

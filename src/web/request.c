@@ -14,12 +14,16 @@ static const char *bytes_of(const struct ci_exchange *exchange)
  * the value for an absent field. */
 #define MISSING(object) CI_REFUSED(!(object), #object " is NULL")
 
+static const char *copy_of(const coir_request *req, const char *bytes, size_t len)
+{
+    const char *copy = ci_arena_copy(&req->exchange->arena, bytes, len);
+    return copy ? copy : "";
+}
+
 /* A span of the head as a string of its own. */
 static const char *text(const coir_request *req, struct ci_span span)
 {
-    const char *copy =
-        ci_arena_copy(&req->exchange->arena, bytes_of(req->exchange) + span.at, span.len);
-    return copy ? copy : "";
+    return copy_of(req, bytes_of(req->exchange) + span.at, span.len);
 }
 
 const char *coir_request_method(const coir_request *req)
@@ -29,12 +33,14 @@ const char *coir_request_method(const coir_request *req)
 
 const char *coir_request_path(const coir_request *req)
 {
-    return MISSING(req) ? "" : text(req, req->exchange->head.path);
+    const struct ci_http_target *target = MISSING(req) ? NULL : &req->exchange->target;
+    return target ? copy_of(req, target->path, target->path_len) : "";
 }
 
 const char *coir_request_query(const coir_request *req)
 {
-    return MISSING(req) ? "" : text(req, req->exchange->head.query);
+    const struct ci_http_target *target = MISSING(req) ? NULL : &req->exchange->target;
+    return target ? copy_of(req, target->query, target->query_len) : "";
 }
 
 const char *coir_request_host(const coir_request *req)
@@ -69,7 +75,7 @@ const char *coir_request_param(const coir_request *req, const char *name)
         return NULL;
     const struct ci_match *match = &req->exchange->match;
     size_t len = strlen(name);
-    const char *path = bytes_of(req->exchange) + req->exchange->head.path.at;
+    const char *path = req->exchange->target.path;
     for (int i = 0; i < match->param_count; i++) {
         const struct ci_param *param = &match->params[i];
         if (param->name.len == len &&
@@ -85,8 +91,7 @@ const char *coir_request_query_value(const coir_request *req, const char *name)
 {
     if (MISSING(req) || MISSING(name))
         return NULL;
-    const char *at = bytes_of(req->exchange) + req->exchange->head.query.at,
-               *end = at + req->exchange->head.query.len;
+    const char *at = req->exchange->target.query, *end = at + req->exchange->target.query_len;
     size_t len = strlen(name);
     while (at < end) {
         const char *stop = memchr(at, '&', (size_t)(end - at));

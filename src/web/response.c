@@ -32,10 +32,10 @@ static bool reserved(const char *name)
 /* Makes room for `want` bytes of fields, of which CI_HTTP_FIELDS_MAX are allowed. */
 static int grow_extra(coir_response *res, size_t want)
 {
-    if (want <= res->extra_capacity)
-        return 0;
     if (want > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
+    if (want <= res->extra_capacity)
+        return 0;
     size_t capacity = want < 256 ? 256 : want * 2;
     char *grown = ci_arena_alloc(&res->exchange->arena, capacity);
     if (!grown)

@@ -1,8 +1,8 @@
 /* Every public function with NULL for each of its pointer arguments in turn (see null_calls): where
  * NULL has no meaning the call is named, with the argument; none ends the program or hangs. */
 #include <coir.h>
+#include <coir/fastcgi.h>
 #include <coir/tls.h>
-#include <coir/web.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

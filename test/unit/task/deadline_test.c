@@ -3,7 +3,7 @@
  * cancel scope ends that. The table has every COIR_SUSPENDS of the headers
  * (tools/check-headers). */
 #include <coir.h>
-#include <coir/web.h>
+#include <coir/fastcgi.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -45,9 +45,11 @@ static struct {
     coir_request *request;
     const char *body;
     coir_response *response;
+    coir_fastcgi *fastcgi; /* whose application does not answer */
 } t;
 
 static char bytes[100000];
+static const coir_fastcgi_script script = {sizeof script, "page.php", "/page.php", NULL, NULL};
 static coir_datagram datagram = {.size = sizeof datagram, .data = bytes, .room = 10, .len = 1};
 
 static int wait_never(void *arg)
@@ -349,7 +351,8 @@ enum { WAITS, ENDS };
     X(coir_respond_text, ENDS, coir_respond_text(t.response, 500, "no"))                     \
     X(coir_response_begin, ENDS, coir_response_begin(t.response, 500, "text/plain", 2))      \
     X(coir_response_write, ENDS, coir_response_write(t.response, "no", 2))                   \
-    X(coir_response_flush, ENDS, coir_response_flush(t.response))
+    X(coir_response_flush, ENDS, coir_response_flush(t.response))                            \
+    X(coir_fastcgi_pass, WAITS, coir_fastcgi_pass(t.fastcgi, t.request, t.response, &script))
 
 /* clang-format on */
 
@@ -603,7 +606,14 @@ static int ask_in_handler(coir_request *req, coir_response *res, void *arg)
     (void)arg;
     t.request = req;
     t.response = res;
+    coir_listener *silent;
+    char address[64];
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &silent), 0);
+    CHECK(coir_listener_local(silent, address, sizeof address) > 0);
+    CHECK_EQ(coir_fastcgi_new(address, &t.fastcgi), 0);
     ask_all(web_rows, sizeof web_rows / sizeof web_rows[0]);
+    coir_fastcgi_free(t.fastcgi);
+    coir_listener_close(silent);
     return coir_respond_text(res, 200, "nothing is harmed");
 }
 

@@ -2,8 +2,8 @@
  * declare: the table below has them all, and the test reads the headers to see that none is
  * missing. */
 #include <coir.h>
+#include <coir/fastcgi.h>
 #include <coir/filter.h>
-#include <coir/web.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,6 +59,7 @@ static struct {
     coir_poller *poller;
     coir_source source;
     coir_router *router;
+    coir_fastcgi *fastcgi;
     coir_set set;
     coir_branch branch;
     coir_group group;
@@ -125,6 +126,9 @@ static coir_go_options go = COIR_GO_OPTIONS;
 static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1,
                                                COIR_OVERFLOW_WAIT,           0, 0};
 static coir_topic_options topic_options = COIR_TOPIC_OPTIONS;
+static const coir_fastcgi_options fastcgi_options = {
+    .size = sizeof(coir_fastcgi_options), .address = "127.0.0.1:1", .one_request = true};
+static const coir_fastcgi_script script = {sizeof script, "a", "/a", NULL, NULL};
 static coir_sim_options sim_options = COIR_SIM_OPTIONS;
 static coir_poller_event poller_event;
 static char *sim_arguments[] = {(char *)(uintptr_t) "sim", NULL};
@@ -371,6 +375,10 @@ static void *ret;
     R(coir_router_new_with, coir_router_new_with(NULL, RET(coir_router)))                      \
     R(coir_router_new, coir_router_new(RET(coir_router)))                                      \
     R(coir_route, coir_route(o.router, "GET", "/a", handler, NULL))                            \
+    R(coir_fastcgi_new, coir_fastcgi_new("127.0.0.1:1", RET(coir_fastcgi)))                    \
+    R(coir_fastcgi_new_with, coir_fastcgi_new_with(&fastcgi_options, RET(coir_fastcgi)))       \
+    R(coir_route_fastcgi, coir_route_fastcgi(o.router, "/{a...}", o.fastcgi, "/"))             \
+    V(coir_fastcgi_free, coir_fastcgi_free(o.fastcgi))                                         \
     V(coir_router_free, coir_router_free(o.router))                                            \
     R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                               \
     R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))               \
@@ -397,6 +405,7 @@ static const char *const inside_only[] = {
     "coir_request_read",        "coir_respond",         "coir_respond_text",
     "coir_response_begin",      "coir_response_flush",  "coir_response_write",
     "coir_response_add_header", "coir_sim_random",      "coir_host_is_down",
+    "coir_fastcgi_pass",
 };
 
 /* ---- the table ---- */
@@ -532,6 +541,7 @@ static void make_all(void)
     CHECK_EQ(coir_poller_add(o.poller, o.pipe[0], 1, COIR_READ), 0);
     CHECK_EQ(coir_source_add(&o.source, o.poller, 2), 0);
     CHECK_EQ(coir_router_new(&o.router), 0);
+    CHECK_EQ(coir_fastcgi_new_with(&fastcgi_options, &o.fastcgi), 0);
     coir_set_init(&o.set);
     coir_defer(call, NULL);
     wait_case = coir_case_event(&o.event);
@@ -551,6 +561,7 @@ static void free_all(void)
     coir_acceptor_close(o.acceptor);
     coir_loop_free(o.loop);
     coir_router_free(o.router);
+    coir_fastcgi_free(o.fastcgi);
     CHECK_EQ(coir_process_signal(&o.process, SIGUSR1), 0); /* it is still there */
     CHECK_EQ(coir_process_wait(&o.process), COIR_PROCESS_KILLED + SIGUSR1);
     coir_process_close(&o.process);
@@ -735,6 +746,7 @@ static int fork_in_handler(coir_request *req, coir_response *res, void *arg)
         CHECK_EQ(coir_response_begin(res, 200, "text/plain", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_write(res, "from the child", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_flush(res), -COIR_EFORKED);
+        CHECK_EQ(coir_fastcgi_pass(o.fastcgi, req, res, &script), -COIR_EFORKED);
         const char *body;
         CHECK_EQ(coir_request_read(req, buf, sizeof buf), -COIR_EFORKED);
         CHECK_EQ(coir_request_body(req, sizeof buf, &body), -COIR_EFORKED);
