@@ -110,8 +110,10 @@ COIR_SUSPENDS int coir_tls_reload(coir_tls *tls);
 
 /* Makes a TLS connection over `transport`, as the client: the handshake, and the verification of
  * the server for `host`, a name or an IP address. On success `transport` belongs to the new
- * stream; on an error it is the caller's to close. Sessions are kept by host and port and resumed
- * where the server agrees: such a handshake sends and verifies no certificate.
+ * stream; on an error it is the caller's to close. Sessions are kept by host and port (by host
+ * alone, over a transport that has no port) and resumed where the server agrees, for two hours
+ * after the handshake that verified the server and until its certificate expires: a handshake that
+ * resumes sends and verifies no certificate.
  * Suspends: yes.  Threads: owner of the transport.  Owns: *ret_stream is the caller's to close.
  * Errors: -COIR_ECERT_HOST, -COIR_ECERT_EXPIRED, -COIR_ECERT_NOT_YET, -COIR_ECERT_UNTRUSTED,
  * -COIR_ECERT_SELF_SIGNED, -COIR_ECERT_PURPOSE, -COIR_ECERT_REVOKED, -COIR_ECERT: the server's

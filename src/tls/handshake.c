@@ -112,7 +112,8 @@ static int prepare_client(struct ci_tls_stream *stream, const char *host)
     stream->destination = ci_session_destination(host, stream->transport);
     if (!stream->host || !stream->destination)
         return -ENOMEM;
-    SSL_SESSION *session = ci_session_take(stream->tls, stream->destination);
+    stream->began = coir_now();
+    SSL_SESSION *session = ci_session_take(stream->tls, stream->destination, &stream->verified);
     if (session) {
         SSL_set_session(stream->ssl, session);
         SSL_SESSION_free(session);

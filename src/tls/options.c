@@ -265,8 +265,7 @@ static void set_up_server(SSL_CTX *context, const struct ci_tls_settings *settin
                                                  : SSL_VERIFY_NONE;
     SSL_CTX_set_verify(context, verify, NULL);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF); /* tickets only */
-    SSL_CTX_set_tlsext_ticket_key_evp_cb(context, ci_ticket_callback);
-    SSL_CTX_set_num_tickets(context, 1);
+    ci_ticket_install(context);
     SSL_CTX_set_alpn_select_cb(context, select_alpn, NULL);
 }
 

@@ -4,14 +4,29 @@
  *
  * A session is used only under the trust that it was verified with: the store belongs to one
  * configuration, a reload drops what is in it, and what arrives later on a connection from before
- * the reload is not kept. */
+ * the reload is not kept.
+ *
+ * A handshake that resumes verifies no certificate, and gives new tickets. So that the peer is
+ * verified again, a session ends with the peer's certificate, and two hours after the handshake
+ * that has verified it, on both sides. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "tls/tls.h"
 
-enum { SESSIONS_MOST = 256 };
+/* In all, and of one destination: connections at the same time take one each. */
+enum { SESSIONS_MOST = 256, SESSIONS_OF_ONE_MOST = 4 };
+
+static const coir_time life = 2 * 3600 * COIR_S;
+
+bool ci_session_is_fresh(const SSL_SESSION *session, coir_time verified)
+{
+    const X509 *peer = SSL_SESSION_get0_peer((SSL_SESSION *)(uintptr_t)session);
+    return coir_now() < ci_time_after(verified, life) &&
+           (!peer || X509_cmp_current_time(X509_get0_notAfter(peer)) > 0);
+}
 
 static void drop(struct ci_session *session)
 {
@@ -27,40 +42,47 @@ char *ci_session_destination(const char *host, const coir_stream *transport)
     return asprintf(&destination, "%s%s", host, port ? port : "") < 0 ? NULL : destination;
 }
 
-SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination)
+/* With the lock held. */
+static struct ci_session *unlink_session(coir_tls *tls, struct ci_session **at)
 {
-    SSL_SESSION *found = NULL;
-    pthread_mutex_lock(&tls->lock);
-    for (struct ci_session **at = &tls->sessions; *at && !found;) {
-        struct ci_session *session = *at;
-        if (strcmp(session->destination, destination) != 0) {
-            at = &session->next;
-            continue;
-        }
-        *at = session->next;
-        tls->session_count--;
-        found = session->session;
-        free(session);
-    }
-    pthread_mutex_unlock(&tls->lock);
-    if (found && !SSL_SESSION_is_resumable(found)) {
-        SSL_SESSION_free(found);
-        found = NULL;
-    }
-    return found;
+    struct ci_session *session = *at;
+    *at = session->next;
+    tls->session_count--;
+    return session;
 }
 
-/* With the lock held: removes the oldest session and returns it. */
-static struct ci_session *take_oldest(coir_tls *tls)
+SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination, coir_time *ret_verified)
 {
-    struct ci_session **at = &tls->sessions;
-    while ((*at)->next)
-        at = &(*at)->next;
-    struct ci_session *oldest = *at;
-    *at = NULL;
-    tls->session_count--;
-    ci_check(tls->session_count == SESSIONS_MOST, "tls.h 5");
-    return oldest;
+    struct ci_session *found = NULL;
+    pthread_mutex_lock(&tls->lock);
+    for (struct ci_session **at = &tls->sessions; *at; at = &(*at)->next)
+        if (strcmp((*at)->destination, destination) == 0) {
+            found = unlink_session(tls, at);
+            break;
+        }
+    pthread_mutex_unlock(&tls->lock);
+    if (!found)
+        return NULL;
+    SSL_SESSION *session = found->session;
+    *ret_verified = found->verified;
+    free(found);
+    if (SSL_SESSION_is_resumable(session) && ci_session_is_fresh(session, *ret_verified))
+        return session;
+    SSL_SESSION_free(session);
+    return NULL;
+}
+
+/* With the lock held, after a session was put in: removes one that is too many, or returns NULL. */
+static struct ci_session *take_surplus(coir_tls *tls, const char *destination)
+{
+    int of_one = 0;
+    for (struct ci_session **at = &tls->sessions; *at; at = &(*at)->next) {
+        bool last = !(*at)->next;
+        of_one += strcmp((*at)->destination, destination) == 0;
+        if (of_one > SESSIONS_OF_ONE_MOST || (last && tls->session_count > SESSIONS_MOST))
+            return unlink_session(tls, at);
+    }
+    return NULL;
 }
 
 /* OpenSSL has received a session of the client `ssl`. 0: the reference stays OpenSSL's. */
@@ -77,13 +99,16 @@ int ci_session_callback(SSL *ssl, SSL_SESSION *session)
     memcpy(kept->destination, stream->destination, len);
     SSL_SESSION_up_ref(session);
     kept->session = session;
+    kept->verified = SSL_session_reused(ssl) ? stream->verified : stream->began;
     pthread_mutex_lock(&tls->lock);
     if (SSL_get_SSL_CTX(ssl) != stream->config->context) { /* from before a reload */
         gone = kept;
     } else {
         kept->next = tls->sessions;
         tls->sessions = kept;
-        gone = ++tls->session_count > SESSIONS_MOST ? take_oldest(tls) : NULL;
+        tls->session_count++;
+        gone = take_surplus(tls, kept->destination);
+        ci_check(tls->session_count <= SESSIONS_MOST, "tls.h 5");
     }
     pthread_mutex_unlock(&tls->lock);
     if (gone)

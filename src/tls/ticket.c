@@ -47,8 +47,9 @@ static int choose(coir_tls *tls, const unsigned char *name, bool encrypting,
     return found;
 }
 
-int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
-                       EVP_MAC_CTX *mac, int encrypting)
+/* Encrypts a ticket, or decrypts one. */
+static int use_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                   EVP_MAC_CTX *mac, int encrypting)
 {
     struct ci_ticket_key key;
     int index = choose(ci_tls_stream_of(ssl)->tls, name, encrypting, &key);
@@ -75,6 +76,48 @@ int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIP
 out:
     OPENSSL_cleanse(&key, sizeof key);
     return result;
+}
+
+/* ---- when the client was verified: a ticket says so, and the one that takes its place, too ----
+ */
+
+static bool read_verified(SSL_SESSION *session, coir_time *ret_verified)
+{
+    void *data;
+    size_t len;
+    if (!session || SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 ||
+        len != sizeof *ret_verified)
+        return false;
+    memcpy(ret_verified, data, len);
+    return true;
+}
+
+static int issue(SSL *ssl, void *unused)
+{
+    coir_time verified;
+    SSL_SESSION *session = SSL_get_session(ssl);
+    (void)unused;
+    if (!read_verified(session, &verified))
+        verified = coir_now();
+    return SSL_SESSION_set1_ticket_appdata(session, &verified, sizeof verified);
+}
+
+static SSL_TICKET_RETURN accept_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+                                       size_t name_len, SSL_TICKET_STATUS status, void *unused)
+{
+    coir_time verified;
+    (void)ssl, (void)name, (void)name_len, (void)unused;
+    if ((status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW) &&
+        read_verified(session, &verified) && ci_session_is_fresh(session, verified))
+        return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+    return SSL_TICKET_RETURN_IGNORE_RENEW; /* a full handshake, and a new ticket */
+}
+
+void ci_ticket_install(SSL_CTX *context)
+{
+    SSL_CTX_set_num_tickets(context, 1);
+    SSL_CTX_set_tlsext_ticket_key_evp_cb(context, use_key);
+    SSL_CTX_set_session_ticket_cb(context, issue, accept_ticket, NULL);
 }
 
 void ci_tls_wipe_tickets(coir_tls *tls)

@@ -68,6 +68,7 @@ struct ci_ticket_key {
 struct ci_session {
     struct ci_session *next;
     SSL_SESSION *session;
+    coir_time verified; /* when the handshake was that verified the peer */
     char destination[];
 };
 
@@ -103,16 +104,18 @@ struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name);
 /* Its context, with a reference for the caller. */
 SSL_CTX *ci_tls_host_context(coir_tls *tls, struct ci_tls_host *host);
 
-/* OpenSSL's callback for the keys of tickets, and its configuration. */
-int ci_ticket_callback(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
-                       EVP_MAC_CTX *mac, int encrypting);
+/* Has a server's context issue and accept tickets. */
+void ci_ticket_install(SSL_CTX *context);
 void ci_tls_wipe_tickets(coir_tls *tls);
 
 /* What a client's sessions with `host` over `transport` are kept by, for free(). */
 char *ci_session_destination(const char *host, const coir_stream *transport);
 
+/* Whether a session whose peer was verified then may still be resumed. */
+bool ci_session_is_fresh(const SSL_SESSION *session, coir_time verified);
+
 /* Takes a session with a destination out of the store, or NULL; and puts one in. */
-SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination);
+SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination, coir_time *ret_verified);
 int ci_session_callback(SSL *ssl, SSL_SESSION *session);
 void ci_sessions_drop(coir_tls *tls);
 
@@ -128,6 +131,7 @@ struct ci_tls_stream {
     coir_stream *transport;
     char *host, *destination; /* a client's: what it asked for, and session.c's */
     struct ci_tls_host *config;
+    coir_time began, verified; /* a client's: its handshake, and that of the session it offers */
 
     /* output of OpenSSL that the transport had no room for */
     char *out;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pair.h"
@@ -179,17 +180,174 @@ TEST_REAL(a_session_that_comes_after_a_reload_on_a_connection_from_before_is_not
     close_pair(&pair);
 }
 
+/* ---- how many are kept ---- */
+
+static void put_in(coir_tls *client, const char *destination)
+{
+    struct ci_session *session = calloc(1, sizeof *session + strlen(destination) + 1);
+    CHECK(session && (session->session = SSL_SESSION_new()));
+    strcpy(session->destination, destination);
+    session->next = client->sessions;
+    client->sessions = session;
+    client->session_count++;
+}
+
+static int count_of(const coir_tls *client, const char *destination)
+{
+    int count = 0;
+    for (const struct ci_session *at = client->sessions; at; at = at->next)
+        count += strcmp(at->destination, destination) == 0;
+    return count;
+}
+
 TEST_REAL(the_oldest_sessions_go)
 {
     struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
                         .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    char name[16];
+    for (int i = 0; i < 256; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        put_in(pair.client, name);
+    }
     CHECK(!resumes(&pair));
-    struct ci_session *one = pair.client->sessions;
-    CHECK(one && !one->next);
-    CHECK_EQ(pair.client->session_count, 1);
-    pair.client->session_count = 256; /* as if there were so many */
-    CHECK(resumes(&pair));
     CHECK_EQ(pair.client->session_count, 256);
-    pair.client->session_count = 1;
+    CHECK_EQ(count_of(pair.client, "0"), 0);
+    CHECK_EQ(count_of(pair.client, "1"), 1);
+    CHECK_EQ(count_of(pair.client, "example.org"), 1);
     close_pair(&pair);
+}
+
+TEST_REAL(one_servers_tickets_drive_out_only_its_own)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    char byte;
+    put_in(pair.client, "other");
+    connect_pair(&pair);
+    struct ci_tls_stream *server = coir_filter_arg(pair.tls_b, &ci_tls_filter);
+    for (int i = 0; i < 300; i++) {
+        CHECK_EQ(SSL_new_session_ticket(server->ssl), 1);
+        CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+        CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
+    }
+    CHECK_EQ(count_of(pair.client, "example.org"), 4);
+    CHECK_EQ(pair.client->session_count, 5);
+    CHECK_EQ(count_of(pair.client, "other"), 1);
+    close_pair(&pair);
+}
+
+/* ---- how long they live ---- */
+
+/* Each resumption gives a new ticket, whose life does not begin anew. */
+static int live(void *server_alone)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK(!resumes(&pair));
+    for (int i = 0; i < 7; i++) {
+        CHECK_EQ(coir_sleep_for(15 * 60 * COIR_S), 0);
+        CHECK(resumes(&pair));
+    }
+    CHECK_EQ(coir_sleep_for(15 * 60 * COIR_S), 0);
+    if (*(bool *)server_alone)
+        pair.client->sessions->verified = coir_now();
+    CHECK(!resumes(&pair));
+    CHECK(resumes(&pair));
+    close_pair(&pair);
+    return 0;
+}
+
+static int live_in_a_world(coir_sim *sim, void *server_alone)
+{
+    return coir_sim_host_main(sim, "host", live, server_alone);
+}
+
+static void live_long(bool server_alone)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    options.time_max = 4 * 3600 * COIR_S;
+    CHECK_EQ(coir_sim_run(&options, live_in_a_world, &server_alone, NULL), 0);
+}
+
+TEST(a_session_lives_for_two_hours_after_its_peer_was_verified)
+{
+    live_long(false);
+}
+
+TEST(a_server_keeps_its_clients_to_that)
+{
+    live_long(true);
+}
+
+TEST_REAL(a_client_does_not_offer_what_is_older)
+{
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK(!resumes(&pair));
+    coir_time verified = pair.client->sessions->verified -= 3600 * COIR_S;
+    CHECK(resumes(&pair));
+    CHECK_EQ(pair.client->sessions->verified, verified);
+    pair.client->sessions->verified -= 3600 * COIR_S;
+    CHECK(!resumes(&pair)); /* though the server would */
+    CHECK(pair.client->sessions->verified > verified);
+    CHECK(resumes(&pair));
+    close_pair(&pair);
+}
+
+static time_t ahead;
+
+/* In place of the C library's, OpenSSL's clock. */
+time_t time(time_t *ret_time)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (ret_time)
+        *ret_time = now.tv_sec + ahead;
+    return now.tv_sec + ahead;
+}
+
+/* Resumes twice, lets half an hour pass, and connects again. */
+static struct pair outlive(coir_tls_options server, coir_tls_options client)
+{
+    struct pair pair = {.client = client_of(client), .server = server_of(server)};
+    CHECK(!resumes(&pair));
+    CHECK(resumes(&pair));
+    ahead = 1800;
+    close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
+    pair.tls_a = pair.tls_b = NULL;
+    connect_pair(&pair);
+    ahead = 0;
+    return pair;
+}
+
+static void expire(bool of_server)
+{
+    struct identity root = pki_make((struct wish){.name = "root", .ca = true}),
+                    one = pki_make((struct wish){.name = "one",
+                                                 .names = "DNS:example.org",
+                                                 .purpose = of_server ? NULL : "clientAuth",
+                                                 .issuer = &root,
+                                                 .until = 900});
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS,
+                     *side = of_server ? &server : &client;
+    side->certificate = one.certificate_text;
+    side->key = one.key_text;
+    (of_server ? &client : &server)->ca = root.certificate_text;
+    if (!of_server)
+        server.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
+    struct pair pair = outlive(server, client);
+    CHECK_EQ(of_server ? pair.client_rc : pair.server_rc, -COIR_ECERT_EXPIRED);
+    close_pair(&pair);
+    pki_free(&one);
+    pki_free(&root);
+}
+
+TEST_REAL(a_session_ends_with_the_servers_certificate)
+{
+    expire(true);
+}
+
+TEST_REAL(a_session_ends_with_the_clients_certificate)
+{
+    expire(false);
 }
