@@ -168,7 +168,7 @@ static coir_future *copy_poll(coir_future *future)
         if (n == -EAGAIN) {
             COIR_AWAIT(future, poll_for_next(self));
             n = self->io.future.result;
-        } else if (--worker->budget <= 0) {
+        } else if (n > 0 && --worker->budget <= 0) {
             COIR_AWAIT(future, coir_yield_op(&self->io.future));
             n = self->io.future.result;
         }

@@ -273,6 +273,31 @@ TEST_SIM(so_it_is_in_the_simulated_world_too)
     close_all();
 }
 
+/* ---- errors ---- */
+
+/* Each step spends the whole budget, also the one that fails. */
+static int copy_what_is_reset(void *arg)
+{
+    (void)arg;
+    open_all(0);
+    CHECK_EQ(coir_write_all(t.source[1], "abc", 3), 0);
+    CHECK_EQ(coir_tcp_set_option(t.source[1], COIR_TCP_RESET_ON_CLOSE, 1), 0);
+    coir_close(t.source[1]);
+    t.source[1] = NULL;
+    size_t done;
+    CHECK_EQ(coir_stream_copy(t.sink[0], t.source[0], COIR_UNLIMITED, &done), -ECONNRESET);
+    CHECK_EQ(done, 3);
+    close_all();
+    return 0;
+}
+
+TEST(an_error_on_the_last_of_the_budget_is_returned)
+{
+    coir_config config = COIR_CONFIG;
+    config.budget = 1;
+    CHECK_EQ(test_run(&config, copy_what_is_reset, NULL), 0);
+}
+
 /* ---- files ---- */
 
 static int receive_file(void *arg)
