@@ -54,11 +54,16 @@ bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
 
 void ci_slot_look_again(struct ci_slot *slot, const struct ci_op *op)
 {
-    struct pollfd ask = {.fd = op->fd, .events = (short)ci_events_to_poll(op->events)};
-    if (slot->ready & CI_SLOT_ENDS || ci_sys_poll(&ask, 1, 0) < 0)
+    /* of what cannot change any more, nothing has to be asked: the end is read at once, but there
+     * may be no room to write */
+    unsigned events = slot->ready & CI_SLOT_GONE   ? 0
+                      : slot->ready & CI_EVENT_END ? op->events & ~(unsigned)COIR_READ
+                                                   : op->events;
+    struct pollfd ask = {.fd = op->fd, .events = (short)ci_events_to_poll(events)};
+    if (!(events & (COIR_READ | COIR_WRITE)) || ci_sys_poll(&ask, 1, 0) < 0)
         return;
     if (!(ask.revents & (POLLIN | POLLHUP | POLLERR)))
-        slot->ready &= (uint8_t) ~(op->events & COIR_READ);
+        slot->ready &= (uint8_t) ~(events & COIR_READ);
     if (!(ask.revents & (POLLOUT | POLLHUP | POLLERR)))
-        slot->ready &= (uint8_t) ~(op->events & COIR_WRITE);
+        slot->ready &= (uint8_t) ~(events & COIR_WRITE);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "env.h"
+#include "sys/call.h"
 
 /* Only reading can become possible from now on. */
 static void fill_servers_side(void)
@@ -68,3 +69,34 @@ static void without_buffers_body(void)
 }
 
 ON_REAL(a_wait_for_both_directions_needs_no_buffer, without_buffers_body)
+
+/* The program writes by itself, as splice(2) does: the driver does not learn that there is no room.
+ * The kernel may make room while nobody reads, so the wait is begun again then. */
+static void wait_for_room_after_the_end(void)
+{
+    static char much[65536];
+    struct counted room;
+    char byte;
+    bool waits = false;
+    size_t sent = 0;
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    CHECK_EQ(read_some(env.server, &byte, 1), 0);
+    CHECK_EQ(wait_events(env.server, COIR_WRITE), COIR_WRITE);
+    for (int tries = 0; !waits && tries < 100; tries++) {
+        for (ssize_t n; (n = ci_sys_write(env.server, much, sizeof much)) > 0;)
+            sent += (size_t)n;
+        waits = !start(
+            &room, (struct ci_op){
+                       .fd = env.server, .kind = CI_OP_POLL, .events = COIR_WRITE, .exact = true});
+        for (int i = 0; waits && i < 3; i++)
+            env.driver->kind->wait(env.driver, 0);
+        waits &= !room.done;
+    }
+    CHECK(waits);
+    read_all(env.client, sent);
+    CHECK(completes_soon(&room));
+    CHECK_EQ(room.op.result & COIR_WRITE, COIR_WRITE);
+    close_pair();
+}
+
+ON_REAL(a_wait_for_room_is_not_answered_by_the_peers_end, wait_for_room_after_the_end)
