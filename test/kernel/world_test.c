@@ -2,10 +2,15 @@
  * end is told, and what is left open too. */
 #include <coir.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/sanitizer.h"
 #include "harness.h"
+#include "sim/kernel/kernel.h"
+#include "sys/call.h"
 #include "sys/stack_guard.h"
 #include "task/fiber.h"
 
@@ -167,6 +172,44 @@ TEST(what_can_never_end_is_an_error_that_names_who_waits)
     options.trace = look_for_task;
     CHECK_EQ(coir_sim_run(&options, stuck, NULL, NULL), -EDEADLK);
     CHECK(named_the_task);
+}
+
+/* ---- what never sleeps ---- */
+
+/* The descriptor is readable, and nobody reads. */
+static int wait_in_vain(void *arg)
+{
+    coir_fd fds[2];
+    (void)arg;
+    int rc = ci_kpipe(fds) == 0 && ci_sys_write(fds[1], "x", 1) == 1 ? 0 : -EIO;
+    while (rc >= 0)
+        rc = coir_fd_wait(fds[0], COIR_READ);
+    return rc;
+}
+
+static int spinning(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    return coir_sim_host_main(sim, "host", wait_in_vain, NULL);
+}
+
+TEST(a_thread_that_spins_ends_the_run)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        options.driver = drivers[i];
+        options.time_max = 10 * COIR_S;
+        if (child == 0) {
+            signal(SIGABRT, SIG_DFL);
+            coir_sim_run(&options, spinning, NULL, NULL);
+            _exit(0);
+        }
+        int status;
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
 }
 
 /* ---- what is left ---- */

@@ -13,6 +13,7 @@ static void choose_settings(void)
 {
     static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000},
                           interrupts[] = {0, 0, 30, 300};
+    enum { AWAKE_MOST = 100000 }; /* some hundredths of a second */
     static const uint32_t spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1},
                           parts[] = {0, 2, 8, 50}, sizes[] = {1, 4, 7}, lates[] = {0, 2, 10},
                           datagrams[] = {2, 11, 513};
@@ -26,6 +27,7 @@ static void choose_settings(void)
         .part_one_in = one_of(parts, ci_countof(parts)),
         .buffer_sizes = one_of(sizes, ci_countof(sizes)),
         .datagrams_most = one_of(datagrams, ci_countof(datagrams)),
+        .awake_most = AWAKE_MOST,
     };
 }
 
@@ -33,7 +35,7 @@ void ci_kcalm(void)
 {
     struct ci_ksettings *settings = &ci_k.settings;
     settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in =
-        settings->late_one_in = settings->buffer_sizes = 0;
+        settings->late_one_in = settings->buffer_sizes = settings->awake_most = 0;
     settings->at_once_one_in = 1;
     settings->datagrams_most = 11;
     ci_krings_calm();

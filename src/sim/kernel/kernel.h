@@ -58,6 +58,7 @@ struct ci_kthread {
     void *ready_arg;
     coir_time deadline;
 
+    uint32_t awake;        /* system calls since it last slept */
     coir_time spins_until; /* looks again then, or when no other thread can run */
     bool ended;
 };
@@ -125,6 +126,8 @@ struct ci_kernel {
         uint32_t buffer_sizes;
         /* datagrams that a Unix socket holds: one more than net.unix.max_dgram_qlen */
         uint32_t datagrams_most;
+        /* system calls of a thread that does not sleep in between: with more, it spins; 0: any */
+        uint32_t awake_most;
     } settings;
     struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
     /* hooks of rings: at the start of a system call, and when a thread ends; NULL: no rings */

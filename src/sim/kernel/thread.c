@@ -3,6 +3,7 @@
 #include "sys/thread.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -168,6 +169,7 @@ bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), voi
 {
     struct ci_kthread *self = ci_k.thread;
     ci_check(self, "kernel/kernel.h 3"); /* the scenario itself cannot sleep */
+    self->awake = 0;
     self->waits_for = what;
     self->waits_fd = fd;
     self->ready = ready;
@@ -204,8 +206,10 @@ void ci_kthread_sleep(const char *what, coir_time until)
 void ci_kthread_be_late(void)
 {
     const struct ci_node *node = ci_k.process->node;
+    uint32_t awake = ci_k.thread->awake;
     if (ci_world_fault(ci_k.world, node, node->faults.late, "late news"))
         ci_kthread_sleep("the processor", ci_kafter((uint64_t)late_most));
+    ci_k.thread->awake = awake;
 }
 
 void ci_kthread_may_yield(void)
@@ -218,10 +222,20 @@ void ci_kthread_may_yield(void)
 
 enum { CALL_LEAST = 100, CALL_MOST = 1600 };
 
+/* A loop that makes calls in vain would otherwise end with the next deadline, unseen. */
+static void end_spin(void)
+{
+    fprintf(stderr, "%s.%d spins: %u system calls without a sleep\n", ci_k.process->node->name,
+            ci_k.thread->number, ci_k.settings.awake_most);
+    abort();
+}
+
 void ci_kcall(void)
 {
     if (!ci_k.thread)
         return;
+    if (ci_k.settings.awake_most && ++ci_k.thread->awake > ci_k.settings.awake_most)
+        end_spin();
     ci_k.world->now =
         ci_time_after(ci_know(), CALL_LEAST + (coir_time)ci_kbelow(CALL_MOST - CALL_LEAST));
     run_events();
