@@ -4,8 +4,9 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(COIR_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/coir)
+set(COIR_GDB_DIR ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR})
 install(CODE "set(COIR_BUILD [[${CMAKE_BINARY_DIR}]])
-    set(COIR_FOLDERS [[${COIR_PACKAGE_DIR};${CMAKE_INSTALL_LIBDIR}/pkgconfig;${CMAKE_INSTALL_INCLUDEDIR}/coir;${CMAKE_INSTALL_MANDIR}/man3;${CMAKE_INSTALL_MANDIR}/man7]])")
+    set(COIR_FOLDERS [[${COIR_PACKAGE_DIR};${CMAKE_INSTALL_LIBDIR}/pkgconfig;${CMAKE_INSTALL_INCLUDEDIR}/coir;${CMAKE_INSTALL_DATADIR}/coir;${COIR_GDB_DIR};${CMAKE_INSTALL_MANDIR}/man3;${CMAKE_INSTALL_MANDIR}/man7]])")
 install(SCRIPT cmake/record.cmake)
 
 install(TARGETS coir coir_shared EXPORT coir-targets INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -39,6 +40,11 @@ foreach(file ${COIR_PC})
     configure_file(cmake/${file}.in ${file} @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# gdb loads the second by itself when it loads the shared library, where its data are below the same
+# prefix.
+install(FILES debug/coir-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/coir)
+install(FILES debug/coir-gdb.py DESTINATION ${COIR_GDB_DIR} RENAME libcoir.so.${PROJECT_VERSION}-gdb.py)
 
 find_program(PERL perl)
 if(PERL)

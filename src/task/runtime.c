@@ -18,9 +18,27 @@
 
 /* ---- making and freeing ---- */
 
+struct ci_list ci_runtimes = {&ci_runtimes, &ci_runtimes};
+struct ci_lock ci_runtimes_lock;
+
+static void enlist(coir_runtime *runtime)
+{
+    ci_lock_take(&ci_runtimes_lock);
+    ci_list_push(&ci_runtimes, &runtime->link);
+    ci_lock_give(&ci_runtimes_lock);
+}
+
+static void delist(coir_runtime *runtime)
+{
+    ci_lock_take(&ci_runtimes_lock);
+    ci_list_unlink(&runtime->link);
+    ci_lock_give(&ci_runtimes_lock);
+}
+
 static void free_runtime(coir_runtime *runtime)
 {
     coir_allocator allocator = runtime->allocator;
+    delist(runtime);
     ci_run_close(runtime);
     ci_check(!runtime->started, "runtime.c 1");
     for (int i = 0; i < runtime->worker_count; i++)
@@ -45,6 +63,7 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     runtime->config = *config;
     runtime->allocator = *allocator;
     runtime->shared_tail = &runtime->shared;
+    enlist(runtime);
     ci_fork_forbid();
     int rc = 0;
     if (!(runtime->workers = ci_alloc_zero(allocator, config->workers * sizeof *runtime->workers)))

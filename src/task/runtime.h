@@ -2,6 +2,7 @@
 #ifndef CI_TASK_RUNTIME_H
 #define CI_TASK_RUNTIME_H
 
+#include "base/list.h"
 #include "coir/runtime.h"
 #include "sys/gate.h"
 #include "sys/lock.h"
@@ -12,7 +13,8 @@
 #include "task/worker.h"
 
 struct coir_runtime {
-    coir_config config; /* defaults filled in */
+    struct ci_list link; /* in ci_runtimes */
+    coir_config config;  /* defaults filled in */
     coir_allocator allocator;
     int worker_count;
     struct ci_worker *workers;
@@ -40,6 +42,11 @@ struct coir_runtime {
     struct ci_runnable **shared_tail;
     int32_t shared_count;
 };
+
+/* Every runtime of the process, oldest first, and the lock of the list. A debugger finds the tasks
+ * from here. */
+extern struct ci_list ci_runtimes;
+extern struct ci_lock ci_runtimes_lock;
 
 /* Makes a runtime on drivers that `open` makes, without a look at the machine or the environment.
  * `allocator` NULL: malloc. */
