@@ -79,8 +79,6 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
                   !ci_ring_completion(&uring->ring);
     coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     sleeps &= timeout != 0;
-    if (uring->lazy && (timeout < 0 || timeout > ci_uring_lazy_delay_max))
-        timeout = ci_uring_lazy_delay_max;
     int rc = 0;
     if (sleeps || ci_ring_busy(&uring->ring))
         rc = ci_uring_turn(uring, sleeps, timeout);

@@ -67,6 +67,8 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
 
 int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout)
 {
+    if (sleeps && uring->lazy && (timeout < 0 || timeout > ci_uring_lazy_delay_max))
+        timeout = ci_uring_lazy_delay_max;
     int rc = ci_uring_enter(uring, sleeps, timeout);
     bool passes = rc == 0 || rc == -ETIME || rc == -EINTR || ci_ring_completion(&uring->ring);
     ci_uring_reap(uring);

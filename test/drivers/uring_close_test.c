@@ -92,3 +92,29 @@ static void many_body(void)
 }
 
 ON_REAL(many_closes_between_two_waits, many_body)
+
+/* A close that has to wait for the kernel, while the answer of another stream is under way: a write
+ * that does not end, on the stream that is closed. */
+CONFORM(a_close_that_waits_beside_a_lazy_write)
+{
+    static const char answer[] = "answer";
+    coir_fd client = env.client, server = env.server;
+    struct counted blocked, answering;
+    cancel_a_read(server);
+    make_pair();
+    write_until_full(env.server, &blocked);
+    pass();
+    bool at_once = start(&answering, (struct ci_op){.fd = server,
+                                                    .kind = CI_OP_WRITE,
+                                                    .lazy = true,
+                                                    .data = answer,
+                                                    .len = sizeof answer - 1});
+    close_fd(env.server);
+    CHECK(blocked.done);
+    CHECK_EQ(blocked.op.result, -ECANCELED);
+    CHECK(at_once || completes_soon(&answering));
+    CHECK_EQ(answering.op.result, sizeof answer - 1);
+    close_fd(env.client);
+    close_fd(client);
+    close_fd(server);
+}
