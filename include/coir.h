@@ -33,6 +33,7 @@
 #include <coir/stream.h>
 #include <coir/tcp.h>
 #include <coir/topic.h>
+#include <coir/trace.h>
 #include <coir/udp.h>
 #include <coir/unix.h>
 #include <coir/version.h>

@@ -17,6 +17,7 @@
 #include "task/log.h"
 #include "task/park.h"
 #include "task/run_state.h"
+#include "task/trace.h"
 
 enum { SWITCHES_PER_LOOK = 61, SIMULATED_CHOICES = 8 };
 static const coir_time trim_time = 1 * COIR_S;
@@ -47,6 +48,21 @@ static void run_one(struct ci_worker *worker, struct ci_runnable *runnable)
     do
         next = next->kind->poll(next);
     while (next);
+}
+
+/* In the simulator, or traced. */
+static CI_NOINLINE void run_one_watched(struct ci_worker *worker)
+{
+    if (worker->runtime->simulated)
+        choose_next(worker);
+    struct ci_runnable *runnable = ci_pop_ready(worker);
+    if (!worker->trace) {
+        run_one(worker, runnable);
+        return;
+    }
+    struct ci_trace_turn turn = ci_trace_begin_turn(worker, runnable);
+    run_one(worker, runnable);
+    ci_trace_end_turn(&turn);
 }
 
 /* Clears the alert, so everything that an alert may announce is looked at here. True: the run has
@@ -103,7 +119,7 @@ static void on_trim(struct ci_timer *timer)
 static bool run_ready(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
-    bool simulated = worker->runtime->simulated;
+    bool simulated = worker->runtime->simulated, watched = simulated || worker->trace;
     if (ci_unlikely(worker->stuck))
         ci_deadlock_awake(worker);
     if (ci_unlikely(ci_load_relaxed(&loop->alert)) && look_up(worker))
@@ -111,14 +127,17 @@ static bool run_ready(struct coir_loop *loop)
     if (!worker->ready && !ci_take_shared_task(worker))
         return false;
     ci_check(!*worker->ready_tail, "task/worker.h 2");
+    if (ci_unlikely(watched) && worker->trace)
+        ci_trace_goes_on(worker);
     worker->switches_left = worker->switches_max;
     while (worker->ready) {
-        if (ci_unlikely(simulated))
-            choose_next(worker);
-        run_one(worker, ci_pop_ready(worker));
+        if (ci_unlikely(watched))
+            run_one_watched(worker);
+        else
+            run_one(worker, ci_pop_ready(worker));
         if (--worker->switches_left > 0)
             continue;
-        uint64_t ticks = ci_clock_ticks();
+        uint64_t ticks = watched && worker->trace ? worker->trace->now : ci_clock_ticks();
         if (simulated || ticks - worker->polled_at > worker->poll_interval) {
             worker->polled_at = ticks;
             break;
@@ -127,6 +146,8 @@ static bool run_ready(struct coir_loop *loop)
     }
     worker->runnable = NULL;
     worker->fiber = NULL;
+    if (ci_unlikely(watched) && worker->trace)
+        ci_trace_waits(worker);
     trim_later(worker);
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }

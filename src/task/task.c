@@ -9,6 +9,7 @@
 #include "task/log.h"
 #include "task/membership.h"
 #include "task/runtime.h"
+#include "task/trace.h"
 
 /* ---- the record ---- */
 
@@ -71,6 +72,8 @@ CI_INLINE void end_task(struct ci_task *task)
 {
     ci_debug_check(task->worker == ci_worker_current, "task.h 1");
     ci_check(!task->runnable.cancel_scopes, "task.h 3");
+    if (ci_unlikely(task->worker->kept_trace))
+        task->worker->kept_trace->ended = task;
     if (ci_likely(task->root.fn != NULL))
         task->end.result = task->root.future.result;
     else if (task->root.arg) /* otherwise it stored its result before, and may be gone */

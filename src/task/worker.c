@@ -11,6 +11,7 @@
 #include "task/park.h"
 #include "task/remote.h"
 #include "task/run_state.h"
+#include "task/trace.h"
 
 static void make_fiber(void *record)
 {
@@ -64,6 +65,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
 void ci_worker_done(struct ci_worker *worker)
 {
     ci_warnings_done(worker);
+    ci_trace_free(worker);
     while (worker->extensions) {
         struct ci_worker_extension *extension = worker->extensions;
         worker->extensions = extension->next;

@@ -31,6 +31,7 @@ struct ci_worker {
     int32_t switches_left; /* before the loop looks at the clock */
     /* initial value of switches_left; 0: every switch goes through the worker's own stack */
     int32_t switches_max;
+    struct ci_trace *trace; /* NULL: what it does is not recorded */
     /* the future that a fiber leaves for the worker's own stack to poll next */
     coir_future *handover;
     struct ci_context context;
@@ -61,6 +62,7 @@ struct ci_worker {
     void *signal_stack;                     /* overflow.c's */
     stack_t signal_stack_before;            /* what the thread had before */
     struct ci_worker *next_watched;         /* overflow.c's */
+    struct ci_trace *kept_trace;            /* also after the trace has ended */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */
 };
 

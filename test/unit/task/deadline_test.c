@@ -294,6 +294,9 @@ enum { WAITS, ENDS };
     X(coir_generator_next, WAITS, generator_next())                               \
     X(coir_call_on, WAITS, coir_call_on(0, wait_never, NULL))                     \
     X(coir_offload, ENDS, coir_offload(nothing, NULL))                            \
+    X(coir_trace_start, ENDS, coir_trace_start(0))                                \
+    X(coir_trace_stop, ENDS, coir_trace_stop())                                   \
+    X(coir_trace_write, ENDS, coir_trace_write(-1))                               \
     X(coir_scope_wait, WAITS, coir_scope_wait(t.scope))                           \
     X(coir_join, WAITS, coir_join(t.handle))                                      \
     X(coir_fd_wait, WAITS, coir_fd_wait(t.empty[0], COIR_READ))                   \

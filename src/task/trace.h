@@ -1,0 +1,94 @@
+/* The trace of a worker: a ring of its newest events. It is recorded by the worker's own stack
+ * between turns, so it costs nothing where it is off: a traced worker's switches all go by way of
+ * that stack (worker.h, switches_max), what a turn has woken is what it has added to the run queue,
+ * and what the loop has woken is what is there when the next turn begins.
+ *
+ * 1. Only its worker touches a trace.
+ */
+#ifndef CI_TASK_TRACE_H
+#define CI_TASK_TRACE_H
+
+#include "coir/trace.h"
+#include "task/worker.h"
+
+enum ci_trace_kind {
+    CI_TRACE_GOES_ON,    /* the loop has waited; turns follow */
+    CI_TRACE_RAN,        /* a task whose root is a function: to `at`, from the event before that has
+                            a time */
+    CI_TRACE_RAN_FUTURE, /* a task without a stack */
+    CI_TRACE_NAMED,      /* the task of the turn that follows */
+    CI_TRACE_WOKE,       /* in the turn before, or by the loop */
+    CI_TRACE_SPAWNED
+};
+
+struct ci_trace_event {
+    uint64_t at : 61; /* ticks of the processor's clock; of NAMED nothing */
+    uint64_t kind : 3;
+    const void *task; /* as long as it lives it is its identity */
+    union {
+        struct {                /* RAN */
+            const void *root;   /* its function, or the name of its outermost future's kind */
+            const char *awaits; /* what it waits for now; NULL: it has ended */
+        };
+        const void *by; /* WOKE, SPAWNED: the task that did; NULL: the loop */
+        char name[16];  /* NAMED: the beginning of it */
+    };
+};
+_Static_assert(sizeof(struct ci_trace_event) == 32, "two in a cache line");
+
+struct ci_trace {
+    struct ci_trace_event *events;
+    size_t size;    /* a power of two */
+    uint64_t count; /* events ever recorded; the newest is events[(count - 1) % size] */
+    uint64_t now;   /* ticks at the end of the last turn: one look at the clock a turn is enough */
+    /* where the run queue ended when the loop went to wait: what comes after it was woken by the
+     * loop */
+    struct ci_runnable **tail;
+    const struct ci_task *ended; /* the task that has ended in this turn */
+    int32_t switches_max;        /* the worker's, when it is not traced */
+};
+
+/* A turn that is being recorded. */
+struct ci_trace_turn {
+    struct ci_trace *trace;
+    struct ci_task *task;
+    struct ci_runnable **tail; /* of the run queue, when it began */
+    const void *root;
+    enum ci_trace_kind kind;
+};
+
+/* Before a runnable has its turn, and after it. */
+struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable);
+void ci_trace_end_turn(const struct ci_trace_turn *turn);
+
+/* After the loop has waited, before the first turn; and after the last one. */
+void ci_trace_goes_on(struct ci_worker *worker);
+void ci_trace_waits(struct ci_worker *worker);
+
+/* The calling worker begins and ends to trace. */
+int ci_trace_begin(struct ci_worker *worker, size_t size);
+void ci_trace_end(struct ci_worker *worker);
+
+void ci_trace_free(struct ci_worker *worker);
+
+/* ---- the text (trace_text.c) ---- */
+
+/* The events of a worker, the oldest first. */
+struct ci_trace_copy {
+    struct ci_trace_event *events;
+    size_t count;
+    int worker;
+};
+
+/* When the copies were made, on both clocks, for the conversion of ticks. */
+struct ci_trace_time {
+    uint64_t ticks;
+    coir_time now;
+    double ticks_per_us;
+};
+
+/* Writes the events of all workers as JSON: 0, or an error of write(2). */
+int ci_trace_text(coir_fd fd, const struct ci_trace_copy *copies, size_t count,
+                  struct ci_trace_time time);
+
+#endif
