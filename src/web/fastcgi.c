@@ -77,7 +77,7 @@ static coir_stream *pop_kept(coir_fastcgi *client)
     ci_lock_take(&client->lock);
     coir_stream *stream = client->kept_count ? client->kept[--client->kept_count].stream : NULL;
     ci_lock_give(&client->lock);
-    ci_check(!stream || !client->shared || !stream->worker, "web/fastcgi.h 2");
+    ci_check(!stream || !client->shared || !stream->worker, "web/fastcgi.h 3");
     return stream;
 }
 
@@ -135,10 +135,12 @@ static bool push_kept(coir_fastcgi *client, coir_stream *stream)
         return false;
     coir_time until = ci_time_after(coir_now(), client->options.idle_timeout);
     ci_lock_take(&client->lock);
-    bool room = !client->freed, first = room && client->kept_count == 0;
+    bool room = !client->freed && client->unheard == 0, first = room && client->kept_count == 0;
     ci_check(client->kept_count < client->options.connections_max, "web/fastcgi.h 1");
-    if (room)
+    if (room) {
+        ci_check(client->unheard == 0, "web/fastcgi.h 2");
         client->kept[client->kept_count++] = (struct ci_fcgi_kept){stream, until};
+    }
     ci_lock_give(&client->lock);
     if (first) /* the keeper waits for the oldest */
         coir_event_set(&client->changed);
@@ -163,18 +165,37 @@ static int take_turn(coir_fastcgi *client)
     return rc == -ETIME && coir_deadline_passed(turn) ? -EAGAIN : rc;
 }
 
+static void count_unheard(coir_fastcgi *client, struct ci_fcgi_connection *connection, bool unheard)
+{
+    if (connection->unheard == unheard)
+        return;
+    connection->unheard = unheard;
+    ci_lock_take(&client->lock);
+    client->unheard += unheard ? 1 : (size_t)-1;
+    ci_lock_give(&client->lock);
+}
+
+void ci_fcgi_heard(coir_fastcgi *client, struct ci_fcgi_connection *connection)
+{
+    count_unheard(client, connection, false);
+}
+
 static int connect_anew(coir_fastcgi *client, struct ci_fcgi_connection *connection)
 {
     connection->reused = false;
+    count_unheard(client, connection, true);
     COIR_DEADLINE(coir_in(client->options.connect_timeout));
-    return coir_tcp_connect(client->options.address, &connection->stream);
+    int rc = coir_tcp_connect(client->options.address, &connection->stream);
+    if (rc < 0)
+        count_unheard(client, connection, false);
+    return rc;
 }
 
 static int connect_any(coir_fastcgi *client, struct ci_fcgi_connection *connection)
 {
     for (coir_stream *kept; (kept = pop_kept(client));) {
         if (is_quiet(kept)) {
-            *connection = (struct ci_fcgi_connection){kept, true};
+            *connection = (struct ci_fcgi_connection){kept, true, false};
             return 0;
         }
         coir_close(kept);
@@ -184,7 +205,7 @@ static int connect_any(coir_fastcgi *client, struct ci_fcgi_connection *connecti
 
 int ci_fcgi_connect(coir_fastcgi *client, struct ci_fcgi_connection *connection)
 {
-    connection->stream = NULL;
+    *connection = (struct ci_fcgi_connection){NULL, false, false};
     int rc = take_turn(client);
     if (rc < 0)
         return rc;
@@ -207,6 +228,7 @@ void ci_fcgi_disconnect(coir_fastcgi *client, struct ci_fcgi_connection *connect
 {
     if (!connection->stream)
         return;
+    count_unheard(client, connection, false);
     if (!keeps || !push_kept(client, connection->stream))
         coir_close(connection->stream);
     connection->stream = NULL;

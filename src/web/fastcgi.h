@@ -2,7 +2,10 @@
  *
  * 1. Connections in use and connections kept are never more than connections_max: a request first
  *    takes a turn, and connects only when none is kept.
- * 2. A kept stream belongs to no worker (it is detached), unless there is only one.
+ * 2. Nothing is kept while a new connection has not been heard of. The application may be one that
+ *    serves a connection until its end, as each process of php-fpm does: what is kept would hold a
+ *    process, and the new connection would wait in the backlog for it.
+ * 3. A kept stream belongs to no worker (it is detached), unless there is only one.
  */
 #ifndef CI_WEB_FASTCGI_H
 #define CI_WEB_FASTCGI_H
@@ -36,6 +39,7 @@ struct coir_fastcgi {
     struct ci_lock lock; /* of what follows */
     bool freed;
     unsigned references; /* the owner's and the keeper's */
+    size_t unheard;      /* new connections in use from which nothing has come */
     size_t kept_count;
     struct ci_fcgi_kept kept[]; /* the oldest first */
 };
@@ -44,6 +48,7 @@ struct coir_fastcgi {
 struct ci_fcgi_connection {
     coir_stream *stream; /* NULL: there is none, nor a turn */
     bool reused;         /* it was kept */
+    bool unheard;        /* it is new, and nothing has come from it */
 };
 
 /* Takes a turn, and a kept connection or a new one. 0, -EAGAIN there was no turn in time, -ETIME
@@ -53,6 +58,9 @@ int ci_fcgi_connect(coir_fastcgi *client, struct ci_fcgi_connection *connection)
 
 /* Replaces a connection that was kept and turned out to be closed. As ci_fcgi_connect. */
 int ci_fcgi_reconnect(coir_fastcgi *client, struct ci_fcgi_connection *connection);
+
+/* Something has come. */
+void ci_fcgi_heard(coir_fastcgi *client, struct ci_fcgi_connection *connection);
 
 /* Gives the turn back, and keeps the connection for later, or closes it. */
 void ci_fcgi_disconnect(coir_fastcgi *client, struct ci_fcgi_connection *connection, bool keep);

@@ -210,6 +210,7 @@ static int receive(struct pass *pass)
         if (n != -EAGAIN) {
             pass->in_end = n < 0 ? 0 : (size_t)n;
             pass->heard |= n > 0;
+            ci_fcgi_heard(pass->client, &pass->connection);
             return n < 0 ? blame_call(pass, (int)n) : 0;
         }
         rc = ci_http_output_flush(&pass->exchange->out);

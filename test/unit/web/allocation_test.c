@@ -1,10 +1,11 @@
 /* Memory: none is allocated in the steady state, none is lost, and every allocation may fail. */
 #include <coir.h>
-#include <coir/web.h>
+#include <coir/fastcgi.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fastcgi_peer.h"
 #include "harness.h"
 
 static long allocations, live, fail_at = -1;
@@ -79,17 +80,19 @@ static int ask(const char *address, int requests)
         if ((rc = coir_write_all(stream, text, sizeof text - 1)) == 0) {
             ssize_t n = coir_read(stream, buf, sizeof buf);
             rc = n > 0 ? 0 : n == 0 ? -COIR_EEND : (int)n;
+            CHECK(fail_at >= 0 || strncmp(buf, "HTTP/1.1 200", 12) == 0);
         }
     coir_close(stream);
     return rc;
 }
 
 static long in_steady_state = -1;
+static coir_router *router;
 
 static int serve_and_ask(void *arg)
 {
     char address[64];
-    coir_router *router = arg;
+    coir_router *served = arg ? arg : router;
     int rc = coir_tcp_listen("127.0.0.1:0", &listener);
     if (rc < 0)
         return rc;
@@ -97,7 +100,7 @@ static int serve_and_ask(void *arg)
     {
         COIR_DEADLINE(coir_in(20 * COIR_S));
         COIR_SERVING_SCOPE(servers);
-        rc = coir_go(servers, serve, router);
+        rc = coir_go(servers, serve, served);
         for (int i = 0; i < 20 && rc == 0; i++)
             rc = ask(address, 10);
         long warm = __atomic_load_n(&allocations, __ATOMIC_RELAXED);
@@ -110,8 +113,6 @@ static int serve_and_ask(void *arg)
     }
     return rc;
 }
-
-static coir_router *router;
 
 static int start(void *arg)
 {
@@ -132,6 +133,86 @@ TEST(the_steady_state_allocates_nothing)
     CHECK(allocations > 0);
     CHECK_EQ(in_steady_state, 0); /* 2,000 requests on 100 connections */
     CHECK_EQ(live, 0);
+    coir_router_free(router);
+}
+
+/* ---- requests that a FastCGI application answers ---- */
+
+static coir_fastcgi *fcgi;
+
+static int run_application(coir_stream *stream, void *arg)
+{
+    (void)arg;
+    static struct fcgi_request request; /* one connection at a time */
+    int rc;
+    while ((rc = fcgi_accept(&request, stream)) == 0) {
+        while (fcgi_read_body(&request) > 0)
+            continue;
+        rc =
+            fcgi_write_text(&request, "Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello");
+        if (rc < 0 || (rc = fcgi_finish(&request)) < 0)
+            break;
+    }
+    return 0;
+}
+
+static int serve_application(void *arg)
+{
+    return coir_serve_tcp_with(TCP_ON(arg), run_application, NULL);
+}
+
+static int pass_on(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_fastcgi_script script = COIR_FASTCGI_SCRIPT;
+    script.filename = "/srv/page.php";
+    script.name = "/page.php";
+    return coir_fastcgi_pass(fcgi, req, res, &script);
+}
+
+static int start_with_application(void *arg)
+{
+    char address[64];
+    coir_listener *its_listener;
+    int rc = coir_tcp_listen("127.0.0.1:0", &its_listener);
+    if (rc < 0)
+        return rc;
+    coir_listener_local(its_listener, address, sizeof address);
+    if ((rc = coir_fastcgi_new(address, &fcgi)) == 0) {
+        COIR_SERVING_SCOPE(scope);
+        rc = coir_go(scope, serve_application, its_listener);
+        if (rc == 0)
+            rc = serve_and_ask(arg);
+        coir_fastcgi_free(fcgi);
+    }
+    coir_listener_close(its_listener);
+    return rc;
+}
+
+TEST(fastcgi_allocates_nothing_in_the_steady_state)
+{
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "POST", "/hello/{name}", pass_on, NULL), 0);
+    CHECK_EQ(run(start_with_application), 0);
+    CHECK(allocations > 0);
+    CHECK_EQ(in_steady_state, 0); /* 2,000 requests */
+    CHECK_EQ(live, 0);
+    coir_router_free(router);
+}
+
+TEST(any_allocation_of_fastcgi_may_fail)
+{
+    CHECK_EQ(coir_router_new(&router), 0);
+    CHECK_EQ(coir_route(router, "POST", "/hello/{name}", pass_on, NULL), 0);
+    run(start_with_application);
+    long count = allocations;
+    for (fail_at = 0; fail_at < count; fail_at++) {
+        allocations = 0;
+        run(start_with_application);
+        if (live)
+            test_fail(__FILE__, __LINE__, "%ld allocations lost when number %ld failed", live,
+                      fail_at);
+    }
     coir_router_free(router);
 }
 

@@ -44,7 +44,7 @@ static void ask_a_thousand(void)
 {
     coir_time start = coir_now();
     ask_at_once(1000);
-    CHECK(answered == 1000 && most == 50 && accepted == 50);
+    CHECK(answered == 1000 && most == 50);
     CHECK(coir_now() - start >= 20 * COIR_S && coir_now() - start < 25 * COIR_S);
 }
 
@@ -101,6 +101,24 @@ TEST_SIM(connections_are_kept_for_a_time)
     with_application(count_open, ask_in_turn);
 }
 
+static int die_once(struct fcgi_request *request)
+{
+    return passed == 1 ? -EPIPE : say_hello(request);
+}
+
+static void ask_after_a_death(void)
+{
+    CHECK_EQ(status(ask(GET("/"))), 502);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(status(ask(GET("/"))), 200);
+    CHECK_EQ(accepted, 2);
+}
+
+TEST_SIM(connections_are_kept_after_one_has_failed)
+{
+    with_application(die_once, ask_after_a_death);
+}
+
 static void ask_without_keeping(void)
 {
     for (int i = 0; i < 3; i++)
@@ -112,6 +130,54 @@ TEST_SIM(a_connection_for_each_request)
 {
     fcgi_options.one_request = true;
     with_application(say_hello, ask_without_keeping);
+}
+
+/* An application with few processes, each of which serves one connection until its end: the others
+ * wait in its backlog. */
+static coir_semaphore processes = COIR_SEMAPHORE_INIT(3);
+
+static int run_process(coir_stream *stream, void *arg)
+{
+    int rc = coir_semaphore_acquire(&processes, 1);
+    if (rc < 0)
+        return rc;
+    rc = run_application(stream, arg);
+    coir_semaphore_release(&processes, 1);
+    return rc;
+}
+
+static int serve_by_processes(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("127.0.0.1:9000", run_process, NULL);
+}
+
+static int be_slower(struct fcgi_request *request)
+{
+    int rc = coir_sleep_for(10 * COIR_MS);
+    return rc < 0 ? rc : say_hello(request);
+}
+
+TEST_SIM(a_kept_connection_holds_no_process_that_others_wait_for)
+{
+    application = be_slower;
+    fcgi_options.address = "127.0.0.1:9000";
+    CHECK_EQ(coir_fastcgi_new_with(&fcgi_options, &fcgi), 0);
+    COIR_SCOPE(scope);
+    coir_go(scope, serve_by_processes, NULL);
+    coir_go(scope, serve_pages, NULL);
+    coir_sleep_for(COIR_MS);
+    coir_time start = coir_now();
+    ask_at_once(300); /* 64 at a time, by 3 processes: 10 ms each */
+    CHECK_EQ(answered, 300);
+    CHECK(coir_now() - start < 3 * COIR_S / 2);
+    int then = accepted;
+    for (int i = 0; i < 5; i++)
+        ask_at_once(1);
+    CHECK(accepted - then <= 1); /* kept again */
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    coir_fastcgi_free(fcgi);
 }
 
 /* The end of the client closes what is kept: an application waits on it no longer. */
@@ -143,11 +209,11 @@ TEST_SIM(a_freed_client_closes_its_connections)
         coir_go(pages, serve_pages, NULL);
         coir_sleep_for(COIR_MS);
         ask_at_once(3);
-        CHECK_EQ(connections, 3);
+        CHECK(connections >= 1);
         coir_scope_cancel(pages);
         coir_scope_wait(pages);
     }
-    CHECK_EQ(connections, 3);
+    CHECK(connections >= 1);
     coir_fastcgi_free(fcgi);
     coir_sleep_for(COIR_MS);
     CHECK_EQ(connections, 0);
