@@ -62,8 +62,9 @@ typedef struct coir_filter_kind {
  * (Where the peer has ended first, nothing is waited for.) Until coir_filter_new has succeeded,
  * both `arg` and the transport are the caller's.
  * Suspends: no.  Threads: owner of the transport.  Owns: *ret_stream is the caller's to close.
- * Errors: -ENOMEM; -EXDEV; -EBUSY a call waits on the transport; -ESRCH outside of a worker;
- * -EINVAL no transport, no ret_stream, or a function is missing; -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors: -ENOMEM; -EXDEV; -EBUSY a call waits on the transport, or another stream stands on it;
+ * -ESRCH outside of a worker; -EINVAL no transport, no ret_stream, or a function is missing;
+ * -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transport,
                              coir_stream **ret_stream);
 

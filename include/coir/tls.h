@@ -7,12 +7,15 @@
  *
  * A client verifies the server's certificate and its host name unless it spells out that it does
  * not want to. TLS 1.2 is the oldest version; compression, renegotiation and early data are off.
- * Keys: prefer ECDSA (P-256). An RSA key signs for 1 to 3 ms in each full handshake, which coir
- * therefore does on a thread of the pool.
+ * Keys: prefer ECDSA (P-256). An RSA key signs for 1 to 3 ms in each full handshake, which a server
+ * therefore does on a thread of the pool; a client that has one does it on its worker.
  *
  * A peer that closes the connection without saying so in TLS (close_notify) has truncated the
  * stream: reads return -COIR_ETLS_TRUNCATED then, and 0 only for an end that the peer declared.
  * After a write has failed, what the peer had sent before can still be read.
+ *
+ * What a write has taken arrives, also when coir_close comes right after it (coir/filter.h): the
+ * connection may stay open for up to 5 s more, and counts at its listener as long.
  *
  * A peer may send 32 messages of the protocol (KeyUpdate, tickets) in a row without data being read
  * or written in between; one that sends more is refused: -COIR_ETLS. */
@@ -40,9 +43,9 @@ enum coir_tls_client_certificates {
 #define COIR_TLS_INSECURE_NO_VERIFICATION 0x1235ec
 
 /* Decides about the peer after coir has: `verdict` is 0, or the negative error that the handshake
- * would fail with, and what is returned takes its place. With `insecure` it is 0: this function
- * alone decides. `host` is the name that was asked for. The certificate is in DER. Must not
- * suspend. */
+ * would fail with, and what is returned takes its place: 0 or a negative error other than -EAGAIN
+ * (any other value is misuse, -EINVAL). With `insecure` it is 0: this function alone decides.
+ * `host` is the name that was asked for. The certificate is in DER. Must not suspend. */
 typedef int coir_tls_verify_fn(int verdict, const char *host, const void *certificate, size_t len,
                                void *arg);
 
@@ -55,7 +58,7 @@ typedef struct coir_tls_options {
     /* [clients: the system's store; servers: none] authorities whose certificates are trusted */
     const char *ca;
     const char *crl;  /* [none] revoked certificates: every certificate of a chain is looked up */
-    const char *alpn; /* [none] "h2,http/1.1": protocols, the preferred one first */
+    const char *alpn; /* [none] "http/1.1,ftp": protocols that are spoken, the preferred first */
     enum coir_tls_client_certificates client_certificates; /* [none] servers only */
     /* [0] COIR_TLS_INSECURE_NO_VERIFICATION, or 0; clients only. The first connection logs it */
     int insecure;
@@ -75,8 +78,8 @@ typedef struct coir_tls_options {
  * certificate or list that can be used, or one of several is damaged or cut off; -COIR_ETLS_KEY the
  * key's file holds none, or one that has a password or belongs to another certificate; -EINVAL a
  * certificate without a key or a key without one, `alpn` with a name of 0 or of more than 255
- * bytes, another value of `insecure`, client_certificates of a client or without `ca`, a negative
- * time, or no ret_tls; -COIR_EUNSIZED; -COIR_ENEWER; -ENOMEM. */
+ * bytes, another value of `insecure` or of client_certificates, those of a client or without `ca`,
+ * a negative time, or no ret_tls; -COIR_EUNSIZED; -COIR_ENEWER; -ENOMEM. */
 COIR_API int coir_tls_client_new(const coir_tls_options *options, coir_tls **ret_tls);
 
 /* Makes a server's configuration, for every name that has no host of its own. As
@@ -85,10 +88,11 @@ COIR_API int coir_tls_client_new(const coir_tls_options *options, coir_tls **ret
  * Errors: those of coir_tls_client_new; -EINVAL also for no certificate, and for `insecure`. */
 COIR_API int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret_tls);
 
-/* Gives a name that clients ask for (SNI) a certificate and a trust of its own: "example.org", or
- * "*.example.org" for one label in front. Before the server is used.
+/* Gives a name that clients ask for (SNI) a certificate, a trust and options of its own:
+ * "example.org", or "*.example.org" for one label in front. Before the server is used.
  * Suspends: no.  Threads: any, before the first coir_tls_accept.
- * Errors: those of coir_tls_server_new; -EEXIST the name has them already. */
+ * Errors: those of coir_tls_server_new; -EINVAL also for what is no name; -EEXIST the name has them
+ * already. */
 COIR_API int coir_tls_server_add_host(coir_tls *server, const char *host,
                                       const coir_tls_options *options);
 

@@ -457,6 +457,8 @@ int coir_filter_new(const coir_filter_kind *kind, void *arg, coir_stream *transp
     if (rc == 0 && transport->worker != worker)
         rc = transport->worker ? CI_ELSEWHERE(transport->worker)
                                : ci_stream_adopt(transport, worker);
+    if (rc == 0 && transport->is_transport)
+        rc = CI_MISUSE(-EBUSY, "another stream stands on the transport");
     if (rc == 0 && ci_stream_used(transport))
         rc = -EBUSY;
     const coir_allocator *allocator = rc == 0 ? &worker->runtime->allocator : NULL;

@@ -42,6 +42,8 @@ int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_
 {
     if (!server || !server->server || !name || !*name)
         return CI_MISUSE(-EINVAL, "server is NULL or a client's, or host is NULL or empty");
+    if (!ci_tls_is_host_name(strncmp(name, "*.", 2) == 0 ? name + 2 : name))
+        return -EINVAL; /* no client's name would match it */
     for (struct ci_tls_host *host = server->hosts; host->name; host = host->next)
         if (strcasecmp(host->name, name) == 0)
             return -EEXIST;

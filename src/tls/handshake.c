@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/time.h"
 #include "coir/deadline.h"
 #include "coir/fiber.h"
 #include "coir/offload.h"
@@ -64,10 +65,16 @@ static int flush(struct ci_tls_stream *stream)
     return rc;
 }
 
-static int shake_hands(struct ci_tls_stream *stream)
+/* `limit`: its deadline is that of the default host, until the client has asked for another. */
+static int shake_hands(struct ci_tls_stream *stream, coir_cancel_scope *limit)
 {
-    for (;;) {
+    for (const struct ci_tls_host *host = stream->config;;) {
         int result = do_step(stream);
+        if (stream->config != host) {
+            host = stream->config;
+            coir_deadline_move(limit,
+                               ci_time_after(stream->began, host->settings.handshake_timeout));
+        }
         if (result == 1)
             return 0; /* the filter sends the rest of the output: the peer may read it later */
         int rc = flush(stream); /* after a failure: the alert that tells the peer why */
@@ -87,8 +94,9 @@ static int shake_hands(struct ci_tls_stream *stream)
 static int shake_hands_in_time(struct ci_tls_stream *stream)
 {
     coir_cancel_scope limit;
-    coir_deadline_enter(&limit, coir_in(stream->config->settings.handshake_timeout));
-    int rc = shake_hands(stream);
+    coir_deadline_enter(&limit,
+                        ci_time_after(stream->began, stream->config->settings.handshake_timeout));
+    int rc = shake_hands(stream, &limit);
     coir_cancel_scope_leave(&limit);
     return rc == -ETIME && coir_deadline_passed(&limit) ? -ETIMEDOUT : rc;
 }
@@ -112,7 +120,6 @@ static int prepare_client(struct ci_tls_stream *stream, const char *host)
     stream->destination = ci_session_destination(host, stream->transport);
     if (!stream->host || !stream->destination)
         return -ENOMEM;
-    stream->began = coir_now();
     SSL_SESSION *session = ci_session_take(stream->tls, stream->destination, &stream->verified);
     if (session) {
         SSL_set_session(stream->ssl, session);
@@ -126,6 +133,7 @@ static int prepare_client(struct ci_tls_stream *stream, const char *host)
 /* Makes the SSL of a connection, before any byte is exchanged. */
 static int prepare(struct ci_tls_stream *stream, const char *host)
 {
+    stream->began = coir_now();
     stream->config = ci_tls_find_host(stream->tls, NULL);
     SSL_CTX *context = ci_tls_host_context(stream->tls, stream->config);
     stream->ssl = SSL_new(context);

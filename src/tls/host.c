@@ -91,12 +91,14 @@ static int choose_host(SSL *ssl, int *alert, void *unused)
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
-    if (use_host(stream, ci_tls_find_host(stream->tls, *name ? name : NULL)) < 0) {
+    free(stream->host); /* of a ClientHello before a HelloRetryRequest */
+    stream->host = strdup(name);
+    if (!stream->host || use_host(stream, ci_tls_find_host(stream->tls, *name ? name : NULL)) < 0) {
         *alert = SSL_AD_INTERNAL_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
-    EVP_PKEY *key = SSL_get_privatekey(ssl);
-    stream->to_pool = key && EVP_PKEY_is_a(key, "RSA");
+    const EVP_PKEY *key = SSL_get_privatekey(ssl);
+    stream->to_pool = key && (EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "RSA-PSS"));
     return stream->to_pool ? SSL_CLIENT_HELLO_RETRY : SSL_CLIENT_HELLO_SUCCESS;
 }
 

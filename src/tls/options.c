@@ -58,6 +58,9 @@ int ci_tls_settings_read(struct ci_tls_settings *settings, const coir_tls_option
         return -EINVAL;
     if (options.client_certificates && (!server || !options.ca))
         return -EINVAL; /* no authority would be trusted */
+    if (options.client_certificates < COIR_TLS_NO_CLIENT_CERTIFICATES ||
+        options.client_certificates > COIR_TLS_REQUIRED_CLIENT_CERTIFICATES)
+        return -EINVAL;
     settings->certificate = copy(options.certificate, &rc);
     settings->key = copy(options.key, &rc);
     settings->ca = copy(options.ca, &rc);

@@ -1,6 +1,6 @@
 /* A client's sessions, by destination: the host and the port, since the same name on another port
- * may be another server. A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4), so a session is
- * taken out when it is used and what the server sends then is put in.
+ * may be another server. A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4), so its session
+ * is taken out when it is used and what the server sends then is put in; one of TLS 1.2 stays.
  *
  * A session is used only under the trust that it was verified with: the store belongs to one
  * configuration, a reload drops what is in it, and what arrives later on a connection from before
@@ -53,23 +53,28 @@ static struct ci_session *unlink_session(coir_tls *tls, struct ci_session **at)
 
 SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination, coir_time *ret_verified)
 {
-    struct ci_session *found = NULL;
+    struct ci_session *gone = NULL;
+    SSL_SESSION *session = NULL;
     pthread_mutex_lock(&tls->lock);
-    for (struct ci_session **at = &tls->sessions; *at; at = &(*at)->next)
-        if (strcmp((*at)->destination, destination) == 0) {
-            found = unlink_session(tls, at);
-            break;
+    struct ci_session **at = &tls->sessions;
+    while (*at && strcmp((*at)->destination, destination) != 0)
+        at = &(*at)->next;
+    if (*at) {
+        const struct ci_session *found = *at;
+        bool usable = SSL_SESSION_is_resumable(found->session) &&
+                      ci_session_is_fresh(found->session, found->verified);
+        if (usable) {
+            session = found->session;
+            SSL_SESSION_up_ref(session);
+            *ret_verified = found->verified;
         }
+        if (!usable || SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
+            gone = unlink_session(tls, at);
+    }
     pthread_mutex_unlock(&tls->lock);
-    if (!found)
-        return NULL;
-    SSL_SESSION *session = found->session;
-    *ret_verified = found->verified;
-    free(found);
-    if (SSL_SESSION_is_resumable(session) && ci_session_is_fresh(session, *ret_verified))
-        return session;
-    SSL_SESSION_free(session);
-    return NULL;
+    if (gone)
+        drop(gone);
+    return session;
 }
 
 /* With the lock held, after a session was put in: removes one that is too many, or returns NULL. */

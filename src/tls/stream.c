@@ -88,7 +88,7 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
         return stream->error;
     if (stream->write_error)
         return stream->write_error;
-    if (SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
+    if (stream->ending)
         return -EPIPE;
     ci_tls_begin(stream);
     do { /* a record at a time, as long as the transport takes them whole */
@@ -105,9 +105,22 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
     return stream->write_error ? stream->write_error : (ssize_t)done;
 }
 
+/* Sends close_notify, as soon as OpenSSL can: while a handshake message is incomplete it cannot. */
+static void send_end(struct ci_tls_stream *stream)
+{
+    if (stream->error || SSL_in_init(stream->ssl) ||
+        SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
+        return;
+    ERR_clear_error();
+    SSL_shutdown(stream->ssl);
+    ERR_clear_error();
+}
+
 static int tls_flush(void *arg)
 {
     struct ci_tls_stream *stream = arg;
+    if (stream->ending)
+        send_end(stream);
     return ci_bio_flush(stream);
 }
 
@@ -134,7 +147,7 @@ static bool tls_readable(int *events, void *arg)
 static bool tls_writable(int *events, void *arg)
 {
     struct ci_tls_stream *stream = arg;
-    if (!SSL_in_init(stream->ssl))
+    if (!SSL_in_init(stream->ssl) || stream->ending)
         return true;
     tls_readable(events, stream); /* takes what has arrived */
     *events = COIR_READ;
@@ -144,12 +157,8 @@ static bool tls_writable(int *events, void *arg)
 static int tls_end(void *arg)
 {
     struct ci_tls_stream *stream = arg;
-    if (!stream->error && !SSL_in_init(stream->ssl) &&
-        !(SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)) {
-        ERR_clear_error();
-        SSL_shutdown(stream->ssl);
-        ERR_clear_error();
-    }
+    stream->ending = true;
+    send_end(stream);
     return stream->error ? stream->error : stream->write_error;
 }
 
@@ -203,7 +212,9 @@ int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
     if (alpn_len)
         memcpy(stream->alpn, alpn, alpn_len);
     stream->alpn[alpn_len] = '\0';
-    const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    /* of a server OpenSSL would not tell it where a session of TLS 1.2 is resumed */
+    const char *name =
+        stream->tls->server ? stream->host : SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     bool has_certificate = SSL_get0_peer_certificate(ssl) != NULL;
     coir_tls_info info = {
         .version = SSL_get_version(ssl),

@@ -114,7 +114,7 @@ char *ci_session_destination(const char *host, const coir_stream *transport);
 /* Whether a session whose peer was verified then may still be resumed. */
 bool ci_session_is_fresh(const SSL_SESSION *session, coir_time verified);
 
-/* Takes a session with a destination out of the store, or NULL; and puts one in. */
+/* A session with a destination, out of the store, or NULL; and puts one in. */
 SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination, coir_time *ret_verified);
 int ci_session_callback(SSL *ssl, SSL_SESSION *session);
 void ci_sessions_drop(coir_tls *tls);
@@ -129,9 +129,11 @@ struct ci_tls_stream {
     SSL *ssl;
     coir_tls *tls;
     coir_stream *transport;
-    char *host, *destination; /* a client's: what it asked for, and session.c's */
+    char *host;        /* what the client asked for; of a server "" where it asked for none */
+    char *destination; /* a client's: session.c's */
     struct ci_tls_host *config;
-    coir_time began, verified; /* a client's: its handshake, and that of the session it offers */
+    coir_time began;    /* the handshake */
+    coir_time verified; /* a client's: the handshake of the session that it offers */
 
     /* output of OpenSSL that the transport had no room for */
     char *out;
@@ -144,6 +146,7 @@ struct ci_tls_stream {
     int error;       /* why TLS has failed: what every later call returns */
     int verdict;     /* about the peer's certificate */
     bool transport_ended;
+    bool ending;  /* close_notify was sent, or is to be */
     bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
     bool to_pool; /* the ClientHello has arrived, and the answer needs an RSA signature */
     char subject[256], alpn[256]; /* for coir_tls_describe */
@@ -172,6 +175,11 @@ void ci_tls_begin(struct ci_tls_stream *stream);
 /* Why the last call of OpenSSL, which returned `rc`, has failed: -EAGAIN if it needs the transport,
  * 0 if the peer has sent close_notify, else a negative error, which every later call returns. */
 int ci_tls_failure(struct ci_tls_stream *stream, int rc);
+
+/* Whether only characters of host names are in it, at most 253 (RFC 1035, section 2.3.4). One that
+ * begins with a dot would stand for every name below (X509_check_host), which no certificate may
+ * choose. */
+bool ci_tls_is_host_name(const char *host);
 
 /* Makes verify.c verify every certificate chain of the context. */
 void ci_verify_install(SSL_CTX *context);

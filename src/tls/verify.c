@@ -32,6 +32,17 @@ int ci_verify_error(long result)
     }
 }
 
+static int ask_program(const struct ci_tls_stream *stream, const void *certificate, size_t len)
+{
+    const struct ci_tls_settings *settings = &stream->config->settings;
+    int verdict =
+        settings->verify(stream->verdict, stream->host, certificate, len, settings->verify_arg);
+    if (verdict > 0 || verdict == -EAGAIN) /* -EAGAIN would be taken for a wait */
+        return ci_misused(-EINVAL, "it returned neither 0 nor an error", "coir_tls_options.verify",
+                          NULL);
+    return verdict;
+}
+
 /* Called in place of X509_verify_cert: verifies the chain, then asks the program's callback. */
 static int verify_chain(X509_STORE_CTX *store, void *unused)
 {
@@ -49,10 +60,7 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
         unsigned char *der = NULL;
         X509 *certificate = X509_STORE_CTX_get0_cert(store);
         int len = certificate ? i2d_X509(certificate, &der) : -1;
-        stream->verdict = len < 0
-                              ? -ENOMEM
-                              : settings->verify(stream->verdict, stream->host ? stream->host : "",
-                                                 der, (size_t)len, settings->verify_arg);
+        stream->verdict = len < 0 ? -ENOMEM : ask_program(stream, der, (size_t)len);
         OPENSSL_free(der);
     }
     if (stream->verdict == 0)
@@ -62,13 +70,12 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
     return stream->verdict == 0;
 }
 
-/* Whether only characters of host names are in it. One that begins with a dot would stand for every
- * name below (X509_check_host), which no certificate may choose. */
-static bool is_host_name(const char *host)
+bool ci_tls_is_host_name(const char *host)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
-    return *host != '.' && host[strspn(host, allowed)] == '\0';
+    size_t len = strspn(host, allowed);
+    return *host && *host != '.' && !host[len] && len <= 253;
 }
 
 /* Sets the name or address that the server's certificate must have. */
@@ -79,7 +86,7 @@ static int expect_host(struct ci_tls_stream *stream)
     if (inet_pton(AF_INET, stream->host, address) == 1 ||
         inet_pton(AF_INET6, stream->host, address) == 1) /* without SNI: RFC 6066, section 3 */
         return X509_VERIFY_PARAM_set1_ip_asc(expected, stream->host) ? 0 : -EINVAL;
-    if (!is_host_name(stream->host))
+    if (!ci_tls_is_host_name(stream->host))
         return -EINVAL;
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);

@@ -353,6 +353,28 @@ TEST_SIM(what_cannot_be_a_filter_is_refused)
     coir_close(b);
 }
 
+static int stand_twice(void *arg)
+{
+    struct mask mask = {.ahead = -1}, second = {.ahead = -1};
+    coir_stream *a, *b, *over, *other;
+    (void)arg;
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    mask.transport = second.transport = a;
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, a, &over), 0);
+    RETURNS(-EBUSY, coir_filter_new, (&mask_kind, &second, a, &other));
+    coir_close(over);
+    coir_close(b);
+    return 0;
+}
+
+TEST(one_filter_stands_on_a_transport)
+{
+    ci_misuse_aborts = false;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    CHECK_EQ(test_run(&config, stand_twice, NULL), 0);
+}
+
 TEST_SIM(timeouts_of_the_transport_hold_for_the_stream_over_it)
 {
     struct mask mask = {.ahead = -1};

@@ -94,10 +94,10 @@ TEST_REAL(what_is_no_tls_is_refused)
 /* ---- where keys sign ---- */
 
 /* How much OpenSSL allocates on another thread than the worker's: it works on the pool. */
-static long off_the_worker(bool rsa)
+static long off_the_worker(bool rsa, bool pss)
 {
     struct identity made =
-        pki_make((struct wish){.name = "a", .names = "DNS:example.org", .rsa = rsa});
+        pki_make((struct wish){.name = "a", .names = "DNS:example.org", .rsa = rsa, .pss = pss});
     coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
     server.certificate = client.ca = made.certificate_text;
     server.key = made.key_text;
@@ -116,8 +116,9 @@ static long off_the_worker(bool rsa)
 
 TEST_REAL(an_rsa_key_signs_on_the_pool_and_an_ecdsa_key_does_not)
 {
-    CHECK_EQ(off_the_worker(false), 0);
-    CHECK(off_the_worker(true) > 0);
+    CHECK_EQ(off_the_worker(false, false), 0);
+    CHECK(off_the_worker(true, false) > 0);
+    CHECK(off_the_worker(false, true) > 0);
 }
 
 /* ---- what is not verified is logged ---- */

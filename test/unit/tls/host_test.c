@@ -7,6 +7,7 @@
 
 #include "pair.h"
 #include "pki.h"
+#include "tls/tls.h"
 
 TEST_REAL(each_name_gets_its_own_certificate)
 {
@@ -127,4 +128,97 @@ TEST_REAL(a_list_of_revoked_certificates_is_one_hosts)
     pki_free(&ca);
     pki_free(&other);
     pki_free(&peer);
+}
+
+static const char *asked_for(struct pair *pair, bool *ret_resumed)
+{
+    static char name[64];
+    coir_tls_info info = COIR_TLS_INFO;
+    connect_pair(pair);
+    CHECK_EQ(pair->server_rc, 0);
+    CHECK_EQ(coir_tls_describe(pair->tls_b, &info), 0);
+    snprintf(name, sizeof name, "%s", info.server_name);
+    *ret_resumed = info.resumed;
+    char byte;
+    CHECK_EQ(coir_write_all(pair->tls_b, "x", 1), 0);
+    CHECK_EQ(coir_read(pair->tls_a, &byte, 1), 1); /* and the ticket has come */
+    close_pair(&(struct pair){.tls_a = pair->tls_a, .tls_b = pair->tls_b});
+    return name;
+}
+
+/* OpenSSL does not tell it where a session of TLS 1.2 is resumed. */
+TEST_REAL(a_server_knows_the_name_that_was_asked_for_also_when_it_resumes)
+{
+    for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+        struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                            .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+        SSL_CTX_set_max_proto_version(pair.client->hosts->context, version);
+        bool resumed;
+        for (int i = 0; i < 3; i++) {
+            CHECK(strcmp(asked_for(&pair, &resumed), "example.org") == 0);
+            CHECK_EQ(resumed, i > 0);
+        }
+        close_pair(&(struct pair){.client = pair.client, .server = pair.server});
+    }
+}
+
+TEST(a_name_that_no_client_asks_for_is_refused)
+{
+    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    char longest[256];
+    options.certificate = own_certificate;
+    options.key = own_key;
+    memset(longest, 'a', sizeof longest);
+    longest[254] = '\0';
+    const char *const wrong[] = {"*",  "*.",   "a.*.b", "*a.b", "**.b",
+                                 ".a", "*..a", "a:443", longest};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_EQ(coir_tls_server_add_host(server, wrong[i], &options), -EINVAL);
+    CHECK_EQ(coir_tls_server_add_host(server, longest + 1, &options), 0);
+    CHECK_EQ(coir_tls_server_add_host(server, "*.a", &options), 0);
+    CHECK_EQ(coir_tls_server_add_host(server, "under_score.a", &options), 0);
+    coir_tls_unref(server);
+}
+
+/* ---- its limit of time ---- */
+
+static void wait_for_a_client(coir_time of_default, coir_time of_host, bool asks,
+                              coir_time expected)
+{
+    coir_tls_options server = COIR_TLS_OPTIONS, host = COIR_TLS_OPTIONS;
+    unsigned char hello[4096];
+    make_once();
+    host.certificate = own_certificate;
+    host.key = own_key;
+    host.handshake_timeout = of_host;
+    server.handshake_timeout = of_default;
+    struct pair pair = {.server = server_of(server)};
+    CHECK_EQ(coir_tls_server_add_host(pair.server, "example.org", &host), 0);
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = SSL_new(context);
+    BIO *out = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+    SSL_set_tlsext_host_name(ssl, "example.org");
+    CHECK(SSL_connect(ssl) < 0);
+    int len = BIO_read(out, hello, sizeof hello);
+    CHECK(len > 100);
+    coir_time begun = coir_now();
+    if (asks)
+        CHECK_EQ(coir_write_all(pair.a, hello, (size_t)len), 0);
+    CHECK_EQ(coir_tls_accept(pair.server, pair.b, &pair.tls_b), -ETIMEDOUT);
+    CHECK(coir_now() - begun >= expected && coir_now() - begun < 2 * expected);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    coir_close(pair.a);
+    coir_close(pair.b);
+    coir_tls_unref(pair.server);
+}
+
+TEST_SIM(the_time_for_a_handshake_is_the_hosts)
+{
+    wait_for_a_client(3 * COIR_S, COIR_S, true, COIR_S);
+    wait_for_a_client(COIR_S, 3 * COIR_S, true, 3 * COIR_S);
+    wait_for_a_client(3 * COIR_S, COIR_S, false, 3 * COIR_S);
 }

@@ -477,3 +477,23 @@ TEST_REAL(half_a_message_makes_the_writer_wait)
     forger_close(&forger);
     drop_sides();
 }
+
+TEST_REAL(an_end_waits_for_the_rest_of_a_message)
+{
+    static const unsigned char update[] = {24, 0, 0, 1, 0};
+    char byte;
+    make_sides();
+    struct forger forger = forger_open(client, server);
+    coir_stream *conn = forger.pair.tls_b;
+    forger_send(&forger, SSL3_RT_HANDSHAKE, update, 4);
+    CHECK_EQ(coir_try_read(conn, &byte, 1), -EAGAIN);
+    CHECK_EQ(coir_shutdown_write(conn), 0);
+    CHECK_EQ(coir_write(conn, "x", 1), -EPIPE);
+    CHECK_EQ(coir_stream_wait(conn, COIR_WRITE), COIR_WRITE);
+    CHECK_EQ(coir_try_read(forger.pair.tls_a, &byte, 1), -EAGAIN);
+    forger_send(&forger, SSL3_RT_HANDSHAKE, update + 4, 1);
+    CHECK_EQ(coir_try_read(conn, &byte, 1), -EAGAIN);
+    CHECK_EQ(coir_try_read(forger.pair.tls_a, &byte, 1), 0);
+    forger_close(&forger);
+    drop_sides();
+}

@@ -36,6 +36,10 @@ TEST(what_cannot_be_used_is_refused_when_it_is_configured)
     CHECK_EQ(coir_tls_server_new(&options, &tls), -EINVAL);
     options.insecure = 1;
     CHECK_EQ(coir_tls_client_new(&options, &tls), -EINVAL);
+    options.insecure = 0;
+    options.ca = own_certificate;
+    options.client_certificates = (enum coir_tls_client_certificates)99;
+    CHECK_EQ(coir_tls_server_new(&options, &tls), -EINVAL);
     free(other);
     free(other_key);
 }

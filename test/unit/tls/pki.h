@@ -3,6 +3,7 @@
 #define TEST_UNIT_TLS_PKI_H
 
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ struct wish {
     const char *purpose;     /* [serverAuth] extendedKeyUsage */
     long from, until;        /* [an hour ago, in an hour] seconds from now */
     bool ca;                 /* may sign others */
-    bool rsa;                /* an RSA key of 2048 bits instead of P-256 */
+    bool rsa, pss;           /* an RSA or an RSA-PSS key of 2048 bits instead of P-256 */
     struct identity *issuer; /* [itself] */
 };
 
@@ -44,11 +45,24 @@ static inline char *pki_text(BIO *bio)
     return text;
 }
 
+static inline EVP_PKEY *pki_pss_key(void)
+{
+    EVP_PKEY *key = NULL;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_name(NULL, "RSA-PSS", NULL);
+    CHECK_EQ(EVP_PKEY_keygen_init(context), 1);
+    CHECK_EQ(EVP_PKEY_CTX_set_rsa_keygen_bits(context, 2048), 1);
+    CHECK_EQ(EVP_PKEY_generate(context, &key), 1);
+    EVP_PKEY_CTX_free(context);
+    return key;
+}
+
 static inline struct identity pki_make(struct wish wish)
 {
     static long serial = 1;
     struct identity made = {.certificate = X509_new(),
-                            .key = wish.rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256")};
+                            .key = wish.rsa   ? EVP_RSA_gen(2048)
+                                   : wish.pss ? pki_pss_key()
+                                              : EVP_EC_gen("P-256")};
     X509 *issuer = wish.issuer ? wish.issuer->certificate : made.certificate;
     CHECK(made.certificate && made.key);
     X509_set_version(made.certificate, 2);

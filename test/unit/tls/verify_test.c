@@ -5,6 +5,8 @@
 
 #include "pair.h"
 #include "pki.h"
+#include "said.h"
+#include "sys/misuse.h"
 
 struct ends {
     coir_tls *server;
@@ -258,4 +260,37 @@ TEST_REAL(the_program_alone_may_verify)
     CHECK_EQ(coir_tls_describe(pair.tls_a, &info), 0);
     CHECK(!info.verified);
     close_pair(&pair);
+}
+
+/* ---- answers that are none ---- */
+
+static int answer_with_number(int verdict, const char *host, const void *certificate, size_t len,
+                              void *arg)
+{
+    (void)verdict, (void)host, (void)certificate, (void)len;
+    return *(int *)arg;
+}
+
+static int answer_wrongly(void *arg)
+{
+    static const int numbers[] = {1, -EAGAIN};
+    (void)arg;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        coir_tls_options client = COIR_TLS_OPTIONS, server = COIR_TLS_OPTIONS;
+        client.verify = answer_with_number;
+        client.verify_arg = (void *)(uintptr_t)&numbers[i];
+        CHECK_EQ(connect_with(server, client, NULL, NULL), -EINVAL);
+        if (i == 0) /* the next is not said again */
+            expect_named("coir_tls_options.verify");
+    }
+    return 0;
+}
+
+TEST(what_the_program_answers_is_0_or_an_error)
+{
+    ci_misuse_aborts = false;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = take_line;
+    CHECK_EQ(test_run(&config, answer_wrongly, NULL), 0);
 }
