@@ -160,11 +160,6 @@ int chaos_echo(coir_stream *stream, void *buf, size_t size)
 
 /* ---- clients ---- */
 
-unsigned char chaos_byte(int client, int at)
-{
-    return (unsigned char)(client * 67 + at * 13 + (at >> 8));
-}
-
 ssize_t chaos_read_soon(const struct chaos *chaos, coir_stream *stream, void *buf, size_t len)
 {
     COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(chaos, 300)) * COIR_MS));

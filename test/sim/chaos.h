@@ -24,9 +24,6 @@ int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg);
 /* Sends back what it receives, until the client has ended or an error. */
 int chaos_echo(coir_stream *stream, void *buf, size_t size);
 
-/* What a client sends as its byte `at` of a message. */
-unsigned char chaos_byte(int client, int at);
-
 /* -ETIME, often: nothing is lost by that. */
 ssize_t chaos_read_soon(const struct chaos *chaos, coir_stream *stream, void *buf, size_t len);
 

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
@@ -31,11 +32,6 @@ static struct {
     int workers, open, served;
     bool over;
 } w;
-
-static char byte_of(int client, size_t at)
-{
-    return (char)(client * 31 + (int)at * 7 + (int)(at >> 8));
-}
 
 /* ---- the server ---- */
 
@@ -140,8 +136,7 @@ static int say(void *arg)
 {
     const struct talk *with = arg;
     char bytes[LEN_MOST];
-    for (size_t i = 0; i < with->len; i++)
-        bytes[i] = byte_of(with->client, i);
+    bytes_make(bytes, (unsigned)with->client, 0, with->len);
     int rc = 0;
     for (size_t at = 0, n; rc == 0 && at < with->len; at += n) {
         n = 1 + below(with->len - at);
@@ -158,9 +153,8 @@ static int hear(void *arg)
     char bytes[500];
     size_t at = 0;
     ssize_t n;
-    while ((n = coir_read(with->stream, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < n; i++, at++)
-            MUST(at < with->len && bytes[i] == byte_of(with->client, at));
+    for (; (n = coir_read(with->stream, bytes, sizeof bytes)) > 0; at += (size_t)n)
+        MUST(bytes_are(bytes, (unsigned)with->client, at, (size_t)n));
     MUST_BE(n, 0);
     MUST_BE(at, with->len);
     return 0;

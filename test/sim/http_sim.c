@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "chaos.h"
 #include "scenario.h"
 
@@ -17,20 +18,6 @@ static struct chaos chaos;
 static const coir_time idle_timeout = 5 * COIR_S, patience = 2 * COIR_S;
 
 /* ---- the server ---- */
-
-/* Repeats after 8 KiB; no division, for this is most of what a seed computes. */
-static unsigned char byte_at(unsigned number, size_t at)
-{
-    return (unsigned char)(number + at * 7 + (at >> 5));
-}
-
-static bool are_right(const char *bytes, size_t len, unsigned number, size_t at)
-{
-    unsigned char wrong = 0;
-    for (size_t i = 0; i < len; i++)
-        wrong |= (unsigned char)bytes[i] ^ byte_at(number, at + i);
-    return !wrong;
-}
 
 /* The number in the path. False: there is no memory to say it in; that has been answered. */
 static bool number_of(coir_request *req, coir_response *res, unsigned *ret_number)
@@ -103,8 +90,7 @@ static int send_much(coir_request *req, coir_response *res, void *arg)
         size_t n = 1 + chaos_below(&chaos, sizeof piece);
         if (n > len - at)
             n = len - at;
-        for (size_t i = 0; i < n; i++)
-            piece[i] = (char)byte_at(number, at + i);
+        bytes_make(piece, number, at, n);
         rc = coir_response_write(res, piece, n);
         if (rc >= 0 && chaos_below(&chaos, 8) == 0)
             rc = coir_response_flush(res);
@@ -126,7 +112,7 @@ static int take_whole_body(coir_request *req, coir_response *res, void *arg)
         return coir_respond_text(res, 503, "no memory");
     if (n < 0)
         return (int)n;
-    if ((size_t)n != number % BODY_MOST || !are_right(body, (size_t)n, number, 0) || body[n])
+    if ((size_t)n != number % BODY_MOST || !bytes_are(body, number, 0, (size_t)n) || body[n])
         __builtin_trap();
     return coir_respond_text(res, 200, "%u", number);
 }
@@ -142,7 +128,7 @@ static int take_body(coir_request *req, coir_response *res, void *arg)
     size_t at = 0;
     ssize_t n;
     while ((n = coir_request_read(req, piece, sizeof piece)) > 0) {
-        if (!are_right(piece, (size_t)n, number, at))
+        if (!bytes_are(piece, number, at, (size_t)n))
             __builtin_trap();
         at += (size_t)n;
     }
@@ -185,8 +171,7 @@ static int make_page(void)
 {
     coir_file *file;
     char bytes[FILE_SIZE];
-    for (size_t i = 0; i < FILE_SIZE; i++)
-        bytes[i] = (char)byte_at(0, i);
+    bytes_make(bytes, 0, 0, FILE_SIZE);
     int rc = coir_file_open("page", O_RDWR | O_CREAT, 0600, &file);
     if (rc < 0)
         return rc;
@@ -292,8 +277,7 @@ static int ask(void *arg)
         char *body = malloc(len + 1);
         if (!body)
             return -ENOMEM;
-        for (size_t j = 0; j < len; j++)
-            body[j] = (char)byte_at(number, j);
+        bytes_make(body, number, 0, len);
         rc = write_pieces(visit->stream, body, len);
         free(body);
     }
@@ -361,8 +345,8 @@ static int hear_answer(struct reader *reader, enum kind kind, unsigned number)
             return rc;
         n = reader->end - reader->start < len - at ? reader->end - reader->start : len - at;
         const char *bytes = reader->bytes + reader->start;
-        bool right = kind == MUCH    ? are_right(bytes, n, number, at)
-                     : kind == FILE_ ? are_right(bytes, n, 0, at)
+        bool right = kind == MUCH    ? bytes_are(bytes, number, at, n)
+                     : kind == FILE_ ? bytes_are(bytes, 0, at, n)
                                      : memcmp(bytes, text + at, n) == 0;
         if (status == 200 && !right)
             __builtin_trap();

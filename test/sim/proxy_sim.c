@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
@@ -26,11 +27,6 @@ static struct {
     coir_host *proxy, *origin;
     int gave_up; /* conversations */
 } w;
-
-static char byte_of(int client, size_t at)
-{
-    return (char)(client * 31 + (int)at * 7 + (int)(at >> 8));
-}
 
 /* ---- the server ---- */
 
@@ -212,8 +208,7 @@ static int say(void *arg)
     int rc = 0;
     for (size_t at = 0, n; rc == 0 && at < with->len; at += n) {
         n = 1 + below(with->len - at < sizeof bytes ? with->len - at : sizeof bytes);
-        for (size_t i = 0; i < n; i++)
-            bytes[i] = byte_of(with->client, at + i);
+        bytes_make(bytes, (unsigned)with->client, at, n);
         rc = coir_write_all(with->stream, bytes, n);
     }
     if (rc == 0)
@@ -228,9 +223,9 @@ static int hear(void *arg)
     char bytes[500];
     size_t at = 0;
     ssize_t n;
-    while ((n = coir_read(with->stream, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < n; i++, at++)
-            MUST(at < with->len && bytes[i] == byte_of(with->client, at)); /* 1 */
+    for (; (n = coir_read(with->stream, bytes, sizeof bytes)) > 0; at += (size_t)n)
+        MUST((size_t)n <= with->len - at &&
+             bytes_are(bytes, (unsigned)with->client, at, (size_t)n)); /* 1 */
     if (n == 0 && at < with->len)
         n = -COIR_EEND;
     with->error = with->error ? with->error : (int)n;

@@ -250,7 +250,7 @@ static int lead(coir_stream *stream, void *arg)
 static int end_when_broken(void *arg)
 {
     const struct node *node = arg;
-    while (coir_sleep_for(10 * COIR_MS) == 0)
+    while (coir_sleep_for(100 * COIR_MS) == 0)
         if (node->broken)
             return -EIO; /* cancels the others */
     return 0;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "chaos.h"
 #include "openssl_memory.h"
 
@@ -114,8 +115,7 @@ static int send_message(void *arg)
     unsigned char buf[1000];
     for (int at = 0; at < talk->len;) {
         int len = talk->len - at < (int)sizeof buf ? talk->len - at : (int)sizeof buf;
-        for (int i = 0; i < len; i++)
-            buf[i] = chaos_byte(talk->client, at + i);
+        bytes_make(buf, (unsigned)talk->client, (size_t)at, (size_t)len);
         ssize_t n;
         {
             COIR_DEADLINE(coir_in((coir_time)(1 + chaos_below(&chaos, 300)) * COIR_MS));
@@ -141,9 +141,9 @@ static int hear_message(void *arg)
             continue; /* and nothing is lost by that */
         if (n <= 0)
             return n < 0 ? (int)n : -COIR_EEND;
-        for (int i = 0; i < n; i++, got++)
-            if (got >= talk->len || buf[i] != chaos_byte(talk->client, got))
-                __builtin_trap(); /* whatever goes wrong, this does not */
+        if (n > talk->len - got || !bytes_are(buf, (unsigned)talk->client, (size_t)got, (size_t)n))
+            __builtin_trap(); /* whatever goes wrong, this does not */
+        got += (int)n;
     }
     return 0;
 }

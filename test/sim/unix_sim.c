@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
@@ -69,9 +70,9 @@ struct record {
     uint32_t len, number, fd_count, client;
 };
 
-static unsigned char byte_at(const struct record *record, size_t at)
+static unsigned name_of(const struct record *record)
 {
-    return (unsigned char)(at * 7 + record->number * 31 + record->client);
+    return record->number * CLIENTS + record->client;
 }
 
 /* ---- the server ---- */
@@ -122,8 +123,7 @@ static int serve_record(coir_stream *stream)
     if (rc == 0) {
         MUST(record.len <= BYTES_MOST);
         rc = read_record(stream, body, record.len, fds, &count);
-        for (size_t i = 0; rc == 0 && i < record.len; i++)
-            MUST(body[i] == byte_at(&record, i));
+        MUST(rc != 0 || bytes_are(body, name_of(&record), 0, record.len));
     }
     if (rc == 0)
         MUST_BE(count, record.fd_count);
@@ -225,8 +225,7 @@ static int send_record(coir_stream *stream, const struct record *record, struct 
     unsigned char *out = bytes[record->client];
     size_t len = sizeof *record + record->len;
     memcpy(out, record, sizeof *record);
-    for (size_t i = 0; i < record->len; i++)
-        out[sizeof *record + i] = byte_at(record, i);
+    bytes_make(out + sizeof *record, name_of(record), 0, record->len);
     size_t apart = w.apart ? sizeof *record : 0;
     ssize_t n = apart ? coir_write_all(stream, out, apart) : 0;
     if (n == 0)
@@ -286,7 +285,7 @@ static int be_a_client(void *arg)
         rest();
     }
     while (w.fails)
-        rest();
+        MUST_BE(coir_sleep_for((coir_time)below(100 * COIR_MS)), 0);
     MUST_BE(visit(client), 0);
     w.clients_end++;
     return 0;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
@@ -41,16 +42,16 @@ static struct {
     bool ends;
 } w;
 
-static char byte_of(uint64_t seed, size_t at)
-{
-    return (char)(seed >> (at % 8 * 8));
-}
-
 static uint64_t hash_of(const struct head *head, const char *bytes)
 {
     uint64_t hash = 0xcbf29ce484222325u ^ head->number ^ (uint64_t)head->len << 32;
-    for (size_t i = 0; i < head->len; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
+    for (size_t at = 0, n; at < head->len; at += n) {
+        uint64_t word = 0;
+        n = head->len - at < sizeof word ? head->len - at : sizeof word;
+        memcpy(&word, bytes + at, n);
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 32;
+    }
     return hash;
 }
 
@@ -97,8 +98,7 @@ static int read_record(void)
     if (hash_of(&head, w.bytes) != head.hash)
         return 0;
     MUST_BE(head.len, w.lens[head.number]);
-    for (size_t i = 0; i < head.len; i++)
-        MUST(w.bytes[i] == byte_of(w.seeds[head.number], i));
+    MUST(bytes_are(w.bytes, (unsigned)w.seeds[head.number], 0, head.len));
     w.end += (int64_t)sizeof head + head.len;
     w.count++;
     return 1;
@@ -127,8 +127,7 @@ static int append(void)
     uint64_t seed = coir_sim_random(w.sim);
     w.seeds[w.count] = seed;
     w.lens[w.count] = head.len;
-    for (size_t i = 0; i < head.len; i++)
-        w.bytes[sizeof head + i] = byte_of(seed, i);
+    bytes_make(w.bytes + sizeof head, (unsigned)seed, 0, head.len);
     head.hash = hash_of(&head, w.bytes + sizeof head);
     memcpy(w.bytes, &head, sizeof head);
     int rc = write_whole(w.bytes, sizeof head + head.len, w.end);

@@ -3,24 +3,18 @@
 #include <stdlib.h>
 
 #include "sim/kernel/kernel.h"
+#include "sim/trace.h"
 
 struct ci_kernel ci_k;
-
-static void mix(uint64_t word)
-{
-    ci_k.world->trace_hash = (ci_k.world->trace_hash ^ word) * 0x100000001b3u;
-    ci_k.world->trace_hash ^= ci_k.world->trace_hash >> 29;
-}
 
 void ci_ktrace(const char *what, int64_t a, int64_t b)
 {
     struct ci_world *world = ci_k.world;
     const char *name = ci_k.process ? ci_k.process->node->name : "-";
-    mix((uint64_t)world->now);
-    mix(ci_k.thread ? (uint64_t)ci_k.thread->number : 0);
-    mix((uint64_t)a << 32 ^ (uint64_t)b);
-    for (const char *c = what; *c; c++)
-        mix((unsigned char)*c);
+    ci_world_mix(world, (uint64_t)world->now);
+    ci_world_mix(world, ci_k.thread ? (uint64_t)ci_k.thread->number : 0);
+    ci_world_mix(world, (uint64_t)a << 32 ^ (uint64_t)b);
+    ci_world_mix_text(world, what);
     if (!world->trace)
         return;
     snprintf(world->line, sizeof world->line, "%lld.%09lld %s.%d %s %lld %lld",
