@@ -36,15 +36,14 @@ static void mix_line(struct ci_world *world, const char *format, va_list args)
             else
                 ci_world_mix(world, (uint64_t)va_arg(args, int));
         }
-        switch (*format++) {
-        case 's': ci_world_mix_text(world, va_arg(args, const char *)); break;
-        case 'd':
-        case 'u':
-            ci_world_mix(world, size == sizeof(size_t) ? va_arg(args, size_t)
-                                                       : (uint64_t)va_arg(args, int));
-            break;
-        default: ci_check(false, "sim/trace.h 1");
-        }
+        char conversion = *format++;
+        ci_check(conversion == 's' || conversion == 'd' || conversion == 'u', "sim/trace.h 1");
+        if (conversion == 's')
+            ci_world_mix_text(world, va_arg(args, const char *));
+        else if (size == sizeof(size_t))
+            ci_world_mix(world, va_arg(args, size_t));
+        else
+            ci_world_mix(world, (uint64_t)va_arg(args, int));
     }
 }
 

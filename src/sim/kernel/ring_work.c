@@ -146,8 +146,8 @@ static void poll_work(struct ci_krequest *request)
         }
         bool looks_again = wakes != 1 && request->mask & (POLLHUP | POLLRDHUP) &&
                            request->opcode != IORING_OP_POLL_ADD;
-        if (looks_again && ci_kring_traits.version >= 18)
-            wakes--; /* the stream's end may have arrived with bytes */
+        if (looks_again)
+            wakes--; /* the stream's end may have arrived with bytes: docs/simulation.md */
         if (request->mask && !tell(request))
             return;
         request->mask = 0;
