@@ -194,6 +194,10 @@ COIR_API int64_t coir_request_length(const coir_request *req);
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_request_set_end_cancels(coir_request *req, bool cancels);
 
+/* The server of a request being asked to stop, as a case of coir_select: for handlers that answer
+ * for as long as their client stays. They have drain_timeout to end. As coir_event_wait. */
+COIR_API coir_case coir_case_drain(coir_request *req);
+
 /* Reads some of a request's body, and returns the count; 0 is its end. The server discards what a
  * handler leaves unread, up to 64 KiB. If more than that is still to come when the answer begins,
  * or chunks that have not been received, the answer says "Connection: close". One exception: a

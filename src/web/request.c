@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "coir/event.h"
 #include "proto/url_decode.h"
+#include "task/completed.h"
 #include "web/exchange.h"
 
 static const char *bytes_of(const struct ci_exchange *exchange)
@@ -118,6 +120,13 @@ int64_t coir_request_length(const coir_request *req)
         return -EINVAL;
     const struct ci_http1_head *head = &req->exchange->head;
     return head->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
+}
+
+coir_case coir_case_drain(coir_request *req)
+{
+    if (!req)
+        return ci_completed_case(CI_MISUSE(-EINVAL, "req is NULL"));
+    return coir_case_event(&req->exchange->server->drains);
 }
 
 void coir_request_set_end_cancels(coir_request *req, bool cancels)

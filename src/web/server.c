@@ -19,6 +19,7 @@ static size_t drain(struct ci_serving_here *here)
     struct ci_http_server *server = server_of(here);
     size_t idle = 0;
     server->draining = true;
+    coir_event_set(&server->drains);
     ci_list_for_each (node, &server->idle) {
         ci_http_connection_drain(ci_container_of(node, struct ci_http_connection, idle));
         idle++;
@@ -33,6 +34,7 @@ static int serve_here(void *arg)
     if (!(server.http = ci_http_worker_of(ci_worker_current)))
         return -ENOMEM;
     ci_list_init(&server.idle);
+    server.drains = (coir_event)COIR_EVENT_INIT;
     return ci_serve_here(&server.here);
 }
 

@@ -2,6 +2,7 @@
 #ifndef CI_WEB_SERVER_H
 #define CI_WEB_SERVER_H
 
+#include "coir/event.h"
 #include "io/serve.h"
 #include "web/limits.h"
 #include "web/worker.h"
@@ -13,6 +14,7 @@ struct ci_http_server {
     struct ci_http_worker *http;
     struct ci_list idle; /* connections that wait for a request */
     bool draining;
+    coir_event drains; /* it is set when that begins */
 };
 
 #endif

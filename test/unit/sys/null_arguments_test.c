@@ -2,6 +2,7 @@
  * NULL has no meaning the call is named, with the argument; none ends the program or hangs. */
 #include <coir.h>
 #include <coir/fastcgi.h>
+#include <coir/sse.h>
 #include <coir/tls.h>
 #include <errno.h>
 #include <fcntl.h>

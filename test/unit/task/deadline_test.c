@@ -4,6 +4,7 @@
  * (tools/check-headers). */
 #include <coir.h>
 #include <coir/fastcgi.h>
+#include <coir/sse.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,6 +50,7 @@ static struct {
 } t;
 
 static char bytes[100000];
+static const coir_sse_event sse_event = COIR_SSE_EVENT;
 static const coir_fastcgi_script script = {sizeof script, "page.php", "/page.php", NULL, NULL};
 static coir_datagram datagram = {.size = sizeof datagram, .data = bytes, .room = 10, .len = 1};
 
@@ -355,6 +357,10 @@ enum { WAITS, ENDS };
     X(coir_response_begin, ENDS, coir_response_begin(t.response, 500, "text/plain", 2))      \
     X(coir_response_write, ENDS, coir_response_write(t.response, "no", 2))                   \
     X(coir_response_flush, ENDS, coir_response_flush(t.response))                            \
+    X(coir_sse_begin, ENDS, coir_sse_begin(t.request, t.response))                           \
+    X(coir_sse_send, ENDS, coir_sse_send(t.response, &sse_event))                            \
+    X(coir_sse_send_text, ENDS, coir_sse_send_text(t.response, "no"))                        \
+    X(coir_sse_comment, ENDS, coir_sse_comment(t.response, "no"))                            \
     X(coir_fastcgi_pass, WAITS, coir_fastcgi_pass(t.fastcgi, t.request, t.response, &script))
 
 /* clang-format on */

@@ -4,6 +4,7 @@
 #include <coir.h>
 #include <coir/fastcgi.h>
 #include <coir/filter.h>
+#include <coir/sse.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -408,7 +409,9 @@ static const char *const inside_only[] = {
     "coir_request_read",        "coir_respond",         "coir_respond_text",
     "coir_response_begin",      "coir_response_flush",  "coir_response_write",
     "coir_response_add_header", "coir_sim_random",      "coir_host_is_down",
-    "coir_fastcgi_pass",
+    "coir_fastcgi_pass",        "coir_sse_begin",       "coir_sse_send",
+    "coir_sse_send_text",       "coir_sse_comment",     "coir_sse_last_id",
+    "coir_case_drain",
 };
 
 /* ---- the table ---- */
@@ -749,6 +752,10 @@ static int fork_in_handler(coir_request *req, coir_response *res, void *arg)
         CHECK_EQ(coir_response_begin(res, 200, "text/plain", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_write(res, "from the child", 14), -COIR_EFORKED);
         CHECK_EQ(coir_response_flush(res), -COIR_EFORKED);
+        CHECK_EQ(coir_sse_begin(req, res), -COIR_EFORKED);
+        CHECK_EQ(coir_sse_comment(res, "a"), -COIR_EFORKED);
+        CHECK_EQ(coir_sse_send_text(res, "a"), -COIR_EFORKED);
+        CHECK_EQ(coir_sse_send(res, &(coir_sse_event)COIR_SSE_EVENT), -COIR_EFORKED);
         CHECK_EQ(coir_fastcgi_pass(o.fastcgi, req, res, &script), -COIR_EFORKED);
         const char *body;
         CHECK_EQ(coir_request_read(req, buf, sizeof buf), -COIR_EFORKED);

@@ -1,6 +1,6 @@
 /* Pages answered by PHP: an HTTP server in front of php-fpm (FastCGI).
- * Usage: 26_php ADDRESS-OF-PHP-FPM DIRECTORY [PORT], such as
- *   26_php unix:/run/php/php8.2-fpm.sock /srv/www
+ * Usage: 34_php ADDRESS-OF-PHP-FPM DIRECTORY [PORT], such as
+ *   34_php unix:/run/php/php8.2-fpm.sock /srv/www
  * and then http://127.0.0.1:8080/ is answered by /srv/www/index.php. */
 #include <coir.h>
 #include <coir/fastcgi.h>
