@@ -261,6 +261,45 @@ typedef void coir_observer_fn(coir_loop *loop, const coir_turn *turn, void *arg)
 COIR_API void coir_loop_observe(coir_loop *loop, coir_time busy_min, coir_observer_fn *fn,
                                 void *arg);
 
+/* What a watchdog tells of a turn that is slow. */
+typedef struct coir_slow_turn {
+    size_t size;    /* sizeof(coir_slow_turn) of the library */
+    coir_time busy; /* for how long, at least, the loop has not looked at its events */
+    /* the address of the callback in progress; NULL: none, or the thread did not answer */
+    const void *callback;
+    const char *task; /* the name of the task that runs on a worker; NULL: none */
+    /* of the loop's thread, or of the fiber that runs on it: a line for each frame, innermost
+     * first. Where coir was built with libbacktrace, with functions, files and lines; otherwise
+     * with files and the addresses in them that addr2line understands. Empty: the thread did not
+     * answer */
+    const char *stack;
+} coir_slow_turn;
+
+#define COIR_SLOW_TURN                     \
+    {                                      \
+        sizeof(coir_slow_turn), 0, 0, 0, 0 \
+    }
+
+/* What a watchdog calls, on a thread of its own. What it is told is valid until it returns. It must
+ * not wait for the loop, nor stop the watchdog. */
+typedef void coir_slow_turn_fn(const coir_slow_turn *turn, void *arg);
+
+/* Has a function called while a turn takes longer than `limit`, and again each time its duration
+ * has doubled: also if it never ends. A thread looks at the loop four times in that time. It takes
+ * the stack by a signal, SIGURG, which it unblocks in the loop's thread: a call of the system in
+ * which the turn waits may be interrupted. While there is a watchdog the clock is read before each
+ * callback. The watchdog of a worker is coir_config.slow_turn.
+ * Suspends: no.  Threads: the one that runs the loop.
+ * Errors: -EINVAL no loop, or that of a worker, no function, no limit; -EBUSY it has one; -ENOMEM;
+ * -EAGAIN its thread could not be started. */
+COIR_API int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn *fn,
+                                      void *arg);
+
+/* Stops a watchdog, before the thread that runs the loop ends. Its function does not run any more
+ * when this returns. Does nothing if there is none; coir_loop_free calls it.
+ * Suspends: no (it may wait for the function).  Threads: that of coir_loop_watchdog_start. */
+COIR_API void coir_loop_watchdog_stop(coir_loop *loop);
+
 /* What a loop counts since it was made; coir_loop_counters_get fills it in. */
 typedef struct coir_loop_counters {
     size_t size;      /* sizeof(coir_loop_counters), set by COIR_LOOP_COUNTERS */

@@ -88,12 +88,17 @@ typedef struct coir_config {
     /* [256; COIR_UNLIMITED] calls on files (coir/file.h) that a worker has in flight; the others
      * wait for their turn */
     size_t file_calls_max;
+    /* [COIR_NEVER: none are reported] how long a worker may run tasks and callbacks without a look
+     * at its events. While that takes longer, a warning with the task's name and its stack is
+     * logged, from a thread of its own: see coir_loop_watchdog_start. It brings report_overflow
+     * with it, and reads the clock before each callback */
+    coir_time slow_turn;
 } coir_config;
 
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0                           \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0, 0                        \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults. Where no driver is named,

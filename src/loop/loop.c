@@ -50,6 +50,7 @@ void ci_loop_done(struct coir_loop *loop)
 {
     while (!ci_inbox_empty(&loop->inbox))
         ci_loop_receive(loop);
+    coir_loop_watchdog_stop(loop);
     ci_loop_close_residents(loop);
     loop->driver->kind->free(loop->driver);
 }
@@ -181,7 +182,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_check(!loop->turning, "loop.h 2");
     ci_store_relaxed(&loop->turning, &ci_loop_thread_mark); /* coir_loop_call looks at it */
     ci_bump(&loop->turns);
-    if (ci_unlikely(loop->observer.fn))
+    if (ci_unlikely(loop->observer.fn || loop->observer.watched))
         ci_observer_begin(loop);
     call_hooks(loop, COIR_HOOK_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))
@@ -201,6 +202,8 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     }
     /* simulated workers wait between their turns */
     ci_store_relaxed(&loop->idle, loop->driver->kind->simulated);
+    if (ci_unlikely(loop->observer.active))
+        ci_observer_woken(loop);
     coir_time now = ci_loop_update_now(loop);
     if (!ci_list_empty(&loop->ready_residents))
         call_residents(loop);

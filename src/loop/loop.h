@@ -46,6 +46,8 @@ struct coir_loop {
     bool (*run_ready)(struct coir_loop *loop);
     /* whether it may sleep without a deadline. NULL: always */
     bool (*may_sleep)(struct coir_loop *loop);
+    /* the name of the task that runs, or NULL; called in a signal handler. NULL: there are none */
+    const char *(*task_name)(const struct coir_loop *loop);
     struct ci_wheel wheel;
     struct ci_list fresh;    /* timers whose `when` is a duration still, from the next turn on */
     struct ci_list hooks[3]; /* by enum coir_hook_when */
@@ -65,6 +67,7 @@ struct coir_loop {
     uint64_t sleeps; /* announcements of a sleep */
     int error;       /* of the last wait, where the driver has given up; 0: none */
     struct ci_observer observer;
+    struct ci_own_watchdog *watchdog; /* NULL: none, or the runtime's */
 
     /* what other threads write */
     CI_CACHE_ALIGNED struct ci_inbox inbox;

@@ -10,6 +10,13 @@
 /* How long a change of the load takes to show in its average. */
 static const double load_time = 1.0 * COIR_S;
 
+/* The next spell, unless the one in progress is of this kind. */
+static void set_busy(struct ci_observer *observer, bool busy)
+{
+    if (ci_observer_is_busy(observer->spell) != busy)
+        ci_store_relaxed(&observer->spell, observer->spell + 1);
+}
+
 void ci_observer_begin(coir_loop *loop)
 {
     struct ci_observer *observer = &loop->observer;
@@ -18,6 +25,7 @@ void ci_observer_begin(coir_loop *loop)
     observer->running = NULL;
     observer->turn = (coir_turn)COIR_TURN;
     observer->since = ci_driver_now(loop->driver);
+    set_busy(observer, true);
 }
 
 void ci_observer_note(coir_loop *loop, void (*called)(void))
@@ -32,6 +40,7 @@ void ci_observer_note(coir_loop *loop, void (*called)(void))
         turn->slowest_time = time;
     }
     observer->waiting = false;
+    set_busy(observer, true);
     observer->running = called;
     observer->since = now;
     turn->calls += called != NULL;
@@ -41,6 +50,12 @@ void ci_observer_wait(coir_loop *loop)
 {
     ci_observer_note(loop, NULL);
     loop->observer.waiting = true;
+    set_busy(&loop->observer, false);
+}
+
+void ci_observer_woken(coir_loop *loop)
+{
+    ci_observer_note(loop, NULL);
 }
 
 void ci_observer_end(coir_loop *loop)
@@ -48,6 +63,7 @@ void ci_observer_end(coir_loop *loop)
     struct ci_observer *observer = &loop->observer;
     coir_turn *turn = &observer->turn;
     ci_observer_note(loop, NULL);
+    set_busy(observer, false);
     observer->active = false;
     double busy = (double)turn->busy, whole = busy + (double)turn->waited;
     if (whole > 0)

@@ -23,4 +23,20 @@ static inline const void *ci_fault_stack_pointer(const void *context)
 #endif
 }
 
+/* The instruction that was interrupted. NULL: unknown here. */
+static inline const void *ci_fault_program_counter(const void *context)
+{
+    const ucontext_t *interrupted = context;
+#if defined(__linux__) && defined(__x86_64__)
+    return (const void *)(uintptr_t)interrupted->uc_mcontext.gregs[REG_RIP];
+#elif defined(__linux__) && defined(__aarch64__)
+    return (const void *)(uintptr_t)interrupted->uc_mcontext.pc;
+#elif defined(__linux__) && defined(__riscv)
+    return (const void *)(uintptr_t)interrupted->uc_mcontext.__gregs[REG_PC];
+#else
+    (void)interrupted;
+    return NULL;
+#endif
+}
+
 #endif

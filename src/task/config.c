@@ -67,6 +67,8 @@ static int check_numbers(const coir_config *config)
     int rc = check_time(config, "defer_timeout", config->defer_timeout);
     if (rc == 0)
         rc = check_time(config, "drain_timeout", config->drain_timeout);
+    if (rc == 0)
+        rc = check_time(config, "slow_turn", config->slow_turn);
     return rc < 0 ? rc : check_time(config, "name_cache_time", config->name_cache_time);
 }
 
@@ -140,6 +142,10 @@ int ci_config_read(coir_config *config, const coir_config *given)
         config->name_threads_max = NAME_THREADS_MAX;
     if (!config->name_cache_max)
         config->name_cache_max = NAME_CACHE;
+    if (config->slow_turn == COIR_NEVER)
+        config->slow_turn = 0;
+    if (config->slow_turn)
+        config->report_overflow = true; /* the handler runs on its stack, not on a fiber's */
     if (!config->file_calls_max)
         config->file_calls_max = FILE_CALLS;
     if (!config->name_cache_time)

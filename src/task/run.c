@@ -16,6 +16,7 @@
 #include "task/current.h"
 #include "task/overflow.h"
 #include "task/run_state.h"
+#include "task/slow_turn.h"
 
 /* ---- begin ---- */
 
@@ -74,11 +75,13 @@ void ci_run_enter_thread(struct ci_worker *worker)
         ci_cpu_pin((unsigned)worker->index);
     if (worker->runtime->config.report_overflow)
         ci_overflow_watch(worker);
+    ci_slow_turn_enter(worker);
 }
 
 void ci_run_leave_thread(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
+    ci_slow_turn_leave(worker);
     ci_loop_close_residents(&worker->loop);
     if (driver->kind->end)
         driver->kind->end(driver);
@@ -133,7 +136,7 @@ int ci_run_start(coir_runtime *runtime, coir_task_fn *fn, void *arg)
         return rc;
     reset(runtime);
     ci_worker_adopt_thread(&runtime->workers[0]);
-    if ((rc = begin_drivers(runtime)) == 0)
+    if ((rc = begin_drivers(runtime)) == 0 && (rc = ci_slow_turn_begin(runtime)) == 0)
         rc = start_threads(runtime);
     if (rc == 0)
         rc = start_first_task(runtime, fn, arg);
@@ -159,6 +162,7 @@ void ci_run_finish(coir_runtime *runtime)
     if (runtime->started)
         ci_gate_done(&runtime->start);
     runtime->started = 0;
+    ci_slow_turn_end(runtime);
     if (runtime->stop.fn)
         ci_signal_unwatch(&runtime->stop);
     runtime->stop.fn = NULL;

@@ -35,8 +35,9 @@ struct coir_runtime {
     int32_t traced; /* a boolean */
     int32_t told;   /* workers that have logged their tasks */
     struct ci_signal_stop stop;
-    int started;          /* threads, in a run; 0 outside of one */
-    struct ci_gate start; /* where the threads wait until all have started */
+    int started;                  /* threads, in a run; 0 outside of one */
+    struct ci_gate start;         /* where the threads wait until all have started */
+    struct ci_watchdog *watchdog; /* of slow turns, in a run; NULL: none */
 
     struct ci_lock shared_lock; /* guards `shared`, and `worker` of the tasks in it */
     struct ci_runnable *shared; /* tasks that any worker may take, oldest first */

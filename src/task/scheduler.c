@@ -152,6 +152,13 @@ static bool run_ready(struct coir_loop *loop)
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 
+/* In a signal handler, on the worker's thread. A free record has no name (task.h 2). */
+static CI_UNTRACED const char *task_name(const struct coir_loop *loop)
+{
+    const struct ci_worker *worker = ci_container_of(loop, const struct ci_worker, loop);
+    return worker->fiber && worker->runnable ? worker->runnable->task->name : NULL;
+}
+
 /* The driver's wait fails for good, so no event will be seen again. Ends the run at once, with that
  * error. */
 static CI_COLD void end_blind_run(struct ci_worker *worker)
@@ -176,6 +183,7 @@ void ci_worker_turn(struct ci_worker *worker, coir_time deadline)
 void ci_scheduler_init(struct ci_worker *worker)
 {
     worker->loop.run_ready = run_ready;
+    worker->loop.task_name = task_name;
     worker->poll_interval = ci_clock_ticks_in(20 * COIR_US);
     worker->ready = NULL;
     worker->ready_tail = &worker->ready;

@@ -28,6 +28,12 @@ static void on_hook(coir_loop *loop, coir_hook *hook, void *arg)
     (void)loop, (void)hook;
 }
 
+static void on_slow_turn(const coir_slow_turn *turn, void *arg)
+{
+    (void)arg;
+    (void)turn;
+}
+
 static void on_socket(coir_socket *socket, ssize_t result, void *arg)
 {
     (void)arg;
@@ -63,6 +69,8 @@ static void on_acceptor(coir_acceptor *acceptor, coir_socket *socket, int result
     V(coir_loop_hold, coir_loop_hold(o.loop))                                                      \
     V(coir_loop_release, coir_loop_release(o.loop))                                                \
     P(coir_loop_update_now, coir_loop_update_now(o.loop))                                          \
+    R(coir_loop_watchdog_start, coir_loop_watchdog_start(o.loop, COIR_S, on_slow_turn, NULL))      \
+    V(coir_loop_watchdog_stop, coir_loop_watchdog_stop(o.loop))                                    \
     V(coir_loop_observe, coir_loop_observe(o.loop, 0, NULL, NULL))                                 \
     P(coir_loop_counters_get,                                                                      \
       coir_loop_counters_get(o.loop, &(coir_loop_counters)COIR_LOOP_COUNTERS))                     \

@@ -1,0 +1,21 @@
+/* The threads of a simulated kernel share one of the real one: there is none to ask. */
+#include "sys/thread_trace.h"
+
+#include <errno.h>
+
+int ci_thread_trace_enter(struct ci_traced *traced, void (*note)(struct ci_traced *traced))
+{
+    (void)traced, (void)note;
+    return -ENOTSUP;
+}
+
+void ci_thread_trace_leave(struct ci_traced *traced)
+{
+    (void)traced;
+}
+
+int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
+{
+    (void)traced, (void)timeout;
+    return -ETIMEDOUT;
+}

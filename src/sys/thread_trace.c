@@ -1,0 +1,146 @@
+/* SIGURG takes a thread's stack: a program that does not use it ignores it, and so do debuggers.
+ * What is not ours goes to the handler that was installed before. */
+#include "sys/thread_trace.h"
+
+#include <errno.h>
+#include <string.h>
+
+#if defined(__GLIBC__) || defined(__APPLE__)
+#include <execinfo.h>
+#define WALK(frames, most) backtrace(frames, most)
+#else
+#define WALK(frames, most) ((void)(frames), (void)(most), 0)
+#endif
+
+#include "base/atomic.h"
+#include "base/check.h"
+#include "sys/clock.h"
+#include "sys/fault.h"
+
+enum { NUMBER = SIGURG, OWN_FRAMES = 8 /* of the handler, at most */ };
+enum { IDLE, ASKED, TAKEN };
+
+static const coir_time look = 50 * COIR_US;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `entered` */
+static unsigned entered;
+static struct sigaction before;
+
+/* Those of this thread; written with the signal blocked. */
+static CI_THREAD_LOCAL struct ci_traced *here;
+
+/* ---- the handler ---- */
+
+static CI_UNTRACED void take(struct ci_traced *traced, void *const *frames, int count,
+                             const void *context)
+{
+    const void *at = ci_fault_program_counter(context);
+    int first = 0;
+    while (first < count && frames[first] != at)
+        first++;
+    traced->exact = first < count; /* otherwise it stands among the frames of the handler */
+    if (!traced->exact)
+        first = 0;
+    traced->count = count - first < CI_THREAD_TRACE_FRAMES ? count - first : CI_THREAD_TRACE_FRAMES;
+    for (int i = 0; i < traced->count; i++)
+        traced->frames[i] = frames[first + i];
+    traced->note(traced);
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    int error = errno;
+    bool asked = false;
+    for (struct ci_traced *traced = here; traced; traced = traced->next) {
+        void *frames[CI_THREAD_TRACE_FRAMES + OWN_FRAMES];
+        if (ci_load(&traced->state) != ASKED) /* pairs with the store in ci_thread_trace_take */
+            continue;
+        take(traced, frames, WALK(frames, CI_THREAD_TRACE_FRAMES + OWN_FRAMES), context);
+        ci_store(&traced->state, TAKEN); /* pairs with the load in ci_thread_trace_take */
+        asked = true;
+    }
+    errno = error;
+    if (asked || before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
+        return;
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else
+        before.sa_handler(number);
+}
+
+/* ---- the thread ---- */
+
+static void install(void)
+{
+    struct sigaction action = {.sa_sigaction = on_signal,
+                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    void *frames[1];
+    int count CI_UNUSED = WALK(frames, 1); /* the first call loads the unwinder, and allocates */
+    sigemptyset(&action.sa_mask);
+    pthread_mutex_lock(&lock);
+    if (entered++ == 0)
+        sigaction(NUMBER, &action, &before);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The last one restores the previous handler, unless another has been installed after ours. */
+static void uninstall(void)
+{
+    struct sigaction current;
+    pthread_mutex_lock(&lock);
+    if (--entered == 0 && sigaction(NUMBER, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
+        current.sa_sigaction == on_signal)
+        sigaction(NUMBER, &before, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+int ci_thread_trace_enter(struct ci_traced *traced, void (*note)(struct ci_traced *traced))
+{
+    sigset_t signals;
+    install();
+    sigemptyset(&signals);
+    sigaddset(&signals, NUMBER);
+    pthread_sigmask(SIG_BLOCK, &signals, &traced->mask);
+    traced->note = note;
+    traced->thread = pthread_self();
+    traced->state = IDLE;
+    traced->next = here;
+    here = traced;
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    return 0;
+}
+
+void ci_thread_trace_leave(struct ci_traced *traced)
+{
+    sigset_t signals;
+    struct ci_traced **at = &here;
+    sigemptyset(&signals);
+    sigaddset(&signals, NUMBER);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    while (*at != traced) {
+        ci_check(*at != NULL, "thread_trace.h 1");
+        at = &(*at)->next;
+    }
+    *at = traced->next;
+    if (here || !sigismember(&traced->mask, NUMBER))
+        pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    uninstall();
+}
+
+/* ---- the thread that asks ---- */
+
+int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
+{
+    coir_time end = ci_clock_now() + timeout;
+    ci_store(&traced->state, ASKED); /* pairs with the load in on_signal */
+    int rc = -pthread_kill(traced->thread, NUMBER);
+    if (rc < 0)
+        return rc;
+    while (ci_load(&traced->state) != TAKEN) { /* pairs with the store in on_signal */
+        if (ci_clock_now() >= end)
+            return -ETIMEDOUT;
+        ci_clock_sleep(look);
+    }
+    ci_store(&traced->state, IDLE);
+    return 0;
+}
