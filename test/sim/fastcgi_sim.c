@@ -1,0 +1,274 @@
+/* Pages that are answered by a FastCGI application, under every fault: the application's host
+ * crashes and starts again, and it may itself die, be slow, or lie, at any byte.
+ *
+ * What must hold:
+ * 1. Every request has one outcome: an answer, an error of the server's, or a connection that ends.
+ * 2. An answer that says 200 and is whole is the right one.
+ * 3. A POST reaches the application at most once, a GET at most twice.
+ * 4. When the faults are over every client is answered, and nothing is left open (the audit). */
+#include <coir/fastcgi.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chaos.h"
+#include "fastcgi_peer.h"
+#include "scenario.h"
+#include "sim/must.h"
+
+enum { CLIENTS = 4, BODY_MOST = 40000, REQUESTS_MOST = 3000 };
+
+static struct chaos chaos;
+static coir_host *web;
+static unsigned requests;
+static uint8_t runs[REQUESTS_MOST];
+
+static unsigned char byte_at(unsigned number, size_t at)
+{
+    return (unsigned char)(number + at * 7 + (at >> 5));
+}
+
+/* ---- the application ---- */
+
+/* How many bytes it sends before it dies; UINT64_MAX: it does not. */
+static uint64_t life(void)
+{
+    if (chaos.over || chaos_below(&chaos, 4))
+        return UINT64_MAX;
+    return chaos_below(&chaos, 2) ? 0 : chaos_below(&chaos, 2 * BODY_MOST);
+}
+
+static int write_some(const struct fcgi_request *request, const void *data, size_t len,
+                      uint64_t *left)
+{
+    size_t n = len < *left ? len : (size_t)*left;
+    int rc = n ? fcgi_write(request, 6, data, n, 1 + chaos_below(&chaos, 9000)) : 0;
+    *left -= *left == UINT64_MAX ? 0 : n;
+    return rc < 0 ? rc : n < len ? -EPIPE : 0;
+}
+
+/* Sends the body back as it comes. */
+static int send_back(struct fcgi_request *request, unsigned number, uint64_t left)
+{
+    size_t at = 0;
+    ssize_t n;
+    while ((n = fcgi_read_body(request)) > 0) {
+        for (size_t i = 0; i < (size_t)n; i++)
+            MUST(request->content[i] == byte_at(number, at + i));
+        at += (size_t)n;
+        int rc = write_some(request, request->content, (size_t)n, &left);
+        if (rc < 0)
+            return rc;
+        if (!chaos.over && chaos_below(&chaos, 10) == 0)
+            coir_sleep_for((coir_time)chaos_below(&chaos, COIR_S));
+    }
+    return (int)n;
+}
+
+static int lie(const struct fcgi_request *request)
+{
+    unsigned char bytes[300];
+    size_t len = 1 + chaos_below(&chaos, sizeof bytes);
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = (unsigned char)chaos_below(&chaos, chaos_below(&chaos, 2) ? 8 : 256);
+    return coir_write_all(request->stream, bytes, len);
+}
+
+static int answer_one(struct fcgi_request *request)
+{
+    char head[200];
+    int count;
+    const char *value = fcgi_value_of(request, "HTTP_X_NUMBER", &count);
+    unsigned number = value ? (unsigned)atoi(value) : 0;
+    MUST(count == 1 && number < requests);
+    value = fcgi_value_of(request, "CONTENT_LENGTH", &count);
+    bool post = value != NULL;
+    size_t len = value ? (size_t)atoi(value) : 5;
+    MUST(++runs[number] <= (post ? 1 : 2)); /* 3 */
+    if (!chaos.over && chaos_below(&chaos, 8) == 0)
+        return lie(request);
+    if (!chaos.over && chaos_below(&chaos, 8) == 0)
+        coir_sleep_for((coir_time)chaos_below(&chaos, 3 * COIR_S));
+    uint64_t left = life();
+    int n = snprintf(head, sizeof head, "Content-Length: %zu\r\nContent-Type: a/b\r\n\r\n", len),
+        rc = write_some(request, head, (size_t)n, &left);
+    if (rc == 0 && post)
+        rc = send_back(request, number, left);
+    else if (rc == 0 && (rc = (int)fcgi_read_body(request)) == 0)
+        rc = write_some(request, "hello", 5, &left);
+    return rc < 0 ? rc : fcgi_finish(request);
+}
+
+static int run_application(coir_stream *stream, void *arg)
+{
+    (void)arg;
+    struct fcgi_request *request = malloc(sizeof *request);
+    while (request && fcgi_accept(request, stream) == 0 && answer_one(request) == 0 &&
+           request->keeps)
+        continue;
+    free(request);
+    return 0;
+}
+
+static int serve_application(void *arg)
+{
+    (void)arg;
+    int rc;
+    do
+        rc = chaos_explains(coir_serve_tcp("0.0.0.0:9000", run_application, NULL));
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
+/* ---- the web server ---- */
+
+static int pass_on(coir_request *req, coir_response *res, void *arg)
+{
+    coir_fastcgi_script script = COIR_FASTCGI_SCRIPT;
+    script.filename = "/srv/page.php";
+    script.name = "/page.php";
+    return coir_fastcgi_pass(arg, req, res, &script);
+}
+
+static int serve_once(void)
+{
+    coir_fastcgi *client;
+    coir_router *router = NULL;
+    coir_fastcgi_options options = COIR_FASTCGI_OPTIONS;
+    options.address = "server:9000";
+    options.connections_max = 1 + chaos_below(&chaos, 4);
+    options.idle_timeout = (coir_time)(1 + chaos_below(&chaos, 2000)) * COIR_MS;
+    options.answer_timeout = 2 * COIR_S;
+    options.connect_timeout = 2 * COIR_S;
+    options.one_request = chaos_below(&chaos, 4) == 0;
+    int rc = coir_fastcgi_new_with(&options, &client);
+    if (rc < 0)
+        return rc;
+    if ((rc = coir_router_new(&router)) == 0 &&
+        (rc = coir_route(router, "GET", "/{path...}", pass_on, client)) == 0 &&
+        (rc = coir_route(router, "POST", "/{path...}", pass_on, client)) == 0)
+        rc = coir_serve_http("0.0.0.0:80", router);
+    coir_router_free(router);
+    coir_fastcgi_free(client);
+    return rc;
+}
+
+static int serve_pages(void *arg)
+{
+    (void)arg;
+    int rc;
+    do
+        rc = chaos_explains(serve_once());
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
+/* It may have had no memory for its first task. */
+static int start_pages(void)
+{
+    if (web && !coir_host_is_down(web))
+        return 0;
+    web = coir_sim_host(chaos.sim, "web", serve_pages, NULL);
+    return coir_sleep_for(COIR_S);
+}
+
+static coir_host *start_application(struct chaos *of)
+{
+    return coir_sim_host(of->sim, "server", serve_application, NULL);
+}
+
+/* ---- the clients ---- */
+
+struct visit {
+    coir_stream *stream;
+    unsigned number;
+    bool post;
+    size_t len;
+};
+
+static int ask(void *arg)
+{
+    const struct visit *visit = arg;
+    char head[200], piece[3000];
+    int n = visit->post ? snprintf(head, sizeof head,
+                                   "POST / HTTP/1.0\r\nX-Number: %u\r\nContent-Length: %zu\r\n\r\n",
+                                   visit->number, visit->len)
+                        : snprintf(head, sizeof head, "GET / HTTP/1.0\r\nX-Number: %u\r\n\r\n",
+                                   visit->number);
+    int rc = coir_write_all(visit->stream, head, (size_t)n);
+    for (size_t at = 0; rc == 0 && visit->post && at < visit->len;) {
+        size_t len = 1 + chaos_below(&chaos, sizeof piece);
+        len = len < visit->len - at ? len : visit->len - at;
+        for (size_t i = 0; i < len; i++)
+            piece[i] = (char)byte_at(visit->number, at + i);
+        rc = coir_write_all(visit->stream, piece, len);
+        at += len;
+    }
+    return rc == -ECANCELED || rc == -ETIME ? rc : 0; /* the answer says why */
+}
+
+/* The whole of what has come: 0, it is the answer; -EPROTO, it is an error, or was cut off. */
+static int judge(const struct visit *visit, const char *bytes, size_t len)
+{
+    const char *body = strstr(bytes, "\r\n\r\n"), *length = strstr(bytes, "Content-Length: ");
+    int status = 0;
+    if (!body)
+        return -EPROTO;
+    MUST(sscanf(bytes, "HTTP/1.1 %d", &status) == 1 && length && length < body);
+    MUST(status == 200 || status == 500 || (status >= 502 && status <= 504) || status == 408 ||
+         status == 400); /* 1 */
+    size_t want = (size_t)atol(length + 16), got = len - (size_t)(body + 4 - bytes);
+    if (status != 200 || got < want)
+        return -EPROTO;
+    MUST(got == want && want == (visit->post ? visit->len : 5)); /* 2 */
+    for (size_t i = 0; i < want; i++)
+        MUST((unsigned char)body[4 + i] ==
+             (visit->post ? byte_at(visit->number, i) : (unsigned char)"hello"[i]));
+    return 0;
+}
+
+static int hear(void *arg)
+{
+    const struct visit *visit = arg;
+    size_t len = 0, room = BODY_MOST + 2000;
+    char *bytes = malloc(room);
+    ssize_t n = bytes ? 1 : -ENOMEM;
+    while (n > 0 && len < room - 1)
+        if ((n = coir_read(visit->stream, bytes + len, room - 1 - len)) > 0)
+            len += (size_t)n;
+    int rc = n < 0 ? (int)n : -EPROTO;
+    if (n == 0) {
+        bytes[len] = '\0';
+        rc = judge(visit, bytes, len);
+    }
+    free(bytes);
+    return rc;
+}
+
+static int visit(int client)
+{
+    (void)client;
+    struct visit now = {.number = requests++, .post = chaos_below(&chaos, 2)};
+    MUST(requests < REQUESTS_MOST);
+    now.len = 1 + chaos_below(&chaos, BODY_MOST);
+    COIR_DEADLINE(coir_in(30 * COIR_S));
+    int rc = start_pages();
+    if (rc == 0)
+        rc = coir_tcp_connect("web:80", &now.stream);
+    if (rc < 0)
+        return rc;
+    rc = chaos_both(ask, hear, &now);
+    coir_close(now.stream);
+    MUST(rc != -ETIME || !chaos.over); /* 1 */
+    return rc;
+}
+
+int scenario(coir_sim *sim)
+{
+    chaos = (struct chaos){.restart = start_application};
+    web = NULL;
+    requests = 0;
+    memset(runs, 0, sizeof runs);
+    return chaos_run(&chaos, sim, visit, CLIENTS);
+}
