@@ -70,6 +70,9 @@ static const char *meaning_of_task_error(int error)
     case EBUSY: return "it is in use: started already, or another task waits for it";
     case EAGAIN: return "not possible right now: it would have to wait, or a limit is reached";
     case EALREADY: return "it was done already";
+    case EINPROGRESS: return "it has not ended yet";
+    case EPROTONOSUPPORT:
+        return "the address asks for a protocol that was not set up (wss: needs a layer for TLS)";
     case EPIPE: return "the other side is closed";
     case EINVAL: return "an argument or an option is not valid";
     case EBADF: return "it is not open";

@@ -1,8 +1,5 @@
-/* Buffers: immutable bytes with a reference count.
- *
- * 1. `refs` is the number of references to the buffer, which is freed when it reaches 0.
- */
-#include "coir/buffer.h"
+/* Buffers: immutable bytes with a reference count. */
+#include "io/buffer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,15 +9,6 @@
 #include "sync/allocator.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
-
-struct coir_buffer {
-    uint32_t refs;
-    const char *data; /* behind the struct (a copy), or the program's (wrapped) */
-    size_t len, own;  /* own: bytes allocated behind the struct */
-    void (*free_data)(void *data, void *arg);
-    void *arg;
-    coir_allocator allocator;
-};
 
 static int make(size_t len, size_t own, coir_buffer **ret_buffer)
 {
@@ -73,7 +61,7 @@ coir_buffer *coir_buffer_ref(coir_buffer *buffer)
         return NULL;
     uint32_t before =
         ci_fetch_add_relaxed(&buffer->refs, 1); /* relaxed: the caller has one already */
-    ci_check(before > 0, "io/buffer.c 1");
+    ci_check(before > 0, "buffer.h 1");
     return buffer;
 }
 
@@ -82,9 +70,13 @@ void coir_buffer_unref(coir_buffer *buffer)
     if (!buffer || ci_forked())
         return;
     uint32_t before = ci_fetch_sub(&buffer->refs, 1);
-    ci_check(before > 0, "io/buffer.c 1");
+    ci_check(before > 0, "buffer.h 1");
     if (before > 1)
         return;
+    if (buffer->contained) {
+        buffer->free_data((void *)(uintptr_t)buffer->data, buffer->arg);
+        return;
+    }
     if (buffer->free_data)
         buffer->free_data((void *)(uintptr_t)buffer->data, buffer->arg);
     coir_allocator allocator = buffer->allocator;

@@ -7,6 +7,7 @@
  *    WAITING    idle timeout, error                 (closed)
  *    CALLING    answers are left                    SENDING
  *    CALLING    nothing is left                     WAITING; LINGERING if the server drains
+ *    CALLING    it is a WebSocket now           (freed: ws_session.c)
  *    CALLING    the client might lose the answer    LINGERING
  *    CALLING    the connection cannot go on         (closed)
  *    SENDING    everything was sent                 WAITING; LINGERING if the server drains
@@ -22,6 +23,7 @@
 #include "task/spawn.h"
 #include "web/exchange.h"
 #include "web/partial.h"
+#include "web/ws.h"
 
 enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
 
@@ -57,6 +59,16 @@ static coir_future *finish(struct ci_http_connection *connection)
     ci_drop(&http->live);
     caller->result = 0;
     return caller;
+}
+
+/* Frees the connection's record: its stream and its task are those of a WebSocket connection. */
+static coir_future *upgrade(struct ci_http_connection *connection)
+{
+    coir_future *caller = connection->future.caller;
+    coir_ws *socket = connection->socket;
+    ci_worker_cancel_timer(worker_of(connection), &connection->timer);
+    ci_pool_give(&connection->server->http->connections, connection);
+    return ci_ws_session_begin(socket, caller);
 }
 
 /* The child runs next, and the connection again when it is complete. */
@@ -204,6 +216,8 @@ static coir_future *connection_poll(coir_future *future)
             ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
             return finish(connection);
         }
+        if (connection->verdict == CI_HTTP_UPGRADE)
+            return upgrade(connection);
         if (connection->verdict == CI_HTTP_LINGER && !connection->task->runnable.cancelled)
             return begin_lingering(connection);
         if (connection->verdict != CI_HTTP_KEEP || connection->task->runnable.cancelled) {

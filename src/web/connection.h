@@ -9,11 +9,13 @@
 #ifndef CI_WEB_CONNECTION_H
 #define CI_WEB_CONNECTION_H
 
+#include "coir/ws.h"
 #include "web/server.h"
 
 /* What a connection does when its requests have been served. Lingering: the answers are sent, the
- * client is told that there will be no more, and what it sends is discarded until it closes. */
-enum ci_http_verdict { CI_HTTP_CLOSE, CI_HTTP_LINGER, CI_HTTP_KEEP };
+ * client is told that there will be no more, and what it sends is discarded until it closes.
+ * Upgrade: the stream and the task go over to `socket`, and the record is freed. */
+enum ci_http_verdict { CI_HTTP_CLOSE, CI_HTTP_LINGER, CI_HTTP_KEEP, CI_HTTP_UPGRADE };
 
 struct ci_http_connection {
     coir_future future; /* the task's root */
@@ -33,7 +35,8 @@ struct ci_http_connection {
             char *out;       /* CI_HTTP_BUFFER bytes; NULL: nothing is left to send */
             uint32_t out_at, out_len;
         };
-        struct { /* while it lingers */
+        coir_ws *socket; /* what it is upgraded to */
+        struct {         /* while it lingers */
             coir_time linger_end;
             size_t discarded;
         };

@@ -10,6 +10,7 @@
 #include "web/head.h"
 #include "web/report.h"
 #include "web/response.h"
+#include "web/ws.h"
 
 /* Bytes that the system can send without waiting for acknowledgements: TCP begins with about ten
  * segments (RFC 6928). What is still in the socket's buffer is lost when unread bytes turn a close
@@ -25,6 +26,8 @@ static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
     bool budget_spent = ci_worker_current->budget <= 0;
+    if (ci_unlikely(exchange->socket))
+        return;
     if (ci_likely(!budget_spent))
         ci_http_output_try_flush(&exchange->out);
     ci_hangup_start(&exchange->hangup);
@@ -103,6 +106,8 @@ static int call_handler(struct ci_exchange *exchange, coir_request *req, coir_re
     int rc = route ? route->handler(req, res, route->arg) : answer_without_route(exchange, res);
     if (ci_forked()) /* in a child, which must not answer instead of its parent */
         ci_exit_child(rc);
+    if (exchange->socket)
+        ci_ws_handler_ended(exchange, rc);
     unwatch_client(exchange);
     return rc;
 }
@@ -200,6 +205,8 @@ static enum ci_http_verdict serve(struct ci_exchange *exchange)
     do
         next = serve_one(exchange);
     while (next == CI_HTTP_NEXT_HEAD && exchange->in.start < exchange->in.end);
+    if (exchange->socket)
+        return CI_HTTP_UPGRADE;
     if (next != CI_HTTP_NEXT_CLOSED && !exchange->out.error)
         return CI_HTTP_KEEP; /* the connection sends what has gathered */
     if (ci_http_output_flush(&exchange->out) < 0 || coir_task_interrupted() ||
@@ -217,6 +224,7 @@ static void init(struct ci_exchange *exchange, struct ci_http_connection *connec
     ci_http_output_init(&exchange->out, stream, connection->server->options, out);
     ci_http_input_init(&exchange->in, stream, &exchange->out, in);
     exchange->unread = exchange->continue_due = exchange->body_begun = false;
+    exchange->socket = NULL;
     ci_hangup_init(&exchange->hangup, stream, &connection->task->runnable);
     exchange->body.state = CI_BODY_DONE; /* a head that is refused has none */
 }
@@ -235,6 +243,8 @@ int ci_serve_requests(void *arg)
     } else {
         ci_warn(ci_worker_current, "a connection is closed: no memory for its buffers");
     }
+    if (connection->verdict == CI_HTTP_UPGRADE)
+        connection->socket = exchange.socket;
     if (connection->verdict == CI_HTTP_KEEP && exchange.out.len) {
         connection->out = out;
         connection->out_at = 0;

@@ -2,7 +2,7 @@
  *
  * 1. While a handler runs, its fiber's before_park is the exchange's: before the fiber waits for
  * anything, answers that have gathered are sent, and the client is watched: a reset or a hang-up
- * cancels the task.
+ * cancels the task. Not if the request has become a WebSocket connection.
  */
 #ifndef CI_WEB_EXCHANGE_H
 #define CI_WEB_EXCHANGE_H
@@ -33,6 +33,8 @@ struct ci_exchange {
     bool unread;       /* bytes that the client sent or will send are not read */
     bool continue_due; /* the client waits for a 100 before it sends the body */
     bool body_begun;   /* the handler has read some of the body */
+
+    coir_ws *socket; /* what the request has become; or NULL */
 
     struct ci_hangup hangup;
     struct ci_http1_head head;

@@ -47,22 +47,10 @@ static int grow_extra(coir_response *res, size_t want)
     return 0;
 }
 
-int coir_response_add_header(coir_response *res, const char *name, const char *value)
+int ci_response_put_header(coir_response *res, const char *name, const char *value)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!name || !value)
-        return CI_MISUSE(-EINVAL, "name or value is NULL");
-    int rc = CI_EXCHANGE_REFUSED(res);
-    if (rc < 0)
-        return rc;
     size_t name_len = strlen(name), value_len = strlen(value), len = name_len + value_len + 4;
-    if (res->begun)
-        return -EALREADY;
-    if (!ci_http1_is_token(name, name_len) || !ci_http1_is_value(value, value_len) ||
-        reserved(name))
-        return -EINVAL;
-    rc = grow_extra(res, res->extra_len + len);
+    int rc = grow_extra(res, res->extra_len + len);
     if (rc < 0)
         return rc;
     char *at = res->extra + res->extra_len; /* "name: value\r\n" */
@@ -73,6 +61,23 @@ int coir_response_add_header(coir_response *res, const char *name, const char *v
     res->extra_len += len;
     res->has_type |= strcasecmp(name, "content-type") == 0;
     return 0;
+}
+
+int coir_response_add_header(coir_response *res, const char *name, const char *value)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!name || !value)
+        return CI_MISUSE(-EINVAL, "name or value is NULL");
+    int rc = CI_EXCHANGE_REFUSED(res);
+    if (rc < 0)
+        return rc;
+    if (res->begun)
+        return -EALREADY;
+    if (!ci_http1_is_token(name, strlen(name)) || !ci_http1_is_value(value, strlen(value)) ||
+        reserved(name))
+        return -EINVAL;
+    return ci_response_put_header(res, name, value);
 }
 
 /* ---- the head ---- */

@@ -10,6 +10,9 @@ int ci_response_start(coir_response *res, int status, const char *type, int64_t 
 /* Ends one that was begun. -COIR_EEND: less came than was announced. */
 int ci_response_end(coir_response *res);
 
+/* coir_response_add_header, for any field, of which nothing is checked. */
+int ci_response_put_header(coir_response *res, const char *name, const char *value);
+
 /* Answers with the status and its name as the body; the connection is to be closed after it. */
 void ci_respond_error(struct ci_exchange *exchange, int status);
 

@@ -5,6 +5,7 @@
 
 #include "task/spawn.h"
 #include "web/connection.h"
+#include "web/ws.h"
 
 /* ---- one worker ---- */
 
@@ -13,7 +14,8 @@ static struct ci_http_server *server_of(struct ci_serving_here *here)
     return ci_container_of(here, struct ci_http_server, here);
 }
 
-/* The idle connections read once more and end. Returns how many requests are in progress. */
+/* The idle connections read once more and end, and WebSocket connections are closed. Returns how
+ * many requests are in progress. */
 static size_t drain(struct ci_serving_here *here)
 {
     struct ci_http_server *server = server_of(here);
@@ -24,6 +26,8 @@ static size_t drain(struct ci_serving_here *here)
         ci_http_connection_drain(ci_container_of(node, struct ci_http_connection, idle));
         idle++;
     }
+    ci_list_for_each (node, &server->sockets)
+        ci_ws_drain(ci_container_of(node, struct coir_ws, link));
     return coir_scope_live(here->connections) - idle;
 }
 
@@ -35,6 +39,7 @@ static int serve_here(void *arg)
         return -ENOMEM;
     ci_list_init(&server.idle);
     server.drains = (coir_event)COIR_EVENT_INIT;
+    ci_list_init(&server.sockets);
     return ci_serve_here(&server.here);
 }
 

@@ -12,7 +12,8 @@ struct ci_http_server {
     const coir_router *router;
     const coir_serve_http_options *options; /* complete: see ci_http_options_read */
     struct ci_http_worker *http;
-    struct ci_list idle; /* connections that wait for a request */
+    struct ci_list idle;    /* connections that wait for a request */
+    struct ci_list sockets; /* WebSocket connections */
     bool draining;
     coir_event drains; /* it is set when that begins */
 };

@@ -6,6 +6,8 @@
 #include "base/arena.h"
 #include "base/options.h"
 #include "web/connection.h"
+#include "web/ws.h"
+#include "web/ws_deflate.h"
 
 /* Its address is the key that the worker's extension is found by. */
 static const char http_key;
@@ -16,6 +18,9 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_pool_done(&http->connections);
     ci_pool_done(&http->buffers);
     ci_pool_done(&http->blocks);
+    ci_pool_done(&http->sockets);
+    ci_ws_memory_done(&http->messages);
+    ci_ws_deflate_free_shared(http);
     ci_free(allocator, http, sizeof *http);
 }
 
@@ -25,14 +30,17 @@ static enum ci_trim trim_http(struct ci_worker_extension *extension)
     struct ci_http_worker *http = ci_container_of(extension, struct ci_http_worker, extension);
     enum ci_trim most = ci_pool_trim(&http->connections);
     most = ci_trim_most(most, ci_pool_trim(&http->buffers));
-    return ci_trim_most(most, ci_pool_trim(&http->blocks));
+    most = ci_trim_most(most, ci_pool_trim(&http->blocks));
+    most = ci_trim_most(most, ci_pool_trim(&http->sockets));
+    return ci_trim_most(most, ci_ws_memory_trim(&http->messages));
 }
 
 static size_t live_http(const struct ci_worker_extension *extension)
 {
     const struct ci_http_worker *http =
         ci_container_of(extension, struct ci_http_worker, extension);
-    return http->connections.live + http->buffers.live + http->blocks.live;
+    return http->connections.live + http->buffers.live + http->blocks.live + http->sockets.live +
+           http->messages.live;
 }
 
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
@@ -48,14 +56,17 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     http->extension.free = free_http;
     http->extension.trim = trim_http;
     http->extension.live = live_http;
-    http->extension.what = "HTTP connections, buffers and arenas";
+    http->extension.what = "HTTP and WebSocket connections, their buffers, arenas and messages";
     http->worker = worker;
     http->date.second = -1;
     /* the pools allocate slabs, of which `grown` tells the worker that there may be some to trim */
     ci_pool_init(&http->connections, allocator, sizeof(struct ci_http_connection), 0);
     ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
     ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
+    ci_pool_init(&http->sockets, allocator, sizeof(struct coir_ws), 0);
+    ci_ws_memory_init(&http->messages, allocator, &worker->grown);
     http->connections.grown = http->buffers.grown = http->blocks.grown = &worker->grown;
+    http->sockets.grown = &worker->grown;
     ci_worker_add_extension(worker, &http->extension);
     return http;
 }

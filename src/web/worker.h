@@ -1,18 +1,22 @@
 /* What a worker keeps for all HTTP servers on it: pools, counters, the date. Only the worker
- * changes it; any worker reads the counters. */
+ * changes it; any worker reads the counters, and gives messages back. */
 #ifndef CI_WEB_WORKER_H
 #define CI_WEB_WORKER_H
 
 #include "task/extension.h"
 #include "task/runtime.h"
 #include "web/date.h"
+#include "web/ws_message.h"
 
 struct ci_http_worker {
     struct ci_worker_extension extension;
     struct ci_worker *worker;
     struct ci_pool connections;
-    struct ci_pool buffers; /* of CI_HTTP_BUFFER bytes */
-    struct ci_pool blocks;  /* of the arenas */
+    struct ci_pool buffers;       /* of CI_HTTP_BUFFER bytes */
+    struct ci_pool blocks;        /* of the arenas */
+    struct ci_pool sockets;       /* WebSocket connections */
+    struct ci_ws_memory messages; /* of theirs */
+    struct ci_ws_shared *deflate; /* what compression keeps (ws_deflate.c); or NULL */
     uint64_t accepted, live, requests, errors_sent;
     struct ci_http_date date;
 };

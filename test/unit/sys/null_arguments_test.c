@@ -4,6 +4,7 @@
 #include <coir/fastcgi.h>
 #include <coir/sse.h>
 #include <coir/tls.h>
+#include <coir/ws.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -68,6 +69,7 @@ static const char *const may_be_null_in[] = {
     "coir_udp_recv_op.from",
     "coir_udp_send_to.to",
     "coir_udp_send_to_op.to",
+    "coir_ws_message_unref.message",
 };
 
 /* Where only debug builds look: their time would grow by more than a hundredth. */

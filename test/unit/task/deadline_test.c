@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "deadline_websocket.h"
 #include "harness.h"
 
 /* ---- objects on which every wait is for ever ---- */
@@ -361,7 +362,8 @@ enum { WAITS, ENDS };
     X(coir_sse_send, ENDS, coir_sse_send(t.response, &sse_event))                            \
     X(coir_sse_send_text, ENDS, coir_sse_send_text(t.response, "no"))                        \
     X(coir_sse_comment, ENDS, coir_sse_comment(t.response, "no"))                            \
-    X(coir_fastcgi_pass, WAITS, coir_fastcgi_pass(t.fastcgi, t.request, t.response, &script))
+    X(coir_fastcgi_pass, WAITS, coir_fastcgi_pass(t.fastcgi, t.request, t.response, &script)) \
+    WEBSOCKET_WEB_ROWS(X)
 
 /* clang-format on */
 
@@ -663,6 +665,8 @@ static void ask_about_the_web(void)
     coir_listener_close(t.listener);
 }
 
+#include "deadline_websocket_rows.h"
+
 /* On the driver, where it works here; COIR_DRIVER in the environment asks for one alone. */
 static void on_driver(const char *driver, void (*body)(void))
 {
@@ -680,14 +684,18 @@ static void on_driver(const char *driver, void (*body)(void))
     test_in_runtime(body, 1);
 }
 
-#define ON(driver)                                        \
-    TEST(every_call_keeps_the_rule_on_##driver)           \
-    {                                                     \
-        on_driver(#driver, ask_about_everything);         \
-    }                                                     \
-    TEST(every_call_of_a_handler_keeps_the_rule_##driver) \
-    {                                                     \
-        on_driver(#driver, ask_about_the_web);            \
+#define ON(driver)                                          \
+    TEST(every_call_keeps_the_rule_on_##driver)             \
+    {                                                       \
+        on_driver(#driver, ask_about_everything);           \
+    }                                                       \
+    TEST(every_call_of_a_handler_keeps_the_rule_##driver)   \
+    {                                                       \
+        on_driver(#driver, ask_about_the_web);              \
+    }                                                       \
+    TEST(every_call_of_a_websocket_keeps_the_rule_##driver) \
+    {                                                       \
+        on_driver(#driver, ask_about_sockets);              \
     }
 
 ON(io_uring)

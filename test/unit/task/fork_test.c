@@ -17,6 +17,7 @@
 
 #include "fork_files.h"
 #include "fork_loop.h"
+#include "fork_websocket.h"
 #include "harness.h"
 
 /* ---- what the calls are made on: everything is alive, and used by tasks that wait ---- */
@@ -384,6 +385,7 @@ static void *ret;
     R(coir_route_fastcgi, coir_route_fastcgi(o.router, "/{a...}", o.fastcgi, "/"))             \
     V(coir_fastcgi_free, coir_fastcgi_free(o.fastcgi))                                         \
     V(coir_router_free, coir_router_free(o.router))                                            \
+    WEBSOCKET_CALLS(R)                                                                         \
     R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                               \
     R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))               \
     V(coir_http_counters_get, coir_http_counters_get(&(coir_http_counters){0}))                \
@@ -400,19 +402,10 @@ static void *ret;
     V(coir_sim_crash, coir_sim_crash(FREED, FREED))                                            \
     V(coir_sim_stop, coir_sim_stop(FREED, FREED))
 
-/* What has no meaning without a request (see the handler below) or a simulation that runs. */
-static const char *const inside_only[] = {
-    "coir_request_header",      "coir_request_param",   "coir_request_query_value",
-    "coir_request_alloc",       "coir_request_context", "coir_request_host",
-    "coir_request_length",      "coir_request_method",  "coir_request_path",
-    "coir_request_query",       "coir_request_body",    "coir_request_set_end_cancels",
-    "coir_request_read",        "coir_respond",         "coir_respond_text",
-    "coir_response_begin",      "coir_response_flush",  "coir_response_write",
-    "coir_response_add_header", "coir_sim_random",      "coir_host_is_down",
-    "coir_fastcgi_pass",        "coir_sse_begin",       "coir_sse_send",
-    "coir_sse_send_text",       "coir_sse_comment",     "coir_sse_last_id",
-    "coir_case_drain",
-};
+/* What has no meaning without a request (see the handler below), a WebSocket
+ * (test/unit/web/ws_test.c) or a simulation that runs. */
+static const char *const inside_only[] = {"coir_sim_random", "coir_host_is_down",
+                                          NAMES_OF_A_HANDLER, WEBSOCKET_NAMES};
 
 /* ---- the table ---- */
 
@@ -760,6 +753,10 @@ static int fork_in_handler(coir_request *req, coir_response *res, void *arg)
         const char *body;
         CHECK_EQ(coir_request_read(req, buf, sizeof buf), -COIR_EFORKED);
         CHECK_EQ(coir_request_body(req, sizeof buf, &body), -COIR_EFORKED);
+        coir_ws *ws;
+        CHECK_EQ(coir_ws_accept(req, res, &ws), -COIR_EFORKED);
+        CHECK_EQ(coir_ws_accept_with(req, res, NULL, &ws), -COIR_EFORKED);
+        CHECK_EQ(coir_ws_handle_with(req, res, NULL, NULL, NULL, &ws), -COIR_EFORKED);
         return 0;
     }
     return coir_respond_text(res, 200, "the child exits with %d", answer_of(child));

@@ -1,0 +1,160 @@
+/* A WebSocket connection, of a server or a client.
+ *
+ * Receiving: ci_ws_advance parses what has come until there is a message, and never waits. The
+ * future of a receive (ws_recv.c) and the session of a connection without a fiber (ws_session.c)
+ * both loop over it and a wait for the stream.
+ *
+ * Sending: any task makes frames and pushes them into the write queue, which is the stream's
+ * writer. Data frames go in turn (`turn`): one message at a time, also when it goes in parts or is
+ * compressed with what was sent before. Pongs and the close frame go between any two frames.
+ *
+ * 1. One task at a time receives, on the owner: `receiving`.
+ * 2. While a receive waits and no byte of a message has come, there is no input buffer.
+ * 3. After the close frame no data frame is sent: `sent_close` is set before, under the turn, or
+ *    on the owner where the peer has closed already.
+ * 4. When the connection has ended, `result` is what receives return: 0 or an error.
+ */
+#ifndef CI_WEB_WS_H
+#define CI_WEB_WS_H
+
+#include "base/list.h"
+#include "base/time.h"
+#include "coir/mutex.h"
+#include "io/io.h"
+#include "proto/utf8.h"
+#include "proto/websocket_deflate.h"
+#include "task/timer.h"
+#include "web/limits.h"
+#include "web/worker.h"
+#include "web/ws_message.h"
+
+struct ci_ws_inflater;
+struct ci_ws_deflater;
+
+/* What ci_ws_advance returns besides 0 and errors. */
+enum { CI_WS_MESSAGE = 1, CI_WS_YIELD = 2 };
+
+struct coir_ws {
+    coir_stream *stream;
+    struct ci_http_worker *http;
+    struct ci_list link; /* in its server's list `sockets`; a client's is alone */
+
+    /* receiving, the owner's */
+    char *in; /* CI_HTTP_BUFFER bytes, or NULL */
+    uint32_t in_at, in_end;
+    struct ci_ws_frames frames;
+    uint64_t left;             /* of the payload in progress */
+    coir_ws_message *message;  /* as far as it has come; or NULL */
+    coir_ws_message *control;  /* the same of a control frame */
+    coir_ws_message *ready;    /* complete, not received yet */
+    coir_ws_message *farewell; /* the peer's close frame */
+    struct ci_ws_inflater *inflater;
+    struct ci_utf8 utf8;
+    uint8_t opcode; /* of the message in progress */
+    bool in_frame, deflated, ready_last;
+    bool receiving, waiting, in_parts;
+
+    /* the end */
+    bool over;
+    bool sent_close; /* atomic: written by the owner */
+    int16_t close_code;
+    int result;
+
+    /* sending */
+    coir_write_queue *queue;
+    struct ci_ws_deflater *deflater;
+    coir_mutex turn;
+    const void *parts_by; /* the task that has the turn because it sends parts; or NULL */
+    bool drops_frames;    /* by the queue's policy */
+    bool client;
+    struct ci_ws_deflate deflate; /* what was agreed on */
+
+    /* silence */
+    struct ci_timer timer;
+    coir_time heard_at, pinged_at;
+    coir_time ping_interval, ping_timeout, close_timeout;
+    size_t message_max;
+
+    const char *protocol;
+
+    /* of a connection without a fiber (ws_session.c) */
+    coir_future future;
+    coir_ws_message_fn *fn; /* NULL: it has one */
+    void *arg;
+    union { /* what it awaits */
+        coir_io_op io;
+        struct ci_call call;
+    };
+};
+
+/* ---- ws.c: making, freeing, and what both sides share ---- */
+
+/* Options with the defaults; 0 or -EINVAL. */
+int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given);
+
+/* Makes a connection over a stream that no task uses. `input` bytes have come behind the
+ * handshake. */
+int ci_ws_new(struct ci_http_worker *http, coir_stream *stream, bool client,
+              const coir_ws_options *options, const struct ci_ws_deflate *deflate,
+              const char *protocol, size_t protocol_len, const char *input, size_t len,
+              coir_ws **ret_ws);
+
+/* Frees it, and leaves the stream to the caller. What is queued is dropped. */
+void ci_ws_free(coir_ws *ws);
+
+/* ---- ws_close.c ---- */
+
+/* Closes it in due form, in a fiber, unless it has ended: with `code`. What is queued is sent. */
+void ci_ws_finish(coir_ws *ws, int code);
+
+/* ---- ws_accept.c ---- */
+
+/* The handler of a request that has become a WebSocket connection has returned `rc`. */
+struct ci_exchange;
+void ci_ws_handler_ended(struct ci_exchange *exchange, int rc);
+
+/* ---- ws_session.c ---- */
+
+/* Goes on with the task of an HTTP connection, which ends with `caller`: the future to run next. */
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller);
+
+/* The server drains: the peer is asked to close. */
+void ci_ws_drain(coir_ws *ws);
+
+/* ---- ws_recv.c ---- */
+
+/* CI_WS_MESSAGE: ws->ready. 0, or an error: the connection has ended. -EAGAIN: wait for the stream.
+ * CI_WS_YIELD: let others run, then go on. */
+int ci_ws_advance(coir_ws *ws);
+
+/* Around each wait for the stream: `result` is the wait's. After the second, 0: go on; otherwise
+ * what the receive returns. */
+void ci_ws_begin_wait(coir_ws *ws);
+int ci_ws_end_wait(coir_ws *ws, int64_t result);
+
+/* Ends the connection: from now on receives return `result`. */
+void ci_ws_end(coir_ws *ws, int code, int result);
+
+/* ---- ws_send.c ---- */
+
+/* Pushes a control frame, without waiting; takes the reference. On the owner. */
+int ci_ws_push_control(coir_ws *ws, coir_ws_message *message);
+
+/* A control frame with a copy of `data`; NULL: out of memory. */
+coir_ws_message *ci_ws_control(coir_ws *ws, enum ci_ws_opcode opcode, const void *data, size_t len);
+
+coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, size_t len);
+
+/* Sends a close frame with a code (CI_WS_NO_CODE: an empty one), unless one was sent; without
+ * waiting. */
+void ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len);
+
+static inline bool ci_ws_sent_close(const coir_ws *ws)
+{
+    return ci_load_relaxed(&ws->sent_close);
+}
+
+/* Called on the worker's stack by the timer: silence. */
+void ci_ws_on_silence(struct ci_timer *timer);
+
+#endif

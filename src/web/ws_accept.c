@@ -1,0 +1,226 @@
+/* The server's side of the opening handshake (RFC 6455, 4.2): a request becomes a WebSocket
+ * connection. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "coir/fiber.h"
+#include "proto/websocket_handshake.h"
+#include "web/response.h"
+#include "web/ws.h"
+#include "web/ws_deflate.h"
+
+enum { ANSWER_ROOM = 512, BAD_REQUEST = 400, FORBIDDEN = 403, UPGRADE_REQUIRED = 426 };
+
+/* What was agreed on. */
+struct agreement {
+    struct ci_span key, protocol;
+    struct ci_ws_deflate deflate;
+};
+
+static const char *bytes_of(const struct ci_exchange *exchange)
+{
+    return ci_http_input_request(&exchange->in);
+}
+
+/* ---- refusing ---- */
+
+/* What the client did wrong is not logged (report.h): body_error says so. */
+static int refuse(coir_request *req, coir_response *res, int status)
+{
+    int rc = 0;
+    req->body_error = status;
+    if (status == UPGRADE_REQUIRED) { /* RFC 9110, 15.5.22; RFC 6455, 4.4 */
+        rc = ci_response_put_header(res, "Upgrade", "websocket");
+        if (rc == 0)
+            rc = ci_response_put_header(res, "Connection", "Upgrade");
+        if (rc == 0)
+            rc = ci_response_put_header(res, "Sec-WebSocket-Version", "13");
+    }
+    if (rc == 0)
+        rc = coir_respond_text(res, status, "%d %s\n", status,
+                               status == FORBIDDEN ? "Forbidden: Origin"
+                               : status == UPGRADE_REQUIRED
+                                   ? "Upgrade Required: WebSocket, version 13"
+                                   : "Bad Request: WebSocket");
+    return rc < 0 ? rc : -COIR_EPROTOCOL;
+}
+
+/* ---- agreeing ---- */
+
+static bool origin_is_allowed(const struct ci_exchange *exchange, const char *origins)
+{
+    const char *bytes = bytes_of(exchange);
+    const struct ci_http1_field *field = ci_http1_find(&exchange->head, bytes, "origin", 6);
+    return !origins || !field || ci_ws_list_has(origins, bytes + field->value.at, field->value.len);
+}
+
+/* A queue that drops frames would break what later ones refer to. */
+static struct ci_ws_deflate our_deflate(const coir_ws_options *options)
+{
+    bool alone = options->compression == COIR_WS_COMPRESS_MESSAGES;
+    bool drops =
+        options->overflow != COIR_OVERFLOW_WAIT && options->overflow != COIR_OVERFLOW_CLOSE;
+    int bits = options->window_bits == CI_WS_BITS_MAX ? 0 : options->window_bits;
+    return (struct ci_ws_deflate){
+        .on = options->compression != COIR_WS_NO_COMPRESSION && ci_ws_can_deflate,
+        .server_resets = alone || drops,
+        .client_resets = alone,
+        .server_bits = (uint8_t)bits,
+        .client_bits = (uint8_t)bits,
+    };
+}
+
+/* 0, or the status to refuse the request with. */
+static int agree(const struct ci_exchange *exchange, const coir_ws_options *options,
+                 struct agreement *agreement)
+{
+    const struct ci_http1_head *head = &exchange->head;
+    const char *bytes = bytes_of(exchange);
+    struct ci_ws_deflate ours = our_deflate(options);
+    int status = ci_ws_check_request(head, bytes, &agreement->key);
+    if (status == 0 && !origin_is_allowed(exchange, options->origins))
+        status = FORBIDDEN;
+    if (status == 0)
+        status = ci_ws_choose_deflate(head, bytes, &ours, &agreement->deflate);
+    if (status == 0)
+        agreement->protocol = ci_ws_choose_protocol(head, bytes, options->protocols);
+    return status;
+}
+
+/* ---- answering ---- */
+
+static int answer(coir_response *res, const struct agreement *agreement)
+{
+    struct ci_exchange *exchange = res->exchange;
+    const char *bytes = bytes_of(exchange);
+    char accept[CI_WS_ACCEPT_LEN + 1], extension[CI_WS_DEFLATE_TEXT];
+    size_t room = ANSWER_ROOM + agreement->protocol.len + res->extra_len;
+    char *at = ci_http_output_room(&exchange->out, room);
+    if (!at)
+        return exchange->out.error;
+    ci_ws_accept_for(bytes + agreement->key.at, accept);
+    int len = snprintf(at, room,
+                       "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                       "Connection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n",
+                       accept);
+    if (agreement->protocol.len)
+        len += snprintf(at + len, room - (size_t)len, "Sec-WebSocket-Protocol: %.*s\r\n",
+                        (int)agreement->protocol.len, bytes + agreement->protocol.at);
+    if (agreement->deflate.on) {
+        ci_ws_write_deflate(&agreement->deflate, true, extension);
+        len +=
+            snprintf(at + len, room - (size_t)len, "Sec-WebSocket-Extensions: %s\r\n", extension);
+    }
+    len += snprintf(at + len, room - (size_t)len, "%.*s\r\n", (int)res->extra_len,
+                    res->extra ? res->extra : "");
+    ci_http_output_claim(&exchange->out, (size_t)len);
+    res->begun = res->no_body = res->close = true;
+    return ci_http_output_flush(&exchange->out);
+}
+
+/* From here on the stream is the WebSocket connection's. */
+static int become(struct ci_exchange *exchange, const coir_ws_options *options,
+                  const struct agreement *agreement, coir_ws **ret_ws)
+{
+    struct ci_http_input *in = &exchange->in;
+    coir_ws *ws;
+    ci_hangup_stop(&exchange->hangup);
+    int rc = ci_ws_new(exchange->server->http, in->stream, false, options, &agreement->deflate,
+                       bytes_of(exchange) + agreement->protocol.at, agreement->protocol.len,
+                       in->bytes + in->body_at, in->end - in->body_at, &ws);
+    if (rc < 0)
+        return rc;
+    in->end = in->body_at;
+    exchange->socket = ws;
+    ci_list_push(&exchange->server->sockets, &ws->link);
+    if (exchange->server->draining)
+        ci_ws_drain(ws);
+    *ret_ws = ws;
+    return 0;
+}
+
+static int accept_as(coir_request *req, coir_response *res, const coir_ws_options *given,
+                     coir_ws **ret_ws)
+{
+    coir_ws_options options;
+    struct agreement agreement = {{0, 0}, {0, 0}, {0}};
+    int rc = ci_ws_options_read(&options, given);
+    if (rc < 0)
+        return rc;
+    if (res->begun)
+        return -EALREADY;
+    int status = agree(req->exchange, &options, &agreement);
+    if (status)
+        return refuse(req, res, status);
+    if ((rc = answer(res, &agreement)) < 0)
+        return rc;
+    return become(req->exchange, &options, &agreement, ret_ws);
+}
+
+static int check(coir_request *req, coir_response *res, bool complete, const char *missing,
+                 const char *call, const void *place)
+{
+    int rc = 0;
+    if (!ci_fiber_enter_in(&rc, call, place))
+        return rc;
+    if (!complete)
+        return ci_misused(-EINVAL, missing, call, place);
+    rc = ci_exchange_refused(&req->exchange, "req is NULL", call, place);
+    if (rc == 0 && res->exchange != req->exchange)
+        rc = ci_misused(-EINVAL, "res is the response of another request", call, place);
+    return rc;
+}
+
+static const char accept_misses[] = "req, res or ret_ws is NULL";
+
+int coir_ws_accept_with(coir_request *req, coir_response *res, const coir_ws_options *options,
+                        coir_ws **ret_ws)
+{
+    int rc = check(req, res, req && res && ret_ws, accept_misses, CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : accept_as(req, res, options, ret_ws);
+}
+
+int coir_ws_accept(coir_request *req, coir_response *res, coir_ws **ret_ws)
+{
+    int rc = check(req, res, req && res && ret_ws, accept_misses, CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : accept_as(req, res, NULL, ret_ws);
+}
+
+static int handle(coir_request *req, coir_response *res, const coir_ws_options *options,
+                  coir_ws_message_fn *fn, void *arg, coir_ws **ret_ws)
+{
+    int rc = accept_as(req, res, options, ret_ws);
+    if (rc < 0)
+        return rc;
+    (*ret_ws)->fn = fn;
+    (*ret_ws)->arg = arg;
+    return 0;
+}
+
+int coir_ws_handle(coir_request *req, coir_response *res, coir_ws_message_fn *fn, void *arg)
+{
+    coir_ws *ws;
+    int rc = check(req, res, req && res && fn, "req, res or fn is NULL", CI_CALL, CI_PLACE);
+    return rc < 0 ? rc : handle(req, res, NULL, fn, arg, &ws);
+}
+
+int coir_ws_handle_with(coir_request *req, coir_response *res, const coir_ws_options *options,
+                        coir_ws_message_fn *fn, void *arg, coir_ws **ret_ws)
+{
+    int rc = check(req, res, req && res && fn && ret_ws, "req, res, fn or ret_ws is NULL", CI_CALL,
+                   CI_PLACE);
+    return rc < 0 ? rc : handle(req, res, options, fn, arg, ret_ws);
+}
+
+/* ---- the end ---- */
+
+void ci_ws_handler_ended(struct ci_exchange *exchange, int rc)
+{
+    coir_ws *ws = exchange->socket;
+    if (ws->fn && rc >= 0)
+        return; /* it goes on without the handler */
+    ci_ws_finish(ws, rc < 0 ? CI_WS_FAILED : CI_WS_NORMAL);
+    exchange->socket = NULL;
+    ci_ws_free(ws);
+}

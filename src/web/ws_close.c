@@ -1,0 +1,77 @@
+/* Closing a WebSocket connection in due form (RFC 6455, 7). */
+#include <errno.h>
+#include <string.h>
+
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "web/ws.h"
+
+/* Receives until the peer has closed, too; a client waits until the server ends the connection
+ * (RFC 6455, 7.1.1). */
+static int wait_for_end(coir_ws *ws)
+{
+    coir_ws_message *message;
+    char bytes[256];
+    int rc;
+    while ((rc = coir_ws_recv(ws, &message)) > 0)
+        coir_ws_message_unref(message);
+    int flushed = coir_ws_flush(ws); /* the close frame, also where the peer was refused */
+    rc = rc < 0 ? rc : flushed;
+    while (rc == 0 && ws->client && coir_read(ws->stream, bytes, sizeof bytes) > 0)
+        ;
+    return rc;
+}
+
+static int say_close(coir_ws *ws, int code, const char *reason)
+{
+    bool has_turn = ws->parts_by && ws->parts_by == ci_worker_current->runnable;
+    int rc = has_turn ? 0 : coir_mutex_lock(&ws->turn);
+    if (rc < 0)
+        return rc;
+    if (!ci_ws_sent_close(ws)) {
+        coir_ws_message *frame = ci_ws_close_frame(ws, code, reason, strlen(reason));
+        ci_store_relaxed(&ws->sent_close, true);
+        rc = frame ? coir_write_queue_push(ws->queue, &frame->frame) : -ENOMEM;
+        coir_ws_message_unref(frame);
+    }
+    if (!has_turn)
+        coir_mutex_unlock(&ws->turn);
+    return rc;
+}
+
+static int close_within(coir_ws *ws, int code, const char *reason)
+{
+    COIR_DEADLINE_AS(limit, coir_in(ws->close_timeout));
+    int rc = say_close(ws, code, reason);
+    if (rc == 0 || (rc == -EPIPE && !ws->over))
+        rc = ws->receiving ? coir_ws_flush(ws) : wait_for_end(ws);
+    return coir_deadline_passed(limit) ? -ETIMEDOUT : rc;
+}
+
+static bool reason_is_valid(const char *reason)
+{
+    struct ci_utf8 utf8 = {0};
+    size_t len = strlen(reason);
+    return len <= CI_WS_CONTROL_MAX - 2 && ci_utf8_check(&utf8, reason, len) &&
+           ci_utf8_is_whole(&utf8);
+}
+
+int coir_ws_close(coir_ws *ws, int code, const char *reason)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    if (!ws || !ci_ws_code_is_valid(code) || (reason && !reason_is_valid(reason)))
+        return CI_MISUSE(-EINVAL, "ws is NULL, or code or reason must not be sent");
+    if (CI_ELSEWHERE(ws->http->worker))
+        return -EXDEV;
+    return close_within(ws, code, reason ? reason : "");
+}
+
+void ci_ws_finish(coir_ws *ws, int code)
+{
+    if (coir_task_interrupted())
+        ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
+    else
+        close_within(ws, code, "");
+}

@@ -1,0 +1,25 @@
+/* permessage-deflate (RFC 7692) of a connection. The build picks ws_deflate.c, by zlib, or
+ * ws_no_deflate.c, without. */
+#ifndef CI_WEB_WS_DEFLATE_H
+#define CI_WEB_WS_DEFLATE_H
+
+#include "web/ws.h"
+
+/* Whether there is compression in this build. */
+extern const bool ci_ws_can_deflate;
+
+/* Expands the next `len` bytes of the message in progress, behind what is in it. At most `max`
+ * bytes: 0, -COIR_ETOOLARGE, -ENOMEM, or -COIR_EPROTOCOL. */
+int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max);
+
+/* The message has ended, or the connection has. */
+void ci_ws_inflate_end(coir_ws *ws);
+
+/* The compressed form of a message: a reference; NULL: send it as it is. With the turn. */
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_memory *memory, coir_ws_message *message);
+
+/* Frees what the connection has kept, and what the worker has. */
+void ci_ws_deflate_free(coir_ws *ws);
+void ci_ws_deflate_free_shared(struct ci_http_worker *http);
+
+#endif

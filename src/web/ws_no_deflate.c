@@ -1,0 +1,33 @@
+/* Without zlib no compression is agreed on. */
+#include <errno.h>
+
+#include "web/ws_deflate.h"
+
+const bool ci_ws_can_deflate = false;
+
+int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max)
+{
+    (void)ws, (void)data, (void)len, (void)max;
+    return -COIR_EPROTOCOL;
+}
+
+void ci_ws_inflate_end(coir_ws *ws)
+{
+    (void)ws;
+}
+
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_memory *memory, coir_ws_message *message)
+{
+    (void)ws, (void)memory, (void)message;
+    return NULL;
+}
+
+void ci_ws_deflate_free(coir_ws *ws)
+{
+    (void)ws;
+}
+
+void ci_ws_deflate_free_shared(struct ci_http_worker *http)
+{
+    (void)http;
+}

@@ -1,0 +1,131 @@
+/* A WebSocket connection without a fiber: a task without a stack waits for its stream. When a
+ * message is complete, it calls a function on a stack, which hands messages to the program until
+ * there is none, and gives the stack back.
+ *
+ *    state     what happened                 next state
+ *    WAITING   bytes, and no message yet     WAITING
+ *    WAITING   a message, or the end         CALLING
+ *    CALLING   no message is left            WAITING
+ *    CALLING   the connection has ended      (freed)
+ */
+#include <errno.h>
+
+#include "coir/deadline.h"
+#include "coir/fiber.h"
+#include "web/ws.h"
+
+enum state { WAITING, CALLING };
+
+static coir_future *session_poll(coir_future *future);
+
+static const coir_future_kind session_kind =
+    COIR_FUTURE_KIND("a WebSocket message", session_poll, NULL);
+
+/* ---- on a stack ---- */
+
+/* The peer's end of the connection: what it still sends would turn the close into a reset, in which
+ * the close frame could be lost. */
+static void linger(coir_ws *ws)
+{
+    char bytes[512];
+    COIR_DEADLINE(coir_in(ws->close_timeout));
+    if (coir_shutdown_write(ws->stream) == 0)
+        while (coir_read(ws->stream, bytes, sizeof bytes) > 0)
+            ;
+}
+
+static void end_session(coir_ws *ws, int code)
+{
+    ci_ws_finish(ws, code);
+    if (!ws->over)
+        ci_ws_end(ws, CI_WS_NO_CLOSE, coir_task_interrupted() ? -ECANCELED : -ETIMEDOUT);
+    ws->fn(ws, NULL, ws->arg);
+    coir_write_queue_free(ws->queue);
+    ws->queue = NULL;
+    linger(ws);
+}
+
+/* Hands out what is there: until nothing is, or the connection has ended. */
+static int run(void *arg)
+{
+    coir_ws *ws = arg;
+    int rc;
+    while ((rc = ci_ws_advance(ws)) == CI_WS_MESSAGE) {
+        coir_ws_message *message = ws->ready;
+        ws->ready = NULL;
+        ws->receiving = true;
+        rc = ws->fn(ws, message, ws->arg);
+        ws->receiving = false;
+        coir_ws_message_unref(message);
+        if (rc < 0)
+            break;
+        ci_spend(ci_worker_current);
+    }
+    if ((rc == -EAGAIN || rc == CI_WS_YIELD) && !coir_task_interrupted())
+        return 0;
+    end_session(ws, rc < 0 && !ws->over ? CI_WS_FAILED : CI_WS_NORMAL);
+    return 1;
+}
+
+/* ---- without one ---- */
+
+static coir_future *await(coir_ws *ws, enum state state, coir_future *child)
+{
+    ws->future.state = state;
+    child->caller = &ws->future;
+    return child;
+}
+
+static coir_future *wait_for_message(coir_ws *ws)
+{
+    ci_ws_begin_wait(ws);
+    return await(ws, WAITING, coir_stream_wait_op(&ws->io, ws->stream, COIR_READ));
+}
+
+static coir_future *call(coir_ws *ws)
+{
+    return await(ws, CALLING, ci_call_init(&ws->call, run, ws));
+}
+
+static coir_future *finish(coir_ws *ws)
+{
+    coir_future *caller = ws->future.caller;
+    coir_stream *stream = ws->stream;
+    struct ci_http_worker *http = ws->http;
+    ci_ws_free(ws);
+    ci_stream_close_soon(stream);
+    ci_drop(&http->live);
+    caller->result = 0;
+    return caller;
+}
+
+static coir_future *session_poll(coir_future *future)
+{
+    coir_ws *ws = ci_container_of(future, coir_ws, future);
+    int rc;
+    if ((enum state)future->state == CALLING) {
+        if (ci_unlikely(ws->call.future.result < 0))
+            ci_warn(ci_worker_current, "a WebSocket connection is closed: no memory for a stack");
+        return ws->call.future.result ? finish(ws) : wait_for_message(ws);
+    }
+    rc = ci_ws_end_wait(ws, ws->io.future.result);
+    if (rc < 0) { /* the task was cancelled, or the stream has failed */
+        ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
+        ci_ws_end(ws, CI_WS_NO_CLOSE, rc);
+    } else {
+        rc = ci_ws_advance(ws);
+    }
+    return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
+}
+
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller)
+{
+    ws->future = (coir_future){&session_kind, caller, 0, WAITING};
+    int rc = ci_ws_advance(ws); /* what came behind the request */
+    return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
+}
+
+void ci_ws_drain(coir_ws *ws)
+{
+    ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
+}

@@ -1,0 +1,77 @@
+/* A client and a server of coir's close at the same time, or one of them while it sends. */
+#include "wire.h"
+
+static int both(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept(req, res, &ws);
+    if (rc < 0)
+        return rc;
+    CHECK_EQ(coir_ws_close(ws, 4001, "server"), 0);
+    CHECK_EQ(coir_ws_close(ws, 4001, "again"), 0);
+    CHECK(coir_ws_close_code(ws) == 4002 || coir_ws_close_code(ws) == 4001);
+    return 0;
+}
+
+/* The peer's close is received by one task while another one closes. */
+static int receive(void *ws)
+{
+    coir_ws_message *message;
+    return coir_ws_recv(ws, &message);
+}
+
+static int beside(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept(req, res, &ws);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, receive, ws), 0);
+    coir_sleep_for(COIR_MS);
+    CHECK_EQ(coir_ws_close(ws, 4003, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_ws_close_code(ws), 4003);
+    return 0;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/both", both}, {"GET", "/beside", beside}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+static coir_ws *connect_to(const char *path)
+{
+    char url[100];
+    coir_ws *ws;
+    snprintf(url, sizeof url, "ws://%s%s", server_address, path);
+    CHECK_EQ(coir_ws_connect(url, &ws), 0);
+    return ws;
+}
+
+TEST_SERVER(both_sides_close)
+{
+    for (int i = 0; i < 20; i++) {
+        coir_ws *ws = connect_to("/both");
+        coir_sleep_for(i * 100 * COIR_US);
+        CHECK_EQ(coir_ws_close(ws, 4002, "client"), 0);
+        CHECK(coir_ws_close_code(ws) == 4001 || coir_ws_close_code(ws) == 4002);
+        if (coir_ws_close_code(ws) == 4001)
+            CHECK(strcmp(coir_ws_close_reason(ws), "server") == 0);
+        coir_ws_free(ws);
+    }
+}
+
+TEST_SERVER(a_close_beside_a_receive)
+{
+    coir_ws *ws = connect_to("/beside");
+    coir_ws_message *message;
+    CHECK_EQ(coir_ws_recv(ws, &message), 0);
+    CHECK_EQ(coir_ws_close_code(ws), 4003);
+    CHECK_EQ(coir_ws_close(ws, 1000, NULL), 0);
+    coir_ws_free(ws);
+}

@@ -1,0 +1,316 @@
+/* Receiving: in parts, in a select, cancelled, by two tasks, and from a peer that falls silent. */
+#include <coir/channel.h>
+
+#include "coir/deadline.h"
+#include "wire.h"
+
+static coir_ws_options options = COIR_WS_OPTIONS;
+static int (*serve_socket)(coir_ws *ws);
+static int result, code;
+
+static int handle(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    if (rc < 0)
+        return rc;
+    result = serve_socket(ws);
+    code = coir_ws_close_code(ws);
+    return 0;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/ws", handle}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+static void leave(coir_stream *stream)
+{
+    put_close(1000, "");
+    send_wire(stream);
+    while (read_frame(stream) > 0 && came.first != (WIRE_FIN | CLOSE))
+        ;
+    CHECK_EQ(came_code(), 1000);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+}
+
+/* ---- parts ---- */
+
+enum { STREAMED = 300000 };
+
+/* Adds up a message that is longer than message_max; answers with its length and the parts. */
+static int add_up(coir_ws *ws)
+{
+    coir_ws_message *part;
+    bool last = false;
+    size_t len = 0, parts = 0;
+    int rc;
+    while (!last && (rc = coir_ws_recv_part(ws, &part, &last)) > 0) {
+        const char *data = coir_ws_message_data(part);
+        for (size_t i = 0; i < coir_ws_message_len(part); i++)
+            CHECK_EQ(data[i], (char)('a' + (len + i) % 7));
+        len += coir_ws_message_len(part);
+        CHECK_EQ(coir_ws_message_type(part), COIR_WS_BINARY);
+        coir_ws_message_unref(part);
+        parts++;
+    }
+    char text[60];
+    snprintf(text, sizeof text, "%zu %d", len, parts > 1);
+    CHECK_EQ(coir_ws_send_text(ws, text), 0);
+    return coir_ws_recv(ws, &part);
+}
+
+static void sends_in_frames_of(size_t step)
+{
+    static char data[STREAMED];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (char)('a' + i % 7);
+    serve_socket = add_up;
+    options.message_max = 1000;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (size_t at = 0; at < sizeof data; at += step) {
+        size_t len = sizeof data - at < step ? sizeof data - at : step;
+        put_frame((at + len == sizeof data ? WIRE_FIN : 0) | (at ? CONT : BINARY), data + at, len);
+    }
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | TEXT);
+    CHECK(strcmp(came.payload, "300000 1") == 0);
+    leave(stream);
+    CHECK_EQ(result, 0);
+}
+
+TEST_SERVER(a_message_in_parts)
+{
+    sends_in_frames_of(STREAMED);
+    sends_in_frames_of(7000);
+    sends_in_frames_of(100);
+}
+
+/* ---- select and cancellation: nothing is lost ---- */
+
+/* Receives by selects of which most are lost to a channel or to the time. */
+static int select_often(coir_ws *ws)
+{
+    coir_channel *channel;
+    coir_ws_message *message = NULL;
+    int item, rc = 0;
+    CHECK_EQ(coir_channel_new(sizeof item, 4, &channel), 0);
+    for (int i = 0; rc == 0; i++) {
+        if (i % 3 == 0)
+            coir_channel_try_send(channel, &i);
+        coir_case waits[] = {coir_case_ws_recv(ws, &message), coir_case_recv(channel, &item),
+                             coir_case_after((i % 5) * COIR_MS)};
+        int which = coir_select(waits, 3);
+        CHECK(which >= 0);
+        if (which == 0 && waits[0].result > 0) {
+            rc = coir_ws_send(ws, message);
+            coir_ws_message_unref(message);
+        } else if (which == 0) {
+            rc = (int)waits[0].result - 1;
+        }
+    }
+    coir_channel_free(channel);
+    return rc + 1;
+}
+
+static int with_deadlines(coir_ws *ws)
+{
+    for (;;) {
+        coir_ws_message *message;
+        COIR_DEADLINE(coir_in(3 * COIR_MS));
+        int rc = coir_ws_recv(ws, &message);
+        if (rc == -ETIME)
+            continue;
+        if (rc <= 0)
+            return rc;
+        CHECK_EQ(coir_ws_try_send(ws, message), 0);
+        coir_ws_message_unref(message);
+    }
+}
+
+/* 300 numbered messages, in pieces of 13 bytes, come back in order. */
+static void numbers_come_back(int (*how)(coir_ws *ws))
+{
+    serve_socket = how;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 300; i++) {
+        char text[20];
+        snprintf(text, sizeof text, "number %d", i);
+        put_text(WIRE_FIN | TEXT, text);
+    }
+    for (size_t at = 0; at < wire_len; at += 13) {
+        send_bytes(stream, (const char *)wire + at, wire_len - at < 13 ? wire_len - at : 13);
+        coir_sleep_for(COIR_MS);
+    }
+    wire_len = 0;
+    for (int i = 0; i < 300; i++) {
+        char text[20];
+        snprintf(text, sizeof text, "number %d", i);
+        CHECK_EQ(read_frame(stream), WIRE_FIN | TEXT);
+        CHECK(strcmp(came.payload, text) == 0);
+    }
+    leave(stream);
+    CHECK_EQ(result, 0);
+}
+
+TEST_SERVER(a_receive_that_loses_a_select_loses_nothing)
+{
+    numbers_come_back(select_often);
+}
+
+TEST_SERVER(a_receive_that_runs_into_a_deadline_loses_nothing)
+{
+    numbers_come_back(with_deadlines);
+}
+
+static int second(void *ws)
+{
+    coir_ws_message *message;
+    return coir_ws_recv(ws, &message);
+}
+
+static int receive_twice(coir_ws *ws)
+{
+    COIR_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options go = COIR_GO_OPTIONS;
+    go.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &go, second, ws), 0);
+    coir_sleep_for(COIR_MS); /* it waits */
+    CHECK_EQ(second(ws), -EBUSY);
+    CHECK_EQ(coir_join(handle), 0);
+    CHECK_EQ(coir_ws_result(ws), 0);
+    return 0;
+}
+
+TEST_SERVER(one_task_receives)
+{
+    serve_socket = receive_twice;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(COIR_S);
+    leave(stream);
+    CHECK_EQ(code, 1000);
+}
+
+/* ---- the end ---- */
+
+static int receive_all_messages(coir_ws *ws)
+{
+    coir_ws_message *message;
+    coir_ws_op op;
+    int rc;
+    CHECK_EQ(coir_ws_result(ws), -EINPROGRESS);
+    while ((rc = (int)coir_await(coir_ws_recv_op(&op, ws, &message))) > 0)
+        coir_ws_message_unref(message);
+    CHECK_EQ(coir_ws_recv(ws, &message), rc);
+    CHECK_EQ(coir_ws_result(ws), rc);
+    return rc;
+}
+
+TEST_SERVER(an_end_without_a_close)
+{
+    serve_socket = receive_all_messages;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    put_text(TEXT, "half");
+    send_wire(stream);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -COIR_EEND);
+    CHECK_EQ(code, 1006);
+    stream = dial_ws(WS_REQUEST);
+    coir_tcp_set_option(stream, COIR_TCP_RESET_ON_CLOSE, 1);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ECONNRESET);
+}
+
+static int keep_reason(coir_ws *ws)
+{
+    int rc = receive_all_messages(ws);
+    CHECK(strcmp(coir_ws_close_reason(ws), "enough") == 0);
+    return rc;
+}
+
+TEST_SERVER(the_reason_of_a_close)
+{
+    serve_socket = keep_reason;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    put_close(4000, "enough");
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    CHECK_EQ(came_code(), 4000);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(code, 4000);
+    CHECK_EQ(result, 0);
+}
+
+/* ---- silence ---- */
+
+TEST_SERVER(a_silent_peer_is_pinged_and_given_up)
+{
+    serve_socket = receive_all_messages;
+    options.ping_interval = 10 * COIR_S;
+    options.ping_timeout = 4 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    for (int i = 1; i <= 3; i++) { /* it answers, in time */
+        CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+        coir_time took = coir_now() - start;
+        CHECK(took >= 10 * COIR_S && took < 11 * COIR_S);
+        coir_sleep_for(3 * COIR_S);
+        start = coir_now();
+        put_frame(WIRE_FIN | PONG, came.payload, came.len);
+        send_wire(stream);
+    }
+    CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+    start = coir_now();
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(coir_now() - start >= 4 * COIR_S && coir_now() - start < 5 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+    CHECK_EQ(code, 1006);
+}
+
+TEST_SERVER(a_peer_that_talks_is_not_pinged)
+{
+    serve_socket = receive_all_messages;
+    options.ping_interval = 10 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 10; i++) {
+        coir_sleep_for(9 * COIR_S);
+        put_text(WIRE_FIN | TEXT, "here");
+        send_wire(stream);
+    }
+    put_close(1000, "");
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    coir_close(stream);
+}
+
+/* A ping of the program's has the same deadline. */
+static int ping_and_receive(coir_ws *ws)
+{
+    CHECK_EQ(coir_ws_ping(ws), 0);
+    return receive_all_messages(ws);
+}
+
+TEST_SERVER(a_ping_of_the_programs_has_a_deadline)
+{
+    serve_socket = ping_and_receive;
+    options.ping_interval = COIR_NEVER;
+    options.ping_timeout = 4 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(coir_now() - start >= 4 * COIR_S && coir_now() - start < 5 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+}

@@ -1,0 +1,203 @@
+/* Sending: from many tasks, on several workers, in parts, and when the peer takes nothing. */
+#include "wire.h"
+
+static coir_ws_options options = COIR_WS_OPTIONS;
+static int (*serve_socket)(coir_ws *ws);
+static int result;
+
+static int handle(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    if (rc < 0)
+        return rc;
+    result = serve_socket(ws);
+    return 0;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/ws", handle}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+/* ---- many senders ---- */
+
+enum { SENDERS = 5, SENDS = 40 };
+
+struct sender {
+    coir_ws *ws;
+    int number;
+};
+
+/* Whole messages, and messages in parts, whose parts nothing may stand between. */
+static int send_many(void *arg)
+{
+    struct sender *sender = arg;
+    for (int i = 0; i < SENDS; i++) {
+        char text[30];
+        snprintf(text, sizeof text, "%d %d", sender->number, i);
+        if (i % 3) { /* whole */
+            CHECK_EQ(coir_ws_send_text(sender->ws, text), 0);
+            continue;
+        }
+        for (size_t at = 0; text[at]; at++) {
+            CHECK_EQ(coir_ws_send_part(sender->ws, COIR_WS_TEXT, text + at, 1, !text[at + 1]), 0);
+            coir_yield();
+        }
+    }
+    return 0;
+}
+
+static int send_from_many_tasks(coir_ws *ws)
+{
+    struct sender senders[SENDERS];
+    COIR_SCOPE(scope);
+    int workers = (int)coir_worker_count(coir_runtime_current());
+    for (int i = 0; i < SENDERS; i++) {
+        coir_go_options go = COIR_GO_OPTIONS;
+        senders[i] = (struct sender){ws, i};
+        go.place = COIR_ON_WORKER(i % workers);
+        CHECK_EQ(coir_go_with(scope, &go, send_many, &senders[i]), 0);
+    }
+    return coir_scope_wait(scope);
+}
+
+/* Puts messages together; each sender's come in order. */
+static void check_order(coir_stream *stream)
+{
+    int next[SENDERS] = {0}, messages = 0;
+    char text[100] = "";
+    while (messages < SENDERS * SENDS) {
+        int first = read_frame(stream), number, i;
+        CHECK((first & 15) == (*text ? CONT : TEXT));
+        strcat(text, came.payload);
+        if (!(first & WIRE_FIN))
+            continue;
+        CHECK_EQ(sscanf(text, "%d %d", &number, &i), 2);
+        CHECK_EQ(i, next[number]);
+        next[number]++;
+        *text = '\0';
+        messages++;
+    }
+}
+
+static void many_senders(void)
+{
+    serve_socket = send_from_many_tasks;
+    options.items_max = 4;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    check_order(stream);
+    coir_close(stream);
+}
+
+static void beside_server(void)
+{
+    CHECK_EQ(with_server(serve, many_senders), 0);
+}
+
+TEST(many_tasks_send_on_one_worker)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(beside_server, 1, seed);
+}
+
+TEST(many_tasks_send_on_several_workers)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(beside_server, 3, seed);
+    test_in_runtime(beside_server, 3);
+}
+
+/* ---- one message for many connections, and an echo, without a copy ---- */
+
+static int send_one_twice(coir_ws *ws)
+{
+    coir_ws_message *message;
+    CHECK_EQ(coir_ws_message_new(COIR_WS_TEXT, "shared", 6, &message), 0);
+    CHECK_EQ(coir_ws_send(ws, message), 0);
+    CHECK_EQ(coir_ws_try_send(ws, message), 0);
+    CHECK_EQ(coir_ws_flush(ws), 0);
+    CHECK_EQ(coir_ws_message_len(message), 6);
+    coir_ws_message_unref(message);
+    return 0;
+}
+
+TEST_SERVER(one_message_is_sent_twice)
+{
+    serve_socket = send_one_twice;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(read_frame(stream), WIRE_FIN | TEXT);
+        CHECK(strcmp(came.payload, "shared") == 0);
+    }
+    coir_close(stream);
+}
+
+/* ---- a peer that takes nothing ---- */
+
+static char data[100000];
+
+static int fill_the_queue(coir_ws *ws)
+{
+    int rc = coir_sleep_for(COIR_S); /* the client has the handshake: a reset would take it */
+    for (int i = 0; i < 1000 && rc == 0; i++) {
+        COIR_DEADLINE(coir_in(COIR_S));
+        rc = coir_ws_send_binary(ws, data, sizeof data);
+    }
+    return rc;
+}
+
+static int with_policy(enum coir_overflow overflow)
+{
+    options = (coir_ws_options)COIR_WS_OPTIONS;
+    options.overflow = overflow;
+    options.bytes_max = 300000;
+    serve_socket = fill_the_queue;
+    result = 1;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(30 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(10 * COIR_S);
+    return result;
+}
+
+TEST_SERVER(policies_for_a_slow_peer)
+{
+    CHECK_EQ(with_policy(COIR_OVERFLOW_WAIT), -ETIME);
+    CHECK_EQ(with_policy(COIR_OVERFLOW_CLOSE), -EPIPE);
+    CHECK_EQ(with_policy(COIR_OVERFLOW_DROP_OLDEST), 0);
+    CHECK_EQ(with_policy(COIR_OVERFLOW_DROP_NEWEST), 0);
+}
+
+static int refuse_what_does_not_go(coir_ws *ws)
+{
+    CHECK_EQ(coir_ws_send_binary(ws, data, sizeof data), -COIR_ETOOLARGE);
+    CHECK_EQ(coir_ws_send_text(ws, "\xff"), -EILSEQ);
+    if (options.overflow != COIR_OVERFLOW_WAIT) {
+        CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "a", 1, true), -EOPNOTSUPP);
+        return 0;
+    }
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "a", 1, false), 0);
+    CHECK_EQ(coir_ws_send_text(ws, "b"), -EBUSY); /* it would wait for itself */
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "c", 1, true), 0);
+    return 0;
+}
+
+TEST_SERVER(what_cannot_be_sent)
+{
+    options.bytes_max = 1000;
+    serve_socket = refuse_what_does_not_go;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    CHECK_EQ(read_frame(stream), TEXT);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CONT);
+    coir_close(stream);
+    options.overflow = COIR_OVERFLOW_DROP_OLDEST;
+    result = 1;
+    stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, 0);
+    coir_close(stream);
+}
