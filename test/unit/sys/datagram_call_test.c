@@ -34,15 +34,15 @@ TEST(datagrams_are_sent_and_received_without_waiting)
         in[i].data = &room[i];
         in[i].room = 1;
     }
-    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3), -EAGAIN);
+    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3, false), -EAGAIN);
     CHECK_EQ(ci_sys_send_datagrams(b, out, 3), 3);
-    CHECK_EQ(ci_sys_receive_datagrams(a, in, 2), 2);
-    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3), 1);
+    CHECK_EQ(ci_sys_receive_datagrams(a, in, 2, false), 2);
+    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3, false), 1);
     CHECK(in[0].len == 1 && in[0].cut == 0 && room[0] == 'x');
     memset(&out[0].peer, 0, sizeof out[0].peer);
     CHECK_EQ(ci_sys_send_datagrams(b, out, 3), -EDESTADDRREQ);
     close(a);
-    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3), -EBADF);
+    CHECK_EQ(ci_sys_receive_datagrams(a, in, 3, false), -EBADF);
     close(b);
 }
 
