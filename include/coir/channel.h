@@ -106,6 +106,11 @@ COIR_API void coir_channel_close(coir_channel *channel);
  * Suspends: no.  Threads: any. */
 COIR_API size_t coir_channel_count(const coir_channel *channel);
 
+/* How many items the channel's policy has dropped: those that a subscriber was too slow for, if it
+ * is a subscription.
+ * Suspends: no.  Threads: any. */
+COIR_API uint64_t coir_channel_lost(const coir_channel *channel);
+
 /* Whether the channel has been closed.
  * Suspends: no.  Threads: any. */
 COIR_API bool coir_channel_is_closed(const coir_channel *channel);

@@ -23,11 +23,12 @@ typedef struct coir_topic_options {
      * topic. */
     void (*unref)(void *item, void *arg);
     void *arg;
+    bool keep_last; /* [false] the last item is kept: a new subscription begins with it */
 } coir_topic_options;
 
-#define COIR_TOPIC_OPTIONS                     \
-    {                                          \
-        sizeof(coir_topic_options), 0, 0, 0, 0 \
+#define COIR_TOPIC_OPTIONS                            \
+    {                                                 \
+        sizeof(coir_topic_options), 0, 0, 0, 0, false \
     }
 
 /* Makes a topic of items of `item_size` bytes.
@@ -43,8 +44,9 @@ COIR_API int coir_topic_new_with(const coir_topic_options *options, coir_topic *
  * Suspends: no.  Threads: any. */
 COIR_API void coir_topic_free(coir_topic *topic);
 
-/* Subscribes to a topic: makes a channel that gets what is published from now on. `overflow` says
- * what happens when its `capacity` is used up. coir_channel_free ends the subscription.
+/* Subscribes to a topic: makes a channel that gets what is published from now on, behind the last
+ * item if the topic keeps that. `overflow` says what happens when its `capacity` is used up;
+ * coir_channel_lost counts what that has dropped. coir_channel_free ends the subscription.
  * Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
  * Errors: -ENOMEM; -EINVAL a capacity of 0; -EPIPE it is closed. */
 COIR_API int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow,

@@ -13,6 +13,12 @@ static void drop_oldest(coir_channel *channel)
     ci_item_ring_drop(&channel->ring);
 }
 
+static void lose_oldest(coir_channel *channel)
+{
+    channel->lost++;
+    drop_oldest(channel);
+}
+
 int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *granted)
 {
     if (channel->closed)
@@ -29,11 +35,11 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
     if (ci_unlikely(channel->ring.count == channel->ring.capacity)) {
         switch ((enum coir_overflow)channel->overflow) {
         case COIR_OVERFLOW_WAIT: return -EAGAIN;
-        case COIR_OVERFLOW_DROP_NEWEST: return 0;
-        case COIR_OVERFLOW_DROP_OLDEST: drop_oldest(channel); break;
+        case COIR_OVERFLOW_DROP_NEWEST: channel->lost++; return 0;
+        case COIR_OVERFLOW_DROP_OLDEST: lose_oldest(channel); break;
         case COIR_OVERFLOW_KEEP_LATEST:
             while (channel->ring.count)
-                drop_oldest(channel);
+                lose_oldest(channel);
             break;
         case COIR_OVERFLOW_CLOSE: ci_channel_close(channel, granted); return -EPIPE;
         }
@@ -72,6 +78,16 @@ size_t coir_channel_count(const coir_channel *channel)
     size_t count = channel->ring.count;
     ci_lock_give(channel->lock);
     return count;
+}
+
+uint64_t coir_channel_lost(const coir_channel *channel)
+{
+    if (!channel && CI_MISUSE(-EINVAL, "channel is NULL"))
+        return 0;
+    ci_channel_lock(channel);
+    uint64_t lost = channel->lost;
+    ci_lock_give(channel->lock);
+    return lost;
 }
 
 bool coir_channel_is_closed(const coir_channel *channel)

@@ -25,6 +25,7 @@ struct coir_channel {
     struct ci_list receivers, senders;
     uint8_t overflow; /* enum coir_overflow */
     bool closed;
+    uint64_t lost; /* items that the policy has dropped */
     struct ci_lock own_lock;
     void (*unref)(void *item, void *arg);
     void *arg;

@@ -4,7 +4,8 @@
  *    COIR_OVERFLOW_WAIT has no room, the publisher is queued, and all later publishers behind it.
  *    So all subscribers get all items in the same order.
  * 2. While a publisher is queued, a subscriber with COIR_OVERFLOW_WAIT has no room.
- * 3. A topic that is freed has no subscribers, and no publisher is in a call.
+ * 3. `blocker`, where it is not NULL, is a subscriber: the one that was found to have no room.
+ * 4. A topic that is freed has no subscribers, and no publisher is in a call.
  */
 #include <errno.h>
 
@@ -26,6 +27,9 @@ struct coir_topic {
     void (*unref)(void *item, void *arg);
     void *arg;
     coir_allocator allocator;
+    coir_channel *blocker;
+    bool keeps_last, has_last;
+    char last[]; /* the item that was published last */
 };
 
 static coir_channel *channel_of(struct ci_list *node)
@@ -33,12 +37,30 @@ static coir_channel *channel_of(struct ci_list *node)
     return ci_container_of(node, coir_channel, subscription);
 }
 
+/* While publishers wait this is asked whenever a subscriber has room or leaves: the one that was
+ * full before is the first to be asked again. */
 static bool all_have_room(struct coir_topic *topic)
 {
-    ci_list_for_each (node, &topic->subscriptions)
-        if (!ci_channel_has_room(channel_of(node)))
-            return false;
+    if (topic->blocker && !ci_channel_has_room(topic->blocker))
+        return false;
+    topic->blocker = NULL;
+    ci_list_for_each (node, &topic->subscriptions) {
+        if (ci_channel_has_room(channel_of(node)))
+            continue;
+        topic->blocker = channel_of(node);
+        return false;
+    }
     return true;
+}
+
+static void keep(struct coir_topic *topic, void *item)
+{
+    if (topic->has_last && topic->unref)
+        topic->unref(topic->last, topic->arg);
+    if (topic->ref)
+        topic->ref(item, topic->arg);
+    ci_item_copy(topic->last, item, topic->item_size);
+    topic->has_last = true;
 }
 
 static void lock(coir_topic *topic)
@@ -47,20 +69,27 @@ static void lock(coir_topic *topic)
     ci_debug_check(ci_list_empty(&topic->publishers) || !all_have_room(topic), "topic.c 2");
 }
 
+/* Whether the copy was queued. */
+static bool deliver_to(struct coir_topic *topic, coir_channel *channel, void *item,
+                       struct ci_list *granted)
+{
+    if (topic->ref)
+        topic->ref(item, topic->arg);
+    int rc = ci_channel_push(channel, item, granted);
+    ci_check(rc != -EAGAIN, "topic.c 1");
+    if (rc <= 0 && topic->unref)
+        topic->unref(item, topic->arg);
+    return rc > 0;
+}
+
 static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted)
 {
     int count = 0;
     topic->delivering = true;
-    ci_list_for_each (node, &topic->subscriptions) {
-        if (topic->ref)
-            topic->ref(item, topic->arg);
-        int rc = ci_channel_push(channel_of(node), item, granted);
-        ci_check(rc != -EAGAIN, "topic.c 1");
-        if (rc > 0)
-            count++;
-        else if (topic->unref)
-            topic->unref(item, topic->arg);
-    }
+    ci_list_for_each (node, &topic->subscriptions)
+        count += deliver_to(topic, channel_of(node), item, granted);
+    if (topic->keeps_last)
+        keep(topic, item);
     topic->delivering = false;
     return count;
 }
@@ -84,6 +113,9 @@ static void on_free(struct ci_channel_observer *observer, coir_channel *channel,
     struct coir_topic *topic = ci_container_of(observer, struct coir_topic, observer);
     ci_list_remove(&channel->subscription);
     topic->subscribers--;
+    if (topic->blocker == channel)
+        topic->blocker = NULL;
+    ci_debug_check(!topic->blocker || topic->subscribers, "topic.c 3");
     on_room(observer, granted);
 }
 
@@ -183,7 +215,7 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
     if (!options.item_size)
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
-    coir_topic *topic = ci_alloc_zero(allocator, sizeof *topic);
+    coir_topic *topic = ci_alloc_zero(allocator, sizeof *topic + options.item_size);
     if (!topic)
         return -ENOMEM;
     topic->allocator = *allocator;
@@ -191,6 +223,7 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
     topic->ref = options.ref;
     topic->unref = options.unref;
     topic->arg = options.arg;
+    topic->keeps_last = options.keep_last;
     topic->observer = (struct ci_channel_observer){on_room, on_free};
     ci_list_init(&topic->subscriptions);
     ci_list_init(&topic->publishers);
@@ -222,9 +255,11 @@ void coir_topic_free(coir_topic *topic)
                       "it has subscribers, or tasks publish; free their channels first"))
         return;
     ci_check(ci_list_empty(&topic->subscriptions) && ci_list_empty(&topic->publishers),
-             "topic.c 3");
+             "topic.c 4");
     coir_allocator allocator = topic->allocator;
-    ci_free(&allocator, topic, sizeof *topic);
+    if (topic->has_last && topic->unref)
+        topic->unref(topic->last, topic->arg);
+    ci_free(&allocator, topic, sizeof *topic + topic->item_size);
 }
 
 int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow,
@@ -246,11 +281,15 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
         return rc;
     channel->lock = &topic->lock;
     channel->observer = &topic->observer;
+    struct ci_list granted; /* a new channel has no receiver */
+    ci_list_init(&granted);
     lock(topic);
     bool closed = topic->closed;
     if (!closed) {
         ci_list_push(&topic->subscriptions, &channel->subscription);
         topic->subscribers++;
+        if (topic->has_last)
+            deliver_to(topic, channel, topic->last, &granted);
     }
     ci_lock_give(&topic->lock);
     if (closed) {

@@ -251,7 +251,7 @@ static int visit(int client)
     (void)client;
     struct visit now = {.number = requests++, .post = chaos_below(&chaos, 2)};
     MUST(requests < REQUESTS_MOST);
-    now.len = 1 + chaos_below(&chaos, BODY_MOST);
+    now.len = chaos_below(&chaos, 3) ? 1 + chaos_below(&chaos, BODY_MOST) : 0;
     COIR_DEADLINE(coir_in(30 * COIR_S));
     int rc = start_pages();
     if (rc == 0)

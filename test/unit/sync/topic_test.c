@@ -164,3 +164,92 @@ TEST_REAL(a_closed_topic_ends_publishers_at_once_and_subscribers_behind_what_is_
     coir_channel_free(full);
     coir_topic_free(topic);
 }
+
+/* ---- what is lost, and what is kept ---- */
+
+TEST_REAL(each_subscriber_counts_what_it_has_lost)
+{
+    coir_topic *topic;
+    coir_channel *oldest, *newest, *latest, *roomy;
+    CHECK_EQ(coir_topic_new(sizeof(int), &topic), 0);
+    CHECK_EQ(coir_subscribe(topic, 3, COIR_OVERFLOW_DROP_OLDEST, &oldest), 0);
+    CHECK_EQ(coir_subscribe(topic, 3, COIR_OVERFLOW_DROP_NEWEST, &newest), 0);
+    CHECK_EQ(coir_subscribe(topic, 3, COIR_OVERFLOW_KEEP_LATEST, &latest), 0);
+    CHECK_EQ(coir_subscribe(topic, 10, COIR_OVERFLOW_DROP_OLDEST, &roomy), 0);
+    for (int i = 0; i < 10; i++)
+        CHECK(coir_try_publish(topic, &i) >= 3);
+    CHECK(coir_channel_lost(oldest) == 7 && coir_channel_lost(newest) == 7);
+    CHECK(coir_channel_lost(latest) == 9 && coir_channel_count(latest) == 1);
+    CHECK_EQ(coir_channel_lost(roomy), 0);
+    coir_channel_free(oldest);
+    coir_channel_free(newest);
+    coir_channel_free(latest);
+    coir_channel_free(roomy);
+    coir_topic_free(topic);
+}
+
+static int references;
+
+static void count_ref(void *item, void *arg)
+{
+    (void)item, (void)arg;
+    references++;
+}
+
+static void count_unref(void *item, void *arg)
+{
+    (void)item, (void)arg;
+    references--;
+}
+
+TEST_REAL(a_new_subscription_begins_with_the_last_item)
+{
+    coir_topic *topic;
+    coir_channel *first, *second;
+    int item = 1;
+    coir_topic_options options = COIR_TOPIC_OPTIONS;
+    options.item_size = sizeof item;
+    options.keep_last = true;
+    options.ref = count_ref;
+    options.unref = count_unref;
+    CHECK_EQ(coir_topic_new_with(&options, &topic), 0);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &first), 0);
+    CHECK_EQ(coir_channel_try_recv(first, &item), -EAGAIN); /* there is none yet */
+    for (item = 1; item < 5; item++) {
+        CHECK_EQ(coir_try_publish(topic, &item), 1);
+        CHECK_EQ(coir_channel_recv(first, &(int){0}), 0);
+        references--; /* it was received */
+    }
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &second), 0);
+    CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN); /* it counts as any item */
+    CHECK(coir_channel_recv(second, &item) == 0 && item == 4);
+    references--;
+    CHECK_EQ(coir_try_publish(topic, &item), 2);
+    coir_channel_free(first);
+    coir_channel_free(second);
+    CHECK_EQ(references, 1); /* the topic's own */
+    coir_topic_free(topic);
+    CHECK_EQ(references, 0);
+}
+
+/* The one that the publisher waits for leaves, and another one is found to be full. */
+TEST_REAL(each_full_subscriber_is_waited_for)
+{
+    coir_topic *topic;
+    coir_channel *full[3];
+    int item = 1;
+    coir_topic_new(sizeof(int), &topic);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &full[i]), 0);
+    CHECK_EQ(coir_try_publish(topic, &item), 3);
+    CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN);
+    coir_channel_free(full[0]);
+    CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN);
+    CHECK_EQ(coir_channel_recv(full[1], &item), 0);
+    CHECK_EQ(coir_try_publish(topic, &item), -EAGAIN);
+    coir_channel_close(full[2]);
+    CHECK_EQ(coir_try_publish(topic, &item), 1);
+    coir_channel_free(full[1]);
+    coir_channel_free(full[2]);
+    coir_topic_free(topic);
+}

@@ -245,6 +245,7 @@ static void *ret;
     P(coir_channel_is_closed, coir_channel_is_closed(o.channel))                               \
     R(coir_topic_new, coir_topic_new(8, RET(coir_topic)))                                      \
     R(coir_topic_new_with, coir_topic_new_with(&topic_options, RET(coir_topic)))               \
+    P(coir_channel_lost, (long)coir_channel_lost(o.channel))                                   \
     V(coir_topic_close, coir_topic_close(o.topic))                                             \
     V(coir_topic_free, coir_topic_free(o.topic))                                               \
     R(coir_subscribe, coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, RET(coir_channel)))       \
