@@ -33,6 +33,7 @@ struct pass {
     size_t whole_len;
     bool body_taken; /* some of the body has left the request */
     bool all_sent;   /* the end of STDIN was sent, or the application takes no more */
+    bool cut;        /* it takes no more: a record may have been sent in part */
 
     unsigned char *in; /* CI_HTTP_BUFFER bytes */
     size_t in_at, in_end;
@@ -155,9 +156,11 @@ static int send_some(struct pass *pass, enum want *ret_want)
         }
         if (rc < 0 && coir_task_interrupted())
             return rc;
+        if (rc < 0 && rc != -EPIPE && rc != -ECONNRESET)
+            return blame_call(pass, rc);
         if (rc < 0) {
             pass->out.at = pass->out.len = 0;
-            pass->all_sent = true;
+            pass->all_sent = pass->cut = true;
             pass->keeps = false;
         }
         if (pass->all_sent) {
@@ -411,7 +414,7 @@ static int try_once(struct pass *pass)
                         bytes);
     pass->answer = (struct ci_fcgi_answer){0};
     pass->in_at = pass->in_end = 0;
-    pass->all_sent = pass->heard = false;
+    pass->all_sent = pass->cut = pass->heard = false;
     pass->keeps = true;
     pass->status = 0;
     int rc = send_head(pass);
@@ -423,7 +426,8 @@ static void abort_request(struct pass *pass)
 {
     unsigned char record[CI_FCGI_HEADER];
     ci_fcgi_put_header(record, CI_FCGI_ABORT_REQUEST, 0);
-    if (pass->out.sent && ci_fcgi_output_empty(&pass->out) && pass->answer.state != CI_FCGI_DONE)
+    if (!pass->cut && pass->out.sent && ci_fcgi_output_empty(&pass->out) &&
+        pass->answer.state != CI_FCGI_DONE)
         coir_try_write(pass->connection.stream, record, sizeof record);
 }
 

@@ -112,8 +112,7 @@ static int connection(coir_stream *stream, void *arg)
 
 static int handler(coir_request *req, coir_response *res, void *arg)
 {
-    (void)arg;
-    (void)req, (void)res;
+    (void)req, (void)res, (void)arg;
     return 0;
 }
 
