@@ -15,8 +15,9 @@ int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max);
 /* The message has ended, or the connection has. */
 void ci_ws_inflate_end(coir_ws *ws);
 
-/* The compressed form of a message: a reference; NULL: send it as it is. With the turn. */
-coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_memory *memory, coir_ws_message *message);
+/* The compressed form of a message: a reference; NULL: send it as it is. With the turn,
+ * on the worker `here`. */
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message);
 
 /* Frees what the connection has kept, and what the worker has. */
 void ci_ws_deflate_free(coir_ws *ws);

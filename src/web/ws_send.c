@@ -113,7 +113,8 @@ int coir_ws_ping(coir_ws *ws)
 /* The frame of a message, as this connection sends it: a reference. */
 static coir_ws_message *frame_of(coir_ws *ws, coir_ws_message *message)
 {
-    coir_ws_message *frame = ws->deflate.on ? ci_ws_deflate(ws, memory_here(), message) : NULL;
+    struct ci_http_worker *here = ws->deflate.on ? ci_http_worker_of(ci_worker_current) : NULL;
+    coir_ws_message *frame = here ? ci_ws_deflate(ws, here, message) : NULL;
     return mask(ws, frame ? frame : coir_ws_message_ref(message));
 }
 

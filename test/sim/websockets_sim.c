@@ -1,0 +1,277 @@
+/* WebSocket servers and clients of coir's in a world that fails: echoes of numbered messages,
+ * whole, in parts and compressed, with pings between, selects and deadlines that lose, connections
+ * without a fiber beside those in a handler, slow networks, short reads, resets and closes at any
+ * moment.
+ *
+ * What must hold:
+ * 1. A client gets back what it has sent: each message once, in order, byte for byte. At the end of
+ *    a connection that was closed in due form, all of them.
+ * 2. Nothing falls silent: while something is due, it comes, or the connection ends, within
+ *    `patience`.
+ * 3. Each connection without a fiber is told its end exactly once, and every task ends. */
+#include <coir.h>
+#include <coir/sim.h>
+#include <coir/ws.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/chance.h"
+#include "sim/chaos.h"
+#include "sim/must.h"
+#include "sim/scenario.h"
+
+enum { CLIENTS = 4, MESSAGES = 20, LEN_MOST = 40000 };
+static const coir_time patience = 100 * COIR_S;
+
+static struct {
+    coir_sim *sim;
+    coir_host *server;
+    int begun, ended; /* connections without a fiber */
+    bool over, harm;  /* harm: connections are reset */
+    enum coir_ws_compression compression;
+} w;
+
+static unsigned char byte_of(int number, size_t at)
+{
+    return (unsigned char)(number * 31 + (int)(at % 251) * (int)(1 + at / 5000));
+}
+
+static size_t length_of(int client, int number)
+{
+    static const size_t lengths[] = {2, 125, 126, 127, 300, 4095, 16384, 39999};
+    return lengths[(client * 5 + number * 3) % 8] + (size_t)(number % 2);
+}
+
+static void fill(unsigned char *bytes, int client, int number)
+{
+    size_t len = length_of(client, number);
+    bytes[0] = (unsigned char)client;
+    bytes[1] = (unsigned char)number;
+    for (size_t i = 2; i < len; i++)
+        bytes[i] = byte_of(number, i);
+}
+
+static coir_ws_options options(void)
+{
+    coir_ws_options options = COIR_WS_OPTIONS;
+    options.ping_interval = 5 * COIR_S;
+    options.ping_timeout = 20 * COIR_S;
+    options.compression = w.compression;
+    options.items_max = 1 + below(8);
+    return options;
+}
+
+/* ---- the server ---- */
+
+/* Back as it came, or in parts. */
+static int answer(coir_ws *ws, coir_ws_message *message)
+{
+    const char *data = coir_ws_message_data(message);
+    size_t len = coir_ws_message_len(message), parts = below(3) ? 1 : 1 + below(4);
+    int rc = 0;
+    if (parts == 1)
+        return coir_ws_send(ws, message);
+    for (size_t i = 0; i < parts && rc == 0; i++) {
+        size_t from = len * i / parts, to = len * (i + 1) / parts;
+        rc = coir_ws_send_part(ws, coir_ws_message_type(message), data + from, to - from,
+                               i + 1 == parts);
+    }
+    return rc;
+}
+
+static int receive(coir_ws *ws, coir_ws_message **message)
+{
+    while (below(3)) {
+        coir_case waits[] = {coir_case_ws_recv(ws, message),
+                             coir_case_after((coir_time)below(5000) * COIR_US)};
+        int which = coir_select(waits, 2);
+        if (which <= 0)
+            return which < 0 ? which : (int)waits[0].result;
+        if (below(4) == 0)
+            coir_ws_ping(ws);
+    }
+    return coir_ws_recv(ws, message);
+}
+
+static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    coir_ws_message *message;
+    coir_ws_options with = options();
+    int rc = coir_ws_accept_with(req, res, &with, &ws);
+    while (rc >= 0 && (rc = receive(ws, &message)) > 0) {
+        rc = answer(ws, message);
+        coir_ws_message_unref(message);
+    }
+    return 0;
+}
+
+static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
+{
+    (void)arg;
+    if (!message) {
+        w.ended++;
+        return 0;
+    }
+    if (below(4) == 0)
+        coir_sleep_for((coir_time)below(3000) * COIR_US);
+    return answer(ws, message);
+}
+
+static int serve_without(coir_request *req, coir_response *res, void *arg)
+{
+    coir_ws *ws;
+    coir_ws_options with = options();
+    int rc = coir_ws_handle_with(req, res, &with, on_message, arg, &ws);
+    w.begun += rc == 0;
+    return rc;
+}
+
+static int serve_here(void *router)
+{
+    int rc = coir_serve_http("0.0.0.0:80", router);
+    return rc == -ECANCELED ? 0 : rc;
+}
+
+static int serve(void *arg)
+{
+    coir_router *router;
+    (void)arg;
+    MUST_BE(coir_router_new(&router), 0);
+    MUST_BE(coir_route(router, "GET", "/handler", serve_in_handler, NULL), 0);
+    MUST_BE(coir_route(router, "GET", "/without", serve_without, NULL), 0);
+    {
+        COIR_SCOPE(scope);
+        MUST_BE(coir_go(scope, serve_here, router), 0);
+        COIR_DEADLINE(coir_in(20 * patience));
+        while (!w.over)
+            MUST_BE(coir_sleep_for(10 * COIR_MS), 0);
+        coir_scope_cancel(scope);
+        coir_scope_wait(scope);
+    }
+    coir_router_free(router);
+    MUST_BE(w.begun, w.ended);
+    return 0;
+}
+
+/* ---- clients ---- */
+
+struct client {
+    int number, sent, received;
+    bool broken; /* the network has ended the connection */
+    coir_ws *ws;
+    unsigned char bytes[LEN_MOST], want[LEN_MOST];
+};
+
+static int send_all(void *arg)
+{
+    struct client *client = arg;
+    for (; client->sent < MESSAGES && !client->broken; client->sent++) {
+        fill(client->bytes, client->number, client->sent);
+        if (coir_ws_send_binary(client->ws, client->bytes,
+                                length_of(client->number, client->sent)) < 0)
+            break;
+        if (below(3) == 0)
+            coir_sleep_for((coir_time)below(20000) * COIR_US);
+    }
+    return 0;
+}
+
+/* 1: what came is the next message. */
+static int receive_one(struct client *client)
+{
+    coir_ws_message *message;
+    int rc = receive(client->ws, &message);
+    if (rc <= 0)
+        return rc;
+    size_t len = length_of(client->number, client->received);
+    fill(client->want, client->number, client->received);
+    MUST_BE(coir_ws_message_len(message), len);
+    MUST(memcmp(coir_ws_message_data(message), client->want, len) == 0);
+    MUST_BE(coir_ws_message_type(message), COIR_WS_BINARY);
+    MUST(client->received <= client->sent);
+    client->received++;
+    coir_ws_message_unref(message);
+    return 1;
+}
+
+static void converse(struct client *client)
+{
+    int rc = 1;
+    COIR_DEADLINE_AS(limit, coir_in(patience));
+    {
+        COIR_SCOPE(scope);
+        MUST_BE(coir_go(scope, send_all, client), 0);
+        while (client->received < MESSAGES && rc > 0)
+            rc = receive_one(client);
+        client->broken = rc <= 0;
+        coir_scope_cancel(scope);
+        coir_scope_wait(scope);
+    }
+    if (!client->broken)
+        rc = coir_ws_close(client->ws, 1000, "done");
+    MUST(!coir_deadline_passed(limit)); /* nothing falls silent */
+    MUST(rc != -COIR_EPROTOCOL && rc != -COIR_ETOOLARGE);
+    MUST(client->broken ? w.harm : client->received == MESSAGES);
+}
+
+static int visit(void *arg)
+{
+    struct client *client = arg;
+    coir_ws_options with = options();
+    for (uint64_t visits = 1 + below(3); visits; visits--) {
+        client->sent = client->received = 0;
+        client->broken = false;
+        coir_sleep_for((coir_time)below(20000) * COIR_US);
+        int rc = coir_ws_connect_with(below(2) ? "ws://server/handler" : "ws://server/without",
+                                      &with, &client->ws);
+        if (rc < 0) {
+            MUST(w.harm || rc == -ECONNREFUSED); /* it does not listen yet */
+            continue;
+        }
+        converse(client);
+        coir_ws_free(client->ws);
+    }
+    return 0;
+}
+
+static int be_everybody(void *arg)
+{
+    static struct client clients[CLIENTS];
+    (void)arg;
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < CLIENTS; i++) {
+            clients[i].number = i;
+            MUST_BE(coir_go(scope, visit, &clients[i]), 0);
+        }
+        MUST_BE(coir_scope_wait(scope), 0);
+    }
+    w.over = true;
+    COIR_DEADLINE(coir_in(4 * patience));
+    while (!coir_host_is_down(w.server))
+        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    return 0;
+}
+
+int scenario(coir_sim *sim)
+{
+    memset(&w, 0, sizeof w);
+    w.sim = sim;
+    MUST_BE(chaos_configure(sim), 0);
+    w.compression = (enum coir_ws_compression)below(3);
+    w.harm = below(2);
+    if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
+        return -ENOMEM;
+    coir_sim_link(sim, NULL, NULL,
+                  (coir_link){.latency = (coir_time)below(2000) * COIR_US,
+                              .jitter = (coir_time)below(2000) * COIR_US,
+                              .bandwidth = below(2) ? 0 : 200000 + below(10000000),
+                              .loss = some(0.05),
+                              .reset = w.harm ? some(0.01) : 0,
+                              .short_io = some(0.7)});
+    coir_sim_faults(sim, NULL, (coir_faults){.late = some(0.5)});
+    return coir_sim_host_main(sim, "clients", be_everybody, NULL);
+}
