@@ -43,10 +43,11 @@ typedef struct coir_listen_options {
      * the system chooses one of them for each connection. Closing one resets what is in its
      * backlog, if no server drained it: to restart, see coir_listener_share. */
     bool reuse_port;
-    bool ipv6_only;      /* [false] "[::]:80" and ":80" take IPv6 connections alone, not IPv4 too */
-    unsigned unix_mode;  /* [as the system makes it] of the file of a Unix socket */
-    unsigned unix_owner; /* [as the system makes it] its user, by number */
-    unsigned unix_group; /* [as the system makes it] its group, by number */
+    bool ipv6_only; /* [false] "[::]:80" and ":80" take IPv6 connections alone, not IPv4 too */
+    /* [as the system makes it] mode, user and group, by number, of the file of a Unix socket;
+     * -EINVAL where the address makes none. 0 is the default: root, whose processes make files of
+     * root, cannot be asked for by number. */
+    unsigned unix_mode, unix_owner, unix_group;
     /* [COIR_UNLIMITED] connections that were accepted from it, on all workers, and are open:
      * neither closed nor detached */
     size_t connections_max;
@@ -64,12 +65,14 @@ typedef struct coir_listen_options {
 
 /* Starts listening for connections. Any worker of the runtime may accept from it, all at the same
  * time. An address that is in use is tried again for a second: a server on io_uring that was killed
- * keeps its own for a moment. The file of a Unix socket without a listener is replaced, under a
- * lock (flock(2)) of its directory, and removed by coir_listener_close.
- * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
- * caller's to close.
- * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
- * listen(2); -EINVAL no address, or no ret_listener; -ENOMEM.
+ * keeps its own for a moment. The file of a Unix socket that has gone is replaced, and removed by
+ * coir_listener_close, both under a lock (flock(2)) of its directory. While another program has
+ * that lock, no file is replaced or removed; a free path is listened on after a second. Suspends:
+ * yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the caller's to
+ * close. Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
+ * listen(2); of a path, -EEXIST something that is no socket is there, and -EWOULDBLOCK the
+ * directory is locked and a file of a socket that has gone is there; -EINVAL no address, or no
+ * ret_listener; -ENOMEM.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 

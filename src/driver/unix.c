@@ -40,17 +40,44 @@ static coir_fd lock(const struct path *path)
     return ci_sys_lock_directory(directory.text);
 }
 
-/* Removes the file of a socket that no process has open. True: it has been removed. */
-static bool remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len,
-                         coir_fd locked)
+/* Whether the probe, a new socket, is refused when it connects. Closes it. */
+static bool is_refused(coir_fd probe, const struct sockaddr *address, socklen_t len)
+{
+    int rc = probe < 0 ? probe : ci_sys_connect(probe, address, len);
+    if (probe >= 0)
+        ci_sys_close(probe);
+    return rc == -ECONNREFUSED;
+}
+
+/* Whether no socket is bound to the file. A listener does not notice a socket for datagrams that
+ * connects to it, and a socket for datagrams is sent nothing. */
+static bool is_stale(const struct sockaddr *address, socklen_t len)
+{
+    return is_refused(ci_sys_open_datagram(AF_UNIX), address, len);
+}
+
+/* Whether nothing listens on the file, though a socket may be bound to it. */
+static bool is_refusing(const struct sockaddr *address, socklen_t len)
+{
+    return is_refused(ci_sys_socket(AF_UNIX), address, len);
+}
+
+static int remove_file(const struct path *path, coir_fd locked)
 {
     ci_check(locked >= 0, "unix.h 2");
-    coir_fd probe = ci_sys_is_socket_file(path->text) ? ci_sys_socket(AF_UNIX) : -ENOTSOCK;
-    if (probe < 0)
-        return false;
-    int rc = ci_sys_connect(probe, address, len);
-    ci_sys_close(probe);
-    return rc == -ECONNREFUSED && ci_sys_remove(path->text) == 0;
+    return ci_sys_remove(path->text);
+}
+
+/* Removes the file that is in the way: 0, or why it stays. */
+static int remove_stale(const struct path *path, const struct sockaddr *address, socklen_t len,
+                        coir_fd locked)
+{
+    int rc = ci_sys_find_socket_file(path->text);
+    if (rc == 0 && !is_stale(address, len))
+        rc = -EADDRINUSE;
+    if (rc == 0)
+        rc = locked < 0 ? locked : remove_file(path, locked);
+    return rc == -ENOENT ? 0 : rc;
 }
 
 static int set_access(const struct path *path, const struct ci_listen *listen)
@@ -66,10 +93,10 @@ static int set_access(const struct path *path, const struct ci_listen *listen)
 static int bind_path(coir_fd fd, const struct path *path, const struct ci_listen *listen,
                      coir_fd locked)
 {
-    ci_check(listen->backlog < 0 || locked != -EWOULDBLOCK, "unix.h 1");
+    ci_check(listen->backlog < 0 || locked != -EWOULDBLOCK || listen->without_lock, "unix.h 1");
     int rc = ci_sys_bind(fd, listen->address, listen->address_len);
-    if (rc == -EADDRINUSE && locked >= 0 &&
-        remove_stale(path, listen->address, listen->address_len, locked))
+    if (rc == -EADDRINUSE &&
+        (rc = remove_stale(path, listen->address, listen->address_len, locked)) == 0)
         rc = ci_sys_bind(fd, listen->address, listen->address_len);
     if (rc < 0)
         return rc;
@@ -85,8 +112,8 @@ static int open_at(coir_fd fd, const struct ci_listen *listen)
     bool listens = listen->backlog >= 0,
          has_path = find_path(listen->address, listen->address_len, &path);
     coir_fd locked = has_path ? lock(&path) : -ENOENT;
-    int rc = -EADDRINUSE;
-    if (!listens || locked != -EWOULDBLOCK) /* unix.h 1 */
+    int rc = -EWOULDBLOCK;
+    if (!listens || locked != -EWOULDBLOCK || listen->without_lock) /* unix.h 1 */
         rc = has_path ? bind_path(fd, &path, listen, locked)
                       : ci_sys_bind(fd, listen->address, listen->address_len);
     if (rc == 0 && listens)
@@ -122,6 +149,7 @@ void ci_unix_remove(const struct sockaddr *address, socklen_t len)
     coir_fd locked = find_path(address, len, &path) ? lock(&path) : -ENOENT;
     if (locked < 0)
         return;
-    remove_stale(&path, address, len, locked);
+    if (ci_sys_find_socket_file(path.text) == 0 && is_refusing(address, len))
+        remove_file(&path, locked);
     ci_sys_close(locked);
 }

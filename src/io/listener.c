@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "coir/fiber.h"
 #include "coir/name.h"
@@ -21,6 +22,11 @@ static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *addres
     const char *remedy = "";
     switch (error) {
     case -EADDRINUSE: remedy = "; stop that one, or choose another port"; break;
+    case -EEXIST: remedy = "; what is there is no socket, choose another path"; break;
+    case -EWOULDBLOCK:
+        remedy = "; its file is stale, but another program has locked (flock) the directory; stop "
+                 "that one, or remove the file";
+        break;
     case -EACCES: remedy = "; ports below 1024 need privileges, choose another one"; break;
     case -EADDRNOTAVAIL: remedy = "; 0.0.0.0 and [::] mean every address that it has"; break;
     case -COIR_EADDRESS:
@@ -37,25 +43,35 @@ static CI_COLD int cannot_listen(const coir_runtime *runtime, const char *addres
     return error;
 }
 
+static bool may_pass(int error)
+{
+    return error == -EADDRINUSE || error == -EWOULDBLOCK;
+}
+
 /* Retries for a second: a process on io_uring that was killed keeps its addresses until the kernel
- * has torn its rings down. */
-static int listen_patiently(struct ci_worker *worker, const struct ci_listen *listen,
-                            const char *address)
+ * has torn its rings down; and a process that starts or ends a listener locks its directory for a
+ * moment. */
+static int listen_patiently(struct ci_worker *worker, struct ci_listen *listen, const char *address)
 {
     struct ci_driver *driver = worker->loop.driver;
     int rc = driver->kind->listen(driver, listen), waited;
-    if (rc != -EADDRINUSE)
+    if (!may_pass(rc))
         return rc;
-    ci_log(worker->runtime, COIR_LOG_WARNING,
-           "%s is in use: retrying for a second, in case a killed server is still being torn down",
-           address);
+    ci_log(
+        worker->runtime, COIR_LOG_WARNING, "%s %s", address,
+        rc == -EADDRINUSE
+            ? "is in use: retrying for a second, in case a killed server is still being torn down"
+            : "is in a locked directory: retrying for a second, in case a server starts there");
     coir_time end = coir_in(in_use_time);
-    while (rc == -EADDRINUSE && coir_now() < end) {
+    while (may_pass(rc) && coir_now() < end) {
         if ((waited = coir_sleep_for(in_use_pause)) < 0)
             return waited;
         rc = driver->kind->listen(driver, listen);
     }
-    return rc;
+    if (rc != -EWOULDBLOCK)
+        return rc;
+    listen->without_lock = true;
+    return driver->kind->listen(driver, listen);
 }
 
 /* A host whose address is not known at once is resolved: the first of its addresses. */
@@ -71,6 +87,12 @@ static int find_where(struct ci_worker *worker, const char *text, struct ci_wher
     where->len = where->address.ss_family == AF_INET ? sizeof(struct sockaddr_in)
                                                      : sizeof(struct sockaddr_in6);
     return 0;
+}
+
+static bool makes_file(const struct ci_where *where)
+{
+    const struct sockaddr_un *name = (const struct sockaddr_un *)(const void *)&where->address;
+    return where->kind == CI_AT_ADDRESS && name->sun_family == AF_UNIX && name->sun_path[0];
 }
 
 /* Returns a listening descriptor. */
@@ -140,7 +162,10 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
     };
     if (options.at_limit > COIR_LIMIT_CLOSES)
         return -EINVAL;
-    if ((rc = find_where(worker, address, &where)) < 0)
+    rc = find_where(worker, address, &where);
+    if (rc == 0 && (listen.mode || listen.owner || listen.group) && !makes_file(&where))
+        rc = -EINVAL;
+    if (rc < 0)
         return rc == coir_task_interrupted() ? rc : cannot_listen(worker->runtime, address, rc);
     coir_listener *listener = ci_listener_new(worker->runtime, -1);
     if (!listener)

@@ -182,10 +182,12 @@ int ci_sys_lock_directory(const char *path)
     return rc < 0 ? rc : fd;
 }
 
-bool ci_sys_is_socket_file(const char *path)
+int ci_sys_find_socket_file(const char *path)
 {
     struct stat what;
-    return lstat(path, &what) == 0 && S_ISSOCK(what.st_mode);
+    if (lstat(path, &what) < 0)
+        return -errno;
+    return S_ISSOCK(what.st_mode) ? 0 : -EEXIST;
 }
 
 int ci_sys_remove(const char *path)

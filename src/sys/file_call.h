@@ -76,7 +76,7 @@ int ci_sys_file_size(coir_fd fd, int64_t *ret_size);
 /* Opens and locks a directory; closing the descriptor releases the lock. -EWOULDBLOCK: another
  * process holds it. */
 int ci_sys_lock_directory(const char *path);
-bool ci_sys_is_socket_file(const char *path);
+int ci_sys_find_socket_file(const char *path); /* 0; -EEXIST: it is something else; or lstat(2)'s */
 int ci_sys_remove(const char *path);
 int ci_sys_set_mode(const char *path, unsigned mode);
 int ci_sys_set_owner(const char *path, unsigned owner, unsigned group); /* UINT_MAX: unchanged */

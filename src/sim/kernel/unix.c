@@ -339,10 +339,10 @@ int ci_sys_lock_directory(const char *path)
     return ci_kfd_install(&lock->file);
 }
 
-bool ci_sys_is_socket_file(const char *path)
+int ci_sys_find_socket_file(const char *path)
 {
     ci_kcall();
-    return *entry_at(path);
+    return *entry_at(path) ? 0 : -ENOENT;
 }
 
 int ci_sys_remove(const char *path)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -136,8 +137,11 @@ static void replace_files(void)
     CHECK_EQ(coir_tcp_listen(address, &second), -EADDRINUSE);
     struct pair pair = {.listener = first};
     CHECK_EQ(connect_there(&pair), 0); /* and still is the first one's */
-    coir_close(pair.client);
-    coir_listener_close(first);
+    CHECK_EQ(coir_write(pair.client, "1", 1), 1);
+    CHECK_EQ(coir_accept(first, &pair.server), 0);
+    char byte = 0;
+    CHECK(coir_read(pair.server, &byte, 1) == 1 && byte == '1'); /* which has had no other client */
+    close_pair(&pair);
     CHECK(!exists());
     leave_a_file(SOCK_DGRAM);
     coir_listen_options options = COIR_LISTEN_OPTIONS;
@@ -153,7 +157,7 @@ static void replace_files(void)
     coir_listener_close(second);
     CHECK(!exists());
     fclose(fopen(path, "w"));
-    CHECK_EQ(coir_tcp_listen(address, &first), -EADDRINUSE);
+    CHECK_EQ(coir_tcp_listen(address, &first), -EEXIST);
     CHECK(lstat(path, &what) == 0 && S_ISREG(what.st_mode));
 }
 
@@ -162,6 +166,46 @@ TEST(a_file_is_replaced_when_nobody_listens_on_it)
     make_directory();
     test_in_runtime(replace_files, 1);
     remove_directory();
+}
+
+static void listen_in_a_locked_directory(void)
+{
+    coir_listener *listener;
+    int locked = open(directory, O_RDONLY | O_CLOEXEC);
+    CHECK_EQ(flock(locked, LOCK_EX), 0);
+    CHECK_EQ(coir_tcp_listen(address, &listener), 0);
+    coir_listener_close(listener);
+    CHECK(exists());
+    CHECK_EQ(coir_tcp_listen(address, &listener), -EWOULDBLOCK);
+    close(locked);
+    CHECK_EQ(coir_tcp_listen(address, &listener), 0);
+    coir_listener_close(listener);
+    CHECK(!exists());
+}
+
+TEST(who_locks_the_directory_keeps_no_listener_from_a_free_path)
+{
+    make_directory();
+    test_in_runtime(listen_in_a_locked_directory, 1);
+    remove_directory();
+}
+
+static void ask_for_modes(void)
+{
+    static const char *const without_file[] = {"127.0.0.1:0", "unix:@", "unix:@coir mode", "fd:0"};
+    coir_listener *listener;
+    for (size_t i = 0; i < 3 * sizeof without_file / sizeof *without_file; i++) {
+        coir_listen_options options = COIR_LISTEN_OPTIONS;
+        *(i % 3 == 0   ? &options.unix_mode
+          : i % 3 == 1 ? &options.unix_owner
+                       : &options.unix_group) = 1;
+        CHECK_EQ(coir_tcp_listen_with(without_file[i / 3], &options, &listener), -EINVAL);
+    }
+}
+
+TEST(a_mode_and_an_owner_are_of_a_file)
+{
+    test_in_runtime(ask_for_modes, 1);
 }
 
 enum { RACERS = 4, ROUNDS = 200 };
@@ -178,7 +222,7 @@ static void *race(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         pthread_barrier_wait(&start_line);
         int fd = ci_unix_listen(&listen);
-        CHECK(fd >= 0 || fd == -EADDRINUSE);
+        CHECK(fd >= 0 || fd == -EADDRINUSE || fd == -EWOULDBLOCK);
         *won += fd >= 0;
         pthread_barrier_wait(&finish_line);
         if (fd >= 0)
