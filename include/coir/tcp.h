@@ -215,10 +215,10 @@ typedef int coir_layer_fn(coir_stream *transport, coir_stream **ret_stream, void
 /* Serves TCP connections until cancelled. Every worker accepts, and runs the connections it
  * accepted. Errors of `fn` are counted and logged; they touch no other connection. Cancelled, it
  * takes what the backlog holds, unless the listener is shared, and closes the listener's
- * descriptor, lets the connections go on for a second, cancels what is left, and waits for it.
- * Suspends: yes.  Threads: worker.
- * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
- * Cancel safety: that is how it is stopped. */
+ * descriptor, lets the connections go on for a second, cancels what is left, and waits for it. A
+ * limit of the listener holds in that time, too: connections of the backlog that get no place are
+ * closed. Suspends: yes.  Threads: worker. Errors: those of coir_tcp_listen; -EINVAL no address, or
+ * no function; -ECANCELED. Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 /* Options of a TCP server. */

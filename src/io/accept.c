@@ -164,7 +164,7 @@ static int take(struct ci_seat *seat, struct ci_accept_op *op)
 {
     coir_stream *stream;
     coir_fd fd = op->fd;
-    enum ci_admission admission = ci_admission_ask(seat->listener);
+    enum ci_admission admission = ci_admission_ask(seat->listener, false);
     if (ci_unlikely(admission == CI_ADMITTED_NEVER)) {
         close_beyond_limit(seat, fd);
         return op->fd = CI_LOOKS_AGAIN;
@@ -322,23 +322,37 @@ static int make_stream(struct ci_seat *seat, coir_fd fd, coir_stream **ret_strea
 {
     int rc = ci_socket_stream_new(seat->worker, fd, seat->listener->is_unix, ret_stream);
     if (rc < 0) {
+        ci_seat_free_place(seat);
         pass_on(seat, fd);
         return rc;
     }
-    ci_admission_force(seat->listener);
     ci_seat_take(seat, *ret_stream);
     return 0;
 }
 
-int ci_accept_now(coir_listener *listener, coir_stream **ret_stream)
+static coir_fd take_now(struct ci_seat *seat)
+{
+    const coir_listener *listener = seat->listener;
+    coir_fd fd = ci_spare_take(seat, true);
+    if (fd != -EAGAIN || listener->is_shared)
+        return fd;
+    struct ci_op io = {
+        .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
+    ci_driver_start(seat->worker->loop.driver, &io);
+    return (coir_fd)io.result;
+}
+
+int ci_accept_now(coir_listener *listener, bool has_room, coir_stream **ret_stream)
 {
     struct ci_seat *seat = &listener->seats[ci_worker_current->index];
-    coir_fd fd = ci_spare_take(seat, true);
-    if (fd == -EAGAIN && !listener->is_shared) {
-        struct ci_op io = {
-            .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
-        ci_driver_start(seat->worker->loop.driver, &io);
-        fd = io.result;
+    coir_fd fd = take_now(seat);
+    if (fd < 0)
+        return fd;
+    switch (has_room ? ci_admission_ask(listener, true) : CI_ADMITTED_LATER) {
+    case CI_ADMITTED: return make_stream(seat, fd, ret_stream);
+    case CI_ADMITTED_LATER: pass_on(seat, fd); return -EBUSY;
+    case CI_ADMITTED_NEVER: break;
     }
-    return fd < 0 ? fd : make_stream(seat, fd, ret_stream);
+    close_beyond_limit(seat, fd);
+    return -ECONNABORTED;
 }

@@ -78,14 +78,14 @@ static bool counts_live(const coir_listener *listener)
     return live <= listener->open;
 }
 
-enum ci_admission ci_admission_ask(coir_listener *listener)
+enum ci_admission ci_admission_ask(coir_listener *listener, bool last)
 {
-    if (ci_likely(!listener->connections_max && !is_shut(listener)))
+    if (ci_likely(!listener->connections_max && (last || !is_shut(listener))))
         return CI_ADMITTED;
     enum ci_admission answer = CI_ADMITTED;
     ci_lock_take(&listener->lock);
     bool full = listener->connections_max && listener->open >= listener->connections_max;
-    if (listener->shut & CI_LISTENER_PAUSED)
+    if (listener->shut & CI_LISTENER_PAUSED && !last)
         answer = CI_ADMITTED_LATER;
     else if (full)
         answer = listener->closes_at_limit ? CI_ADMITTED_NEVER : CI_ADMITTED_LATER;
@@ -95,15 +95,6 @@ enum ci_admission ci_admission_ask(coir_listener *listener)
         ci_store_relaxed(&listener->shut, listener->shut | CI_LISTENER_FULL);
     ci_lock_give(&listener->lock);
     return answer;
-}
-
-void ci_admission_force(coir_listener *listener)
-{
-    if (ci_likely(!listener->connections_max))
-        return;
-    ci_lock_take(&listener->lock);
-    listener->open++;
-    ci_lock_give(&listener->lock);
 }
 
 bool ci_admission_leave(coir_listener *listener)

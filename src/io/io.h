@@ -234,11 +234,13 @@ void ci_seat_leave(coir_stream *stream);
 void ci_listener_forget(coir_listener *listener);
 
 /* When no worker accepts any more: takes a connection from the backlog, or one that was accepted
- * for any worker. Never suspends: 0, -EAGAIN, the errors of coir_accept. */
-int ci_accept_now(coir_listener *listener, coir_stream **ret_stream);
+ * for any worker. Never suspends: 0; -EAGAIN there is none; -EBUSY there is one, but the listener
+ * is at its limit, or the caller has no room for it; the errors of coir_accept. */
+int ci_accept_now(coir_listener *listener, bool has_room, coir_stream **ret_stream);
 
 /* The two steps of the end, when no accept is in flight: the system refuses new clients, while the
- * connections of the backlog can still be accepted; then the descriptor is closed. */
+ * connections of the backlog can still be accepted; then the descriptor is closed, with those that
+ * were accepted for any worker. */
 void ci_listener_refuse(coir_listener *listener);
 void ci_listener_stop(coir_listener *listener, struct ci_driver *driver);
 

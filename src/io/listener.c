@@ -263,7 +263,5 @@ void coir_listener_close(coir_listener *listener)
         CI_REFUSED_AS(-EBADF, ci_load_relaxed(&listener->closed), "it was closed before"))
         return;
     ci_seat_end_all(listener);
-    for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */
-        ci_driver_close(ci_worker_current->loop.driver, fd);
     ci_listener_unref(listener);
 }

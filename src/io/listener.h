@@ -11,8 +11,7 @@
  * 4. The record is freed when the listener is closed and no seat is in use: no connection of it is
  * open, no accept of it is in progress, and no message to it is in flight.
  * 5. Under a limit `open` counts the connections that were admitted and have not been closed or
- * detached. An accept admits one only while it is below the limit; what the last look takes counts
- * beyond it.
+ * detached. One is admitted only while it is below the limit.
  *
  * The kernel wakes any of the workers. If an idle worker has fewer connections, the connection goes
  * to that one: it becomes a spare that is reserved for the worker's seat, and a message tells the
@@ -172,12 +171,10 @@ coir_future *ci_opening_init(struct ci_opening *opening, struct ci_seat *seat);
 /* Ends those waits of the seat, with 0 if the listener is open, or with an error. */
 void ci_opening_end_all(struct ci_seat *seat, int error);
 
-/* Whether one more connection may be open; it is counted then. */
+/* Whether one more connection may be open; it is counted then. `last`: the listener ends, and it
+ * does not matter whether it is paused. */
 enum ci_admission { CI_ADMITTED, CI_ADMITTED_LATER, CI_ADMITTED_NEVER };
-enum ci_admission ci_admission_ask(coir_listener *listener);
-
-/* Counts one whether it may be open or not. */
-void ci_admission_force(coir_listener *listener);
+enum ci_admission ci_admission_ask(coir_listener *listener, bool last);
 
 /* One of those that are counted is closed. True: the listener opens, tell all seats. */
 bool ci_admission_leave(coir_listener *listener);

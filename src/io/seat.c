@@ -243,6 +243,8 @@ void ci_listener_refuse(coir_listener *listener)
 
 void ci_listener_stop(coir_listener *listener, struct ci_driver *driver)
 {
+    for (coir_fd fd; (fd = ci_spare_take(&listener->seats[0], true)) >= 0;) /* of every seat */
+        ci_driver_close(driver, fd);
     if (listener->fd >= 0 && has_other_users(listener))
         ci_driver_close(driver, listener->fd);
     else if (listener->fd >= 0)

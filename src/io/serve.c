@@ -120,15 +120,19 @@ static int after_error(coir_listener *listener, int error)
     return error;
 }
 
-/* Accepts what has connected, without waiting for more. */
+/* Accepts what has connected, without waiting for more. What is beyond a limit is accepted when
+ * other connections have ended. */
 static int take_backlog(struct ci_serving_here *here)
 {
     coir_stream *stream;
     int rc = 0;
     while (rc == 0) {
-        if ((rc = ci_accept_now(here->serving->listener, &stream)) == -EAGAIN)
+        rc = ci_accept_now(here->serving->listener, !is_full(here), &stream);
+        if (rc == -EAGAIN)
             return 0;
-        if (rc < 0)
+        if (rc == -EBUSY)
+            rc = coir_sleep_for(room_pause);
+        else if (rc < 0)
             rc = after_error(here->serving->listener, rc);
         else if ((rc = begin(here, stream)) < 0)
             coir_close(stream);

@@ -6,7 +6,7 @@
  * themselves, or are cancelled when the drain time is over.
  *
  * So every client whose connect succeeded is served, or cancelled when the drain time is over, but
- * never reset.
+ * never reset, unless there was no place for it under a limit in that time.
  */
 #ifndef CI_IO_SERVE_H
 #define CI_IO_SERVE_H

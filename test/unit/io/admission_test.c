@@ -278,36 +278,83 @@ TEST(no_more_than_the_limit_are_open_on_all_workers_and_all_are_served)
         test_in_sim(crowd, 3, seed);
 }
 
-/* Those in the backlog when the server stops are served beyond the limit, and counted. */
-static void stop_at_the_limit(void)
+static coir_time drain_time;
+
+static int serve_and_drain(void *arg)
 {
-    enum { COUNT = 3 };
-    coir_stream *streams[COUNT];
-    char byte;
-    listen_with(1, COIR_LIMIT_WAITS);
-    open_now = served = 0;
-    COIR_SCOPE(server);
-    CHECK_EQ(coir_go(server, serve, NULL), 0);
-    for (int i = 0; i < COUNT; i++)
-        streams[i] = dial();
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    (void)arg;
+    options.listener = listener;
+    options.drain_timeout = drain_time;
+    return coir_serve_tcp_with(&options, answer, NULL);
+}
+
+/* Cancels a server that serves the first of the clients; the others are in the backlog. */
+enum { AT_STOP = 3 };
+static void stop_at_the_limit(coir_scope *server, enum coir_at_limit at_limit,
+                              coir_stream *clients[])
+{
+    listen_with(1, at_limit);
+    open_now = open_most = served = 0;
+    CHECK_EQ(coir_go(server, serve_and_drain, NULL), 0);
+    clients[0] = dial();
     while (!ci_load(&open_now))
         coir_yield();
+    CHECK_EQ(coir_listener_pause(listener), 0); /* which no server that ends heeds */
+    for (int i = 1; i < AT_STOP; i++)
+        clients[i] = dial();
     coir_scope_cancel(server);
-    while (ci_load(&open_now) < COUNT)
-        coir_yield();
-    for (int i = 0; i < COUNT; i++) {
-        CHECK_EQ(coir_write_all(streams[i], "x", 1), 0);
-        CHECK_EQ(coir_read(streams[i], &byte, 1), 1);
-        coir_close(streams[i]);
+}
+
+static void serve_the_backlog(void)
+{
+    coir_stream *clients[AT_STOP];
+    char byte;
+    drain_time = COIR_NEVER;
+    COIR_SCOPE(server);
+    stop_at_the_limit(server, COIR_LIMIT_WAITS, clients);
+    for (int i = AT_STOP; i-- > 0;)
+        CHECK_EQ(coir_write_all(clients[i], "x", 1), 0);
+    for (int i = 0; i < AT_STOP; i++) {
+        CHECK_EQ(coir_read(clients[i], &byte, 1), 1);
+        coir_close(clients[i]);
     }
     coir_scope_wait(server);
-    CHECK_EQ(served, COUNT);
+    CHECK_EQ(served, AT_STOP);
+    CHECK_EQ(open_most, 1);
     coir_listener_close(listener);
 }
 
-TEST(the_backlog_of_a_server_that_stops_is_served_beyond_the_limit)
+/* The first is not served in the time that there is; or the others are to be closed. */
+static void close_the_backlog(coir_time time, enum coir_at_limit at_limit)
 {
-    on_every_driver(stop_at_the_limit, 2);
+    coir_stream *clients[AT_STOP];
+    char byte;
+    drain_time = time;
+    COIR_SCOPE(server);
+    stop_at_the_limit(server, at_limit, clients);
+    for (int i = 1; i < AT_STOP; i++)
+        CHECK(coir_read(clients[i], &byte, 1) <= 0);
+    if (time == COIR_NEVER)
+        CHECK_EQ(coir_write_all(clients[0], "x", 1), 0);
+    CHECK_EQ(coir_read(clients[0], &byte, 1), time == COIR_NEVER);
+    coir_scope_wait(server);
+    CHECK_EQ(open_most, 1);
+    for (int i = 0; i < AT_STOP; i++)
+        coir_close(clients[i]);
+    coir_listener_close(listener);
+}
+
+static void stop_in_every_way(void)
+{
+    serve_the_backlog();
+    close_the_backlog(COIR_MS, COIR_LIMIT_WAITS);
+    close_the_backlog(COIR_NEVER, COIR_LIMIT_CLOSES);
+}
+
+TEST(the_limit_holds_while_a_server_stops)
+{
+    on_every_driver(stop_in_every_way, 2);
 }
 
 /* ---- shortages ---- */

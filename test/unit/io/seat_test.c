@@ -30,12 +30,12 @@ static int accept_what_another_was_to_have(void *arg)
     listener->spare_count = listener->spare_room = MANY;
     listener->reserved = other->reserved = MANY - 1;
     for (int i = 0; i < MANY; i++) {
-        CHECK_EQ(ci_accept_now(listener, &stream), 0);
+        CHECK_EQ(ci_accept_now(listener, true, &stream), 0);
         CHECK_EQ(coir_read(stream, &byte, 1), 1);
         coir_close(stream);
     }
     CHECK(listener->spare_count == 0 && listener->reserved == 0 && other->reserved == 0);
-    CHECK_EQ(ci_accept_now(listener, &stream), -EAGAIN);
+    CHECK_EQ(ci_accept_now(listener, true, &stream), -EAGAIN);
     for (int i = 0; i < MANY; i++)
         coir_close(clients[i]);
     coir_listener_close(listener);
