@@ -41,8 +41,8 @@ typedef struct coir_resolve_options {
  * Errors: those of an address, -COIR_EADDRESS also for fd: and systemd:, which are sockets;
  * -COIR_ENAME the name is unknown, or has no such address; -COIR_ENAMESERVER no name server
  * answered, or it failed; -EINVAL bad options, no text, or nowhere for `max` addresses; -ENOMEM;
- * -EAGAIN no thread could be made; with c-ares, -ENOSPC and others of epoll_ctl(2), where a socket
- * cannot be waited on.
+ * -EMFILE and -ENFILE; -EAGAIN no thread could be made; with c-ares, -ENOSPC and others of
+ * epoll_ctl(2), where a socket cannot be waited on.
  * Cancel safety: nothing is lost; the question may be answered for others. */
 COIR_SUSPENDS int coir_resolve(const char *address, coir_address *ret_addresses, size_t max);
 

@@ -207,11 +207,12 @@ void ci_question_answer(struct ci_names *names, struct ci_question *question, in
 {
     ci_check(names->locked, "name_cache.h 2");
     ci_check(!question->answered, "name_cache.h 4");
-    /* An error other than COIR_ENAME says nothing about the name, so it is kept for `failure_time`
-     * only: the next question may succeed. */
-    bool lasting = error == 0 || error == -COIR_ENAME;
-    if (!lasting && ttl > failure_time)
+    /* Of the errors only COIR_ENAME says something about the name. A name server that has failed is
+     * left alone for `failure_time`; the others, as shortages, are of this moment. */
+    if (error == -COIR_ENAMESERVER && ttl > failure_time)
         ttl = failure_time;
+    else if (error < 0 && error != -COIR_ENAMESERVER && error != -COIR_ENAME)
+        ttl = 0;
     question->error = error;
     if (error == 0)
         question->ips = *ips;

@@ -89,6 +89,18 @@ static void read_answer(struct ci_cares *cares)
         answer->error = -COIR_ENAME;
 }
 
+/* The error of a question that c-ares has given up before it waited: it could not make a socket,
+ * and does not tell why. */
+static int find_shortage(void)
+{
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    coir_fd fd = driver->kind->socket(driver, AF_INET);
+    if (fd < 0)
+        return fd;
+    ci_driver_close(driver, fd);
+    return 0;
+}
+
 static void free_cares(struct ci_cares *cares, const coir_allocator *allocator)
 {
     if (!cares)
@@ -117,6 +129,11 @@ static int start(const coir_allocator *allocator, const char *servers, const cha
         return -COIR_EADDRESS;
     }
     ares_getaddrinfo(cares->channel, host, NULL, &hints, on_answer, cares);
+    int rc = cares->told && error_of(cares->status) == -COIR_ENAMESERVER ? find_shortage() : 0;
+    if (rc < 0) {
+        free_cares(cares, allocator);
+        return rc;
+    }
     *ret_cares = cares;
     return 0;
 }

@@ -2,6 +2,7 @@
  * nothing else is tested. */
 #include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "asking.h"
@@ -68,6 +69,26 @@ TEST(a_socket_that_cannot_be_waited_on_ends_the_question)
     driver = "epoll";
     run(ask_without_room, 1);
     driver = NULL;
+}
+
+static int ask_without_descriptors(void *arg)
+{
+    coir_address found[1];
+    struct rlimit was, low = {0, 0};
+    (void)arg;
+    getrlimit(RLIMIT_NOFILE, &was);
+    low.rlim_max = was.rlim_max;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int rc = resolve("plain.test:80", COIR_IPV4, found, 1);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+    CHECK_EQ(rc, -EMFILE);
+    CHECK_EQ(resolve("plain.test:80", COIR_IPV4, found, 1), 1); /* at once */
+    return 0;
+}
+
+TEST(a_shortage_is_told_and_not_kept)
+{
+    run(ask_without_descriptors, 1);
 }
 
 /* ---- each lie ---- */
