@@ -171,8 +171,8 @@ COIR_API int coir_stream_detach(coir_stream *stream);
  * close-on-exec. As the address "fd:N" of coir_tcp_connect.
  * Suspends: no.  Threads: worker.  Owns: if it succeeds the descriptor is the stream's;
  * *ret_stream is the caller's to close.
- * Errors: -COIR_EPASSED not open, or no connected stream socket; -ENOMEM; -ESRCH; -EINVAL nowhere
- * for the stream. */
+ * Errors: -COIR_EPASSED not open, or no connected stream socket; -ECONNRESET and others that have
+ * ended the connection; -ENOMEM; -ESRCH; -EINVAL nowhere for the stream. */
 COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
 
 /* Releases the descriptor of a stream, and frees the stream: coir has nothing to do with it any

@@ -176,7 +176,8 @@ typedef struct coir_tcp_connect_options {
 
 /* Connects as the options say. As coir_tcp_connect.
  * Errors also: those of bind(2), as -EADDRNOTAVAIL and -EADDRINUSE; -EAFNOSUPPORT the local address
- * is of another family; -COIR_EADDRESS it is not of numbers; -ETIMEDOUT attempt_timeout;
+ * is of another family; -COIR_EADDRESS it is not of numbers, or what to connect to is a socket
+ * (fd:, systemd:), with a local address or fast open; -ETIMEDOUT attempt_timeout;
  * -EOPNOTSUPP fast open, and in the simulated world a local address too; -EINVAL a negative
  * timeout; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_tcp_connect_with(const char *address,

@@ -110,18 +110,34 @@ static int parse_ipv6(char *host, struct ci_where *where)
     return inet_pton(AF_INET6, host, &six->sin6_addr) == 1 ? 0 : -COIR_EHOST;
 }
 
+/* "1.2.3", "1234" and "0x7f.1" are addresses to inet_aton(3) and getaddrinfo(3), not names:
+ * whatever has a number as its last label is refused, as the URL standard does. */
+static bool ends_in_number(const char *host)
+{
+    size_t len = strlen(host), begin;
+    len -= len && host[len - 1] == '.';
+    for (begin = len; begin && host[begin - 1] != '.';)
+        begin--;
+    const char *label = host + begin, *digits = "0123456789";
+    len -= begin;
+    if (len >= 2 && label[0] == '0' && (label[1] | 32) == 'x') {
+        digits = "0123456789abcdefABCDEF";
+        label += 2;
+        len -= 2;
+    }
+    return strspn(label, digits) >= len;
+}
+
 static bool is_name(const char *host)
 {
-    bool digits_alone = true; /* "1.2.3" and "1234" are incomplete addresses, not names */
     for (const char *at = host; *at; at++) {
         bool digit = *at >= '0' && *at <= '9', letter = (*at | 32) >= 'a' && (*at | 32) <= 'z';
         if (!digit && !letter && *at != '-' && *at != '.' && *at != '_' && !(*at & 0x80))
             return false;
         if (at[0] == '.' && (at == host || at[1] == '.'))
             return false;
-        digits_alone &= digit || *at == '.';
     }
-    return !digits_alone;
+    return !ends_in_number(host);
 }
 
 static int parse_host(char *host, bool bracketed, struct ci_where *where)

@@ -1,7 +1,9 @@
 /* coir_tcp_connect: parses the address, and connects to it directly or by a race (race.c). */
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "io/connect.h"
 #include "task/completed.h"
@@ -54,6 +56,9 @@ static int find_where(const char *text, struct ci_driver *driver, struct ci_wher
     }
     if (rc == 0 && where->kind == CI_AT_HOST)
         find_only_address(driver, where);
+    if (rc == 0 && where->kind == CI_AT_ADDRESS &&
+        where->len == offsetof(struct sockaddr_un, sun_path))
+        rc = -COIR_EADDRESS; /* "unix:@" is a socket's without a name */
     return rc;
 }
 
@@ -69,7 +74,7 @@ static int find_local(const char *text, struct sockaddr_storage *ret_local)
 }
 
 /* Makes `how` of the options, if any is not the default. */
-static int find_how(struct open_op *self, struct ci_worker *worker)
+static int find_how(struct open_op *self, struct ci_worker *worker, const struct ci_where *where)
 {
     const coir_tcp_connect_options *options = &self->options;
     struct ci_connect_how how = {
@@ -79,6 +84,8 @@ static int find_how(struct open_op *self, struct ci_worker *worker)
     };
     if (how.attempt_timeout < 0)
         return -EINVAL;
+    if (where->kind == CI_AT_SOCKET && (how.has_local || how.fast_open))
+        return -COIR_EADDRESS; /* it is connected already */
     if (!how.has_local && !how.fast_open && how.attempt_timeout == COIR_NEVER)
         return 0;
     int rc = how.has_local ? find_local(options->local, &how.local) : 0;
@@ -105,7 +112,7 @@ static coir_future *open_poll(coir_future *future)
     if (ci_leaf_refused(worker, future))
         return future->caller;
     if ((rc = find_where(self->text, worker->loop.driver, &where)) < 0 ||
-        (rc = find_how(self, worker)) < 0)
+        (rc = find_how(self, worker, &where)) < 0)
         COIR_RETURN(future, rc);
     if (where.kind == CI_AT_SOCKET)
         COIR_RETURN(future, finish(self, worker, take_passed(worker, where.fd, self->ret_stream)));

@@ -47,6 +47,19 @@ static bool has_known_family(coir_fd fd)
            (own.ss_family == AF_INET || own.ss_family == AF_INET6 || own.ss_family == AF_UNIX);
 }
 
+/* 0, -COIR_EPASSED if it has never been connected, or the error that has ended the connection. One
+ * that the peer has reset has no peer any more, but perhaps bytes. */
+static int check_connected(coir_fd fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+    char byte;
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0 ||
+        recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
+        return 0;
+    return errno == ENOTCONN || errno == EINVAL || errno == EAGAIN ? -COIR_EPASSED : -errno;
+}
+
 int ci_passed_take(coir_fd fd, enum ci_passed kind)
 {
     if (option_of(fd, SO_TYPE) != (kind == CI_PASSED_DATAGRAM ? SOCK_DGRAM : SOCK_STREAM))
@@ -55,6 +68,9 @@ int ci_passed_take(coir_fd fd, enum ci_passed kind)
         return -COIR_EPASSED;
     if (kind == CI_PASSED_DATAGRAM && !has_known_family(fd))
         return -COIR_EPASSED;
+    int rc = kind == CI_PASSED_STREAM ? check_connected(fd) : 0;
+    if (rc < 0)
+        return rc;
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)

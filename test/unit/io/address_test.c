@@ -58,6 +58,13 @@ TEST(each_form_is_understood_and_the_wrong_part_is_named)
         {"256.1.1.1:80", -COIR_EHOST},
         {"127.1:80", -COIR_EHOST},
         {"1234:80", -COIR_EHOST},
+        {"0x7f000001:80", -COIR_EHOST}, /* inet_aton(3) takes it */
+        {"0X7f.1:80", -COIR_EHOST},
+        {"a.0x:80", -COIR_EHOST},
+        {"a.1.:80", -COIR_EHOST},
+        {"0xyz:80", 0},
+        {"1.com.:80", 0},
+        {"0x7f.a1:80", 0},
         {"a b:80", -COIR_EHOST},
         {".:80", -COIR_EHOST},
         {"a..b:80", -COIR_EHOST},
@@ -248,6 +255,24 @@ static void adopt_streams(void)
     close(fd);
 }
 
+static void connect_with_no_meaning(void)
+{
+    coir_stream *stream;
+    char passed[32];
+    int fds[2];
+    CHECK_EQ(coir_tcp_connect("unix:@", &stream), -COIR_EADDRESS);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    snprintf(passed, sizeof passed, "fd:%d", fds[0]);
+    for (int i = 0; i < 2; i++) {
+        coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+        options.local = i ? NULL : "127.0.0.1:0";
+        options.fast_open = i;
+        CHECK_EQ(coir_tcp_connect_with(passed, &options, &stream), -COIR_EADDRESS);
+    }
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void adopt_datagrams(void)
 {
     char passed[32], address[64], buf[8];
@@ -270,6 +295,7 @@ TEST(a_descriptor_by_number)
 {
     test_in_runtime(adopt_listener, 1);
     test_in_runtime(adopt_streams, 1);
+    test_in_runtime(connect_with_no_meaning, 1);
     test_in_runtime(adopt_datagrams, 1);
 }
 

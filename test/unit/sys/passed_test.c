@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -62,6 +63,52 @@ TEST(a_socket_is_taken_for_what_it_is_only)
     CHECK_EQ(ci_passed_take(netlink, CI_PASSED_DATAGRAM), -COIR_EPASSED);
     int file = open("/dev/null", O_RDWR);
     CHECK_EQ(ci_passed_take(file, CI_PASSED_STREAM), -COIR_EPASSED);
+}
+
+/* A connection over the loopback: its ends. */
+static void connect_ends(int ends[2])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(bind(listener, (struct sockaddr *)&at, len), 0);
+    CHECK_EQ(listen(listener, 1), 0);
+    CHECK_EQ(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(ends[0], (struct sockaddr *)&at, len), 0);
+    CHECK((ends[1] = accept(listener, NULL, NULL)) >= 0);
+    close(listener);
+}
+
+/* Resets the connection of the first end, after that many bytes. */
+static void reset_after(int ends[2], size_t bytes)
+{
+    struct linger abort = {1, 0};
+    CHECK(send(ends[1], "xyz", bytes, 0) == (ssize_t)bytes);
+    CHECK_EQ(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &abort, sizeof abort), 0);
+    close(ends[1]);
+}
+
+TEST(a_stream_is_connected_or_was)
+{
+    char buf[4];
+    int ends[2];
+    for (int family = 0; family < 2; family++) {
+        int fd = socket(family ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+        CHECK_EQ(ci_passed_take(fd, CI_PASSED_STREAM), -COIR_EPASSED);
+        CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+        close(fd);
+    }
+    connect_ends(ends);
+    CHECK_EQ(ci_passed_take(ends[0], CI_PASSED_STREAM), 0);
+    reset_after(ends, 3);
+    CHECK_EQ(ci_passed_take(ends[0], CI_PASSED_STREAM), 0);
+    CHECK_EQ(recv(ends[0], buf, sizeof buf, 0), 3); /* nothing is lost */
+    close(ends[0]);
+    connect_ends(ends);
+    reset_after(ends, 0);
+    CHECK_EQ(ci_passed_take(ends[0], CI_PASSED_STREAM), -ECONNRESET);
+    close(ends[0]);
 }
 
 TEST(interfaces_have_numbers)
