@@ -67,12 +67,13 @@ typedef struct coir_listen_options {
  * time. An address that is in use is tried again for a second: a server on io_uring that was killed
  * keeps its own for a moment. The file of a Unix socket that has gone is replaced, and removed by
  * coir_listener_close, both under a lock (flock(2)) of its directory. While another program has
- * that lock, no file is replaced or removed; a free path is listened on after a second. Suspends:
- * yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the caller's to
- * close. Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
- * listen(2); of a path, -EEXIST something that is no socket is there, and -EWOULDBLOCK the
- * directory is locked and a file of a socket that has gone is there; -EINVAL no address, or no
- * ret_listener; -ENOMEM.
+ * that lock, no file is replaced or removed; a free path is listened on after a second.
+ * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
+ * caller's to close.
+ * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
+ * listen(2); of a path, -EEXIST something that is no socket is there, and -EAGAIN the file of a
+ * socket that has gone is there and the directory is locked; -EINVAL bad options, no address, or
+ * no ret_listener; -ENOMEM.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 
@@ -218,8 +219,10 @@ typedef int coir_layer_fn(coir_stream *transport, coir_stream **ret_stream, void
  * takes what the backlog holds, unless the listener is shared, and closes the listener's
  * descriptor, lets the connections go on for a second, cancels what is left, and waits for it. A
  * limit of the listener holds in that time, too: connections of the backlog that get no place are
- * closed. Suspends: yes.  Threads: worker. Errors: those of coir_tcp_listen; -EINVAL no address, or
- * no function; -ECANCELED. Cancel safety: that is how it is stopped. */
+ * closed.
+ * Suspends: yes.  Threads: worker.
+ * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
+ * Cancel safety: that is how it is stopped. */
 COIR_SUSPENDS int coir_serve_tcp(const char *address, coir_connection_fn *fn, void *arg);
 
 /* Options of a TCP server. */

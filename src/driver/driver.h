@@ -115,7 +115,7 @@ struct ci_listen {
     socklen_t address_len;
     int backlog;
     bool reuse_port, ipv6_only;
-    bool without_lock; /* driver/unix.h 1 */
+    bool without_lock;           /* driver/unix.h 1 */
     unsigned mode, owner, group; /* of the file of a Unix socket; 0: as the system makes it */
 };
 

@@ -1,9 +1,9 @@
 /* Unix sockets over a kernel, and the files that are their names.
  *
- * A path is bound, and its listener begins to listen, under a lock of the directory. Listening comes
- * last: no client can connect before the file has its mode and owner. A file that no socket is bound
- * to is stale, and replaced. A listener that ends refuses connections first, and removes its file if
- * that refuses them: then no other process of coir has bound it and is about to listen.
+ * A path is bound, and its listener begins to listen, under a lock of the directory. Listening
+ * comes last: no client can connect before the file has its mode and owner. A file that no socket
+ * is bound to is stale, and replaced. A listener that ends refuses connections first, and removes
+ * its file if that refuses them: then no other process of coir has bound it and is about to listen.
  *
  * 1. While another process has the lock, no listener is bound to a path, unless the caller has
  * waited long enough to know that this is not a process of coir that starts or ends a listener.

@@ -11,9 +11,9 @@ enum ci_passed { CI_PASSED_LISTENER, CI_PASSED_STREAM, CI_PASSED_DATAGRAM };
  * -ENOENT. */
 coir_fd ci_passed_find(const char *name);
 
-/* Makes a descriptor that was passed non-blocking and close-on-exec: 0, or an error, which leaves it
- * as it was: -COIR_EPASSED it is not open, or not a socket of that kind; of a connection, what has
- * ended it. */
+/* Makes a descriptor that was passed non-blocking and close-on-exec: 0, or an error, which leaves
+ * it as it was: -COIR_EPASSED it is not open, or not a socket of that kind; of a connection, what
+ * has ended it. */
 int ci_passed_take(coir_fd fd, enum ci_passed kind);
 
 /* A second descriptor, close-on-exec, of the same open socket. */
