@@ -1,7 +1,8 @@
 /* The showcase: one program, with its page in it. Usage: coir-showcase [PORT]; TLS_PORT in the
- * environment serves the same over TLS (secure.h). */
+ * environment serves the same over TLS (secure.h); FASTCGI names a FastCGI application, such as
+ * unix:/run/php/php8.2-fpm.sock, which answers /php/... by the scripts below FASTCGI_ROOT. */
 #include <coir.h>
-#include <coir/web.h>
+#include <coir/fastcgi.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,8 +180,21 @@ static int serve_both(struct server *plain, struct server *secure)
     return rc < 0 ? rc : coir_scope_wait(scope);
 }
 
+/* /php/..., where FASTCGI names an application. */
+static int route_scripts(coir_router *router, coir_fastcgi **ret_client)
+{
+    const char *address = getenv("FASTCGI"), *root = getenv("FASTCGI_ROOT");
+    if (!address || !*address)
+        return 0;
+    int rc = coir_fastcgi_new(address, ret_client);
+    return rc < 0 ? rc
+                  : coir_route_fastcgi(router, "/php/{path...}", *ret_client,
+                                       root && *root ? root : "/var/www/html");
+}
+
 static int start(void *arg)
 {
+    coir_fastcgi *scripts = NULL;
     struct server plain = {COIR_SERVE_HTTP_OPTIONS, NULL, arg}, secure;
     const char *tls_port = getenv("TLS_PORT");
     plain.options.header_timeout = limit("SHOWCASE_HEADER_MS");
@@ -192,6 +206,8 @@ static int start(void *arg)
     secure = plain;
     secure.port = tls_port && *tls_port ? tls_port : NULL;
     rc = route_all(plain.router);
+    if (rc == 0)
+        rc = route_scripts(plain.router, &scripts);
     if (rc == 0 && secure.port)
         rc = secure_open(&secure.options.layer, &secure.options.layer_arg);
     if (rc == 0)
@@ -205,6 +221,7 @@ static int start(void *arg)
     if (secure.port)
         secure_close(secure.options.layer_arg);
     coir_router_free(plain.router);
+    coir_fastcgi_free(scripts);
     return rc;
 }
 
