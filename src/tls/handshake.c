@@ -127,7 +127,7 @@ static int prepare_client(struct ci_tls_stream *stream, const char *host)
     }
     SSL_set_connect_state(stream->ssl);
     warn_if_insecure(stream);
-    return ci_verify_setup(stream);
+    return ci_verify_expect_host(stream);
 }
 
 /* Makes the SSL of a connection, before any byte is exchanged. */

@@ -74,9 +74,8 @@ static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
         return (ssize_t)n;
     }
     int error = ci_tls_failure(stream, rc);
-    if (error == -EAGAIN)
-        SSL_free_buffers(
-            stream->ssl); /* keeps idle connections small; the next read allocates them again */
+    if (error == -EAGAIN) /* an idle connection stays small; the next read allocates them again */
+        SSL_free_buffers(stream->ssl);
     return error;
 }
 

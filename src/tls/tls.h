@@ -114,12 +114,16 @@ char *ci_session_destination(const char *host, const coir_stream *transport);
 /* Whether a session whose peer was verified then may still be resumed. */
 bool ci_session_is_fresh(const SSL_SESSION *session, coir_time verified);
 
-/* A session with a destination, out of the store, or NULL; and puts one in. */
+/* A session with a destination, from the store, with a reference for the caller; or NULL. */
 SSL_SESSION *ci_session_take(coir_tls *tls, const char *destination, coir_time *ret_verified);
+
+/* OpenSSL's callback for new sessions: puts one into the store. */
 int ci_session_callback(SSL *ssl, SSL_SESSION *session);
+
+/* Empties the store. */
 void ci_sessions_drop(coir_tls *tls);
 
-/* The two halves of it; the first with the lock held. */
+/* The two halves of ci_sessions_drop; the first with the lock held. */
 struct ci_session *ci_sessions_take_all(coir_tls *tls);
 void ci_sessions_free(struct ci_session *all);
 
@@ -184,10 +188,7 @@ bool ci_tls_is_host_name(const char *host);
 /* Makes verify.c verify every certificate chain of the context. */
 void ci_verify_install(SSL_CTX *context);
 
-/* The error for a result of X509_verify_cert. */
-int ci_verify_error(long result);
-
-/* Sets up the verification of a connection. */
-int ci_verify_setup(struct ci_tls_stream *stream);
+/* Sets the name or address that the server's certificate must have: stream->host. */
+int ci_verify_expect_host(struct ci_tls_stream *stream);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "tls/tls.h"
 
-int ci_verify_error(long result)
+static int error_of(long result)
 {
     switch (result) {
     case X509_V_OK: return 0;
@@ -51,7 +51,7 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
     struct ci_tls_stream *stream = ci_tls_stream_of(ssl);
     const struct ci_tls_settings *settings = &stream->config->settings;
     int ok = X509_verify_cert(store);
-    stream->verdict = ok > 0 ? 0 : ci_verify_error(X509_STORE_CTX_get_error(store));
+    stream->verdict = ok > 0 ? 0 : error_of(X509_STORE_CTX_get_error(store));
     if (ok <= 0 && stream->verdict == 0)
         stream->verdict = -COIR_ECERT;
     if (settings->insecure)
@@ -78,8 +78,7 @@ bool ci_tls_is_host_name(const char *host)
     return *host && *host != '.' && !host[len] && len <= 253;
 }
 
-/* Sets the name or address that the server's certificate must have. */
-static int expect_host(struct ci_tls_stream *stream)
+int ci_verify_expect_host(struct ci_tls_stream *stream)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(stream->ssl);
     unsigned char address[16];
@@ -94,11 +93,6 @@ static int expect_host(struct ci_tls_stream *stream)
         !SSL_set_tlsext_host_name(stream->ssl, stream->host))
         return -EINVAL;
     return 0;
-}
-
-int ci_verify_setup(struct ci_tls_stream *stream)
-{
-    return stream->tls->server ? 0 : expect_host(stream);
 }
 
 void ci_verify_install(SSL_CTX *context)
