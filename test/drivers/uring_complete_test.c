@@ -255,8 +255,10 @@ static void reset(coir_fd fd)
 }
 
 enum { WAITING_MOST = 8 };
-static coir_fd clients[WAITING_MOST];
-static struct counted connecting[WAITING_MOST];
+static struct {
+    coir_fd fd; /* -1: none */
+    struct counted connecting;
+} clients[WAITING_MOST];
 static int client_count;
 
 static void connect_one(void)
@@ -265,34 +267,55 @@ static void connect_one(void)
         return;
     struct sockaddr_storage address = listener_address();
     coir_fd fd = env.driver->kind->socket(env.driver, AF_INET);
+    int i = 0;
     CHECK(fd >= 0);
-    clients[client_count] = fd;
+    while (clients[i].fd >= 0)
+        i++;
+    clients[i].fd = fd;
     struct ci_op op = {.fd = fd,
                        .kind = CI_OP_CONNECT,
                        .address = (struct sockaddr *)&address,
                        .count = sizeof(struct sockaddr_in)};
     if (env.world)
-        connecting[client_count].done = start(&connecting[client_count], op);
+        clients[i].connecting.done = start(&clients[i].connecting, op);
     else
         CHECK(connect(fd, (struct sockaddr *)&address, sizeof(struct sockaddr_in)) == 0 ||
               errno == EINPROGRESS);
     client_count++;
 }
 
+static in_port_t port_of(coir_fd fd, bool peer)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    CHECK_EQ(env.driver->kind->address(env.driver, fd, peer, &address, &len), 0);
+    return ((struct sockaddr_in *)(void *)&address)->sin_port;
+}
+
+/* Resets the connection that was accepted, and no other: on a busy machine another client's
+ * handshake may not have ended, and one that is reset in it never comes. */
 static void accepted(coir_fd fd)
 {
+    int i = 0;
     CHECK(fd >= 0 && client_count > 0);
-    client_count--;
-    if (env.world && !connecting[client_count].done)
-        finish(&connecting[client_count]);
-    reset(clients[client_count]);
+    in_port_t port = port_of(fd, true);
+    while (i < WAITING_MOST && (clients[i].fd < 0 || port_of(clients[i].fd, false) != port))
+        i++;
+    CHECK(i < WAITING_MOST);
+    if (env.world && !clients[i].connecting.done)
+        finish(&clients[i].connecting);
+    reset(clients[i].fd);
     reset(fd);
+    clients[i].fd = -1;
+    client_count--;
 }
 
 CONFORM(accepts_cancelled_in_races)
 {
     int before = open_files();
     client_count = 0;
+    for (int i = 0; i < WAITING_MOST; i++)
+        clients[i].fd = -1;
     for (int i = 0; i < rounds(); i++) {
         struct counted accepting;
         bool happened;
