@@ -2,8 +2,10 @@
  * operation until the call runs again, and over a close. */
 #include <coir.h>
 #include <errno.h>
+#include <fcntl.h>
 
 #include "every_driver.h"
+#include "io/io.h"
 #include "pair.h"
 
 enum { LARGE = 4 << 20 };
@@ -70,13 +72,34 @@ static ssize_t copy_to(coir_stream *stream)
     return coir_stream_copy(stream, other, COIR_UNLIMITED, NULL);
 }
 
+/* A file of zeros that ends when the stream is closed; and one that takes all. */
+static ssize_t copy_to_or_from_file(coir_stream *stream, const char *path, int flags)
+{
+    coir_file *file;
+    CHECK_EQ(coir_file_open(path, flags, 0, &file), 0);
+    ssize_t rc = flags == O_RDONLY ? coir_file_copy_to(file, 0, LARGE, stream, NULL)
+                                   : coir_file_copy_from(file, 0, COIR_UNLIMITED, stream, NULL);
+    coir_file_close(file);
+    return rc;
+}
+
+static ssize_t copy_to_file(coir_stream *stream)
+{
+    return copy_to_or_from_file(stream, "/dev/null", O_WRONLY);
+}
+
+static ssize_t copy_from_file(coir_stream *stream)
+{
+    return copy_to_or_from_file(stream, "/dev/zero", O_RDONLY);
+}
+
 static const struct call {
     ssize_t (*make)(coir_stream *stream);
     bool writes;
 } calls[] = {
-    {write_all, true},  {write_all_op, true}, {writev_all, true},    {writev_all_op, true},
-    {copy_to, true},    {read_full, false},   {read_full_op, false}, {peek, false},
-    {read_line, false}, {copy_from, false},
+    {write_all, true},  {write_all_op, true}, {writev_all, true},     {writev_all_op, true},
+    {copy_to, true},    {read_full, false},   {read_full_op, false},  {peek, false},
+    {read_line, false}, {copy_from, false},   {copy_from_file, true}, {copy_to_file, false},
 };
 
 struct caller {
@@ -129,6 +152,8 @@ static void close_under(const struct call *call)
         for (int i = 0; i < 3; i++)
             coir_yield();
     }
+    while (!(call->writes ? near->writer : near->reader)) /* a file's copy comes from a thread */
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     expect_busy(call, near);
     complete(call, far);
     expect_busy(call, near);
@@ -196,7 +221,8 @@ static void replace_under(const struct call *call, bool closer_first)
 static void replace_under_each(void)
 {
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
-        if (!calls[i].writes && calls[i].make != peek && calls[i].make != copy_from)
+        if (!calls[i].writes && calls[i].make != peek && calls[i].make != copy_from &&
+            calls[i].make != copy_to_file)
             for (int order = 0; order < 2; order++)
                 replace_under(&calls[i], order);
 }
