@@ -47,6 +47,12 @@ COIR_API int coir_socket_connect(coir_loop *loop, const char *address, coir_sock
 COIR_API int coir_socket_read(coir_socket *socket, void *buffer, size_t size, coir_socket_fn *fn,
                               void *arg);
 
+/* Asks for the end of a read, to have its buffer back: its function is called with -ECANCELED, or
+ * with what had come before. Bytes that come later are there for the next read. Does nothing if no
+ * read is in progress.
+ * Suspends: no.  Threads: owner. */
+COIR_API void coir_socket_cancel_read(coir_socket *socket);
+
 /* A write in a socket's queue: coir_socket_write. It needs no initialisation. */
 typedef struct coir_queued_write {
     uint64_t opaque[12];

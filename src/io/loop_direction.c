@@ -23,12 +23,17 @@ static void on_done(struct ci_op *op)
     end(ci_container_of(op, struct ci_direction, op));
 }
 
+void ci_direction_cancel(struct ci_direction *direction)
+{
+    if (ci_driver_cancel(direction->socket->loop->driver, &direction->op))
+        end(direction);
+}
+
 static void on_timer(struct ci_timer *timer)
 {
     struct ci_direction *direction = ci_container_of(timer, struct ci_direction, timer);
     direction->late = true;
-    if (ci_driver_cancel(direction->socket->loop->driver, &direction->op))
-        end(direction);
+    ci_direction_cancel(direction);
 }
 
 static void start_timer(struct ci_direction *direction)

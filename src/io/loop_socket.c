@@ -34,9 +34,9 @@ static void end_connect(coir_socket *socket, int result)
     socket->failed = result;
     if (result < 0)
         ci_loop_socket_fail_writes(socket, result);
-    else if (socket->on_read)
+    else if (socket->on_read && !socket->in.ended)
         start_read(socket);
-    bool read_fails = result < 0 && socket->on_read;
+    bool read_fails = result < 0 && socket->on_read && !socket->in.ended;
     ci_loop_note_call(socket->loop, fn);
     fn(socket, result, socket->connect_arg);
     if (read_fails && !socket->closed)
@@ -189,6 +189,20 @@ int coir_socket_read(coir_socket *socket, void *buffer, size_t size, coir_socket
     if (!socket->on_connect)
         start_read(socket);
     return 0;
+}
+
+void coir_socket_cancel_read(coir_socket *socket)
+{
+    if (ci_forked() || CI_REFUSED(!socket, "socket is NULL") || CI_IS_FOREIGN(socket->loop) ||
+        !socket->on_read || socket->in.ended)
+        return;
+    if (socket->in.op.pending) {
+        ci_direction_cancel(&socket->in);
+    } else { /* it waits for the connection */
+        socket->in.op.result = -ECANCELED;
+        socket->in.ended = true;
+        ci_loop_make_ready(socket->loop, &socket->resident);
+    }
 }
 
 int coir_socket_set_timeout(coir_socket *socket, int events, coir_time timeout)

@@ -67,6 +67,9 @@ void ci_direction_init(struct ci_direction *direction, coir_socket *socket);
 /* Starts the operation of a direction that has none. */
 void ci_direction_start(struct ci_direction *direction, const struct ci_op *op);
 
+/* Ends its operation, at once or when the driver lets it go. */
+void ci_direction_cancel(struct ci_direction *direction);
+
 /* Its result, once it has ended. */
 int ci_direction_result(struct ci_direction *direction);
 

@@ -182,7 +182,7 @@ void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
     ci_check(!loop->turning, "loop.h 2");
     ci_store_relaxed(&loop->turning, &ci_loop_thread_mark); /* coir_loop_call looks at it */
     ci_bump(&loop->turns);
-    if (ci_unlikely(loop->observer.fn || loop->observer.watched))
+    if (ci_unlikely(loop->observer.wanted))
         ci_observer_begin(loop);
     call_hooks(loop, COIR_HOOK_BEFORE_WAIT);
     if (loop->run_ready && loop->run_ready(loop))

@@ -73,6 +73,12 @@ void ci_observer_end(coir_loop *loop)
         observer->fn(loop, turn, observer->arg);
 }
 
+void ci_observer_set_watched(coir_loop *loop, bool watched)
+{
+    loop->observer.watched = watched;
+    loop->observer.wanted = watched || loop->observer.fn;
+}
+
 void coir_loop_observe(coir_loop *loop, coir_time busy_min, coir_observer_fn *fn, void *arg)
 {
     if (ci_forked() || CI_REFUSED(!loop, "loop is NULL") ||
@@ -82,6 +88,7 @@ void coir_loop_observe(coir_loop *loop, coir_time busy_min, coir_observer_fn *fn
     if (!loop->observer.fn)
         loop->observer.load = 0;
     loop->observer.fn = fn;
+    loop->observer.wanted = fn || loop->observer.watched;
     loop->observer.arg = arg;
     loop->observer.busy_min = busy_min;
 }

@@ -13,6 +13,7 @@ struct ci_observer {
     coir_observer_fn *fn; /* NULL: none */
     void *arg;
     coir_time busy_min;
+    bool wanted;     /* there is fn or a watchdog: the next turn is observed */
     bool watched;    /* a watchdog looks at `spell` */
     bool active;     /* the turn in progress is observed: one of both was there when it began */
     uint64_t spell;  /* begun: it counts those of waiting (even) and of being busy (odd) */
@@ -27,6 +28,9 @@ static inline bool ci_observer_is_busy(uint64_t spell)
 {
     return spell & 1;
 }
+
+/* A watchdog begins or ends to look at the loop. */
+void ci_observer_set_watched(coir_loop *loop, bool watched);
 
 void ci_observer_begin(coir_loop *loop);
 /* A callback is made, or, NULL, none any more. */

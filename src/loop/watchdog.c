@@ -35,7 +35,7 @@ int ci_watchdog_add(struct ci_watchdog *watchdog, struct ci_watched *watched)
     int rc = ci_thread_trace_enter(&watched->traced, note);
     if (rc < 0)
         return rc;
-    watched->loop->observer.watched = true;
+    ci_observer_set_watched(watched->loop, true);
     watched->due = watched->limit;
     ci_mutex_lock(&watchdog->lock);
     ci_list_push(&watchdog->watched, &watched->link);
@@ -49,7 +49,7 @@ void ci_watchdog_remove(struct ci_watchdog *watchdog, struct ci_watched *watched
     ci_mutex_lock(&watchdog->lock);
     ci_list_remove(&watched->link);
     ci_mutex_unlock(&watchdog->lock);
-    watched->loop->observer.watched = false;
+    ci_observer_set_watched(watched->loop, false);
     ci_thread_trace_leave(&watched->traced);
 }
 

@@ -96,6 +96,42 @@ TEST(an_address_that_is_wrong_is_refused)
     coir_loop_free(loop);
 }
 
+/* ---- a read that is given up ---- */
+
+TEST(a_read_is_cancelled_and_the_next_one_gets_what_came)
+{
+    ON_EACH_DRIVER()
+    {
+        char where[64], byte = 0;
+        ssize_t result = 0;
+        int count = 0;
+        open_pair();
+        coir_socket_cancel_read(server); /* no read */
+        CHECK_EQ(coir_socket_read(server, &byte, 1, on_reply, &result), 0);
+        coir_socket_cancel_read(server);
+        CHECK_EQ(result, 0); /* never from inside the call */
+        coir_socket_cancel_read(server);
+        UNTIL(result);
+        CHECK_EQ(result, -ECANCELED);
+        CHECK_EQ(coir_socket_write(client, &queued[0], "q", 1, count_outcome, &count), 0);
+        UNTIL(count);
+        CHECK_EQ(byte, 0);
+        CHECK_EQ(coir_socket_read(server, &byte, 1, on_reply, &result), 0);
+        UNTIL(result == 1);
+        CHECK_EQ(byte, 'q');
+        close_pair();
+        connects = accepts = 0;
+        open_acceptor(where, sizeof where);
+        CHECK_EQ(coir_socket_connect(loop, where, on_connect, &connects, &client), 0);
+        CHECK_EQ(coir_socket_read(client, &byte, 1, on_reply, &result), 0);
+        coir_socket_cancel_read(client); /* before the connection */
+        UNTIL(connects && accepts && result < 0);
+        CHECK_EQ(result, -ECANCELED);
+        coir_acceptor_close(acceptor);
+        close_pair();
+    }
+}
+
 /* ---- closing ---- */
 
 static void close_both(coir_socket *socket, ssize_t result, void *arg)

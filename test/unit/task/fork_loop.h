@@ -79,6 +79,7 @@ static void on_acceptor(coir_acceptor *acceptor, coir_socket *socket, int result
     R(coir_socket_connect,                                                                         \
       coir_socket_connect(o.loop, "127.0.0.1:1", on_socket, NULL, RET(coir_socket)))               \
     R(coir_socket_read, coir_socket_read(o.socket, &o.byte, 1, on_socket, NULL))                   \
+    V(coir_socket_cancel_read, coir_socket_cancel_read(o.socket))                                  \
     R(coir_socket_write, coir_socket_write(o.socket, &o.write, "x", 1, on_queued, NULL))           \
     R(coir_socket_shutdown_write, coir_socket_shutdown_write(o.socket, &o.write, on_queued, NULL)) \
     P(coir_socket_queued, coir_socket_queued(o.socket))                                            \
