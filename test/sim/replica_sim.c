@@ -41,7 +41,7 @@ struct node {
     uint64_t acknowledged[NODES], committed, barrier; /* before that nothing is read */
     coir_latest *changes;
     coir_mutex appending;
-    bool broken;
+    coir_event broken;
 };
 
 struct request {
@@ -126,17 +126,18 @@ static int follow(coir_stream *stream, void *arg)
     int rc = coir_write_all(stream, &node->count, sizeof node->count);
     while (rc == 0) {
         ssize_t n = coir_read_full(stream, &record, sizeof record, NULL);
-        if (n < 0 || node->broken)
+        if (n < 0 || coir_event_is_set(&node->broken))
             return n < 0 ? (int)n : -EIO;
         MUST(record.hash == hash_of(&record));
         if ((rc = coir_mutex_lock(&node->appending)) < 0)
             break;
         MUST(record.index <= node->count);
-        if (record.index == node->count && !node->broken)
+        if (record.index == node->count && !coir_event_is_set(&node->broken))
             rc = append(node, &record);
         else
             MUST(node->log[record.index].value == record.value);
-        node->broken |= rc < 0;
+        if (rc < 0)
+            coir_event_set(&node->broken);
         coir_mutex_unlock(&node->appending);
         if (rc == 0)
             rc = coir_write_all(stream, &node->count, sizeof node->count);
@@ -218,8 +219,12 @@ static int write_value(struct node *leader, int64_t value)
         return rc;
     record.index = leader->count;
     record.hash = hash_of(&record);
-    rc = leader->broken || leader->count == RECORDS_MOST ? -EIO : append(leader, &record);
-    leader->broken |= rc < 0; /* what it has written may be there or not: it begins anew */
+    rc = coir_event_is_set(&leader->broken) || leader->count == RECORDS_MOST
+             ? -EIO
+             : append(leader, &record);
+    if (rc < 0)
+        coir_event_set(
+            &leader->broken); /* what it has written may be there or not: it begins anew */
     coir_mutex_unlock(&leader->appending);
     if (rc == 0)
         coir_latest_set(leader->changes, &leader->committed);
@@ -247,13 +252,12 @@ static int lead(coir_stream *stream, void *arg)
 
 /* ---- a node ---- */
 
+/* Cancels the others. */
 static int end_when_broken(void *arg)
 {
-    const struct node *node = arg;
-    while (coir_sleep_for(100 * COIR_MS) == 0)
-        if (node->broken)
-            return -EIO; /* cancels the others */
-    return 0;
+    struct node *node = arg;
+    int rc = coir_event_wait(&node->broken);
+    return rc < 0 ? rc : -EIO;
 }
 
 static int serve_node(void *arg)
@@ -278,7 +282,7 @@ static int live_once(struct node *node)
     uint64_t none = 0;
     memset(node->acknowledged, 0, sizeof node->acknowledged);
     node->committed = 0;
-    node->broken = false;
+    node->broken = (coir_event)COIR_EVENT_INIT;
     node->appending = (coir_mutex)COIR_MUTEX_INIT;
     int rc = recover(node);
     if (rc < 0)
