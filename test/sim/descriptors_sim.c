@@ -229,10 +229,27 @@ static int run_poller(void *arg)
 
 /* ---- all of it ---- */
 
-static int play(void *arg)
+/* The newest events of each worker, as one JSON text. */
+static void read_trace(void)
+{
+    static char text[1 << 17];
+    int ends[2];
+    make_pipe(ends);
+    MUST_BE(coir_trace_write(ends[1]), 0);
+    close(ends[1]);
+    size_t len = 0;
+    for (ssize_t n = 1; n > 0; len += n > 0 ? (size_t)n : 0)
+        MUST((n = read(ends[0], text + len, sizeof text - len)) >= 0);
+    close(ends[0]);
+    while (len && text[len - 1] == '\n')
+        len--;
+    MUST(len && text[0] == '{' && text[len - 1] == '}');
+    MUST_BE(coir_trace_stop(), 0);
+}
+
+static int use_all(void)
 {
     static int numbers[WAITERS];
-    (void)arg;
     COIR_SCOPE(scope);
     for (int i = 0; i < WAITERS; i++) {
         numbers[i] = i;
@@ -242,6 +259,18 @@ static int play(void *arg)
     MUST_BE(coir_go(scope, run_poller, NULL), 0);
     MUST_BE(coir_go_anywhere(scope, feed_poller, NULL), 0);
     return coir_scope_wait(scope);
+}
+
+static int play(void *arg)
+{
+    (void)arg;
+    bool traced = below(3) == 0;
+    if (traced)
+        MUST_BE(coir_trace_start(1 + below(60)), 0);
+    int rc = use_all();
+    if (traced)
+        read_trace();
+    return rc;
 }
 
 int scenario(coir_sim *sim)
