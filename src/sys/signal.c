@@ -9,6 +9,7 @@
 #include "base/atomic.h"
 #include "sys/call.h"
 #include "sys/lock.h"
+#include "sys/signal_default.h"
 
 enum { SINKS = 32, SIGNALS = 64, LEVELS = 4 };
 
@@ -54,6 +55,7 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
         for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
             stop->fn(stop->arg);
     ci_fetch_sub(&inside, 1);
+    ci_signal_handled(number);
     handler_fn *informed = ci_load(&level->informed);
     void (*plain)(int) = ci_load(&level->plain);
     if (informed)
@@ -96,7 +98,7 @@ static void wait_for_handlers(void)
 
 static bool is_none(const struct sigaction *action)
 {
-    return action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN;
+    return ci_signal_is_default(action) || action->sa_handler == SIG_IGN;
 }
 
 /* Whether an action is coir's handler; if so, the levels above it are no longer in use. */
@@ -108,7 +110,7 @@ static bool is_ours(struct signal_state *state, const struct sigaction *action)
             return true;
         }
     /* it was, until a signal reset it */
-    return state->used && state->resets && action->sa_handler == SIG_DFL;
+    return state->used && state->resets && ci_signal_is_default(action);
 }
 
 static void put_before(struct level *level, const struct sigaction *before)
@@ -160,6 +162,14 @@ static int catch_signal(int number)
     return rc;
 }
 
+static void put_back(int number, const struct sigaction *before)
+{
+    if (ci_signal_is_default(before))
+        ci_signal_put_default(number);
+    else
+        sigaction(number, before, NULL);
+}
+
 /* A sink or stop has gone. The last one restores the handler that was there, unless the program has
  * replaced coir's by another, which may still call it. */
 static void let_go(int number, bool stops_too)
@@ -173,7 +183,7 @@ static void let_go(int number, bool stops_too)
         put_handler(state, number);
     } else if (!stops_too) {
         if (ours)
-            sigaction(number, &state->levels[--state->used].before, NULL);
+            put_back(number, &state->levels[--state->used].before);
         state->resets = false;
     }
 }
@@ -243,6 +253,23 @@ void ci_signal_detach(struct ci_signal_sink *sink)
 {
     pthread_mutex_lock(&attach_lock);
     remove_sink(sink);
+    pthread_mutex_unlock(&attach_lock);
+}
+
+/* ---- guards ---- */
+
+int ci_signal_guard(struct ci_signal_guard *guard)
+{
+    pthread_mutex_lock(&attach_lock);
+    int rc = ci_signal_add_guard(guard);
+    pthread_mutex_unlock(&attach_lock);
+    return rc;
+}
+
+void ci_signal_unguard(struct ci_signal_guard *guard)
+{
+    pthread_mutex_lock(&attach_lock);
+    ci_signal_remove_guard(guard);
     pthread_mutex_unlock(&attach_lock);
 }
 

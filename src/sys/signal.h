@@ -1,5 +1,6 @@
 /* Signals: SIGINT and SIGTERM stop runtimes; any signal can go to sinks. Both kinds of handlers
- * call the handlers that were installed before. */
+ * call the handlers that were installed before. Guards are called before a signal's default effect
+ * ends or stops the process. */
 #ifndef CI_SYS_SIGNAL_H
 #define CI_SYS_SIGNAL_H
 
@@ -52,6 +53,30 @@ int ci_signal_attach(struct ci_signal_sink *sink);
 /* Afterwards no handler touches the sink. The last detach of a signal restores its earlier
  * handler. */
 void ci_signal_detach(struct ci_signal_sink *sink);
+
+/* What puts something in order before the process ends or stops, and back when it goes on. Both
+ * functions are called in signal handlers, in any thread, and may be called when nothing is to be
+ * done. */
+struct ci_signal_guard {
+    struct ci_signal_guard *next;
+    ci_signal_fn *leave, *resume;
+    void *arg;
+};
+
+/* From guard to unguard, `leave` is called before a signal from 1 to 31 that has its default effect
+ * ends or stops the process, and in exit(3); `resume` after SIGCONT. Not for signals that cannot be
+ * caught, nor for SIGTTIN and SIGTTOU, nor for those that have a handler. After unguard no handler
+ * touches `guard`. 0, or -ENOMEM. */
+int ci_signal_guard(struct ci_signal_guard *guard);
+void ci_signal_unguard(struct ci_signal_guard *guard);
+
+/* Calls `leave` of all guards. Safe in a handler. Does nothing in a child after fork(). */
+void ci_signal_leave(void);
+
+/* For a handler of the signal: calls the guards, and gives it its default effect. Returns if the
+ * process was only stopped, or is not stopped because its group is orphaned; or if an instruction
+ * has raised the signal, which does so again when the handler returns. */
+void ci_signal_take_default(int number, const siginfo_t *info);
 
 /* Blocks SIGPIPE in the calling thread; restore drops one that became pending, then restores the
  * mask. */

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "sys/fault.h"
+#include "sys/signal.h"
 #include "task/current.h"
 #include "task/generator.h"
 #include "task/runtime.h"
@@ -100,6 +101,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
     if (worker && worker->fiber && worker->signal_stack) {
         const void *sp = ci_fault_stack_pointer(context);
         if (one_of_its_stacks(worker, ci_stack_in_guard, info->si_addr)) {
+            ci_signal_leave(); /* a report on a terminal in raw mode is hard to read */
             report(worker, ": address ", info->si_addr, " is in the guard of a stack of ");
             signal(SIGABRT, SIG_DFL);
             abort();
@@ -112,7 +114,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
     } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
         before.sa_handler(number);
     } else {
-        signal(number, SIG_DFL); /* the instruction runs again and the default action follows */
+        ci_signal_take_default(number, info);
     }
 }
 

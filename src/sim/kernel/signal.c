@@ -56,6 +56,17 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number)
         stop->fn(stop->arg);
 }
 
+/* Only terminals have guards. */
+void ci_signal_leave(void)
+{
+}
+
+void ci_signal_take_default(int number, const siginfo_t *info)
+{
+    (void)info;
+    signal(number, SIG_DFL); /* a crash of the simulator itself */
+}
+
 void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
 {
     *ret_before = (struct ci_signal_mask){0};
