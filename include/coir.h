@@ -32,6 +32,7 @@
 #include <coir/socket.h>
 #include <coir/stream.h>
 #include <coir/tcp.h>
+#include <coir/terminal.h>
 #include <coir/topic.h>
 #include <coir/trace.h>
 #include <coir/udp.h>

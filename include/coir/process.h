@@ -28,6 +28,7 @@
 #define COIR_PROCESS_H
 
 #include <coir/stream.h>
+#include <coir/terminal.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,7 +50,7 @@ typedef struct coir_process {
 /* What a child gets as its standard input, output or error: values of the fields of
  * coir_process_options. */
 enum coir_stdio {
-    COIR_STDIO_INHERIT = 0,       /* what the program has */
+    COIR_STDIO_INHERIT = 0,       /* what the program has; its own terminal, if it gets one */
     COIR_STDIO_NULL = -1,         /* /dev/null */
     COIR_STDIO_PIPE = -2,         /* a pipe, whose other end is a stream of the process */
     COIR_STDIO_OUT = -3,          /* as error: what is the output */
@@ -84,11 +85,15 @@ typedef struct coir_process_options {
     coir_time grace;
     const coir_process_limit *limits; /* [none] what is set for the child, each resource once */
     size_t limit_count;               /* [0] how many of these; at most 16 */
+    /* [none] the child leads a session of its own, which the terminal of this pty (coir/terminal.h)
+     * controls. coir_process_close then sends SIGHUP too, because shells ignore SIGTERM; groups
+     * that a shell has made for its jobs are the shell's to end */
+    coir_pty *terminal;
 } coir_process_options;
 
-#define COIR_PROCESS_OPTIONS                                           \
-    {                                                                  \
-        sizeof(coir_process_options), 0, 0, 0, 0, 0, 0, false, 0, 0, 0 \
+#define COIR_PROCESS_OPTIONS                                              \
+    {                                                                     \
+        sizeof(coir_process_options), 0, 0, 0, 0, 0, 0, false, 0, 0, 0, 0 \
     }
 
 /* Starts a program as a child process: its output and error are those of this program, and so is
@@ -106,8 +111,9 @@ COIR_API int coir_process_spawn(coir_process *process, const char *const *argume
  * Suspends: no.  Threads: worker.  Owns: the process is the caller's to close; arguments, options
  * and what they point at are borrowed until the call returns.
  * Errors: those of coir_process_spawn; -ENOENT and -ENOTDIR no such directory; -EBADF a descriptor
- * is not open; -EINVAL bad options, as a limit that there is not; -EPERM a limit above the hard
- * one; -COIR_EUNSIZED; -COIR_ENEWER. */
+ * is not open, or the pty is not; -EINVAL bad options, as a limit that there is not, or a terminal
+ * of its own in the program's group; -EPERM a limit above the hard one; -EXDEV the pty is another
+ * worker's; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_process_spawn_with(coir_process *process, const char *const *arguments,
                                      const coir_process_options *options);
 

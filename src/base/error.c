@@ -92,6 +92,7 @@ static const char *meaning_of_system_error(int error)
         return "the addresses are of unlike families, or the system has not this one";
     case EADDRINUSE: return "the address is in use by another program";
     case EADDRNOTAVAIL: return "the address is not one of this machine";
+    case ENOTTY: return "the descriptor is no terminal";
     case ENODEV: return "there is no such device or network interface";
     case EACCES: return "permission denied";
     case ECONNREFUSED: return "the connection was refused: nothing listens there";

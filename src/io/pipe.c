@@ -1,6 +1,8 @@
-/* An end of a pipe: what would block waits for the readiness of the descriptor, and is tried again.
+/* An end of a pipe, or a terminal: what would block waits for the readiness of the descriptor, and
+ * is tried again.
  *
- * 1. One operation at a time is in flight: `op`, for which the driver waits by `ready`.
+ * 1. In each direction one operation at a time is in flight: `op` of its lane, for which the driver
+ * waits by `ready`.
  */
 #include "io/pipe.h"
 
@@ -11,13 +13,20 @@
 #include "sys/call.h"
 #include "sys/socket_call.h"
 
-struct pipe {
-    coir_stream stream;
-    coir_stream **home;
+/* A direction of a pipe. */
+struct lane {
+    struct pipe *pipe;
     struct ci_op *op; /* NULL: none is in flight */
     struct ci_op ready;
     bool cancelled; /* `op` was cancelled when the wait could no longer be withdrawn */
-    bool writes, ended;
+};
+
+struct pipe {
+    coir_stream stream;
+    coir_stream **home;
+    struct lane reading, writing;
+    enum ci_pipe_end end;
+    bool ended;
 };
 
 static struct pipe *pipe_of(const coir_stream *stream)
@@ -48,6 +57,12 @@ static bool is_write(const struct ci_op *op)
     return op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
 }
 
+static struct lane *lane_of(struct pipe *pipe, const struct ci_op *op)
+{
+    bool writes = is_write(op) || (op->kind == CI_OP_POLL && op->events == COIR_WRITE);
+    return writes ? &pipe->writing : &pipe->reading;
+}
+
 /* Tries the operation. True: it is complete. */
 static bool is_done(const struct pipe *pipe, struct ci_op *op)
 {
@@ -55,55 +70,71 @@ static bool is_done(const struct pipe *pipe, struct ci_op *op)
     do
         rc = attempt(pipe, op);
     while (rc == -EINTR);
+    /* Linux reports so that no program has the terminal open any more */
+    if (rc == -EIO && pipe->end == CI_PIPE_PTY && !is_write(op))
+        rc = 0;
     op->result = (int32_t)rc;
     return rc != -EAGAIN;
+}
+
+/* After a wait that has ended with `events`. True: it is complete. A terminal that no program has
+ * open always seems to be ready. */
+static bool is_done_now(const struct pipe *pipe, struct ci_op *op, int32_t events)
+{
+    if (is_done(pipe, op))
+        return true;
+    return events & COIR_HANGUP && ci_op_complete(op, -EIO);
 }
 
 static void on_ready(struct ci_op *ready);
 
 /* Waits until the descriptor is ready; while it is ready at once, tries the operation again. True:
  * the operation is complete. */
-static bool wait_for(struct pipe *pipe, struct ci_op *op)
+static bool wait_for(struct lane *lane, struct ci_op *op)
 {
+    struct pipe *pipe = lane->pipe;
     uint8_t events = op->kind == CI_OP_POLL ? op->events : is_write(op) ? COIR_WRITE : COIR_READ;
     do {
-        pipe->ready = (struct ci_op){
+        lane->ready = (struct ci_op){
             .fd = pipe->stream.fd, .kind = CI_OP_FOREIGN, .events = events, .done = on_ready};
-        if (!ci_driver_start(driver_of(pipe), &pipe->ready)) {
-            pipe->op = op;
+        if (!ci_driver_start(driver_of(pipe), &lane->ready)) {
+            lane->op = op;
             op->pending = true;
             return false;
         }
-        op->result = pipe->ready.result;
-    } while (op->result >= 0 && op->kind != CI_OP_POLL && !is_done(pipe, op));
+        op->result = lane->ready.result;
+    } while (op->result >= 0 && op->kind != CI_OP_POLL &&
+             !is_done_now(pipe, op, lane->ready.result));
     return true;
 }
 
 static bool start(coir_stream *stream, struct ci_op *op)
 {
     struct pipe *pipe = pipe_of(stream);
+    struct lane *lane = lane_of(pipe, op);
     if (ci_count_trim(op))
         return true;
     if (pipe->ended)
         return ci_op_complete(op, -EPIPE);
-    if (pipe->op)
+    if (lane->op)
         return ci_op_complete(op, -EBUSY);
     if (is_done(pipe, op) || op->no_wait)
         return true;
-    return wait_for(pipe, op);
+    return wait_for(lane, op);
 }
 
 static void on_ready(struct ci_op *ready)
 {
-    struct pipe *pipe = ci_container_of(ready, struct pipe, ready);
-    struct ci_op *op = pipe->op;
-    bool cancelled = pipe->cancelled;
+    struct lane *lane = ci_container_of(ready, struct lane, ready);
+    struct ci_op *op = lane->op;
+    bool cancelled = lane->cancelled;
     ci_check(op && op->pending, "io/pipe.c 1");
-    pipe->op = NULL;
-    pipe->cancelled = false;
+    lane->op = NULL;
+    lane->cancelled = false;
     op->pending = false;
     op->result = cancelled ? -ECANCELED : ready->result;
-    if (op->result >= 0 && op->kind != CI_OP_POLL && !is_done(pipe, op) && !wait_for(pipe, op))
+    if (op->result >= 0 && op->kind != CI_OP_POLL && !is_done_now(lane->pipe, op, ready->result) &&
+        !wait_for(lane, op))
         return;
     op->done(op);
 }
@@ -111,12 +142,13 @@ static void on_ready(struct ci_op *ready)
 static bool cancel(coir_stream *stream, struct ci_op *op)
 {
     struct pipe *pipe = pipe_of(stream);
-    ci_check(pipe->op == op, "io/pipe.c 1");
-    if (!ci_driver_cancel(driver_of(pipe), &pipe->ready)) {
-        pipe->cancelled = true;
+    struct lane *lane = lane_of(pipe, op);
+    ci_check(lane->op == op, "io/pipe.c 1");
+    if (!ci_driver_cancel(driver_of(pipe), &lane->ready)) {
+        lane->cancelled = true;
         return false;
     }
-    pipe->op = NULL;
+    lane->op = NULL;
     op->pending = false;
     op->result = -ECANCELED;
     return true;
@@ -126,7 +158,7 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
 static int shutdown_write(coir_stream *stream)
 {
     struct pipe *pipe = pipe_of(stream);
-    if (!pipe->writes)
+    if (pipe->end != CI_PIPE_WRITES)
         return -EOPNOTSUPP;
     if (!pipe->ended) {
         pipe->ended = true;
@@ -140,7 +172,7 @@ static void close_pipe(coir_stream *stream)
     struct pipe *pipe = pipe_of(stream);
     if (!pipe->ended)
         ci_driver_close(driver_of(pipe), stream->fd);
-    ci_check(!pipe->op && !ci_stream_used(stream), "io.h 3");
+    ci_check(!pipe->reading.op && !pipe->writing.op && !ci_stream_used(stream), "io.h 3");
     *pipe->home = NULL;
     ci_free(&stream->worker->runtime->allocator, pipe, sizeof *pipe);
 }
@@ -153,14 +185,15 @@ static const struct ci_stream_kind pipe_kind = {
     .close = close_pipe,
 };
 
-int ci_pipe_open(struct ci_worker *worker, coir_fd fd, bool writes, coir_stream **home)
+int ci_pipe_open(struct ci_worker *worker, coir_fd fd, enum ci_pipe_end end, coir_stream **home)
 {
     struct pipe *pipe = ci_alloc_zero(&worker->runtime->allocator, sizeof *pipe);
     if (!pipe)
         return -ENOMEM;
     pipe->stream = (coir_stream){.kind = &pipe_kind, .worker = worker, .fd = fd};
     pipe->home = home;
-    pipe->writes = writes;
+    pipe->end = end;
+    pipe->reading.pipe = pipe->writing.pipe = pipe;
     *home = &pipe->stream;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "io/pipe.h"
+#include "io/pty.h"
 #include "sys/call.h"
 
 CI_LEAVES_SPARE_WORDS(struct ci_process, coir_process);
@@ -47,7 +48,8 @@ static int open_pipe(struct ci_process *process, int which, struct ends *ends)
     if (rc < 0)
         return rc;
     ends->fds[ends->count++] = child;
-    rc = ci_pipe_open(process->worker, own, !child_writes, &process->streams[which]);
+    rc = ci_pipe_open(process->worker, own, child_writes ? CI_PIPE_READS : CI_PIPE_WRITES,
+                      &process->streams[which]);
     if (rc < 0)
         ci_sys_close(own);
     return rc < 0 ? rc : child;
@@ -60,7 +62,9 @@ static int choose_stdio(struct ci_process *process, const coir_process_options *
     for (int i = 0; i < 3; i++) {
         int rc = 0;
         switch (chosen[i]) {
-        case COIR_STDIO_INHERIT: spawn->stdio[i] = CI_SPAWN_INHERIT; break;
+        case COIR_STDIO_INHERIT:
+            spawn->stdio[i] = spawn->own_session ? CI_SPAWN_TERMINAL : CI_SPAWN_INHERIT;
+            break;
         case COIR_STDIO_NULL: spawn->stdio[i] = CI_SPAWN_NULL; break;
         case COIR_STDIO_PIPE: rc = spawn->stdio[i] = open_pipe(process, i, ends); break;
         case COIR_STDIO_OUT:
@@ -112,7 +116,7 @@ static int spawn_child(struct ci_process *process, const coir_process_options *o
 }
 
 static int begin(struct ci_process *process, const char *const *arguments,
-                 const coir_process_options *given)
+                 const coir_process_options *given, const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     coir_process_options options = COIR_PROCESS_OPTIONS;
@@ -131,12 +135,17 @@ static int begin(struct ci_process *process, const char *const *arguments,
         .environment = options.environment,
         .directory = options.directory,
         .own_group = !options.share_group,
+        .own_session = options.terminal,
     };
-    if (options.grace < 0 || (rc = choose_limits(&options, &spawn)) < 0)
+    if (options.grace < 0 || (rc = choose_limits(&options, &spawn)) < 0 ||
+        (options.terminal && options.share_group))
         return -EINVAL;
+    if (options.terminal && (rc = spawn.pty = ci_pty_fd(options.terminal, call, place)) < 0)
+        return rc;
     *process = (struct ci_process){.worker = worker,
                                    .grace = options.grace ? options.grace : grace_default,
                                    .own_group = spawn.own_group,
+                                   .own_session = spawn.own_session,
                                    .status = -EAGAIN};
     rc = spawn_child(process, &options, &spawn);
     if (rc < 0) {
@@ -164,7 +173,8 @@ int coir_process_spawn(coir_process *process, const char *const *arguments)
     if (ci_forked())
         return -COIR_EFORKED;
     int rc = check(process, arguments, CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : begin((struct ci_process *)(void *)process, arguments, NULL);
+    return rc < 0 ? rc
+                  : begin((struct ci_process *)(void *)process, arguments, NULL, CI_CALL, CI_PLACE);
 }
 
 int coir_process_spawn_with(coir_process *process, const char *const *arguments,
@@ -173,7 +183,9 @@ int coir_process_spawn_with(coir_process *process, const char *const *arguments,
     if (ci_forked())
         return -COIR_EFORKED;
     int rc = check(process, arguments, CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : begin((struct ci_process *)(void *)process, arguments, options);
+    return rc < 0
+               ? rc
+               : begin((struct ci_process *)(void *)process, arguments, options, CI_CALL, CI_PLACE);
 }
 
 /* ---- the exit ---- */

@@ -20,7 +20,7 @@ struct ci_process {
     coir_fd pidfd;
     pid_t pid;
     int32_t status; /* as ci_sys_exit_status */
-    bool own_group;
+    bool own_group, own_session;
 };
 
 /* A process that is open, on its worker: 0, or -EINVAL, -EBADF, -EXDEV, -ESRCH. */

@@ -65,6 +65,8 @@ static void ask_to_end(const struct ci_process *process)
 {
     if (ci_process_kill_all(process, SIGTERM) < 0) /* it has left its group */
         ci_sys_kill(process->pidfd, SIGTERM);
+    if (process->own_session) /* a shell ignores SIGTERM, and passes SIGHUP on to its jobs */
+        ci_process_kill_all(process, SIGHUP);
     ci_process_kill_all(process, SIGCONT);
 }
 

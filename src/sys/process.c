@@ -35,6 +35,9 @@ enum {
     ID_PIDFD = 3, /* P_PIDFD */
     TO_GROUP = 4  /* PIDFD_SIGNAL_PROCESS_GROUP */
 };
+#ifndef TIOCGPTPEER
+#define TIOCGPTPEER _IO('T', 0x41)
+#endif
 
 /* ---- in the child ---- */
 
@@ -75,11 +78,11 @@ IN_CHILD static int set_limits(const struct ci_spawn *spawn)
 
 /* Makes the descriptors 0 to 2 those of `stdio`. What lies there and goes elsewhere is moved out of
  * the way first. */
-IN_CHILD static int place_stdio(const struct ci_spawn *spawn)
+IN_CHILD static int place_stdio(const struct ci_spawn *spawn, coir_fd terminal)
 {
     long from[3], rc = 0;
     for (int i = 0; rc >= 0 && i < 3; i++) {
-        from[i] = spawn->stdio[i];
+        from[i] = spawn->stdio[i] == CI_SPAWN_TERMINAL ? terminal : spawn->stdio[i];
         if (from[i] == CI_SPAWN_NULL)
             rc = from[i] = call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR | O_CLOEXEC, 0);
         if (rc >= 0 && from[i] >= 0 && from[i] < 3 && from[i] != i)
@@ -134,14 +137,32 @@ IN_CHILD static int close_others(void)
     return call(NR_CLOSE_RANGE, 3, UINT_MAX, 0, 0) == 0 ? 0 : close_others_one_by_one();
 }
 
+/* Leaves the session of the parent for one with the terminal of a pty: a descriptor of that, which
+ * is closed on exec; -1: it has none. */
+IN_CHILD static int begin_session(const struct ci_spawn *spawn)
+{
+    if (!spawn->own_session)
+        return -1;
+    long rc = call(SYS_setsid, 0, 0, 0, 0);
+    if (rc >= 0)
+        rc = call(SYS_ioctl, spawn->pty, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC, 0);
+    long terminal = rc;
+    if (rc >= 0)
+        rc = call(SYS_ioctl, terminal, TIOCSCTTY, 0, 0);
+    return (int)(rc < 0 ? rc : terminal);
+}
+
 IN_CHILD static int prepare(const struct ci_spawn *spawn)
 {
-    long rc = spawn->own_group ? call(SYS_setpgid, 0, 0, 0, 0) : 0;
+    int terminal = begin_session(spawn);
+    long rc = spawn->own_session && terminal < 0 ? terminal : 0;
+    if (rc == 0 && spawn->own_group && !spawn->own_session)
+        rc = call(SYS_setpgid, 0, 0, 0, 0);
     reset_signals();
     if (rc == 0 && spawn->directory)
         rc = call(SYS_chdir, (long)spawn->directory, 0, 0, 0);
     if (rc == 0)
-        rc = place_stdio(spawn);
+        rc = place_stdio(spawn, terminal);
     if (rc == 0)
         rc = close_others();
     if (rc == 0)

@@ -9,7 +9,7 @@
 #include "coir/base.h"
 
 /* What becomes a descriptor of the child, if it is no descriptor of the caller's. */
-enum { CI_SPAWN_INHERIT = -1, CI_SPAWN_NULL = -2 };
+enum { CI_SPAWN_INHERIT = -1, CI_SPAWN_NULL = -2, CI_SPAWN_TERMINAL = -3 };
 
 enum { CI_SPAWN_LIMITS_MAX = 16, CI_SPAWN_STACK_SIZE = 16 * 1024 };
 
@@ -24,6 +24,8 @@ struct ci_spawn {
     const char *directory;                             /* NULL: that of the process */
     coir_fd stdio[3];
     bool own_group;
+    bool own_session; /* instead, with the terminal of `pty` as its controlling one */
+    coir_fd pty;
     struct ci_spawn_limit limits[CI_SPAWN_LIMITS_MAX];
     size_t limit_count;
     void *stack; /* CI_SPAWN_STACK_SIZE bytes, aligned to 16 */

@@ -16,6 +16,8 @@ static struct {
     coir_udp *udp;
     coir_signals *signals;
     coir_watcher *watcher;
+    coir_pty pty;
+    coir_terminal terminal;
     coir_scope scope;
     coir_handle handle;
     coir_cancel_scope deadline;
@@ -83,6 +85,13 @@ DEFINE(coir_watcher_add, coir_watcher_add(own.watcher, "/", 0))
 DEFINE(coir_watcher_remove, coir_watcher_remove(own.watcher, 1))
 DEFINE(coir_watcher_next, coir_watcher_next(own.watcher, &(coir_change)COIR_CHANGE))
 DEFINE(coir_watcher_close, (coir_watcher_close(own.watcher), VOID))
+DEFINE(coir_pty_set_size, coir_pty_set_size(&own.pty, &(struct winsize){.ws_row = 1}))
+DEFINE(coir_pty_open_terminal, coir_pty_open_terminal(&own.pty))
+DEFINE(coir_pty_close, (coir_pty_close(&own.pty), VOID))
+DEFINE(coir_terminal_set_mode, coir_terminal_set_mode(&own.terminal, COIR_TERMINAL_RAW))
+DEFINE(coir_terminal_size, coir_terminal_size(&own.terminal, &(struct winsize){.ws_row = 1}))
+DEFINE(coir_terminal_resized, coir_terminal_resized(&own.terminal, &(struct winsize){.ws_row = 1}))
+DEFINE(coir_terminal_close, (coir_terminal_close(&own.terminal), VOID))
 DEFINE(coir_scope_wait, coir_scope_wait(&own.scope))
 DEFINE(coir_scope_cancel, (coir_scope_cancel(&own.scope), VOID))
 DEFINE(coir_scope_close, (coir_scope_close(&own.scope), VOID))
@@ -130,6 +139,13 @@ static const struct call {
     CALL(coir_watcher_remove),
     CALL(coir_watcher_next),
     NO_RESULT(coir_watcher_close),
+    SUSPENDING(coir_pty_set_size),
+    SUSPENDING(coir_pty_open_terminal),
+    NO_RESULT(coir_pty_close),
+    SUSPENDING(coir_terminal_set_mode),
+    SUSPENDING(coir_terminal_size),
+    SUSPENDING(coir_terminal_resized),
+    NO_RESULT(coir_terminal_close),
     SUSPENDING(coir_scope_wait),
     NO_RESULT(coir_scope_cancel),
     NO_RESULT(coir_scope_close),
@@ -214,6 +230,10 @@ static void make_objects(void)
     CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &own.udp), 0);
     CHECK_EQ(coir_signals_open(&number, 1, &own.signals), 0);
     CHECK_EQ(coir_watcher_open(&own.watcher), 0);
+    CHECK_EQ(coir_pty_open(&own.pty, NULL), 0);
+    coir_fd fd = coir_pty_open_terminal(&own.pty);
+    CHECK_EQ(coir_terminal_open(&own.terminal, fd), 0);
+    close(fd);
     CHECK_EQ(coir_go_with(coir_scope_open(&own.scope), &options, wait_for_end, NULL), 0);
     coir_deadline_enter(&own.deadline, COIR_NEVER);
     coir_set_init(&own.set);
@@ -239,6 +259,10 @@ static void use_objects(void)
     coir_signals_close(own.signals);
     CHECK_EQ(coir_watcher_add(own.watcher, "/", 0), 1);
     coir_watcher_close(own.watcher);
+    struct winsize size;
+    CHECK(coir_terminal_size(&own.terminal, &size) == 0 && size.ws_row == 24);
+    coir_terminal_close(&own.terminal);
+    coir_pty_close(&own.pty);
     CHECK_EQ(coir_set_next(&own.set, &found), 1);
     coir_parker_done(&own.parker);
     coir_generator_free(own.generator);

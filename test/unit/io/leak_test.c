@@ -228,6 +228,8 @@ static int make_everything(void *arg)
     coir_file *file;
     coir_signals *signals;
     coir_watcher *watcher;
+    coir_pty pty = {{0}};
+    coir_terminal terminal = {{0}};
     coir_poller *pollers[3];
     static const char *const drivers[] = {"epoll", "poll", "io_uring"};
     (void)arg;
@@ -238,6 +240,10 @@ static int make_everything(void *arg)
     CHECK_EQ(coir_file_open("/dev/null", O_RDONLY, 0, &file), 0);
     CHECK_EQ(coir_signals_open(&(int){SIGUSR1}, 1, &signals), 0);
     CHECK_EQ(coir_watcher_open(&watcher), 0);
+    CHECK_EQ(coir_pty_open(&pty, NULL), 0);
+    coir_fd fd = coir_pty_open_terminal(&pty);
+    CHECK_EQ(coir_terminal_open(&terminal, fd), 0);
+    close(fd);
     CHECK_EQ(coir_offload(nothing, NULL), 0);
     for (int i = 0; i < 3; i++)
         if (coir_poller_new_with(POLLER_ON(drivers[i]), &pollers[i]) < 0)
@@ -247,6 +253,8 @@ static int make_everything(void *arg)
     for (int i = 0; i < 3; i++)
         coir_poller_free(pollers[i]);
     coir_watcher_close(watcher);
+    coir_terminal_close(&terminal);
+    coir_pty_close(&pty);
     coir_signals_close(signals);
     coir_file_close(file);
     coir_udp_close(udp);

@@ -20,7 +20,9 @@ static void open_ends(struct ends *ends, bool writes)
 {
     coir_fd own;
     CHECK_EQ(ci_sys_pipe_to_child(!writes, &own, &ends->other), 0);
-    CHECK_EQ(ci_pipe_open(ci_worker_current, own, writes, &ends->own), 0);
+    CHECK_EQ(
+        ci_pipe_open(ci_worker_current, own, writes ? CI_PIPE_WRITES : CI_PIPE_READS, &ends->own),
+        0);
 }
 
 static void close_ends(struct ends *ends)

@@ -1,6 +1,26 @@
-/* Rows of the table of deadline_test.c: the calls on files, directories and watchers. */
+/* Rows of the table of deadline_test.c: the calls on files, directories, watchers and terminals. */
 #ifndef TEST_UNIT_TASK_DEADLINE_FILES_H
 #define TEST_UNIT_TASK_DEADLINE_FILES_H
+
+static struct {
+    coir_pty pty;
+    coir_terminal terminal;
+    struct winsize size;
+} on;
+
+static void make_terminal(void)
+{
+    CHECK_EQ(coir_pty_open(&on.pty, NULL), 0);
+    coir_fd fd = coir_pty_open_terminal(&on.pty);
+    CHECK_EQ(coir_terminal_open(&on.terminal, fd), 0);
+    close(fd);
+}
+
+static void free_terminal(void)
+{
+    coir_terminal_close(&on.terminal);
+    coir_pty_close(&on.pty);
+}
 
 static ssize_t read_file(coir_file *file)
 {
@@ -94,7 +114,8 @@ static ssize_t read_line(void)
     X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry)) \
     X(coir_reader_read_line_of_file, ENDS, read_line()) \
     X(coir_watcher_add, ENDS, watch()) \
-    X(coir_watcher_next, WAITS, next_change())
+    X(coir_watcher_next, WAITS, next_change()) \
+    X(coir_terminal_resized, WAITS, coir_terminal_resized(&on.terminal, &on.size))
 /* clang-format on */
 
 #endif

@@ -566,6 +566,7 @@ static void make_objects(void)
     CHECK_EQ(coir_file_open_temporary(NULL, 0600, &t.file), 0);
     CHECK_EQ(coir_listing_open(NULL, "/", &t.listing), 0);
     CHECK_EQ(coir_watcher_open(&t.watcher), 0);
+    make_terminal();
 }
 
 static void free_objects(void)
@@ -588,6 +589,7 @@ static void free_objects(void)
     coir_file_close(t.file);
     coir_listing_close(t.listing);
     coir_watcher_close(t.watcher);
+    free_terminal();
     for (int i = 0; i < 2; i++) {
         close(t.empty[i]);
         close(t.stuffed[i]);

@@ -1,6 +1,36 @@
-/* Rows of the table of fork_test.c: the calls on files, directories and watchers. */
+/* Rows of the table of fork_test.c: the calls on files, directories, watchers and terminals. */
 #ifndef TEST_UNIT_TASK_FORK_FILES_H
 #define TEST_UNIT_TASK_FORK_FILES_H
+
+#include <termios.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static struct {
+    coir_pty pty;
+    coir_terminal terminal;
+    coir_fd fd;
+    struct winsize size;
+} on;
+
+static void make_terminal(void)
+{
+    CHECK_EQ(coir_pty_open(&on.pty, NULL), 0);
+    CHECK((on.fd = coir_pty_open_terminal(&on.pty)) >= 0);
+    CHECK_EQ(coir_terminal_open(&on.terminal, on.fd), 0);
+    CHECK_EQ(coir_terminal_set_mode(&on.terminal, COIR_TERMINAL_RAW), 0);
+}
+
+/* No child has changed its mode. */
+static void free_terminal(void)
+{
+    struct termios mode;
+    CHECK(tcgetattr(on.fd, &mode) == 0 && !(mode.c_lflag & ISIG));
+    coir_terminal_close(&on.terminal);
+    close(on.fd);
+    coir_pty_close(&on.pty);
+}
 
 /* clang-format off */
 #define FILE_CALLS(R, P, V) \
@@ -33,6 +63,18 @@
     R(coir_watcher_next, coir_watcher_next(o.watcher, &(coir_change)COIR_CHANGE))              \
     R(coir_watcher_remove, coir_watcher_remove(o.watcher, 1))                                  \
     V(coir_watcher_close, coir_watcher_close(o.watcher))                                       \
+    R(coir_pty_open, coir_pty_open(&(coir_pty){{0}}, NULL))                                \
+    R(coir_pty_set_size, coir_pty_set_size(&on.pty, &(struct winsize){.ws_row = 1}))        \
+    R(coir_pty_open_terminal, coir_pty_open_terminal(&on.pty))                              \
+    P(coir_pty_stream, coir_pty_stream(&on.pty) != NULL)                                    \
+    V(coir_pty_close, coir_pty_close(&on.pty))                                              \
+    R(coir_terminal_open, coir_terminal_open(&(coir_terminal){{0}}, on.fd))        \
+    R(coir_terminal_set_mode, coir_terminal_set_mode(&on.terminal, COIR_TERMINAL_CBREAK))   \
+    R(coir_terminal_size, coir_terminal_size(&on.terminal, &on.size))                        \
+    R(coir_terminal_resized, coir_terminal_resized(&on.terminal, &on.size))                  \
+    P(coir_terminal_stream, coir_terminal_stream(&on.terminal) != NULL)                     \
+    V(coir_terminal_restore, coir_terminal_restore())                                      \
+    V(coir_terminal_close, coir_terminal_close(&on.terminal))                               \
     R(coir_file_size, coir_file_size(o.file, (int64_t *)(void *)&item))                        \
     P(coir_file_position, coir_file_position(o.file) == 0)                                     \
     P(coir_file_seek, coir_file_seek(o.file, 0) == 0)                                          \

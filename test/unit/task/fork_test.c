@@ -525,6 +525,7 @@ static void make_all(void)
     CHECK_EQ(coir_signals_open(&usr1, 1, &o.signals), 0);
     CHECK_EQ(coir_watcher_open(&o.watcher), 0);
     CHECK_EQ(coir_watcher_add(o.watcher, "/dev/null", COIR_CHANGE_ATTRIBUTES), 1);
+    make_terminal();
     CHECK_EQ(coir_process_spawn(&o.process, command), 0);
     CHECK_EQ(pipe(o.pipe), 0);
     CHECK_EQ(coir_loop_new(&o.loop), 0);
@@ -569,6 +570,7 @@ static void free_all(void)
     coir_listing_close(o.listing);
     CHECK_EQ(coir_watcher_remove(o.watcher, 1), 0); /* no child has removed it */
     coir_watcher_close(o.watcher);
+    free_terminal();
     coir_reader_free(o.reader);
     coir_write_queue_free(o.queue);
     coir_buffer_unref(o.buffer);
