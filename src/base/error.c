@@ -74,6 +74,7 @@ static const char *meaning_of_task_error(int error)
     case EPROTONOSUPPORT:
         return "the address asks for a protocol that was not set up (wss: needs a layer for TLS)";
     case EPIPE: return "the other side is closed";
+    case EILSEQ: return "the text is not UTF-8";
     case EINVAL: return "an argument or an option is not valid";
     case EBADF: return "it is not open";
     case ENOTSUP: return "not supported here"; /* on Linux also EOPNOTSUPP */
