@@ -149,24 +149,19 @@ struct ci_own_watchdog {
     struct ci_watched watched;
 };
 
-static int check_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn *fn)
+int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn *fn, void *arg)
 {
     if (ci_forked())
         return -COIR_EFORKED;
-    if (!loop || !loop->standalone)
-        return CI_MISUSE(-EINVAL, "loop is NULL, or a worker's; use coir_config.slow_turn");
-    if (!fn || limit <= 0)
-        return CI_MISUSE(-EINVAL, "fn is NULL, or limit is not positive");
+    if (!loop || !fn || limit <= 0)
+        return CI_MISUSE(-EINVAL, "loop or fn is NULL, or limit is not positive");
+    if (!loop->standalone)
+        return CI_MISUSE(-EINVAL, "the loop is a worker's; use coir_config.slow_turn");
     if (ci_loop_is_foreign(loop))
         return CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post");
-    return loop->watchdog ? CI_MISUSE(-EBUSY, "the loop has a watchdog; stop it first") : 0;
-}
-
-int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn *fn, void *arg)
-{
-    int rc = check_start(loop, limit, fn);
-    if (rc < 0)
-        return rc;
+    if (loop->watchdog)
+        return CI_MISUSE(-EBUSY, "the loop has a watchdog; stop it first");
+    int rc;
     struct ci_own_watchdog *own = ci_alloc_zero(loop->allocator, sizeof *own);
     if (!own)
         return -ENOMEM;
