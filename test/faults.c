@@ -1,7 +1,9 @@
 #include "faults.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/random.h"
@@ -330,6 +332,16 @@ static int get_option(struct ci_driver *driver, coir_fd fd, enum coir_tcp_option
     return REAL(driver)->kind->get_option ? THROUGH(get_option, fd, option) : -EOPNOTSUPP;
 }
 
+static int fast_open(struct ci_driver *driver, coir_fd fd, int queue)
+{
+    return REAL(driver)->kind->fast_open ? THROUGH(fast_open, fd, queue) : -EOPNOTSUPP;
+}
+
+static int unacknowledged(struct ci_driver *driver, coir_fd fd)
+{
+    return THROUGH(unacknowledged, fd);
+}
+
 static int tcp_info(struct ci_driver *driver, coir_fd fd, coir_tcp_info *ret_info)
 {
     return REAL(driver)->kind->tcp_info ? THROUGH(tcp_info, fd, ret_info) : -EOPNOTSUPP;
@@ -400,6 +412,8 @@ static const struct ci_driver_kind faulty_kind = {
     .flush = flush,
     .forget = forget,
     .bind = bind_to,
+    .fast_open = fast_open,
+    .unacknowledged = unacknowledged,
     .get_option = get_option,
     .tcp_info = tcp_info,
     .stop_ahead = stop_ahead,
@@ -420,11 +434,28 @@ void faults_fail_accept(struct ci_driver *driver, int error)
     self(driver)->accept_error = error;
 }
 
+/* What a driver can do goes through: a function that is new in driver.h is here, too. */
+static void check_functions(const struct ci_driver_kind *real)
+{
+    for (size_t at = offsetof(struct ci_driver_kind, start); at < sizeof *real;
+         at += sizeof(void (*)(void))) {
+        void (*there)(void), (*here)(void);
+        memcpy(&there, (const char *)real + at, sizeof there);
+        memcpy(&here, (const char *)&faulty_kind + at, sizeof here);
+        if (there && !here) {
+            fprintf(stderr, "faults.c: a function of driver.h is missing: number %zu\n",
+                    (at - offsetof(struct ci_driver_kind, start)) / sizeof there);
+            abort();
+        }
+    }
+}
+
 struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed)
 {
     struct faulty *faulty = calloc(1, sizeof *faulty);
     if (!faulty)
         abort();
+    check_functions(real->kind);
     faulty->kind = faulty_kind;
     faulty->base.kind = &faulty->kind;
     faulty->base.file_calls = real->file_calls;
