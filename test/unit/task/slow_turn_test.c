@@ -25,24 +25,41 @@ static void log_line(enum coir_log_level level, const char *line, void *arg)
         ci_fetch_add(&stacks, 1);
 }
 
-static void check_log(const char *what, const char *function)
+/* What a test waits for: words of the report, and a function of the stack. Reports of other turns,
+ * which a loaded machine makes slow, may come before. */
+static const char *wanted, *wanted_function;
+
+static bool is_logged(void)
 {
     pthread_mutex_lock(&lock);
-    if (!strstr(lines, what) || (ci_has_symbols && !strstr(lines, function)))
+    const char *report = strstr(lines, wanted);
+    bool found = report && (!ci_has_symbols || strstr(report, wanted_function));
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void check_log(void)
+{
+    if (!is_logged())
         test_fail(__FILE__, __LINE__, "%s", lines);
     lines[0] = '\0';
-    pthread_mutex_unlock(&lock);
 }
 
-/* It goes on until a second stack is logged: then the first one is complete. */
+/* It goes on until the report is there, for a few reports at most. */
 static __attribute__((noinline)) void spin_until_it_is_logged(void)
 {
-    int32_t before = ci_load(&stacks);
-    while (ci_load(&stacks) < before + 2)
+    int32_t first = ci_load(&stacks), seen = first;
+    while (seen - first < 9) {
         (void)coir_now(); /* where TSan lets signals in */
+        if (ci_load(&stacks) == seen)
+            continue;
+        seen = ci_load(&stacks);
+        if (is_logged())
+            return;
+    }
 }
 
-static int run(coir_task_fn *fn)
+static void run(coir_task_fn *fn, const char *words, const char *function)
 {
     coir_config config = COIR_CONFIG;
     coir_runtime *runtime;
@@ -51,9 +68,11 @@ static int run(coir_task_fn *fn)
     config.log = log_line;
     config.log_arg = lines;
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
-    int rc = coir_runtime_run(runtime, fn, NULL);
+    wanted = words;
+    wanted_function = function;
+    CHECK_EQ(coir_runtime_run(runtime, fn, NULL), 0);
     coir_runtime_free(runtime);
-    return rc;
+    check_log();
 }
 
 /* ---- fibers ---- */
@@ -76,29 +95,29 @@ static int on_each_worker(void *arg)
         options.handle = handle;
         CHECK_EQ(coir_go_with(NULL, &options, work_in_a_fiber, NULL), 0);
         CHECK_EQ(coir_join(handle), 0);
-        check_log("; the slow one runs:", "work_in_a_fiber");
+        if (i == 0)
+            check_log();
     }
     return 0;
 }
 
 TEST(a_fiber_is_named_with_its_own_stack)
 {
-    CHECK_EQ(run(on_each_worker), 0);
+    run(on_each_worker, "; the slow one runs:", "work_in_a_fiber");
 }
 
 static int block_the_worker(void *arg)
 {
     (void)arg;
     int32_t before = ci_load(&stacks);
-    while (ci_load(&stacks) == before)
+    while (!is_logged() && ci_load(&stacks) - before < 9)
         usleep(100000); /* the signal ends it */
     return 0;
 }
 
 TEST(a_fiber_that_blocks_is_named)
 {
-    CHECK_EQ(run(block_the_worker), 0);
-    check_log("; main runs:", "block_the_worker");
+    run(block_the_worker, "; main runs:", "block_the_worker");
 }
 
 static int spin_in_a_generator(coir_generator *generator, uint64_t first, void *arg)
@@ -121,8 +140,7 @@ static int drive_a_generator(void *arg)
 
 TEST(a_generator_is_named_with_the_fiber_that_runs_it)
 {
-    CHECK_EQ(run(drive_a_generator), 0);
-    check_log("; main runs:", "spin_in_a_generator");
+    run(drive_a_generator, "; main runs:", "spin_in_a_generator");
 }
 
 /* ---- futures ---- */
@@ -145,8 +163,7 @@ static int await_it(void *arg)
 
 TEST(a_future_is_named)
 {
-    CHECK_EQ(run(await_it), 0);
-    check_log("ms; ", "poll_slowly");
+    run(await_it, "ms; ", "poll_slowly");
 }
 
 /* ---- callbacks ---- */
@@ -169,8 +186,7 @@ static int start_a_timer(void *arg)
 
 TEST(a_callback_is_named)
 {
-    CHECK_EQ(run(start_a_timer), 0);
-    check_log("; (a callback) runs:", "call_slowly");
+    run(start_a_timer, "; (a callback) runs:", "call_slowly");
 }
 
 static void post_slowly(void *arg)
@@ -189,6 +205,5 @@ static int post_it(void *arg)
 
 TEST(a_posted_call_is_named)
 {
-    CHECK_EQ(run(post_it), 0);
-    check_log("ms; ", "post_slowly");
+    run(post_it, "ms; ", "post_slowly");
 }
