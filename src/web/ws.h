@@ -149,6 +149,14 @@ coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, si
  * waiting. */
 void ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len);
 
+/* Whether the calling task has begun a message in parts. Only it makes that so: other tasks may
+ * store to the field meanwhile, but never its runnable. */
+static inline bool ci_ws_sends_parts(const coir_ws *ws)
+{
+    const void *by = ci_load_relaxed(&ws->parts_by);
+    return by && by == ci_worker_current->runnable;
+}
+
 static inline bool ci_ws_sent_close(const coir_ws *ws)
 {
     return ci_load_relaxed(&ws->sent_close);

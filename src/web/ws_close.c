@@ -24,7 +24,7 @@ static int wait_for_end(coir_ws *ws)
 
 static int say_close(coir_ws *ws, int code, const char *reason)
 {
-    bool has_turn = ws->parts_by && ws->parts_by == ci_worker_current->runnable;
+    bool has_turn = ci_ws_sends_parts(ws);
     int rc = has_turn ? 0 : coir_mutex_lock(&ws->turn);
     if (rc < 0)
         return rc;

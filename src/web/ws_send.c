@@ -134,14 +134,9 @@ static int send_in_turn(coir_ws *ws, coir_ws_message *message, bool waits)
     return ci_ws_sent_close(ws) ? -EPIPE : push(ws, frame_of(ws, message), waits);
 }
 
-static bool sends_parts(const coir_ws *ws)
-{
-    return ws->parts_by && ws->parts_by == ci_worker_current->runnable;
-}
-
 static int send_message(coir_ws *ws, coir_ws_message *message)
 {
-    int rc = ci_worker_current && sends_parts(ws) ? -EBUSY : coir_mutex_lock(&ws->turn);
+    int rc = ci_worker_current && ci_ws_sends_parts(ws) ? -EBUSY : coir_mutex_lock(&ws->turn);
     if (rc < 0)
         return rc;
     rc = send_in_turn(ws, message, true);
@@ -203,14 +198,14 @@ int coir_ws_send_binary(coir_ws *ws, const void *data, size_t len)
  * the message has begun, unless the connection has ended: the task may try again. */
 static int send_part(coir_ws *ws, enum coir_ws_type type, const void *data, size_t len, bool last)
 {
-    bool begun = sends_parts(ws);
+    bool begun = ci_ws_sends_parts(ws);
     struct ci_ws_head head = {.opcode = begun ? CI_WS_CONTINUATION : (uint8_t)type, .fin = last};
     int rc = begun ? 0 : coir_mutex_lock(&ws->turn);
     if (rc < 0)
         return rc;
     rc = ci_ws_sent_close(ws) ? -EPIPE : push(ws, mask(ws, make_frame(&head, data, len)), true);
     bool keeps = rc == 0 ? !last : begun && rc != -EPIPE;
-    ws->parts_by = keeps ? ci_worker_current->runnable : NULL;
+    ci_store_relaxed(&ws->parts_by, keeps ? ci_worker_current->runnable : NULL);
     if (!keeps)
         coir_mutex_unlock(&ws->turn);
     return rc;
