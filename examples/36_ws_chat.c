@@ -56,16 +56,20 @@ static int chat(coir_request *req, coir_response *res, void *arg)
 
 static int start(void *address)
 {
-    coir_router *router;
+    coir_router *router = NULL;
     coir_topic_options options = COIR_TOPIC_OPTIONS;
     options.item_size = sizeof(coir_ws_message *);
     options.ref = ref;
     options.unref = unref;
-    if (coir_topic_new_with(&options, &room) < 0 || coir_router_new(&router) < 0 ||
-        coir_route(router, "GET", "/chat", chat, NULL) < 0)
-        return -ENOMEM;
-    printf("chatting on ws://%s/chat\n", (const char *)address);
-    return coir_serve_http(address, router);
+    int rc = coir_topic_new_with(&options, &room);
+    if (rc == 0 && (rc = coir_router_new(&router)) == 0 &&
+        (rc = coir_route(router, "GET", "/chat", chat, NULL)) == 0) {
+        printf("chatting on ws://%s/chat\n", (const char *)address);
+        rc = coir_serve_http(address, router);
+    }
+    coir_router_free(router);
+    coir_topic_free(room);
+    return rc;
 }
 
 int main(int argc, char **argv)

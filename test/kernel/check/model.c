@@ -14,7 +14,7 @@
 #include "sim/kernel/socket.h"
 #include "sys/clock.h"
 
-enum { TRIES = 3000, LATE_TRIES = 2000, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 3 };
+enum { TRIES = 3000, LATE_TRIES = 2000, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 10 };
 
 struct record {
     struct step step;
