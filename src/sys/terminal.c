@@ -41,8 +41,13 @@ static uint64_t device_of(coir_fd fd)
 {
     struct stat what = {.st_rdev = 0};
 #if defined(TIOCGDEV)
+#if defined(__GLIBC__)
+    const unsigned long request = TIOCGDEV;
+#else
+    const int request = (int)TIOCGDEV; /* musl's ioctl takes an int */
+#endif
     unsigned device;
-    if (ioctl(fd, TIOCGDEV, &device) == 0)
+    if (ioctl(fd, request, &device) == 0)
         return device;
 #endif
     fstat(fd, &what);
