@@ -146,7 +146,7 @@ static bool run_ready(struct coir_loop *loop)
     }
     worker->runnable = NULL;
     worker->fiber = NULL;
-    if (ci_unlikely(watched) && worker->trace)
+    if (ci_unlikely(worker->trace)) /* it may have begun in a turn just now */
         ci_trace_waits(worker);
     trim_later(worker);
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
