@@ -140,12 +140,13 @@ static void accepts(void)
         COIR_SCOPE(scope);
         for (int i = 0; i < CLIENTS; i++)
             coir_go(scope, client, address);
-        for (int accepted = 0, tries = 0; accepted < CLIENTS; tries++) {
+        /* Connections are not counted: one may be another program's, to a server that had this
+         * port before. */
+        for (int tries = 0; coir_scope_live(scope) > 0; tries++) {
             coir_stream *stream;
             if (!(tries % 2 ? accept_by_select : accept_by_any)(listener, tries % 3, &stream))
                 continue;
-            accepted++;
-            CHECK_EQ(coir_write(stream, "x", 1), 1);
+            coir_write(stream, "x", 1); /* if this fails, the client returns an error */
             coir_close(stream);
         }
         CHECK_EQ(coir_scope_wait(scope), 0);
