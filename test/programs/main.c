@@ -111,7 +111,7 @@ static void tell_state(int signal_number)
     for (int i = 0; current && i < current->run_count; i++)
         if (current->runs[i].runtime && !current->runs[i].ended)
             ci_runtime_dump(current->runs[i].runtime, print_task, NULL);
-    _exit(3);
+    program_end();
 }
 
 /* ---- processes ---- */
@@ -180,8 +180,8 @@ static void report(const struct job *job, int status, bool slow)
         printf("FAILED program %llu on %s: signal %d\n", (unsigned long long)job->seed,
                options.drivers[job->driver], WTERMSIG(status));
     else
-        printf("FAILED program %llu on %s: see above\n", (unsigned long long)job->seed,
-               options.drivers[job->driver]);
+        printf("FAILED program %llu on %s: exit status %d, see above\n",
+               (unsigned long long)job->seed, options.drivers[job->driver], WEXITSTATUS(status));
     program_print(program, stdout);
     print_command(job, program);
     fflush(stdout);

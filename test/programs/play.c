@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -14,6 +15,12 @@
 #include "program.h"
 
 /* ---- for the acts ---- */
+
+void program_end(void)
+{
+    syscall(SYS_exit_group, 3);
+    abort();
+}
 
 void program_fail(const struct act *act, const char *format, ...)
 {
@@ -25,7 +32,7 @@ void program_fail(const struct act *act, const char *format, ...)
     fprintf(stderr, "\n");
     funlockfile(stderr);
     va_end(args);
-    _exit(3);
+    program_end();
 }
 
 bool act_complete(const struct act *act)
