@@ -40,14 +40,14 @@ typedef struct coir_resolve_options {
  * Suspends: yes.  Threads: worker.
  * Errors: those of an address, -COIR_EADDRESS also for fd: and systemd:, which are sockets;
  * -COIR_ENAME the name is unknown, or has no such address; -COIR_ENAMESERVER no name server
- * answered, or it failed; -EINVAL bad options, no text, or nowhere for `max` addresses; -ENOMEM;
+ * answered, or it failed; -EINVAL no text, or ret_addresses is NULL and `max` is not 0; -ENOMEM;
  * -EMFILE and -ENFILE; -EAGAIN no thread could be made; with c-ares, -ENOSPC and others of
  * epoll_ctl(2), where a socket cannot be waited on.
  * Cancel safety: nothing is lost; the question may be answered for others. */
 COIR_SUSPENDS int coir_resolve(const char *address, coir_address *ret_addresses, size_t max);
 
 /* Finds the addresses that a text means, as the options say. As coir_resolve.
- * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors also: -EINVAL an unknown family; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_resolve_with(const char *address, const coir_resolve_options *options,
                                     coir_address *ret_addresses, size_t max);
 

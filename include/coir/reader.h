@@ -43,8 +43,8 @@ COIR_API void coir_reader_free(coir_reader *reader);
  * and is valid until the next call on the reader; *ret_len, if ret_len is not NULL, is its length.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_ETOOLARGE the line is too long; -COIR_EEND the stream ended within a line:
- * coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; those of
- * coir_read or coir_file_read.
+ * coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; -ENOMEM;
+ * those of coir_read or coir_file_read.
  * Cancel safety: an error means that nothing was taken: what has come of the line stays in the
  * reader. */
 COIR_SUSPENDS int coir_reader_read_line(coir_reader *reader, char **ret_text, size_t *ret_len);

@@ -1,4 +1,5 @@
-/* Options and credentials of sockets: shared by the calls on streams and the drivers below them. */
+/* The types of sockets that the calls share with the drivers below them: options and state of a TCP
+ * connection, addresses, datagrams, and the credentials of a Unix socket's peer. */
 #ifndef COIR_SOCKET_H
 #define COIR_SOCKET_H
 

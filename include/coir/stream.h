@@ -1,13 +1,13 @@
-/* Streams: two directions of bytes. The same calls for TCP and for the in-memory duplex; the
- * argument order is POSIX's.
+/* Streams: two directions of bytes. The same calls serve TCP (coir/tcp.h), Unix sockets
+ * (coir/unix.h), TLS (coir/tls.h), the pipes of a process (coir/process.h), filters (coir/filter.h)
+ * and coir_duplex. The order of arguments is that of POSIX.
  *
- * A stream belongs to the worker of its first operation; elsewhere calls return -EXDEV, until it
- * is detached. One reader and one writer at a time: a second gets -EBUSY. A call that asks for
- * nothing (0 bytes, no pieces, or only empty ones) returns 0 at once, whatever the state of the
- * stream. A negative count of pieces, or a piece of more than INT64_MAX bytes, is -EINVAL; there
- * may be any number of pieces, of which a call that may be short takes the first 1,024 that begin
- * with one that is not empty. A stream that is NULL, or a buffer that is NULL and has a length, is
- * -EINVAL. */
+ * A stream belongs to the worker that made it; on other workers calls return -EXDEV, until it is
+ * detached. One task may read and one may write at a time: a second gets -EBUSY. A call that asks
+ * for nothing (0 bytes, no pieces, or only empty ones) returns 0 without waiting, also at the end
+ * of the stream. There may be any number of pieces; a call that may be short takes at most 1,024,
+ * from the first that is not empty. A stream that is NULL, or a buffer that is NULL and has a
+ * length, is -EINVAL. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* A stream: a connection, or one end of coir_duplex. It is closed by coir_close. */
+/* A stream. It is closed by coir_close. */
 typedef struct coir_stream coir_stream;
 
 /* Reads what is there, at least one byte, and returns the count; 0 is the end of the stream.
@@ -177,8 +177,8 @@ COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
 
 /* Releases the descriptor of a stream, and frees the stream: coir has nothing to do with it any
  * more. Bytes that coir had read ahead of its readers are put into `buf`, and counted in *ret_len:
- * io_uring reads ahead, at most 4 MiB, the buffers of a worker; other drivers do not. An error
- * leaves the stream as it was, but that it belongs to no worker until its next operation, as after
+ * io_uring reads ahead, at most 4 MiB, the buffers of a worker; other drivers do not. After
+ * an error the stream is as it was, or belongs to no worker until its next operation, as after
  * coir_stream_detach; with -EMSGSIZE, *ret_len is the size that is needed.
  * Suspends: no.  Threads: owner.  Owns: *ret_fd is the caller's to close.
  * Errors: -EBUSY a task waits on it, or it has a write queue; -EXDEV; -EMSGSIZE `size` is too small
@@ -193,8 +193,8 @@ COIR_API int coir_stream_release(coir_stream *stream, void *buf, size_t size, si
 COIR_API void coir_close(coir_stream *stream);
 
 /* Writes the address of a stream's peer as text, "127.0.0.1:80" or "[::1]:80", and returns its
- * length. The text ends with a NUL, and is cut to fit `size` bytes. An IPv4 peer is written as one,
- * whatever family the listener is of.
+ * whole length. The text ends with a NUL, and is cut to fit `size` bytes. An IPv4 peer is written
+ * as one, whatever family the listener is of.
  * Suspends: no.  Threads: owner.
  * Errors: -ENOTCONN; -EOPNOTSUPP a stream without addresses; -EINVAL no stream or no text. */
 COIR_API int coir_stream_peer(const coir_stream *stream, char *text, size_t size);

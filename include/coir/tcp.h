@@ -68,25 +68,26 @@ typedef struct coir_listen_options {
  * keeps its own for a moment. The file of a Unix socket that has gone is replaced, and removed by
  * coir_listener_close, both under a lock (flock(2)) of its directory. While another program has
  * that lock, no file is replaced or removed; a free path is listened on after a second.
- * Suspends: yes, while the address is in use.  Threads: worker.  Owns: *ret_listener is the
- * caller's to close.
+ * Suspends: yes, while a name is looked up, the address is in use, or the directory is locked.
+ * Threads: worker.
+ * Owns: *ret_listener is the caller's to close.
  * Errors: those of an address and of coir_resolve; -EADDRINUSE and others of bind(2) and
  * listen(2); of a path, -EEXIST something that is no socket is there, and -EAGAIN the file of a
- * socket that has gone is there and the directory is locked; -EINVAL bad options, no address, or
- * no ret_listener; -ENOMEM.
+ * socket that has gone is there and the directory is locked; -EINVAL no address, or no
+ * ret_listener; -ENOMEM.
  * Cancel safety: nothing listens. */
 COIR_SUSPENDS int coir_tcp_listen(const char *address, coir_listener **ret_listener);
 
 /* Starts listening for TCP connections as the options say. As coir_tcp_listen.
- * Errors also: -EINVAL bad options; -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors also: -EINVAL bad options; -EOPNOTSUPP fast open; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_SUSPENDS int coir_tcp_listen_with(const char *address, const coir_listen_options *options,
                                        coir_listener **ret_listener);
 
 /* Accepts the next connection of a listener, with TCP_NODELAY set. When the process or the system
  * is short of descriptors, buffers or memory, connections stay in the backlog: it tries again every
  * tenth of a second, and a warning says so, once a minute for each listener. It also waits while
- * the listener is paused, or at its limit. Connections that failed before they were accepted are
- * passed over.
+ * the listener is paused, or at its limit (COIR_LIMIT_WAITS). Connections that failed before they
+ * were accepted are passed over.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: -EXDEV a listener of another runtime; -EINVAL no listener, or no ret_stream; -ECANCELED
  * also when a worker closes the listener; others of accept(2).
@@ -190,13 +191,14 @@ COIR_API coir_future *coir_tcp_connect_with_op(coir_open_op *op, const char *add
 
 /* Sets an option of a TCP stream, or of the one that a filter or TLS stands on.
  * Suspends: no.  Threads: owner.
- * Errors: -EOPNOTSUPP not a TCP stream; -EINVAL; others of setsockopt(2). */
+ * Errors: -EOPNOTSUPP no socket, or one without that option; -EINVAL no stream, an unknown option,
+ * or a negative value; others of setsockopt(2). */
 COIR_API int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value);
 
 /* The value of an option of a TCP stream, as the system has it: it doubles the sizes of buffers.
  * Suspends: no.  Threads: owner.
- * Errors: -EOPNOTSUPP not a TCP stream, or the simulated world; -EINVAL; others of
- * getsockopt(2). */
+ * Errors: -EOPNOTSUPP no socket, one without that option, or the simulated world; -EINVAL no
+ * stream, or an unknown option; others of getsockopt(2). */
 COIR_API int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option);
 
 /* Tells what the system knows of the connection of a TCP stream.

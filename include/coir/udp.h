@@ -1,7 +1,7 @@
 /* UDP: datagrams. Addresses are text as in coir/tcp.h, or a coir_address that came with a
  * datagram. The same calls do for datagrams of Unix sockets ("unix:/path", "unix:@name", "unix:@":
- * a name that the system chooses), which are never lost: a send waits while the receiver's queue
- * is full. The simulated world has none of these (-EOPNOTSUPP).
+ * a name that the system chooses), of which the system drops none: a send waits while the
+ * receiver's queue is full. The simulated world has no Unix datagrams (-EOPNOTSUPP).
  *
  * coir_udp_send and coir_udp_recv move one datagram. coir_udp_send_many and coir_udp_recv_many move
  * several in one system call, and tell and set what there is beside the bytes: coir_datagram.
@@ -106,10 +106,10 @@ COIR_SUSPENDS ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_a
 /* Sends several datagrams, in order, each to its peer, and returns how many were sent.
  * That is at least one, at most COIR_DATAGRAMS_MAX; the rest is for another call.
  * Suspends: yes, while the system's buffer is full.  Threads: owner.  Owns: *datagrams is borrowed.
- * Errors: of the first datagram, those of coir_udp_send; -EINVAL also an ecn of more than 3, and
- * where the system refuses its local address or its segments (64 at most, on some systems 128);
- * -EOPNOTSUPP for local, segments and ecn on a Unix socket, for local and ecn in a simulated
- * kernel; -COIR_EUNSIZED.
+ * Errors: of the first datagram, those of coir_udp_send; -EINVAL also no datagrams, an ecn of more
+ * than 3, and where the system refuses its local address or its segments (64 at most, on some
+ * systems 128); -EOPNOTSUPP for local, segments and ecn on a Unix socket, for local and ecn in a
+ * simulated kernel; -COIR_EUNSIZED.
  * Cancel safety: an error means that none was sent. */
 COIR_SUSPENDS ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *datagrams,
                                          size_t count);
@@ -117,7 +117,7 @@ COIR_SUSPENDS ssize_t coir_udp_send_many(coir_udp *udp, const coir_datagram *dat
 /* Receives the datagrams that are there, at least one, and returns how many.
  * That is at most `count`, and COIR_DATAGRAMS_MAX. Of each, data and room say where to.
  * Suspends: yes.  Threads: owner.  Owns: *datagrams is borrowed.
- * Errors: those of coir_udp_recv; -COIR_EUNSIZED.
+ * Errors: those of coir_udp_recv; -EINVAL also no datagrams; -COIR_EUNSIZED.
  * Cancel safety: an error means that none was taken. */
 COIR_SUSPENDS ssize_t coir_udp_recv_many(coir_udp *udp, coir_datagram *datagrams, size_t count);
 
