@@ -22,7 +22,7 @@ typedef struct coir_reader coir_reader;
  * freed. A piece, with its delimiter, has at most `piece_max` bytes (0: 8 KiB); memory grows up to
  * that as it is needed.
  * Suspends: no.  Threads: owner.  Owns: *ret_reader is the caller's to free.
- * Errors: -EINVAL no stream, or nowhere for the reader; -ENOMEM; -ESRCH. */
+ * Errors: -EINVAL stream or ret_reader is NULL; -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader **ret_reader);
 
 /* Makes a buffered reader of a file. It reads from an offset on, or from the file's position
@@ -30,7 +30,7 @@ COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader 
  * caller's to close, after the reader is freed. `piece_max` is as in coir_reader_new; memory grows
  * to 64 KiB, or to that where it is more.
  * Suspends: no.  Threads: worker.  Owns: *ret_reader is the caller's to free.
- * Errors: -EINVAL no file, a negative offset, or nowhere for the reader; -ENOMEM; -ESRCH. */
+ * Errors: -EINVAL file or ret_reader is NULL, or the offset is negative; -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new_file(coir_file *file, int64_t offset, size_t piece_max,
                                   coir_reader **ret_reader);
 
@@ -42,8 +42,8 @@ COIR_API void coir_reader_free(coir_reader *reader);
  * taken off, as is a carriage return before it. *ret_text lies in the reader, with a NUL behind it,
  * and is valid until the next call on the reader; *ret_len, if ret_len is not NULL, is its length.
  * Suspends: yes.  Threads: owner.
- * Errors: -COIR_ETOOLARGE the line is too long; -COIR_EEND the stream ended within a line:
- * coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; -ENOMEM;
+ * Errors: -COIR_ETOOLARGE the line is longer than `piece_max`; -COIR_EEND the stream ended within a
+ * line: coir_reader_read gives what there is of it; -EINVAL no reader, or no ret_text; -ENOMEM;
  * those of coir_read or coir_file_read.
  * Cancel safety: an error means that nothing was taken: what has come of the line stays in the
  * reader. */

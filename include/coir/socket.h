@@ -7,10 +7,10 @@
 
 /* Options of a TCP stream. Connections begin with COIR_TCP_NODELAY set. */
 enum coir_tcp_option {
-    COIR_TCP_NODELAY = 1, /* 0 or 1: send small pieces at once */
-    COIR_TCP_KEEPALIVE,   /* 0, or seconds without traffic after which the peer is probed */
-    COIR_TCP_SEND_BUFFER, /* bytes of the kernel's buffer */
-    COIR_TCP_RECEIVE_BUFFER,
+    COIR_TCP_NODELAY = 1,    /* 0 or 1: send small pieces at once */
+    COIR_TCP_KEEPALIVE,      /* 0, or seconds without traffic after which the peer is probed */
+    COIR_TCP_SEND_BUFFER,    /* bytes of the kernel's buffer */
+    COIR_TCP_RECEIVE_BUFFER, /* likewise */
     COIR_TCP_RESET_ON_CLOSE, /* 0 or 1: coir_close resets the connection, and what was not sent yet
                                is lost; the peer's calls fail with -ECONNRESET (SO_LINGER with a
                                time of 0; with any other the system would block the worker) */
@@ -53,9 +53,9 @@ enum { COIR_DATAGRAMS_MAX = 32 };
 typedef struct coir_datagram {
     size_t size; /* sizeof(coir_datagram), set by COIR_DATAGRAM: of the first, that of all */
     void *data;  /* its bytes, the caller's */
-    size_t room; /* how many may be received there */
-    size_t len;  /* how many are sent; received: how many came */
-    size_t cut;  /* received: how many came too, and are lost, as there was no room for them */
+    size_t room; /* bytes that can be received there */
+    size_t len;  /* bytes to be sent; received: bytes that came */
+    size_t cut;  /* received: bytes that came too, and are lost, as there was no room for them */
     coir_address peer; /* to whom (none: the peer of the socket); received: from whom */
     /* from which address of this machine (none: the system chooses); received, if the socket was
      * opened with tell_local: to which one it was sent */

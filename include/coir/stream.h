@@ -1,6 +1,7 @@
 /* Streams: two directions of bytes. The same calls serve TCP (coir/tcp.h), Unix sockets
- * (coir/unix.h), TLS (coir/tls.h), the pipes of a process (coir/process.h), filters (coir/filter.h)
- * and coir_duplex. The order of arguments is that of POSIX.
+ * (coir/unix.h), TLS (coir/tls.h), the pipes of a process (coir/process.h), terminals
+ * (coir/terminal.h), filters (coir/filter.h) and coir_duplex. The order of arguments is that of
+ * POSIX.
  *
  * A stream belongs to the worker that made it; on other workers calls return -EXDEV, until it is
  * detached. One task may read and one may write at a time: a second gets -EBUSY. A call that asks
@@ -48,14 +49,13 @@ COIR_SUSPENDS ssize_t coir_write(coir_stream *stream, const void *buf, size_t le
  * Errors also: -EINVAL a negative count of pieces, or a piece longer than INT64_MAX bytes. */
 COIR_SUSPENDS ssize_t coir_writev(coir_stream *stream, const struct iovec *iov, int iov_count);
 
-/* Writes all of `len` bytes, and returns 0. After an error an unknown part has been written.
+/* Writes all of `len` bytes, and returns 0.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_write.
- * Cancel safety: an unknown part has been written: close the stream. */
+ * Errors: those of coir_write. After any error an unknown part has been written: close the stream.
+ * Cancel safety: as after any other error. */
 COIR_SUSPENDS int coir_write_all(coir_stream *stream, const void *buf, size_t len);
 
-/* Writes all of several pieces, and returns 0. The array is used as scratch space, and changed. As
- * coir_write_all.
+/* Writes all of several pieces, and returns 0. The call changes the array. As coir_write_all.
  * Errors also: -EINVAL a negative count of pieces, or a piece longer than INT64_MAX bytes. */
 COIR_SUSPENDS int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count);
 
@@ -65,8 +65,7 @@ COIR_SUSPENDS int coir_writev_all(coir_stream *stream, struct iovec *iov, int io
 COIR_API ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len);
 
 /* Peeks: reads what is there, at least one byte, and leaves it for the next read. Returns the
- * count; 0 is the end of the stream. There may be more than that: it does not wait until `len`
- * bytes have come.
+ * count; 0 is the end of the stream. It does not wait until `len` bytes have come.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_read; -EOPNOTSUPP a stream over another one, as of TLS.
  * Cancel safety: nothing is lost. */
@@ -86,13 +85,15 @@ COIR_API ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS int coir_stream_wait(coir_stream *stream, int events);
 
-/* Storage for the future of one operation on a stream or descriptor. */
+/* Storage for the future of any other operation on a stream or descriptor. A future is awaited as
+ * coir/future.h says. */
 typedef struct coir_io_op {
     coir_future future;
     uint64_t opaque[14];
 } coir_io_op;
 
-/* Storage for the future of a read or write of everything. */
+/* Storage for the future of a call that may make several operations: coir_read_full, coir_peek,
+ * coir_write_all or coir_writev_all. */
 typedef struct coir_io_all_op {
     coir_future future;
     uint64_t opaque[26];
@@ -162,17 +163,18 @@ COIR_API int coir_stream_set_timeout(coir_stream *stream, int events, coir_time 
                                      size_t rate_min);
 
 /* Lets another worker of the same runtime have a stream. It belongs to the worker of its next
- * operation. Nothing may wait on it; what was read of it and not asked for yet goes along.
+ * operation. Bytes that coir has read ahead go along.
  * Suspends: no.  Threads: owner.
- * Errors: -EBUSY; -EXDEV; -EOPNOTSUPP not a socket; -ENOMEM; -EINVAL no stream. */
+ * Errors: -EBUSY a task waits on it, or it has a write queue; -EXDEV; -EOPNOTSUPP not a socket;
+ * -ENOMEM; -EINVAL no stream. */
 COIR_API int coir_stream_detach(coir_stream *stream);
 
-/* Makes a stream of a connected stream socket of the program's, which becomes non-blocking and
- * close-on-exec. As the address "fd:N" of coir_tcp_connect.
+/* Makes a stream of a connected stream socket that the program has opened. It becomes non-blocking
+ * and close-on-exec. As the address "fd:N" of coir_tcp_connect.
  * Suspends: no.  Threads: worker.  Owns: if it succeeds the descriptor is the stream's;
  * *ret_stream is the caller's to close.
  * Errors: -COIR_EPASSED not open, or no connected stream socket; -ECONNRESET and others that have
- * ended the connection; -ENOMEM; -ESRCH; -EINVAL nowhere for the stream. */
+ * ended the connection; -ENOMEM; -ESRCH; -EINVAL ret_stream is NULL. */
 COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
 
 /* Releases the descriptor of a stream, and frees the stream: coir has nothing to do with it any
@@ -187,8 +189,8 @@ COIR_API int coir_stream_adopt(coir_fd fd, coir_stream **ret_stream);
 COIR_API int coir_stream_release(coir_stream *stream, void *buf, size_t size, size_t *ret_len,
                                  coir_fd *ret_fd);
 
-/* Closes a stream and frees it. Calls that wait on it return -ECANCELED; the descriptor goes after
- * its last operation has completed. Takes NULL.
+/* Closes a stream and frees it. Calls that wait on it return -ECANCELED; the descriptor is closed
+ * when its last operation has completed. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_close(coir_stream *stream);
 
@@ -205,7 +207,7 @@ COIR_API int coir_stream_local(const coir_stream *stream, char *text, size_t siz
 /* Makes two streams that are the ends of a connection in memory, on the calling worker. Each
  * direction holds at most `capacity` bytes (0: 64 KiB).
  * Suspends: no.  Threads: worker.  Owns: both are the caller's to close.
- * Errors: -ENOMEM; -ESRCH; -EINVAL nowhere to put them. */
+ * Errors: -ENOMEM; -ESRCH; -EINVAL ret_a or ret_b is NULL. */
 COIR_API int coir_duplex(size_t capacity, coir_stream **ret_a, coir_stream **ret_b);
 
 #ifdef __cplusplus

@@ -45,16 +45,17 @@ typedef struct coir_listen_options {
     bool reuse_port;
     bool ipv6_only; /* [false] "[::]:80" and ":80" take IPv6 connections alone, not IPv4 too */
     /* [as the system makes it] mode, user and group, by number, of the file of a Unix socket;
-     * -EINVAL where the address makes none. 0 is the default: root, whose processes make files of
-     * root, cannot be asked for by number. */
+     * -EINVAL where the address makes none. 0 is the default, so root cannot be asked for: the
+     * files of its processes are root's anyway. */
     unsigned unix_mode, unix_owner, unix_group;
     /* [COIR_UNLIMITED] connections that were accepted from it, on all workers, and are open:
      * neither closed nor detached */
     size_t connections_max;
     enum coir_at_limit at_limit; /* [COIR_LIMIT_WAITS] what happens to more than that */
-    /* [0: off] TCP fast open (RFC 7413): how many connections may be begun whose first bytes have
-     * come with the request for them. These bytes may come twice. Linux: net.ipv4.tcp_fastopen must
-     * have 2 set, or they are asked for again. -EOPNOTSUPP where there is no such thing. */
+    /* [0: off] TCP fast open (RFC 7413): a client's first bytes come with its request to connect,
+     * and may come twice. How many connections may be in that state. Linux: net.ipv4.tcp_fastopen
+     * must have 2 set, or the client sends the bytes again. -EOPNOTSUPP where there is no such
+     * thing. */
     size_t fast_open;
 } coir_listen_options;
 
@@ -64,10 +65,10 @@ typedef struct coir_listen_options {
     }
 
 /* Starts listening for connections. Any worker of the runtime may accept from it, all at the same
- * time. An address that is in use is tried again for a second: a server on io_uring that was killed
- * keeps its own for a moment. The file of a Unix socket that has gone is replaced, and removed by
- * coir_listener_close, both under a lock (flock(2)) of its directory. While another program has
- * that lock, no file is replaced or removed; a free path is listened on after a second.
+ * time. An address that is in use is tried again for a second: that of a server on io_uring that
+ * was killed stays in use for a moment. The file of a Unix socket that has gone is replaced, and
+ * removed by coir_listener_close, both under a lock (flock(2)) of its directory. While another
+ * program has that lock, no file is replaced or removed; a free path is listened on after a second.
  * Suspends: yes, while a name is looked up, the address is in use, or the directory is locked.
  * Threads: worker.
  * Owns: *ret_listener is the caller's to close.
@@ -102,8 +103,8 @@ typedef struct coir_open_op {
 COIR_API coir_future *coir_accept_op(coir_open_op *op, coir_listener *listener,
                                      coir_stream **ret_stream);
 
-/* A connection of a listener, as a case of coir_select. One that came for a select that was
- * decided otherwise is the listener's next. As coir_accept. */
+/* A connection of a listener, as a case of coir_select. If another case wins although a connection
+ * has come, the next accept takes it. As coir_accept. */
 COIR_API coir_case coir_case_accept(coir_listener *listener, coir_stream **ret_stream);
 
 /* Pauses a listener: accepts wait, and new connections wait in the backlog, until it is resumed. A
@@ -212,16 +213,16 @@ COIR_API int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_inf
 typedef int coir_connection_fn(coir_stream *connection, void *arg);
 
 /* Puts a layer over an accepted connection before it is served: coir_tls_layer is one. On success
- * `transport` belongs to *ret_stream; on an error it is closed, and the connection is not served.
+ * `transport` belongs to *ret_stream; on an error coir closes it, and does not serve it.
  * Runs in a fiber of its own and may suspend; it should end within a time of its own. */
 typedef int coir_layer_fn(coir_stream *transport, coir_stream **ret_stream, void *arg);
 
 /* Serves TCP connections until cancelled. Every worker accepts, and runs the connections it
- * accepted. Errors of `fn` are counted and logged; they touch no other connection. Cancelled, it
- * takes what the backlog holds, unless the listener is shared, and closes the listener's
- * descriptor, lets the connections go on for a second, cancels what is left, and waits for it. A
- * limit of the listener holds in that time, too: connections of the backlog that get no place are
- * closed.
+ * accepted. Errors of `fn` are counted and logged; they touch no other connection. When it is
+ * cancelled, it accepts what is in the backlog (unless the listener is shared), closes the
+ * listener's descriptor, and lets the connections go on for a second; then it cancels those that
+ * are left, and waits until they have ended. A limit of the listener holds in that time, too:
+ * connections of the backlog that get no place are closed.
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_tcp_listen; -EINVAL no address, or no function; -ECANCELED.
  * Cancel safety: that is how it is stopped. */

@@ -1,9 +1,7 @@
 /* What only Unix sockets can do: passing descriptors with bytes, and telling which process is at
  * the other end.
  *
- * Unix sockets are listened on and connected to like TCP (coir/tcp.h), by the addresses
- * "unix:/path" and "unix:@name", where the latter is an abstract name, which is in no file system
- * ("unix:@" alone: one that the system chooses). */
+ * They are listened on and connected to by the calls of coir/tcp.h, with "unix:" addresses. */
 #ifndef COIR_UNIX_H
 #define COIR_UNIX_H
 
@@ -16,7 +14,7 @@ extern "C" {
 
 /* Sends bytes of a Unix stream, at least one, and with the first of them descriptors. The peer
  * gets descriptors of its own for the same open files; these stay the caller's. Returns how many
- * bytes were sent, which may be fewer than `len`: the rest is to be sent without descriptors.
+ * bytes were sent, which may be fewer than `len`: send the rest by coir_write.
  * Suspends: yes.  Threads: owner.
  * Errors: -EOPNOTSUPP not a Unix stream, or descriptors in the simulated world; -EINVAL no stream,
  * no bytes, no descriptors where some are counted, or more than COIR_UNIX_FDS_MAX; -EBADF;
