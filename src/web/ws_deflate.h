@@ -9,7 +9,7 @@
 extern const bool ci_ws_can_deflate;
 
 /* Expands the next `len` bytes of the message in progress, behind what is in it. At most `max`
- * bytes: 0, -COIR_ETOOLARGE, -ENOMEM, or -COIR_EPROTOCOL. */
+ * bytes (<= SIZE_MAX / 4): 0, -COIR_ETOOLARGE, -ENOMEM, or -COIR_EPROTOCOL. */
 int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max);
 
 /* The message has ended, or the connection has. */

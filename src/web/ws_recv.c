@@ -154,12 +154,18 @@ static int finish_message(coir_ws *ws, bool last)
     return CI_WS_MESSAGE;
 }
 
+/* Bytes that a compressed message may expand to. */
+static size_t expanded_max(const coir_ws *ws)
+{
+    bool any = ws->in_parts || ws->message_max > SIZE_MAX / 4;
+    return any ? SIZE_MAX / 4 : ws->message_max;
+}
+
 /* Unmasks what has come of a payload that is compressed, and expands it. */
 static int take_deflated(coir_ws *ws, char *data, size_t len)
 {
     size_t before = got(ws);
-    size_t max = ws->in_parts ? SIZE_MAX / 4 : ws->message_max;
-    int rc = ci_ws_inflate(ws, data, len, max);
+    int rc = ci_ws_inflate(ws, data, len, expanded_max(ws));
     if (rc == -ENOMEM)
         return fail_without_memory(ws);
     if (rc < 0)

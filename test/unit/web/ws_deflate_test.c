@@ -201,6 +201,23 @@ TEST_SERVER(limits_count_what_is_expanded)
     }
 }
 
+TEST_SERVER(a_message_without_a_limit)
+{
+    options.compression = COIR_WS_COMPRESS_MESSAGES;
+    options.message_max = COIR_UNLIMITED;
+    make_text();
+    begin(15, 15);
+    coir_stream *stream = dial_ws(OFFER(""));
+    for (size_t len = 5; len <= sizeof text; len *= 100) {
+        size_t got;
+        put_deflated(text, len, true, false);
+        send_wire(stream);
+        read_message(stream, true, &got);
+        CHECK(got == len && memcmp(expanded, text, len) == 0);
+    }
+    end(stream);
+}
+
 /* 1 GiB of zeroes in a megabyte: closed at the limit, after a few pieces of it. */
 TEST_SERVER(a_bomb)
 {
