@@ -248,7 +248,8 @@ static coir_ws_message *compress_alone(struct ci_http_worker *http, coir_ws_mess
     return deflated;
 }
 
-/* By the connection's own. What it has compressed must be sent, or its peer does not know it. */
+/* By the connection's own. What it has compressed must be sent, or forgotten: its peer does not
+ * know it. */
 static coir_ws_message *compress_own(coir_ws *ws, struct ci_ws_memory *memory,
                                      coir_ws_message *message)
 {
@@ -267,6 +268,12 @@ coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws
         return NULL;
     return alone && our_bits(ws) == CI_WS_BITS_MAX ? compress_alone(here, message)
                                                    : compress_own(ws, &here->messages, message);
+}
+
+void ci_ws_deflate_forget(coir_ws *ws)
+{
+    if (ws->deflater)
+        deflateReset(&ws->deflater->z);
 }
 
 /* ---- the end ---- */

@@ -19,6 +19,9 @@ void ci_ws_inflate_end(coir_ws *ws);
  * on the worker `here`. */
 coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message);
 
+/* A message was compressed and not sent, which no later one may refer to. With the turn. */
+void ci_ws_deflate_forget(coir_ws *ws);
+
 /* Frees what the connection has kept, and what the worker has. */
 void ci_ws_deflate_free(coir_ws *ws);
 void ci_ws_deflate_free_shared(struct ci_http_worker *http);

@@ -22,6 +22,11 @@ coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws
     return NULL;
 }
 
+void ci_ws_deflate_forget(coir_ws *ws)
+{
+    (void)ws;
+}
+
 void ci_ws_deflate_free(coir_ws *ws)
 {
     (void)ws;

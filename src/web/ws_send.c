@@ -131,7 +131,12 @@ static int push(coir_ws *ws, coir_ws_message *frame, bool waits)
 
 static int send_in_turn(coir_ws *ws, coir_ws_message *message, bool waits)
 {
-    return ci_ws_sent_close(ws) ? -EPIPE : push(ws, frame_of(ws, message), waits);
+    if (ci_ws_sent_close(ws))
+        return -EPIPE;
+    int rc = push(ws, frame_of(ws, message), waits);
+    if (rc < 0)
+        ci_ws_deflate_forget(ws);
+    return rc;
 }
 
 static int send_message(coir_ws *ws, coir_ws_message *message)

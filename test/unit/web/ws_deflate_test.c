@@ -317,3 +317,76 @@ TEST_SERVER(a_client_that_compresses)
             coir_ws_free(ws);
         }
 }
+
+/* ---- messages that were compressed and not sent ---- */
+
+enum { NOISE = 7000, PART = 5000, SENDS = 300 };
+static char noises[SENDS][NOISE + PART]; /* what was sent */
+static int sent, not_sent;
+
+/* Each message ends with the beginning of the one before, whether that was sent or not. */
+static int send_what_goes(coir_ws *ws)
+{
+    static char noise[NOISE + PART];
+    uint64_t state = 7;
+    for (int i = 0; i < SENDS; i++) {
+        coir_ws_message *message;
+        memcpy(noise + NOISE, noise, PART);
+        for (size_t k = 0; k < NOISE; k++)
+            noise[k] = (char)test_random(&state);
+        CHECK_EQ(coir_ws_message_new(COIR_WS_BINARY, noise, sizeof noise, &message), 0);
+        COIR_DEADLINE(coir_in(COIR_MS));
+        int rc = i % 2 ? coir_ws_try_send(ws, message) : coir_ws_send(ws, message);
+        coir_ws_message_unref(message);
+        CHECK(rc == 0 || rc == -EAGAIN || rc == -ETIME);
+        if (rc == 0)
+            memcpy(noises[sent++], noise, sizeof noise);
+        else
+            not_sent++;
+    }
+    return 0;
+}
+
+static int send_and_end(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    return rc < 0 ? rc : send_what_goes(ws);
+}
+
+static int serve_sends(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/ws", send_and_end}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+/* The client reads while the server sends, but more slowly. */
+static void what_came_is_what_was_sent(void)
+{
+    options.compression = COIR_WS_COMPRESS_STREAM;
+    options.items_max = 2;
+    begin(15, 15);
+    coir_stream *stream = dial_ws(OFFER(""));
+    int got = 0;
+    for (; read_frame(stream) == (WIRE_FIN | WIRE_RSV1 | BINARY); got++) {
+        memcpy(came.payload + came.len, "\0\0\xff\xff", 4);
+        in.next_in = (void *)came.payload;
+        in.avail_in = (unsigned)came.len + 4;
+        in.next_out = (void *)expanded;
+        in.avail_out = sizeof expanded;
+        CHECK_EQ(inflate(&in, Z_SYNC_FLUSH), Z_OK);
+        CHECK_EQ(sizeof expanded - in.avail_out, sizeof noises[0]);
+        CHECK(memcmp(expanded, noises[got], sizeof noises[0]) == 0);
+        coir_sleep_for(2 * COIR_MS);
+    }
+    CHECK_EQ(came_code(), 1000);
+    CHECK(got == sent && not_sent > 0);
+    end(stream);
+}
+
+TEST_SIM(a_message_that_was_not_sent_is_not_referred_to)
+{
+    CHECK_EQ(with_server(serve_sends, what_came_is_what_was_sent), 0);
+}
