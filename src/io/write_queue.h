@@ -26,7 +26,9 @@
  * task waits to push or to flush when the queue is freed.
  * 4. The stream's `writer` is the queue's `op` from when the queue is made until it leaves the
  * stream.
- * 5. The queue's memory is freed after coir_write_queue_free, when its ring is empty and nothing
+ * 5. Once the queue is `finished`, no task waits to push, and the ring only gets shorter. It may be
+ * longer than its bounds by the last item.
+ * 6. The queue's memory is freed after coir_write_queue_free, when its ring is empty and nothing
  * holds it: no message or poll in flight, no function writing.
  *
  * The files, each of which calls only those after it: write_queue.c makes and frees queues;
@@ -87,6 +89,7 @@ struct coir_write_queue {
     size_t unreported;    /* items that have left the ring and are not reported yet */
     uint64_t pushed, written, dropped, failed, sent;
     int error; /* why the queue has ended; 0: it has not */
+    bool finished;
     struct ci_list pushers, flushers;
 };
 
@@ -97,6 +100,14 @@ coir_write_queue *ci_write_queue_of(const coir_stream *stream);
 
 /* Ends the queue and removes it from its stream, which it does not use any more. */
 void ci_write_queue_leave(coir_write_queue *queue);
+
+/* ---- write_queue_push.c ---- */
+
+/* Pushes the last buffer (NULL: there is none), whatever the bounds and the policy say. Later
+ * pushes, and those that wait, are refused with -EPIPE; what is in the queue is written. Any
+ * thread. -EPIPE: the queue has ended, or is finished already; -ENOMEM: it is finished without the
+ * buffer. */
+int ci_write_queue_finish(coir_write_queue *queue, coir_buffer *buffer);
 
 /* ---- write_queue_write.c ---- */
 
@@ -115,7 +126,7 @@ void ci_write_queue_stop_polling(coir_write_queue *queue);
  * ended already. */
 void ci_write_queue_end(coir_write_queue *queue, int error);
 
-/* Frees the memory of a queue that the program has freed, unless it is still held (invariant 5). */
+/* Frees the memory of a queue that the program has freed, unless it is still held (invariant 6). */
 void ci_write_queue_release(coir_write_queue *queue);
 
 /* ---- write_queue_items.c; called with the lock held, except for the reports ---- */

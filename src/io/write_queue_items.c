@@ -42,7 +42,7 @@ void ci_write_queue_make_room(coir_write_queue *queue, size_t len, struct ci_wri
 
 void ci_write_queue_trim(coir_write_queue *queue, struct ci_write_gone *gone)
 {
-    while (queue->ring.count > ci_write_queue_kept(queue) &&
+    while (!queue->finished && queue->ring.count > ci_write_queue_kept(queue) &&
            (queue->ring.count - (queue->begun > 0) > queue->items_max ||
             queue->waiting_bytes > queue->bytes_max)) {
         ci_write_queue_take_out(queue, ci_write_queue_kept(queue), gone);

@@ -16,7 +16,7 @@ enum { DROPPED = 1, MORE = 2 };
 static int admit(coir_write_queue *queue, coir_buffer *buffer, struct ci_write_gone *gone)
 {
     size_t len = coir_buffer_len(buffer);
-    if (queue->error)
+    if (queue->error || queue->finished)
         return -EPIPE;
     if (!ci_list_empty(&queue->pushers))
         return -EAGAIN;
@@ -77,7 +77,7 @@ int coir_write_queue_try_push(coir_write_queue *queue, coir_buffer *buffer)
 
 static bool would_wait(const coir_write_queue *queue, size_t len)
 {
-    return !queue->error && queue->overflow == COIR_OVERFLOW_WAIT &&
+    return !queue->error && !queue->finished && queue->overflow == COIR_OVERFLOW_WAIT &&
            (!ci_list_empty(&queue->pushers) || !ci_write_queue_has_room(queue, len));
 }
 
@@ -157,6 +157,26 @@ coir_case coir_case_push(coir_write_queue *queue, coir_buffer *buffer)
     if (!queue || !buffer)
         return ci_completed_case(CI_MISUSE(-EINVAL, "queue or buffer is NULL"));
     return (coir_case){.make = make_push, .object = queue, .data = buffer};
+}
+
+/* ---- the last push ---- */
+
+int ci_write_queue_finish(coir_write_queue *queue, coir_buffer *buffer)
+{
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_write_queue_lock(queue);
+    int rc = queue->error || queue->finished ? -EPIPE : 0;
+    if (rc == 0 && buffer)
+        rc = ci_write_queue_put(queue, buffer);
+    queue->finished = true;
+    ci_wait_grant_all(&queue->pushers, -EPIPE, &granted);
+    bool send = ci_write_queue_schedule(queue);
+    ci_lock_give(&queue->lock);
+    if (send)
+        ci_write_queue_send(queue);
+    ci_wait_wake_all(&granted);
+    return rc;
 }
 
 /* ---- flushing ---- */

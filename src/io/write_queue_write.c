@@ -36,7 +36,7 @@ void ci_write_queue_release(coir_write_queue *queue)
         return;
     ci_check(!queue->unreported, "write_queue.h 2");
     ci_check(!queue->ring.count && !queue->op.io.pending && !queue->stream && !queue->taken,
-             "write_queue.h 5");
+             "write_queue.h 6");
     coir_allocator allocator = queue->allocator;
     ci_item_ring_done(&queue->ring);
     ci_free(&allocator, queue, sizeof *queue);

@@ -10,8 +10,8 @@
  *
  * 1. One task at a time receives, on the owner: `receiving`.
  * 2. While a receive waits and no byte of a message has come, there is no input buffer.
- * 3. After the close frame no data frame is sent: `sent_close` is set before, under the turn, or
- *    on the owner where the peer has closed already.
+ * 3. The close frame is the last one in the queue, which takes no frame behind it, nor when the
+ *    connection has ended (ci_write_queue_finish).
  * 4. When the connection has ended, `result` is what receives return: 0 or an error.
  */
 #ifndef CI_WEB_WS_H
@@ -146,8 +146,8 @@ coir_ws_message *ci_ws_control(coir_ws *ws, enum ci_ws_opcode opcode, const void
 coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, size_t len);
 
 /* Sends a close frame with a code (CI_WS_NO_CODE: an empty one), unless one was sent; without
- * waiting. */
-void ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len);
+ * waiting, also when the queue is full. Who waits to send gets -EPIPE. */
+int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len);
 
 /* Whether the calling task has begun a message in parts. Only it makes that so: other tasks may
  * store to the field meanwhile, but never its runnable. */

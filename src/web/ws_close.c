@@ -22,28 +22,24 @@ static int wait_for_end(coir_ws *ws)
     return rc;
 }
 
+/* Behind what waits to be sent, if that goes in time. */
 static int say_close(coir_ws *ws, int code, const char *reason)
 {
     bool has_turn = ci_ws_sends_parts(ws);
+    if (ws->over || ci_ws_sent_close(ws))
+        return 0;
     int rc = has_turn ? 0 : coir_mutex_lock(&ws->turn);
-    if (rc < 0)
-        return rc;
-    if (!ci_ws_sent_close(ws)) {
-        coir_ws_message *frame = ci_ws_close_frame(ws, code, reason, strlen(reason));
-        ci_store_relaxed(&ws->sent_close, true);
-        rc = frame ? coir_write_queue_push(ws->queue, &frame->frame) : -ENOMEM;
-        coir_ws_message_unref(frame);
-    }
-    if (!has_turn)
+    int said = ci_ws_send_close(ws, code, reason, strlen(reason));
+    if (rc == 0 && !has_turn)
         coir_mutex_unlock(&ws->turn);
-    return rc;
+    return rc < 0 ? rc : said;
 }
 
 static int close_within(coir_ws *ws, int code, const char *reason)
 {
     COIR_DEADLINE_AS(limit, coir_in(ws->close_timeout));
     int rc = say_close(ws, code, reason);
-    if (rc == 0 || (rc == -EPIPE && !ws->over))
+    if (rc == 0 || rc == -EPIPE)
         rc = ws->receiving ? coir_ws_flush(ws) : wait_for_end(ws);
     return coir_deadline_passed(limit) ? -ETIMEDOUT : rc;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "io/write_queue.h"
 #include "task/completed.h"
 #include "web/ws.h"
 #include "web/ws_deflate.h"
@@ -24,6 +25,7 @@ void ci_ws_end(coir_ws *ws, int code, int result)
     ws->message = NULL;
     ws->in_at = ws->in_end;
     ci_ws_inflate_end(ws);
+    ci_write_queue_finish(ws->queue, NULL); /* unless a close frame has done so */
     ci_worker_cancel_timer(ws->http->worker, &ws->timer);
 }
 

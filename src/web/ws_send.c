@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "coir/fiber.h"
+#include "io/write_queue.h"
 #include "sync/mutex.h"
 #include "task/completed.h"
 #include "web/ws.h"
@@ -82,12 +83,15 @@ int ci_ws_push_control(coir_ws *ws, coir_ws_message *message)
     return push_now(ws, mask(ws, message));
 }
 
-void ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len)
+int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len)
 {
     if (ci_ws_sent_close(ws))
-        return;
+        return 0;
     ci_store_relaxed(&ws->sent_close, true);
-    push_now(ws, ci_ws_close_frame(ws, code, reason, len));
+    coir_ws_message *frame = ci_ws_close_frame(ws, code, reason, len);
+    int rc = ci_write_queue_finish(ws->queue, frame ? &frame->frame : NULL);
+    coir_ws_message_unref(frame);
+    return frame ? rc : -ENOMEM;
 }
 
 int coir_ws_ping(coir_ws *ws)

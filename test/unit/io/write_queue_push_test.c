@@ -1,6 +1,7 @@
 /* Push and flush: in order, as calls, cases and futures, from every worker. */
 #include <unistd.h>
 
+#include "io/write_queue.h"
 #include "pair.h"
 #include "write_queues.h"
 
@@ -44,6 +45,42 @@ TEST_SIM(one_that_waits_and_is_cancelled_lets_those_behind_it_in)
     CHECK_EQ(t.outcomes['g'], 0);
     coir_write_queue_flush(t.queue);
     close_queue();
+}
+
+static int finish(const char *text)
+{
+    coir_buffer *buffer;
+    CHECK_EQ(coir_buffer_new(text, strlen(text), &buffer), 0);
+    int rc = ci_write_queue_finish(t.queue, buffer);
+    coir_buffer_unref(buffer);
+    return rc;
+}
+
+TEST_SIM(the_last_push_passes_the_bounds_of_every_policy)
+{
+    for (int policy = COIR_OVERFLOW_WAIT; policy <= COIR_OVERFLOW_KEEP_LATEST; policy++) {
+        COIR_HANDLE(waiting);
+        COIR_SCOPE(scope);
+        coir_go_options go = COIR_GO_OPTIONS;
+        go.handle = waiting;
+        fill((enum coir_overflow)policy);
+        if (policy == COIR_OVERFLOW_WAIT) {
+            CHECK_EQ(coir_go_with(scope, &go, push_waiting, "d"), 0);
+            settle();
+        }
+        CHECK_EQ(finish("last"), 0);
+        if (policy == COIR_OVERFLOW_WAIT)
+            CHECK_EQ(coir_join(waiting), -EPIPE);
+        CHECK_EQ(push("e"), -EPIPE);
+        CHECK_EQ(push_waiting("e"), -EPIPE);
+        CHECK_EQ(finish("e"), -EPIPE);
+        expect_bytes("0"); /* one more is written: the queue is longer than its bounds */
+        settle();
+        expect_bytes("123456bclast");
+        CHECK_EQ(coir_write_queue_flush(t.queue), 0);
+        CHECK_EQ(push("e"), -EPIPE);
+        close_queue();
+    }
 }
 
 TEST_SIM(a_push_and_a_flush_are_cases)
