@@ -189,7 +189,8 @@ COIR_API const char *coir_ws_protocol(const coir_ws *ws);
  * Suspends: yes.  Threads: owner.  Owns: *ret_message is a reference of the caller's.
  * Errors: -COIR_EPROTOCOL the peer broke the protocol; -COIR_ETOOLARGE past message_max; -COIR_EEND
  * the connection ended without a close frame; -ETIMEDOUT ping_timeout; -EBUSY another task
- * receives; those of coir_read; -ENOMEM; -EXDEV; -EINVAL no ws or ret_message.
+ * receives, or coir_ws_handle does; those of coir_read; -ENOMEM; -EXDEV; -EINVAL no ws or
+ * ret_message.
  * Cancel safety: an error means that nothing was taken: the next receive gets the message. */
 COIR_SUSPENDS int coir_ws_recv(coir_ws *ws, coir_ws_message **ret_message);
 
@@ -261,8 +262,9 @@ COIR_SUSPENDS int coir_ws_flush(coir_ws *ws);
 
 /* Closes a connection: sends what is queued and a close frame with `code` and `reason` (NULL:
  * none), and waits for the peer's, within close_timeout; messages that come meanwhile are dropped.
- * If another task receives, that one gets the end, and this call returns when the close frame was
- * written. Nothing can be sent afterwards.
+ * If another task receives, or the connection is one of coir_ws_handle, the end is got there: with
+ * -ETIMEDOUT after close_timeout; and this call returns when the close frame was written. Nothing
+ * can be sent afterwards.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_ws_recv; -ETIMEDOUT close_timeout; -EINVAL no ws, a code that must not be
  * sent, or a reason that is longer than 123 bytes or not UTF-8.

@@ -65,6 +65,7 @@ static void init(coir_ws *ws, coir_stream *stream, const coir_ws_options *option
     ws->result = -EINPROGRESS;
     ws->heard_at = ci_worker_now(ws->http->worker);
     ws->pinged_at = -1;
+    ws->close_by = COIR_NEVER;
     ci_timer_init(&ws->timer, ci_ws_on_silence);
     ci_list_init(&ws->link);
 }

@@ -8,7 +8,7 @@
  * writer. Data frames go in turn (`turn`): one message at a time, also when it goes in parts or is
  * compressed with what was sent before. Pongs and the close frame go between any two frames.
  *
- * 1. One task at a time receives, on the owner: `receiving`.
+ * 1. One task at a time receives, on the owner: `receiving`. A session does so until it ends.
  * 2. While a receive waits and no byte of a message has come, there is no input buffer.
  * 3. The close frame is the last one in the queue, which takes no frame behind it, nor when the
  *    connection has ended (ci_write_queue_finish).
@@ -56,6 +56,7 @@ struct coir_ws {
 
     /* the end */
     bool over;
+    bool closed;     /* by the program, while a task received: messages are dropped */
     bool sent_close; /* atomic: written by the owner */
     int16_t close_code;
     int result;
@@ -73,6 +74,7 @@ struct coir_ws {
     struct ci_timer timer;
     coir_time heard_at, pinged_at;
     coir_time ping_interval, ping_timeout, close_timeout;
+    coir_time close_by; /* when a receive ends at the latest */
     size_t message_max;
 
     const char *protocol;

@@ -35,12 +35,31 @@ static int say_close(coir_ws *ws, int code, const char *reason)
     return rc < 0 ? rc : said;
 }
 
+/* Another task receives, which the peer might keep busy for ever. */
+static void limit_receive(coir_ws *ws)
+{
+    if (ws->over || ws->closed)
+        return;
+    ws->closed = true;
+    ws->close_by = ci_time_after(ci_worker_now(ws->http->worker), ws->close_timeout);
+    coir_ws_message_unref(ws->ready);
+    ws->ready = NULL;
+    if (ws->waiting)
+        ci_ws_begin_wait(ws); /* for a shorter time */
+}
+
+static int end_elsewhere(coir_ws *ws)
+{
+    limit_receive(ws);
+    return coir_ws_flush(ws);
+}
+
 static int close_within(coir_ws *ws, int code, const char *reason)
 {
     COIR_DEADLINE_AS(limit, coir_in(ws->close_timeout));
     int rc = say_close(ws, code, reason);
     if (rc == 0 || rc == -EPIPE)
-        rc = ws->receiving ? coir_ws_flush(ws) : wait_for_end(ws);
+        rc = ws->receiving ? end_elsewhere(ws) : wait_for_end(ws);
     return coir_deadline_passed(limit) ? -ETIMEDOUT : rc;
 }
 

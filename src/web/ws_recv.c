@@ -143,9 +143,14 @@ static int begin_frame(coir_ws *ws)
     return 0;
 }
 
-/* The message, or its part, is handed out. */
+/* The message, or its part, is handed out; or dropped, -EAGAIN. */
 static int finish_message(coir_ws *ws, bool last)
 {
+    if (ws->closed) {
+        coir_ws_message_unref(ws->message);
+        ws->message = NULL;
+        return -EAGAIN;
+    }
     struct ci_ws_head head = {.opcode = ws->opcode, .fin = true, .len = got(ws)};
     if (!ws->message && !make_room(ws, 0))
         return fail_without_memory(ws);
@@ -256,16 +261,17 @@ static void give_input_back(coir_ws *ws)
     ws->in_at = ws->in_end = 0;
 }
 
-/* After a read of `n` bytes. -EAGAIN also for those. */
+/* After a read of `n` bytes. -EAGAIN also for those, unless the peer has gone on for too long. */
 static int after_read(coir_ws *ws, ssize_t n)
 {
+    coir_time now = ci_worker_now(ws->http->worker);
     if (n > 0)
-        ws->heard_at = ci_worker_now(ws->http->worker);
-    if (n > 0 || n == -EAGAIN || n == -EINTR)
+        ws->heard_at = now;
+    if ((n > 0 && now < ws->close_by) || n == -EAGAIN || n == -EINTR)
         return -EAGAIN;
     if (n == -ENOMEM || n == -ENOBUFS)
         return (int)n; /* nothing is lost: the next receive reads again */
-    ci_ws_end(ws, CI_WS_NO_CLOSE, n < 0 ? (int)n : -COIR_EEND);
+    ci_ws_end(ws, CI_WS_NO_CLOSE, n < 0 ? (int)n : n == 0 ? -COIR_EEND : -ETIMEDOUT);
     return ws->result;
 }
 
@@ -285,8 +291,7 @@ static int read_payload(coir_ws *ws, ssize_t *ret_n)
     ci_ws_mask(to, to, (size_t)n, head->key, head->len - ws->left);
     ws->left -= (uint64_t)n;
     ws->message->len += (size_t)n;
-    after_read(ws, n);
-    return check_text(ws, to, (size_t)n) < 0 ? ws->result : -EAGAIN;
+    return check_text(ws, to, (size_t)n) < 0 ? ws->result : after_read(ws, n);
 }
 
 /* Reads what has come. -EAGAIN: it was read, and *ret_n > 0; or there was nothing. */
@@ -330,12 +335,13 @@ int ci_ws_advance(coir_ws *ws)
 
 /* ---- waiting ---- */
 
-/* When the peer has been silent for too long. */
+/* When the peer has been silent for too long, or has not answered a close frame. */
 static coir_time silence_ends(const coir_ws *ws)
 {
     bool pinged = ws->pinged_at >= ws->heard_at;
-    return pinged ? ci_time_after(ws->pinged_at, ws->ping_timeout)
-                  : ci_time_after(ws->heard_at, ws->ping_interval);
+    coir_time when = pinged ? ci_time_after(ws->pinged_at, ws->ping_timeout)
+                            : ci_time_after(ws->heard_at, ws->ping_interval);
+    return when < ws->close_by ? when : ws->close_by;
 }
 
 void ci_ws_begin_wait(coir_ws *ws)
@@ -364,7 +370,7 @@ void ci_ws_on_silence(struct ci_timer *timer)
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (now >= silence_ends(ws)) {
-        if (ws->pinged_at >= ws->heard_at) {
+        if (ws->pinged_at >= ws->heard_at || now >= ws->close_by) {
             ci_stream_break(ws->stream, -ETIMEDOUT);
             return;
         }

@@ -36,6 +36,7 @@ static void linger(coir_ws *ws)
 
 static void end_session(coir_ws *ws, int code)
 {
+    ws->receiving = false;
     ci_ws_finish(ws, code);
     if (!ws->over)
         ci_ws_end(ws, CI_WS_NO_CLOSE, coir_task_interrupted() ? -ECANCELED : -ETIMEDOUT);
@@ -53,9 +54,7 @@ static int run(void *arg)
     while ((rc = ci_ws_advance(ws)) == CI_WS_MESSAGE) {
         coir_ws_message *message = ws->ready;
         ws->ready = NULL;
-        ws->receiving = true;
         rc = ws->fn(ws, message, ws->arg);
-        ws->receiving = false;
         coir_ws_message_unref(message);
         if (rc < 0)
             break;
@@ -92,6 +91,7 @@ static coir_future *finish(coir_ws *ws)
     coir_future *caller = ws->future.caller;
     coir_stream *stream = ws->stream;
     struct ci_http_worker *http = ws->http;
+    ws->receiving = false; /* also where there was no stack to end the session on */
     ci_ws_free(ws);
     ci_stream_close_soon(stream);
     ci_drop(&http->live);
@@ -121,6 +121,7 @@ static coir_future *session_poll(coir_future *future)
 coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller)
 {
     ws->future = (coir_future){&session_kind, caller, 0, WAITING};
+    ws->receiving = true;
     int rc = ci_ws_advance(ws); /* what came behind the request */
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
 }
