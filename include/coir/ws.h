@@ -99,8 +99,9 @@ typedef struct coir_ws_options {
     size_t bytes_max;   /* [4 MiB] bytes in those frames: no message may be longer */
     enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] what a send does when the queue is full */
     coir_time ping_interval;     /* [30 s; COIR_NEVER: none] of silence, until a ping is sent */
-    coir_time ping_timeout;      /* [20 s; COIR_NEVER: none] of silence behind a ping: the
-                                  * connection has failed with -ETIMEDOUT then */
+    coir_time ping_timeout;      /* [20 s; COIR_NEVER: none] of silence behind a ping, in which the
+                                  * peer reads nothing of what is queued either: the connection has
+                                  * failed with -ETIMEDOUT then */
     coir_time close_timeout;     /* [5 s; COIR_NEVER: none] for the peer's part of closing */
     coir_time connect_timeout;   /* [10 s; COIR_NEVER: none] of a client: until it is connected */
     enum coir_ws_compression compression; /* [COIR_WS_NO_COMPRESSION] */

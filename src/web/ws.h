@@ -73,6 +73,7 @@ struct coir_ws {
     /* silence */
     struct ci_timer timer;
     coir_time heard_at, pinged_at;
+    uint64_t taken; /* bytes that the peer had taken when it was pinged */
     coir_time ping_interval, ping_timeout, close_timeout;
     coir_time close_by; /* when a receive ends at the latest */
     size_t message_max;

@@ -363,6 +363,25 @@ int ci_ws_end_wait(coir_ws *ws, int64_t result)
     return (int)result;
 }
 
+/* Whether the peer has not come to the ping yet, but reads. */
+static bool reads_on(coir_ws *ws)
+{
+    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
+    coir_write_queue_stats_get(ws->queue, &stats);
+    bool reads = stats.items && stats.sent != ws->taken;
+    ws->taken = stats.sent;
+    return reads;
+}
+
+/* A queue that is full takes no ping: if the peer reads on, the next one may go. */
+static void ping(coir_ws *ws, coir_time now)
+{
+    coir_ws_message *frame = ci_ws_control(ws, CI_WS_PING, NULL, 0);
+    if (frame)
+        ci_ws_push_control(ws, frame);
+    ws->pinged_at = now;
+}
+
 void ci_ws_on_silence(struct ci_timer *timer)
 {
     coir_ws *ws = ci_container_of(timer, coir_ws, timer);
@@ -370,14 +389,12 @@ void ci_ws_on_silence(struct ci_timer *timer)
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (now >= silence_ends(ws)) {
-        if (ws->pinged_at >= ws->heard_at || now >= ws->close_by) {
+        bool pinged = ws->pinged_at >= ws->heard_at, reads = reads_on(ws);
+        if ((pinged && !reads) || now >= ws->close_by) {
             ci_stream_break(ws->stream, -ETIMEDOUT);
             return;
         }
-        coir_ws_message *ping = ci_ws_control(ws, CI_WS_PING, NULL, 0);
-        if (ping)
-            ci_ws_push_control(ws, ping);
-        ws->pinged_at = now;
+        ping(ws, now);
     }
     if (silence_ends(ws) != COIR_NEVER)
         ci_worker_set_timer(ws->http->worker, timer, silence_ends(ws));

@@ -293,6 +293,50 @@ TEST_SERVER(a_peer_that_talks_is_not_pinged)
     coir_close(stream);
 }
 
+/* ---- pings behind what the peer has not read yet ---- */
+
+static char data[100000];
+
+static int send_on(void *arg)
+{
+    while (coir_ws_send_binary(arg, data, sizeof data) == 0)
+        ;
+    return 0;
+}
+
+static int send_and_receive(coir_ws *ws)
+{
+    COIR_SCOPE(scope);
+    coir_go(scope, send_on, ws);
+    int rc = receive_all_messages(ws);
+    coir_scope_wait(scope);
+    return rc;
+}
+
+/* It reads a message a second, and answers when it comes to a ping. */
+TEST_SERVER(a_peer_that_reads_slowly_is_not_given_up)
+{
+    serve_socket = send_and_receive;
+    options.ping_interval = 10 * COIR_S;
+    options.ping_timeout = 4 * COIR_S;
+    options.items_max = 16;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 100; i++) {
+        CHECK(read_frame(stream) >= 0);
+        if (came.first == (WIRE_FIN | PING))
+            put_text(WIRE_FIN | PONG, "");
+        send_wire(stream);
+        coir_sleep_for(COIR_S);
+    }
+    coir_time start = coir_now(); /* from here on it takes nothing */
+    result = 0;
+    while (!result && coir_now() - start < 100 * COIR_S)
+        coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+    CHECK(coir_now() - start < 20 * COIR_S);
+    coir_close(stream);
+}
+
 /* A ping of the program's has the same deadline. */
 static int ping_and_receive(coir_ws *ws)
 {
