@@ -59,7 +59,10 @@ enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory)
     memory->used = false;
     if (!used)
         free_kept(memory);
-    return used ? CI_TRIM_SOON : memory->live ? CI_TRIM_LATER : CI_TRIM_DONE;
+    ci_lock_take(&memory->lock);
+    size_t live = memory->live; /* other threads drop messages */
+    ci_lock_give(&memory->lock);
+    return used ? CI_TRIM_SOON : live ? CI_TRIM_LATER : CI_TRIM_DONE;
 }
 
 static struct ci_ws_block *take_kept(struct ci_ws_memory *memory, unsigned class)

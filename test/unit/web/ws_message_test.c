@@ -1,6 +1,7 @@
 /* Messages: counted, framed in place, and of memory that is used again. */
 #include "web/ws_message.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,4 +115,30 @@ TEST(frames)
     }
     ci_ws_memory_done(&memory);
     CHECK_EQ(live, 0);
+}
+
+enum { DROPPED = 5000 };
+
+static void *drop(void *messages)
+{
+    for (int i = 0; i < DROPPED; i++)
+        coir_ws_message_unref(((coir_ws_message **)messages)[i]);
+    return NULL;
+}
+
+/* For ThreadSanitizer. */
+TEST(a_worker_trims_while_another_thread_drops_messages)
+{
+    static coir_ws_message *messages[DROPPED];
+    struct ci_ws_memory memory;
+    pthread_t thread;
+    ci_ws_memory_init(&memory, &ci_system_allocator, &grown);
+    for (int i = 0; i < DROPPED; i++)
+        CHECK((messages[i] = ci_ws_message_take(&memory, 100)));
+    CHECK_EQ(pthread_create(&thread, NULL, drop, messages), 0);
+    for (int i = 0; i < DROPPED; i++)
+        CHECK(ci_ws_memory_trim(&memory) != CI_TRIM_SOON || i == 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(ci_ws_memory_trim(&memory), CI_TRIM_DONE);
+    ci_ws_memory_done(&memory);
 }
