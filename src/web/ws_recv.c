@@ -11,6 +11,9 @@
  * the first piece of memory for a message whose length is only announced. */
 enum { READS_MAX = 16, DIRECT_MIN = 4096, PIECE = 16 * 1024, DIRECT_MAX = 256 * 1024 };
 
+/* Of a message that is received in parts. */
+enum { COMPRESSED_AT_ONCE = 128, LONG_PART = 64 * 1024 };
+
 /* ---- the end ---- */
 
 void ci_ws_end(coir_ws *ws, int code, int result)
@@ -227,6 +230,19 @@ static int end_frame(coir_ws *ws)
 
 /* ---- bytes ---- */
 
+/* Of a message that is received in parts, few compressed bytes are expanded at once (a byte to 1032
+ * at most), so that no part is long. */
+static size_t use_at_once(const coir_ws *ws, size_t len)
+{
+    bool few = ws->in_parts && ws->deflated && !is_control(ws) && len > COMPRESSED_AT_ONCE;
+    return few ? COMPRESSED_AT_ONCE : len;
+}
+
+static int hand_out_long_part(coir_ws *ws)
+{
+    return ws->in_parts && got(ws) >= LONG_PART ? finish_message(ws, false) : -EAGAIN;
+}
+
 /* Parses what is in the input buffer. -EAGAIN: all of it was used. */
 static int consume(coir_ws *ws)
 {
@@ -242,12 +258,14 @@ static int consume(coir_ws *ws)
                 rc = -EAGAIN;
             continue;
         }
-        used = ws->left < len ? (size_t)ws->left : len;
+        used = use_at_once(ws, ws->left < len ? (size_t)ws->left : len);
         rc = used ? take_payload(ws, at, used) : 0;
         ws->in_at += (uint32_t)used;
         ws->left -= used;
         if (rc == 0)
             rc = ws->left ? -EAGAIN : end_frame(ws);
+        if (rc == -EAGAIN)
+            rc = hand_out_long_part(ws);
     }
     return rc;
 }

@@ -390,3 +390,61 @@ TEST_SIM(a_message_that_was_not_sent_is_not_referred_to)
 {
     CHECK_EQ(with_server(serve_sends, what_came_is_what_was_sent), 0);
 }
+
+/* ---- a bomb that is received in parts: each is short ---- */
+
+static size_t longest, total;
+
+static int add_parts_up(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    coir_ws_message *part;
+    bool last = false;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    for (; rc >= 0 && (rc = coir_ws_recv_part(ws, &part, &last)) > 0;) {
+        size_t len = coir_ws_message_len(part);
+        for (size_t i = 0; i < len; i++)
+            CHECK_EQ(coir_ws_message_data(part)[i], 'z');
+        longest = len > longest ? len : longest;
+        total += len;
+        coir_ws_message_unref(part);
+    }
+    CHECK(last);
+    result = rc;
+    return 0;
+}
+
+static int serve_parts(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/ws", add_parts_up}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+enum { BOMB = 8 << 20 };
+
+static void parts_of_a_bomb(void)
+{
+    static char zs[BOMB];
+    memset(zs, 'z', sizeof zs);
+    options.compression = COIR_WS_COMPRESS_STREAM;
+    for (int in_two = 0; in_two < 2; in_two++) {
+        longest = total = 0;
+        begin(15, 15);
+        coir_stream *stream = dial_ws(OFFER(""));
+        put_deflated(zs, sizeof zs, false, in_two);
+        put_close(1000, "");
+        send_wire(stream);
+        CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+        CHECK_EQ(came_code(), 1000);
+        end(stream);
+        CHECK_EQ(total, BOMB);
+        CHECK(longest < 512 * 1024);
+    }
+}
+
+TEST_SIM(the_parts_of_a_bomb_are_short)
+{
+    CHECK_EQ(with_server(serve_parts, parts_of_a_bomb), 0);
+}
