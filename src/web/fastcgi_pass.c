@@ -38,7 +38,8 @@ struct pass {
     unsigned char *in; /* CI_HTTP_BUFFER bytes */
     size_t in_at, in_end;
     struct ci_fcgi_answer answer;
-    bool heard; /* something has come of the answer */
+    bool heard;  /* something has come of the answer */
+    bool closed; /* the application has closed the connection */
 
     char *head_bytes; /* CI_HTTP_BUFFER bytes */
     size_t head_have, head_len;
@@ -69,6 +70,7 @@ static int blame_call(struct pass *pass, int rc)
         return rc;
     if (rc == -ETIME)
         return blame(pass, rc, 504, "it does not answer in time");
+    pass->closed = rc == -COIR_EEND || rc == -EPIPE || rc == -ECONNRESET;
     return blame(pass, rc, 502, coir_strerror(rc));
 }
 
@@ -390,14 +392,16 @@ static int pass_answer(struct pass *pass)
 
 /* ---- the whole ---- */
 
-/* Whether a request whose kept connection is closed may be sent again: the application has not seen
- * it, or it does no harm twice (RFC 9110, 9.2.2), and all of it is still here. */
+/* Whether a request may be sent again: its kept connection is closed, the application has not seen
+ * it, or it does no harm twice (RFC 9110, 9.2.2), and all of it is still here. A script that is
+ * slow is not begun again. */
 static bool may_repeat(const struct pass *pass)
 {
     static const char *const safe[] = {"GET", "HEAD", "OPTIONS", "TRACE"};
     struct ci_span method = pass->exchange->head.method;
     const char *bytes = ci_http_input_request(&pass->exchange->in) + method.at;
-    if (!pass->connection.reused || pass->heard || pass->body_taken || coir_task_interrupted())
+    if (!pass->connection.reused || !pass->closed || pass->heard || pass->body_taken ||
+        coir_task_interrupted())
         return false;
     if (!pass->out.sent)
         return true;
@@ -414,7 +418,7 @@ static int try_once(struct pass *pass)
                         bytes);
     pass->answer = (struct ci_fcgi_answer){0};
     pass->in_at = pass->in_end = 0;
-    pass->all_sent = pass->cut = pass->heard = false;
+    pass->all_sent = pass->cut = pass->heard = pass->closed = false;
     pass->keeps = true;
     pass->status = 0;
     int rc = send_head(pass);

@@ -459,6 +459,28 @@ TEST_SIM(nor_is_one_without_a_body)
     with_application(die_of_second, ask_for_empty_post);
 }
 
+/* A script that is slow on a kept connection is not begun again: it is aborted. */
+static int hang_at_second(struct fcgi_request *request)
+{
+    return ++seen == 2 ? hang(request) : say_hello(request);
+}
+
+static void wait_once(void)
+{
+    CHECK(strstr(ask(GET("/")), "hello"));
+    coir_time start = coir_now();
+    CHECK_EQ(status(ask(GET("/"))), 504);
+    CHECK(coir_now() - start < 4 * COIR_S);
+    coir_sleep_for(COIR_S);
+    CHECK(accepted == 1 && passed == 2 && applications == 0 && last.aborted);
+}
+
+TEST_SIM(a_slow_script_is_not_begun_twice)
+{
+    fcgi_options.answer_timeout = 3 * COIR_S;
+    with_application(hang_at_second, wait_once);
+}
+
 /* Bytes behind the end of an answer would be taken for the begin of the next one. */
 static int say_too_much(struct fcgi_request *request)
 {
