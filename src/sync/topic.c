@@ -8,6 +8,7 @@
  * 4. A topic that is freed has no subscribers, and no publisher is in a call.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "base/check.h"
 #include "coir/topic.h"
@@ -18,6 +19,7 @@
 struct coir_topic {
     struct ci_channel_observer observer; /* of the subscribers' channels */
     struct ci_lock lock;
+    size_t size; /* of this memory */
     size_t item_size, subscribers;
     struct ci_list subscriptions, publishers;
     bool closed;
@@ -29,7 +31,7 @@ struct coir_topic {
     coir_allocator allocator;
     coir_channel *blocker;
     bool keeps_last, has_last;
-    char last[]; /* the item that was published last */
+    _Alignas(max_align_t) char last[]; /* the item that was published last, if topics keep that */
 };
 
 static coir_channel *channel_of(struct ci_list *node)
@@ -215,10 +217,15 @@ int coir_topic_new_with(const coir_topic_options *given, coir_topic **ret_topic)
     if (!options.item_size)
         return -EINVAL;
     const coir_allocator *allocator = ci_allocator_here();
-    coir_topic *topic = ci_alloc_zero(allocator, sizeof *topic + options.item_size);
+    size_t size;
+    coir_topic *topic =
+        __builtin_add_overflow(sizeof *topic, options.keep_last ? options.item_size : 0, &size)
+            ? NULL
+            : ci_alloc_zero(allocator, size);
     if (!topic)
         return -ENOMEM;
     topic->allocator = *allocator;
+    topic->size = size;
     topic->item_size = options.item_size;
     topic->ref = options.ref;
     topic->unref = options.unref;
@@ -259,7 +266,7 @@ void coir_topic_free(coir_topic *topic)
     coir_allocator allocator = topic->allocator;
     if (topic->has_last && topic->unref)
         topic->unref(topic->last, topic->arg);
-    ci_free(&allocator, topic, sizeof *topic + topic->item_size);
+    ci_free(&allocator, topic, topic->size);
 }
 
 int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow,

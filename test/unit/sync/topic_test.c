@@ -1,6 +1,7 @@
 /* Topics: every subscriber gets every item in one order, as its policy allows. */
 #include <coir.h>
 #include <errno.h>
+#include <string.h>
 
 #include "unit/sync/everywhere.h"
 
@@ -230,6 +231,53 @@ TEST_REAL(a_new_subscription_begins_with_the_last_item)
     CHECK_EQ(references, 1); /* the topic's own */
     coir_topic_free(topic);
     CHECK_EQ(references, 0);
+}
+
+/* An item may be a pointer: what is called for the one that is kept may dereference it. */
+struct counted {
+    int references;
+};
+
+static int misaligned;
+
+static void hold(void *item, void *arg)
+{
+    (void)arg;
+    misaligned += (uintptr_t)item % _Alignof(struct counted *) != 0;
+    struct counted *counted;
+    memcpy(&counted, item, sizeof counted);
+    counted->references++;
+}
+
+static void let_go(void *item, void *arg)
+{
+    struct counted *counted;
+    hold(item, arg);
+    memcpy(&counted, item, sizeof counted);
+    counted->references -= 2;
+}
+
+TEST_REAL(the_last_item_is_aligned_as_items_are)
+{
+    struct counted counted = {0}, *item = &counted;
+    coir_topic_options options = COIR_TOPIC_OPTIONS;
+    coir_topic *topic;
+    coir_channel *channel;
+    options.item_size = sizeof item;
+    options.keep_last = true;
+    options.ref = hold;
+    options.unref = let_go;
+    CHECK_EQ(coir_topic_new_with(&options, &topic), 0);
+    CHECK_EQ(coir_try_publish(topic, &item), 0);
+    CHECK_EQ(coir_try_publish(topic, &item), 0);
+    CHECK_EQ(coir_subscribe(topic, 1, COIR_OVERFLOW_WAIT, &channel), 0);
+    CHECK_EQ(counted.references, 2);
+    coir_channel_free(channel);
+    coir_topic_free(topic);
+    CHECK_EQ(counted.references, 0);
+    CHECK_EQ(misaligned, 0);
+    options.item_size = SIZE_MAX - 8; /* no such memory, and no overflow */
+    CHECK_EQ(coir_topic_new_with(&options, &topic), -ENOMEM);
 }
 
 /* The one that the publisher waits for leaves, and another one is found to be full. */
