@@ -16,17 +16,17 @@ static coir_topic *topic;
 static int follow(coir_request *req, coir_response *res, coir_channel *channel)
 {
     struct news news;
-    coir_sse_event event = COIR_SSE_EVENT;
     char id[20];
+    coir_sse_event event = {.size = sizeof event, .id = id, .data = news.text};
     int rc = coir_sse_begin(req, res);
     while (rc == 0) {
         coir_case waits[] = {coir_case_recv(channel, &news), coir_case_after(15 * COIR_S),
                              coir_case_drain(req)};
         switch (coir_select(waits, 3)) {
         case 0:
+            if (waits[0].result < 0)
+                return 0; /* the subscription is closed */
             snprintf(id, sizeof id, "%u", news.number);
-            event.id = id;
-            event.data = news.text;
             rc = coir_sse_send(res, &event);
             break;
         case 1: rc = coir_sse_comment(res, ""); break; /* the connection is alive */

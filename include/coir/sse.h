@@ -6,7 +6,8 @@
  *       coir_case waits[] = {coir_case_recv(news, &line), coir_case_after(15 * COIR_S),
  *                            coir_case_drain(req)};
  *       switch (coir_select(waits, 3)) {
- *       case 0: rc = coir_sse_send_text(res, line.text); break;
+ *       case 0: if (waits[0].result < 0) return 0;                 (the subscription is closed)
+ *               rc = coir_sse_send_text(res, line.text); break;
  *       case 1: rc = coir_sse_comment(res, "");          break;   (keeps the connection alive)
  *       case 2: return 0;                                          (the server stops)
  *       default: return -ECANCELED;                                (the client has left)
