@@ -148,7 +148,8 @@ COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, c
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_method(const coir_request *req);
 
-/* The path of a request, as it was sent, without the query.
+/* The path of a request, as it was sent, without the query; "/" if there is none, as in
+ * "http://host?query".
  * Suspends: no.  Threads: owner. */
 COIR_API const char *coir_request_path(const coir_request *req);
 

@@ -90,12 +90,12 @@ static void find_route(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
     const char *bytes = ci_http_input_request(&exchange->in);
-    exchange->target = (struct ci_http_target){bytes + head->path.at, bytes + head->query.at,
-                                               head->path.len, head->query.len, false};
     bool empty = head->path.len == 0; /* as in "http://host", which means "/" (RFC 9112, 3.2.2) */
+    exchange->target =
+        (struct ci_http_target){empty ? "/" : bytes + head->path.at, bytes + head->query.at,
+                                empty ? 1 : head->path.len, head->query.len, false};
     ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len,
-                    empty ? "/" : exchange->target.path, empty ? 1 : head->path.len,
-                    &exchange->match);
+                    exchange->target.path, exchange->target.path_len, &exchange->match);
 }
 
 /* What the handler returned. */

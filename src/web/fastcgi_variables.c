@@ -161,13 +161,22 @@ static int put_fields(struct ci_fcgi_output *output, const struct ci_exchange *e
 
 /* ---- the request and the script ---- */
 
-/* The path and the query as they were sent, also of a target in absolute form. */
-static struct ci_span uri_of(const struct ci_http1_head *head)
+/* The path and the query as they were sent, also of a target in absolute form, whose path may be
+ * empty. */
+static int put_uri(struct ci_fcgi_output *output, int rc, const struct ci_http1_head *head,
+                   const char *bytes)
 {
+    static const char name[] = "REQUEST_URI";
     struct ci_span uri = head->path;
+    bool empty = uri.len == 0;
+    unsigned char lengths[CI_FCGI_LENGTHS_MAX];
     if (head->query.at == uri.at + uri.len + 1)
         uri.len += 1 + head->query.len;
-    return uri;
+    unsigned char *end = ci_fcgi_put_lengths(lengths, sizeof name - 1, empty + (size_t)uri.len);
+    rc = rc < 0 ? rc : ci_fcgi_output_put(output, lengths, (size_t)(end - lengths));
+    rc = rc < 0 ? rc : ci_fcgi_output_put(output, name, sizeof name - 1);
+    rc = rc < 0 ? rc : ci_fcgi_output_put(output, "/", empty);
+    return rc < 0 ? rc : ci_fcgi_output_put(output, bytes + uri.at, uri.len);
 }
 
 static int put_request(struct ci_fcgi_output *output, const struct ci_exchange *exchange,
@@ -180,8 +189,7 @@ static int put_request(struct ci_fcgi_output *output, const struct ci_exchange *
     char number[24];
     int rc = put_span(output, 0, "REQUEST_METHOD", bytes, head->method);
     rc = put_span(output, rc, "QUERY_STRING", bytes, head->query);
-    rc = head->path.len ? put_span(output, rc, "REQUEST_URI", bytes, uri_of(head))
-                        : put_text(output, rc, "REQUEST_URI", "/");
+    rc = put_uri(output, rc, head, bytes);
     rc = put_text(output, rc, "SERVER_PROTOCOL", head->minor_version ? "HTTP/1.1" : "HTTP/1.0");
     rc = put_text(output, rc, "REQUEST_SCHEME", secure ? "https" : "http");
     if (secure)

@@ -134,6 +134,10 @@ static void ask_all(void)
     CHECK(strstr(answer, "|DELETE|") != NULL);
     ask("HEAD /app/index.php HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(status(answer) == 200 && strstr(answer, "\r\n\r\n")[4] == '\0');
+    ask("GET http://a HTTP/1.1\r\nHost: a\r\n\r\n"); /* whose path is "/" */
+    CHECK(strstr(answer, "\n/index.php|-|") != NULL);
+    ask("GET http://a?q HTTP/1.1\r\nHost: a\r\n\r\n");
+    CHECK(strstr(answer, "\n/index.php|-|") != NULL);
 }
 
 static int serve_site(void *arg)
@@ -141,6 +145,7 @@ static int serve_site(void *arg)
     coir_router *router;
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route_fastcgi(router, "/app/{path...}", fcgi, arg), 0);
+    CHECK_EQ(coir_route_fastcgi(router, "/{path...}", fcgi, arg), 0);
     int rc = serve_router(router, NULL);
     coir_router_free(router);
     return rc;

@@ -79,6 +79,9 @@ TEST_VARIABLES(of_an_absolute_target, "GET http://[::1]:81/a%20b? HTTP/1.1\r\nHo
 TEST_VARIABLES(of_a_target_without_a_path, "GET http://host HTTP/1.1\r\nHost: host\r\n\r\n",
                {"REQUEST_URI", "/"}, {"QUERY_STRING", ""}, {"SERVER_NAME", "host"})
 
+TEST_VARIABLES(of_a_query_without_a_path, "GET http://host?a=b HTTP/1.1\r\nHost: host\r\n\r\n",
+               {"REQUEST_URI", "/?a=b"}, {"QUERY_STRING", "a=b"})
+
 TEST_VARIABLES(of_header_fields,
                "GET / HTTP/1.1\r\nHost: a\r\nX-One: 1\r\nCookie: a=b\r\nx-ONE: 2\r\nX_One: bad\r\n"
                "Proxy: evil:80\r\nproxy: evil:80\r\nCOOKIE: c=d\r\nAuthorization: Basic x\r\n"
