@@ -5,9 +5,9 @@
  *   coir_fastcgi_new("unix:/run/php/php8.2-fpm.sock", &php);
  *   coir_route_fastcgi(router, "/{path...}", php, "/srv/www");
  *
- * Body and answer are streamed, both at the same time, in two buffers of 16 KiB: a script gets the
- * body as it comes, and a client that is slow makes its script wait. Connections are kept open for
- * later requests, where the application allows it, and are shared by all workers. */
+ * Body and answer are streamed, both at the same time, in three buffers of 16 KiB: a script gets
+ * the body as it comes, and a client that is slow makes its script wait. Connections are kept open
+ * for later requests, where the application allows it, and are shared by all workers. */
 #ifndef COIR_FASTCGI_H
 #define COIR_FASTCGI_H
 

@@ -108,10 +108,13 @@ static int read_chunks(struct pass *pass)
     return n < 0 ? (int)n : 0;
 }
 
+/* What STDIN will have: not what a handler, or the script that redirected, has read before. */
 static int64_t body_len(const struct pass *pass)
 {
     const struct ci_http1_head *head = &pass->exchange->head;
-    return head->chunked ? (int64_t)pass->whole_len : head->content_length;
+    if (head->chunked)
+        return (int64_t)pass->whole_len;
+    return head->content_length < 0 ? -1 : (int64_t)pass->exchange->body.remaining;
 }
 
 static int send_head(struct pass *pass)

@@ -598,6 +598,37 @@ TEST_SIM(an_answer_is_redirected_to_internal_routes)
     coir_router_free(internal);
 }
 
+/* A body that the first script has had is not promised to the second one. */
+static int redirect_then_tell(struct fcgi_request *request)
+{
+    int count;
+    long body = 0;
+    char text[100] = "X-Accel-Redirect: /again\r\n\r\n";
+    for (ssize_t n; (n = fcgi_read_body(request)) > 0;)
+        body += n;
+    if (seen++)
+        snprintf(text, sizeof text, HEAD "promised %s, got %ld",
+                 fcgi_value_of(request, "CONTENT_LENGTH", &count), body);
+    int rc = fcgi_write_text(request, text);
+    return rc < 0 ? rc : fcgi_finish(request);
+}
+
+static void post_to_both(void)
+{
+    ask("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    CHECK(strstr(answer, "promised 0, got 0") && passed == 2);
+}
+
+TEST_SIM(a_body_is_promised_only_where_it_is_sent)
+{
+    coir_router *internal;
+    CHECK_EQ(coir_router_new(&internal), 0);
+    CHECK_EQ(coir_route(internal, "GET", "/again", pass_on, NULL), 0);
+    fcgi_options.internal = internal;
+    with_application(redirect_then_tell, post_to_both);
+    coir_router_free(internal);
+}
+
 static void follow_nowhere(void)
 {
     CHECK_EQ(status(ask(GET("/?/files/a"))), 502);
