@@ -209,7 +209,7 @@ static int receive(struct pass *pass)
     pass->in_at = pass->in_end = 0;
     for (;;) {
         int rc = pass->all_sent && ci_fcgi_output_empty(&pass->out) ? 0 : send_some(pass, &want);
-        if (rc < 0)
+        if (rc < 0 || (rc = coir_task_interrupted()) < 0) /* there may be no wait: a flood */
             return rc;
         ssize_t n = coir_try_read(pass->connection.stream, pass->in, CI_HTTP_BUFFER);
         ci_spend(ci_worker_current);
