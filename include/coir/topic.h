@@ -46,7 +46,8 @@ COIR_API void coir_topic_free(coir_topic *topic);
 
 /* Subscribes to a topic: makes a channel that gets what is published from now on, behind the last
  * item if the topic keeps that. `overflow` says what happens when its `capacity` is used up;
- * coir_channel_lost counts what that has dropped. coir_channel_free ends the subscription.
+ * coir_channel_lost counts what that has dropped, and, where the capacity is COIR_UNLIMITED, what
+ * there was no memory for. coir_channel_free ends the subscription.
  * Suspends: no.  Threads: any.  Owns: *ret_channel is the caller's to free.
  * Errors: -ENOMEM; -EINVAL a capacity of 0; -EPIPE it is closed. */
 COIR_API int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overflow,

@@ -71,9 +71,9 @@ static void lock(coir_topic *topic)
     ci_debug_check(ci_list_empty(&topic->publishers) || !all_have_room(topic), "topic.c 2");
 }
 
-/* Whether the copy was queued. */
-static bool deliver_to(struct coir_topic *topic, coir_channel *channel, void *item,
-                       struct ci_list *granted)
+/* As ci_channel_push. */
+static int deliver_to(struct coir_topic *topic, coir_channel *channel, void *item,
+                      struct ci_list *granted)
 {
     if (topic->ref)
         topic->ref(item, topic->arg);
@@ -81,7 +81,8 @@ static bool deliver_to(struct coir_topic *topic, coir_channel *channel, void *it
     ci_check(rc != -EAGAIN, "topic.c 1");
     if (rc <= 0 && topic->unref)
         topic->unref(item, topic->arg);
-    return rc > 0;
+    channel->lost += rc == -ENOMEM; /* the policy has counted all else */
+    return rc;
 }
 
 static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted)
@@ -89,7 +90,7 @@ static int deliver(struct coir_topic *topic, void *item, struct ci_list *granted
     int count = 0;
     topic->delivering = true;
     ci_list_for_each (node, &topic->subscriptions)
-        count += deliver_to(topic, channel_of(node), item, granted);
+        count += deliver_to(topic, channel_of(node), item, granted) > 0;
     if (topic->keeps_last)
         keep(topic, item);
     topic->delivering = false;
@@ -291,18 +292,18 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
     struct ci_list granted; /* a new channel has no receiver */
     ci_list_init(&granted);
     lock(topic);
-    bool closed = topic->closed;
-    if (!closed) {
+    rc = topic->closed     ? -EPIPE
+         : topic->has_last ? deliver_to(topic, channel, topic->last, &granted)
+                           : 0;
+    if (rc >= 0) {
         ci_list_push(&topic->subscriptions, &channel->subscription);
         topic->subscribers++;
-        if (topic->has_last)
-            deliver_to(topic, channel, topic->last, &granted);
     }
     ci_lock_give(&topic->lock);
-    if (closed) {
+    if (rc < 0) {
         channel->observer = NULL;
         coir_channel_free(channel);
-        return -EPIPE;
+        return rc;
     }
     *ret_channel = channel;
     return 0;

@@ -1,6 +1,7 @@
 /* Topics: every subscriber gets every item in one order, as its policy allows. */
 #include <coir.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "unit/sync/everywhere.h"
@@ -278,6 +279,55 @@ TEST_REAL(the_last_item_is_aligned_as_items_are)
     CHECK_EQ(misaligned, 0);
     options.item_size = SIZE_MAX - 8; /* no such memory, and no overflow */
     CHECK_EQ(coir_topic_new_with(&options, &topic), -ENOMEM);
+}
+
+static bool memory_is_out;
+
+static void *take_memory(size_t size, void *arg)
+{
+    (void)arg;
+    return memory_is_out ? NULL : aligned_alloc(64, (size + 63) / 64 * 64);
+}
+
+static void give_memory(void *memory, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    free(memory);
+}
+
+static int publish_without_memory(void *arg)
+{
+    coir_topic *topic;
+    coir_channel *first, *second;
+    int item = 1;
+    coir_topic_options options = COIR_TOPIC_OPTIONS;
+    (void)arg;
+    options.item_size = sizeof item;
+    options.keep_last = true;
+    CHECK_EQ(coir_topic_new_with(&options, &topic), 0);
+    CHECK_EQ(coir_subscribe(topic, COIR_UNLIMITED, COIR_OVERFLOW_WAIT, &first), 0);
+    memory_is_out = true;
+    CHECK_EQ(coir_try_publish(topic, &item), 0);
+    CHECK_EQ(coir_channel_lost(first), 1);
+    CHECK_EQ(coir_subscribe(topic, COIR_UNLIMITED, COIR_OVERFLOW_WAIT, &second), -ENOMEM);
+    memory_is_out = false;
+    CHECK_EQ(coir_topic_subscribers(topic), 1);
+    CHECK_EQ(coir_subscribe(topic, COIR_UNLIMITED, COIR_OVERFLOW_WAIT, &second), 0);
+    CHECK_EQ(coir_channel_count(second), 1); /* the last item */
+    coir_channel_free(first);
+    coir_channel_free(second);
+    coir_topic_free(topic);
+    return 0;
+}
+
+TEST(what_there_is_no_memory_for_is_counted)
+{
+    coir_allocator allocator = COIR_ALLOCATOR(take_memory, give_memory, NULL);
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.allocator = &allocator;
+    CHECK_EQ(test_run(&config, publish_without_memory, NULL), 0);
 }
 
 /* The one that the publisher waits for leaves, and another one is found to be full. */
