@@ -46,6 +46,9 @@ struct pass {
     const char *redirect; /* where X-Accel-Redirect leads; or NULL */
     bool keeps;           /* the connection is fit for another request */
 
+    size_t own_len; /* of the handler's fields, before the script's */
+    bool own_type;  /* with a Content-Type */
+
     int status;       /* what the client is told if this fails: 0, the handler's error */
     const char *what; /* and what the log says */
 
@@ -477,8 +480,8 @@ static int answer_failure(struct pass *pass, int rc)
             pass->res->begun ? "the answer is cut off" : "the client gets an error");
     if (pass->res->begun)
         return rc;
-    pass->res->extra_len = 0; /* fields of an answer that is not given */
-    pass->res->has_type = false;
+    pass->res->extra_len = pass->own_len; /* the others are of an answer that is not given */
+    pass->res->has_type = pass->own_type;
     if (pass->status == 503 && (rc = coir_response_add_header(pass->res, "Retry-After", "1")) < 0)
         return rc;
     return coir_respond_text(pass->res, pass->status, "%d %s\n", pass->status,
@@ -544,5 +547,9 @@ int coir_fastcgi_pass(coir_fastcgi *client, coir_request *req, coir_response *re
                         .script = &script,
                         .exchange = req->exchange,
                         .buffers = &req->exchange->server->http->buffers};
+    if (!req->exchange->target.redirected) { /* otherwise they are another script's */
+        pass.own_len = res->extra_len;
+        pass.own_type = res->has_type;
+    }
     return pass_with_buffers(&pass);
 }

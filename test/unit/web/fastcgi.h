@@ -13,6 +13,7 @@ static coir_fastcgi_options fcgi_options = {.size = sizeof(coir_fastcgi_options)
                                             .ignore_end = true};
 static coir_serve_http_options http_options = COIR_SERVE_HTTP_OPTIONS;
 static coir_fastcgi_script fcgi_script = COIR_FASTCGI_SCRIPT;
+static const char *own_field; /* [none] of the handler's own, in every answer */
 static coir_fastcgi *fcgi;
 
 /* What the application does with a request whose PARAMS have come: 0, or an error that ends the
@@ -53,6 +54,8 @@ static inline int pass_on(coir_request *req, coir_response *res, void *arg)
     coir_fastcgi_script script = fcgi_script;
     script.filename = script.filename ? script.filename : "/srv/page.php";
     script.name = script.name ? script.name : "/page.php";
+    if (own_field)
+        CHECK_EQ(coir_response_add_header(res, own_field, "mine"), 0);
     return pass_result = coir_fastcgi_pass(fcgi, req, res, &script);
 }
 

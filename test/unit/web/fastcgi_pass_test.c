@@ -97,6 +97,14 @@ static void hear_lies(void)
     add(6, "Content-Type: text/plain\r\n");
     add_end(0);
     expect(502, NULL); /* the header does not end */
+    own_field = "X-Own";
+    add_end(2);
+    expect(503, "X-Own: mine\r\n");
+    add(6, "X: 1\r\nContent-Type: text/plain\r\nLocation: a\r\nX-Accel-Redirect: /\r\n\r\n");
+    add_end(0);
+    expect(502, "X-Own: mine\r\n"); /* there are no internal routes */
+    CHECK(!strstr(answer, "X: 1"));
+    own_field = NULL;
     add(6, "Content-Type: text/plain\r\nX: \x01\r\n\r\n");
     add_end(0);
     expect(502, NULL);
