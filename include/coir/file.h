@@ -57,7 +57,7 @@ COIR_SUSPENDS int coir_file_open_at(coir_file *dir, const char *path, int flags,
  * Cancel safety: an error means that no file is open, and none is left. */
 COIR_SUSPENDS int coir_file_open_temporary(coir_file *dir, unsigned mode, coir_file **ret_file);
 
-/* Closes a file and frees it, once the last operation in flight has completed. Takes NULL.
+/* Closes a file and frees it, once the last call on it has ended. Takes NULL.
  * Suspends: no.  Threads: worker. */
 COIR_API void coir_file_close(coir_file *file);
 

@@ -27,8 +27,8 @@ COIR_API int coir_reader_new(coir_stream *stream, size_t piece_max, coir_reader 
 
 /* Makes a buffered reader of a file. It reads from an offset on, or from the file's position
  * (COIR_POSITION), which moves behind all that the reader has read ahead. The file stays the
- * caller's to close, after the reader is freed. `piece_max` is as in coir_reader_new; memory grows
- * to 64 KiB, or to that where it is more.
+ * caller's to close, also before the reader is freed. `piece_max` is as in coir_reader_new; memory
+ * grows to 64 KiB, or to that where it is more.
  * Suspends: no.  Threads: worker.  Owns: *ret_reader is the caller's to free.
  * Errors: -EINVAL file or ret_reader is NULL, or the offset is negative; -ENOMEM; -ESRCH. */
 COIR_API int coir_reader_new_file(coir_file *file, int64_t offset, size_t piece_max,

@@ -2,7 +2,7 @@
  * both ends are sockets or files, and through a buffer otherwise. Between streams the copy is a
  * frame (coir/future.h); files are read and written by calls of a fiber.
  *
- * A copy holds its streams (io.h 2).
+ * A copy holds its streams (io.h 2), and refers to its file (io/file.h).
  *
  * Before a socket is spliced from, its driver stops reading ahead, and the bytes it has already
  * read ahead are written first. */
@@ -11,6 +11,7 @@
 #include "coir/fiber.h"
 #include "coir/file.h"
 #include "coir/offload.h"
+#include "io/file.h"
 #include "io/io.h"
 #include "sys/call.h"
 #include "sys/splice.h"
@@ -345,9 +346,11 @@ ssize_t coir_file_copy_to(coir_file *file, int64_t offset, size_t len, coir_stre
         return finish_file(&copy, -EINVAL, ret_done);
     if (!ci_fiber_enter(&rc) || (rc = take_stream(&copy, to, &to->writer)) < 0)
         return finish_file(&copy, rc, ret_done);
+    ci_file_ref(file);
     rc = is_kernels(to) ? send_file(&copy, to, ci_file_fd(file), offset) : -EOPNOTSUPP;
     if (copy.done == 0 && (rc == -EOPNOTSUPP || rc == -EINVAL)) /* not supported for the file */
         rc = send_plainly(&copy, to, file, offset);
+    ci_file_unref(file);
     ci_hold_leave(&copy.hold);
     return finish_file(&copy, rc, ret_done);
 }
@@ -377,12 +380,14 @@ ssize_t coir_file_copy_from(coir_file *file, int64_t offset, size_t len, coir_st
         return finish_file(&copy, -EINVAL, ret_done);
     if (ci_fiber_enter(&rc) && (rc = take_stream(&copy, from, &from->reader)) == 0)
         rc = open_buffer(&copy);
+    ci_file_ref(file);
     while (rc == 0 && copy.done < copy.len && n > 0) {
         n = coir_read(from, copy.buffer, left_of_file(&copy, BUFFER));
         rc = n > 0 ? write_to_file(&copy, file, offset, (size_t)n) : (int)n;
         if (copy.done < copy.len && n > 0)
             rc = (int)after_wait(&copy, rc);
     }
+    ci_file_unref(file);
     ci_hold_leave(&copy.hold);
     if (copy.buffer)
         close_buffer(&copy);

@@ -1,7 +1,7 @@
 /* Files: calls on them as futures.
  *
- * 1. `users` of a file counts the opener (until coir_file_close) and each operation in flight. The
- *    descriptor is closed when it becomes 0.
+ * 1. `users` of a file counts the opener (until coir_file_close), each operation in flight, and
+ *    each call that makes several. The descriptor is closed when it becomes 0.
  * 2. At most coir_config.file_calls_max operations of a worker have taken a turn.
  *
  * A call that the driver does not have is made by a thread of the offload pool, and the future of
@@ -27,7 +27,7 @@ struct coir_file {
     int64_t position;
 };
 
-static void leave(coir_file *file)
+void ci_file_unref(coir_file *file)
 {
     if (!file)
         return;
@@ -39,7 +39,7 @@ static void leave(coir_file *file)
     ci_free(file->allocator, file, sizeof *file);
 }
 
-static void join(coir_file *file)
+void ci_file_ref(coir_file *file)
 {
     if (file)
         ci_check(ci_fetch_add(&file->users, 1) > 0, "io/file.c 1");
@@ -50,19 +50,32 @@ coir_fd ci_file_fd(const coir_file *file)
     return file ? file->fd : AT_FDCWD;
 }
 
-/* ---- a call ---- */
-
-static int take_position(struct ci_file_op *op)
+int ci_file_use_begin(struct ci_file_use *use, coir_file *file, int64_t *offset)
 {
     uint32_t free = 0;
-    if (op->call.offset != COIR_POSITION)
-        return -EINVAL;
-    if (!ci_compare_exchange(&op->at->moving, &free, 1))
-        return -EBUSY;
-    op->positioned = true;
-    op->call.offset = op->at->position;
+    *use = (struct ci_file_use){.file = file};
+    if (*offset < 0) {
+        if (*offset != COIR_POSITION)
+            return -EINVAL;
+        if (!ci_compare_exchange(&file->moving, &free, 1))
+            return -EBUSY;
+        use->positioned = true;
+        *offset = file->position;
+    }
+    ci_file_ref(file);
     return 0;
 }
+
+void ci_file_use_end(const struct ci_file_use *use, int64_t moved)
+{
+    if (use->positioned) {
+        use->file->position += moved > 0 ? moved : 0;
+        ci_store_release(&use->file->moving, 0); /* pairs with the exchange in use_begin */
+    }
+    ci_file_unref(use->file);
+}
+
+/* ---- a call ---- */
 
 static int begin(struct ci_worker *worker, struct ci_file_op *op)
 {
@@ -71,11 +84,9 @@ static int begin(struct ci_worker *worker, struct ci_file_op *op)
         return -ENOMEM;
     if (op->call.kind == CI_FILE_OPEN && !(op->opened = ci_alloc(allocator, sizeof *op->opened)))
         return -ENOMEM;
-    int rc = op->call.offset < 0 ? take_position(op) : 0;
-    if (rc == 0) {
-        join(op->at);
-        join(op->to);
-    }
+    int rc = ci_file_use_begin(&op->use, op->at, &op->call.offset);
+    if (rc == 0)
+        ci_file_ref(op->to);
     return rc;
 }
 
@@ -83,12 +94,8 @@ static int end(struct ci_worker *worker, struct ci_file_op *op)
 {
     const coir_allocator *allocator = &worker->runtime->allocator;
     int result = op->result;
-    if (op->positioned) {
-        op->at->position += result > 0 ? result : 0;
-        ci_store_release(&op->at->moving, 0); /* pairs with the exchange in take_position */
-    }
-    leave(op->at);
-    leave(op->to);
+    ci_file_use_end(&op->use, result);
+    ci_file_unref(op->to);
     if (op->call.kind != CI_FILE_OPEN)
         return result;
     if (result < 0) {
@@ -176,7 +183,6 @@ coir_future *ci_file_op_init(struct ci_file_op *op, coir_file *at, coir_file *to
     op->call.fd = ci_file_fd(at);
     op->call.to_fd = ci_file_fd(to);
     op->opened = NULL;
-    op->positioned = false;
     return coir_future_init(&op->future, &file_kind);
 }
 
@@ -395,7 +401,7 @@ int coir_file_seek(coir_file *file, int64_t position)
     if (!ci_compare_exchange(&file->moving, &free, 1))
         return -EBUSY;
     file->position = position;
-    ci_store_release(&file->moving, 0); /* pairs with the exchange in take_position */
+    ci_store_release(&file->moving, 0); /* pairs with the exchange in use_begin */
     return 0;
 }
 
@@ -448,7 +454,7 @@ void coir_file_close(coir_file *file)
     if (!file || ci_forked())
         return;
     if (ci_worker_current)
-        leave(file);
+        ci_file_unref(file);
     else
         (void)CI_MISUSE(-ESRCH, "a file is closed on a worker");
 }

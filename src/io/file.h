@@ -7,14 +7,32 @@
 #include "io/io.h"
 #include "sys/statx.h"
 
+/* A call that makes several operations refers to its files until it ends: they stay open, although
+ * coir_file_close is called. NULL is the working directory. */
+void ci_file_ref(coir_file *file);
+void ci_file_unref(coir_file *file);
+
+/* A reference that holds the position too, if the call uses it. */
+struct ci_file_use {
+    coir_file *file;
+    bool positioned;
+};
+
+/* `*offset` becomes the file's position, where it is COIR_POSITION: 0; -EBUSY another call uses the
+ * position; -EINVAL another negative offset. */
+int ci_file_use_begin(struct ci_file_use *use, coir_file *file, int64_t *offset);
+
+/* `moved`: the bytes by which the call moves the position; an error moves it by none. */
+void ci_file_use_end(const struct ci_file_use *use, int64_t moved);
+
 /* A call in progress. */
 struct ci_file_op {
     coir_future future;
     coir_file *at, *to; /* what call.fd and call.to_fd are; NULL: the working directory, or none */
+    struct ci_file_use use; /* of `at` */
     struct ci_file_call call;
     struct iovec one;              /* of a call with one buffer */
     coir_file *opened, **ret_file; /* of an open */
-    bool positioned;               /* it uses the file's position */
     int result;
     union {
         coir_wait_op turn;

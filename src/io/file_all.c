@@ -1,4 +1,7 @@
-/* Calls on files until all bytes are read, written or copied. */
+/* Calls on files until all bytes are read, written or copied.
+ *
+ * Each refers to its files from its first operation to its last: closing a file takes effect when
+ * the whole call has ended, as with one operation. */
 #include <errno.h>
 
 #include "io/file.h"
@@ -7,15 +10,10 @@ enum { BUFFER = 256 * 1024 };
 static const int64_t part_max =
     16 * 1024 * 1024; /* of a copy in the kernel: cancelled in between */
 
-/* The offset of what is left, where `done` bytes are done. */
-static int64_t behind(int64_t offset, size_t done)
-{
-    return offset == COIR_POSITION ? COIR_POSITION : offset + (int64_t)done;
-}
-
 ssize_t coir_file_read_full(coir_file *file, void *buf, size_t len, int64_t offset,
                             size_t *ret_done)
 {
+    struct ci_file_use use;
     size_t done = 0;
     ssize_t n = 1;
     int rc = 0;
@@ -23,12 +21,13 @@ ssize_t coir_file_read_full(coir_file *file, void *buf, size_t len, int64_t offs
         *ret_done = 0;
     if (!file || (!buf && len))
         return CI_MISUSE(-EINVAL, "file or buf is NULL");
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = ci_file_use_begin(&use, file, &offset)) < 0)
         return rc;
     while (done < len && n > 0) {
-        n = coir_file_read(file, (char *)buf + done, len - done, behind(offset, done));
+        n = coir_file_read(file, (char *)buf + done, len - done, offset + (int64_t)done);
         done += n > 0 ? (size_t)n : 0;
     }
+    ci_file_use_end(&use, (int64_t)done);
     if (ret_done)
         *ret_done = done;
     return n < 0 ? n : done < len ? -COIR_EEND : (ssize_t)len;
@@ -36,19 +35,21 @@ ssize_t coir_file_read_full(coir_file *file, void *buf, size_t len, int64_t offs
 
 int coir_file_write_all(coir_file *file, const void *data, size_t len, int64_t offset)
 {
+    struct ci_file_use use;
+    size_t done = 0;
     int rc = 0;
     if (!file || (!data && len))
         return CI_MISUSE(-EINVAL, "file or data is NULL");
-    if (!ci_fiber_enter(&rc))
+    if (!ci_fiber_enter(&rc) || (rc = ci_file_use_begin(&use, file, &offset)) < 0)
         return rc;
-    for (size_t done = 0; done < len;) {
+    while (rc == 0 && done < len) {
         ssize_t n =
-            coir_file_write(file, (const char *)data + done, len - done, behind(offset, done));
-        if (n <= 0)
-            return n < 0 ? (int)n : -EIO;
-        done += (size_t)n;
+            coir_file_write(file, (const char *)data + done, len - done, offset + (int64_t)done);
+        rc = n > 0 ? 0 : n < 0 ? (int)n : -EIO;
+        done += n > 0 ? (size_t)n : 0;
     }
-    return 0;
+    ci_file_use_end(&use, (int64_t)done);
+    return rc;
 }
 
 /* ---- copying ---- */
@@ -71,8 +72,8 @@ static int copy_in_kernel(struct copy *copy)
     while (copy->done < copy->len && n > 0) {
         n = ci_file_call(copy->from, copy->to,
                          &(struct ci_file_call){.kind = CI_FILE_COPY,
-                                                .offset = behind(copy->offset, copy->done),
-                                                .to_offset = behind(copy->to_offset, copy->done),
+                                                .offset = copy->offset + (int64_t)copy->done,
+                                                .to_offset = copy->to_offset + (int64_t)copy->done,
                                                 .len = (int64_t)left(copy, (size_t)part_max)});
         copy->done += n > 0 ? (size_t)n : 0;
     }
@@ -91,11 +92,11 @@ static int copy_through(struct copy *copy)
     ssize_t n = 1;
     while (rc == 0 && copy->done < copy->len && n > 0) {
         n = coir_file_read(copy->from, buffer, left(copy, BUFFER),
-                           behind(copy->offset, copy->done));
+                           copy->offset + (int64_t)copy->done);
         rc = n < 0 ? (int)n : 0;
         for (size_t at = 0; rc == 0 && n > 0 && at < (size_t)n;) {
             ssize_t written = coir_file_write(copy->to, buffer + at, (size_t)n - at,
-                                              behind(copy->to_offset, copy->done));
+                                              copy->to_offset + (int64_t)copy->done);
             rc = written > 0 ? 0 : written < 0 ? (int)written : -EIO;
             at += written > 0 ? (size_t)written : 0;
             copy->done += written > 0 ? (size_t)written : 0;
@@ -116,9 +117,14 @@ ssize_t coir_file_copy(coir_file *to, int64_t to_offset, coir_file *from, int64_
         return CI_MISUSE(-EINVAL, "to or from is NULL");
     if (!ci_fiber_enter(&rc))
         return rc;
-    rc = to_offset < 0 || from_offset < 0 ? -EINVAL : copy_in_kernel(&copy);
-    if (rc == -EOPNOTSUPP)
+    if (to_offset < 0 || from_offset < 0)
+        return -EINVAL;
+    ci_file_ref(to);
+    ci_file_ref(from);
+    if ((rc = copy_in_kernel(&copy)) == -EOPNOTSUPP)
         rc = copy_through(&copy);
+    ci_file_unref(to);
+    ci_file_unref(from);
     if (ret_done)
         *ret_done = copy.done;
     return rc < 0 ? rc : (ssize_t)copy.done;

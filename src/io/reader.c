@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "io/file.h"
 #include "io/io.h"
 #include "task/completed.h"
 
@@ -23,8 +24,8 @@ enum {
 
 struct coir_reader {
     coir_stream *stream; /* NULL: a file's */
-    coir_file *file;
-    int64_t offset; /* of its next read; COIR_POSITION */
+    coir_file *file;     /* a reference */
+    int64_t offset;      /* of its next read; COIR_POSITION */
     const coir_allocator *allocator;
     char *data;
     size_t start, end, room;
@@ -69,6 +70,7 @@ static int make(coir_stream *stream, coir_file *file, int64_t offset, size_t pie
     reader->piece_max = reader->room_max = piece_max ? piece_max : PIECE_DEFAULT;
     if (file && reader->room_max < ROOM_OF_FILE)
         reader->room_max = ROOM_OF_FILE;
+    ci_file_ref(file);
     *ret_reader = reader;
     return 0;
 }
@@ -102,6 +104,7 @@ void coir_reader_free(coir_reader *reader)
         (void)CI_MISUSE(-EBUSY, "a read is in flight; cancel it first");
         return;
     }
+    ci_file_unref(reader->file);
     ci_free(reader->allocator, reader->data, reader->room);
     ci_free(reader->allocator, reader, size_of(reader->file));
 }

@@ -1,4 +1,5 @@
 /* Calls on files until all bytes are read, written or copied. */
+#include "pair.h"
 #include "work_directory.h"
 
 static void use_the_position(void)
@@ -61,8 +62,117 @@ static void be_interrupted_before_it_begins(void)
     CHECK_EQ(coir_dir_unlink(work, "x"), 0);
 }
 
+/* ---- closed while a call is in flight ---- */
+
+static coir_file *from, *to;
+static coir_stream *near, *far;
+
+/* Each makes a second operation, for the end. */
+static int read_full(void *arg)
+{
+    char in[20];
+    size_t done;
+    (void)arg;
+    CHECK_EQ(coir_file_read_full(from, in, sizeof in, 0, &done), -COIR_EEND);
+    CHECK_EQ(done, 10);
+    return 0;
+}
+
+static int copy_all(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_file_copy(to, 0, from, 0, COIR_UNLIMITED, NULL), 10);
+    return 0;
+}
+
+static int copy_to_stream(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_file_copy_to(from, 0, COIR_UNLIMITED, near, NULL), 10);
+    return 0;
+}
+
+static int copy_from_stream(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_file_copy_from(to, 0, COIR_UNLIMITED, near, NULL), 10);
+    return 0;
+}
+
+static int read_lines(void *arg)
+{
+    coir_reader *reader;
+    char *line;
+    (void)arg;
+    CHECK_EQ(coir_reader_new_file(from, 0, 0, &reader), 0);
+    CHECK_EQ(coir_reader_read_line(reader, &line, NULL), -COIR_EEND);
+    char rest[10];
+    CHECK_EQ(coir_reader_read(reader, rest, 10), 10);
+    CHECK_EQ(coir_reader_read_line(reader, &line, NULL), 0);
+    coir_reader_free(reader);
+    return 0;
+}
+
+/* The call goes on with the files that it has begun with: the numbers of their descriptors are not
+ * given to others meanwhile. */
+static void close_during(coir_task_fn *call)
+{
+    char in[16] = "";
+    coir_file *others[2];
+    from = make("from");
+    to = make("to");
+    CHECK_EQ(coir_file_write_all(from, "0123456789", 10, 0), 0);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, call, NULL), 0);
+        for (int i = 0; i < 3; i++)
+            coir_yield();
+        coir_file_close(from);
+        coir_file_close(to);
+        others[0] = make("other");
+        others[1] = make("other");
+        if (call == copy_from_stream) {
+            CHECK_EQ(coir_write(far, "0123456789", 10), 10);
+            CHECK_EQ(coir_shutdown_write(far), 0);
+        }
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    if (call == copy_to_stream) {
+        CHECK_EQ(coir_read_full(far, in, 10, NULL), 10);
+        CHECK(strcmp(in, "0123456789") == 0);
+    } else if (call == copy_all || call == copy_from_stream) {
+        check_contents("to", "0123456789");
+    }
+    check_contents("other", "");
+    coir_file_close(others[0]);
+    coir_file_close(others[1]);
+    CHECK_EQ(coir_dir_unlink(work, "from"), 0);
+    CHECK_EQ(coir_dir_unlink(work, "to"), 0);
+    CHECK_EQ(coir_dir_unlink(work, "other"), 0);
+}
+
+static void close_during_with_streams(void)
+{
+    close_during(copy_to_stream);
+    close_during(copy_from_stream);
+    coir_close(near);
+    coir_close(far);
+}
+
+static void close_during_each(void)
+{
+    close_during(read_full);
+    close_during(copy_all);
+    close_during(read_lines);
+    CHECK_EQ(coir_duplex(64, &near, &far), 0);
+    close_during_with_streams();
+    connect_pair(&near, &far);
+    close_during_with_streams();
+}
+
 static void read_and_copy(void)
 {
+    close_during_each();
     use_the_position();
     copy_a_file();
     be_interrupted_before_it_begins();
@@ -76,4 +186,64 @@ TEST(whole_reads_writes_and_copies_on_every_driver)
 TEST_SIM(whole_reads_writes_and_copies_simulated)
 {
     in_a_simulated_directory(read_and_copy);
+}
+
+/* ---- in parts ---- */
+
+enum { LONG = 3000 };
+static char text[LONG];
+static bool is_written;
+
+static int write_text(void *file)
+{
+    CHECK_EQ(coir_file_write_all(file, text, LONG, COIR_POSITION), 0);
+    is_written = true;
+    return 0;
+}
+
+static void write_in_parts(bool closes)
+{
+    static char in[LONG];
+    COIR_SCOPE(scope);
+    coir_file *file, *other;
+    CHECK_EQ(coir_file_open("x", O_RDWR | O_CREAT | O_TRUNC, 0600, &file), 0);
+    is_written = false;
+    CHECK_EQ(coir_go(scope, write_text, file), 0);
+    while (coir_file_seek(file, 0) == 0) /* it has not begun */
+        coir_yield();
+    for (; !closes && !is_written; coir_sleep_for(COIR_US))
+        CHECK_EQ(coir_file_seek(file, 0), -EBUSY);
+    if (!closes)
+        CHECK_EQ(coir_file_position(file), LONG);
+    coir_file_close(file);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_file_open("x", O_RDONLY, 0, &other), 0);
+    CHECK_EQ(coir_file_read_full(other, in, LONG, 0, NULL), LONG);
+    CHECK(memcmp(in, text, LONG) == 0);
+    coir_file_close(other);
+}
+
+static int write_twice(void *arg)
+{
+    (void)arg;
+    write_in_parts(false);
+    write_in_parts(true);
+    return 0;
+}
+
+static int on_a_disk_that_takes_parts(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_sim_faults(sim, NULL, (coir_faults){.disk_short = 1});
+    return coir_sim_host_main(sim, "writer", write_twice, NULL);
+}
+
+TEST(a_write_in_parts_uses_the_position_and_the_file_to_its_end)
+{
+    for (int i = 0; i < LONG; i++)
+        text[i] = (char)(i * 31);
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        coir_sim_options options = test_sim_options(seed, 1);
+        CHECK_EQ(coir_sim_run(&options, on_a_disk_that_takes_parts, NULL, NULL), 0);
+    }
 }
