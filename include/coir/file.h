@@ -176,8 +176,9 @@ COIR_SUSPENDS int coir_file_replace(coir_file *dir, const char *path, const void
 
 /* Copies a part of a file into another one: `len` bytes (COIR_UNLIMITED: all) or up to the end.
  * Returns how many; *ret_done, where given, is the same, also on an error. The kernel copies, if it
- * can (copy_file_range(2)), on a thread of the offload pool; otherwise the bytes pass through a
- * buffer. The parts must not overlap in one file.
+ * can (copy_file_range(2)), on a thread of the offload pool; otherwise, and for up to 64 KiB where
+ * io_uring reads and writes without such a thread, the bytes pass through a buffer. The parts must
+ * not overlap in one file, and `to` must not have been opened with O_APPEND.
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_file_read and coir_file_write; -ENOMEM; -EINVAL no file, or a negative
  * offset.

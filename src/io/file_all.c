@@ -6,7 +6,7 @@
 
 #include "io/file.h"
 
-enum { BUFFER = 256 * 1024 };
+enum { BUFFER = 256 * 1024, SHORT = 64 * 1024 };
 static const int64_t part_max =
     16 * 1024 * 1024; /* of a copy in the kernel: cancelled in between */
 
@@ -84,14 +84,24 @@ static int copy_in_kernel(struct copy *copy)
     return n < 0 ? n : 0;
 }
 
+/* A few bytes, where the driver reads and writes without a thread of the pool. */
+static bool is_quicker_through(const struct copy *copy)
+{
+    const uint32_t bytes = 1u << CI_FILE_READ | 1u << CI_FILE_WRITE;
+    uint32_t native = ci_worker_current->loop.driver->file_calls;
+    return copy->len > 0 && copy->len <= SHORT && (native & bytes) == bytes &&
+           !(native >> CI_FILE_COPY & 1);
+}
+
 static int copy_through(struct copy *copy)
 {
     const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
-    char *buffer = ci_alloc(allocator, BUFFER);
+    size_t size = left(copy, BUFFER);
+    char *buffer = ci_alloc(allocator, size);
     int rc = buffer ? 0 : -ENOMEM;
     ssize_t n = 1;
     while (rc == 0 && copy->done < copy->len && n > 0) {
-        n = coir_file_read(copy->from, buffer, left(copy, BUFFER),
+        n = coir_file_read(copy->from, buffer, left(copy, size),
                            copy->offset + (int64_t)copy->done);
         rc = n < 0 ? (int)n : 0;
         for (size_t at = 0; rc == 0 && n > 0 && at < (size_t)n;) {
@@ -102,7 +112,7 @@ static int copy_through(struct copy *copy)
             copy->done += written > 0 ? (size_t)written : 0;
         }
     }
-    ci_free(allocator, buffer, BUFFER);
+    ci_free(allocator, buffer, size);
     return rc;
 }
 
@@ -121,7 +131,7 @@ ssize_t coir_file_copy(coir_file *to, int64_t to_offset, coir_file *from, int64_
         return -EINVAL;
     ci_file_ref(to);
     ci_file_ref(from);
-    if ((rc = copy_in_kernel(&copy)) == -EOPNOTSUPP)
+    if ((rc = is_quicker_through(&copy) ? -EOPNOTSUPP : copy_in_kernel(&copy)) == -EOPNOTSUPP)
         rc = copy_through(&copy);
     ci_file_unref(to);
     ci_file_unref(from);

@@ -24,8 +24,7 @@ const int ci_sys_unnamed = 0;
 int ci_sys_file_opened(coir_fd fd, int flags)
 {
     int rc = lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE ? -ESPIPE : 0;
-    if (rc == 0 && !(flags & (O_NONBLOCK | O_PATH)) &&
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) < 0)
+    if (rc == 0 && !(flags & (O_NONBLOCK | O_PATH)) && fcntl(fd, F_SETFL, flags) < 0)
         rc = -errno;
     if (rc < 0)
         close(fd);

@@ -1,4 +1,5 @@
 /* Calls on files until all bytes are read, written or copied. */
+#include "io/file.h"
 #include "pair.h"
 #include "work_directory.h"
 
@@ -38,6 +39,10 @@ static void copy_a_file(void)
     CHECK_EQ(coir_file_copy(to, 6, from, 8, COIR_UNLIMITED, &done), 2);
     CHECK_EQ(done, 2);
     CHECK_EQ(coir_file_copy(to, -1, from, 0, 1, &done), -EINVAL);
+    CHECK_EQ(coir_file_copy(to, 8, from, 0, 0, &done), 0);
+    CHECK_EQ(coir_file_copy(to, 8, from, 10, 5, &done), 0);  /* the end */
+    CHECK_EQ(coir_file_copy(from, 2, from, 6, 2, &done), 2); /* within a file */
+    CHECK_EQ(coir_file_copy(from, 2, to, 3, 2, &done), 2);
     CHECK_EQ(coir_file_write_all(to, "ab", 2, 0), 0);
     check_contents("to", "ab123489");
     coir_file_close(from);
@@ -186,6 +191,50 @@ TEST(whole_reads_writes_and_copies_on_every_driver)
 TEST_SIM(whole_reads_writes_and_copies_simulated)
 {
     in_a_simulated_directory(read_and_copy);
+}
+
+/* ---- without a thread ---- */
+
+static int wait_for_byte(void *pipe_end)
+{
+    char byte;
+    return (int)read(*(int *)pipe_end, &byte, 1);
+}
+
+static int offload_a_wait(void *pipe_end)
+{
+    return coir_offload(wait_for_byte, pipe_end);
+}
+
+/* While the only thread of the pool is busy. */
+static void copy_without_a_thread(void)
+{
+    int ends[2];
+    uint32_t bytes = 1u << CI_FILE_OPEN | 1u << CI_FILE_READ | 1u << CI_FILE_WRITE;
+    if ((ci_worker_current->loop.driver->file_calls & bytes) != bytes)
+        return;
+    COIR_SCOPE(scope);
+    from = make("from");
+    to = make("to");
+    CHECK_EQ(coir_file_write_all(from, "0123456789", 10, 0), 0);
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(coir_go(scope, offload_a_wait, ends), 0);
+    coir_yield();
+    CHECK_EQ(coir_file_copy(to, 0, from, 0, 10, NULL), 10);
+    check_contents("to", "0123456789");
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close(ends[0]);
+    close(ends[1]);
+    coir_file_close(from);
+    coir_file_close(to);
+    CHECK_EQ(coir_dir_unlink(work, "from"), 0);
+    CHECK_EQ(coir_dir_unlink(work, "to"), 0);
+}
+
+TEST(a_short_copy_needs_no_thread_where_the_driver_reads_and_writes)
+{
+    in_a_directory_on_every_driver(copy_without_a_thread);
 }
 
 /* ---- in parts ---- */
