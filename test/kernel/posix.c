@@ -153,6 +153,31 @@ int posix_pipe(int fds[2])
     return (int)answer(ci_kpipe(fds));
 }
 
+/* The listener between them gets a name that nothing else has. */
+int posix_socketpair(int family, int type, int protocol, int fds[2])
+{
+    const struct sockaddr any = {.sa_family = AF_UNIX};
+    struct sockaddr_storage address;
+    socklen_t len;
+    (void)protocol;
+    if ((type & 0xf) != SOCK_STREAM || family != AF_UNIX)
+        posix_leave_out("pairs of such sockets");
+    fds[0] = ci_sys_socket(AF_UNIX);
+    int listener = ci_sys_socket(AF_UNIX);
+    int rc = ci_sys_bind(listener, &any, sizeof any.sa_family);
+    if (rc == 0)
+        rc = ci_sys_begin_listen(listener, 1);
+    if (rc == 0)
+        rc = ci_sys_name(listener, false, &address, &len);
+    if (rc == 0)
+        rc = ci_sys_connect(fds[0], (struct sockaddr *)&address, len);
+    fds[1] = rc < 0 ? rc : ci_sys_accept(listener);
+    posix_close(listener);
+    for (int i = 0; fds[1] >= 0 && i < 2; i++)
+        ci_kfd_find(fds[i])->blocking = !(type & SOCK_NONBLOCK);
+    return (int)answer(fds[1] < 0 ? fds[1] : 0);
+}
+
 int posix_dup2(int from, int to)
 {
     return (int)answer(ci_kfd_copy(from, to));

@@ -37,6 +37,7 @@ int posix_shutdown(int fd, int how);
 int posix_poll(struct pollfd *fds, nfds_t count, int timeout);
 int posix_pipe(int fds[2]);
 int posix_dup2(int from, int to);
+int posix_socketpair(int family, int type, int protocol, int fds[2]);
 int posix_pipe2(int fds[2], int flags);
 ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
                      socklen_t to_len);
@@ -68,7 +69,7 @@ int posix_thread_join(pthread_t thread);
 #define recv posix_recv
 #define sendto posix_sendto
 #define pipe2 posix_pipe2
-#define socketpair(...) posix_none("socketpair", __VA_ARGS__)
+#define socketpair posix_socketpair
 #define timerfd_create(...) posix_none("timerfd", __VA_ARGS__)
 #define timerfd_settime(...) posix_none("timerfd", __VA_ARGS__)
 #define setrlimit(...) posix_none("setrlimit", __VA_ARGS__)

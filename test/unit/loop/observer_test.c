@@ -63,4 +63,6 @@ TEST(a_slow_turn_names_the_callback_that_took_longest)
     CHECK_EQ(coir_loop_run(loop), 0);
     CHECK_EQ(turns, 0);
     coir_loop_free(loop);
+    close(ends[0]);
+    close(ends[1]);
 }

@@ -37,6 +37,8 @@ TEST(a_watch_calls_as_long_as_it_holds_and_may_stop_itself)
     CHECK_EQ(coir_loop_run(loop), 0); /* returns: nothing is left */
     CHECK_EQ(calls, 3);
     coir_loop_free(loop);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static int others[2];
@@ -78,6 +80,10 @@ TEST(a_started_watch_cannot_be_started_again)
     CHECK_EQ(coir_loop_run(loop), 0); /* nothing is left */
     CHECK_EQ(calls, 2);
     coir_loop_free(loop);
+    for (int i = 0; i < 2; i++) {
+        close(ends[i]);
+        close(others[i]);
+    }
 }
 
 /* A loop on each driver. NULL: it does not work here. */
