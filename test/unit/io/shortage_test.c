@@ -1,12 +1,16 @@
-/* A disk that is full, a file that may not become longer, a closed standard input: the call
- * concerned fails with that error, and everything else goes on. On each driver. */
+/* A disk that is full, a quota that is used up, a file that may not become longer, a kernel without
+ * memory, a closed standard input: the call concerned fails with that error, and everything else
+ * goes on. On each driver. */
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "io/file.h"
+#include "seccomp.h"
 #include "work_directory.h"
 
 enum { ROOM = 64 * 1024, TOO_MUCH = 3 * ROOM };
@@ -136,6 +140,37 @@ TEST(a_limit_on_files_fails_what_passes_it)
 {
     signal(SIGXFSZ, SIG_IGN);
     in_a_directory_on_every_driver(pass_the_limit);
+}
+
+/* ---- a quota that is used up, and a kernel without memory ---- */
+
+/* What the threads of the pool call. A ring's calls are not filtered. */
+static void be_refused(void)
+{
+    struct iovec two[] = {{(char[]){"a"}, 1}, {(char[]){"b"}, 1}};
+    if (ci_worker_current->loop.driver->file_calls)
+        return;
+    coir_file *file = make("x"), *from;
+    CHECK_EQ(coir_file_open("/dev/zero", O_RDONLY, 0, &from), 0);
+    CHECK_EQ(coir_file_write(file, "x", 1, 0), -EDQUOT);
+    CHECK_EQ(coir_file_write_all(file, "x", 1, 0), -EDQUOT);
+    CHECK_EQ(coir_file_copy(file, 0, from, 0, 10, NULL), -EDQUOT);
+    CHECK_EQ(coir_file_replace(work, "x", "new", 3, 0600), -EDQUOT);
+    CHECK_EQ(coir_dir_link(work, "x", work, "y"), -ENOMEM);
+    CHECK_EQ(count_names(), 1); /* nothing is left of it */
+    check_contents("x", "");
+    CHECK_EQ(coir_file_writev(file, two, 2, 0), 2);
+    check_contents("x", "ab");
+    coir_file_close(from);
+    coir_file_close(file);
+    CHECK_EQ(coir_dir_unlink(work, "x"), 0);
+}
+
+TEST(a_call_that_the_system_refuses_fails_alone)
+{
+    refuse_calls(SYS_pwrite64, SYS_pwrite64, EDQUOT);
+    refuse_calls(SYS_linkat, SYS_linkat, ENOMEM);
+    in_a_directory_on_every_driver(be_refused);
 }
 
 /* ---- a closed standard input ---- */
