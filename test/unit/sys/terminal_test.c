@@ -340,8 +340,9 @@ static void stop_and_continue(void)
         }
         to_foreground(child);
         kill(child, SIGCONT);
-        hear();
-        CHECK_EQ(mode_of(t.pty), CI_TERMINAL_RAW);
+        do /* under TSan, which calls a handler after sigsuspend, the job may say it once more */
+            hear();
+        while (mode_of(t.pty) != CI_TERMINAL_RAW);
     }
     kill(child, SIGHUP);
     CHECK_EQ(WTERMSIG(wait_for(child, 0)), SIGHUP);
@@ -350,8 +351,6 @@ static void stop_and_continue(void)
 
 TEST(a_stop_restores_the_mode_until_it_goes_on)
 {
-    if (CI_TSAN) /* which calls handlers later than the system does */
-        return;
     CHECK_EQ(pipe(said), 0);
     open_test_terminal(&t);
     pid_t shell = fork_child();
