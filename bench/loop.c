@@ -3,10 +3,10 @@
  *   bench_loop messages [COUNT]         four threads post to one loop: their order, time, wake-ups
  *   bench_loop timeouts|appends COUNT   for callgrind: starts of timeouts of a set, with the stamps
  *                                       they get before the wait; appends to a list, with a walk
- *   bench_loop late [ROUNDS]            timers of 10 ms on each driver and on a bare loop of
- *                                       epoll_pwait2, in turns
+ *   bench_loop late [ROUNDS]            on each driver timers of 10 ms, and sleeps in a fiber; and
+ * a bare loop of epoll_pwait2, in turns
  */
-#include <coir/loop.h>
+#include <coir.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -139,10 +139,11 @@ static int appends(int count)
     return 0;
 }
 
-/* ---- how late a timer is ---- */
+/* ---- how late a timer and a sleep are ---- */
 
-enum { ROUNDS_MAX = 10000 };
+enum { ROUNDS_MAX = 10000, DRIVERS = 3 };
 static const coir_time pause_time = 10 * COIR_MS;
+static const char *const drivers[DRIVERS] = {"epoll", "poll", "io_uring"};
 
 static void note_time(coir_loop *self, coir_timer *timer, void *arg)
 {
@@ -159,12 +160,39 @@ static coir_time late_on(coir_loop *on)
     return fired - start - pause_time;
 }
 
+static int sleep_once(void *ret_late)
+{
+    coir_time start = coir_now();
+    int rc = coir_sleep_for(pause_time);
+    *(coir_time *)ret_late = coir_now() - start - pause_time;
+    return rc;
+}
+
+static coir_runtime *open_runtime(const char *driver)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    config.driver = driver;
+    config.workers = 1;
+    return coir_runtime_new(&config, &runtime) < 0 ? NULL : runtime;
+}
+
+static coir_time late_in(coir_runtime *in)
+{
+    coir_time late = 0;
+    return coir_runtime_run(in, sleep_once, &late) < 0 ? COIR_NEVER : late;
+}
+
 static coir_time late_bare(int epoll)
 {
     struct epoll_event event;
     struct timespec timeout = {0, pause_time};
-    coir_time start = coir_now();
-    epoll_pwait2(epoll, &event, 1, &timeout, NULL);
+    coir_time start;
+    int rc;
+    do { /* the work of a ring interrupts it */
+        start = coir_now();
+        rc = epoll_pwait2(epoll, &event, 1, &timeout, NULL);
+    } while (rc < 0 && errno == EINTR);
     return coir_now() - start - pause_time;
 }
 
@@ -174,31 +202,43 @@ static int by_time(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* Whether one was early. */
+static bool say_late(const char *what, const char *driver, coir_time *times, int rounds)
+{
+    qsort(times, (size_t)rounds, sizeof times[0], by_time);
+    printf("%-5s %-8s 10 ms: late by %6.3f ms in the median, %6.3f ms at p99, %6.3f ms at least\n",
+           what, driver, (double)times[rounds / 2] / COIR_MS,
+           (double)times[rounds * 99 / 100] / COIR_MS, (double)times[0] / COIR_MS);
+    return times[0] < 0;
+}
+
 static int late(int rounds)
 {
-    static const char *const names[] = {"bare", "epoll", "poll", "io_uring"};
-    static coir_time times[4][ROUNDS_MAX];
-    coir_loop *loops[4] = {NULL};
-    int epoll = epoll_create1(EPOLL_CLOEXEC), early = 0;
+    static coir_time bare[ROUNDS_MAX], timers[DRIVERS][ROUNDS_MAX], sleeps[DRIVERS][ROUNDS_MAX];
+    coir_loop *loops[DRIVERS];
+    coir_runtime *runtimes[DRIVERS];
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
     if (rounds > ROUNDS_MAX || epoll < 0)
         return 1;
-    for (int i = 1; i < 4; i++)
-        loops[i] = open_loop(names[i]);
-    for (int round = 0; round < rounds; round++)
-        for (int i = 0; i < 4; i++)
-            if (!i || loops[i])
-                times[i][round] = i ? late_on(loops[i]) : late_bare(epoll);
-    for (int i = 0; i < 4; i++) {
-        if (i && !loops[i])
-            continue;
-        qsort(times[i], (size_t)rounds, sizeof times[i][0], by_time);
-        early += times[i][0] < 0;
-        printf("%-8s 10 ms: late by %6.3f ms in the median, %6.3f ms at p99, %6.3f ms at least\n",
-               names[i], (double)times[i][rounds / 2] / COIR_MS,
-               (double)times[i][rounds * 99 / 100] / COIR_MS, (double)times[i][0] / COIR_MS);
-        coir_loop_free(loops[i]);
+    for (int i = 0; i < DRIVERS; i++) {
+        loops[i] = open_loop(drivers[i]);
+        runtimes[i] = open_runtime(drivers[i]);
     }
-    return early > 0;
+    for (int round = 0; round < rounds; round++) {
+        bare[round] = late_bare(epoll);
+        for (int i = 0; i < DRIVERS; i++) {
+            timers[i][round] = loops[i] ? late_on(loops[i]) : 0;
+            sleeps[i][round] = runtimes[i] ? late_in(runtimes[i]) : 0;
+        }
+    }
+    bool early = say_late("bare", "", bare, rounds);
+    for (int i = 0; i < DRIVERS; i++) {
+        early |= loops[i] && say_late("timer", drivers[i], timers[i], rounds);
+        early |= runtimes[i] && say_late("sleep", drivers[i], sleeps[i], rounds);
+        coir_loop_free(loops[i]);
+        coir_runtime_free(runtimes[i]);
+    }
+    return early;
 }
 
 int main(int argc, char **argv)
