@@ -43,6 +43,7 @@ static int admit(coir_write_queue *queue, coir_buffer *buffer, struct ci_write_g
 static bool finish_push(coir_write_queue *queue, coir_buffer *buffer, int rc,
                         struct ci_write_gone *gone)
 {
+    ci_check(!queue->finished || ci_list_empty(&queue->pushers), "io/write_queue.h 5");
     bool send = ci_write_queue_schedule(queue);
     ci_lock_give(&queue->lock);
     if (send)
