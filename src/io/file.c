@@ -70,7 +70,7 @@ void ci_file_use_end(const struct ci_file_use *use, int64_t moved)
 {
     if (use->positioned) {
         use->file->position += moved > 0 ? moved : 0;
-        ci_store_release(&use->file->moving, 0); /* pairs with the exchange in use_begin */
+        ci_store_release(&use->file->moving, 0); /* pairs with the exchange in ci_file_use_begin */
     }
     ci_file_unref(use->file);
 }
@@ -401,7 +401,7 @@ int coir_file_seek(coir_file *file, int64_t position)
     if (!ci_compare_exchange(&file->moving, &free, 1))
         return -EBUSY;
     file->position = position;
-    ci_store_release(&file->moving, 0); /* pairs with the exchange in use_begin */
+    ci_store_release(&file->moving, 0); /* pairs with the exchange in ci_file_use_begin */
     return 0;
 }
 
