@@ -63,7 +63,8 @@
 
 /* For functions whose doings are not those of the thread that sanitizers take them for. */
 #if defined(__clang__)
-#define CI_UNINSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#define CI_UNINSTRUMENTED \
+    __attribute__((disable_sanitizer_instrumentation, no_sanitize("address", "undefined")))
 #else
 #define CI_UNINSTRUMENTED \
     __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined))
