@@ -5,9 +5,11 @@
  *   coir_trace_write(fd);
  *
  * The file opens in https://ui.perfetto.dev and in chrome://tracing: a row per worker, a slice for
- * each time that a task ran, with what it waited for next, and an arrow from who woke it. While
- * nothing is traced it costs nothing; a traced turn costs a look at the processor's clock, and a
- * traced program switches between fibers by way of the worker's own stack. */
+ * each time that a task ran, with what it waited for next, an arrow from who woke it, and a span
+ * for each I/O operation, wait for a lock and offloaded call that did not complete at once. While
+ * nothing is traced it costs one branch for each of the latter; a traced turn costs a look at the
+ * processor's clock, and a traced program switches between fibers by way of the worker's own stack.
+ */
 #ifndef COIR_TRACE_H
 #define COIR_TRACE_H
 

@@ -5,6 +5,7 @@
 #include "io/io.h"
 #include "task/completed.h"
 #include "task/park.h"
+#include "task/trace_point.h"
 
 /* ---- one operation ---- */
 
@@ -19,9 +20,16 @@ static void leave_slot(struct ci_io_op *op)
     *slot = NULL;
 }
 
+CI_INLINE void trace_end(const struct ci_worker *worker, const struct ci_io_op *op, int32_t result)
+{
+    ci_trace_point(worker, CI_TRACE_IO_ENDED, op->runnable->task, op, .kind = op->io.kind,
+                   .value = result);
+}
+
 static void on_done(struct ci_op *io)
 {
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
+    trace_end(ci_worker_current, op, io->result);
     leave_slot(op);
     op->future.result = io->result;
     if (ci_unlikely(io->result == -ECANCELED && op->future.state))
@@ -45,6 +53,7 @@ static int io_cancel(coir_future *future, int reason)
         future->state = (uint32_t)reason; /* for on_done */
         return false;
     }
+    trace_end(ci_worker_current, op, reason);
     leave_slot(op);
     future->result = reason;
     return true;
@@ -101,6 +110,8 @@ CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
         *slot = op;
     }
     op->runnable = ci_leaf_suspend(worker, &op->future);
+    ci_trace_point(worker, CI_TRACE_IO_BEGAN, op->runnable->task, op, .kind = op->io.kind,
+                   .value = op->io.fd);
 }
 
 static coir_future *io_poll(coir_future *future)

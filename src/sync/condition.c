@@ -37,7 +37,8 @@ static coir_future *signal_poll(coir_future *future)
 }
 
 static const struct ci_wait_kind signal_kind = {
-    COIR_FUTURE_KIND("a condition", signal_poll, ci_wait_cancel), NULL};
+    CI_OBJECT_KIND("a condition", signal_poll, ci_wait_cancel, offsetof(struct ci_wait, object)),
+    NULL};
 
 static struct ci_wait_for wait_for(struct condition *condition)
 {

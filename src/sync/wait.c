@@ -7,7 +7,7 @@ coir_future *ci_wait_poll(coir_future *future)
 {
     struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
     const struct ci_wait_kind *kind =
-        ci_container_of(future->kind, const struct ci_wait_kind, future);
+        ci_container_of(future->kind, const struct ci_wait_kind, waits.future);
     struct ci_worker *worker = ci_worker_current;
     if (wait->state == CI_WAIT_NEW && !wait->stubborn && ci_leaf_refused(worker, future))
         return future->caller;

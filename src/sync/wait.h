@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "coir/future.h"
 #include "sys/lock.h"
+#include "task/object.h"
 #include "task/park.h"
 
 enum ci_wait_state {
@@ -57,12 +58,12 @@ CI_LEAVES_SPARE_WORDS(struct ci_wait, coir_wait_op);
 typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
 
 struct ci_wait_kind {
-    coir_future_kind future;
+    struct ci_object_kind waits;
     ci_wait_start *start;
 };
-#define CI_WAIT_KIND(name, start, cancel)                     \
-    {                                                         \
-        COIR_FUTURE_KIND(name, ci_wait_poll, cancel), (start) \
+#define CI_WAIT_KIND(name, start, cancel)                                                     \
+    {                                                                                         \
+        CI_OBJECT_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object)), (start) \
     }
 
 /* For the kinds. */
@@ -153,7 +154,7 @@ struct ci_wait_for {
 /* Makes the record of a wait. */
 CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, struct ci_wait_for what)
 {
-    wait->future = (coir_future){&what.kind->future, NULL, 0, 0};
+    wait->future = (coir_future){&what.kind->waits.future, NULL, 0, 0};
     wait->lock = what.lock;
     wait->object = what.object;
     wait->amount = what.amount; /* or the item */

@@ -2,6 +2,7 @@
 #include "task/anywhere.h"
 
 #include "task/runtime.h"
+#include "task/trace_point.h"
 #include "task/waiter.h"
 
 /* Alerts every other worker: one that is about to sleep may have looked at the queue already. Wakes
@@ -54,6 +55,7 @@ bool ci_take_shared_task(struct ci_worker *worker)
     if (!runnable)
         return false;
     runnable->interrupt = runnable->cancelled; /* cancelled while it was queued */
+    ci_trace_point(worker, CI_TRACE_TAKEN, runnable->task, NULL, .fn = NULL);
     ci_ready(worker, runnable);
     return true;
 }

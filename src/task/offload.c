@@ -19,6 +19,7 @@
 #include "sys/clock.h"
 #include "task/local.h"
 #include "task/runtime.h"
+#include "task/trace_point.h"
 #include "task/waiter.h"
 
 static const coir_time idle_most = 10 * COIR_S;
@@ -41,6 +42,11 @@ struct offload_op {
 CI_FIBER_OP_FITS(struct offload_op);
 CI_LEAVES_SPARE_WORDS(struct offload_op, coir_offload_job);
 
+CI_INLINE void trace(const struct offload_op *op, enum ci_trace_kind kind)
+{
+    ci_trace_point(op->worker, kind, op->runnable->task, op, .fn = op->fn);
+}
+
 /* Calls the function with the task-locals of its caller. */
 static int make_call(const struct offload_op *op)
 {
@@ -56,6 +62,7 @@ static void came_home(struct ci_message *message)
 {
     struct offload_op *op = ci_container_of(message, struct offload_op, done);
     ci_check(!op->queued, "offload.c 1");
+    trace(op, CI_TRACE_OFFLOAD_ENDED);
     op->future.result = op->result;
     ci_wake(op->worker, op->runnable, &op->future);
 }
@@ -151,6 +158,7 @@ static void on_simulated(struct ci_timer *timer)
 {
     struct offload_op *op = ci_container_of(timer, struct offload_op, simulated);
     op->future.result = make_call(op);
+    trace(op, CI_TRACE_OFFLOAD_ENDED);
     ci_wake(op->worker, op->runnable, &op->future);
 }
 
@@ -178,6 +186,7 @@ static coir_future *offload_poll(coir_future *future)
         op->runnable->inner = future->caller;
         return ci_leaf_complete(worker, future);
     }
+    trace(op, CI_TRACE_OFFLOAD_BEGAN);
     return NULL;
 }
 
@@ -199,8 +208,10 @@ static int offload_cancel(coir_future *future, int reason)
         }
         ci_mutex_unlock(&pool->lock);
     }
-    if (withdrawn)
+    if (withdrawn) {
+        trace(op, CI_TRACE_OFFLOAD_ENDED);
         future->result = reason;
+    }
     return withdrawn;
 }
 

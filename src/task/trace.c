@@ -7,6 +7,7 @@
 #include "coir/deadline.h"
 #include "coir/offload.h"
 #include "sys/clock.h"
+#include "task/object.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
 
@@ -14,14 +15,37 @@ enum { EVENTS = 1 << 16, EVENTS_MOST = 1 << 24 };
 
 /* ---- recording ---- */
 
+enum { KIND_MASK = 15 };
+
 CI_INLINE struct ci_trace_event *record(struct ci_trace *trace, enum ci_trace_kind kind,
                                         const struct ci_task *task)
 {
     struct ci_trace_event *event = &trace->events[trace->count++ & (trace->size - 1)];
-    event->at = trace->now & ((uint64_t)-1 >> 3);
-    event->kind = kind & 7;
+    event->at = trace->now & ((uint64_t)-1 >> 4);
+    event->kind = kind & KIND_MASK;
     event->task = task;
     return event;
+}
+
+/* Reads the clock, for what is recorded next and for what was noted since the last time. */
+CI_INLINE void read_clock(struct ci_trace *trace)
+{
+    trace->now = ci_clock_ticks();
+    if (ci_likely(trace->undated == trace->count))
+        return;
+    uint64_t oldest = trace->count > trace->size ? trace->count - trace->size : 0;
+    for (uint64_t i = trace->undated > oldest ? trace->undated : oldest; i < trace->count; i++)
+        if (!trace->events[i & (trace->size - 1)].at)
+            trace->events[i & (trace->size - 1)].at = trace->now & ((uint64_t)-1 >> 4);
+}
+
+void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind, const struct ci_task *task,
+                   const void *op, union ci_trace_detail detail)
+{
+    struct ci_trace_event *event = record(trace, kind, task);
+    event->at = 0;
+    event->op = op;
+    event->detail = detail;
 }
 
 /* What was added to the run queue behind `tail`: spawned or woken by a task, or by the loop. */
@@ -32,6 +56,7 @@ CI_INLINE void record_woken(struct ci_trace *trace, struct ci_runnable *const *t
         bool spawned = woken->inner == &woken->task->root.future;
         record(trace, spawned ? CI_TRACE_SPAWNED : CI_TRACE_WOKE, woken->task)->by = by;
     }
+    trace->undated = trace->count;
 }
 
 static CI_NOINLINE void record_name(struct ci_trace *trace, const struct ci_task *task)
@@ -41,6 +66,21 @@ static CI_NOINLINE void record_name(struct ci_trace *trace, const struct ci_task
     for (; task->name[i] && i < sizeof(((struct ci_trace_event *)0)->name) - 1; i++)
         name[i] = task->name[i];
     name[i] = '\0';
+    trace->undated = trace->count;
+}
+
+/* What a task waits for that has not ended. */
+CI_INLINE void record_wait(struct ci_trace *trace, struct ci_trace_event *ran,
+                           const struct ci_task *task)
+{
+    const coir_future *inner = task->runnable.inner;
+    const void *object = ci_object_of(inner);
+    ran->awaits = inner->kind == &ci_fiber_kind ? "its turn" : inner->kind->name;
+    if (!object)
+        return;
+    struct ci_trace_event *waits = record(trace, CI_TRACE_WAITS, task);
+    waits->op = object;
+    waits->detail.what = inner->kind->name;
 }
 
 struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable)
@@ -63,14 +103,12 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
 {
     struct ci_trace *trace = turn->trace;
     struct ci_task *task = turn->task;
-    trace->now = ci_clock_ticks();
+    read_clock(trace);
     struct ci_trace_event *ran = record(trace, turn->kind, task);
     ran->root = turn->root;
     ran->awaits = NULL;
-    if (trace->ended != task) {
-        const coir_future_kind *kind = task->runnable.inner->kind;
-        ran->awaits = kind == &ci_fiber_kind ? "its turn" : kind->name;
-    }
+    if (trace->ended != task)
+        record_wait(trace, ran, task);
     record_woken(trace, turn->tail, task);
 }
 
@@ -78,11 +116,12 @@ void ci_trace_goes_on(struct ci_worker *worker)
 {
     struct ci_trace *trace = worker->trace;
     ci_debug_check(worker == ci_worker_current, "task/trace.h 1");
-    trace->now = ci_clock_ticks();
+    read_clock(trace);
     record(trace, CI_TRACE_GOES_ON, NULL);
     if (trace->tail)
         record_woken(trace, trace->tail, NULL);
     trace->tail = NULL;
+    trace->undated = trace->count;
 }
 
 void ci_trace_waits(struct ci_worker *worker)
@@ -113,6 +152,7 @@ int ci_trace_begin(struct ci_worker *worker, size_t size)
     kept->tail = NULL;
     kept->now = ci_clock_ticks();
     record(kept, CI_TRACE_GOES_ON, NULL);
+    kept->undated = kept->count;
     kept->switches_max = worker->switches_max;
     worker->trace = worker->kept_trace = kept;
     worker->switches_max = 0;

@@ -1,9 +1,14 @@
-/* The trace of a worker: a ring of its newest events. It is recorded by the worker's own stack
- * between turns, so it costs nothing where it is off: a traced worker's switches all go by way of
- * that stack (worker.h, switches_max), what a turn has woken is what it has added to the run queue,
- * and what the loop has woken is what is there when the next turn begins.
+/* The trace of a worker: a ring of its newest events. Turns and wake-ups are recorded by the
+ * worker's own stack between turns, so they cost nothing where it is off: a traced worker's
+ * switches all go by way of that stack (worker.h, switches_max), what a turn has woken is what it
+ * has added to the run queue, and what the loop has woken is what is there when the next turn
+ * begins. Operations that wait are recorded where they begin and end (trace_point.h), by one branch
+ * where it is off.
  *
- * 1. Only its worker touches a trace.
+ * The clock is read at the end of each turn, and when the loop has waited. What is recorded in
+ * between gets the time that is read next.
+ *
+ * 1. Only its worker writes to a trace.
  */
 #ifndef CI_TASK_TRACE_H
 #define CI_TASK_TRACE_H
@@ -18,20 +23,41 @@ enum ci_trace_kind {
     CI_TRACE_RAN_FUTURE, /* a task without a stack */
     CI_TRACE_NAMED,      /* the task of the turn that follows */
     CI_TRACE_WOKE,       /* in the turn before, or by the loop */
-    CI_TRACE_SPAWNED
+    CI_TRACE_SPAWNED,
+    CI_TRACE_TAKEN, /* from the queue that the workers share */
+    CI_TRACE_WAITS, /* for an object that tasks share: after the turn */
+    /* An operation that waits, from its begin to its end or withdrawal. */
+    CI_TRACE_IO_BEGAN,
+    CI_TRACE_IO_ENDED,
+    CI_TRACE_OFFLOAD_BEGAN,
+    CI_TRACE_OFFLOAD_ENDED
+};
+
+/* What an operation is. */
+union ci_trace_detail {
+    struct {           /* IO */
+        uint32_t kind; /* enum ci_op_kind */
+        int32_t value; /* BEGAN: the descriptor; ENDED: the result */
+    };
+    const char *what; /* WAITS: the name of the kind of future */
+    coir_task_fn *fn; /* OFFLOAD */
 };
 
 struct ci_trace_event {
-    uint64_t at : 61; /* ticks of the processor's clock; of NAMED nothing */
-    uint64_t kind : 3;
+    uint64_t at : 60; /* ticks of the processor's clock; 0: not read yet; of NAMED nothing */
+    uint64_t kind : 4;
     const void *task; /* as long as it lives it is its identity */
     union {
         struct {                /* RAN */
             const void *root;   /* its function, or the name of its outermost future's kind */
             const char *awaits; /* what it waits for now; NULL: it has ended */
         };
-        const void *by; /* WOKE, SPAWNED: the task that did; NULL: the loop */
-        char name[16];  /* NAMED: the beginning of it */
+        const void *by;     /* WOKE, SPAWNED: the task that did; NULL: the loop */
+        char name[16];      /* NAMED: the beginning of it */
+        struct {            /* operations */
+            const void *op; /* with the task its identity: the record, or the object */
+            union ci_trace_detail detail;
+        };
     };
 };
 _Static_assert(sizeof(struct ci_trace_event) == 32, "two in a cache line");
@@ -41,6 +67,7 @@ struct ci_trace {
     size_t size;    /* a power of two */
     uint64_t count; /* events ever recorded; the newest is events[(count - 1) % size] */
     uint64_t now;   /* ticks at the end of the last turn: one look at the clock a turn is enough */
+    uint64_t undated; /* events before this one have their time */
     /* where the run queue ended when the loop went to wait: what comes after it was woken by the
      * loop */
     struct ci_runnable **tail;
@@ -60,6 +87,11 @@ struct ci_trace_turn {
 /* Before a runnable has its turn, and after it. */
 struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable);
 void ci_trace_end_turn(const struct ci_trace_turn *turn);
+
+/* An operation: see trace_point.h. */
+CI_COLD void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind,
+                           const struct ci_task *task, const void *op,
+                           union ci_trace_detail detail);
 
 /* After the loop has waited, before the first turn; and after the last one. */
 void ci_trace_goes_on(struct ci_worker *worker);

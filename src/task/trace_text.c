@@ -1,6 +1,8 @@
 /* The events of a trace as text: JSON in the trace event format, which Perfetto and Chrome read.
  *
- * A turn of a task is a complete event ("X"); who woke it is an arrow, from the slice of the waker
+ * An operation that waits is a pair of asynchronous events ("b", "e"); one whose begin is lost is
+ * left out. A turn of a task is a complete event ("X"); who woke it is an arrow, from the slice of
+ * the waker
  * ("s") to its own ("f"), where the waker is a task of the same worker. What a task waited for
  * before says what the loop woke it for. */
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "driver/driver.h"
 #include "sys/call.h"
 #include "task/trace.h"
 
@@ -26,10 +29,12 @@ struct text {
 /* What is known of a task while the events go by. */
 struct seen {
     const void *task;
-    const char *awaited;               /* at the end of its last turn; NULL: not known */
-    const char *name;                  /* NULL: it has none */
-    const struct ci_trace_event *wake; /* since then; NULL: none */
-    uint64_t waker_began;              /* the turn in which that was; 0: not known */
+    const char *awaited;                /* at the end of its last turn; NULL: not known */
+    const char *name;                   /* NULL: it has none */
+    const struct ci_trace_event *wake;  /* since then; NULL: none */
+    uint64_t waker_began;               /* the turn in which that was; 0: not known */
+    const struct ci_trace_event *waits; /* for an object; NULL: it does not */
+    bool open;                          /* an operation: it has begun */
 };
 
 static void flush(struct text *text)
@@ -84,7 +89,7 @@ static const char *quote(struct quoted *quoted, const char *word)
 
 static double time_of(const struct text *text, uint64_t ticks)
 {
-    double ago = (double)(int64_t)(text->time.ticks - ticks) / text->time.ticks_per_us;
+    double ago = ticks ? (double)(int64_t)(text->time.ticks - ticks) / text->time.ticks_per_us : 0;
     return (double)text->time.now / 1e3 - ago;
 }
 
@@ -98,6 +103,78 @@ static struct seen *find(struct seen *table, size_t mask, const void *task)
     table[i].task = task;
     return &table[i];
 }
+
+/* ---- operations ---- */
+
+static const char *io_name(uint32_t kind)
+{
+    switch ((enum ci_op_kind)kind) {
+    case CI_OP_READ:
+    case CI_OP_READV: return "read";
+    case CI_OP_WRITE:
+    case CI_OP_WRITEV: return "write";
+    case CI_OP_RECEIVE:
+    case CI_OP_RECEIVE_MANY: return "receive";
+    case CI_OP_SEND:
+    case CI_OP_SEND_MANY: return "send";
+    case CI_OP_ACCEPT: return "accept";
+    case CI_OP_CONNECT: return "connect";
+    case CI_OP_POLL:
+    case CI_OP_FOREIGN:
+    case CI_OP_WATCH: return "poll";
+    case CI_OP_FILE: return "file";
+    }
+    return "unknown";
+}
+
+static void put_operation(struct text *text, int worker, const struct ci_trace_event *event,
+                          bool begins)
+{
+    bool is_io = event->kind == CI_TRACE_IO_BEGAN || event->kind == CI_TRACE_IO_ENDED;
+    put_event(text, begins ? "b" : "e", worker, time_of(text, event->at));
+    put(text, ",\"cat\":\"%s\",\"id\":\"%p\",\"name\":\"%s\",\"args\":{\"task\":\"%p\"",
+        is_io ? "io" : "offload", event->op, is_io ? io_name(event->detail.kind) : "offloaded call",
+        event->task);
+    if (is_io)
+        put(text, ",\"%s\":%d}}", begins ? "fd" : "result", event->detail.value);
+    else
+        put(text, ",\"function\":\"%p\"}}", (const void *)(uintptr_t)event->detail.fn);
+}
+
+/* The wait for an object. */
+static void put_wait(struct text *text, int worker, uint64_t at, const struct ci_trace_event *waits,
+                     bool begins)
+{
+    struct quoted quoted;
+    put_event(text, begins ? "b" : "e", worker, time_of(text, at));
+    put(text,
+        ",\"cat\":\"object\",\"id\":\"%p\",\"name\":\"%s\",\"args\":{\"task\":\"%p\","
+        "\"object\":\"%p\"}}",
+        waits->task, quote(&quoted, waits->detail.what), waits->task, waits->op);
+}
+
+/* What an operation is called in the table: no task has that address. */
+static const void *key_of(const struct ci_trace_event *event)
+{
+    return (const void *)(((uintptr_t)event->task ^ (uintptr_t)event->op << 1) | 1);
+}
+
+static void put_begin(struct text *text, int worker, const struct ci_trace_event *event,
+                      struct seen *operation)
+{
+    operation->open = true;
+    put_operation(text, worker, event, true);
+}
+
+static void put_end(struct text *text, int worker, const struct ci_trace_event *event,
+                    struct seen *operation)
+{
+    if (operation->open)
+        put_operation(text, worker, event, false);
+    operation->open = false;
+}
+
+/* ---- turns ---- */
 
 static void put_arrow(struct text *text, int worker, double from, double to)
 {
@@ -150,10 +227,17 @@ static void put_turn(struct text *text, int worker, uint64_t begin,
     seen->wake = NULL;
 }
 
+static void put_taken(struct text *text, int worker, const struct ci_trace_event *event)
+{
+    put_event(text, "i", worker, time_of(text, event->at));
+    put(text, ",\"s\":\"t\",\"name\":\"takes a shared task\",\"args\":{\"task\":\"%p\"}}",
+        event->task);
+}
+
 static int put_worker(struct text *text, const struct ci_trace_copy *copy)
 {
     size_t size = 16;
-    while (size < 2 * copy->count)
+    while (size < 3 * copy->count) /* an event has at most two entries */
         size *= 2;
     struct seen *table = calloc(size, sizeof *table);
     if (!table)
@@ -165,6 +249,8 @@ static int put_worker(struct text *text, const struct ci_trace_copy *copy)
     for (size_t i = 0; i < copy->count && !text->error; i++) {
         const struct ci_trace_event *event = &copy->events[i];
         struct seen *seen = event->task ? find(table, size - 1, event->task) : NULL;
+        struct seen *operation =
+            event->kind >= CI_TRACE_IO_BEGAN ? find(table, size - 1, key_of(event)) : NULL;
         switch ((enum ci_trace_kind)event->kind) {
         case CI_TRACE_GOES_ON: begin = event->at; break;
         case CI_TRACE_NAMED: seen->name = event->name; break;
@@ -172,6 +258,9 @@ static int put_worker(struct text *text, const struct ci_trace_copy *copy)
             seen->name = seen->awaited = NULL; /* another task, in the same record */
             /* fall through */
         case CI_TRACE_WOKE:
+            if (seen->waits)
+                put_wait(text, copy->worker, event->at, seen->waits, false);
+            seen->waits = NULL;
             seen->wake = event;
             seen->waker_began = began;
             break;
@@ -182,6 +271,15 @@ static int put_worker(struct text *text, const struct ci_trace_copy *copy)
             began = begin;
             begin = event->at;
             break;
+        case CI_TRACE_TAKEN: put_taken(text, copy->worker, event); break;
+        case CI_TRACE_WAITS:
+            seen->waits = event;
+            put_wait(text, copy->worker, event->at, event, true);
+            break;
+        case CI_TRACE_IO_BEGAN:
+        case CI_TRACE_OFFLOAD_BEGAN: put_begin(text, copy->worker, event, operation); break;
+        case CI_TRACE_IO_ENDED:
+        case CI_TRACE_OFFLOAD_ENDED: put_end(text, copy->worker, event, operation); break;
         }
     }
     free(table);

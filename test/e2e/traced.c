@@ -12,10 +12,28 @@ enum { CLIENTS = 50, REQUESTS = 40 };
 static char address[64] = "127.0.0.1:0";
 static coir_listener *listener;
 
+static coir_mutex mutex = COIR_MUTEX_INIT;
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* Some of them offload a call while they have the mutex. */
 static int hello(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
+    static int count;
+    int rc = coir_mutex_lock(&mutex);
+    if (rc < 0)
+        return rc;
+    if (count++ % 100 == 0)
+        rc = coir_offload(nothing, NULL);
+    coir_mutex_unlock(&mutex);
     coir_yield();
+    if (rc < 0)
+        return rc;
     return coir_respond_text(res, 200, "Hello, %s!\n", coir_request_param(req, "name"));
 }
 

@@ -139,6 +139,103 @@ TEST_REAL(every_turn_has_a_cause)
     coir_channel_free(channel);
 }
 
+/* ---- operations ---- */
+
+static coir_mutex mutex = COIR_MUTEX_INIT;
+static coir_stream *ends[2];
+
+static int reads(void *arg)
+{
+    (void)arg;
+    char byte;
+    CHECK_EQ(coir_read(ends[0], &byte, 1), 1);
+    return 0;
+}
+
+static int reads_until_cancelled(void *arg)
+{
+    (void)arg;
+    char byte;
+    return (int)coir_read(ends[0], &byte, 1);
+}
+
+static int locks(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    coir_mutex_unlock(&mutex);
+    return 0;
+}
+
+static int works(void *arg)
+{
+    return *(int *)arg;
+}
+
+/* Every operation that has begun has ended; how many have. */
+static size_t operations(const char *text, const char *category, const char *name)
+{
+    size_t found[2] = {0, 0};
+    for (int end = 0; end < 2; end++)
+        for (const char *at = text; (at = strstr(at, end ? "{\"ph\":\"e\"" : "{\"ph\":\"b\""));
+             at++) {
+            char line[1000], wanted[200];
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+            snprintf(wanted, sizeof wanted, "\"cat\":\"%s\"", category);
+            bool matches = strstr(line, wanted) != NULL;
+            snprintf(wanted, sizeof wanted, "\"name\":\"%s\"", name);
+            found[end] += matches && strstr(line, wanted);
+        }
+    CHECK_EQ(found[0], found[1]);
+    return found[0];
+}
+
+TEST_REAL(operations_that_wait_begin_and_end)
+{
+    int seven = 7;
+    CHECK_EQ(coir_duplex(0, &ends[0], &ends[1]), 0);
+    CHECK_EQ(coir_trace_start(1 << 12), 0);
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    COIR_SCOPE(scope);
+    go(scope, "reads", reads, NULL);
+    go(scope, "locks", locks, NULL);
+    go(scope, "locks too", locks, NULL);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_offload(works, &seven), 7);
+    coir_mutex_unlock(&mutex);
+    CHECK_EQ(coir_write_all(ends[1], "x", 1), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    COIR_SCOPE(cancelled);
+    go(cancelled, "reads", reads_until_cancelled, NULL);
+    CHECK_EQ(coir_yield(), 0);
+    coir_scope_cancel(cancelled);
+    CHECK_EQ(coir_scope_wait(cancelled), 0);
+    char *text = written();
+    CHECK_EQ(operations(text, "io", "read"), 2);
+    CHECK_EQ(operations(text, "object", "a mutex"), 2);
+    CHECK_EQ(operations(text, "offload", "offloaded call"), 1);
+    CHECK(strstr(text, "\"result\":1}}"));
+    CHECK_EQ(coir_trace_stop(), 0);
+    coir_close(ends[0]);
+    coir_close(ends[1]);
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+TEST_REAL(tasks_that_any_worker_may_run_are_taken)
+{
+    CHECK_EQ(coir_trace_start(1 << 12), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go_anywhere(scope, nothing, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(count(written(), "\"name\":\"takes a shared task\""), 1);
+    CHECK_EQ(coir_trace_stop(), 0);
+}
+
 TEST_REAL(the_newest_events_are_kept)
 {
     CHECK_EQ(coir_trace_start(50), 0); /* 64 */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver/driver.h"
 #include "harness.h"
 #include "task/trace.h"
 
@@ -27,7 +28,7 @@ static struct ci_trace_event ran(uint64_t at, const void *task, const char *awai
 static struct ci_trace_event woke(enum ci_trace_kind kind, uint64_t at, const void *task,
                                   const void *by)
 {
-    struct ci_trace_event event = {.at = at & 0xffff, .kind = kind & 7, .task = task};
+    struct ci_trace_event event = {.at = at & 0xffff, .kind = kind & 15, .task = task};
     event.by = by;
     return event;
 }
@@ -102,6 +103,54 @@ TEST(a_record_that_is_used_again_is_another_task)
     const char *turn = strstr(text, "\"ts\":110.000,\"dur\":10.000");
     CHECK(turn && strstr(turn, "\"name\":\"future\"") == strstr(turn, "\"name\""));
     CHECK(strstr(turn, "\"cause\":\"spawned\""));
+}
+
+static struct ci_trace_event operation(enum ci_trace_kind kind, uint64_t at, const void *task,
+                                       const void *op, union ci_trace_detail detail)
+{
+    struct ci_trace_event event = {.at = at & 0xffff, .kind = kind & 15, .task = task};
+    event.op = op;
+    event.detail = detail;
+    return event;
+}
+
+TEST(an_operation_is_a_pair_of_events)
+{
+    const union ci_trace_detail began = {.kind = CI_OP_ACCEPT, .value = 7};
+    const union ci_trace_detail ended = {.kind = CI_OP_ACCEPT, .value = -9};
+    const union ci_trace_detail lock = {.what = "a mutex"};
+    const char *text = TEXT_OF(
+        goes_on(100), operation(CI_TRACE_IO_BEGAN, 110, ONE, TWO, began), ran(110, ONE, "a mutex"),
+        operation(CI_TRACE_WAITS, 110, ONE, ONE, lock), goes_on(200),
+        woke(CI_TRACE_WOKE, 200, ONE, NULL), operation(CI_TRACE_IO_ENDED, 200, ONE, TWO, ended));
+    const char *begin =
+        strstr(text, "{\"ph\":\"b\",\"pid\":1,\"tid\":3,\"ts\":110.000,\"cat\":\"io\"");
+    const char *end =
+        strstr(text, "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"ts\":200.000,\"cat\":\"io\"");
+    CHECK(begin && end);
+    CHECK(strstr(begin, "\"name\":\"accept\"") < strstr(begin, "\"fd\":7}}"));
+    CHECK(strstr(end, "\"result\":-9}}"));
+    CHECK(strstr(text, "\"ts\":110.000,\"cat\":\"object\""));
+    CHECK(strstr(text, "\"ts\":200.000,\"cat\":\"object\""));
+    CHECK(strstr(text, "\"name\":\"a mutex\""));
+}
+
+TEST(an_operation_whose_begin_is_lost_is_left_out)
+{
+    const union ci_trace_detail call = {.fn = NULL};
+    const char *text = TEXT_OF(goes_on(200), operation(CI_TRACE_OFFLOAD_ENDED, 200, ONE, TWO, call),
+                               operation(CI_TRACE_OFFLOAD_BEGAN, 210, TWO, TWO, call));
+    CHECK(!strstr(text, "\"ph\":\"e\""));
+    CHECK(strstr(text, "\"ph\":\"b\""));
+    CHECK(strstr(text, "\"name\":\"offloaded call\""));
+}
+
+TEST(an_event_without_a_time_is_of_now)
+{
+    const char *text =
+        TEXT_OF(goes_on(100), operation(CI_TRACE_IO_BEGAN, 0, ONE, TWO,
+                                        (union ci_trace_detail){.kind = CI_OP_READ}));
+    CHECK(strstr(text, "{\"ph\":\"b\",\"pid\":1,\"tid\":3,\"ts\":1000.000,"));
 }
 
 TEST(names_are_quoted)
