@@ -5,6 +5,9 @@
  * were told, and what the peer has sent can still be read. What is read goes from the transport's
  * read-ahead into OpenSSL's buffer; nothing is kept here.
  *
+ * A server's ticket of TLS 1.3 has no hurry: it is kept (`held`) and sent together with what the
+ * server writes next, or with its close_notify.
+ *
  * OpenSSL keeps reading while records without data (KeyUpdate, for example) arrive. So one call of
  * OpenSSL gets at most a record's length of input; then the filter returns -EAGAIN and is retried
  * after other tasks have run. */
@@ -24,7 +27,9 @@ enum { MESSAGES_MOST = 32 };
 static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
 {
     if (stream->out_size - stream->out_start - stream->out_len < len) {
-        size_t size = stream->out_len + len > 4096 ? stream->out_len + len : 4096;
+        size_t size = stream->out_size ? 2 * stream->out_size : len;
+        if (size < stream->out_len + len)
+            size = stream->out_len + len;
         char *out = malloc(size);
         if (!out)
             return -ENOMEM;
@@ -44,6 +49,8 @@ static int keep(struct ci_tls_stream *stream, const char *data, size_t len)
 int ci_bio_flush(struct ci_tls_stream *stream)
 {
     ci_check(!stream->on_pool, "tls.h 3");
+    if (stream->held)
+        return 0;
     while (stream->out_len && !stream->write_error) {
         ssize_t n =
             coir_try_write(stream->transport, stream->out + stream->out_start, stream->out_len);
@@ -63,11 +70,34 @@ int ci_bio_flush(struct ci_tls_stream *stream)
     return stream->write_error;
 }
 
+static bool is_ticket(const struct ci_tls_stream *stream)
+{
+    return SSL_get_state(stream->ssl) == TLS_ST_SW_SESSION_TICKET &&
+           SSL_version(stream->ssl) >= TLS1_3_VERSION; /* else it is part of the handshake */
+}
+
+/* Adds a record to the ticket that is held, and sends both. */
+static void send_held(struct ci_tls_stream *stream, const char *data, size_t len)
+{
+    stream->held = false;
+    stream->write_error = keep(stream, data, len);
+    ci_bio_flush(stream);
+}
+
 static int bio_write(BIO *bio, const char *data, size_t len, size_t *ret_written)
 {
     struct ci_tls_stream *stream = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     *ret_written = len;
+    if (!stream->out_len && !stream->write_error && is_ticket(stream)) {
+        stream->write_error = keep(stream, data, len);
+        stream->held = stream->out_len > 0;
+        return 1;
+    }
+    if (stream->held) {
+        send_held(stream, data, len);
+        return 1;
+    }
     if (!stream->out_len && !stream->on_pool && !stream->write_error) {
         ssize_t n = coir_try_write(stream->transport, data, len);
         if (n < 0 && n != -EAGAIN)

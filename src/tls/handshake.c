@@ -3,7 +3,6 @@
  * milliseconds, a server's signature with an RSA key, runs on a thread of the pool: OpenSSL pauses
  * after the ClientHello, and its next step reads no input and writes to memory. */
 #include <errno.h>
-#include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ static int step(struct ci_tls_stream *stream)
     ci_tls_begin(stream);
     int rc = SSL_do_handshake(stream->ssl);
     int result = rc == 1 ? 1 : ci_tls_failure(stream, rc);
-    ERR_clear_error();
+    ci_tls_clear_errors();
     if (result == -COIR_ETLS_TRUNCATED && stream->write_error)
         return stream->write_error;           /* it came first */
     return result == 0 ? -COIR_ETLS : result; /* a close_notify ends no handshake */
@@ -164,7 +163,7 @@ static int open_stream(coir_tls *tls, const char *host, coir_stream *transport,
     ci_tls_hold(tls);
     stream->transport = transport;
     rc = prepare(stream, host);
-    ERR_clear_error();
+    ci_tls_clear_errors();
     if (rc == 0)
         rc = shake_hands_in_time(stream);
     if (rc >= 0)

@@ -66,6 +66,10 @@ static bool read_server_name(SSL *ssl, char name[256])
 static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
 {
     SSL_CTX *context = ci_tls_host_context(stream->tls, host);
+    if (context == SSL_get_SSL_CTX(stream->ssl)) {
+        SSL_CTX_free(context);
+        return 0; /* the SSL was made for this host */
+    }
     /* The session identifier changes too: the SSL still has that of its previous context. */
     bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
     SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
@@ -97,19 +101,35 @@ static int choose_host(SSL *ssl, int *alert, void *unused)
         *alert = SSL_AD_INTERNAL_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
     }
-    const EVP_PKEY *key = SSL_get_privatekey(ssl);
-    stream->to_pool = key && (EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "RSA-PSS"));
+    stream->to_pool = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)) != NULL;
     return stream->to_pool ? SSL_CLIENT_HELLO_RETRY : SSL_CLIENT_HELLO_SUCCESS;
 }
 
 /* ---- from options and files ---- */
 
+/* The application data of a context whose key signs on the pool. */
+static char on_pool;
+
+static bool signs_for_long(const SSL_CTX *context)
+{
+    const EVP_PKEY *key = SSL_CTX_get0_privatekey(context);
+    return key && (EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "RSA-PSS"));
+}
+
 int ci_tls_host_load(const struct ci_tls_host *host, SSL_CTX **ret_context)
 {
-    int rc = ci_tls_context_new(&host->settings, host->name, ret_context);
-    if (rc == 0 && host->settings.server)
-        SSL_CTX_set_client_hello_cb(*ret_context, choose_host, NULL);
-    return rc;
+    SSL_CTX *context;
+    int rc = ci_tls_context_new(&host->settings, host->name, &context);
+    if (rc < 0)
+        return rc;
+    if (host->settings.server)
+        SSL_CTX_set_client_hello_cb(context, choose_host, NULL);
+    if (signs_for_long(context) && SSL_CTX_set_app_data(context, &on_pool) != 1) {
+        SSL_CTX_free(context);
+        return -ENOMEM;
+    }
+    *ret_context = context;
+    return 0;
 }
 
 void ci_tls_host_free(struct ci_tls_host *host)

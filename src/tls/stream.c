@@ -3,7 +3,6 @@
  * OpenSSL's queue of errors belongs to the thread, so it is emptied before each call and read right
  * after it; nothing suspends in between. */
 #include <errno.h>
-#include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +34,7 @@ static int protocol_failure(const struct ci_tls_stream *stream)
 
 void ci_tls_begin(struct ci_tls_stream *stream)
 {
-    ERR_clear_error();
+    ci_tls_clear_errors();
     stream->taken = 0;
 }
 
@@ -110,9 +109,9 @@ static void send_end(struct ci_tls_stream *stream)
     if (stream->error || SSL_in_init(stream->ssl) ||
         SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
         return;
-    ERR_clear_error();
+    ci_tls_clear_errors();
     SSL_shutdown(stream->ssl);
-    ERR_clear_error();
+    ci_tls_clear_errors();
 }
 
 static int tls_flush(void *arg)

@@ -21,6 +21,7 @@
 #ifndef CI_TLS_TLS_H
 #define CI_TLS_TLS_H
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 
@@ -150,6 +151,7 @@ struct ci_tls_stream {
     int error;       /* why TLS has failed: what every later call returns */
     int verdict;     /* about the peer's certificate */
     bool transport_ended;
+    bool held;    /* `out` is a ticket, which is sent with the next record: bio.c */
     bool ending;  /* close_notify was sent, or is to be */
     bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
     bool to_pool; /* the ClientHello has arrived, and the answer needs an RSA signature */
@@ -172,6 +174,13 @@ struct ci_tls_stream *ci_tls_stream_of(const SSL *ssl);
 
 /* Hands what was written to the transport: 0, -EAGAIN, or why that has failed. */
 int ci_bio_flush(struct ci_tls_stream *stream);
+
+/* Empties the thread's queue of errors. ERR_clear_error walks all of it, also when it is empty. */
+static inline void ci_tls_clear_errors(void)
+{
+    if (ERR_peek_error())
+        ERR_clear_error();
+}
 
 /* Before each call of OpenSSL that moves bytes. */
 void ci_tls_begin(struct ci_tls_stream *stream);

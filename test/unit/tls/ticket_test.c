@@ -124,3 +124,46 @@ TEST_REAL(a_ticket_that_was_changed_is_not_accepted)
     }
     close_pair(&pair);
 }
+
+/* ---- when it is sent ---- */
+
+static const struct ci_tls_stream *inside(const coir_stream *stream)
+{
+    return coir_filter_arg(stream, &ci_tls_filter);
+}
+
+TEST_REAL(a_ticket_is_sent_with_what_the_server_writes_next)
+{
+    struct pair pair = two_sides();
+    char byte;
+    connect_pair(&pair);
+    CHECK(inside(pair.tls_b)->held && inside(pair.tls_b)->out_len > 0);
+    CHECK_EQ(coir_try_read(pair.tls_a, &byte, 1), -EAGAIN);
+    CHECK_EQ(pair.client->session_count, 0);
+    CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+    CHECK(!inside(pair.tls_b)->held && !inside(pair.tls_b)->out);
+    CHECK_EQ(coir_try_read(pair.tls_a, &byte, 1), 1);
+    CHECK_EQ(pair.client->session_count, 1);
+    close_pair(&pair);
+}
+
+TEST_REAL(a_server_that_writes_nothing_sends_its_ticket_when_it_ends)
+{
+    struct pair pair = two_sides();
+    char byte;
+    connect_pair(&pair);
+    CHECK_EQ(coir_shutdown_write(pair.tls_b), 0);
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 0);
+    CHECK_EQ(pair.client->session_count, 1);
+    close_pair(&pair);
+}
+
+TEST_REAL(a_ticket_that_the_transport_does_not_take_whole_arrives)
+{
+    struct pair pair = two_sides();
+    pair.capacity = 1;
+    CHECK(!resumes(&pair));
+    CHECK_EQ(pair.client->session_count, 1);
+    CHECK(resumes(&pair));
+    close_pair(&pair);
+}
