@@ -34,6 +34,7 @@
 #include <coir/tcp.h>
 #include <coir/terminal.h>
 #include <coir/topic.h>
+#include <coir/topic_tree.h>
 #include <coir/trace.h>
 #include <coir/udp.h>
 #include <coir/unix.h>

@@ -106,6 +106,7 @@ static const char *meaning_of_system_error(int error)
     case EMFILE: return "the process has too many files open (raise its limit: ulimit -n)";
     case ENFILE: return "the system has too many files open";
     case ENOBUFS: return "out of buffers";
+    case ENODATA: return "nothing is kept there";
     case EISDIR: return "the path leads to a directory, which this call cannot be used on";
     case EFBIG:
         return "the file would become longer than the process or the file system allows (ulimit "

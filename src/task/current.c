@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "sys/call.h"
 #include "task/worker.h"
 
 CI_THREAD_LOCAL struct ci_worker *ci_worker_current;
@@ -46,6 +47,12 @@ int ci_misused_elsewhere(const struct ci_worker *owner, const char *call, const 
              "it belongs to worker %d, and this is %s; make the call there (coir_go_on)",
              owner->index, from);
     return ci_misused_in(owner->runtime, here ? -EXDEV : -ESRCH, what, call, place);
+}
+
+uint64_t ci_random_here(void)
+{
+    struct ci_driver *driver = ci_worker_current ? ci_worker_current->loop.driver : NULL;
+    return driver ? driver->kind->random(driver) : ci_sys_random();
 }
 
 void ci_exit_child(int rc)

@@ -31,6 +31,9 @@ static inline int ci_elsewhere(const struct ci_worker *owner, const char *call, 
 }
 #define CI_ELSEWHERE(owner) ci_elsewhere(owner, CI_CALL, CI_PLACE)
 
+/* A random number: of the worker's driver, or of the system, on a plain thread. */
+uint64_t ci_random_here(void);
+
 /* Ends a child of fork() in which a function of the program has returned: its callers belong to the
  * parent's tasks, so nothing may run after it. */
 CI_COLD CI_NORETURN void ci_exit_child(int rc);

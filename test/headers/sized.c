@@ -150,6 +150,11 @@ static int in_a_fiber(void *arg)
     coir_topic *topic;
     TRY(coir_topic_new_with(&publishing, &topic));
     coir_topic_free(topic);
+    coir_topic_tree_options naming = COIR_TOPIC_TREE_OPTIONS;
+    naming.item_size = sizeof(int);
+    coir_topic_tree *tree;
+    TRY(coir_topic_tree_new_with(&naming, &tree));
+    coir_topic_tree_free(tree);
 
     COIR_SCOPE(scope);
     COIR_HANDLE(handle);

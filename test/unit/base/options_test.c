@@ -117,6 +117,15 @@ static int call_topic_new_with(const void *options)
     return rc;
 }
 
+static int call_topic_tree_new_with(const void *options)
+{
+    coir_topic_tree *tree;
+    int rc = coir_topic_tree_new_with(options, &tree);
+    if (rc == 0)
+        coir_topic_tree_free(tree);
+    return rc;
+}
+
 static int call_tcp_listen_with(const void *options)
 {
     coir_listener *listener;
@@ -163,6 +172,10 @@ TEST_REAL(options_of_any_size_in_a_fiber)
     coir_topic_options topic = COIR_TOPIC_OPTIONS;
     topic.item_size = 8;
     take_each_size(call_topic_new_with, &topic, sizeof topic, offsetof(coir_topic_options, arg));
+    coir_topic_tree_options tree = COIR_TOPIC_TREE_OPTIONS;
+    tree.item_size = 8;
+    take_each_size(call_topic_tree_new_with, &tree, sizeof tree,
+                   offsetof(coir_topic_tree_options, levels_max));
     TAKE_EACH_SIZE(call_tcp_listen_with, coir_listen_options, COIR_LISTEN_OPTIONS, ipv6_only);
     coir_serve_tcp_options tcp = COIR_SERVE_TCP_OPTIONS;
     tcp.address = "127.0.0.1:0";

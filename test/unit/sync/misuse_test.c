@@ -17,6 +17,7 @@ static coir_topic *topic;
 static coir_latest *latest;
 static coir_channel_options channel_options = COIR_CHANNEL_OPTIONS;
 static coir_topic_options topic_options = COIR_TOPIC_OPTIONS;
+static coir_topic_tree_options tree_options = COIR_TOPIC_TREE_OPTIONS;
 static int item;
 
 static void make_objects(void)
@@ -94,6 +95,16 @@ TEST(channels_and_topics_look_at_their_arguments)
     REFUSED(coir_try_publish, (topic, NULL));
     NOTHING(coir_topic_close, (NULL));
     COMPUTES_0(coir_topic_subscribers, (NULL));
+    REFUSED(coir_topic_tree_new, (1, NULL));
+    REFUSED(coir_topic_tree_new_with, (&tree_options, NULL));
+    REFUSED(coir_topic_tree_subscribe, (NULL, "a", 1, COIR_OVERFLOW_CLOSE, &channel));
+    REFUSED(coir_topic_tree_join, (NULL, "a", 1, 1, COIR_OVERFLOW_CLOSE, &channel));
+    REFUSED(coir_topic_tree_watch, (NULL, "a", 1, COIR_OVERFLOW_CLOSE, &channel));
+    REFUSED(coir_topic_tree_publish, (NULL, "a", &item));
+    REFUSED(coir_topic_tree_last, (NULL, "a", &item));
+    REFUSED(coir_topic_tree_forget, (NULL, "a"));
+    COMPUTES_0(coir_topic_tree_present, (NULL, "a"));
+    NOTHING(coir_topic_tree_close, (NULL));
     free_objects();
 }
 

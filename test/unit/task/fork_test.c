@@ -17,6 +17,7 @@
 
 #include "fork_files.h"
 #include "fork_loop.h"
+#include "fork_topics.h"
 #include "fork_websocket.h"
 #include "harness.h"
 
@@ -126,7 +127,6 @@ static const coir_filter_kind filter = {sizeof filter, 0, 0, 0, 0, 0, 0, 0};
 static coir_go_options go = COIR_GO_OPTIONS;
 static coir_channel_options channel_options = {sizeof(coir_channel_options), 8, 1,
                                                COIR_OVERFLOW_WAIT,           0, 0};
-static coir_topic_options topic_options = COIR_TOPIC_OPTIONS;
 static const coir_fastcgi_options fastcgi_options = {
     .size = sizeof(coir_fastcgi_options), .address = "127.0.0.1:1", .one_request = true};
 static const coir_fastcgi_script script = {sizeof script, "a", "/a", NULL, NULL};
@@ -242,15 +242,7 @@ static void *ret;
     V(coir_channel_close, coir_channel_close(o.channel))                                       \
     P(coir_channel_count, coir_channel_count(o.channel))                                       \
     P(coir_channel_is_closed, coir_channel_is_closed(o.channel))                               \
-    R(coir_topic_new, coir_topic_new(8, RET(coir_topic)))                                      \
-    R(coir_topic_new_with, coir_topic_new_with(&topic_options, RET(coir_topic)))               \
     P(coir_channel_lost, (long)coir_channel_lost(o.channel))                                   \
-    V(coir_topic_close, coir_topic_close(o.topic))                                             \
-    V(coir_topic_free, coir_topic_free(o.topic))                                               \
-    R(coir_subscribe, coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, RET(coir_channel)))       \
-    R(coir_publish, coir_publish(o.topic, &item))                                              \
-    R(coir_try_publish, coir_try_publish(o.topic, &item))                                      \
-    P(coir_topic_subscribers, coir_topic_subscribers(o.topic))                                 \
     R(coir_latest_new, coir_latest_new(8, &item, RET(coir_latest)))                            \
     V(coir_latest_free, coir_latest_free(o.latest))                                            \
     V(coir_latest_set, coir_latest_set(o.latest, &item))                                       \
@@ -385,6 +377,7 @@ static void *ret;
     R(coir_route_fastcgi, coir_route_fastcgi(o.router, "/{a...}", o.fastcgi, "/"))             \
     V(coir_fastcgi_free, coir_fastcgi_free(o.fastcgi))                                         \
     V(coir_router_free, coir_router_free(o.router))                                            \
+    TOPIC_CALLS(R, V, P)                                                                       \
     WEBSOCKET_CALLS(R)                                                                         \
     R(coir_serve_http, coir_serve_http("127.0.0.1:0", o.router))                               \
     R(coir_serve_http_with, coir_serve_http_with(HTTP_ON(o.listener), o.router))               \
@@ -501,11 +494,11 @@ static void make_all(void)
     o.condition = (coir_condition)COIR_CONDITION_INIT;
     o.event = (coir_event)COIR_EVENT_INIT;
     o.semaphore = (coir_semaphore)COIR_SEMAPHORE_INIT(3);
-    topic_options.item_size = 8;
     CHECK_EQ(coir_mutex_lock(&o.mutex), 0);
     CHECK_EQ(coir_channel_new(8, 1, &o.channel), 0);
     CHECK_EQ(coir_topic_new(8, &o.topic), 0);
     CHECK_EQ(coir_subscribe(o.topic, 1, COIR_OVERFLOW_WAIT, &o.subscriber), 0);
+    make_tree();
     CHECK_EQ(coir_latest_new(8, &item, &o.latest), 0);
     CHECK_EQ(coir_parker_init(&o.parker), 0);
     CHECK_EQ(coir_generator_new(generate, NULL, &o.generator), 0);
@@ -584,6 +577,7 @@ static void free_all(void)
     coir_parker_done(&o.parker);
     coir_channel_free(o.subscriber);
     coir_topic_free(o.topic);
+    coir_topic_tree_free(forked_tree);
     coir_latest_free(o.latest);
     coir_channel_free(o.channel);
     coir_runtime_free(o.other);
