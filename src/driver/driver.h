@@ -69,7 +69,10 @@ struct ci_op {
     bool no_wait : 1; /* -EAGAIN instead of waiting */
     bool lazy : 1;    /* a write: see 6; the driver may clear this */
     bool exact : 1;   /* a read, or a poll before one: nothing is read ahead */
-    bool peek : 1;    /* a CI_OP_READ with no_wait: the bytes stay, for the next read */
+    /* a poll, after a system call of the caller's that would have blocked: the descriptor may be
+     * armed for this wait alone, so that nothing else wakes the worker */
+    bool once : 1;
+    bool peek : 1; /* a CI_OP_READ with no_wait: the bytes stay, for the next read */
     /* a CI_OP_RECEIVE_MANY: also what the options of the socket ask for; without it, descriptors
      * that come with a datagram are closed by the system */
     bool ancillary : 1;

@@ -105,6 +105,16 @@ static void complete_ended(struct readiness *readiness, coir_fd fd)
     }
 }
 
+/* Starts a poll that is alone on its descriptor. */
+static bool start_once(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
+{
+    int rc = ci_slot_register_once(readiness->selector, slot, op);
+    if (rc < 0)
+        return ci_op_complete(op, rc);
+    park(readiness, slot, op);
+    return false;
+}
+
 static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
     enum ci_slot_use use = op->kind == CI_OP_ACCEPT ? CI_SLOT_LISTENER : CI_SLOT_OURS;
@@ -114,6 +124,8 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
         ci_slot_claim_listener(slot, op);
     if (ci_unlikely(slot->use != use))
         ci_slot_claim(slot, use);
+    if (op->once && !slot->ops && !readiness->selector->kind->rearm)
+        return start_once(readiness, slot, op);
     if (op->kind == CI_OP_POLL && slot->registered && slot->ready & ci_slot_wanted_by(op))
         ci_slot_look_again(slot, op);
     if (op->kind == CI_OP_CONNECT) {

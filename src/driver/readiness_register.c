@@ -31,9 +31,9 @@ static unsigned directions_of(const struct ci_slot *slot, const struct ci_op *op
     return op->exact ? ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE) : COIR_READ | COIR_WRITE;
 }
 
-static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, unsigned events)
+static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, unsigned events,
+               enum ci_trigger trigger)
 {
-    enum ci_trigger trigger = slot->use == CI_SLOT_LISTENER ? CI_EXCLUSIVE : CI_EDGE;
     ci_check(!slot->registered, "readiness_slot.h 1");
     int rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
     if (rc ==
@@ -42,22 +42,41 @@ static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, u
         rc = selector->kind->add(selector, fd, slot->generation, events, trigger);
     }
     slot->registered = rc == 0;
-    slot->events = (uint8_t)events;
     return rc;
 }
 
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op)
 {
-    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
-    if (!slot->registered)
-        return add(selector, slot, op->fd, directions_of(slot, op));
-    if (ci_likely(!(needed & ~(unsigned)slot->events)))
+    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE),
+             events = slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op);
+    if (ci_likely(slot->registered && !slot->once && !(needed & ~(unsigned)slot->events)))
         return 0;
-    int rc = selector->kind->modify(selector, op->fd, slot->generation, COIR_READ | COIR_WRITE,
-                                    CI_EDGE); /* reports what holds now */
-    if (rc == 0)
-        slot->events = COIR_READ | COIR_WRITE;
+    int rc = slot->registered ? selector->kind->modify(selector, op->fd, slot->generation, events,
+                                                       CI_EDGE) /* reports what holds now */
+                              : add(selector, slot, op->fd, events,
+                                    slot->use == CI_SLOT_LISTENER ? CI_EXCLUSIVE : CI_EDGE);
+    if (rc == 0) {
+        slot->events = (uint8_t)events;
+        slot->once = false;
+    }
     return rc;
+}
+
+int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
+                          const struct ci_op *op)
+{
+    unsigned wanted = ci_slot_wanted_by(op), events = wanted & (COIR_READ | COIR_WRITE);
+    ci_check(!slot->ops, "readiness_slot.h 3");
+    int rc = slot->registered
+                 ? selector->kind->modify(selector, op->fd, slot->generation, events, CI_ONE_SHOT)
+                 : add(selector, slot, op->fd, events, CI_ONE_SHOT);
+    if (rc < 0)
+        return rc;
+    slot->once = true;
+    slot->events = 0;
+    /* the registration reports whether `events` hold; of the other direction nothing is known */
+    slot->ready = (uint8_t)((slot->ready | COIR_READ | COIR_WRITE) & ~wanted);
+    return 0;
 }
 
 unsigned ci_slot_interest(const struct ci_slot *slot)

@@ -6,12 +6,17 @@
  * directions that were waited for. `ready` caches what the edges reported: an event sets a bit, a
  * call that would have blocked clears it (readiness_attempt.c).
  *
+ * A poll with `op->once` that is alone makes that registration one-shot (3), so that nothing else
+ * wakes the worker. Then nothing is cached: a bit of `ready` means that an attempt is worthwhile.
+ * The next other operation that waits makes the registration edge-triggered again.
+ *
  * A descriptor of the program's has no cache: it may be closed, and its number reused, between two
  * waits. Each wait registers it again (one-shot), and so makes the kernel look at it
  * (readiness_register.c).
  *
  * 1. A descriptor of coir's is registered at most once.
  * 2. All operations of a watched descriptor are watches, for different events.
+ * 3. A descriptor of coir's that is registered one-shot has at most one operation, a poll.
  */
 #ifndef CI_DRIVER_READINESS_SLOT_H
 #define CI_DRIVER_READINESS_SLOT_H
@@ -32,8 +37,9 @@ struct ci_slot {
     uint32_t generation;
     uint8_t ready; /* enum coir_events and CI_EVENT_END */
     uint8_t use;   /* enum ci_slot_use */
-    bool registered;
-    uint8_t events; /* registered, of a descriptor of coir's: for which directions */
+    bool registered : 1;
+    bool once : 1;  /* registered, of a descriptor of coir's: one-shot */
+    uint8_t events; /* registered, of a descriptor of coir's: edge-triggered for which directions */
 };
 
 enum {
@@ -78,6 +84,9 @@ void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op);
 
 /* Registers a descriptor of coir's for what the operation waits for, if it is not. */
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op);
+/* Registers a descriptor of coir's one-shot for a poll, which is to be its only operation. */
+int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
+                          const struct ci_op *op);
 /* Registers a foreign or watched descriptor, again, for the events that its operations wait for. */
 int ci_slot_register_foreign(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
 void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);

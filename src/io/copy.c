@@ -149,6 +149,7 @@ static coir_future *poll_for_next(struct copy_op *self)
         .kind = CI_OP_POLL,
         .events = self->held ? COIR_WRITE : COIR_READ,
         .exact = self->pipe[0] >= 0 || stream->is_unix,
+        .once = self->pipe[0] >= 0,
     };
     return ci_io_init(&self->io, stream, &poll);
 }
@@ -261,7 +262,7 @@ static void close_buffer(struct file_copy *copy)
 static int after_call(ssize_t n, coir_stream *stream, int events)
 {
     if (n == -EAGAIN)
-        n = ci_stream_wait_exact(stream, events);
+        n = ci_stream_wait_blocked(stream, events);
     else
         ci_spend(ci_worker_current);
     if (n == -EINTR)

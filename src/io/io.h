@@ -190,8 +190,8 @@ ssize_t ci_stream_try_write(coir_stream *stream, const void *buf, size_t len,
 /* As ci_stream_try_read, but the bytes stay, and nothing is read ahead. */
 ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len, const struct ci_io_op *op);
 
-/* coir_stream_wait, but nothing is read ahead. */
-int ci_stream_wait_exact(coir_stream *stream, int events);
+/* coir_stream_wait after a system call that would have blocked; nothing is read ahead. */
+int ci_stream_wait_blocked(coir_stream *stream, int events);
 
 /* The descriptor of a file; of NULL the working directory (AT_FDCWD). */
 coir_fd ci_file_fd(const coir_file *file);

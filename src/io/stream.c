@@ -377,10 +377,11 @@ ssize_t ci_stream_try_write(coir_stream *stream, const void *buf, size_t len,
     return try_once(stream, WRITE_OP(stream, buf, len), holder, __func__, NULL);
 }
 
-int ci_stream_wait_exact(coir_stream *stream, int events)
+int ci_stream_wait_blocked(coir_stream *stream, int events)
 {
     struct ci_op *op = POLL_OP(stream, events);
     op->exact = true;
+    op->once = true;
     return (int)run(stream, op, NULL, __func__, NULL);
 }
 

@@ -1,5 +1,6 @@
 /* Waits for events on a stream, beside all that a driver does on it by itself. */
 #include <errno.h>
+#include <poll.h>
 
 #include "env.h"
 #include "sys/call.h"
@@ -100,3 +101,130 @@ static void wait_for_room_after_the_end(void)
 }
 
 ON_REAL(a_wait_for_room_is_not_answered_by_the_peers_end, wait_for_room_after_the_end)
+
+/* ---- a wait for which the descriptor is armed alone ---- */
+
+static bool start_alone(struct counted *wait, int events)
+{
+    return start(wait, (struct ci_op){.fd = env.server,
+                                      .kind = CI_OP_POLL,
+                                      .events = (uint8_t)events,
+                                      .exact = true,
+                                      .once = true});
+}
+
+static void wait_alone(int events)
+{
+    struct counted wait;
+    int result = start_alone(&wait, events) ? wait.op.result : finish(&wait);
+    CHECK_EQ(result & events, events);
+}
+
+static void receive(size_t len)
+{
+    char bytes[16];
+    CHECK_EQ(poll(&(struct pollfd){.fd = env.server, .events = POLLIN}, 1, -1), 1);
+    CHECK_EQ(recv(env.server, bytes, sizeof bytes, MSG_DONTWAIT), (ssize_t)len);
+}
+
+CONFORM(a_wait_alone_hears_what_came_before_and_after_it)
+{
+    struct counted wait;
+    char bytes[8];
+    CHECK_EQ(write_some(env.client, "a", 1), 1);
+    wait_alone(COIR_READ);
+    CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+    CHECK(!start_alone(&wait, COIR_READ));
+    CHECK_EQ(write_some(env.client, "b", 1), 1);
+    CHECK_EQ(finish(&wait) & COIR_READ, COIR_READ);
+    wait_alone(COIR_READ); /* it still holds */
+    wait_alone(COIR_WRITE);
+    CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+    CHECK(!start_alone(&wait, COIR_READ));
+    CHECK_EQ(stop(&wait), -ECANCELED);
+    CHECK_EQ(write_some(env.client, "c", 1), 1);
+    wait_alone(COIR_READ);
+    CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+    CHECK_EQ(bytes[0], 'c');
+    close_pair();
+}
+
+/* What comes after it, while nothing waits, is not lost: not the bytes, nor the end. */
+CONFORM(after_a_wait_alone_every_other_operation_works)
+{
+    struct counted reading, hangup;
+    char bytes[8];
+    for (int round = 0; round < 3; round++) {
+        CHECK_EQ(write_some(env.client, "a", 1), 1);
+        wait_alone(COIR_READ);
+        CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+        for (int i = 0; i < 3; i++)
+            pass();
+        CHECK_EQ(write_some(env.client, "b", 1), 1);
+        for (int i = 0; i < 3; i++)
+            pass();
+        CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+        wait_alone(COIR_WRITE);
+        CHECK(!start(&reading,
+                     (struct ci_op){
+                         .fd = env.server, .kind = CI_OP_READ, .buf = bytes, .len = sizeof bytes}));
+        CHECK_EQ(write_some(env.client, "c", 1), 1);
+        CHECK_EQ(finish(&reading), 1);
+    }
+    wait_alone(COIR_WRITE);
+    CHECK(!start(&hangup,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_POLL, .events = COIR_HANGUP}));
+    CHECK_EQ(env.driver->kind->option(env.driver, env.client, COIR_TCP_RESET_ON_CLOSE, 1), 0);
+    close_fd(env.client);
+    CHECK(finish(&hangup) & (COIR_HANGUP | COIR_EVENT_ERROR));
+    close_fd(env.server);
+}
+
+CONFORM(a_wait_alone_leaves_room_for_others_beside_it)
+{
+    struct counted wait, hangup, room;
+    char bytes[8];
+    struct ci_op gone = {.fd = env.server, .kind = CI_OP_POLL, .events = COIR_HANGUP};
+    CHECK(!start_alone(&wait, COIR_READ));
+    CHECK(!start(&hangup, gone));
+    CHECK_EQ(write_some(env.client, "a", 1), 1);
+    CHECK_EQ(finish(&wait) & COIR_READ, COIR_READ);
+    CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+    CHECK(!start_alone(&wait, COIR_READ)); /* beside one that waits */
+    size_t sent = write_until_full(env.server, &room);
+    CHECK_EQ(write_some(env.client, "b", 1), 1);
+    CHECK_EQ(finish(&wait) & COIR_READ, COIR_READ);
+    read_all(env.client, sent);
+    CHECK(finish(&room) > 0);
+    CHECK(!hangup.done);
+    CHECK_EQ(read_some(env.server, bytes, sizeof bytes), 1);
+    CHECK_EQ(env.driver->kind->option(env.driver, env.client, COIR_TCP_RESET_ON_CLOSE, 1), 0);
+    close_fd(env.client);
+    CHECK(finish(&hangup) & (COIR_HANGUP | COIR_EVENT_ERROR));
+    close_fd(env.server);
+}
+
+/* A copy waits for room in one socket while the other's bytes come: they are not to wake it. */
+static void quiet_body(void)
+{
+    struct counted reading;
+    char byte;
+    coir_fd selector =
+        env.driver->kind->descriptor ? env.driver->kind->descriptor(env.driver) : -ENOTSUP;
+    CHECK(!start(&reading,
+                 (struct ci_op){.fd = env.server, .kind = CI_OP_READ, .buf = &byte, .len = 1}));
+    CHECK_EQ(write_some(env.client, "a", 1), 1);
+    CHECK_EQ(finish(&reading), 1);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(send(env.client, "b", 1, MSG_DONTWAIT), 1);
+        wait_alone(COIR_READ);
+        receive(1);
+        CHECK_EQ(send(env.client, "cc", 2, MSG_DONTWAIT), 2);
+        CHECK_EQ(poll(&(struct pollfd){.fd = env.server, .events = POLLIN}, 1, -1), 1);
+        CHECK_EQ(poll(&(struct pollfd){.fd = selector, .events = POLLIN}, 1, 0), 0);
+        receive(2);
+    }
+    close_pair();
+}
+
+ON(epoll, an_armed_wait_that_has_ended_wakes_nobody, quiet_body)
