@@ -79,6 +79,96 @@ static int run_select(void)
     return round_trips(1);
 }
 
+/* Items through a channel with room for 16, which fills and empties. */
+static int sends(void *arg)
+{
+    char byte = 0;
+    int rc = 0;
+    for (int i = 0; i < times && rc == 0; i++)
+        rc = coir_channel_send(arg, &byte);
+    return rc;
+}
+
+static int run_stream(void)
+{
+    char byte;
+    coir_channel *channel;
+    int rc = coir_channel_new(1, 16, &channel);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    coir_go(scope, sends, channel);
+    for (int i = 0; i < times && rc == 0; i++)
+        rc = coir_channel_recv(channel, &byte);
+    coir_scope_wait(scope);
+    coir_channel_free(channel);
+    return rc;
+}
+
+/* Items through a channel without room. */
+static int run_handover(void)
+{
+    char byte;
+    coir_channel *channel;
+    int rc = coir_channel_new(1, 0, &channel);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    coir_go(scope, sends, channel);
+    for (int i = 0; i < times && rc == 0; i++)
+        rc = coir_channel_recv(channel, &byte);
+    coir_scope_wait(scope);
+    coir_channel_free(channel);
+    return rc;
+}
+
+/* A select of 100 channels of which one has an item, each time another one. */
+static int run_select100(void)
+{
+    enum { MANY = 100 };
+    static coir_channel *channels[MANY];
+    coir_case waits[MANY];
+    char byte = 0;
+    int rc = 0;
+    for (int i = 0; i < MANY; i++) {
+        if (coir_channel_new(1, 1, &channels[i]) < 0)
+            return -1;
+        waits[i] = coir_case_recv(channels[i], &byte);
+    }
+    for (int i = 0; i < times && rc >= 0; i++) {
+        coir_channel_try_send(channels[i * 7 % MANY], &byte);
+        rc = coir_select(waits, MANY);
+    }
+    for (int i = 0; i < MANY; i++)
+        coir_channel_free(channels[i]);
+    return rc < 0 ? rc : 0;
+}
+
+/* Timers of many times that fire in one run; each is started again by its callback. */
+static int timers_left;
+
+static void on_timer(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    if (timers_left-- > 0)
+        coir_timer_start(loop, timer, (coir_time)(1 + timers_left % 977) * COIR_US, on_timer, arg);
+}
+
+static int run_timer(void)
+{
+    enum { MANY = 1000 };
+    static coir_timer timers[MANY];
+    coir_loop *loop;
+    int rc = coir_loop_new(&loop);
+    if (rc < 0)
+        return rc;
+    timers_left = times;
+    for (int i = 0; i < MANY; i++)
+        coir_timer_start(loop, &timers[i], i * COIR_US, on_timer, NULL);
+    rc = coir_loop_run(loop);
+    coir_loop_free(loop);
+    return rc;
+}
+
 static int run_mutex(void)
 {
     for (int i = 0; i < times; i++) {
@@ -119,8 +209,10 @@ static int start(void *arg)
         const char *name;
         int (*run)(void);
     } operations[] = {
-        {"yield", run_yield},   {"spawn", run_spawn}, {"channel", run_channel},
-        {"select", run_select}, {"mutex", run_mutex}, {"request", run_request},
+        {"yield", run_yield},         {"spawn", run_spawn},       {"channel", run_channel},
+        {"stream", run_stream},       {"handover", run_handover}, {"select", run_select},
+        {"select100", run_select100}, {"mutex", run_mutex},       {"timer", run_timer},
+        {"request", run_request},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;

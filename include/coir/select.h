@@ -28,7 +28,8 @@ typedef struct coir_case {
     void *data;                                                      /* coir's */
     int64_t number;                                                  /* coir's */
     int64_t result; /* of the case that happened: what the call would have returned */
-    uint64_t opaque[4];
+    bool (*try_now)(struct coir_case *self); /* coir's */
+    uint64_t opaque[3];
 } coir_case;
 
 /* Waits until one of several cases can happen, lets that one happen, and returns its index. Where

@@ -197,28 +197,71 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
                      : ci_completed_op(op, 0);
 }
 
-/* ---- straight-line calls: the common cases with one hold of the lock ---- */
+/* ---- straight-line calls: the common cases with one hold of the lock ----
+ *
+ * The common cases end in tail calls or in none, so that they save no registers. What parks is a
+ * function of its own, since a switch clobbers every register. Whatever is not common gives the
+ * lock back and begins again in send_otherwise or receive_otherwise. */
 
-/* With the lock held: sends if no receiver waits and the ring has a free slot, or if the first
- * receiver is not a member of a coir_any. */
-CI_INLINE bool send_at_once(coir_channel *channel, const void *item, struct ci_wait **ret_receiver)
+/* With the lock held: queues the call, which cannot be done now, and gives the lock back. */
+CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fiber,
+                                 struct ci_list *queue, struct ci_wait_for what)
 {
-    struct ci_wait *receiver = ci_wait_first(&channel->receivers);
-    if (channel->closed)
-        return false;
-    if (!receiver) {
-        if (channel->ring.count == channel->ring.slots)
-            return false;
-        ci_item_ring_put(&channel->ring, item);
-    } else if (ci_runnable_is_branch(receiver->runnable)) {
-        return false;
-    } else {
-        ci_debug_check(channel->ring.count == 0, "channel.h 1");
-        ci_wait_take_off(receiver, CI_WAIT_GRANTED);
+    struct ci_wait *wait = ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), what);
+    wait->future.caller = &fiber->back;
+    ci_wait_queue(worker, wait, queue);
+    ci_lock_give_tried(what.lock);
+    ci_park_here(worker);
+    return wait->future.result;
+}
+
+static CI_NOINLINE int queue_sender(struct ci_worker *worker, struct ci_fiber *fiber,
+                                    coir_channel *channel, const void *item)
+{
+    return (int)queue_and_park(worker, fiber, &channel->senders, to_send(channel, item));
+}
+
+static CI_NOINLINE int queue_receiver(struct ci_worker *worker, struct ci_fiber *fiber,
+                                      coir_channel *channel, void *item)
+{
+    return (int)queue_and_park(worker, fiber, &channel->receivers, to_receive(channel, item, 0));
+}
+
+static CI_NOINLINE int wake_elsewhere(struct ci_worker *worker, struct ci_wait *wait)
+{
+    ci_wait_wake(wait);
+    return ci_spend_and_return(worker);
+}
+
+/* The end of a call that has transferred an item to or from a queued task; takes that off. */
+CI_INLINE int grant_and_return(struct ci_worker *worker, const coir_channel *channel,
+                               struct ci_wait *peer, int64_t result)
+{
+    ci_wait_take_off(peer, CI_WAIT_GRANTED);
+    peer->future.result = result;
+    ci_lock_give_tried(channel->lock);
+    return ci_wait_wake_own(worker, peer) ? ci_spend_and_return(worker)
+                                          : wake_elsewhere(worker, peer);
+}
+
+/* A receiver that is a member of a coir_any, and items of unusual sizes. */
+static CI_NOINLINE int send_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
+                                      coir_channel *channel, const void *item)
+{
+    ci_channel_lock(channel);
+    struct ci_wait *receiver = ci_wait_grant(&channel->receivers);
+    if (receiver)
         ci_channel_hand_over(channel, receiver, item);
+    else if (channel->ring.count != channel->ring.slots && !channel->closed)
+        ci_item_ring_put(&channel->ring, item);
+    else {
+        ci_lock_give(channel->lock);
+        return (int)ci_wait_here(worker, fiber, to_send(channel, item));
     }
-    *ret_receiver = receiver;
-    return true;
+    ci_lock_give(channel->lock);
+    if (receiver)
+        ci_wait_wake(receiver);
+    return ci_spend_and_return(worker);
 }
 
 int coir_channel_send(coir_channel *channel, const void *item)
@@ -230,52 +273,73 @@ int coir_channel_send(coir_channel *channel, const void *item)
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    struct ci_wait *receiver;
-    ci_lock_take(channel->lock);
-    bool done = send_at_once(channel, item, &receiver);
-    ci_lock_give(channel->lock);
-    if (ci_likely(done)) {
-        if (receiver)
-            ci_wait_wake(receiver);
-        ci_spend(worker);
-        return 0;
+    if (ci_unlikely(!ci_lock_try(channel->lock)))
+        return send_otherwise(worker, fiber, channel, item);
+    struct ci_item_ring *ring = &channel->ring;
+    struct ci_wait *receiver = ci_wait_first(&channel->receivers);
+    if (receiver) {
+        ci_debug_check(ring->count == 0 && !channel->closed, "channel.h 1, channel.h 2");
+        if (!ci_runnable_is_branch(receiver->runnable) &&
+            ci_item_copy_usual(receiver->item, item, ring->item_size))
+            return grant_and_return(worker, channel, receiver, receiver->items_max ? 1 : 0);
+    } else if (ci_likely(!channel->closed)) {
+        if (ring->count == ring->slots) {
+            if (ring->capacity == 0)
+                return queue_sender(worker, fiber, channel, item);
+        } else if (ci_item_copy_usual(ci_item_ring_slot(ring, ring->count), item,
+                                      ring->item_size)) {
+            ring->count++;
+            ci_lock_give_tried(channel->lock);
+            return ci_spend_and_return(worker);
+        }
     }
-    return (int)ci_wait_here(worker, fiber, to_send(channel, item));
+    ci_lock_give_tried(channel->lock);
+    return send_otherwise(worker, fiber, channel, item);
 }
 
-CI_INLINE ssize_t receive(coir_channel *channel, void *items, size_t items_max)
+/* Several items at once, items of unusual sizes, and channels with senders or an observer. */
+static CI_NOINLINE ssize_t receive_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
+                                             coir_channel *channel, void *items, size_t items_max)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (ci_unlikely(!fiber))
-        return rc;
-    struct ci_worker *worker = ci_worker_current;
-    ci_lock_take(channel->lock);
-    if (ci_unlikely(!ci_list_empty(&channel->senders) || channel->observer || channel->closed ||
-                    items_max)) {
+    ci_channel_lock(channel);
+    if (items_max || !channel->ring.count || channel->observer ||
+        !ci_list_empty(&channel->senders)) {
         ci_lock_give(channel->lock);
         return ci_wait_here(worker, fiber, to_receive(channel, items, items_max));
     }
-    if (channel->ring.count) {
-        ci_item_ring_take(&channel->ring, items);
-        ci_lock_give(channel->lock);
-        ci_spend(worker);
-        return 0;
-    }
-    struct ci_wait *wait =
-        ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), to_receive(channel, items, 0));
-    wait->future.caller = &fiber->back;
-    ci_wait_queue(worker, wait, &channel->receivers);
+    ci_item_ring_take(&channel->ring, items);
     ci_lock_give(channel->lock);
-    ci_park_here(worker);
-    return wait->future.result;
+    return ci_spend_and_return(worker);
 }
 
 int coir_channel_recv(coir_channel *channel, void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
         return CI_MISUSE(-EINVAL, "channel or item is NULL");
-    return (int)receive(channel, item, 0);
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    if (ci_unlikely(!fiber))
+        return rc;
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!ci_lock_try(channel->lock)))
+        return (int)receive_otherwise(worker, fiber, channel, item, 0);
+    struct ci_item_ring *ring = &channel->ring;
+    struct ci_wait *sender = ci_wait_first(&channel->senders);
+    if (sender) {
+        if (ring->capacity == 0 && !ci_runnable_is_branch(sender->runnable) &&
+            ci_item_copy_usual(item, sender->item, ring->item_size))
+            return grant_and_return(worker, channel, sender, 0);
+    } else if (ci_likely(!channel->observer && !channel->closed)) {
+        if (!ring->count)
+            return queue_receiver(worker, fiber, channel, item);
+        if (ci_item_copy_usual(item, ci_item_ring_slot(ring, 0), ring->item_size)) {
+            ci_item_ring_drop(ring);
+            ci_lock_give_tried(channel->lock);
+            return ci_spend_and_return(worker);
+        }
+    }
+    ci_lock_give_tried(channel->lock);
+    return (int)receive_otherwise(worker, fiber, channel, item, 0);
 }
 
 ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)
@@ -286,8 +350,71 @@ ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_
         coir_wait_op op;
         return ci_await_in_fiber(coir_channel_recv_many_op(&op, channel, items, items_max));
     }
-    return receive(channel, items, items_max);
+    int rc = 0;
+    struct ci_fiber *fiber = ci_fiber_enter(&rc);
+    return ci_likely(fiber) ? receive_otherwise(ci_worker_current, fiber, channel, items, items_max)
+                            : rc;
 }
+
+/* ---- without waiting ---- */
+
+CI_INLINE bool can_send(const coir_channel *channel)
+{
+    return !ci_list_empty(&channel->receivers) || ci_channel_has_room(channel);
+}
+
+CI_INLINE bool can_receive(const coir_channel *channel)
+{
+    return channel->ring.count || !ci_list_empty(&channel->senders) || channel->closed;
+}
+
+static CI_NOINLINE bool try_locked(coir_channel *channel, bool sends, void *item,
+                                   int64_t *ret_result)
+{
+    struct ci_list granted;
+    ci_list_init(&granted);
+    ci_channel_lock(channel);
+    enum outcome outcome = sends ? try_send(channel, NULL, NULL, item, ret_result, &granted)
+                                 : try_receive(channel, NULL, NULL, item, 0, ret_result, &granted);
+    ci_lock_give(channel->lock);
+    ci_wait_wake_all(&granted);
+    return outcome == DONE;
+}
+
+/* True: done, with the result of the call. Most that are tried are not possible. */
+CI_INLINE bool try_once(coir_channel *channel, bool sends, void *item, int64_t *ret_result)
+{
+    if (ci_lock_try(channel->lock)) {
+        bool possible = sends ? can_send(channel) : can_receive(channel);
+        ci_lock_give_tried(channel->lock);
+        if (!possible)
+            return false;
+    }
+    return try_locked(channel, sends, item, ret_result);
+}
+
+static int try_now(coir_channel *channel, bool sends, void *item, const char *call,
+                   const void *place)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!channel || !item)
+        return ci_misused(-EINVAL, "channel or item is NULL", call, place);
+    int64_t result;
+    return try_once(channel, sends, item, &result) ? (int)result : -EAGAIN;
+}
+
+int coir_channel_try_send(coir_channel *channel, const void *item)
+{
+    return try_now(channel, true, (void *)(uintptr_t)item, CI_CALL, CI_PLACE);
+}
+
+int coir_channel_try_recv(coir_channel *channel, void *item)
+{
+    return try_now(channel, false, item, CI_CALL, CI_PLACE);
+}
+
+/* ---- cases of select ---- */
 
 static CI_COLD coir_future *awaited_null(void *op, const char *call)
 {
@@ -307,46 +434,30 @@ static coir_future *make_receive(const coir_case *self, void *op)
                : awaited_null(op, "coir_case_recv");
 }
 
+static bool try_send_case(coir_case *self)
+{
+    return self->object && self->data && try_once(self->object, true, self->data, &self->result);
+}
+
+static bool try_receive_case(coir_case *self)
+{
+    return self->object && self->data && try_once(self->object, false, self->data, &self->result);
+}
+
 coir_case coir_case_send(coir_channel *channel, const void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* else when it is awaited */
         return ci_completed_case(CI_MISUSE(-EINVAL, "channel or item is NULL"));
-    return (coir_case){.make = make_send, .object = channel, .data = (void *)(uintptr_t)item};
+    return (coir_case){.make = make_send,
+                       .object = channel,
+                       .data = (void *)(uintptr_t)item,
+                       .try_now = try_send_case};
 }
 
 coir_case coir_case_recv(coir_channel *channel, void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* else when it is awaited */
         return ci_completed_case(CI_MISUSE(-EINVAL, "channel or item is NULL"));
-    return (coir_case){.make = make_receive, .object = channel, .data = item};
-}
-
-/* ---- without waiting ---- */
-
-static int try_now(coir_channel *channel, bool sends, void *item, const char *call,
-                   const void *place)
-{
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!channel || !item)
-        return ci_misused(-EINVAL, "channel or item is NULL", call, place);
-    struct ci_list granted;
-    int64_t result;
-    ci_list_init(&granted);
-    ci_channel_lock(channel);
-    enum outcome outcome = sends ? try_send(channel, NULL, NULL, item, &result, &granted)
-                                 : try_receive(channel, NULL, NULL, item, 0, &result, &granted);
-    ci_lock_give(channel->lock);
-    ci_wait_wake_all(&granted);
-    return outcome == DONE ? (int)result : -EAGAIN;
-}
-
-int coir_channel_try_send(coir_channel *channel, const void *item)
-{
-    return try_now(channel, true, (void *)(uintptr_t)item, CI_CALL, CI_PLACE);
-}
-
-int coir_channel_try_recv(coir_channel *channel, void *item)
-{
-    return try_now(channel, false, item, CI_CALL, CI_PLACE);
+    return (coir_case){
+        .make = make_receive, .object = channel, .data = item, .try_now = try_receive_case};
 }

@@ -64,11 +64,21 @@ static coir_future *make_wait(const coir_case *self, void *op)
     return coir_event_wait_op(op, self->object);
 }
 
+static bool try_wait(coir_case *self)
+{
+    struct event *event = event_of(self->object);
+    lock(event); /* who sets it may still hold the lock, and the event be freed after this call */
+    bool is_set = event->set;
+    ci_lock_give(&event->lock);
+    self->result = 0;
+    return is_set;
+}
+
 coir_case coir_case_event(coir_event *event)
 {
     if (!event)
         return ci_completed_case(CI_MISUSE(-EINVAL, "event is NULL"));
-    return (coir_case){.make = make_wait, .object = event};
+    return (coir_case){.make = make_wait, .object = event, .try_now = try_wait};
 }
 
 void coir_event_set(coir_event *opaque)

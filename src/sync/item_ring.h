@@ -8,6 +8,7 @@
 #define CI_SYNC_ITEM_RING_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -28,8 +29,9 @@ void ci_item_ring_done(struct ci_item_ring *ring);
 /* Doubles the slots. -ENOMEM, with the ring as it was. */
 int ci_item_ring_grow(struct ci_item_ring *ring);
 
-/* Most items are one word; those of other usual sizes are copied in place, too. */
-CI_INLINE void ci_item_copy(void *to, const void *from, size_t size)
+/* Most items are one word; those of other usual sizes are copied in place, too. False: the size is
+ * not one of them. */
+CI_INLINE bool ci_item_copy_usual(void *to, const void *from, size_t size)
 {
     if (ci_likely(size == 8))
         memcpy(to, from, 8);
@@ -40,6 +42,13 @@ CI_INLINE void ci_item_copy(void *to, const void *from, size_t size)
     else if (size == 1)
         memcpy(to, from, 1);
     else
+        return false;
+    return true;
+}
+
+CI_INLINE void ci_item_copy(void *to, const void *from, size_t size)
+{
+    if (ci_unlikely(!ci_item_copy_usual(to, from, size)))
         memcpy(to, from, size);
 }
 

@@ -67,11 +67,22 @@ static coir_future *make_wait(const coir_case *self, void *op)
     return coir_latest_wait_op(op, self->object, (uint64_t)self->number);
 }
 
+static bool try_wait(coir_case *self)
+{
+    coir_latest *latest = self->object;
+    lock(latest);
+    bool changed = latest->version != (uint64_t)self->number, closed = latest->closed;
+    ci_lock_give(&latest->lock);
+    self->result = changed ? 0 : -EPIPE;
+    return changed || closed;
+}
+
 coir_case coir_case_latest(coir_latest *latest, uint64_t version)
 {
     if (!latest)
         return ci_completed_case(CI_MISUSE(-EINVAL, "latest is NULL"));
-    return (coir_case){.make = make_wait, .object = latest, .number = (int64_t)version};
+    return (coir_case){
+        .make = make_wait, .object = latest, .number = (int64_t)version, .try_now = try_wait};
 }
 
 /* ---- values ---- */

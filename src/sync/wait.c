@@ -53,10 +53,7 @@ static void wake_here(struct ci_worker *worker, struct ci_wait *wait)
         ci_ready(worker, wait->runnable);
         return;
     }
-    ci_debug_check(wait->state == CI_WAIT_GRANTED, "wait.h 3");
-    if (CI_DEBUG)
-        wait->state = CI_WAIT_WOKEN;
-    ci_wake(worker, wait->runnable, &wait->future);
+    ci_wait_wake_own(worker, wait);
 }
 
 static void wake_came(struct ci_message *message)

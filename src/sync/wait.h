@@ -23,6 +23,7 @@
 #include "sys/lock.h"
 #include "task/object.h"
 #include "task/park.h"
+#include "task/task.h"
 
 enum ci_wait_state {
     CI_WAIT_NEW,
@@ -135,6 +136,18 @@ static inline void ci_wait_wake_all(struct ci_list *granted)
 {
     if (ci_unlikely(!ci_list_empty(granted)))
         ci_wait_wake_list(granted);
+}
+
+/* Wakes a GRANTED waiter whose result is set, if it is this worker's. */
+static inline bool ci_wait_wake_own(struct ci_worker *worker, struct ci_wait *wait)
+{
+    if (ci_unlikely(wait->runnable->task->worker != worker))
+        return false;
+    ci_debug_check(wait->state == CI_WAIT_GRANTED, "wait.h 3");
+    if (CI_DEBUG)
+        wait->state = CI_WAIT_WOKEN;
+    ci_wake(worker, wait->runnable, &wait->future);
+    return true;
 }
 
 /* ---- the two ways to wait ---- */

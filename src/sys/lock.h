@@ -34,6 +34,23 @@ static inline void ci_lock_give(struct ci_lock *lock)
     ci_store_release(&lock->held, 0); /* pairs with the acquire in ci_lock_take */
 }
 
+/* One attempt, for fast paths that leave all calls to their slow path, which takes the lock as
+ * above. Fails in a program with TSan, to which nothing would be noted here. */
+static inline bool ci_lock_try(struct ci_lock *lock)
+{
+    if (!CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER))
+        return false;
+    return ci_likely(
+        !ci_exchange_acquire(&lock->held, 1)); /* pairs with the release in ci_lock_give_tried */
+}
+
+/* Gives back what ci_lock_try took. */
+static inline void ci_lock_give_tried(struct ci_lock *lock)
+{
+    ci_debug_check(ci_load_relaxed(&lock->held), "lock.h 1");
+    ci_store_release(&lock->held, 0); /* pairs with the acquire in ci_lock_try, ci_lock_take */
+}
+
 /* For loops that wait for another thread's store: pauses, or yields after 100 rounds. */
 void ci_pause(unsigned round);
 

@@ -176,20 +176,19 @@ static coir_future *member_end_poll(coir_future *end)
 }
 
 coir_future *ci_group_init(coir_group *opaque, coir_branch *branches, size_t count,
-                           enum ci_group_mode mode, size_t window, bool rotates)
+                           enum ci_group_mode mode, size_t window, size_t first)
 {
     struct ci_group *group = (struct ci_group *)(void *)opaque;
     *group = (struct ci_group){
         .future = {&ci_group_kind, NULL, 0, 0},
         .branches = (struct ci_branch *)(void *)branches,
         .count = (int32_t)count,
+        .first = (int32_t)first,
         .window = window && window < INT32_MAX ? (int32_t)window : INT32_MAX,
         .winner = CI_NOBODY,
         .reason = mode == CI_GROUP_ANY && count == 0 ? -EINVAL : 0,
         .mode = (uint8_t)mode,
     };
-    if (rotates && count > 1 && ci_worker_current)
-        group->first = (int32_t)(ci_worker_current->rotation++ % (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         group->branches[i].end.state = CI_BRANCH_IDLE;
         group->branches[i].link.next = NULL;
@@ -201,7 +200,7 @@ coir_future *coir_join_all_op(coir_group *group, coir_branch *branches, size_t c
 {
     if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return ci_group_init(group, branches, count, CI_GROUP_JOIN, window, false);
+    return ci_group_init(group, branches, count, CI_GROUP_JOIN, window, 0);
 }
 
 coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, size_t count,
@@ -209,21 +208,23 @@ coir_future *coir_join_or_cancel_op(coir_group *group, coir_branch *branches, si
 {
     if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return ci_group_init(group, branches, count, CI_GROUP_JOIN_OR_CANCEL, window, false);
+    return ci_group_init(group, branches, count, CI_GROUP_JOIN_OR_CANCEL, window, 0);
 }
 
 coir_future *coir_any_op(coir_group *group, coir_branch *branches, size_t count)
 {
     if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, true);
+    struct ci_worker *worker = ci_worker_current;
+    size_t first = worker && count > 1 ? worker->rotation++ % count : 0;
+    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, first);
 }
 
 coir_future *coir_any_in_order_op(coir_group *group, coir_branch *branches, size_t count)
 {
     if (CI_REFUSED(!group || (count && !branches), "group or branches is NULL"))
         return NULL;
-    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, false);
+    return ci_group_init(group, branches, count, CI_GROUP_ANY, 0, 0);
 }
 
 /* Whether the array has `count` members, each with a future. */

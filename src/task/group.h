@@ -36,10 +36,10 @@ CI_LEAVES_SPARE_WORDS(struct ci_group, coir_group);
 
 extern const coir_future_kind ci_group_kind;
 
-/* A group as a future. It begins `window` members at a time (0: all), a coir_any that `rotates`
- * with another one each time. */
+/* A group as a future. It begins `window` members at a time (0: all), from the one at `first` on
+ * and round. */
 coir_future *ci_group_init(coir_group *group, coir_branch *branches, size_t count,
-                           enum ci_group_mode mode, size_t window, bool rotates);
+                           enum ci_group_mode mode, size_t window, size_t first);
 
 /* Decides a coir_any: `winner` is the member that wins, or CI_NOBODY_EVER. False: it was decided
  * before. From any thread. */

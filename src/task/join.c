@@ -15,16 +15,22 @@ static int join_cancel(coir_future *future, int reason)
     return true;
 }
 
+bool ci_handle_has_result(const struct ci_handle *handle, int64_t *ret_result)
+{
+    if (handle->task)
+        return false;
+    *ret_result = handle->used ? handle->result : -EINVAL;
+    return true;
+}
+
 static coir_future *join_poll(coir_future *future)
 {
     struct ci_handle *handle = ci_container_of(future, struct ci_handle, future);
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    if (!handle->task) {
-        future->result = handle->used ? handle->result : -EINVAL;
+    if (ci_handle_has_result(handle, &future->result))
         return ci_leaf_complete(worker, future);
-    }
     ci_check(!handle->waiter, "join.c 1");
     handle->waiter = ci_leaf_suspend(worker, future);
     return NULL;

@@ -1,5 +1,7 @@
-/* Select is a coir_any (group.c) whose members lie on the caller's stack. claim.c decides the
- * winner; group.c withdraws the losers. */
+/* Select. First each case is tried (`try_now` of coir_case): nothing is queued, so the first that
+ * can happen has happened alone. A case that cannot be tried ends that pass, since those behind it
+ * must not overtake it every time. Where nothing has happened, select is a coir_any (group.c) whose
+ * members lie on the caller's stack: claim.c decides the winner, group.c withdraws the losers. */
 #include "coir/select.h"
 
 #include <errno.h>
@@ -7,6 +9,7 @@
 #include "task/completed.h"
 #include "task/group.h"
 #include "task/runtime.h"
+#include "task/task.h"
 #include "task/waiter.h"
 
 enum { ON_STACK = 8 };
@@ -17,30 +20,27 @@ struct storage {
     uint64_t op[CI_FIBER_OP_WORDS];
 };
 
-static int run(coir_case *cases, size_t count, bool in_order, coir_branch *branches,
+static int run(coir_case *cases, size_t count, size_t first, coir_branch *branches,
                struct storage *storage)
 {
     coir_group group;
-    for (size_t i = 0; i < count; i++) {
-        if (ci_unlikely(!cases[i].make))
-            return -EINVAL;
+    for (size_t i = 0; i < count; i++)
         branches[i].future = cases[i].make(&cases[i], &storage[i]);
-    }
-    coir_future *any = ci_group_init(&group, branches, count, CI_GROUP_ANY, 0, !in_order);
+    coir_future *any = ci_group_init(&group, branches, count, CI_GROUP_ANY, 0, first);
     int which = (int)ci_await(ci_worker_current, any);
     if (which >= 0)
         cases[which].result = branches[which].future->result;
     return which;
 }
 
-static CI_NOINLINE int run_on_stack(coir_case *cases, size_t count, bool in_order)
+static CI_NOINLINE int run_on_stack(coir_case *cases, size_t count, size_t first)
 {
     struct storage storage[ON_STACK];
     coir_branch branches[ON_STACK];
-    return run(cases, count, in_order, branches, storage);
+    return run(cases, count, first, branches, storage);
 }
 
-static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_order)
+static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, size_t first)
 {
     const coir_allocator *allocator = &ci_worker_current->runtime->allocator;
     size_t size;
@@ -48,9 +48,38 @@ static CI_NOINLINE int run_in_memory(coir_case *cases, size_t count, bool in_ord
     if (__builtin_mul_overflow(count, sizeof(struct storage) + sizeof(coir_branch), &size) ||
         !(storage = ci_alloc(allocator, size)))
         return -ENOMEM;
-    int which = run(cases, count, in_order, (coir_branch *)(void *)(storage + count), storage);
+    int which = run(cases, count, first, (coir_branch *)(void *)(storage + count), storage);
     ci_free(allocator, storage, size);
     return which;
+}
+
+static bool all_made(const coir_case *cases, size_t count)
+{
+#pragma GCC unroll 4
+    for (const coir_case *one = cases; one < cases + count; one++)
+        if (ci_unlikely(!one->make))
+            return false;
+    return true;
+}
+
+/* The first of some cases that happens at once, or that cannot be tried; `end`: there is none. */
+CI_INLINE coir_case *try_each(coir_case *one, const coir_case *end)
+{
+    for (; one != end; one++)
+        if (!one->try_now || one->try_now(one))
+            break;
+    return one;
+}
+
+/* The first case, from `first` on and round, that happens at once; -1: a future has to tell. */
+CI_INLINE int try_all(coir_case *cases, size_t count, size_t first)
+{
+    coir_case *end = cases + count, *one = try_each(cases + first, end);
+    if (one == end) {
+        end = cases + first;
+        one = try_each(cases, end);
+    }
+    return one != end && one->try_now ? (int)(one - cases) : -1;
 }
 
 CI_INLINE int start(coir_case *cases, size_t count, bool in_order, const char *call,
@@ -63,10 +92,17 @@ CI_INLINE int start(coir_case *cases, size_t count, bool in_order, const char *c
         return -EINVAL;
     if (ci_unlikely(!cases))
         return ci_misused(-EINVAL, "cases is NULL", call, place);
-    return ci_misuse_if(-EINVAL,
-                        count <= ON_STACK ? run_on_stack(cases, count, in_order)
-                                          : run_in_memory(cases, count, in_order),
-                        "a case was not made by a coir_case_ function", call, place);
+    if (ci_unlikely(!all_made(cases, count)))
+        return ci_misused(-EINVAL, "a case was not made by a coir_case_ function", call, place);
+    struct ci_worker *worker = ci_worker_current;
+    size_t first = in_order || count == 1 ? 0 : worker->rotation++ % count;
+    int which = try_all(cases, count, first);
+    if (which >= 0) {
+        ci_spend(worker);
+        return which;
+    }
+    return count <= ON_STACK ? run_on_stack(cases, count, first)
+                             : run_in_memory(cases, count, first);
 }
 
 int coir_select(coir_case *cases, size_t count)
@@ -86,9 +122,16 @@ static coir_future *make_sleep(const coir_case *self, void *place)
     return coir_sleep_until_op(place, self->number);
 }
 
+/* A sleep never completes at its first poll, even one whose time has come. */
+static bool try_sleep(coir_case *self)
+{
+    (void)self;
+    return false;
+}
+
 coir_case coir_case_at(coir_time when)
 {
-    return (coir_case){.make = make_sleep, .number = when};
+    return (coir_case){.make = make_sleep, .number = when, .try_now = try_sleep};
 }
 
 static coir_future *make_sleep_for(const coir_case *self, void *place)
@@ -98,7 +141,7 @@ static coir_future *make_sleep_for(const coir_case *self, void *place)
 
 coir_case coir_case_after(coir_time duration)
 {
-    return (coir_case){.make = make_sleep_for, .number = duration};
+    return (coir_case){.make = make_sleep_for, .number = duration, .try_now = try_sleep};
 }
 
 static coir_future *make_join(const coir_case *self, void *place)
@@ -107,9 +150,14 @@ static coir_future *make_join(const coir_case *self, void *place)
     return coir_join_op(self->object);
 }
 
+static bool try_join(coir_case *self)
+{
+    return ci_handle_has_result(ci_handle_of(self->object), &self->result);
+}
+
 coir_case coir_case_join(coir_handle *handle)
 {
     if (!handle)
         return ci_completed_case(CI_MISUSE(-EINVAL, "handle is NULL"));
-    return (coir_case){.make = make_join, .object = handle};
+    return (coir_case){.make = make_join, .object = handle, .try_now = try_join};
 }

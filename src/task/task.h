@@ -64,6 +64,9 @@ static inline struct ci_handle *ci_handle_of(coir_handle *handle)
     return (struct ci_handle *)(void *)handle;
 }
 
+/* The result of a handle's task. False: the task has not ended. */
+bool ci_handle_has_result(const struct ci_handle *handle, int64_t *ret_result);
+
 /* Turns a zeroed record into one that can be reused. */
 void ci_task_make_record(struct ci_task *task, struct ci_worker *worker);
 

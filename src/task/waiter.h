@@ -101,7 +101,7 @@ static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker
 
 /* Slow paths of the functions below. */
 CI_COLD int ci_refuse(struct ci_worker *worker);
-void ci_budget_yield(struct ci_worker *worker);
+int ci_budget_yield(struct ci_worker *worker); /* always 0 */
 
 /* The first step of a suspending call. NULL: not in a fiber of this process, or the fiber is
  * interrupted; *ret_error says which. */
@@ -142,6 +142,12 @@ static inline void ci_spend(struct ci_worker *worker)
 {
     if (ci_unlikely(--worker->budget <= 0))
         ci_budget_yield(worker);
+}
+
+/* The same as the end of a function that returns 0. */
+static inline int ci_spend_and_return(struct ci_worker *worker)
+{
+    return ci_likely(--worker->budget > 0) ? 0 : ci_budget_yield(worker);
 }
 
 #endif

@@ -35,11 +35,12 @@ int coir_yield(void)
     return worker->runnable->interrupt;
 }
 
-void ci_budget_yield(struct ci_worker *worker)
+int ci_budget_yield(struct ci_worker *worker)
 {
     worker->runnable->inner = &worker->fiber->back;
     ci_ready(worker, worker->runnable);
     ci_park_here(worker);
+    return 0;
 }
 
 int ci_refuse(struct ci_worker *worker)

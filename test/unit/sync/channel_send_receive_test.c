@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 
 #include "unit/sync/everywhere.h"
 
@@ -68,6 +69,65 @@ static void traffic(void)
 TEST(what_is_sent_is_received_once)
 {
     everywhere(traffic);
+}
+
+/* ---- sizes of items ---- */
+
+enum { SIZE_MAX_TRIED = 33, ITEMS = 20 };
+
+struct sized {
+    coir_channel *channel;
+    size_t size;
+    bool yields;
+};
+
+static void fill_item(unsigned char *item, int number)
+{
+    for (int i = 0; i < SIZE_MAX_TRIED; i++)
+        item[i] = (unsigned char)(number * 7 + i);
+}
+
+static int send_sized(void *arg)
+{
+    const struct sized *sized = arg;
+    unsigned char item[SIZE_MAX_TRIED];
+    for (int i = 0; i < ITEMS; i++) {
+        fill_item(item, i);
+        CHECK_EQ(coir_channel_send(sized->channel, item), 0);
+        if (sized->yields)
+            coir_yield();
+    }
+    return 0;
+}
+
+static int receive_sized(const struct sized *sized)
+{
+    unsigned char item[SIZE_MAX_TRIED + 1], expected[SIZE_MAX_TRIED];
+    for (int i = 0; i < ITEMS; i++) {
+        fill_item(expected, i);
+        memset(item, 0xee, sizeof item);
+        CHECK_EQ(coir_channel_recv(sized->channel, item), 0);
+        CHECK_EQ(memcmp(item, expected, sized->size), 0);
+        CHECK_EQ(item[sized->size], 0xee);
+        if (!sized->yields)
+            coir_yield();
+    }
+    return 0;
+}
+
+/* With and without a ring; receivers wait for senders, and senders for receivers. */
+TEST_SIM(items_of_any_size_arrive_whole)
+{
+    for (size_t size = 1; size <= SIZE_MAX_TRIED; size++)
+        for (int kind = 0; kind < 6; kind++) {
+            struct sized sized = {.size = size, .yields = kind % 2};
+            CHECK_EQ(coir_channel_new(size, (size_t)kind / 2, &sized.channel), 0);
+            COIR_SCOPE(scope);
+            CHECK_EQ(coir_go(scope, send_sized, &sized), 0);
+            receive_sized(&sized);
+            CHECK_EQ(coir_scope_wait(scope), 0);
+            coir_channel_free(sized.channel);
+        }
 }
 
 TEST_SIM(receiving_no_items_is_complete_at_once)

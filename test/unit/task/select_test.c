@@ -97,6 +97,77 @@ TEST_SIM(many_cases_and_priority)
         coir_channel_free(channels[i]);
 }
 
+/* Cases of objects are tried before anything is queued; others need their futures. */
+TEST_SIM(what_is_tried_overtakes_nothing)
+{
+    coir_channel *channel;
+    coir_stream *a, *b;
+    coir_event event = COIR_EVENT_INIT;
+    int item = 1, got = 0, served[3] = {0};
+    CHECK_EQ(coir_channel_new(sizeof item, 1, &channel), 0);
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    CHECK_EQ(coir_write(b, "x", 1), 1);
+    coir_event_set(&event);
+    coir_case waits[] = {coir_case_stream(a, COIR_READ), coir_case_recv(channel, &got),
+                         coir_case_event(&event)};
+    for (int i = 0; i < 30; i++) {
+        coir_channel_try_send(channel, &item);
+        CHECK_EQ(coir_select_in_order(waits, 3), 0);
+        int which = coir_select(waits, 3);
+        CHECK(which >= 0);
+        served[which]++;
+    }
+    CHECK_EQ(served[0], 10);
+    CHECK_EQ(served[1], 10);
+    CHECK_EQ(served[2], 10);
+    waits[0] = coir_case_after(0);
+    CHECK_EQ(coir_select_in_order(waits, 3), 1); /* a sleep is no case that happens at once */
+    CHECK_EQ(coir_channel_count(channel), 0);
+    CHECK_EQ(coir_select_in_order(waits, 3), 2);
+    coir_event_reset(&event);
+    CHECK_EQ(coir_select_in_order(waits, 3), 0);
+    coir_close(a);
+    coir_close(b);
+    coir_channel_free(channel);
+}
+
+/* A select that always has something to do does not keep other tasks from running. */
+static int count_turns(void *arg)
+{
+    for (; *(int *)arg < 3; ++*(int *)arg)
+        coir_yield();
+    return 0;
+}
+
+TEST_SIM(a_select_that_is_always_ready_lets_others_run)
+{
+    coir_event event = COIR_EVENT_INIT;
+    int turns = 0;
+    coir_event_set(&event);
+    COIR_SCOPE(scope);
+    coir_go(scope, count_turns, &turns);
+    coir_case waits[] = {coir_case_event(&event)};
+    while (turns < 3)
+        CHECK_EQ(coir_select(waits, 1), 0);
+}
+
+TEST_SIM(an_interrupted_select_tries_nothing)
+{
+    coir_channel *channel;
+    int item = 1, got = 0;
+    CHECK_EQ(coir_channel_new(sizeof item, 1, &channel), 0);
+    CHECK_EQ(coir_channel_send(channel, &item), 0);
+    coir_case waits[] = {coir_case_recv(channel, &got)};
+    {
+        COIR_DEADLINE(coir_in(-COIR_S));
+        CHECK_EQ(coir_select(waits, 1), -ETIME);
+    }
+    CHECK_EQ(got, 0);
+    CHECK_EQ(coir_channel_count(channel), 1);
+    CHECK_EQ(coir_select(waits, 1), 0);
+    coir_channel_free(channel);
+}
+
 static int client(void *arg)
 {
     coir_stream *stream;
