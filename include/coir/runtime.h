@@ -63,7 +63,8 @@ typedef struct coir_config {
                           this and runs; a second signal ends the program */
     size_t offload_threads_max; /* [32; COIR_UNLIMITED: 65,536, the most] threads for coir_offload;
                                    started as they are needed, gone when idle */
-    /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread */
+    /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread; another one is refused. It
+     * does not count calls on files, for which file_calls_max holds */
     size_t offload_queue_max;
     /* [COIR_DEADLOCK_IGNORE] what to do when nothing can ever run again */
     enum coir_deadlock deadlock;
@@ -85,8 +86,8 @@ typedef struct coir_config {
     /* [10 s; COIR_NEVER] how long an answer is kept that does not say how long it holds: the
      * system's do not */
     coir_time name_cache_time;
-    /* [256; COIR_UNLIMITED] calls on files (coir/file.h) that a worker has in flight; the others
-     * wait for their turn */
+    /* [256; COIR_UNLIMITED] calls on files (coir/file.h) that a worker has in flight, with the
+     * kernel or on threads of the pool; the others wait for their turn, and none is refused */
     size_t file_calls_max;
     /* [COIR_NEVER: none are reported] how long a worker may run tasks and callbacks without a look
      * at its events. While that takes longer, a warning with the task's name and its stack is

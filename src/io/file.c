@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "coir/semaphore.h"
 #include "task/completed.h"
+#include "task/offload.h"
 
 enum { IOV_MAX_COUNT = 1024 };
 
@@ -165,7 +166,7 @@ static coir_future *file_poll(coir_future *future)
         self->result = (int)self->native.future.result;
     }
     if (is_offloaded(worker, self)) {
-        COIR_AWAIT(future, coir_offload_op(&self->job, make_call, &self->call));
+        COIR_AWAIT(future, ci_offload_turn_op(&self->job, make_call, &self->call));
         self->result = (int)self->job.future.result;
     }
     give_turn(worker);

@@ -3,8 +3,13 @@
  * 1. A job is its caller's future; nothing is allocated for it. It is queued, or running on a
  *    thread, or its result is in flight as a message to its worker; only a queued job can be
  *    withdrawn.
- * 2. A thread is started when no thread is idle and fewer than `threads_max` run; a thread that has
- *    been idle for 10 seconds ends.
+ * 2. A thread is started when one is called to the queue and all that run are at work, up to
+ *    `threads_max`; a thread that has been idle for 10 seconds ends.
+ * 3. While a job is queued, a thread is coming to the queue, or as many as may be are at work (or
+ *    no more could be started). At most one is coming: it was started or woken and has not taken
+ *    the lock yet, or it spins after its last job. It calls the next one if it leaves jobs behind.
+ *    So a job that comes while a thread is coming costs no wake-up, and a burst of short ones a
+ *    few.
  *
  *    QUEUED -- a thread takes it --> RUNNING -- message --> (caller woken)
  *       `-- cancel --> withdrawn
@@ -17,13 +22,20 @@
 #include "base/time.h"
 #include "coir/offload.h"
 #include "sys/clock.h"
+#include "sys/cpu.h"
+#include "sys/lock.h"
+#include "sys/ticks.h"
 #include "task/local.h"
 #include "task/runtime.h"
 #include "task/trace_point.h"
 #include "task/waiter.h"
 
 static const coir_time idle_most = 10 * COIR_S;
+/* About what two wake-ups through the kernel take: that of the caller's worker, and the next one of
+ * the thread. */
+static const coir_time spin_time = 50 * COIR_US;
 static const coir_time simulated_time_max = 100 * COIR_US;
+enum { SKIPS_MOST = 1023 };
 
 struct offload_op {
     coir_future future;
@@ -38,6 +50,7 @@ struct offload_op {
     void *arg;
     int32_t result;
     bool queued;
+    bool bounded; /* offload_queue_max holds for it */
 };
 CI_FIBER_OP_FITS(struct offload_op);
 CI_LEAVES_SPARE_WORDS(struct offload_op, coir_offload_job);
@@ -58,6 +71,57 @@ static int make_call(const struct offload_op *op)
 
 /* ---- the threads ---- */
 
+static void *thread_main(void *arg);
+
+/* With the lock held, and fewer than `threads_max` threads running. */
+static int add_thread(struct ci_offload *pool)
+{
+    struct ci_offload_thread *thread = pool->threads;
+    ci_check(pool->running < pool->threads_max, "offload.c 2");
+    if (thread->state == CI_THREAD_NONE) /* the first thread */
+        pool->spin_ticks = ci_cpu_available() > 1 ? ci_clock_ticks_in(spin_time) : 0;
+    while (thread->state == CI_THREAD_RUNS)
+        thread++;
+    if (thread->state == CI_THREAD_LEFT)
+        ci_thread_join(&thread->thread); /* it has only to return */
+    else
+        ci_condition_init(&thread->wake);
+    thread->pool = pool;
+    int rc = ci_thread_start(&thread->thread, thread_main, thread);
+    if (rc < 0) {
+        ci_condition_done(&thread->wake);
+        thread->state = CI_THREAD_NONE;
+        return rc;
+    }
+    thread->state = CI_THREAD_RUNS;
+    pool->running++;
+    pool->coming++;
+    return 0;
+}
+
+/* Releases the lock, after it has called a thread to the queue if there is a job and none is
+ * coming. The error of a thread that could not be started. */
+static int unlock_and_call(struct ci_offload *pool)
+{
+    struct ci_offload_thread *thread = NULL;
+    struct ci_list *node;
+    int rc = 0;
+    ci_check(pool->coming <= 1, "offload.c 3");
+    if (pool->queued && !pool->coming) {
+        if ((node = ci_list_pop(&pool->idle))) {
+            thread = ci_container_of(node, struct ci_offload_thread, idle);
+            thread->called = true;
+            pool->coming++;
+        } else if (pool->running < pool->threads_max) {
+            rc = add_thread(pool);
+        }
+    }
+    ci_mutex_unlock(&pool->lock);
+    if (thread)
+        ci_condition_signal(&thread->wake); /* it finds the lock free */
+    return rc;
+}
+
 static void came_home(struct ci_message *message)
 {
     struct offload_op *op = ci_container_of(message, struct offload_op, done);
@@ -67,25 +131,75 @@ static void came_home(struct ci_message *message)
     ci_wake(op->worker, op->runnable, &op->future);
 }
 
+static void take_off(struct ci_offload *pool, struct offload_op *op)
+{
+    ci_check(pool->queued > 0, "offload.c 1");
+    ci_list_remove(&op->link);
+    op->queued = false;
+    pool->bounded -= op->bounded;
+    ci_store_relaxed(&pool->queued, pool->queued - 1); /* pairs with the load in spin */
+}
+
 static void run_job(struct ci_offload *pool, struct offload_op *op)
 {
-    ci_mutex_unlock(&pool->lock);
+    take_off(pool, op);
+    pool->calling++;
+    (void)unlock_and_call(pool); /* without another thread, this one takes the jobs in turn */
     op->result = make_call(op);
     op->done.deliver = came_home;
     ci_loop_send(&op->worker->loop, &op->done); /* the caller may free the job from here on */
     ci_mutex_lock(&pool->lock);
+    pool->calling--;
 }
 
-/* Waits for a job. False: none came for `idle_most`, and the thread should end. */
-static bool wait_for_job(struct ci_offload *pool)
+/* Spins until a job comes, so that it needs no wake-up. Backs off: after each fruitless spin, twice
+ * as many sleeps skip it. */
+static void spin(struct ci_offload *pool)
+{
+    bool stopping = false;
+    if (!pool->spin_ticks || pool->coming)
+        return;
+    if (pool->skipped < pool->spin_skips) {
+        pool->skipped++;
+        return;
+    }
+    pool->coming++;
+    ci_mutex_unlock(&pool->lock);
+    uint64_t start = ci_clock_ticks();
+    do {
+        ci_pause(0);
+        if (ci_load_relaxed(&pool->queued)) /* pairs with the stores in enqueue and take_off */
+            break;
+        stopping = ci_load_relaxed(&pool->stopping); /* pairs with the store in ci_offload_done */
+    } while (!stopping && ci_clock_ticks() - start < pool->spin_ticks);
+    ci_mutex_lock(&pool->lock);
+    pool->coming--;
+    pool->skipped = 0;
+    pool->spin_skips = pool->queued                    ? 0
+                       : pool->spin_skips < SKIPS_MOST ? 2 * pool->spin_skips + 1
+                                                       : SKIPS_MOST;
+}
+
+/* False: the thread was not called for `idle_most`, and should end. */
+static bool sleep_until_called(struct ci_offload *pool, struct ci_offload_thread *self)
 {
     coir_time until = ci_time_after(ci_clock_now(), idle_most);
     int rc = 0;
-    pool->idle++;
-    while (ci_list_empty(&pool->jobs) && !pool->stopping && rc != -ETIMEDOUT)
-        rc = ci_condition_wait(&pool->work, &pool->lock, until);
-    pool->idle--;
-    return !ci_list_empty(&pool->jobs);
+    self->called = false;
+    ci_list_insert_before(pool->idle.next, &self->idle);
+    while (!self->called && !pool->stopping && rc != -ETIMEDOUT)
+        rc = ci_condition_wait(&self->wake, &pool->lock, until);
+    if (self->called)
+        pool->coming--;
+    else
+        ci_list_remove(&self->idle);
+    return self->called;
+}
+
+static bool wait_for_job(struct ci_offload *pool, struct ci_offload_thread *self)
+{
+    spin(pool);
+    return !ci_list_empty(&pool->jobs) || sleep_until_called(pool, self);
 }
 
 static void *thread_main(void *arg)
@@ -93,65 +207,39 @@ static void *thread_main(void *arg)
     struct ci_offload_thread *self = arg;
     struct ci_offload *pool = self->pool;
     ci_mutex_lock(&pool->lock);
-    for (;;) {
-        struct ci_list *node = ci_list_pop(&pool->jobs);
-        if (node) {
-            struct offload_op *op = ci_container_of(node, struct offload_op, link);
-            op->queued = false;
-            pool->queued--;
-            run_job(pool, op);
-        } else if (!wait_for_job(pool)) {
-            break;
-        }
-    }
+    pool->coming--;
+    do
+        while (!ci_list_empty(&pool->jobs))
+            run_job(pool, ci_container_of(pool->jobs.next, struct offload_op, link));
+    while (wait_for_job(pool, self));
     self->state = CI_THREAD_LEFT;
     pool->running--;
     ci_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-/* Starts a thread. With the lock held, and fewer than `threads_max` threads running. */
-static int add_thread(struct ci_offload *pool)
-{
-    struct ci_offload_thread *thread = pool->threads;
-    ci_check(pool->running < pool->threads_max, "offload.c 2");
-    while (thread->state == CI_THREAD_RUNS)
-        thread++;
-    if (thread->state == CI_THREAD_LEFT)
-        ci_thread_join(&thread->thread); /* it has only to return */
-    thread->pool = pool;
-    thread->state = CI_THREAD_RUNS;
-    int rc = ci_thread_start(&thread->thread, thread_main, thread);
-    if (rc < 0)
-        thread->state = CI_THREAD_NONE;
-    else
-        pool->running++;
-    return rc;
-}
-
 /* ---- the callers ---- */
 
 static int enqueue(struct ci_offload *pool, struct offload_op *op)
 {
-    if (pool->queue_max && pool->queued >= pool->queue_max)
+    ci_mutex_lock(&pool->lock);
+    if (op->bounded && pool->queue_max && pool->bounded >= pool->queue_max) {
+        ci_mutex_unlock(&pool->lock);
         return -EAGAIN;
-    int rc = !pool->idle && pool->running < pool->threads_max ? add_thread(pool) : 0;
-    if (!pool->running)
-        return rc; /* no thread would ever run the job */
+    }
     ci_list_push(&pool->jobs, &op->link);
     op->queued = true;
-    pool->queued++;
-    if (pool->idle)
-        ci_condition_signal(&pool->work);
-    return 0;
-}
-
-static int enqueue_locked(struct ci_offload *pool, struct offload_op *op)
-{
+    pool->bounded += op->bounded;
+    ci_store_relaxed(&pool->queued, pool->queued + 1); /* pairs with the load in spin */
+    int rc = unlock_and_call(pool);
+    if (rc == 0)
+        return 0;
     ci_mutex_lock(&pool->lock);
-    int rc = enqueue(pool, op);
+    bool lost = op->queued && !pool->running; /* no thread would ever run the job */
+    if (lost)
+        take_off(pool, op);
     ci_mutex_unlock(&pool->lock);
-    return rc;
+    return lost ? rc : 0;
 }
 
 static void on_simulated(struct ci_timer *timer)
@@ -182,7 +270,7 @@ static coir_future *offload_poll(coir_future *future)
     op->runnable = ci_leaf_suspend(worker, future);
     if (worker->runtime->simulated) {
         simulate(op);
-    } else if ((future->result = enqueue_locked(&worker->runtime->offload, op)) < 0) {
+    } else if ((future->result = enqueue(&worker->runtime->offload, op)) < 0) {
         op->runnable->inner = future->caller;
         return ci_leaf_complete(worker, future);
     }
@@ -200,12 +288,8 @@ static int offload_cancel(coir_future *future, int reason)
     } else {
         ci_mutex_lock(&pool->lock);
         withdrawn = op->queued;
-        if (withdrawn) {
-            ci_check(pool->queued > 0, "offload.c 1");
-            op->queued = false;
-            pool->queued--;
-            ci_list_remove(&op->link);
-        }
+        if (withdrawn)
+            take_off(pool, op);
         ci_mutex_unlock(&pool->lock);
     }
     if (withdrawn) {
@@ -218,14 +302,25 @@ static int offload_cancel(coir_future *future, int reason)
 static const coir_future_kind offload_kind =
     COIR_FUTURE_KIND("offloaded work", offload_poll, offload_cancel);
 
-coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
+static coir_future *make_op(coir_offload_job *job, coir_task_fn *fn, void *arg, bool bounded)
 {
     struct offload_op *op = (struct offload_op *)(void *)job;
-    if (CI_REFUSED(!op || !fn, "job or fn is NULL"))
-        return NULL;
     op->fn = fn;
     op->arg = arg;
+    op->bounded = bounded;
     return coir_future_init(&op->future, &offload_kind);
+}
+
+coir_future *coir_offload_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
+{
+    if (CI_REFUSED(!job || !fn, "job or fn is NULL"))
+        return NULL;
+    return make_op(job, fn, arg, true);
+}
+
+coir_future *ci_offload_turn_op(coir_offload_job *job, coir_task_fn *fn, void *arg)
+{
+    return make_op(job, fn, arg, false);
 }
 
 int coir_offload(coir_task_fn *fn, void *arg)
@@ -251,8 +346,8 @@ int ci_offload_init(coir_runtime *runtime)
               ci_alloc_zero(&runtime->allocator, pool->threads_max * sizeof *pool->threads)))
         return -ENOMEM;
     ci_mutex_init(&pool->lock);
-    ci_condition_init(&pool->work);
     ci_list_init(&pool->jobs);
+    ci_list_init(&pool->idle);
     return 0;
 }
 
@@ -260,7 +355,7 @@ bool ci_offload_busy(coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;
     ci_mutex_lock(&pool->lock);
-    bool busy = pool->queued || pool->running > pool->idle;
+    bool busy = pool->queued || pool->calling;
     ci_mutex_unlock(&pool->lock);
     return busy;
 }
@@ -273,17 +368,18 @@ void ci_offload_done(coir_runtime *runtime)
     /* a caller waits until its job is over, and every caller has ended */
     ci_check(ci_list_empty(&pool->jobs) && !pool->queued, "offload.c 1");
     ci_mutex_lock(&pool->lock);
-    pool->stopping = true;
-    ci_condition_broadcast(&pool->work);
-    for (unsigned i = 0; i < pool->threads_max; i++) {
-        bool used = pool->threads[i].state != CI_THREAD_NONE; /* it may be ending at the moment */
+    ci_store_relaxed(&pool->stopping, true); /* pairs with the load in spin */
+    for (size_t i = 0; i < pool->threads_max; i++) {
+        struct ci_offload_thread *thread = &pool->threads[i];
+        if (thread->state == CI_THREAD_NONE)
+            continue;
+        ci_condition_signal(&thread->wake);
         ci_mutex_unlock(&pool->lock);
-        if (used)
-            ci_thread_join(&pool->threads[i].thread);
+        ci_thread_join(&thread->thread); /* it may be ending at the moment */
+        ci_condition_done(&thread->wake);
         ci_mutex_lock(&pool->lock);
     }
     ci_mutex_unlock(&pool->lock);
-    ci_condition_done(&pool->work);
     ci_mutex_done(&pool->lock);
     ci_free(&runtime->allocator, pool->threads, pool->threads_max * sizeof *pool->threads);
 }

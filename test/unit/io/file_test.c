@@ -1,6 +1,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,9 @@
 
 #include "coir/sim.h"
 #include "harness.h"
+#include "task/current.h"
+#include "task/runtime.h"
+#include "task/worker.h"
 
 enum { BLOCK = 1000, BLOCKS = 64 };
 
@@ -277,4 +281,122 @@ TEST(what_was_synced_survives_a_loss_of_power_and_nothing_else_must)
                       coir_strerror(rc), log.found, log.synced);
     }
     CHECK(torn > 50 && kept_more > 10);
+}
+
+/* ---- bounds: of calls in flight, and not of the pool's queue ---- */
+
+enum { CALLS_MAX = 3, CALLERS = 20 };
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int entered, answered;
+
+static int hold(void *arg)
+{
+    __atomic_store_n(&entered, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return arg != NULL;
+}
+
+static int offload_hold(void *arg)
+{
+    return coir_offload(hold, arg);
+}
+
+static int nothing(void *arg)
+{
+    return arg != NULL;
+}
+
+static int offload_nothing(void *arg)
+{
+    return coir_offload(nothing, arg);
+}
+
+static int look_at_root(void *arg)
+{
+    struct stat what;
+    (void)arg;
+    CHECK_EQ(coir_dir_stat(NULL, "/", 0, &what), 0);
+    CHECK(S_ISDIR(what.st_mode));
+    answered++;
+    return 0;
+}
+
+static void start_callers(coir_scope *scope)
+{
+    for (int i = 0; i < CALLERS; i++)
+        CHECK_EQ(coir_go(scope, look_at_root, NULL), 0);
+    for (int i = 0; i < CALLERS; i++)
+        coir_yield();
+}
+
+/* The one thread of the pool is held, and its queue is full. */
+static int fill_pool(void *arg)
+{
+    struct ci_offload *pool = &coir_runtime_current()->offload;
+    (void)arg;
+    answered = entered = 0;
+    pthread_mutex_lock(&gate);
+    COIR_SCOPE(scope);
+    coir_go(scope, offload_hold, NULL);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    coir_go(scope, offload_nothing, NULL);
+    coir_yield();
+    CHECK_EQ(coir_offload(nothing, NULL), -EAGAIN);
+    start_callers(scope);
+    ci_mutex_lock(&pool->lock);
+    CHECK_EQ(pool->queued, 1 + CALLS_MAX);
+    ci_mutex_unlock(&pool->lock);
+    CHECK_EQ(answered, 0);
+    pthread_mutex_unlock(&gate);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(answered, CALLERS);
+    return 0;
+}
+
+TEST(calls_wait_for_their_turn_and_a_full_pool_refuses_none)
+{
+    static const char *const drivers[] = {"epoll", "poll"};
+    for (int i = 0; i < 2; i++) {
+        coir_runtime *runtime;
+        coir_config config = COIR_CONFIG;
+        config.driver = drivers[i];
+        config.workers = config.offload_threads_max = config.offload_queue_max = 1;
+        config.file_calls_max = CALLS_MAX;
+        CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+        CHECK_EQ(coir_runtime_run(runtime, fill_pool, NULL), 0);
+        coir_runtime_free(runtime);
+    }
+}
+
+static int fill_disk_queue(void *arg)
+{
+    const struct ci_driver *driver = ci_worker_current->loop.driver;
+    size_t before = driver->pending;
+    (void)arg;
+    answered = 0;
+    COIR_SCOPE(scope);
+    start_callers(scope);
+    CHECK_EQ(driver->pending, before + CALLS_MAX); /* time stands still */
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(answered, CALLERS);
+    return 0;
+}
+
+static int run_host(coir_sim *sim, void *arg)
+{
+    coir_config config = COIR_CONFIG;
+    config.file_calls_max = CALLS_MAX;
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    return coir_sim_host_main(sim, "host", fill_disk_queue, arg);
+}
+
+TEST(so_many_calls_are_in_flight_on_a_simulated_disk)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        coir_sim_options options = test_sim_options(seed, 1);
+        CHECK_EQ(coir_sim_run(&options, run_host, NULL, NULL), 0);
+    }
 }

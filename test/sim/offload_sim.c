@@ -1,0 +1,179 @@
+/* Tasks on several workers that offload work to a pool of few threads, some of it long, and give up
+ * on it now and then. Only over the simulated kernel, which has threads.
+ *
+ * What must hold:
+ * 1. A job that was not withdrawn is called once, and its result comes back to its task, soon.
+ * 2. At most offload_threads_max jobs are called at a time.
+ * 3. A job whose end waits for another one ends, where there are threads for both: a job in the
+ *    queue never waits for one that runs while another thread could call it.
+ * 4. At most offload_queue_max calls of coir_offload wait; another one is refused. Calls on files
+ *    are never refused for that. */
+#include <coir.h>
+#include <coir/offload.h>
+#include <coir/sim.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/chance.h"
+#include "sim/chaos.h"
+#include "sim/must.h"
+#include "sim/scenario.h"
+
+enum { WORKERS_MOST = 3, THREADS_MOST = 4, TASKS_MOST = 12, JOBS_MOST = 6 };
+static const coir_time patience = 30 * COIR_S;
+
+static struct pool {
+    coir_runtime *runtime;
+    size_t threads_max, queue_max;
+    unsigned inside; /* jobs that run */
+    bool pairs;      /* two jobs of the first task wait for each other */
+} pool;
+
+struct job {
+    int number;
+    unsigned called;
+};
+
+/* ---- on threads of the pool ---- */
+
+static void enter(void)
+{
+    pool.inside++;
+    MUST(pool.inside <= pool.threads_max);
+}
+
+static int work(void *arg)
+{
+    struct job *job = arg;
+    enter();
+    job->called++;
+    if (below(4) == 0)
+        usleep((useconds_t)(below(1000) >> below(10)));
+    pool.inside--;
+    return job->number;
+}
+
+static int meet(void *arg)
+{
+    unsigned *met = arg;
+    coir_time begin = coir_now();
+    enter();
+    ++*met;
+    while (*met < 2) {
+        usleep(10);
+        MUST(coir_now() < begin + patience);
+    }
+    pool.inside--;
+    return 0;
+}
+
+/* ---- tasks ---- */
+
+static void offload_one(int number)
+{
+    struct job job = {.number = number};
+    int rc = coir_offload(work, &job);
+    if (rc == -EAGAIN)
+        MUST(pool.queue_max);
+    else if (rc != -ECANCELED && rc != -ETIME)
+        MUST_BE(rc, number);
+    MUST_BE(job.called, rc == number);
+}
+
+static void offload_impatiently(int number)
+{
+    COIR_DEADLINE(coir_in((coir_time)below(COIR_MS)));
+    offload_one(number);
+}
+
+static void look_at_file(void)
+{
+    struct stat what;
+    int rc = coir_dir_stat(NULL, "/tmp", 0, &what);
+    MUST(rc == 0 || rc == -ECANCELED || rc == -ENOMEM || rc == -EIO);
+}
+
+static int use_pool(void *arg)
+{
+    (void)arg;
+    for (uint64_t jobs = 1 + below(JOBS_MOST); jobs; jobs--)
+        switch (below(4)) {
+        case 0: offload_impatiently((int)jobs); break;
+        case 1: look_at_file(); break;
+        case 2: coir_sleep_for((coir_time)below(COIR_MS)); break;
+        default: offload_one((int)jobs);
+        }
+    return 0;
+}
+
+static int offload_meet(void *arg)
+{
+    int rc;
+    while ((rc = coir_offload(meet, arg)) == -EAGAIN)
+        MUST_BE(coir_sleep_for(COIR_MS), 0); /* the queue is full */
+    MUST_BE(rc, 0);
+    return 0;
+}
+
+static void meet_in_pool(coir_scope *scope, unsigned *met)
+{
+    for (int i = 0; i < 2; i++)
+        MUST_BE(coir_go(scope, offload_meet, met), 0);
+}
+
+static int first_task(void *arg)
+{
+    coir_time begin = coir_now();
+    unsigned met = 0;
+    (void)arg;
+    COIR_SCOPE(pair);
+    if (pool.pairs)
+        meet_in_pool(pair, &met);
+    COIR_SERVING_SCOPE(others);
+    int workers = (int)coir_worker_count(pool.runtime);
+    for (uint64_t tasks = 1 + below(TASKS_MOST); tasks; tasks--)
+        MUST_BE(coir_go_on(others, (int)below((uint64_t)workers), use_pool, NULL), 0);
+    if (below(2)) {
+        coir_sleep_for((coir_time)below(COIR_MS));
+        coir_scope_cancel(others);
+    }
+    MUST_BE(coir_scope_wait(others), 0);
+    MUST_BE(coir_scope_wait(pair), 0);
+    MUST(coir_now() <= begin + patience);
+    return 0;
+}
+
+/* On a thread of its own: a runtime whose pool is small. */
+static int use_runtime(void *arg)
+{
+    coir_config config = COIR_CONFIG;
+    config.driver = arg;
+    config.workers = 1 + below(WORKERS_MOST);
+    config.offload_threads_max = pool.threads_max = 1 + below(THREADS_MOST);
+    config.offload_queue_max = pool.queue_max = below(3) ? 0 : 1 + below(4);
+    pool.pairs = pool.threads_max > 1;
+    MUST_BE(coir_runtime_new(&config, &pool.runtime), 0);
+    for (uint64_t runs = 1 + below(3); runs; runs--)
+        MUST_BE(coir_runtime_run(pool.runtime, first_task, NULL), 0);
+    coir_runtime_free(pool.runtime);
+    MUST_BE(pool.inside, 0);
+    return 0;
+}
+
+static int play(void *arg)
+{
+    static char *const drivers[] = {"epoll", "kqueue", "io_uring", "poll"};
+    (void)arg;
+    return coir_offload(use_runtime, drivers[below(4)]);
+}
+
+int scenario(coir_sim *sim)
+{
+    if (!posix_has_kernel())
+        return -ENOTSUP;
+    memset(&pool, 0, sizeof pool);
+    MUST_BE(chaos_configure(sim), 0);
+    return coir_sim_host_main(sim, "host", play, NULL);
+}
