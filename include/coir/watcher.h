@@ -20,6 +20,7 @@
 #ifndef COIR_WATCHER_H
 #define COIR_WATCHER_H
 
+#include <coir/file.h>
 #include <coir/select.h>
 
 #ifdef __cplusplus
@@ -80,6 +81,14 @@ COIR_API void coir_watcher_close(coir_watcher *watcher);
  * no watcher, no path, or other bits; those of coir_offload.
  * Cancel safety: an error means that it is not watched. */
 COIR_SUSPENDS int coir_watcher_add(coir_watcher *watcher, const char *path, int changes);
+
+/* The same, with a path that begins at an open directory ("." is the directory itself), unless it
+ * is absolute. `dir` may be NULL: the process's own. It needs a descriptor for a moment, and /proc.
+ * Suspends: yes.  Threads: owner.  Owns: dir and path are borrowed until the call returns.
+ * Errors: as coir_watcher_add; -ENOTDIR `dir` is none; -EMFILE; -EOPNOTSUPP there is no /proc.
+ * Cancel safety: an error means that it is not watched. */
+COIR_SUSPENDS int coir_watcher_add_at(coir_watcher *watcher, coir_file *dir, const char *path,
+                                      int changes);
 
 /* Watches a file or directory no longer. Changes from before may still come; the last one with this
  * id is COIR_CHANGE_GONE.

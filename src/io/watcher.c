@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "coir/offload.h"
-#include "io/io.h"
+#include "io/file.h"
 #include "sys/call.h"
 #include "sys/file_watch.h"
 #include "task/completed.h"
@@ -81,7 +81,7 @@ void coir_watcher_close(coir_watcher *watcher)
 }
 
 struct add {
-    coir_fd fd;
+    coir_fd fd, dir;
     const char *path;
     int changes;
 };
@@ -90,23 +90,38 @@ struct add {
 static int add_path(void *arg)
 {
     const struct add *add = arg;
-    return ci_sys_file_watch_add(add->fd, add->path, add->changes);
+    return ci_sys_file_watch_add(add->fd, add->dir, add->path, add->changes);
+}
+
+/* Of the call `caller`, made at `place`. */
+static int add_at(coir_watcher *watcher, coir_file *dir, const char *path, int changes,
+                  const char *caller, const void *place)
+{
+    if (!watcher || !path)
+        return ci_misused(-EINVAL, "watcher or path is NULL", caller, place);
+    if (changes & ~CHANGES_ALL)
+        return ci_misused(-EINVAL, "changes has bits that enum coir_changes has not", caller,
+                          place);
+    int rc = ci_elsewhere(watcher->worker, caller, place);
+    if (rc < 0)
+        return rc;
+    struct add add = {watcher->fd, ci_file_fd(dir), path, changes ? changes : CHANGES_ALL};
+    watcher->adding++;
+    ci_file_ref(dir);
+    rc = coir_offload(add_path, &add);
+    ci_file_unref(dir);
+    watcher->adding--;
+    return rc;
 }
 
 int coir_watcher_add(coir_watcher *watcher, const char *path, int changes)
 {
-    if (!watcher || !path)
-        return CI_MISUSE(-EINVAL, "watcher or path is NULL");
-    if (changes & ~CHANGES_ALL)
-        return CI_MISUSE(-EINVAL, "changes has bits that enum coir_changes has not");
-    int rc = CI_ELSEWHERE(watcher->worker);
-    if (rc < 0)
-        return rc;
-    struct add add = {watcher->fd, path, changes ? changes : CHANGES_ALL};
-    watcher->adding++;
-    rc = coir_offload(add_path, &add);
-    watcher->adding--;
-    return rc;
+    return add_at(watcher, NULL, path, changes, CI_CALL, CI_PLACE);
+}
+
+int coir_watcher_add_at(coir_watcher *watcher, coir_file *dir, const char *path, int changes)
+{
+    return add_at(watcher, dir, path, changes, CI_CALL, CI_PLACE);
 }
 
 int coir_watcher_remove(coir_watcher *watcher, int id)

@@ -5,7 +5,10 @@
 #include "sys/file_watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/inotify.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "sys/result.h"
@@ -31,14 +34,29 @@ coir_fd ci_sys_file_watch_open(void)
     return (coir_fd)ci_result(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
 }
 
-int ci_sys_file_watch_add(coir_fd fd, const char *path, int changes)
+static uint32_t mask_of(int changes)
 {
     /* of names that are in the directory, and never in place of another watch */
     uint32_t mask = IN_MASK_CREATE | IN_EXCL_UNLINK | IN_MOVE_SELF;
     for (size_t i = 0; i < KINDS; i++)
         if (changes & kinds[i].kind)
             mask |= kinds[i].mask;
-    return (int)ci_result(inotify_add_watch(fd, path, mask));
+    return mask;
+}
+
+/* There is no inotify_add_watch with a directory, but each descriptor has a path. */
+int ci_sys_file_watch_add(coir_fd fd, coir_fd dir, const char *path, int changes)
+{
+    char at[sizeof "/proc/self/fd/" + 10];
+    if (dir == AT_FDCWD)
+        return (int)ci_result(inotify_add_watch(fd, path, mask_of(changes)));
+    int found = (int)ci_result(openat(dir, path, O_PATH | O_CLOEXEC));
+    if (found < 0)
+        return found;
+    snprintf(at, sizeof at, "/proc/self/fd/%d", found);
+    int id = (int)ci_result(inotify_add_watch(fd, at, mask_of(changes)));
+    close(found);
+    return id == -ENOENT ? -EOPNOTSUPP : id;
 }
 
 int ci_sys_file_watch_remove(coir_fd fd, int id)

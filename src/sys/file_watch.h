@@ -33,8 +33,9 @@ enum { CI_FILE_WATCH_ROOM = 4096 };
 /* A queue: a descriptor that does not block; -ENOTSUP the system has none. */
 coir_fd ci_sys_file_watch_open(void);
 
-/* Reports `changes` of a file or directory from now on: its id. -EEXIST it is watched already. */
-int ci_sys_file_watch_add(coir_fd fd, const char *path, int changes);
+/* Reports `changes` of a file or directory from now on: its id. `dir` is what the path begins at;
+ * AT_FDCWD: the directory of the process. -EEXIST it is watched already; -EOPNOTSUPP no /proc. */
+int ci_sys_file_watch_add(coir_fd fd, coir_fd dir, const char *path, int changes);
 
 /* Watches it no longer; the queue then ends with CI_CHANGE_GONE for this id. -ENOENT. */
 int ci_sys_file_watch_remove(coir_fd fd, int id);

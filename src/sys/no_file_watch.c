@@ -8,9 +8,9 @@ coir_fd ci_sys_file_watch_open(void)
     return -ENOTSUP;
 }
 
-int ci_sys_file_watch_add(coir_fd fd, const char *path, int changes)
+int ci_sys_file_watch_add(coir_fd fd, coir_fd dir, const char *path, int changes)
 {
-    (void)fd, (void)path, (void)changes;
+    (void)fd, (void)dir, (void)path, (void)changes;
     return -ENOTSUP;
 }
 

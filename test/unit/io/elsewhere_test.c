@@ -82,6 +82,7 @@ DEFINE(coir_udp_join, coir_udp_join(own.udp, &(coir_address){{0}}, NULL))
 DEFINE(coir_udp_close, (coir_udp_close(own.udp), VOID))
 DEFINE(coir_signals_close, (coir_signals_close(own.signals), VOID))
 DEFINE(coir_watcher_add, coir_watcher_add(own.watcher, "/", 0))
+DEFINE(coir_watcher_add_at, coir_watcher_add_at(own.watcher, NULL, "/", 0))
 DEFINE(coir_watcher_remove, coir_watcher_remove(own.watcher, 1))
 DEFINE(coir_watcher_next, coir_watcher_next(own.watcher, &(coir_change)COIR_CHANGE))
 DEFINE(coir_watcher_close, (coir_watcher_close(own.watcher), VOID))
@@ -136,6 +137,7 @@ static const struct call {
     NO_RESULT(coir_udp_close),
     NO_RESULT(coir_signals_close),
     CALL(coir_watcher_add),
+    CALL(coir_watcher_add_at),
     CALL(coir_watcher_remove),
     CALL(coir_watcher_next),
     NO_RESULT(coir_watcher_close),

@@ -125,6 +125,9 @@ TEST_REAL(files_signals_watchers_and_datagrams_look_at_their_arguments)
     IS_REFUSED(coir_watcher_add, (NULL, "/", 0));
     IS_REFUSED(coir_watcher_add, (watcher, NULL, 0));
     IS_REFUSED(coir_watcher_add, (watcher, "/", 1024));
+    IS_REFUSED(coir_watcher_add_at, (NULL, NULL, "/", 0));
+    IS_REFUSED(coir_watcher_add_at, (watcher, NULL, NULL, 0));
+    IS_REFUSED(coir_watcher_add_at, (watcher, NULL, "/", 1024));
     IS_REFUSED(coir_watcher_remove, (NULL, 1));
     IS_REFUSED(coir_watcher_next, (watcher, NULL));
     FAILS(coir_watcher_next_op, (&watcher_op, NULL, &change));

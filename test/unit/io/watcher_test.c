@@ -166,6 +166,58 @@ static void refuse_paths(void)
     coir_watcher_close(NULL);
 }
 
+/* ---- relative to a directory ---- */
+
+static int make_soon(void *name)
+{
+    coir_file_close(make(name));
+    return coir_dir_unlink(work, name);
+}
+
+static coir_file *lent;
+
+static int close_lent(void *arg)
+{
+    (void)arg;
+    coir_file_close(lent);
+    return 0;
+}
+
+static void watch_relative_paths(void)
+{
+    CHECK_EQ(coir_watcher_open(&watcher), 0);
+    CHECK_EQ(coir_dir_mkdir(work, "d", 0700), 0);
+    CHECK_EQ(coir_file_open_at(work, "d", O_RDONLY | O_DIRECTORY, 0, &lent), 0);
+    coir_file *file = make("d/f");
+    CHECK_EQ(coir_dir_rename(work, "d", work, "e"), 0); /* the directory, not its path */
+    work_id = coir_watcher_add_at(watcher, work, ".", COIR_CHANGE_CREATED);
+    int e = coir_watcher_add_at(watcher, work, "e", COIR_CHANGE_REMOVED);
+    int f = coir_watcher_add_at(watcher, lent, "f", COIR_CHANGE_MODIFIED);
+    CHECK(work_id > 0 && e > 0 && f > 0 && e != f && f != work_id);
+    CHECK_EQ(coir_watcher_add_at(watcher, lent, ".", 0), -EEXIST);
+    CHECK_EQ(coir_watcher_add_at(watcher, file, at("e"), 0), -EEXIST); /* absolute */
+    CHECK_EQ(coir_watcher_add_at(watcher, NULL, at("e/f"), 0), -EEXIST);
+    CHECK_EQ(coir_watcher_add_at(watcher, lent, "none", 0), -ENOENT);
+    CHECK_EQ(coir_watcher_add_at(watcher, file, "f", 0), -ENOTDIR);
+    CHECK_EQ(coir_file_write(file, "x", 1, 0), 1);
+    next_is(f, COIR_CHANGE_MODIFIED, "");
+    coir_file_close(file);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, close_lent, NULL), 0); /* while it is in use */
+    CHECK_EQ(coir_watcher_add_at(watcher, lent, "..", 0), -EEXIST);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_watcher_remove(watcher, f), 0);
+    next_is(f, COIR_CHANGE_GONE, "");
+    CHECK_EQ(coir_dir_unlink(work, "e/f"), 0);
+    next_is(e, COIR_CHANGE_REMOVED, "f");
+    CHECK_EQ(coir_dir_rmdir(work, "e"), 0);
+    next_is(e, COIR_CHANGE_GONE, "");
+    CHECK_EQ(make_soon("g"), 0);
+    next_is(work_id, COIR_CHANGE_CREATED, "g");
+    no_more();
+    coir_watcher_close(watcher);
+}
+
 /* ---- overflow ---- */
 
 static unsigned queue_max(void)
@@ -201,12 +253,6 @@ static void overflow(void)
 }
 
 /* ---- waiting ---- */
-
-static int make_soon(void *name)
-{
-    coir_file_close(make(name));
-    return coir_dir_unlink(work, name);
-}
 
 static coir_event rival;
 
@@ -344,6 +390,11 @@ static void without_descriptors(void)
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
     CHECK_EQ(coir_watcher_open(&watcher), -EMFILE);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    watch_work(0);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    CHECK_EQ(coir_watcher_add_at(watcher, work, "..", 0), -EMFILE);
+    coir_watcher_close(watcher);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
 }
 
 TEST(changes_are_reported)
@@ -369,6 +420,11 @@ TEST(what_is_watched_moves_and_goes)
 TEST(a_path_that_cannot_be_watched_is_refused)
 {
     in_a_directory_on_every_driver(refuse_paths);
+}
+
+TEST(paths_begin_at_a_directory)
+{
+    in_a_directory_on_every_driver(watch_relative_paths);
 }
 
 TEST(lost_changes_are_reported)

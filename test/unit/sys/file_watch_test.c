@@ -22,9 +22,9 @@ TEST(a_queue_reports_what_was_asked_for)
     CHECK(file >= 0 && fd >= 0);
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     CHECK_EQ(ci_sys_read(fd, data, sizeof data), -EAGAIN);
-    int id = ci_sys_file_watch_add(fd, path, CI_CHANGE_MODIFIED);
+    int id = ci_sys_file_watch_add(fd, AT_FDCWD, path, CI_CHANGE_MODIFIED);
     CHECK(id > 0);
-    CHECK_EQ(ci_sys_file_watch_add(fd, path, CI_CHANGE_WRITTEN), -EEXIST);
+    CHECK_EQ(ci_sys_file_watch_add(fd, AT_FDCWD, path, CI_CHANGE_WRITTEN), -EEXIST);
     CHECK_EQ(write(file, "x", 1), 1);
     CHECK_EQ(ci_sys_file_watch_remove(fd, id), 0);
     CHECK_EQ(ci_sys_file_watch_remove(fd, id), -ENOENT);

@@ -65,6 +65,12 @@ static ssize_t watch(void)
     return id < 0 ? id : coir_watcher_remove(t.watcher, id);
 }
 
+static ssize_t watch_at(void)
+{
+    int id = coir_watcher_add_at(t.watcher, NULL, "/", COIR_CHANGE_ATTRIBUTES);
+    return id < 0 ? id : coir_watcher_remove(t.watcher, id);
+}
+
 /* Until there is no change left. */
 static ssize_t next_change(void)
 {
@@ -114,6 +120,7 @@ static ssize_t read_line(void)
     X(coir_listing_next, ENDS, coir_listing_next(t.listing, &entry)) \
     X(coir_reader_read_line_of_file, ENDS, read_line()) \
     X(coir_watcher_add, ENDS, watch()) \
+    X(coir_watcher_add_at, ENDS, watch_at()) \
     X(coir_watcher_next, WAITS, next_change()) \
     X(coir_terminal_resized, WAITS, coir_terminal_resized(&on.terminal, &on.size))
 /* clang-format on */

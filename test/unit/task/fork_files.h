@@ -60,6 +60,7 @@ static void free_terminal(void)
     R(coir_listing_next, coir_listing_next(o.listing, &(coir_dir_entry)COIR_DIR_ENTRY))         \
     R(coir_watcher_open, coir_watcher_open(RET(coir_watcher)))                                 \
     R(coir_watcher_add, coir_watcher_add(o.watcher, "/", 0))                                   \
+    R(coir_watcher_add_at, coir_watcher_add_at(o.watcher, NULL, "/", 0))                       \
     R(coir_watcher_next, coir_watcher_next(o.watcher, &(coir_change)COIR_CHANGE))              \
     R(coir_watcher_remove, coir_watcher_remove(o.watcher, 1))                                  \
     V(coir_watcher_close, coir_watcher_close(o.watcher))                                       \
