@@ -173,11 +173,13 @@ coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
 
 int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 {
-    if (!opaque || !ret_branch || !set_of(opaque)->running.next)
-        return CI_MISUSE(-EINVAL, "set or ret_branch is NULL, or the set was not made");
+    if (!opaque || !ret_branch)
+        return CI_MISUSE(-EINVAL, "set or ret_branch is NULL");
     int rc = set_of(opaque)->worker ? CI_ELSEWHERE(set_of(opaque)->worker) : 0;
     if (rc < 0)
-        return rc;
+        return rc; /* its worker may change the rest */
+    if (!set_of(opaque)->running.next)
+        return CI_MISUSE(-EINVAL, "the set was not made");
     if (set_of(opaque)->waiter)
         return -EBUSY;
     return (int)coir_await(coir_set_next_op(opaque, ret_branch));
