@@ -92,7 +92,7 @@ COIR_API int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret
  * "example.org", or "*.example.org" for one label in front. Before the server is used.
  * Suspends: no.  Threads: any, before the first coir_tls_accept.
  * Errors: those of coir_tls_server_new; -EINVAL also for what is no name; -EEXIST the name has them
- * already. */
+ * already; -EBUSY the server has been used. */
 COIR_API int coir_tls_server_add_host(coir_tls *server, const char *host,
                                       const coir_tls_options *options);
 

@@ -38,12 +38,22 @@ int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret_tls)
     return make(options, true, ret_tls, CI_CALL, CI_PLACE);
 }
 
+static bool is_used(coir_tls *tls)
+{
+    pthread_mutex_lock(&tls->lock);
+    bool used = tls->used;
+    pthread_mutex_unlock(&tls->lock);
+    return used;
+}
+
 int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_options *options)
 {
     if (!server || !server->server || !name || !*name)
         return CI_MISUSE(-EINVAL, "server is NULL or a client's, or host is NULL or empty");
     if (!ci_tls_is_host_name(strncmp(name, "*.", 2) == 0 ? name + 2 : name))
         return -EINVAL; /* no client's name would match it */
+    if (is_used(server))
+        return CI_MISUSE(-EBUSY, "server is used already: add its hosts first");
     for (struct ci_tls_host *host = server->hosts; host->name; host = host->next)
         if (strcasecmp(host->name, name) == 0)
             return -EEXIST;
@@ -103,6 +113,7 @@ void ci_tls_hold(coir_tls *tls)
 {
     pthread_mutex_lock(&tls->lock);
     tls->connections++;
+    tls->used = true;
     pthread_mutex_unlock(&tls->lock);
 }
 

@@ -70,13 +70,17 @@ static int use_host(struct ci_tls_stream *stream, struct ci_tls_host *host)
         SSL_CTX_free(context);
         return 0; /* the SSL was made for this host */
     }
-    /* The session identifier changes too: the SSL still has that of its previous context. */
-    bool ok = SSL_set_SSL_CTX(stream->ssl, context) != NULL;
-    SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
     X509_VERIFY_PARAM *expected = SSL_get0_param(stream->ssl);
+    const STACK_OF(X509_NAME) *trusted = SSL_CTX_get_client_CA_list(context);
+    STACK_OF(X509_NAME) *names = SSL_dup_CA_list(trusted);
     X509_VERIFY_PARAM_clear_flags(expected, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-    X509_VERIFY_PARAM_set1(expected, SSL_CTX_get0_param(context)); /* adds its flags */
-    SSL_set_client_CA_list(stream->ssl, SSL_dup_CA_list(SSL_CTX_get_client_CA_list(context)));
+    bool ok = (names || !trusted) &&
+              /* adds its flags */
+              X509_VERIFY_PARAM_set1(expected, SSL_CTX_get0_param(context)) == 1 &&
+              /* and the session identifier: the SSL still has that of its previous context */
+              SSL_set_SSL_CTX(stream->ssl, context) != NULL;
+    SSL_set_verify(stream->ssl, SSL_CTX_get_verify_mode(context), NULL);
+    SSL_set_client_CA_list(stream->ssl, names);
     SSL_CTX_free(context);
     stream->config = host;
     return ok ? 0 : -ENOMEM;

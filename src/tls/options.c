@@ -138,11 +138,11 @@ static int use_chain(SSL_CTX *context, const char *source)
     if (rc < 0)
         return rc;
     X509 *own = PEM_read_bio_X509_AUX(bio, NULL, no_password, NULL), *next;
-    rc = own && SSL_CTX_use_certificate(context, own) == 1 ? 0 : -COIR_ECERT;
+    rc = own && SSL_CTX_use_certificate(context, own) == 1 ? 0 : ci_tls_error(-COIR_ECERT);
     while (rc == 0 && (next = PEM_read_bio_X509(bio, NULL, no_password, NULL)))
         if (SSL_CTX_add0_chain_cert(context, next) != 1) {
             X509_free(next);
-            rc = -COIR_ECERT;
+            rc = ci_tls_error(-COIR_ECERT);
         }
     if (rc == 0)
         rc = check_end(bio);
@@ -160,7 +160,7 @@ static int use_key(SSL_CTX *context, const char *source)
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
     rc = key && SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1
              ? 0
-             : -COIR_ETLS_KEY;
+             : ci_tls_error(-COIR_ETLS_KEY);
     EVP_PKEY_free(key);
     BIO_free(bio);
     return rc;
@@ -180,7 +180,7 @@ static int use_trusted(SSL_CTX *context, const char *source, bool server)
                   (!server || SSL_CTX_add_client_CA(context, ca) == 1);
         X509_free(ca);
         if (!ok)
-            rc = -COIR_ECERT;
+            rc = ci_tls_error(-COIR_ECERT);
     }
     if (rc == 0)
         rc = check_end(bio);
@@ -201,7 +201,7 @@ static int use_revoked(SSL_CTX *context, const char *source)
     int found = 0;
     for (; (crl = PEM_read_bio_X509_CRL(bio, NULL, no_password, NULL)); found++) {
         if (X509_STORE_add_crl(store, crl) != 1)
-            rc = -COIR_ECERT;
+            rc = ci_tls_error(-COIR_ECERT);
         X509_CRL_free(crl);
     }
     if (rc == 0)
@@ -307,7 +307,8 @@ int ci_tls_context_new(const struct ci_tls_settings *settings, const char *name,
         return -ENOMEM;
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1); /* a record's header and body by one read */
     SSL_CTX_set_default_passwd_cb(context, no_password);
     ci_verify_install(context);

@@ -39,7 +39,8 @@ char *ci_session_destination(const char *host, const coir_stream *transport)
     char peer[128], *destination;
     int len = coir_stream_peer(transport, peer, sizeof peer);
     const char *port = len > 0 ? strrchr(peer, ':') : NULL;
-    return asprintf(&destination, "%s%s", host, port ? port : "") < 0 ? NULL : destination;
+    /* no host has a space: "::1" on port 443 is not "::1:443" over a transport without a port */
+    return asprintf(&destination, "%s %s", host, port ? port : "") < 0 ? NULL : destination;
 }
 
 /* With the lock held. */

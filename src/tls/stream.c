@@ -15,21 +15,34 @@ enum { UNSENT_MOST = 64 * 1024 };
 
 /* ---- what has failed ---- */
 
+int ci_tls_error(int error)
+{
+    unsigned long one;
+    bool shortage = false;
+    while ((one = ERR_get_error()))
+        shortage |= ERR_GET_REASON(one) == ERR_R_MALLOC_FAILURE;
+    return shortage ? -ENOMEM : error;
+}
+
+/* Reasons above are OpenSSL's common ones, such as that memory is out. */
+static bool is_alert_of_peer(int reason)
+{
+    return reason >= SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256;
+}
+
 static int protocol_failure(const struct ci_tls_stream *stream)
 {
     unsigned long error = ERR_peek_error();
+    int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
     if (stream->verdict < 0)
         return stream->verdict;
-    if (ERR_GET_LIB(error) != ERR_LIB_SSL)
-        return -COIR_ETLS;
-    int reason = ERR_GET_REASON(error);
     if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
         return -COIR_ETLS_TRUNCATED;
-    if (reason >= SSL_AD_REASON_OFFSET) /* the peer sent an alert */
+    if (is_alert_of_peer(reason))
         return -COIR_ETLS_REFUSED;
     if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
         return -COIR_ECERT;
-    return ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -COIR_ETLS;
+    return ci_tls_error(-COIR_ETLS);
 }
 
 void ci_tls_begin(struct ci_tls_stream *stream)
@@ -51,6 +64,7 @@ int ci_tls_failure(struct ci_tls_stream *stream, int rc)
         stream->error = stream->read_error;
     else
         stream->error = protocol_failure(stream);
+    ci_tls_clear_errors(); /* the program may use OpenSSL on this thread, too */
     return stream->error;
 }
 
@@ -104,14 +118,17 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
 }
 
 /* Sends close_notify, as soon as OpenSSL can: while a handshake message is incomplete it cannot. */
-static void send_end(struct ci_tls_stream *stream)
+static int send_end(struct ci_tls_stream *stream)
 {
     if (stream->error || SSL_in_init(stream->ssl) ||
         SSL_get_shutdown(stream->ssl) & SSL_SENT_SHUTDOWN)
-        return;
+        return stream->error;
     ci_tls_clear_errors();
-    SSL_shutdown(stream->ssl);
+    int rc = SSL_shutdown(stream->ssl); /* 0: the peer's is still to come */
+    if (rc < 0)
+        ci_tls_failure(stream, rc);
     ci_tls_clear_errors();
+    return stream->error;
 }
 
 static int tls_flush(void *arg)
@@ -156,8 +173,8 @@ static int tls_end(void *arg)
 {
     struct ci_tls_stream *stream = arg;
     stream->ending = true;
-    send_end(stream);
-    return stream->error ? stream->error : stream->write_error;
+    int rc = send_end(stream);
+    return rc < 0 ? rc : stream->write_error;
 }
 
 void ci_tls_stream_free(void *arg)

@@ -75,7 +75,8 @@ struct ci_session {
 
 struct coir_tls {
     bool server;
-    bool warned;          /* that nothing is verified */
+    bool warned; /* that nothing is verified */
+    bool used;   /* by a connection or a reload; guarded by the lock: hosts stay as they are */
     pthread_mutex_t lock; /* held for a few stores, never across a call that blocks */
     int refs;             /* the program's; guarded by the lock, as the next */
     int connections;      /* streams, handshakes and reloads in progress */
@@ -181,6 +182,10 @@ static inline void ci_tls_clear_errors(void)
     if (ERR_peek_error())
         ERR_clear_error();
 }
+
+/* Why a call of OpenSSL has failed: -ENOMEM if the queue of errors says so, else `error`. Empties
+ * the queue. */
+int ci_tls_error(int error);
 
 /* Before each call of OpenSSL that moves bytes. */
 void ci_tls_begin(struct ci_tls_stream *stream);

@@ -51,7 +51,7 @@ static int verify_chain(X509_STORE_CTX *store, void *unused)
     struct ci_tls_stream *stream = ci_tls_stream_of(ssl);
     const struct ci_tls_settings *settings = &stream->config->settings;
     int ok = X509_verify_cert(store);
-    stream->verdict = ok > 0 ? 0 : error_of(X509_STORE_CTX_get_error(store));
+    stream->verdict = ok > 0 ? 0 : ci_tls_error(error_of(X509_STORE_CTX_get_error(store)));
     if (ok <= 0 && stream->verdict == 0)
         stream->verdict = -COIR_ECERT;
     if (settings->insecure)
@@ -84,14 +84,14 @@ int ci_verify_expect_host(struct ci_tls_stream *stream)
     unsigned char address[16];
     if (inet_pton(AF_INET, stream->host, address) == 1 ||
         inet_pton(AF_INET6, stream->host, address) == 1) /* without SNI: RFC 6066, section 3 */
-        return X509_VERIFY_PARAM_set1_ip_asc(expected, stream->host) ? 0 : -EINVAL;
+        return X509_VERIFY_PARAM_set1_ip_asc(expected, stream->host) ? 0 : -ENOMEM;
     if (!ci_tls_is_host_name(stream->host))
         return -EINVAL;
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (!X509_VERIFY_PARAM_set1_host(expected, stream->host, 0) ||
         !SSL_set_tlsext_host_name(stream->ssl, stream->host))
-        return -EINVAL;
+        return -ENOMEM;
     return 0;
 }
 

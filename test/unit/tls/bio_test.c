@@ -71,3 +71,15 @@ TEST_REAL(an_idle_connection_keeps_no_buffer)
     CHECK(!inside(pair.tls_b)->out);
     close_pair(&pair);
 }
+
+/* An answer that never ends, such as events for a browser: nothing is read meanwhile. */
+TEST_REAL(a_connection_that_only_writes_keeps_no_buffer)
+{
+    struct pair pair = plain_pair(0);
+    char got[16];
+    CHECK_EQ(coir_write_all(pair.tls_a, "xy", 2), 0);
+    CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), 2); /* all there is, in one read */
+    CHECK_EQ(coir_write_all(pair.tls_b, "z", 1), 0);
+    CHECK_EQ(without(pair.tls_b), 2);
+    close_pair(&pair);
+}

@@ -22,6 +22,11 @@ static int misuse_all(void *arg)
     expect_named("coir_tls_connect");
     CHECK_EQ(coir_tls_accept(pair.client, pair.b, &other), -EINVAL);
     expect_named("coir_tls_accept");
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    options.certificate = own_certificate;
+    options.key = own_key;
+    CHECK_EQ(coir_tls_server_add_host(pair.server, "late.example.org", &options), -EBUSY);
+    expect_named("coir_tls_server_add_host");
     coir_tls_unref(pair.client); /* the program's last: the connection has its own */
     coir_tls_unref(pair.client); /* it takes nothing from the connection */
     expect_named("coir_tls_unref");

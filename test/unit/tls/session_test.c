@@ -120,6 +120,28 @@ TEST_REAL(a_session_of_one_host_is_not_one_of_another_with_the_same_trust)
 
 /* ---- destinations ---- */
 
+/* "::1" on port N, and the address "::1:N" over a transport without a port. */
+TEST_REAL(an_address_and_a_port_are_not_another_address)
+{
+    coir_listener *listener;
+    coir_stream *tcp, *accepted, *a, *b;
+    char where[64], longer[64];
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
+    CHECK_EQ(coir_tcp_connect(where, &tcp), 0);
+    CHECK_EQ(coir_accept(listener, &accepted), 0);
+    CHECK_EQ(coir_duplex(0, &a, &b), 0);
+    snprintf(longer, sizeof longer, "::1%s", strrchr(where, ':'));
+    char *one = ci_session_destination("::1", tcp), *other = ci_session_destination(longer, a);
+    CHECK(strcmp(one, other) != 0);
+    free(one);
+    free(other);
+    coir_stream *all[] = {tcp, accepted, a, b};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        coir_close(all[i]);
+    coir_listener_close(listener);
+}
+
 static int accept_from(void *arg)
 {
     struct pair *pair = ((void **)arg)[0];
@@ -213,7 +235,7 @@ TEST_REAL(the_oldest_sessions_go)
     CHECK_EQ(pair.client->session_count, 256);
     CHECK_EQ(count_of(pair.client, "0"), 0);
     CHECK_EQ(count_of(pair.client, "1"), 1);
-    CHECK_EQ(count_of(pair.client, "example.org"), 1);
+    CHECK_EQ(count_of(pair.client, "example.org "), 1);
     close_pair(&pair);
 }
 
@@ -230,7 +252,7 @@ TEST_REAL(one_servers_tickets_drive_out_only_its_own)
         CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
         CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
     }
-    CHECK_EQ(count_of(pair.client, "example.org"), 4);
+    CHECK_EQ(count_of(pair.client, "example.org "), 4);
     CHECK_EQ(pair.client->session_count, 5);
     CHECK_EQ(count_of(pair.client, "other"), 1);
     close_pair(&pair);

@@ -3,6 +3,7 @@
 #include <coir/sim.h>
 #include <coir/tls.h>
 #include <errno.h>
+#include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,18 @@ TEST_REAL(an_end_that_was_not_declared_is_an_error)
     CHECK_EQ(coir_shutdown_write(pair.a), 0); /* under TLS: as an attacker would */
     CHECK_EQ(coir_read(pair.tls_b, &byte, 1), -COIR_ETLS_TRUNCATED);
     CHECK_EQ(coir_read(pair.tls_b, &byte, 1), -COIR_ETLS_TRUNCATED);
+    close_pair(&pair);
+}
+
+TEST_REAL(a_failure_leaves_nothing_in_the_queue_of_errors)
+{
+    struct pair pair = plain_pair(0);
+    char byte;
+    CHECK_EQ(coir_write_all(pair.a, "no record", 9), 0);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), -COIR_ETLS);
+    CHECK_EQ(ERR_peek_error(), 0);
+    CHECK(coir_read(pair.tls_a, &byte, 1) < 0); /* the alert */
+    CHECK_EQ(ERR_peek_error(), 0);
     close_pair(&pair);
 }
 
@@ -159,6 +172,43 @@ TEST_REAL(select_and_futures_work_on_a_tls_stream)
     CHECK_EQ(coir_try_read(pair.tls_b, got, 5), -EAGAIN);
     CHECK_EQ(coir_stream_wait(pair.tls_b, COIR_WRITE), COIR_WRITE);
     close_pair(&pair);
+}
+
+/* ---- over TLS ---- */
+
+static void carry_inside(struct pair outer)
+{
+    struct pair inner = plain_pair(0);
+    coir_close(inner.tls_a);
+    coir_close(inner.tls_b);
+    inner.a = outer.tls_a;
+    inner.b = outer.tls_b;
+    connect_ends(&inner);
+    CHECK_EQ(inner.client_rc, 0);
+    CHECK_EQ(inner.server_rc, 0);
+    COIR_SCOPE(scope);
+    coir_go(scope, write_all, inner.tls_a);
+    read_pattern(inner.tls_b, LEN);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    {
+        char byte;
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(coir_read(inner.tls_a, &byte, 1), -ETIME);
+    }
+    coir_go(scope, write_all, inner.tls_b);
+    read_pattern(inner.tls_a, LEN);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_shutdown_write(inner.tls_a), 0);
+    CHECK_EQ(read_to_the_end(inner.tls_b), 0);
+    close_pair(&inner); /* and the outer streams */
+    coir_tls_unref(outer.client);
+    coir_tls_unref(outer.server);
+}
+
+TEST_REAL(tls_is_carried_by_tls)
+{
+    carry_inside(plain_pair(0));
+    carry_inside(plain_pair(100));
 }
 
 /* ---- over TCP, where a close with something unread loses what was written ---- */
