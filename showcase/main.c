@@ -1,4 +1,4 @@
-/* The showcase: one program, with its page in it. Usage: coir-showcase [PORT]; TLS_PORT in the
+/* The showcase: one program, with its pages in it. Usage: coir-showcase [PORT]; TLS_PORT in the
  * environment serves the same over TLS (secure.h); FASTCGI names a FastCGI application, such as
  * unix:/run/php/php8.2-fpm.sock, which answers /php/... by the scripts below FASTCGI_ROOT. */
 #include <coir.h>
@@ -8,18 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat.h"
+#include "pages.h"
 #include "secure.h"
-
-/* index.html, which the build embeds (cmake/embed.cmake). */
-extern const unsigned char page_index[];
-extern const size_t page_index_size;
-
-static int index_page(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    (void)req;
-    return coir_respond(res, 200, "text/html; charset=utf-8", page_index, page_index_size);
-}
 
 static int hello(coir_request *req, coir_response *res, void *arg)
 {
@@ -113,10 +104,31 @@ static int stats(coir_request *req, coir_response *res, void *arg)
         (unsigned long long)c.driver_waits, (unsigned long long)c.wakeups_sent);
 }
 
-static int route_all(coir_router *router)
+/* Sends every message back: for conformance suites, whose messages are up to 16 MiB. */
+static int echo_message(coir_ws *ws, coir_ws_message *message, void *arg)
+{
+    (void)arg;
+    int rc = message ? coir_ws_send(ws, message) : 0;
+    return rc == -EPIPE ? 0 : rc; /* it has left */
+}
+
+static int ws_echo(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws_options options = COIR_WS_OPTIONS;
+    coir_ws *ws;
+    options.message_max = 16 << 20;
+    options.bytes_max = 32 << 20;
+    options.compression = COIR_WS_COMPRESS_MESSAGES;
+    return coir_ws_handle_with(req, res, &options, echo_message, NULL, &ws);
+}
+
+static int route_all(coir_router *router, struct chat *chat)
 {
     int rc;
-    if ((rc = coir_route(router, "GET", "/", index_page, NULL)) < 0 ||
+    if ((rc = pages_route(router)) < 0 ||
+        (rc = coir_route(router, "GET", "/chat/ws/{room}", chat_connect, chat)) < 0 ||
+        (rc = coir_route(router, "GET", "/ws/echo", ws_echo, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/hello", hello, NULL)) < 0 ||
         (rc = coir_route(router, "POST", "/echo", echo, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/stream/{bytes}", stream, NULL)) < 0 ||
@@ -167,14 +179,17 @@ static void announce(const struct server *server, const char *scheme)
            coir_worker_count(coir_runtime_current()));
 }
 
-static int serve_both(struct server *plain, struct server *secure)
+static int serve_both(struct server *plain, struct server *secure, struct chat *chat)
 {
     COIR_SCOPE(scope);
+    chat->scope = scope;
     announce(plain, "http");
     if (secure->port)
         announce(secure, "https");
     fflush(stdout);
-    int rc = coir_go(scope, serve, plain);
+    int rc = coir_go(scope, chat_keep_presence, chat);
+    if (rc == 0)
+        rc = coir_go(scope, serve, plain);
     if (rc == 0 && secure->port)
         rc = coir_go(scope, serve, secure);
     return rc < 0 ? rc : coir_scope_wait(scope);
@@ -194,6 +209,7 @@ static int route_scripts(coir_router *router, coir_fastcgi **ret_client)
 
 static int start(void *arg)
 {
+    static struct chat chat;
     coir_fastcgi *scripts = NULL;
     struct server plain = {COIR_SERVE_HTTP_OPTIONS, NULL, arg}, secure;
     const char *tls_port = getenv("TLS_PORT");
@@ -205,7 +221,9 @@ static int start(void *arg)
         return rc;
     secure = plain;
     secure.port = tls_port && *tls_port ? tls_port : NULL;
-    rc = route_all(plain.router);
+    rc = chat_open(&chat);
+    if (rc == 0)
+        rc = route_all(plain.router, &chat);
     if (rc == 0)
         rc = route_scripts(plain.router, &scripts);
     if (rc == 0 && secure.port)
@@ -215,13 +233,14 @@ static int start(void *arg)
     if (rc == 0 && secure.port)
         rc = listen_on(&secure, "TLS_PORT");
     if (rc == 0)
-        rc = serve_both(&plain, &secure);
+        rc = serve_both(&plain, &secure, &chat);
     coir_listener_close(plain.options.listener);
     coir_listener_close(secure.options.listener);
     if (secure.port)
         secure_close(secure.options.layer_arg);
     coir_router_free(plain.router);
     coir_fastcgi_free(scripts);
+    chat_close(&chat);
     return rc;
 }
 
