@@ -27,10 +27,11 @@ extern "C" {
 /* A listener. It is made by coir_tcp_listen. */
 typedef struct coir_listener coir_listener;
 
-/* What happens to the connections beyond the limit of a listener. */
+/* What happens to connections beyond a limit; of a server of HTTP, also to requests. */
 enum coir_at_limit {
-    COIR_LIMIT_WAITS, /* they wait in the backlog until there is room */
-    COIR_LIMIT_CLOSES /* they are accepted and closed, which is logged once a minute */
+    COIR_LIMIT_WAITS,  /* they wait until there is room: connections in the backlog */
+    COIR_LIMIT_CLOSES, /* they are accepted and closed, which a listener logs once a minute */
+    COIR_LIMIT_ANSWERS /* only HTTP: they are answered by 503, with Retry-After, and closed */
 };
 
 /* Options of a listener. */

@@ -96,9 +96,8 @@ typedef struct coir_serve_http_options {
     size_t line_max;
     /* [8192; COIR_UNLIMITED: 12288, the most] bytes of a head: past it 431 */
     size_t head_max;
-    uint64_t body_max; /* [1 GiB; COIR_UNLIMITED: any] bytes of a body: past it 413 */
-    /* [COIR_UNLIMITED] per worker; past it, connections wait in the backlog */
-    size_t connections_max;
+    uint64_t body_max;      /* [1 GiB; COIR_UNLIMITED: any] bytes of a body: past it 413 */
+    size_t connections_max; /* [COIR_UNLIMITED] per worker; past it, see at_limit */
     /* [1 MiB; COIR_UNLIMITED: any] memory that one request may take from its arena */
     size_t arena_max;
 
@@ -120,12 +119,21 @@ typedef struct coir_serve_http_options {
 
     coir_layer_fn *layer; /* [none] put over each connection, with `layer_arg`: coir_tls_layer */
     void *layer_arg;
+
+    /* [COIR_UNLIMITED] per worker: requests that are being served or whose answers are being sent.
+     * Those of WebSocket connections count while their handler runs. */
+    size_t requests_max;
+    /* [COIR_LIMIT_WAITS] what happens to more than connections_max or requests_max. Requests wait
+     * where they are, at most idle_timeout: then they are answered by 503. To answer connections by
+     * 503, as many as a sixteenth of connections_max, and 8, are accepted beyond it. */
+    enum coir_at_limit at_limit;
+    coir_time retry_after; /* [1 s] what 503 tells such a client to wait, in whole seconds */
 } coir_serve_http_options;
 
 #define COIR_SERVE_HTTP_OPTIONS                                                                    \
     {                                                                                              \
         sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, \
-            0, 0                                                                                   \
+            0, 0, 0, COIR_LIMIT_WAITS, 0                                                           \
     }
 
 /* Serves HTTP until cancelled. Every worker accepts and answers. Cancelled, it takes what the
@@ -274,11 +282,13 @@ typedef struct coir_http_counters {
     uint64_t connections_live; /* that have not ended */
     uint64_t requests;         /* whose head was complete */
     uint64_t errors_sent;      /* answers that the server gave by itself, 4xx and 5xx */
+    uint64_t refused; /* connections and requests beyond connections_max and requests_max that were
+                       * answered by 503, or closed */
 } coir_http_counters;
 
-#define COIR_HTTP_COUNTERS                     \
-    {                                          \
-        sizeof(coir_http_counters), 0, 0, 0, 0 \
+#define COIR_HTTP_COUNTERS                        \
+    {                                             \
+        sizeof(coir_http_counters), 0, 0, 0, 0, 0 \
     }
 
 /* Reads the counters of the HTTP servers of the calling worker's runtime, summed over its workers.

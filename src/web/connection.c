@@ -2,9 +2,13 @@
  *
  *    state      what happened                       next state
  *    STARTING   polled for the first time           WAITING
+ *    STARTING   the server has too many connections LINGERING: it is told so; or (closed)
  *    WAITING    the stream is readable              CALLING: a fiber serves what has come
  *    WAITING    the server drains                   CALLING: what is late is answered
+ *    WAITING    too many requests are served        QUEUED; LINGERING: it is told so; or (closed)
  *    WAITING    idle timeout, error                 (closed)
+ *    QUEUED     another request has ended           CALLING
+ *    QUEUED     timeout                             LINGERING: it is told so
  *    CALLING    answers are left                    SENDING
  *    CALLING    nothing is left                     WAITING; LINGERING if the server drains
  *    CALLING    it is a WebSocket now           (freed: ws_session.c)
@@ -23,9 +27,10 @@
 #include "task/spawn.h"
 #include "web/exchange.h"
 #include "web/partial.h"
+#include "web/refusal.h"
 #include "web/ws.h"
 
-enum state { STARTING, WAITING, CALLING, SENDING, LINGERING };
+enum state { STARTING, WAITING, QUEUED, CALLING, SENDING, LINGERING };
 
 /* How long an accepted client that has not sent anything yet may take to do so while the server
  * drains: its request is probably on its way. */
@@ -53,6 +58,8 @@ static coir_future *finish(struct ci_http_connection *connection)
     struct ci_http_worker *http = connection->server->http;
     coir_future *caller = connection->future.caller;
     ci_worker_cancel_timer(worker_of(connection), &connection->timer);
+    ci_http_turn_give(connection);
+    connection->server->refused -= connection->refused;
     ci_http_partial_drop(connection);
     ci_stream_close_soon(connection->stream);
     ci_pool_give(&http->connections, connection);
@@ -66,6 +73,7 @@ static coir_future *upgrade(struct ci_http_connection *connection)
 {
     coir_future *caller = connection->future.caller;
     coir_ws *socket = connection->socket;
+    ci_http_turn_give(connection);
     ci_worker_cancel_timer(worker_of(connection), &connection->timer);
     ci_pool_give(&connection->server->http->connections, connection);
     return ci_ws_session_begin(socket, caller);
@@ -110,6 +118,7 @@ static coir_future *begin_lingering(struct ci_http_connection *connection)
     connection->linger_end = ci_time_after(ci_worker_now(worker_of(connection)),
                                            connection->server->options->linger_timeout);
     connection->discarded = 0;
+    ci_http_turn_give(connection);
     return wait_lingering(connection);
 }
 
@@ -132,6 +141,7 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
     bool draining = connection->server->draining;
     ci_check(!connection->out, "connection.h 1");
+    ci_http_turn_give(connection);
     if (draining && connection->called && !connection->partial)
         /* a client that had an answer may have sent more requests behind it */
         return connection->served || connection->served_lately ? begin_lingering(connection)
@@ -196,12 +206,67 @@ static bool looks_once_more(const struct ci_http_connection *connection)
            !connection->task->runnable.interrupt;
 }
 
+/* ---- requests that have come ---- */
+
+static coir_future *call(struct ci_http_connection *connection)
+{
+    return await(connection, CALLING,
+                 ci_call_init(&connection->call, ci_serve_requests, connection));
+}
+
+/* The client is told, and may come back later. */
+static coir_future *refuse(struct ci_http_connection *connection)
+{
+    ci_http_partial_drop(connection);
+    return ci_http_refuse(connection) ? begin_lingering(connection) : finish(connection);
+}
+
+/* Whether a wake-up was for nothing, or for the end of the connection, so that nobody is refused.
+ * Where bytes cannot be looked at without being read, they are a request. */
+static bool nothing_has_come(const struct ci_http_connection *connection, ssize_t *ret_n)
+{
+    char byte;
+    *ret_n = ci_stream_try_peek(connection->stream, &byte, 1, NULL);
+    return *ret_n <= 0 && *ret_n != -EOPNOTSUPP;
+}
+
+/* No turn is left: the request is refused, or waits for one where it is. */
+static coir_future *do_without_turn(struct ci_http_connection *connection)
+{
+    struct ci_http_server *server = connection->server;
+    ssize_t n;
+    connection->served = false; /* what follows is no reason to restart the idle timeout */
+    if (nothing_has_come(connection, &n) && !connection->partial)
+        return n == -EAGAIN ? wait_for_request(connection) : finish(connection);
+    if (server->options->at_limit != COIR_LIMIT_WAITS)
+        return refuse(connection);
+    set_timer(connection, server->options->idle_timeout);
+    return await(connection, QUEUED,
+                 coir_semaphore_acquire_op(&connection->turn, &server->turns, 1));
+}
+
+static coir_future *serve_what_has_come(struct ci_http_connection *connection)
+{
+    return ci_http_turn_take(connection) == 0 ? call(connection) : do_without_turn(connection);
+}
+
+static coir_future *got_turn(struct ci_http_connection *connection, int64_t result)
+{
+    connection->has_turn = result == 0;
+    if (result == -EAGAIN) /* on_idle has ended the wait */
+        return refuse(connection);
+    return result < 0 ? finish(connection) : call(connection);
+}
+
 static coir_future *connection_poll(coir_future *future)
 {
     struct ci_http_connection *connection =
         ci_container_of(future, struct ci_http_connection, future);
     switch ((enum state)future->state) {
-    case STARTING: break;
+    case STARTING:
+        if (connection->refused)
+            return refuse(connection);
+        break;
     case WAITING:
         ci_check(connection->idle.next, "connection.h 2"); /* `out`, which was NULL, lies there */
         ci_list_remove(&connection->idle);
@@ -209,8 +274,8 @@ static coir_future *connection_poll(coir_future *future)
             return finish(connection);
         connection->out = NULL;
         connection->called = true;
-        return await(connection, CALLING,
-                     ci_call_init(&connection->call, ci_serve_requests, connection));
+        return serve_what_has_come(connection);
+    case QUEUED: return got_turn(connection, connection->turn.future.result);
     case CALLING:
         if (ci_unlikely(connection->call.future.result < 0)) {
             ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
@@ -242,6 +307,15 @@ static void withdraw_wait(struct ci_http_connection *connection)
     ci_io_withdraw(&connection->io, &connection->task->runnable);
 }
 
+/* Ends the wait for a turn, but not the connection. */
+static void withdraw_turn(struct ci_http_connection *connection)
+{
+    coir_future *turn = &connection->turn.future;
+    struct ci_runnable *runnable = &connection->task->runnable;
+    if (runnable->inner == turn && turn->kind->cancel(turn, -EAGAIN))
+        ci_wake(worker_of(connection), runnable, turn);
+}
+
 /* The timer's callback: too long idle, or too long without a byte sent. It may be late for that: a
  * request in progress (CALLING) has limits of its own, and an operation that has completed is not
  * timed out. */
@@ -250,7 +324,9 @@ static void on_idle(struct ci_timer *timer)
     struct ci_http_connection *connection =
         ci_container_of(timer, struct ci_http_connection, timer);
     bool waits = connection->future.state != CALLING;
-    if (connection->future.state == WAITING && connection->partial)
+    if (connection->future.state == QUEUED)
+        withdraw_turn(connection);
+    else if (connection->future.state == WAITING && connection->partial)
         withdraw_wait(connection);
     else if (waits && ci_io_suspended(&connection->io, &connection->task->runnable))
         ci_runnable_cancel(&connection->task->runnable, -ETIME);
@@ -277,6 +353,12 @@ int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream)
 {
     struct ci_http_server *server = ci_container_of(here, struct ci_http_server, here);
     struct ci_http_worker *http = server->http;
+    bool beyond = ci_http_is_beyond(server);
+    if (beyond && server->options->at_limit == COIR_LIMIT_CLOSES) {
+        ci_http_count_refused(server, false);
+        coir_close(stream);
+        return 0;
+    }
     struct ci_http_connection *connection = ci_pool_take(&http->connections);
     if (!connection)
         return -ENOMEM;
@@ -286,6 +368,8 @@ int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream)
     connection->called = connection->served_lately = false;
     connection->served = true; /* so that wait_for_request starts the idle timeout */
     connection->partial = NULL;
+    connection->has_turn = false;
+    connection->refused = beyond;
     connection->out = NULL;
     ci_timer_init(&connection->timer, on_idle);
     int rc = ci_go_future(here->connections, connection_kind.name, &connection->future,
@@ -294,6 +378,7 @@ int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream)
         ci_pool_give(&http->connections, connection);
         return rc;
     }
+    server->refused += beyond;
     ci_bump(&http->accepted);
     ci_bump(&http->live);
     return 0;

@@ -24,10 +24,12 @@ struct ci_http_connection {
     struct ci_task *task;
     struct ci_timer timer;        /* the time limit of what it waits for */
     enum ci_http_verdict verdict; /* what ci_serve_requests decided */
-    bool served;                  /* the last call of ci_serve_requests answered a request */
-    bool called;                  /* the client has sent something */
+    bool served : 1;              /* the last call of ci_serve_requests answered a request */
+    bool called : 1;              /* the client has sent something */
     /* it had an answer shortly before the drain, which the client may be reading still */
-    bool served_lately;
+    bool served_lately : 1;
+    bool has_turn : 1;               /* refusal.h 1 */
+    bool refused : 1;                /* it is beyond the limit of connections, and not served */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */
@@ -43,6 +45,7 @@ struct ci_http_connection {
     };
     union { /* what it awaits */
         coir_io_op io;
+        coir_wait_op turn;
         struct ci_call call;
     };
 };

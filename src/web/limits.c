@@ -26,6 +26,7 @@ static int check_times(const coir_serve_http_options *options)
         {"drain_timeout", options->drain_timeout},
         {"body_total_timeout", options->body_total_timeout},
         {"linger_timeout", options->linger_timeout},
+        {"retry_after", options->retry_after},
     };
     for (size_t i = 0; i < ci_countof(times); i++) {
         if (times[i].value >= 0)
@@ -58,6 +59,8 @@ static void fill_in_defaults(coir_serve_http_options *options)
     DEFAULT(linger_timeout, 30 * COIR_S);
     DEFAULT(linger_max, 64 << 20);
     DEFAULT(connections_max, COIR_UNLIMITED);
+    DEFAULT(requests_max, COIR_UNLIMITED);
+    DEFAULT(retry_after, 1 * COIR_S);
 #undef DEFAULT
 }
 
@@ -67,7 +70,8 @@ int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http
     int rc = ci_options_read(options, sizeof *options, given);
     if (rc == 0)
         rc = check_times(options);
-    if (rc == 0 && !options->address == !options->listener)
+    if (rc == 0 && (!options->address == !options->listener ||
+                    (unsigned)options->at_limit > COIR_LIMIT_ANSWERS))
         rc = -EINVAL;
     if (rc < 0)
         return rc;

@@ -5,6 +5,7 @@
 
 #include "task/spawn.h"
 #include "web/connection.h"
+#include "web/refusal.h"
 #include "web/ws.h"
 
 /* ---- one worker ---- */
@@ -39,6 +40,7 @@ static int serve_here(void *arg)
         return -ENOMEM;
     ci_list_init(&server.idle);
     server.drains = (coir_event)COIR_EVENT_INIT;
+    server.turns = (coir_semaphore)COIR_SEMAPHORE_INIT(server.options->requests_max);
     ci_list_init(&server.sockets);
     return ci_serve_here(&server.here);
 }
@@ -52,13 +54,16 @@ static int serve(coir_listener *listener, coir_router *router,
     ci_serving_init(&serving, listener, options->drain_timeout, "request");
     serving.layer = options->layer;
     serving.layer_arg = options->layer_arg;
+    struct ci_http_refusal refusal;
+    ci_http_refusal_init(&refusal, options);
     struct ci_http_server server = {
         .here = {.serving = &serving,
-                 .connections_max = options->connections_max,
+                 .connections_max = ci_http_places(options),
                  .start = ci_http_connection_start,
                  .drain = drain},
         .router = router,
         .options = options,
+        .refusal = &refusal,
     };
     COIR_SCOPE(workers);
     int rc = ci_go_on_every_worker(workers, "http server", serve_here, &server);

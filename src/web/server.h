@@ -3,9 +3,12 @@
 #define CI_WEB_SERVER_H
 
 #include "coir/event.h"
+#include "coir/semaphore.h"
 #include "io/serve.h"
 #include "web/limits.h"
 #include "web/worker.h"
+
+struct ci_http_refusal;
 
 struct ci_http_server {
     struct ci_serving_here here;
@@ -16,6 +19,9 @@ struct ci_http_server {
     struct ci_list sockets; /* WebSocket connections */
     bool draining;
     coir_event drains; /* it is set when that begins */
+    const struct ci_http_refusal *refusal;
+    coir_semaphore turns; /* of requests, where there is a limit */
+    size_t refused;       /* open connections beyond the limit */
 };
 
 #endif

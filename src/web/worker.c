@@ -92,6 +92,7 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
         sum.connections_live += ci_load_relaxed(&http->live);
         sum.requests += ci_load_relaxed(&http->requests);
         sum.errors_sent += ci_load_relaxed(&http->errors_sent);
+        sum.refused += ci_load_relaxed(&http->refused);
     }
     return ci_result_write(ret_counters, &sum, sizeof sum);
 }

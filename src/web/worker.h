@@ -17,7 +17,7 @@ struct ci_http_worker {
     struct ci_pool sockets;       /* WebSocket connections */
     struct ci_ws_memory messages; /* of theirs */
     struct ci_ws_shared *deflate; /* what compression keeps (ws_deflate.c); or NULL */
-    uint64_t accepted, live, requests, errors_sent;
+    uint64_t accepted, live, requests, errors_sent, refused;
     struct ci_http_date date;
 };
 

@@ -51,6 +51,8 @@ static int refuse(void *arg)
     REFUSE_NEGATIVE(linger_timeout);
     REFUSE(head_max, CI_HTTP_HEAD_MAX + 1);
     REFUSE(rate_min, (1 << 30) + 1);
+    REFUSE_NEGATIVE(retry_after);
+    REFUSE(at_limit, (enum coir_at_limit)3);
     REFUSE(listener, (coir_listener *)(void *)&given); /* beside an address */
     return 0;
 }

@@ -1,0 +1,39 @@
+/* What meets clients beyond the limits of a server, by its at_limit: their requests wait for a
+ * turn, are answered by 503 without a stack or a buffer, or their connections are closed.
+ *
+ * 1. A connection has a turn from before its request is served until its answers have been sent.
+ * There are requests_max turns.
+ */
+#ifndef CI_WEB_REFUSAL_H
+#define CI_WEB_REFUSAL_H
+
+#include "web/connection.h"
+
+/* The answer to clients that are refused. Made once, for all workers. */
+struct ci_http_refusal {
+    size_t len;
+    char text[160];
+};
+
+void ci_http_refusal_init(struct ci_http_refusal *refusal, const coir_serve_http_options *options);
+
+/* How many connections of a worker the acceptor may have open: also those that are to be told that
+ * there are too many. 0: any number. */
+size_t ci_http_places(const coir_serve_http_options *options);
+
+/* Whether a new connection is one too many, and is not to wait. */
+bool ci_http_is_beyond(const struct ci_http_server *server);
+
+/* Takes a turn: 0; -EAGAIN there is none. */
+int ci_http_turn_take(struct ci_http_connection *connection);
+
+/* Gives the turn back, if the connection has one. */
+void ci_http_turn_give(struct ci_http_connection *connection);
+
+/* Sends the answer to a client that is refused. False: it cannot be sent, or is not to be. */
+bool ci_http_refuse(struct ci_http_connection *connection);
+
+/* Counts a client that is refused. */
+void ci_http_count_refused(const struct ci_http_server *server, bool answered);
+
+#endif
