@@ -210,6 +210,12 @@ static void flush(struct ci_driver *driver)
         kind->flush(self(driver)->real);
 }
 
+static int reserve(struct ci_driver *driver, size_t count_of_all)
+{
+    const struct ci_driver_kind *kind = self(driver)->real->kind;
+    return kind->reserve ? kind->reserve(self(driver)->real, count_of_all) : 0;
+}
+
 static void forget(struct ci_driver *driver, coir_fd fd)
 {
     end_all_on(self(driver), fd);
@@ -411,6 +417,7 @@ static const struct ci_driver_kind faulty_kind = {
     .close = close_fd,
     .flush = flush,
     .forget = forget,
+    .reserve = reserve,
     .bind = bind_to,
     .fast_open = fast_open,
     .unacknowledged = unacknowledged,

@@ -128,12 +128,19 @@ typedef struct coir_serve_http_options {
      * 503, as many as a sixteenth of connections_max, and 8, are accepted beyond it. */
     enum coir_at_limit at_limit;
     coir_time retry_after; /* [1 s] what 503 tells such a client to wait, in whole seconds */
+
+    /* [false] what serving needs is allocated before the first connection is accepted, with all of
+     * its pages, and no more later: connections_max and requests_max must be set, and each request
+     * has arena_max bytes then, by default 16 KiB. WebSocket, FastCGI, layers (TLS) and what
+     * handlers allocate themselves are not part of it. */
+    bool fixed_memory;
+    bool lock_memory; /* [false] and what the process has by then is locked: see mlockall(2) */
 } coir_serve_http_options;
 
 #define COIR_SERVE_HTTP_OPTIONS                                                                    \
     {                                                                                              \
         sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, \
-            0, 0, 0, COIR_LIMIT_WAITS, 0                                                           \
+            0, 0, 0, COIR_LIMIT_WAITS, 0, false, false                                             \
     }
 
 /* Serves HTTP until cancelled. Every worker accepts and answers. Cancelled, it takes what the

@@ -28,6 +28,8 @@ void ci_arena_reset(struct ci_arena *arena)
 
 static void *alloc_in_new_block(struct ci_arena *arena, size_t size)
 {
+    if (!arena->pool)
+        return NULL;
     size_t head = (sizeof(struct ci_arena_block) + 15) & ~(size_t)15;
     bool small = head + size <= CI_ARENA_BLOCK;
     size_t block_size = small ? (size_t)CI_ARENA_BLOCK : head + size;

@@ -10,12 +10,18 @@ enum { CI_ARENA_BLOCK = 4096 };
 struct ci_arena {
     char *at, *end;                /* the free part of the current block; NULL: there is none */
     struct ci_arena_block *blocks; /* newest first */
-    struct ci_pool *pool;          /* of CI_ARENA_BLOCK objects */
+    struct ci_pool *pool;          /* of CI_ARENA_BLOCK objects; NULL: it gets no memory */
     size_t used;                   /* bytes of all pieces, rounded up to 16 each */
     size_t used_max;               /* 0: no limit */
 };
 
 void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max);
+
+/* An arena that has `size` bytes at `memory`, aligned to 16 bytes, and gets no more. */
+static inline void ci_arena_init_at(struct ci_arena *arena, void *memory, size_t size)
+{
+    *arena = (struct ci_arena){.at = memory, .end = (char *)memory + size};
+}
 
 /* Frees every piece; the arena can be used again. */
 void ci_arena_reset(struct ci_arena *arena);

@@ -178,8 +178,44 @@ static void drop_aside(struct ci_pool *pool)
     ci_free(pool->allocator, tallies, count * sizeof *tallies);
 }
 
+/* ---- reserving ---- */
+
+static size_t count_free(struct ci_pool_free *list)
+{
+    size_t count = 0;
+    for (; list; list = next_of(list))
+        count++;
+    return count;
+}
+
+/* What is fresh becomes free, so that a slab can be added. */
+static size_t free_fresh(struct ci_pool *pool)
+{
+    size_t count = 0;
+    for (; pool->fresh < pool->fresh_end; pool->fresh += pool->object_size, count++) {
+        struct ci_pool_free *object = (struct ci_pool_free *)(void *)pool->fresh;
+        set_next(object, pool->free);
+        pool->free = object;
+    }
+    return count;
+}
+
+bool ci_pool_reserve(struct ci_pool *pool, size_t count)
+{
+    pool->reserved = true;
+    size_t have = count_free(pool->free) + count_free(pool->aside) + free_fresh(pool);
+    while (have < count) {
+        if (!add_slab(pool)) /* its memory was set to zero, so every page is there */
+            return false;
+        have += free_fresh(pool);
+    }
+    return true;
+}
+
 enum ci_trim ci_pool_trim(struct ci_pool *pool)
 {
+    if (pool->reserved)
+        return CI_TRIM_DONE;
     if (pool->aside)
         drop_aside(pool);
     struct ci_pool_free *object = pool->free, *next;

@@ -35,6 +35,7 @@ struct ci_pool {
     size_t live_max;            /* 0: no limit */
     struct ci_pool_free *aside; /* free too, and not used since the last trim */
     bool *grown;                /* set as the pool grows beyond its first slab, or NULL */
+    bool reserved;              /* a trim gives nothing back */
     struct ci_pool_slab *slabs;
     const coir_allocator *allocator;
 };
@@ -42,6 +43,10 @@ struct ci_pool {
 void ci_pool_init(struct ci_pool *pool, const coir_allocator *allocator, size_t object_size,
                   size_t live_max);
 void ci_pool_done(struct ci_pool *pool);
+
+/* Has memory for `count` objects beside those in use, with all of its pages, which no trim gives
+ * back. False: out of memory. */
+bool ci_pool_reserve(struct ci_pool *pool, size_t count);
 
 /* Gives back memory that was not used since the last call. To be called now and then, until it
  * returns CI_TRIM_DONE. Its cost grows with the number of free objects. */

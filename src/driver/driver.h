@@ -170,6 +170,10 @@ struct ci_driver_kind {
     /* A descriptor that is readable when a wait would return at once; NULL: there is none. */
     coir_fd (*descriptor)(struct ci_driver *driver);
 
+    /* Has memory for operations on descriptors below `count`, so that none needs more. 0 or
+     * -ENOMEM. NULL: there is nothing to have. */
+    int (*reserve)(struct ci_driver *driver, size_t count);
+
     /* The calls that never wait: a descriptor or 0, or a negative error. */
     int (*socket)(struct ci_driver *driver, int family);
     /* of a socket that is to be connected; port 0: the system chooses one when it is. NULL: it

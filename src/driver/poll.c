@@ -48,18 +48,22 @@ static void arm(struct poll_selector *poll, size_t index, coir_fd fd, unsigned e
     poll->fds[index].fd = fd;
 }
 
-static int reserve(struct poll_selector *poll, coir_fd fd)
+static int reserve_for(struct poll_selector *poll, size_t entries, size_t indexes)
 {
     const coir_allocator *allocator = poll->base.allocator;
-    int rc = ci_grow(allocator, (void **)&poll->fds, &poll->fds_room, sizeof *poll->fds,
-                     poll->count + 1);
+    int rc = ci_grow(allocator, (void **)&poll->fds, &poll->fds_room, sizeof *poll->fds, entries);
     if (rc == 0)
         rc = ci_grow(allocator, (void **)&poll->entries, &poll->entries_room, sizeof *poll->entries,
-                     poll->count + 1);
+                     entries);
     if (rc == 0)
         rc = ci_grow(allocator, (void **)&poll->indexes, &poll->indexes_room, sizeof *poll->indexes,
-                     (size_t)fd + 1);
+                     indexes);
     return rc;
+}
+
+static int reserve(struct ci_selector *selector, size_t count)
+{
+    return reserve_for(self(selector), count + 1, count); /* entry 0 is not used */
 }
 
 static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
@@ -69,7 +73,7 @@ static int add(struct ci_selector *selector, coir_fd fd, uint32_t generation, un
     if (find(poll, fd))
         return -EEXIST;
     int rc = ci_sys_poll_check(fd);
-    if (rc < 0 || (rc = reserve(poll, fd)) < 0)
+    if (rc < 0 || (rc = reserve_for(poll, poll->count + 1, (size_t)fd + 1)) < 0)
         return rc;
     size_t index = poll->count++;
     poll->indexes[fd] = index;
@@ -195,4 +199,5 @@ const struct ci_selector_kind ci_poll_selector = {
     .rearm = rearm,
     .wait = wait_ready,
     .wake = ci_selector_wake,
+    .reserve = reserve,
 };

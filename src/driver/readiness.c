@@ -54,6 +54,16 @@ static int reserve(struct readiness *readiness, coir_fd fd)
                              &readiness->slot_count, sizeof(struct ci_slot), fd);
 }
 
+static int reserve_all(struct ci_driver *driver, size_t count)
+{
+    struct readiness *readiness = self(driver);
+    struct ci_selector *selector = readiness->selector;
+    int rc = selector->kind->reserve ? selector->kind->reserve(selector, count) : 0;
+    return rc < 0 ? rc
+                  : ci_grow(readiness->allocator, (void **)&readiness->slots,
+                            &readiness->slot_count, sizeof(struct ci_slot), count);
+}
+
 static void park(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
     readiness->base.pending++;
@@ -327,6 +337,7 @@ static const struct ci_driver_kind readiness_kind = {
     .wait = wait_ops,
     .wake = wake,
     .descriptor = descriptor,
+    .reserve = reserve_all,
     CI_KERNEL_CALLS,
     .close = close_fd,
     .forget = forget,

@@ -65,6 +65,9 @@ struct ci_selector_kind {
     /* Makes the wait in progress, or the next one, return. Any thread may call it. */
     void (*wake)(struct ci_selector *selector);
 
+    /* As that of ci_driver_kind. */
+    int (*reserve)(struct ci_selector *selector, size_t count);
+
     /* A descriptor that is readable when wait would return at once; NULL: there is none. */
     coir_fd (*descriptor)(struct ci_selector *selector);
 };

@@ -165,12 +165,23 @@ static void free_driver(struct ci_driver *driver)
     ci_free(uring->allocator, uring, sizeof *uring);
 }
 
+/* A connection has a receive and a write in flight, and a request to cancel one. */
+static int reserve(struct ci_driver *driver, size_t count)
+{
+    struct ci_uring *uring = ci_uring_of(driver);
+    int rc = ci_uring_reserve_entries(uring, 3 * count);
+    return rc < 0 ? rc
+                  : ci_grow(uring->allocator, (void **)&uring->slots, &uring->slot_count,
+                            sizeof(struct ci_uring_slot), count);
+}
+
 static const struct ci_driver_kind uring_kind = {
     .name = "io_uring",
     .start = ci_uring_start,
     .cancel = ci_uring_cancel,
     .wait = wait_ops,
     .wake = wake,
+    .reserve = reserve,
     CI_KERNEL_CALLS,
     .close = ci_uring_close,
     .flush = ci_uring_flush,

@@ -166,6 +166,9 @@ static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time 
 /* A free SQE; NULL: the kernel takes none now. May reap. */
 struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring);
 
+/* Has memory for `count` requests in flight. 0 or -ENOMEM. */
+int ci_uring_reserve_entries(struct ci_uring *uring, size_t count);
+
 /* A free SQE and an entry for it: the entry's index; 0: neither. */
 uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op,
                           coir_fd fd, uint8_t opcode, struct io_uring_sqe **ret_sqe);

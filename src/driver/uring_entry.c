@@ -1,5 +1,7 @@
 /* Entries of the driver over io_uring: the table of the kernel's requests, taking an entry together
  * with a submission queue entry (SQE), and requesting the cancel of one. */
+#include <errno.h>
+
 #include "base/check.h"
 #include "driver/uring.h"
 
@@ -44,6 +46,14 @@ static bool add_entries(struct ci_uring *uring)
         uring->free_entry = (uint32_t)i;
     }
     return true;
+}
+
+int ci_uring_reserve_entries(struct ci_uring *uring, size_t count)
+{
+    while (uring->entry_count < count)
+        if (!add_entries(uring))
+            return -ENOMEM;
+    return 0;
 }
 
 uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct ci_op *op,

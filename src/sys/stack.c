@@ -272,8 +272,36 @@ static void drop_aside(struct ci_stacks *stacks)
     cool_aside(stacks);
 }
 
+/* Writes to every page between the guard and the record. What lies there stays. */
+static CI_UNINSTRUMENTED void touch(const struct ci_stacks *stacks, const void *record)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *bottom = (char *)ci_stack_bottom(stacks, record) + CI_STACK_GUARD;
+    for (volatile char *at = bottom; at < (const volatile char *)record; at += page)
+        *at = *at; /* volatile: a read alone would map the page of zeroes */
+}
+
+bool ci_stacks_reserve(struct ci_stacks *stacks, size_t count)
+{
+    struct ci_stack_free *taken = NULL, *next;
+    size_t have = 0;
+    stacks->reserved = true;
+    for (; have < count && (next = ci_stacks_take(stacks)); have++) {
+        touch(stacks, next);
+        next->next = taken;
+        taken = next;
+    }
+    for (; taken; taken = next) {
+        next = taken->next;
+        ci_stacks_give(stacks, taken);
+    }
+    return have == count;
+}
+
 enum ci_trim ci_stacks_trim(struct ci_stacks *stacks)
 {
+    if (stacks->reserved)
+        return CI_TRIM_DONE;
     if (stacks->aside)
         drop_aside(stacks);
     struct ci_stack_free *free = stacks->free;

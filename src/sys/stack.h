@@ -28,8 +28,9 @@ struct ci_stacks {
     struct ci_stack_free *free;  /* lies in the record of a free stack */
     struct ci_stack_free *aside; /* free too, and not used since the last trim */
     struct ci_stack_free *cold;  /* free, and of their pages only the record's are left */
-    bool *grown; /* if not NULL: set when there is more than one mapping, so a trim may find
-                    something */
+    bool *grown;   /* if not NULL: set when there is more than one mapping, so a trim may find
+                      something */
+    bool reserved; /* a trim gives nothing back */
     size_t live, cached;
     size_t size, record_size;
     char *fresh, *fresh_end; /* the part of the newest mapping that was never used */
@@ -46,6 +47,10 @@ struct ci_stacks {
 void ci_stacks_init(struct ci_stacks *stacks, const coir_allocator *allocator, size_t size,
                     size_t record_size);
 void ci_stacks_done(struct ci_stacks *stacks);
+
+/* Has `count` stacks beside those in use, with all of their pages, which no trim gives back. False:
+ * out of memory. */
+bool ci_stacks_reserve(struct ci_stacks *stacks, size_t count);
 
 /* A stack that was never used, or NULL if memory is out. */
 void *ci_stacks_take_fresh(struct ci_stacks *stacks);

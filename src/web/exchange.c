@@ -126,6 +126,28 @@ static bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_res
     return rc >= 0 && ended >= 0 && !exchange->out.error;
 }
 
+/* What the request's arena is made of, in fixed memory: each turn has one (fixed.h 1). */
+static char *begin_arena(struct ci_exchange *exchange)
+{
+    struct ci_http_server *server = exchange->server;
+    size_t max = server->options->arena_max;
+    char *region = server->fixed.on ? ci_pool_take(&server->fixed.arenas) : NULL;
+    ci_check(region || !server->fixed.on, "web/fixed.h 1");
+    if (region)
+        ci_arena_init_at(&exchange->arena, region, max);
+    else
+        ci_arena_init(&exchange->arena, &server->http->blocks, max);
+    return region;
+}
+
+static void end_arena(struct ci_exchange *exchange, char *region)
+{
+    if (region)
+        ci_pool_give(&exchange->server->fixed.arenas, region);
+    else
+        ci_arena_reset(&exchange->arena);
+}
+
 /* Routes and answers the request whose head is complete. False: the connection closes. */
 static bool answer(struct ci_exchange *exchange)
 {
@@ -142,10 +164,10 @@ static bool answer(struct ci_exchange *exchange)
         return false;
     }
     find_route(exchange);
-    ci_arena_init(&exchange->arena, &exchange->server->http->blocks, options->arena_max);
+    char *region = begin_arena(exchange);
     int rc = call_handler(exchange, &request, &response);
     bool go_on = end_answer(exchange, &request, &response, rc);
-    ci_arena_reset(&exchange->arena);
+    end_arena(exchange, region);
     ci_spend(ci_worker_current); /* bounds pipelined requests and handlers that never suspend */
     if (!go_on || response.close) {
         exchange->unread = exchange->body.state != CI_BODY_DONE;

@@ -13,6 +13,9 @@
 /* Bytes a second: past it, arithmetic on rates would need more than 64 bits. */
 enum { RATE_MAX = 1 << 30 };
 
+/* The default of arena_max in fixed memory, where each request has so much. */
+enum { FIXED_ARENA = 16 << 10 };
+
 static int check_times(const coir_serve_http_options *options)
 {
     const struct {
@@ -53,7 +56,7 @@ static void fill_in_defaults(coir_serve_http_options *options)
     DEFAULT(line_max, 8000);
     DEFAULT(head_max, 8192);
     DEFAULT(body_max, (uint64_t)1 << 30);
-    DEFAULT(arena_max, 1 << 20);
+    DEFAULT(arena_max, options->fixed_memory ? FIXED_ARENA : 1 << 20);
     DEFAULT(body_total_timeout, 3600 * COIR_S);
     DEFAULT(rate_min, 100);
     DEFAULT(linger_timeout, 30 * COIR_S);
@@ -62,6 +65,21 @@ static void fill_in_defaults(coir_serve_http_options *options)
     DEFAULT(requests_max, COIR_UNLIMITED);
     DEFAULT(retry_after, 1 * COIR_S);
 #undef DEFAULT
+}
+
+/* What is fixed must have a size. */
+static int check_fixed(const coir_serve_http_options *options)
+{
+    bool bounded = options->connections_max != COIR_UNLIMITED &&
+                   options->requests_max != COIR_UNLIMITED && options->arena_max != COIR_UNLIMITED;
+    if (!options->fixed_memory)
+        return options->lock_memory ? -EINVAL : 0;
+    if (bounded)
+        return 0;
+    ci_log(ci_worker_current->runtime, COIR_LOG_ERROR,
+           "coir_serve_http_options.fixed_memory needs limits: connections_max and requests_max, "
+           "and no unlimited arena_max");
+    return -EINVAL;
 }
 
 int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http_options *given)
@@ -76,6 +94,8 @@ int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http
     if (rc < 0)
         return rc;
     fill_in_defaults(options);
+    if ((rc = check_fixed(options)) < 0)
+        return rc;
     if (options->head_max == COIR_UNLIMITED)
         options->head_max = CI_HTTP_HEAD_MAX;
     /* the request line is part of the head: a longer one is refused as such */

@@ -23,6 +23,20 @@ static const coir_allocator *allocator_of(const struct ci_http_connection *conne
     return &connection->server->http->worker->runtime->allocator;
 }
 
+size_t ci_http_partial_size(size_t head_max)
+{
+    return sizeof(struct ci_http_partial) + sizeof(struct ci_http1_head) + head_max;
+}
+
+/* Memory of that size; in fixed memory there is one size, for few connections. */
+static struct ci_http_partial *take(const struct ci_http_connection *connection, size_t size)
+{
+    struct ci_http_fixed *fixed = &connection->server->fixed;
+    if (!fixed->on)
+        return ci_alloc(allocator_of(connection), size);
+    return size <= fixed->partials.object_size ? ci_pool_take(&fixed->partials) : NULL;
+}
+
 /* The order in memory: the head without the fields that were not found, then the bytes. */
 bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
 {
@@ -32,8 +46,7 @@ bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline)
     size_t head_size =
         offsetof(struct ci_http1_head, fields) + head->field_count * sizeof head->fields[0];
     size_t len = exchange->in.end - exchange->in.start;
-    struct ci_http_partial *partial =
-        ci_alloc(allocator_of(connection), sizeof *partial + head_size + len);
+    struct ci_http_partial *partial = take(connection, sizeof *partial + head_size + len);
     if (!partial)
         return false;
     *partial = (struct ci_http_partial){deadline, head_size, len};
@@ -64,7 +77,9 @@ void ci_http_partial_drop(struct ci_http_connection *connection)
 {
     struct ci_http_partial *partial = connection->partial;
     connection->partial = NULL;
-    if (partial)
+    if (partial && connection->server->fixed.on)
+        ci_pool_give(&connection->server->fixed.partials, partial);
+    else
         ci_free(allocator_of(connection), partial,
-                sizeof *partial + partial->head_size + partial->len);
+                partial ? sizeof *partial + partial->head_size + partial->len : 0);
 }

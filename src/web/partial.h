@@ -15,6 +15,9 @@ bool ci_http_partial_save(struct ci_exchange *exchange, coir_time deadline);
 /* Restores the saved part. Returns the deadline. */
 coir_time ci_http_partial_restore(struct ci_exchange *exchange);
 
+/* The memory for a part of a head of `head_max` bytes. */
+size_t ci_http_partial_size(size_t head_max);
+
 coir_time ci_http_partial_deadline(const struct ci_http_connection *connection);
 void ci_http_partial_drop(struct ci_http_connection *connection);
 

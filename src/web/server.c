@@ -42,7 +42,12 @@ static int serve_here(void *arg)
     server.drains = (coir_event)COIR_EVENT_INIT;
     server.turns = (coir_semaphore)COIR_SEMAPHORE_INIT(server.options->requests_max);
     ci_list_init(&server.sockets);
-    return ci_serve_here(&server.here);
+    int rc = ci_http_fixed_init(&server);
+    if (rc < 0)
+        return rc;
+    rc = ci_serve_here(&server.here);
+    ci_http_fixed_done(&server);
+    return rc;
 }
 
 /* ---- all workers ---- */

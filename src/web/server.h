@@ -5,6 +5,7 @@
 #include "coir/event.h"
 #include "coir/semaphore.h"
 #include "io/serve.h"
+#include "web/fixed.h"
 #include "web/limits.h"
 #include "web/worker.h"
 
@@ -22,6 +23,7 @@ struct ci_http_server {
     const struct ci_http_refusal *refusal;
     coir_semaphore turns; /* of requests, where there is a limit */
     size_t refused;       /* open connections beyond the limit */
+    struct ci_http_fixed fixed;
 };
 
 #endif

@@ -156,3 +156,34 @@ TEST(a_pool_of_other_pools_objects_can_be_trimmed)
     ci_pool_done(&to);
     ci_pool_done(&from);
 }
+
+TEST(what_was_reserved_is_there_and_stays)
+{
+    const coir_allocator allocator = COIR_ALLOCATOR(counted_alloc, counted_free, NULL);
+    static char *taken[5000];
+    struct ci_pool pool;
+    ci_pool_init(&pool, &allocator, 100, 0);
+    allocations = 0;
+    allocations_max = 1000;
+    for (int i = 0; i < 10; i++)
+        taken[i] = ci_pool_take(&pool);
+    ci_pool_give(&pool, taken[9]); /* part of a slab is in use, part free, part never used */
+    CHECK(ci_pool_reserve(&pool, 5000));
+    size_t before = allocations;
+    CHECK(before > 5);
+    CHECK(ci_pool_reserve(&pool, 5000));
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_DONE);
+    for (int i = 0; i < 5000; i++) {
+        CHECK((taken[i] = ci_pool_take(&pool)));
+        memset(taken[i], 1, 100);
+    }
+    CHECK_EQ(allocations, before);
+    for (int i = 0; i < 5000; i++)
+        ci_pool_give(&pool, taken[i]);
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_DONE);
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_DONE);
+    allocations_max = allocations;
+    CHECK(!ci_pool_reserve(&pool, 100000));
+    CHECK(ci_pool_take(&pool) != NULL);
+    ci_pool_done(&pool);
+}

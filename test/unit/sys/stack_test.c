@@ -2,6 +2,7 @@
 #include "sys/stack.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #include "harness.h"
 
@@ -66,5 +67,27 @@ TEST(what_is_used_between_two_trims_stays)
         CHECK_EQ(stacks.mapping_count, mappings);
         CHECK_EQ(stacks.cached, BURST);
     }
+    ci_stacks_done(&stacks);
+}
+
+TEST(what_was_reserved_is_there_and_stays)
+{
+    static void *records[300];
+    unsigned char resident[SIZE / 4096];
+    ci_stacks_init(&stacks, &ci_system_allocator, SIZE, RECORD);
+    records[0] = ci_stacks_take(&stacks);
+    ci_stacks_give(&stacks, records[0]);
+    CHECK(ci_stacks_reserve(&stacks, 300));
+    CHECK_EQ(stacks.cached, 300);
+    CHECK_EQ(stacks.live, 0);
+    CHECK_EQ(ci_stacks_trim(&stacks), CI_TRIM_DONE);
+    for (int i = 0; i < 300; i++) {
+        records[i] = ci_stacks_take(&stacks);
+        char *frames = (char *)ci_stack_bottom(&stacks, records[i]) + CI_STACK_GUARD;
+        CHECK_EQ(mincore(frames, stacks.size - CI_STACK_GUARD, resident), 0);
+        for (size_t page = 0; page < (stacks.size - CI_STACK_GUARD) / 4096; page++)
+            CHECK(resident[page] & 1);
+    }
+    CHECK_EQ(stacks.cached, 0);
     ci_stacks_done(&stacks);
 }

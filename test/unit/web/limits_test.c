@@ -53,6 +53,17 @@ static int refuse(void *arg)
     REFUSE(rate_min, (1 << 30) + 1);
     REFUSE_NEGATIVE(retry_after);
     REFUSE(at_limit, (enum coir_at_limit)3);
+    REFUSE(lock_memory, true);
+    REFUSE(fixed_memory, true);
+    CHECK(strstr(line, "fixed_memory needs limits"));
+    given.connections_max = 10;
+    REFUSE(fixed_memory, true);
+    given.requests_max = 2;
+    given.fixed_memory = given.lock_memory = true;
+    CHECK_EQ(read_given(&given), 0);
+    REFUSE(arena_max, COIR_UNLIMITED);
+    REFUSE(requests_max, COIR_UNLIMITED);
+    REFUSE(connections_max, COIR_UNLIMITED);
     REFUSE(listener, (coir_listener *)(void *)&given); /* beside an address */
     return 0;
 }
