@@ -24,6 +24,7 @@
 #include <coir/poller.h>
 #include <coir/process.h>
 #include <coir/reader.h>
+#include <coir/recorder.h>
 #include <coir/runtime.h>
 #include <coir/scope.h>
 #include <coir/select.h>

@@ -85,8 +85,7 @@ void ci_run_leave_thread(struct ci_worker *worker)
     ci_loop_close_residents(&worker->loop);
     if (driver->kind->end)
         driver->kind->end(driver);
-    if (worker->runtime->config.report_overflow)
-        ci_overflow_unwatch(worker);
+    ci_overflow_unwatch(worker);
 }
 
 void ci_worker_run(struct ci_worker *worker)

@@ -13,6 +13,7 @@
 #include "task/current.h"
 #include "task/extension.h"
 #include "task/log.h"
+#include "task/recorder.h"
 #include "task/run.h"
 #include "task/run_state.h"
 
@@ -43,6 +44,7 @@ static void free_runtime(coir_runtime *runtime)
     ci_check(!runtime->started, "runtime.c 1");
     for (int i = 0; i < runtime->worker_count; i++)
         ci_check(ci_inbox_empty(&runtime->workers[i].loop.inbox), "runtime.c 1");
+    ci_recorder_free(runtime);
     ci_runtime_free_extensions(runtime);
     ci_offload_done(runtime);
     ci_wakers_abandon(runtime->wakers);

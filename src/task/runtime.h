@@ -32,11 +32,12 @@ struct coir_runtime {
     uint32_t stuck_changes; /* how often a worker became stuck or ceased to be stuck */
     /* a boolean; int32_t because not every processor has an atomic exchange of bytes */
     int32_t deadlocked;
-    int32_t traced; /* a boolean */
+    int32_t traced; /* enum ci_tracing */
     int32_t told;   /* workers that have logged their tasks */
     struct ci_signal_stop stop;
     int started;                  /* threads, in a run; 0 outside of one */
     struct ci_gate start;         /* where the threads wait until all have started */
+    struct ci_recorder *recorder; /* NULL: none */
     struct ci_watchdog *watchdog; /* of slow turns, in a run; NULL: none */
 
     struct ci_lock shared_lock; /* guards `shared`, and `worker` of the tasks in it */

@@ -64,15 +64,19 @@ _Static_assert(sizeof(struct ci_trace_event) == 32, "two in a cache line");
 
 struct ci_trace {
     struct ci_trace_event *events;
-    size_t size;    /* a power of two */
-    uint64_t count; /* events ever recorded; the newest is events[(count - 1) % size] */
-    uint64_t now;   /* ticks at the end of the last turn: one look at the clock a turn is enough */
+    size_t size; /* a power of two */
+    /* events ever recorded; the newest is events[(count - 1) % size]. Its worker writes it */
+    uint64_t count;
+    uint64_t now; /* ticks at the end of the last turn: one look at the clock a turn is enough */
     uint64_t undated; /* events before this one have their time */
     /* where the run queue ended when the loop went to wait: what comes after it was woken by the
      * loop */
     struct ci_runnable **tail;
-    const struct ci_task *ended; /* the task that has ended in this turn */
-    int32_t switches_max;        /* the worker's, when it is not traced */
+    const struct ci_task *ended;      /* the task that has ended in this turn */
+    int32_t switches_max;             /* the worker's, when it is not traced */
+    uint64_t slow_turn, slow_request; /* ticks after which `recorder` is told; 0: never */
+    struct ci_recorder *recorder;     /* NULL: none */
+    int (*tell)(struct ci_recorder *recorder, const char *reason);
 };
 
 /* A turn that is being recorded. */
@@ -82,6 +86,7 @@ struct ci_trace_turn {
     struct ci_runnable **tail; /* of the run queue, when it began */
     const void *root;
     enum ci_trace_kind kind;
+    uint64_t began; /* ticks */
 };
 
 /* Before a runnable has its turn, and after it. */
@@ -103,6 +108,11 @@ void ci_trace_end(struct ci_worker *worker);
 
 void ci_trace_free(struct ci_worker *worker);
 
+/* All workers, in a fiber. -EBUSY they trace already; as coir_trace_start. */
+enum ci_tracing { CI_TRACING_NONE, CI_TRACING_ASKED, CI_TRACING_RECORDER };
+int ci_trace_begin_all(size_t size, enum ci_tracing by);
+void ci_trace_end_all(void);
+
 /* ---- the text (trace_text.c) ---- */
 
 /* The events of a worker, the oldest first. */
@@ -122,5 +132,23 @@ struct ci_trace_time {
 /* Writes the events of all workers as JSON: 0, or an error of write(2). */
 int ci_trace_text(coir_fd fd, const struct ci_trace_copy *copies, size_t count,
                   struct ci_trace_time time);
+
+/* The same in steps, which a signal handler may make: the memory is the caller's, of
+ * ci_trace_space_size(the most events of a worker). The steps between begin and end may be left
+ * out. */
+struct ci_trace_space;
+size_t ci_trace_space_size(size_t events);
+void ci_trace_text_begin(struct ci_trace_space *space, size_t events, coir_fd fd,
+                         struct ci_trace_time time);
+int ci_trace_text_worker(struct ci_trace_space *space, const struct ci_trace_copy *copy);
+/* Something that has happened now; `task`: the name of the task that runs, or NULL. */
+void ci_trace_text_note(struct ci_trace_space *space, int worker, const char *what,
+                        const char *task);
+int ci_trace_text_end(struct ci_trace_space *space);
+
+/* What a trace holds, copied by any thread while its worker goes on: the newest event, which may
+ * not be complete, and the oldest, which may be overwritten meanwhile, are left out. The number of
+ * events; `events` has room for trace->size of them. */
+size_t ci_trace_peek(const struct ci_trace *trace, struct ci_trace_event *events);
 
 #endif

@@ -7,14 +7,15 @@
  * before says what the loop woke it for. */
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/time.h"
 #include "driver/driver.h"
 #include "sys/call.h"
 #include "task/trace.h"
 
-enum { BUFFER = 1 << 16, LINE = 1 << 10 };
+enum { BUFFER = 1 << 14, QUOTED_MOST = 100 };
 
 struct text {
     coir_fd fd;
@@ -26,16 +27,7 @@ struct text {
     char buffer[BUFFER];
 };
 
-/* What is known of a task while the events go by. */
-struct seen {
-    const void *task;
-    const char *awaited;                /* at the end of its last turn; NULL: not known */
-    const char *name;                   /* NULL: it has none */
-    const struct ci_trace_event *wake;  /* since then; NULL: none */
-    uint64_t waker_began;               /* the turn in which that was; 0: not known */
-    const struct ci_trace_event *waits; /* for an object; NULL: it does not */
-    bool open;                          /* an operation: it has begun */
-};
+/* ---- characters: without snprintf, because a signal handler may write a trace ---- */
 
 static void flush(struct text *text)
 {
@@ -50,48 +42,118 @@ static void flush(struct text *text)
     text->len = 0;
 }
 
-/* Appends a line of less than LINE bytes. */
-static COIR_PRINTF(2, 3) void put(struct text *text, const char *format, ...)
+static void put_char(struct text *text, char c)
 {
-    if (BUFFER - text->len < LINE)
+    if (text->len == BUFFER)
         flush(text);
+    text->buffer[text->len++] = c;
+}
+
+static void put_word(struct text *text, const char *word)
+{
+    while (*word)
+        put_char(text, *word++);
+}
+
+/* With leading zeros up to `width`. */
+static void put_number(struct text *text, uint64_t number, unsigned base, int width)
+{
+    char digits[24];
+    int len = 0;
+    do
+        digits[len++] = "0123456789abcdef"[number % base];
+    while ((number /= base) != 0);
+    for (; width > len; width--)
+        put_char(text, '0');
+    while (len > 0)
+        put_char(text, digits[--len]);
+}
+
+static void put_signed(struct text *text, int64_t number)
+{
+    if (number < 0)
+        put_char(text, '-');
+    put_number(text, number < 0 ? 0 - (uint64_t)number : (uint64_t)number, 10, 0);
+}
+
+/* Nanoseconds as microseconds. */
+static void put_time(struct text *text, int64_t time)
+{
+    uint64_t ns = time < 0 ? 0 : (uint64_t)time;
+    put_number(text, ns / 1000, 10, 0);
+    put_char(text, '.');
+    put_number(text, ns % 1000, 10, 3);
+}
+
+/* The inside of a string of JSON, cut at QUOTED_MOST bytes. */
+static void put_quoted(struct text *text, const char *word)
+{
+    for (int i = 0; word[i] && i < QUOTED_MOST; i++) {
+        unsigned char c = (unsigned char)word[i];
+        if (c >= ' ' && c != '"' && c != '\\' && c < 0x7f) {
+            put_char(text, (char)c);
+        } else {
+            put_word(text, "\\u");
+            put_number(text, c, 16, 4);
+        }
+    }
+}
+
+/* %s and %q: a string, as it is and quoted; %d: an int; %u: a uint64_t; %p: an address; %t: a time
+ * in nanoseconds. */
+static void put(struct text *text, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    int len = vsnprintf(text->buffer + text->len, LINE, format, args);
+    for (; *format; format++) {
+        if (*format != '%') {
+            put_char(text, *format);
+            continue;
+        }
+        switch (*++format) {
+        case 's': put_word(text, va_arg(args, const char *)); break;
+        case 'q': put_quoted(text, va_arg(args, const char *)); break;
+        case 'd': put_signed(text, va_arg(args, int)); break;
+        case 'u': put_number(text, va_arg(args, uint64_t), 10, 0); break;
+        case 'p':
+            put_word(text, "0x");
+            put_number(text, (uintptr_t)va_arg(args, const void *), 16, 0);
+            break;
+        case 't': put_time(text, va_arg(args, int64_t)); break;
+        }
+    }
     va_end(args);
-    text->len += len < LINE ? (size_t)len : LINE - 1;
 }
 
 /* Begins an event; the caller appends the rest, from a comma or a brace on. */
-static void put_event(struct text *text, const char *phase, int worker, double at)
+static void put_event(struct text *text, const char *phase, int worker, int64_t at)
 {
-    put(text, "%s\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%d,\"ts\":%.3f", text->begun ? "," : "", phase,
+    put(text, "%s\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%d,\"ts\":%t", text->begun ? "," : "", phase,
         worker, at);
     text->begun = true;
 }
 
-/* A string of JSON, cut at 100 bytes. */
-struct quoted {
-    char text[620];
-};
-static const char *quote(struct quoted *quoted, const char *word)
+static int64_t time_in(const struct text *text, uint64_t ticks)
 {
-    size_t len = 0;
-    for (size_t i = 0; word[i] && i < 100; i++) {
-        unsigned char c = (unsigned char)word[i];
-        bool plain = c >= ' ' && c != '"' && c != '\\' && c < 0x7f;
-        len += (size_t)snprintf(quoted->text + len, sizeof quoted->text - len,
-                                plain ? "%c" : "\\u%04x", c);
-    }
-    quoted->text[len] = '\0';
-    return quoted->text;
+    double ns = (double)(int64_t)ticks / text->time.ticks_per_us * 1e3;
+    return (int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
 }
 
-static double time_of(const struct text *text, uint64_t ticks)
+static int64_t time_of(const struct text *text, uint64_t ticks)
 {
-    double ago = ticks ? (double)(int64_t)(text->time.ticks - ticks) / text->time.ticks_per_us : 0;
-    return (double)text->time.now / 1e3 - ago;
+    return ci_time_after(text->time.now, ticks ? time_in(text, ticks - text->time.ticks) : 0);
 }
+
+/* What is known of a task while the events go by. */
+struct seen {
+    const void *task;
+    const char *awaited;                /* at the end of its last turn; NULL: not known */
+    const char *name;                   /* NULL: it has none */
+    const struct ci_trace_event *wake;  /* since then; NULL: none */
+    uint64_t waker_began;               /* the turn in which that was; 0: not known */
+    const struct ci_trace_event *waits; /* for an object; NULL: it does not */
+    bool open;                          /* an operation: it has begun */
+};
 
 /* ---- who woke whom ---- */
 
@@ -145,12 +207,11 @@ static void put_operation(struct text *text, int worker, const struct ci_trace_e
 static void put_wait(struct text *text, int worker, uint64_t at, const struct ci_trace_event *waits,
                      bool begins)
 {
-    struct quoted quoted;
     put_event(text, begins ? "b" : "e", worker, time_of(text, at));
     put(text,
-        ",\"cat\":\"object\",\"id\":\"%p\",\"name\":\"%s\",\"args\":{\"task\":\"%p\","
+        ",\"cat\":\"object\",\"id\":\"%p\",\"name\":\"%q\",\"args\":{\"task\":\"%p\","
         "\"object\":\"%p\"}}",
-        waits->task, quote(&quoted, waits->detail.what), waits->task, waits->op);
+        waits->task, waits->detail.what, waits->task, waits->op);
 }
 
 /* What an operation is called in the table: no task has that address. */
@@ -176,27 +237,25 @@ static void put_end(struct text *text, int worker, const struct ci_trace_event *
 
 /* ---- turns ---- */
 
-static void put_arrow(struct text *text, int worker, double from, double to)
+static void put_arrow(struct text *text, int worker, int64_t from, int64_t to)
 {
     uint64_t id = ++text->arrows;
     put_event(text, "s", worker, from);
-    put(text, ",\"cat\":\"wake\",\"name\":\"wakes\",\"id\":%llu}", (unsigned long long)id);
+    put(text, ",\"cat\":\"wake\",\"name\":\"wakes\",\"id\":%u}", id);
     put_event(text, "f", worker, to);
-    put(text, ",\"bp\":\"e\",\"cat\":\"wake\",\"name\":\"wakes\",\"id\":%llu}",
-        (unsigned long long)id);
+    put(text, ",\"bp\":\"e\",\"cat\":\"wake\",\"name\":\"wakes\",\"id\":%u}", id);
 }
 
 /* The cause of a turn, as a member of its arguments. */
 static void put_cause(struct text *text, const struct seen *seen)
 {
     const struct ci_trace_event *wake = seen->wake;
-    struct quoted quoted;
     if (!wake)
         return;
     if (wake->kind == CI_TRACE_SPAWNED)
         put(text, ",\"cause\":\"spawned\"");
     else
-        put(text, ",\"cause\":\"%s\"", quote(&quoted, seen->awaited ? seen->awaited : "unknown"));
+        put(text, ",\"cause\":\"%q\"", seen->awaited ? seen->awaited : "unknown");
     if (wake->by)
         put(text, ",\"by\":\"%p\"", wake->by);
     else
@@ -207,18 +266,17 @@ static void put_cause(struct text *text, const struct seen *seen)
 static void put_turn(struct text *text, int worker, uint64_t begin,
                      const struct ci_trace_event *ran, struct seen *seen)
 {
-    struct quoted quoted;
-    double at = time_of(text, begin);
+    int64_t at = time_of(text, begin);
     put_event(text, "X", worker, at);
-    put(text, ",\"dur\":%.3f", (double)(ran->at - begin) / text->time.ticks_per_us);
+    put(text, ",\"dur\":%t", time_in(text, ran->at - begin));
     if (seen->name)
-        put(text, ",\"name\":\"%s\"", quote(&quoted, seen->name));
+        put(text, ",\"name\":\"%q\"", seen->name);
     else if (ran->kind == CI_TRACE_RAN_FUTURE)
-        put(text, ",\"name\":\"%s\"", quote(&quoted, ran->root));
+        put(text, ",\"name\":\"%q\"", ran->root);
     else
         put(text, ",\"name\":\"%p\"", ran->root);
-    put(text, ",\"args\":{\"task\":\"%p\",\"then\":\"%s%s\"", ran->task,
-        ran->awaits ? "waits for " : "ends", ran->awaits ? quote(&quoted, ran->awaits) : "");
+    put(text, ",\"args\":{\"task\":\"%p\",\"then\":\"%s%q\"", ran->task,
+        ran->awaits ? "waits for " : "ends", ran->awaits ? ran->awaits : "");
     put_cause(text, seen);
     put(text, "}}");
     if (seen->wake && seen->wake->by && seen->waker_began)
@@ -234,23 +292,63 @@ static void put_taken(struct text *text, int worker, const struct ci_trace_event
         event->task);
 }
 
-static int put_worker(struct text *text, const struct ci_trace_copy *copy)
+/* ---- all of it ---- */
+
+struct ci_trace_space {
+    struct text text;
+    size_t table_size; /* a power of two */
+    struct seen table[];
+};
+
+static size_t table_size(size_t events)
 {
     size_t size = 16;
-    while (size < 3 * copy->count) /* an event has at most two entries */
+    while (size < 3 * events) /* an event has at most two entries */
         size *= 2;
-    struct seen *table = calloc(size, sizeof *table);
-    if (!table)
-        return -ENOMEM;
+    return size;
+}
+
+size_t ci_trace_space_size(size_t events)
+{
+    return sizeof(struct ci_trace_space) + table_size(events) * sizeof(struct seen);
+}
+
+void ci_trace_text_begin(struct ci_trace_space *space, size_t events, coir_fd fd,
+                         struct ci_trace_time time)
+{
+    space->table_size = table_size(events);
+    space->text.fd = fd;
+    space->text.time = time;
+    space->text.error = 0;
+    space->text.len = 0;
+    space->text.begun = false;
+    space->text.arrows = 0;
+    put(&space->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+}
+
+void ci_trace_text_note(struct ci_trace_space *space, int worker, const char *what,
+                        const char *task)
+{
+    struct text *text = &space->text;
+    put_event(text, "i", worker, text->time.now);
+    put(text, ",\"s\":\"g\",\"name\":\"%q\",\"args\":{\"task\":\"%q\"}}", what, task ? task : "");
+}
+
+int ci_trace_text_worker(struct ci_trace_space *space, const struct ci_trace_copy *copy)
+{
+    struct text *text = &space->text;
+    struct seen *table = space->table;
+    size_t mask = space->table_size - 1;
+    memset(table, 0, space->table_size * sizeof *table);
     put_event(text, "M", copy->worker, 0);
     put(text, ",\"name\":\"thread_name\",\"args\":{\"name\":\"worker %d\"}}", copy->worker);
     /* of the next turn, and of the last one; 0: not known, as what is older is gone */
     uint64_t begin = 0, began = 0;
     for (size_t i = 0; i < copy->count && !text->error; i++) {
         const struct ci_trace_event *event = &copy->events[i];
-        struct seen *seen = event->task ? find(table, size - 1, event->task) : NULL;
+        struct seen *seen = event->task ? find(table, mask, event->task) : NULL;
         struct seen *operation =
-            event->kind >= CI_TRACE_IO_BEGAN ? find(table, size - 1, key_of(event)) : NULL;
+            event->kind >= CI_TRACE_IO_BEGAN ? find(table, mask, key_of(event)) : NULL;
         switch ((enum ci_trace_kind)event->kind) {
         case CI_TRACE_GOES_ON: begin = event->at; break;
         case CI_TRACE_NAMED: seen->name = event->name; break;
@@ -282,27 +380,32 @@ static int put_worker(struct text *text, const struct ci_trace_copy *copy)
         case CI_TRACE_OFFLOAD_ENDED: put_end(text, copy->worker, event, operation); break;
         }
     }
-    free(table);
     return text->error;
+}
+
+int ci_trace_text_end(struct ci_trace_space *space)
+{
+    put(&space->text, "\n]}\n");
+    flush(&space->text);
+    return space->text.error;
 }
 
 int ci_trace_text(coir_fd fd, const struct ci_trace_copy *copies, size_t count,
                   struct ci_trace_time time)
 {
-    struct text *text = calloc(1, sizeof *text);
-    if (!text)
+    size_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        if (copies[i].count > most)
+            most = copies[i].count;
+    struct ci_trace_space *space = malloc(ci_trace_space_size(most));
+    if (!space)
         return -ENOMEM;
-    text->fd = fd;
-    text->time = time;
-    put(text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    ci_trace_text_begin(space, most, fd, time);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < count; i++)
-        rc = put_worker(text, &copies[i]);
-    put(text, "\n]}\n");
-    if (rc == 0) {
-        flush(text);
-        rc = text->error;
-    }
-    free(text);
+        rc = ci_trace_text_worker(space, &copies[i]);
+    if (rc == 0)
+        rc = ci_trace_text_end(space);
+    free(space);
     return rc;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "coir/fiber.h"
+#include "task/recorder.h"
 #include "web/body.h"
 #include "web/head.h"
 #include "web/report.h"
@@ -103,9 +104,11 @@ static int call_handler(struct ci_exchange *exchange, coir_request *req, coir_re
 {
     const struct ci_route *route = exchange->match.route;
     watch_client(exchange);
+    uint64_t began = ci_recorder_begin(ci_worker_current);
     int rc = route ? route->handler(req, res, route->arg) : answer_without_route(exchange, res);
     if (ci_forked()) /* in a child, which must not answer instead of its parent */
         ci_exit_child(rc);
+    ci_recorder_end(ci_worker_current, began);
     if (exchange->socket)
         ci_ws_handler_ended(exchange, rc);
     unwatch_client(exchange);

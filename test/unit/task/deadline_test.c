@@ -297,6 +297,9 @@ enum { WAITS, ENDS };
     X(coir_generator_next, WAITS, generator_next())                               \
     X(coir_call_on, WAITS, coir_call_on(0, wait_never, NULL))                     \
     X(coir_offload, ENDS, coir_offload(nothing, NULL))                            \
+    X(coir_recorder_start, ENDS, coir_recorder_start())                           \
+    X(coir_recorder_start_with, ENDS, coir_recorder_start_with(NULL))             \
+    X(coir_recorder_stop, ENDS, coir_recorder_stop())                             \
     X(coir_trace_start, ENDS, coir_trace_start(0))                                \
     X(coir_trace_stop, ENDS, coir_trace_stop())                                   \
     X(coir_trace_write, ENDS, coir_trace_write(-1))                               \

@@ -18,6 +18,7 @@
 #include "fork_files.h"
 #include "fork_loop.h"
 #include "fork_topics.h"
+#include "fork_trace.h"
 #include "fork_websocket.h"
 #include "harness.h"
 
@@ -166,9 +167,7 @@ static void *ret;
     R(coir_sleep_until, coir_sleep_until(1))                                                   \
     R(coir_await, coir_await(&o.future))                                                       \
     R(coir_offload, coir_offload(task, NULL))                                                  \
-    R(coir_trace_start, coir_trace_start(0))                                                   \
-    R(coir_trace_stop, coir_trace_stop())                                                      \
-    R(coir_trace_write, coir_trace_write(-1))                                                  \
+    TRACE_CALLS(R)                                                                             \
     R(coir_call_on, coir_call_on(0, task, NULL))                                               \
     R(coir_call_on_no_worker, coir_call_on(-1, task, NULL))                                    \
     R(coir_defer, coir_defer(call, NULL))                                                      \

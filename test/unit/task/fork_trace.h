@@ -1,0 +1,17 @@
+/* What test/unit/task/fork_test.c asks of traces and the flight recorder. */
+#ifndef TEST_UNIT_TASK_FORK_TRACE_H
+#define TEST_UNIT_TASK_FORK_TRACE_H
+
+#include <coir.h>
+
+/* See CALLS in fork_test.c. */
+#define TRACE_CALLS(R)                                          \
+    R(coir_trace_start, coir_trace_start(0))                    \
+    R(coir_trace_stop, coir_trace_stop())                       \
+    R(coir_trace_write, coir_trace_write(-1))                   \
+    R(coir_recorder_start, coir_recorder_start())               \
+    R(coir_recorder_start_with, coir_recorder_start_with(NULL)) \
+    R(coir_recorder_write, coir_recorder_write("x"))            \
+    R(coir_recorder_stop, coir_recorder_stop())
+
+#endif

@@ -1,0 +1,176 @@
+/* The flight recorder: when it writes, and what. Crashes: test/e2e/recorder. */
+#include <coir.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static char dir[] = "/tmp/coir-recorder-XXXXXX";
+static char path[100], text[1 << 22];
+
+static coir_recorder_options options_in_dir(void)
+{
+    coir_recorder_options options = COIR_RECORDER_OPTIONS;
+    CHECK(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/flight", dir);
+    options.path = path;
+    options.events_max = 1 << 12;
+    return options;
+}
+
+/* Removes the files: how many there were; `text` is the last one. */
+static size_t take_files(void)
+{
+    char pattern[200];
+    glob_t found;
+    snprintf(pattern, sizeof pattern, "%s.%d.*.json", path, (int)getpid());
+    int rc = glob(pattern, 0, NULL, &found);
+    CHECK(rc == 0 || rc == GLOB_NOMATCH);
+    size_t count = rc == 0 ? found.gl_pathc : 0;
+    for (size_t i = 0; i < count; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "r");
+        CHECK(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        unlink(found.gl_pathv[i]);
+    }
+    globfree(&found);
+    rmdir(dir);
+    return count;
+}
+
+static int yield_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 100; i++)
+        CHECK_EQ(coir_yield(), 0);
+    return 0;
+}
+
+static void go(const char *name)
+{
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = name;
+    CHECK_EQ(coir_go_with(scope, &options, yield_often, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
+TEST_REAL(a_file_that_is_asked_for_has_what_was_done)
+{
+    coir_recorder_options options = options_in_dir();
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    go("recorded");
+    CHECK_EQ(coir_recorder_write("as\"ked"), 0);
+    CHECK_EQ(coir_recorder_write("again"), -EAGAIN);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 1);
+    CHECK(strstr(text, "\"ph\":\"i\"") && strstr(text, "\"name\":\"as\\u0022ked\""));
+    CHECK(strstr(text, "\"name\":\"recorded\""));
+    CHECK(strstr(text, "\"name\":\"worker 0\""));
+    CHECK(strcmp(text + strlen(text) - 4, "\n]}\n") == 0);
+}
+
+TEST_REAL(a_slow_turn_is_written)
+{
+    coir_recorder_options options = options_in_dir();
+    options.slow_turn = 1;
+    options.files_max = 1;
+    options.interval_min = 1;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    go("slow");
+    CHECK_EQ(coir_recorder_write("more"), -ENOSPC);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 1);
+    CHECK(strstr(text, "\"name\":\"a slow turn\""));
+}
+
+TEST_REAL(no_turn_is_slow_where_none_is_asked_for)
+{
+    coir_recorder_options options = options_in_dir();
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    go("quick");
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 0);
+}
+
+TEST_REAL(it_ends_with_the_runtime)
+{
+    coir_recorder_options options = options_in_dir();
+    options.crash = true;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    rmdir(dir);
+}
+
+TEST_REAL(there_is_one_at_a_time)
+{
+    coir_recorder_options options = options_in_dir();
+    options.crash = true;
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(coir_recorder_write("none"), -ENOENT);
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    CHECK_EQ(coir_recorder_start_with(&options), -EBUSY);
+    CHECK_EQ(coir_trace_start(0), -EBUSY);
+    CHECK_EQ(coir_trace_stop(), -EBUSY);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(coir_recorder_write("none"), -ENOENT);
+    CHECK_EQ(coir_trace_start(0), 0);
+    CHECK_EQ(coir_recorder_start_with(&options), -EBUSY);
+    CHECK_EQ(coir_recorder_write("a trace is no recorder"), -ENOENT);
+    CHECK_EQ(coir_trace_stop(), 0);
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 0);
+}
+
+TEST_REAL(a_file_that_cannot_be_written_ends_nothing)
+{
+    coir_recorder_options options = options_in_dir();
+    CHECK_EQ(rmdir(dir), 0);
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    CHECK_EQ(coir_recorder_write("in vain"), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 0);
+}
+
+static int keep_yielding(void *stop)
+{
+    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
+        CHECK_EQ(coir_yield(), 0);
+    return 0;
+}
+
+/* The ring is small, so that the workers overwrite it while it is read. */
+TEST_REAL(files_are_whole_while_the_workers_go_on)
+{
+    int stop = 0;
+    coir_recorder_options options = options_in_dir();
+    options.events_max = 256;
+    options.interval_min = 1;
+    options.files_max = COIR_UNLIMITED;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    COIR_SCOPE(scope);
+    int workers = (int)coir_worker_count(coir_runtime_current());
+    for (int i = 0; i < 2 * workers; i++)
+        CHECK_EQ(coir_go_on(scope, i % workers, keep_yielding, &stop), 0);
+    for (int asked = 0; asked < 50;) {
+        asked += coir_recorder_write("while they run") == 0;
+        CHECK_EQ(coir_yield(), 0);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 50);
+    CHECK(strcmp(text + strlen(text) - 4, "\n]}\n") == 0);
+}
+
+TEST_SIM(not_in_the_simulator)
+{
+    CHECK_EQ(coir_recorder_start(), -EOPNOTSUPP);
+    CHECK_EQ(coir_recorder_stop(), 0);
+}
