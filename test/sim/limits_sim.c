@@ -20,37 +20,38 @@ enum { CLIENTS = 8, BODY_MOST = 5000 };
 
 static struct chaos chaos;
 static coir_serve_http_options options;
-static int32_t running;
 
 /* ---- the server ---- */
 
 static int answer(coir_request *req, coir_response *res, void *arg)
 {
-    (void)arg;
+    int32_t *running = arg;
     const char *text = coir_request_param(req, "len");
     if (!text)
         return -ENOMEM;
     size_t len = (size_t)atoi(text);
     size_t workers = coir_worker_count(coir_runtime_current());
     int32_t most = (int32_t)(options.requests_max * workers);
-    MUST(__atomic_add_fetch(&running, 1, __ATOMIC_RELAXED) <= most); /* 1 */
+    MUST(__atomic_add_fetch(running, 1, __ATOMIC_RELAXED) <= most); /* 1 */
     int rc = coir_sleep_for((coir_time)chaos_below(&chaos, 300 * COIR_MS));
     char *body = rc == 0 ? coir_request_alloc(req, len) : NULL;
     if (body)
         memset(body, 'a' + (int)(len % 26), len);
-    __atomic_sub_fetch(&running, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(running, 1, __ATOMIC_RELAXED);
     if (rc == 0)
         rc = body ? coir_respond(res, 200, "a/b", body, len) : -ENOMEM;
     return rc;
 }
 
+/* Each has a count of its own: on a host that crashed, tasks run on until they end. */
 static int serve_once(void)
 {
+    int32_t running = 0;
     coir_router *router;
     int rc = coir_router_new(&router);
     if (rc < 0)
         return rc;
-    if ((rc = coir_route(router, "GET", "/{len}", answer, NULL)) == 0)
+    if ((rc = coir_route(router, "GET", "/{len}", answer, &running)) == 0)
         rc = coir_serve_http_with(&options, router);
     coir_router_free(router);
     return rc;
@@ -66,10 +67,8 @@ static int serve(void *arg)
     return rc;
 }
 
-/* Handlers of a host that crashed do not end. */
 static coir_host *start_server(struct chaos *of)
 {
-    running = 0;
     return coir_sim_host(of->sim, "server", serve, NULL);
 }
 
