@@ -64,8 +64,8 @@ typedef struct coir_change {
 /* Opens a watcher, which watches nothing yet.
  * Suspends: no.  Threads: worker.  Owns: *ret_watcher is the caller's to close.
  * Errors: -EMFILE too many descriptors, or watchers of this user (fs.inotify.max_user_instances);
- * -ENOMEM; -EINVAL nowhere for the watcher; -ENOTSUP in the simulator, and where the system has no
- * inotify. */
+ * -ENOMEM; -EINVAL nowhere for the watcher; -ENOTSUP where the system has no inotify, and in
+ * the simulator, except over a simulated kernel. */
 COIR_API int coir_watcher_open(coir_watcher **ret_watcher);
 
 /* Closes a watcher. No task may be waiting for it. Takes NULL.

@@ -128,6 +128,17 @@ struct ci_file *ci_disk_lookup(struct ci_disk *disk, const struct ci_disk_place 
     return name ? name->seen : NULL;
 }
 
+bool ci_disk_find_name(const struct ci_disk *disk, const struct ci_file *file,
+                       struct ci_disk_place *ret_place)
+{
+    const struct ci_disk_name *name = disk->names;
+    while (name && name->seen != file)
+        name = name->next;
+    if (name)
+        *ret_place = (struct ci_disk_place){name->directory, name->text, strlen(name->text)};
+    return name != NULL;
+}
+
 int ci_disk_locate(struct ci_disk *disk, struct ci_file *from, const char *path,
                    struct ci_disk_place *ret_place)
 {

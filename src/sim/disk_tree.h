@@ -57,6 +57,10 @@ int ci_disk_locate(struct ci_disk *disk, struct ci_file *from, const char *path,
 /* NULL: there is no such file. */
 struct ci_file *ci_disk_lookup(struct ci_disk *disk, const struct ci_disk_place *place);
 
+/* One of the names of a file, if it has any. */
+bool ci_disk_find_name(const struct ci_disk *disk, const struct ci_file *file,
+                       struct ci_disk_place *ret_place);
+
 /* Changes of names, which a loss of power may undo: as the system calls, whose errors they return.
  */
 int ci_disk_name_file(struct ci_disk *disk, const struct ci_disk_place *place,

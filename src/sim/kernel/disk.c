@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "sim/disk.h"
-#include "sim/kernel/kernel.h"
+#include "sim/kernel/inotify.h"
+#include "sys/file_watch.h"
 
 struct regular {
     struct ci_kfile file;
@@ -13,7 +13,10 @@ struct regular {
 
 static void release(struct ci_kfile *file)
 {
-    free(ci_container_of(file, struct regular, file));
+    struct regular *regular = ci_container_of(file, struct regular, file);
+    if ((regular->open.flags & O_ACCMODE) != O_RDONLY)
+        ci_kwatch_bytes(&regular->open, CI_CHANGE_WRITTEN);
+    free(regular);
 }
 
 static const struct ci_kfile_type regular_type = {.name = "file", .release = release};
@@ -55,9 +58,31 @@ static int error_for_other(const struct ci_file_call *call)
     return call->kind == CI_FILE_READ || call->kind == CI_FILE_WRITE ? -ESPIPE : -EINVAL;
 }
 
+int ci_kdisk_find(coir_fd dir, const char *path, struct ci_file **ret_file)
+{
+    struct ci_disk_open at;
+    struct ci_disk_place place;
+    int rc = resolve(dir, -ENOTDIR, &at);
+    if (rc == 0 && (at.node->dead || !at.file))
+        rc = -EIO;
+    if (rc == 0)
+        rc = ci_disk_locate(at.node->disk, at.file, path, &place);
+    if (rc < 0)
+        return rc;
+    *ret_file = ci_disk_lookup(at.node->disk, &place);
+    return *ret_file ? 0 : -ENOENT;
+}
+
+static bool changes_bytes(const struct ci_file_call *call, int result)
+{
+    return (call->kind == CI_FILE_WRITE && result > 0) || call->kind == CI_FILE_TRUNCATE ||
+           call->kind == CI_FILE_ALLOCATE;
+}
+
 int ci_kdisk_call(struct ci_kfile *file, const struct ci_file_call *call)
 {
     struct ci_disk_open at, to;
+    struct ci_kwatched before;
     int rc = 0, other = error_for_other(call);
     if (file)
         at = ci_container_of(file, struct regular, file)->open;
@@ -67,8 +92,14 @@ int ci_kdisk_call(struct ci_kfile *file, const struct ci_file_call *call)
         rc = resolve(call->to_fd, other, &to);
     if (rc < 0)
         return rc;
-    return call->kind == CI_FILE_OPEN ? open_call(&at, call)
-                                      : ci_disk_call(&at, call->to_path ? &to : NULL, call, NULL);
+    bool watched = ci_kwatch_look(&before, &at, &to, call);
+    rc = call->kind == CI_FILE_OPEN ? open_call(&at, call)
+                                    : ci_disk_call(&at, call->to_path ? &to : NULL, call, NULL);
+    if (rc >= 0 && watched)
+        ci_kwatch_names(at.node, &before, call);
+    if (rc >= 0 && changes_bytes(call, rc))
+        ci_kwatch_bytes(&at, CI_CHANGE_MODIFIED);
+    return rc;
 }
 
 coir_time ci_kdisk_time(const struct ci_file_call *call)

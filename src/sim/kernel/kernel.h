@@ -130,6 +130,8 @@ struct ci_kernel {
         uint32_t awake_most;
     } settings;
     struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
+    struct ci_kwatch_queue *watch_queues;
+    uint32_t watch_pairs;
     /* hooks of rings: at the start of a system call, and when a thread ends; NULL: no rings */
     void (*before_call)(void);
     void (*thread_ended)(int number);
