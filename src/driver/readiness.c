@@ -149,11 +149,12 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
     } else if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
         return true;
     }
-    bool both = slot->registered && slot->events == (COIR_READ | COIR_WRITE);
-    int rc = ci_likely(both) ? 0 : ci_slot_register(readiness->selector, slot, op);
+    int rc =
+        ci_likely(ci_slot_reports(slot, op)) ? 0 : ci_slot_register(readiness->selector, slot, op);
     if (rc < 0)
         return ci_op_complete(op, rc);
-    ci_slot_rearm(readiness->selector, slot, op);
+    if (readiness->selector->kind->rearm)
+        ci_slot_rearm(readiness->selector, slot, op);
     if (op->no_wait) /* registered all the same, so that the next attempt finds what has come */
         return ci_op_complete(op, -EAGAIN);
     park(readiness, slot, op);
@@ -252,7 +253,8 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
         if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
             end_op(readiness, at);
         } else {
-            ci_slot_rearm(readiness->selector, slot, op);
+            if (readiness->selector->kind->rearm)
+                ci_slot_rearm(readiness->selector, slot, op);
             at = &op->next;
         }
     }

@@ -47,10 +47,8 @@ static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, u
 
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op)
 {
-    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE),
-             events = slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op);
-    if (ci_likely(slot->registered && !slot->once && !(needed & ~(unsigned)slot->events)))
-        return 0;
+    unsigned events = slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op);
+    ci_debug_check(!ci_slot_reports(slot, op), "readiness_slot.h 1");
     int rc = slot->registered ? selector->kind->modify(selector, op->fd, slot->generation, events,
                                                        CI_EDGE) /* reports what holds now */
                               : add(selector, slot, op->fd, events,
@@ -112,6 +110,6 @@ void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir
 
 void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot, const struct ci_op *op)
 {
-    if (selector->kind->rearm && slot->use != CI_SLOT_FOREIGN && slot->use != CI_SLOT_WATCHED)
+    if (slot->use != CI_SLOT_FOREIGN && slot->use != CI_SLOT_WATCHED)
         selector->kind->rearm(selector, op->fd, ci_slot_wanted_by(op));
 }

@@ -69,6 +69,13 @@ static inline uint8_t ci_slot_wanted_by(const struct ci_op *op)
     return (uint8_t)(op->events | CI_SLOT_GONE | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }
 
+/* Whether the registration of a descriptor of coir's reports what the operation waits for. */
+static inline bool ci_slot_reports(const struct ci_slot *slot, const struct ci_op *op)
+{
+    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
+    return slot->registered && !slot->once && !(needed & ~(unsigned)slot->events);
+}
+
 /* Attempts an operation for which the slot is ready. True: it has completed. */
 bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op);
 
@@ -82,7 +89,8 @@ void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use);
  * same number. One worker's driver closes a listener; the others notice by its `op->len`. */
 void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op);
 
-/* Registers a descriptor of coir's for what the operation waits for, if it is not. */
+/* Registers a descriptor of coir's whose registration does not report what the operation waits
+ * for. */
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op);
 /* Registers a descriptor of coir's one-shot for a poll, which is to be its only operation. */
 int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
@@ -90,7 +98,8 @@ int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
 /* Registers a foreign or watched descriptor, again, for the events that its operations wait for. */
 int ci_slot_register_foreign(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
 void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
-/* Before an operation waits: some selectors report an edge only if it is armed again. */
+/* Before an operation waits, where the selector has a `rearm`: an edge is reported only if it is
+ * armed again. */
 void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot,
                    const struct ci_op *op);
 
