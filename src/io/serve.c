@@ -24,17 +24,6 @@ static const coir_time drain_default = 1 * COIR_S;
 
 /* ---- accepting ---- */
 
-/* Starts a connection, or its layer; waits while there is no room for its task. On an error the
- * stream is the caller's. */
-static int admit(struct ci_serving_here *here, coir_stream *stream, ci_serving_start_fn *start)
-{
-    int rc;
-    while ((rc = start(here, stream)) == -EAGAIN || rc == -ENOMEM)
-        if ((rc = coir_sleep_for(room_pause)) < 0)
-            break;
-    return rc;
-}
-
 static bool is_full(const struct ci_serving_here *here)
 {
     return here->connections_max && coir_scope_live(here->connections) >= here->connections_max;
@@ -59,6 +48,30 @@ struct layering {
     coir_stream *transport;
 };
 
+/* Starts a connection whose layer is complete. While there is no room for its task it waits, as a
+ * task, for another connection to end; if all of them wait like that, none would end, and this one
+ * is given up. */
+static int admit_layered(struct ci_serving_here *here, coir_stream *stream)
+{
+    int rc;
+    here->waiting++;
+    while ((rc = here->start(here, stream)) == -EAGAIN || rc == -ENOMEM)
+        if (coir_scope_live(here->connections) <= here->waiting ||
+            (rc = coir_sleep_for(room_pause)) < 0)
+            break;
+    here->waiting--;
+    return rc;
+}
+
+static CI_COLD void report_no_room(const struct ci_serving_here *here, int error)
+{
+    if (ci_listener_may_report(here->serving->listener))
+        ci_log(coir_runtime_current(), COIR_LOG_WARNING,
+               "closing a new connection: no room for its task: %s; raise tasks_max, or limit the "
+               "connections",
+               coir_strerror(error));
+}
+
 /* Its errors are the client's affair: a log line for each would let clients fill the disk. */
 static int put_layer(void *arg)
 {
@@ -72,7 +85,10 @@ static int put_layer(void *arg)
         coir_close(layering->transport);
         return 0;
     }
-    if (admit(here, stream, here->start) < 0)
+    rc = admit_layered(here, stream);
+    if (rc == -EAGAIN || rc == -ENOMEM)
+        report_no_room(here, rc);
+    if (rc < 0)
         coir_close(stream);
     return 0;
 }
@@ -86,9 +102,16 @@ static int start_layer(struct ci_serving_here *here, coir_stream *stream)
     return coir_go_with(here->connections, &options, put_layer, &layering);
 }
 
+/* Starts a connection, or its layer; waits while there is no room for its task. On an error the
+ * stream is the caller's. */
 static int begin(struct ci_serving_here *here, coir_stream *stream)
 {
-    return admit(here, stream, here->serving->layer ? start_layer : here->start);
+    ci_serving_start_fn *start = here->serving->layer ? start_layer : here->start;
+    int rc;
+    while ((rc = start(here, stream)) == -EAGAIN || rc == -ENOMEM)
+        if ((rc = coir_sleep_for(room_pause)) < 0)
+            break;
+    return rc;
 }
 
 /* The acceptor of a worker. A stream that it could not start because it was cancelled is held for

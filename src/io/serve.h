@@ -37,6 +37,7 @@ struct ci_serving_here {
     coir_stream *held;
     /* open connections of this worker; at the limit new ones wait in the backlog. 0: no limit */
     size_t connections_max;
+    size_t waiting; /* connections whose layer is complete, for whose task there was no room */
     /* starts the task of a connection. After -EAGAIN or -ENOMEM the call is repeated */
     ci_serving_start_fn *start;
     /* has nothing new begin. Returns the number of `unit`s in progress */

@@ -198,3 +198,75 @@ TEST(what_one_worker_cannot_take_another_does_or_waits)
 {
     test_in_runtime(fill, 2);
 }
+
+/* ---- layers that are complete while there is no room for a task ---- */
+
+enum { TASKS = 16 };
+static coir_event layers_end = COIR_EVENT_INIT;
+
+static int layer_that_waits(coir_stream *transport, coir_stream **ret_stream, void *arg)
+{
+    (void)arg;
+    int rc = coir_event_wait(&layers_end);
+    if (rc == 0)
+        *ret_stream = transport;
+    return rc;
+}
+
+static int layered_server(void *arg)
+{
+    coir_listener *own;
+    (void)arg;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &own), 0);
+    coir_listener_local(own, raw_address, sizeof raw_address);
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    options.listener = own;
+    options.layer = layer_that_waits;
+    int rc = coir_serve_tcp_with(&options, echo, NULL);
+    coir_listener_close(own);
+    return rc;
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* Every task that the worker may have is one that waits for room for another. */
+static int fill_with_layers(void *arg)
+{
+    coir_stream *clients[TASKS];
+    int served = 0;
+    char byte;
+    (void)arg;
+    COIR_DEADLINE(coir_in(60 * COIR_S));
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, layered_server, NULL), 0);
+    while (!raw_address[0])
+        coir_yield();
+    for (int i = 0; i < TASKS; i++) {
+        CHECK_EQ(coir_tcp_connect(raw_address, &clients[i]), 0);
+        CHECK_EQ(coir_write_all(clients[i], "x", 1), 0);
+    }
+    while (coir_go(scope, nothing, NULL) != -EAGAIN)
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    coir_event_set(&layers_end);
+    for (int i = 0; i < TASKS; i++) {
+        ssize_t n = coir_read(clients[i], &byte, 1);
+        CHECK(n == 1 || n == 0 || n == -ECONNRESET);
+        served += n == 1;
+        coir_close(clients[i]);
+    }
+    CHECK(served > 0);
+    coir_scope_cancel(scope);
+    return coir_scope_wait(scope);
+}
+
+TEST(layers_that_wait_for_room_do_not_wait_for_each_other)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.tasks_max = TASKS;
+    CHECK_EQ(test_run(&config, fill_with_layers, NULL), 0);
+}
