@@ -13,6 +13,9 @@
  * stream is closed and its farewell task waits.
  * 3. The memory of a filter is freed after both polls have completed.
  * 4. No poll is armed while the stream is detached.
+ * 5. `done` may start, cancel and close anything. So try_all_again moves the operations that are
+ *    complete to `ended`, and then calls `done` for one after the other; if that closes the stream,
+ *    the close calls it for the rest, and the memory is freed by try_all_again.
  *
  * A program cannot read what is not data, such as a ticket of TLS: what arrives after the close is
  * discarded (linger.h), so that the transport's close does not reset the connection and lose what
@@ -42,12 +45,13 @@ struct filter {
     coir_filter_kind kind;
     void *arg;
     coir_stream *transport;
-    struct ci_op *ops;                /* those that wait */
+    struct ci_op *ops, *ended;        /* those that wait; those that are complete (5) */
     struct ci_op can_read, can_write; /* polls of the transport; armed while pending */
     struct ci_timer again;            /* started: it was ready TRIES_MOST times in a row */
     bool unsent;                      /* flush has answered -EAGAIN */
     bool failed;                      /* flush has failed: it is not called again */
     bool closed;                      /* a poll that completes late is ignored */
+    bool trying, freed;               /* try_all_again runs, and is to free the filter (5) */
     struct ci_linger linger;
     const coir_allocator *allocator;
 };
@@ -226,31 +230,64 @@ static bool attempt(struct filter *filter, struct ci_op *op, int *events)
     return n != -EAGAIN;
 }
 
+/* Tries each operation that waits once, and moves those that are complete to `ended`. */
+static void try_each(struct filter *filter)
+{
+    struct ci_op **last = &filter->ended;
+    for (struct ci_op **at = &filter->ops; *at;) {
+        struct ci_op *op = *at;
+        int events;
+        if (attempt(filter, op, &events)) {
+            *at = op->next;
+            op->next = NULL;
+            *last = op;
+            last = &op->next;
+        } else {
+            op->result = events; /* what it waits for */
+            at = &op->next;
+        }
+    }
+}
+
+static void complete_ended(struct filter *filter)
+{
+    for (struct ci_op *op; (op = filter->ended);) {
+        filter->ended = op->next;
+        op->pending = false;
+        op->done(op);
+    }
+}
+
+/* What the operations that wait want from the transport. */
+static int wanted_by_all(const struct filter *filter)
+{
+    int wanted = filter->unsent ? COIR_WRITE : 0;
+    for (const struct ci_op *op = filter->ops; op; op = op->next)
+        wanted |= op->result;
+    return wanted;
+}
+
 /* Tries what waits until the transport is ready for none of it. */
 static void try_all_again(struct filter *filter)
 {
     bool ready = true;
-    int wanted = 0;
-    for (int tries = 0; ready && tries < TRIES_MOST; tries++) {
-        wanted = 0;
+    ci_check(!filter->ended && !filter->trying, "filter.c 5");
+    filter->trying = true;
+    for (int tries = 0; ready && tries < TRIES_MOST && !filter->closed; tries++) {
         flush(filter);
-        for (struct ci_op **at = &filter->ops; *at;) {
-            struct ci_op *op = *at;
-            int events;
-            if (attempt(filter, op, &events)) {
-                *at = op->next;
-                op->pending = false;
-                op->done(op);
-            } else {
-                at = &op->next;
-                wanted |= events;
-            }
-        }
-        ready = arm_for(filter, wanted | (filter->unsent ? COIR_WRITE : 0));
+        try_each(filter);
+        complete_ended(filter);
+        ready = !filter->closed && arm_for(filter, wanted_by_all(filter));
+    }
+    filter->trying = false;
+    if (filter->closed) {
+        if (filter->freed)
+            ci_free(filter->allocator, filter, sizeof *filter);
+        return;
     }
     if (ready)
         try_later(filter);
-    ci_check(is_armed(filter, wanted), "filter.c 1");
+    ci_check(is_armed(filter, wanted_by_all(filter)), "filter.c 1");
     ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
 }
 
@@ -282,9 +319,18 @@ static bool start(coir_stream *stream, struct ci_op *op)
     ci_check(is_armed(filter, events), "filter.c 1");
     ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
     op->pending = true;
+    op->result = events;
     op->next = filter->ops;
     filter->ops = op;
     return false;
+}
+
+static bool has_ended(const struct filter *filter, const struct ci_op *op)
+{
+    const struct ci_op *ended = filter->ended;
+    while (ended && ended != op)
+        ended = ended->next;
+    return ended;
 }
 
 static bool cancel(coir_stream *stream, struct ci_op *op)
@@ -292,6 +338,8 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
     struct filter *filter = filter_of(stream);
     if (is_transports(op))
         return filter->transport->kind->cancel(filter->transport, op);
+    if (has_ended(filter, op))
+        return false;
     ci_op_remove(&filter->ops, op);
     op->pending = false;
     op->result = -ECANCELED;
@@ -361,7 +409,9 @@ static void finish(struct filter *filter)
     filter->transport->is_transport = false;
     coir_close(filter->transport);
     ci_check(!filter->can_read.pending && !filter->can_write.pending, "filter.c 3");
-    ci_free(filter->allocator, filter, sizeof *filter);
+    filter->freed = true;
+    if (!filter->trying)
+        ci_free(filter->allocator, filter, sizeof *filter);
 }
 
 /* Waits until the transport is ready, for *pause at most, which then grows. False: the task is to
@@ -407,6 +457,7 @@ static void close_filter(coir_stream *stream)
         cancel(stream, op);
         op->done(op);
     }
+    complete_ended(filter);
     disarm(filter);
     if (stream->error) { /* broken (broken.c): the transport is reset */
         ci_stream_break(filter->transport, stream->error);

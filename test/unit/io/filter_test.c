@@ -494,3 +494,142 @@ TEST(a_filter_moves_when_its_polls_have_ended)
 {
     test_in_runtime(move_a_filter, 2);
 }
+
+/* ---- a queue whose outcome closes the stream, inside of the filter's own loop ---- */
+
+enum { BUFFERS = 8 };
+
+static struct {
+    coir_stream *stream;
+    int close_at, written, cancelled; /* close_at: after so many buffers were written */
+} outcome;
+
+static void close_with_outcome(coir_buffer *buffer, int result, void *arg)
+{
+    (void)buffer;
+    (void)arg;
+    outcome.written += result == 0;
+    outcome.cancelled += result == -ECANCELED;
+    if (outcome.written < outcome.close_at)
+        return;
+    coir_stream *stream = outcome.stream;
+    outcome.stream = NULL;
+    coir_close(stream);
+}
+
+static ssize_t reader_result;
+
+static int read_a_byte(void *arg)
+{
+    char byte;
+    reader_result = coir_read(arg, &byte, 1);
+    return 0;
+}
+
+static void close_at(int count)
+{
+    struct pair pair;
+    coir_write_queue *queue;
+    coir_buffer *buffer;
+    char got[8];
+    make_pair(&pair, 8);
+    outcome.stream = pair.ends[0];
+    outcome.close_at = count;
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.on_outcome = close_with_outcome;
+    CHECK_EQ(coir_write_queue_new_with(pair.ends[0], &options, &queue), 0);
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_a_byte, pair.ends[0]), 0);
+    CHECK_EQ(coir_buffer_new("abcdef", 6, &buffer), 0);
+    for (int i = 0; i < BUFFERS; i++)
+        CHECK_EQ(coir_write_queue_try_push(queue, buffer), 0);
+    coir_buffer_unref(buffer);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* until there is no room */
+    CHECK(outcome.stream);
+    while (outcome.stream)
+        CHECK(coir_read(pair.ends[1], got, sizeof got) > 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(reader_result, -ECANCELED);
+    CHECK(outcome.written >= count);
+    CHECK_EQ(outcome.written + outcome.cancelled, BUFFERS);
+    coir_write_queue_free(queue);
+    pair.ends[0] = NULL;
+    close_pair(&pair);
+}
+
+TEST_SIM(an_outcome_that_closes_the_stream_ends_what_waits_beside_it)
+{
+    close_at(4);
+    outcome.written = outcome.cancelled = 0;
+    close_at(BUFFERS);
+}
+
+/* A filter that takes everything once it is open, and nothing before; it waits for input. */
+static bool gate_open;
+
+static ssize_t gate_read(void *buf, size_t len, int *events, void *arg)
+{
+    (void)buf, (void)len, (void)events, (void)arg;
+    return 0;
+}
+
+static ssize_t gate_write(const void *buf, size_t len, int *events, void *arg)
+{
+    (void)buf, (void)arg;
+    *events = COIR_READ;
+    return gate_open ? (ssize_t)len : -EAGAIN;
+}
+
+static bool gate_readable(int *events, void *arg)
+{
+    (void)events, (void)arg;
+    return true;
+}
+
+static bool gate_writable(int *events, void *arg)
+{
+    (void)arg;
+    *events = COIR_READ;
+    return gate_open;
+}
+
+static int gate_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void gate_free(void *arg)
+{
+    (void)arg;
+}
+
+/* Nothing is kept, and the peer says nothing more: the filter is freed at once. */
+TEST_SIM(the_last_outcome_may_close_the_stream)
+{
+    coir_filter_kind kind = COIR_FILTER_KIND(gate_read, gate_write, gate_nothing, gate_readable,
+                                             gate_nothing, gate_free);
+    coir_stream *transports[2];
+    coir_write_queue *queue;
+    coir_buffer *buffer;
+    char byte;
+    kind.writable = gate_writable;
+    CHECK_EQ(coir_duplex(0, &transports[0], &transports[1]), 0);
+    CHECK_EQ(coir_filter_new(&kind, NULL, transports[0], &outcome.stream), 0);
+    CHECK_EQ(coir_read(outcome.stream, &byte, 1), 0);
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.on_outcome = close_with_outcome;
+    CHECK_EQ(coir_write_queue_new_with(outcome.stream, &options, &queue), 0);
+    CHECK_EQ(coir_buffer_new("a", 1, &buffer), 0);
+    CHECK_EQ(coir_write_queue_try_push(queue, buffer), 0);
+    coir_buffer_unref(buffer);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* until it waits */
+    outcome.close_at = 1;
+    gate_open = true;
+    CHECK_EQ(coir_write_all(transports[1], "x", 1), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK_EQ(outcome.written, 1);
+    CHECK(!outcome.stream);
+    coir_write_queue_free(queue);
+    coir_close(transports[1]);
+}
