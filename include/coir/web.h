@@ -157,7 +157,9 @@ COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
 /* ---- requests: all strings live as long as the request. A call without a request, or without a
- * name, is misuse, and answers as for what is not there ---- */
+ * name, is misuse, and answers as for what is not there. So does one for whose string there is no
+ * memory (arena_max): then no answer of the handler's can begin any more (-ENOMEM), and the client
+ * gets 503 ---- */
 
 /* The method of a request, as it was sent.
  * Suspends: no.  Threads: owner. */
@@ -248,8 +250,8 @@ COIR_API int coir_response_add_header(coir_response *res, const char *name, cons
 /* Answers a request with a whole body.
  * Suspends: yes.  Threads: owner.
  * Errors: -EALREADY; -EINVAL no response, or a status or type that HTTP forbids; -COIR_ETOOLARGE
- * type and fields are longer than 8192 bytes; -EXDEV on another worker; -ENOMEM; those of
- * coir_write.
+ * type and fields are longer than 8192 bytes; -EXDEV on another worker; -ENOMEM, also because there
+ * was none for a string of the request; those of coir_write.
  * Cancel safety: an unknown part has been sent; the connection ends after the handler. */
 COIR_SUSPENDS int coir_respond(coir_response *res, int status, const char *content_type,
                                const void *body, size_t len);

@@ -123,7 +123,9 @@ static bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_res
     if (ci_unlikely(rc != 0 || ended < 0 || !res->begun))
         ci_request_report(req, rc, ended);
     if (!res->begun && !exchange->out.error && !coir_task_interrupted()) {
-        ci_respond_error(exchange, req->body_error ? req->body_error : 500);
+        ci_respond_error(exchange, req->body_error     ? req->body_error
+                                   : exchange->starved ? 503
+                                                       : 500);
         return false;
     }
     return rc >= 0 && ended >= 0 && !exchange->out.error;
@@ -159,7 +161,7 @@ static bool answer(struct ci_exchange *exchange)
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .response = &response};
     exchange->continue_due = head->expects_continue && exchange->in.end == exchange->in.body_at;
-    exchange->body_begun = false;
+    exchange->body_begun = exchange->starved = false;
     ci_bump(&exchange->server->http->requests);
     if (head->content_length > 0 && (uint64_t)head->content_length > options->body_max) {
         exchange->unread = true;

@@ -33,6 +33,7 @@ struct ci_exchange {
     bool unread;       /* bytes that the client sent or will send are not read */
     bool continue_due; /* the client waits for a 100 before it sends the body */
     bool body_begun;   /* the handler has read some of the body */
+    bool starved;      /* the handler was given "" or NULL, where there was no memory for a value */
 
     coir_ws *socket; /* what the request has become; or NULL */
 

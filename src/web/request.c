@@ -16,9 +16,11 @@ static const char *bytes_of(const struct ci_exchange *exchange)
  * the value for an absent field. */
 #define MISSING(object) CI_REFUSED(!(object), #object " is NULL")
 
+/* What is missing for want of memory looks absent, which may mean much: so it spoils the answer. */
 static const char *copy_of(const coir_request *req, const char *bytes, size_t len)
 {
     const char *copy = ci_arena_copy(&req->exchange->arena, bytes, len);
+    req->exchange->starved |= !copy;
     return copy ? copy : "";
 }
 
@@ -64,10 +66,11 @@ const char *coir_request_header(const coir_request *req, const char *name)
     return field ? text(req, field->value) : NULL;
 }
 
-/* NULL: a bad escape, or the arena is full. `plus`: "+" is a space, as in queries of forms. */
+/* NULL: a bad escape, or no memory. `plus`: "+" is a space, as in queries of forms. */
 static const char *decoded(const coir_request *req, const char *from, size_t len, bool plus)
 {
     char *value = ci_arena_alloc(&req->exchange->arena, len + 1);
+    req->exchange->starved |= !value;
     return value && ci_url_decode(value, from, len, plus) ? value : NULL;
 }
 

@@ -143,6 +143,8 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
         return -EINVAL;
     if (type_len + res->extra_len > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
+    if (ci_unlikely(exchange->starved))
+        return -ENOMEM;
     char *start = ci_http_output_room(&exchange->out, HEAD_ROOM + type_len + res->extra_len),
          *at = start;
     if (!at)
@@ -302,6 +304,7 @@ void ci_respond_error(struct ci_exchange *exchange, int status)
     coir_response response = {.exchange = exchange, .close = true};
     char text[64];
     int len = snprintf(text, sizeof text, "%d %s\n", status, ci_http1_reason(status));
+    exchange->starved = false; /* this answer says nothing that was asked for */
     ci_bump(&exchange->server->http->errors_sent);
     if (ci_response_start(&response, status, text_plain, len) == 0)
         write_body(&response, text, (size_t)len);

@@ -29,6 +29,47 @@ TEST_SIM(a_request_may_use_arena_max)
     CHECK_EQ(with_server(serve, reach_arena_max), 0);
 }
 
+/* A handler that looks at values for which there is no memory. */
+static int trust(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    while (coir_request_alloc(req, 1))
+        continue;
+    const char *allowed = coir_request_header(req, "x-allowed");
+    CHECK(allowed && *allowed == '\0');
+    CHECK_EQ(coir_respond_text(res, 200, "as nobody had asked"), -ENOMEM);
+    return -ENOMEM;
+}
+
+/* All memory is used up, and none of it for a value of the request. */
+static int use_up(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    while (coir_request_alloc(req, 100))
+        continue;
+    return coir_respond_text(res, 200, "used up");
+}
+
+static int serve_starved(void *arg)
+{
+    static const struct route starved[] = {
+        {"GET", "/trust", trust}, {"GET", "/use", use_up}, {NULL, NULL, NULL}};
+    (void)arg;
+    options.arena_max = ARENA_MAX;
+    return serve_routes(starved, &options);
+}
+
+static void ask_for_too_much(void)
+{
+    CHECK_EQ(status(ask("GET /trust HTTP/1.1\r\nHost: a\r\nX-Allowed: no\r\n\r\n")), 503);
+    CHECK_EQ(status(ask(GET("/use"))), 200);
+}
+
+TEST_SIM(a_value_without_memory_is_not_taken_for_an_absent_one)
+{
+    CHECK_EQ(with_server(serve_starved, ask_for_too_much), 0);
+}
+
 /* Sends a request and closes its direction a while later: how many handlers were cancelled by
  * that. */
 static int cancelled_by_end(const char *request, coir_time after)
