@@ -112,6 +112,25 @@ COIR_API void coir_tls_unref(coir_tls *tls);
  * Cancel safety: an error means that nothing has changed. */
 COIR_SUSPENDS int coir_tls_reload(coir_tls *tls);
 
+/* Enough for what coir_tls_server_save_tickets gives. */
+#define COIR_TLS_TICKETS_MAX 512
+
+/* Copies the keys of a server's session tickets to `buf`, for a process that takes over from this
+ * one: with them it resumes the sessions of this one's clients. Whoever has them can read what is
+ * exchanged in resumed sessions of TLS 1.2: hand them over in memory, to this machine alone (their
+ * ages are of its clock), and wipe `buf`.
+ * Suspends: no.  Threads: any.  Returns: the length.
+ * Errors: -EMSGSIZE `size` is too small; -EINVAL no server or no buf; -ENOMEM no randomness for a
+ * key. */
+COIR_API int coir_tls_server_save_tickets(coir_tls *server, void *buf, size_t size);
+
+/* Takes over what coir_tls_server_save_tickets of another process gave. The newest of these keys
+ * and the server's own is used for new tickets. A session resumes if the host and its trust are the
+ * same as they were there.
+ * Suspends: no.  Threads: any.
+ * Errors: -EINVAL it is damaged, or no server or no buf; nothing has changed then. */
+COIR_API int coir_tls_server_restore_tickets(coir_tls *server, const void *buf, size_t len);
+
 /* Makes a TLS connection over `transport`, as the client: the handshake, and the verification of
  * the server for `host`, a name or an IP address. On success `transport` belongs to the new
  * stream; on an error it is the caller's to close. Sessions are kept by host and port (by host

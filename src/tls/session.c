@@ -24,7 +24,8 @@ static const coir_time life = 2 * 3600 * COIR_S;
 bool ci_session_is_fresh(const SSL_SESSION *session, coir_time verified)
 {
     const X509 *peer = SSL_SESSION_get0_peer((SSL_SESSION *)(uintptr_t)session);
-    return coir_now() < ci_time_after(verified, life) &&
+    coir_time now = coir_now(); /* before `verified`: it is of another machine's clock */
+    return now >= verified && now < ci_time_after(verified, life) &&
            (!peer || X509_cmp_current_time(X509_get0_notAfter(peer)) > 0);
 }
 

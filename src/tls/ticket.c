@@ -1,6 +1,8 @@
 /* Keys of session tickets (RFC 5077, RFC 8446 section 4.6.1). They belong to the configuration, not
  * to an SSL_CTX: every worker uses the same, and they survive a reload. The newest key encrypts,
- * for half a day; a ticket of an older one is accepted and renewed. */
+ * for half a day; a ticket of an older one is accepted and renewed. Another process may take them
+ * over. */
+#include <errno.h>
 #include <openssl/core_names.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
@@ -28,6 +30,23 @@ static bool rotate(coir_tls *tls)
         tls->ticket_count++;
     OPENSSL_cleanse(&key, sizeof key);
     return true;
+}
+
+/* Adds a key of another process, in the order of their ages. Under the lock. */
+static void add_key(coir_tls *tls, const struct ci_ticket_key *key)
+{
+    int at = 0;
+    for (int i = 0; i < tls->ticket_count; i++) {
+        if (memcmp(tls->tickets[i].name, key->name, sizeof key->name) == 0)
+            return;
+        at += tls->tickets[i].made >= key->made;
+    }
+    if (at == CI_TICKET_KEYS)
+        return;
+    int moved = tls->ticket_count - at - (tls->ticket_count == CI_TICKET_KEYS);
+    memmove(tls->tickets + at + 1, tls->tickets + at, sizeof *key * (size_t)moved);
+    tls->tickets[at] = *key;
+    tls->ticket_count += tls->ticket_count < CI_TICKET_KEYS;
 }
 
 /* Copies the key to use to *ret_key and returns its index; -1: there is none. */
@@ -124,4 +143,76 @@ void ci_tls_wipe_tickets(coir_tls *tls)
 {
     OPENSSL_cleanse(tls->tickets, sizeof tls->tickets);
     tls->ticket_count = 0;
+}
+
+/* ---- for the next process ---- */
+
+/* What is handed over: this, their number, and the keys, each in this order. */
+static const char keys_heading[] = "coir ticket keys 1";
+
+enum {
+    KEYS_HEAD = sizeof keys_heading,
+    KEY_LEN = sizeof(((struct ci_ticket_key *)0)->name) +
+              sizeof(((struct ci_ticket_key *)0)->cipher) +
+              sizeof(((struct ci_ticket_key *)0)->mac) + sizeof(coir_time)
+};
+_Static_assert(KEYS_HEAD + CI_TICKET_KEYS * KEY_LEN <= COIR_TLS_TICKETS_MAX, "as the header says");
+
+static unsigned char *copy_out(unsigned char *at, const void *data, size_t len)
+{
+    memcpy(at, data, len);
+    return at + len;
+}
+
+static const unsigned char *copy_in(const unsigned char *at, void *data, size_t len)
+{
+    memcpy(data, at, len);
+    return at + len;
+}
+
+int coir_tls_server_save_tickets(coir_tls *server, void *buf, size_t size)
+{
+    int rc = -ENOMEM;
+    if (!server || !server->server || !buf)
+        return CI_MISUSE(-EINVAL, "server is NULL or a client's, or buf is NULL");
+    pthread_mutex_lock(&server->lock);
+    if (rotate(server)) {
+        size_t len = KEYS_HEAD + (size_t)server->ticket_count * KEY_LEN;
+        rc = len > size ? -EMSGSIZE : (int)len;
+    }
+    unsigned char *at = rc > 0 ? copy_out(buf, keys_heading, KEYS_HEAD) : NULL;
+    for (int i = 0; rc > 0 && i < server->ticket_count; i++) {
+        const struct ci_ticket_key *key = &server->tickets[i];
+        at = copy_out(at, key->name, sizeof key->name);
+        at = copy_out(at, key->cipher, sizeof key->cipher);
+        at = copy_out(at, key->mac, sizeof key->mac);
+        at = copy_out(at, &key->made, sizeof key->made);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return rc;
+}
+
+int coir_tls_server_restore_tickets(coir_tls *server, const void *buf, size_t len)
+{
+    if (!server || !server->server || !buf)
+        return CI_MISUSE(-EINVAL, "server is NULL or a client's, or buf is NULL");
+    if (len <= KEYS_HEAD || (len - KEYS_HEAD) % KEY_LEN ||
+        len > KEYS_HEAD + CI_TICKET_KEYS * KEY_LEN || memcmp(buf, keys_heading, KEYS_HEAD) != 0)
+        return -EINVAL;
+    const unsigned char *at = (const unsigned char *)buf + KEYS_HEAD;
+    coir_time now = coir_now();
+    pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < (len - KEYS_HEAD) / KEY_LEN; i++) {
+        struct ci_ticket_key key;
+        at = copy_in(at, key.name, sizeof key.name);
+        at = copy_in(at, key.cipher, sizeof key.cipher);
+        at = copy_in(at, key.mac, sizeof key.mac);
+        at = copy_in(at, &key.made, sizeof key.made);
+        if (key.made > now) /* of another clock */
+            key.made = now;
+        add_key(server, &key);
+        OPENSSL_cleanse(&key, sizeof key);
+    }
+    pthread_mutex_unlock(&server->lock);
+    return 0;
 }

@@ -19,20 +19,23 @@ static int back(coir_tls *tls)
     return 0;
 }
 
-#define CALLS(X)                                                                            \
-    X(coir_tls_client_new, 0, coir_tls_client_new(NULL, &ret_tls))                          \
-    X(coir_tls_server_new, 0, coir_tls_server_new(&options, &ret_tls))                      \
-    X(coir_tls_server_add_host, 0, coir_tls_server_add_host(unused, "a.example", &options)) \
-    X(coir_tls_ref, 0, coir_tls_ref(o.server) != o.server)                                  \
-    X(coir_tls_unref, 0, back(o.server))                                                    \
-    X(coir_tls_reload, -COIR_EFORKED, coir_tls_reload(o.server))                            \
-    X(coir_tls_connect, -COIR_EFORKED, coir_tls_connect(o.client, "a", o.a, &ret_stream))   \
-    X(coir_tls_accept, -COIR_EFORKED, coir_tls_accept(o.server, o.a, &ret_stream))          \
-    X(coir_tls_layer, -COIR_EFORKED, coir_tls_layer(o.a, &ret_stream, o.server))            \
-    X(coir_tls_describe, 0, coir_tls_describe(o.tls_a, &(coir_tls_info)COIR_TLS_INFO))      \
-    X(coir_tls_make_certificate, 0, coir_tls_make_certificate("a", &text[0], &text[1]))     \
-    X(coir_read, -COIR_EFORKED, (int)coir_read(o.tls_a, (char[1]){0}, 1))                   \
-    X(coir_write, -COIR_EFORKED, (int)coir_write(o.tls_a, "x", 1))                          \
+#define CALLS(X)                                                                                \
+    X(coir_tls_client_new, 0, coir_tls_client_new(NULL, &ret_tls))                              \
+    X(coir_tls_server_new, 0, coir_tls_server_new(&options, &ret_tls))                          \
+    X(coir_tls_server_add_host, 0, coir_tls_server_add_host(unused, "a.example", &options))     \
+    X(coir_tls_server_save_tickets, -EMSGSIZE, coir_tls_server_save_tickets(o.server, text, 1)) \
+    X(coir_tls_server_restore_tickets, -EINVAL,                                                 \
+      coir_tls_server_restore_tickets(o.server, text, 1))                                       \
+    X(coir_tls_ref, 0, coir_tls_ref(o.server) != o.server)                                      \
+    X(coir_tls_unref, 0, back(o.server))                                                        \
+    X(coir_tls_reload, -COIR_EFORKED, coir_tls_reload(o.server))                                \
+    X(coir_tls_connect, -COIR_EFORKED, coir_tls_connect(o.client, "a", o.a, &ret_stream))       \
+    X(coir_tls_accept, -COIR_EFORKED, coir_tls_accept(o.server, o.a, &ret_stream))              \
+    X(coir_tls_layer, -COIR_EFORKED, coir_tls_layer(o.a, &ret_stream, o.server))                \
+    X(coir_tls_describe, 0, coir_tls_describe(o.tls_a, &(coir_tls_info)COIR_TLS_INFO))          \
+    X(coir_tls_make_certificate, 0, coir_tls_make_certificate("a", &text[0], &text[1]))         \
+    X(coir_read, -COIR_EFORKED, (int)coir_read(o.tls_a, (char[1]){0}, 1))                       \
+    X(coir_write, -COIR_EFORKED, (int)coir_write(o.tls_a, "x", 1))                              \
     X(coir_shutdown_write, -COIR_EFORKED, coir_shutdown_write(o.tls_a))
 
 static void ask(const char *name, int want, int (*call)(void))

@@ -167,3 +167,79 @@ TEST_REAL(a_ticket_that_the_transport_does_not_take_whole_arrives)
     CHECK(resumes(&pair));
     close_pair(&pair);
 }
+
+/* ---- handed over ---- */
+
+static coir_tls *successor(coir_tls *server)
+{
+    unsigned char keys[COIR_TLS_TICKETS_MAX];
+    coir_tls *next = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    int len = coir_tls_server_save_tickets(server, keys, sizeof keys);
+    CHECK(len > 0);
+    CHECK_EQ(coir_tls_server_restore_tickets(next, keys, (size_t)len), 0);
+    coir_tls_unref(server);
+    return next;
+}
+
+TEST_REAL(a_session_resumes_at_the_process_that_takes_over)
+{
+    struct pair pair = two_sides();
+    CHECK(!resumes(&pair));
+    for (int i = 0; i < 5; i++) {
+        pair.server = successor(pair.server);
+        CHECK(resumes(&pair));
+        if (i % 2)
+            age(pair.server);
+    }
+    coir_tls_unref(pair.server);
+    pair.server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    CHECK(!resumes(&pair)); /* a process that has not taken over */
+    close_pair(&pair);
+}
+
+TEST_REAL(keys_that_are_taken_over_are_in_the_order_of_their_ages)
+{
+    unsigned char keys[COIR_TLS_TICKETS_MAX];
+    coir_tls *old = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    int len = 0;
+    for (int i = 0; i < CI_TICKET_KEYS; i++) {
+        if (i > 0)
+            age(old);
+        CHECK((len = coir_tls_server_save_tickets(old, keys, sizeof keys)) > 0);
+    }
+    CHECK_EQ(old->ticket_count, CI_TICKET_KEYS);
+    CHECK(coir_tls_server_save_tickets(server, keys, sizeof keys) >
+          0); /* has its own, the newest */
+    unsigned char own[16];
+    memcpy(own, server->tickets[0].name, sizeof own);
+    for (int i = 0; i < CI_TICKET_KEYS; i++) /* apart, all older than the server's own */
+        old->tickets[i].made -= (i + 1) * COIR_S;
+    CHECK((len = coir_tls_server_save_tickets(old, keys, sizeof keys)) > 0);
+    for (int again = 0; again < 2; again++) {
+        CHECK_EQ(coir_tls_server_restore_tickets(server, keys, (size_t)len), 0);
+        CHECK_EQ(server->ticket_count, CI_TICKET_KEYS);
+        CHECK(memcmp(own, server->tickets[0].name, sizeof own) == 0);
+        for (int i = 1; i < CI_TICKET_KEYS; i++)
+            CHECK(server->tickets[i - 1].made >= server->tickets[i].made);
+    }
+    coir_tls_unref(old);
+    coir_tls_unref(server);
+}
+
+TEST_REAL(damaged_keys_change_nothing)
+{
+    unsigned char keys[COIR_TLS_TICKETS_MAX];
+    coir_tls *old = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    int len = coir_tls_server_save_tickets(old, keys, sizeof keys);
+    CHECK(len > 0);
+    CHECK_EQ(coir_tls_server_save_tickets(old, keys, (size_t)len - 1), -EMSGSIZE);
+    for (int cut = 0; cut < len; cut++)
+        CHECK_EQ(coir_tls_server_restore_tickets(server, keys, (size_t)cut), -EINVAL);
+    keys[0] ^= 1;
+    CHECK_EQ(coir_tls_server_restore_tickets(server, keys, (size_t)len), -EINVAL);
+    CHECK_EQ(server->ticket_count, 0);
+    coir_tls_unref(old);
+    coir_tls_unref(server);
+}
