@@ -1,49 +1,53 @@
 #include "proto/characters.h"
 
 const uint8_t ci_char_classes[256] = {
-#define T CI_CHAR_TOKEN | CI_CHAR_VALUE | CI_CHAR_TARGET
-#define H CI_CHAR_TOKEN | CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST
-#define X CI_CHAR_TOKEN | CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST | CI_CHAR_HEX
+#define P CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_PATH
+#define N P | CI_CHAR_HOST | CI_CHAR_NAME
+#define T P | CI_CHAR_TOKEN
+#define H N | CI_CHAR_TOKEN
+#define X H | CI_CHAR_HEX
     ['\t'] = CI_CHAR_VALUE,
     [' '] = CI_CHAR_VALUE,
     ['!'] = H,
     ['"'] = CI_CHAR_VALUE,
     ['#'] = CI_CHAR_TOKEN | CI_CHAR_VALUE,
     ['$'] = H,
-    ['%'] = H,
+    ['%'] = CI_CHAR_TOKEN | CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
     ['&'] = H,
     ['\''] = H,
-    ['('] = CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
-    [')'] = CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
+    ['('] = N,
+    [')'] = N,
     ['*'] = H,
     ['+'] = H,
-    [','] = CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
+    [','] = N,
     ['-'] = H,
     ['.'] = H,
-    ['/'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    ['/'] = P,
     ['0' ... '9'] = X,
-    [':'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
-    [';'] = CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
+    [':'] = P,
+    [';'] = N,
     ['<'] = CI_CHAR_VALUE,
-    ['='] = CI_CHAR_VALUE | CI_CHAR_TARGET | CI_CHAR_HOST,
+    ['='] = N,
     ['>'] = CI_CHAR_VALUE,
     ['?'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
-    ['@'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    ['@'] = P,
     ['A' ... 'F'] = X,
     ['G' ... 'Z'] = H,
-    ['['] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    ['['] = P,
     ['\\'] = CI_CHAR_VALUE,
-    [']'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    [']'] = P,
     ['^'] = CI_CHAR_TOKEN | CI_CHAR_VALUE,
     ['_'] = H,
     ['`'] = CI_CHAR_TOKEN | CI_CHAR_VALUE,
     ['a' ... 'f'] = X,
     ['g' ... 'z'] = H,
-    ['{'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    ['{'] = P,
     ['|'] = T,
-    ['}'] = CI_CHAR_VALUE | CI_CHAR_TARGET,
+    ['}'] = P,
     ['~'] = H,
     [0x80 ... 0xff] = CI_CHAR_VALUE,
+#undef P
+#undef N
 #undef T
 #undef H
 #undef X

@@ -9,7 +9,9 @@ enum {
     CI_CHAR_VALUE = 2,  /* field-vchar, space and tab (RFC 9110, 5.5) */
     CI_CHAR_TARGET = 4, /* what may stand in a request target (RFC 9112, 3.2) */
     CI_CHAR_HOST = 8,   /* unreserved, sub-delims and "%" (RFC 3986, 3.2.2) */
-    CI_CHAR_HEX = 16    /* HEXDIG */
+    CI_CHAR_HEX = 16,   /* HEXDIG */
+    CI_CHAR_PATH = 32,  /* those of a target but "%" and "?" */
+    CI_CHAR_NAME = 64   /* those of a host but "%" */
 };
 
 extern const uint8_t ci_char_classes[256];

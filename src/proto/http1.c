@@ -23,6 +23,26 @@ static bool equals(const char *text, size_t len, const char *lower)
     return strlen(lower) == len && strncasecmp(text, lower, len) == 0;
 }
 
+/* Whether a text of the length of `lower`, of 4 to 16 letters and "-", is equal but for case. */
+CI_INLINE bool equals_folded(const char *text, const char *lower, size_t len)
+{
+    if (len < 8) {
+        uint32_t a, b, c, d;
+        memcpy(&a, text, 4);
+        memcpy(&b, lower, 4);
+        memcpy(&c, text + len - 4, 4);
+        memcpy(&d, lower + len - 4, 4);
+        return (((a | 0x20202020) ^ b) | ((c | 0x20202020) ^ d)) == 0;
+    }
+    uint64_t a, b, c, d;
+    memcpy(&a, text, 8);
+    memcpy(&b, lower, 8);
+    memcpy(&c, text + len - 8, 8);
+    memcpy(&d, lower + len - 8, 8);
+    return (((a | 0x2020202020202020) ^ b) | ((c | 0x2020202020202020) ^ d)) == 0;
+}
+#define EQUALS_FOLDED(text, lower) equals_folded((text), "" lower, sizeof(lower) - 1)
+
 /* ---- the request line ---- */
 
 static struct ci_span span(const char *base, const char *from, const char *to)
@@ -178,16 +198,16 @@ static int look_at_field(struct ci_http1_head *head, const char *base, const cha
                          size_t name_len, const char *at, const char *end)
 {
     switch (name_len) {
-    case 4: return equals(name, 4, "host") ? parse_host(head, base, at, end) : 0;
+    case 4: return EQUALS_FOLDED(name, "host") ? parse_host(head, base, at, end) : 0;
     case 6:
-        if (!equals(name, 6, "expect"))
+        if (!EQUALS_FOLDED(name, "expect"))
             return 0;
         if (!equals(at, (size_t)(end - at), "100-continue"))
             return -CI_HTTP1_EXPECTATION_FAILED;
         head->expects_continue = true;
         return 0;
-    case 10: return equals(name, 10, "connection") ? parse_connection(head, at, end) : 0;
-    case 14: return equals(name, 14, "content-length") ? parse_content_length(head, at, end) : 0;
+    case 10: return EQUALS_FOLDED(name, "connection") ? parse_connection(head, at, end) : 0;
+    case 14: return EQUALS_FOLDED(name, "content-length") ? parse_content_length(head, at, end) : 0;
     case 17:
         return equals(name, 17, "transfer-encoding") ? parse_transfer_encoding(head, at, end) : 0;
     default: return 0;
@@ -229,6 +249,124 @@ static int finish(struct ci_http1_head *head)
     return 0;
 }
 
+/* ---- common lines, in one pass ----
+ *
+ * Each function checks and divides a line in one pass, without looking for its end before, and
+ * returns where the next line begins. It returns NULL, with nothing changed, for every line that is
+ * not common, not right or not complete: parse_line says what that is. */
+
+static const char *scan(const char *at, const char *end, int classes)
+{
+    while (at < end && ci_char_is(*at, classes))
+        at++;
+    return at;
+}
+
+/* Of a target in origin form, without escapes in its path. */
+static const char *request_line_at_once(struct ci_http1_head *head, uint32_t line_max,
+                                        const char *base, const char *at, const char *end)
+{
+    static const char version[] = " HTTP/1.";
+    enum { VERSION = sizeof version - 1, REST = VERSION + 1 + 2 /* the digit, CRLF */ };
+    const char *method_end = scan(at, end, CI_CHAR_TOKEN), *target = method_end + 1;
+    /* of 7 letters: CONNECT and OPTIONS have targets of other forms */
+    if (method_end == at || method_end - at == 7 || end - method_end < REST + 2 ||
+        *method_end != ' ' || *target != '/')
+        return NULL;
+    const char *path_end = scan(target, end, CI_CHAR_PATH), *target_end = path_end;
+    if (target_end < end && *target_end == '?')
+        target_end = scan(path_end, end, CI_CHAR_TARGET);
+    const char *minor = target_end + VERSION;
+    if (end - target_end < REST || memcmp(target_end, version, VERSION) != 0 || *minor < '0' ||
+        *minor > '1' || minor[1] != '\r' || minor[2] != '\n' || minor + 1 - at > line_max)
+        return NULL;
+    head->has_request_line = true;
+    head->method = span(base, at, method_end);
+    head->target = span(base, target, target_end);
+    head->path = span(base, target, path_end);
+    if (path_end < target_end)
+        head->query = span(base, path_end + 1, target_end);
+    head->form = CI_TARGET_ORIGIN;
+    head->minor_version = *minor - '0';
+    return minor + 3;
+}
+
+/* The first byte of a value that is a control character, a tab among them; or `end`. */
+static const char *scan_value(const char *at, const char *end)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7, spaces = ones << 5;
+    for (; end - at >= 8; at += 8) {
+        uint64_t x, del;
+        memcpy(&x, at, 8);
+        del = x ^ (ones * 0x7f);
+        /* a borrow makes false hits only behind a true one */
+        if ((((x - spaces) & ~x) | ((del - ones) & ~del)) & tops)
+            break;
+    }
+    while (at < end && (unsigned char)*at >= ' ' && *at != 0x7f)
+        at++;
+    return at;
+}
+
+/* reg-name without escapes, with or without a port; or nothing. */
+static const char *scan_host(const char *at, const char *end)
+{
+    const char *host_end = scan(at, end, CI_CHAR_NAME);
+    if (host_end == at || host_end == end || *host_end != ':')
+        return host_end;
+    at = host_end + 1;
+    while (at < end && *at >= '0' && *at <= '9')
+        at++;
+    return at;
+}
+
+static const char *field_at_once(struct ci_http1_head *head, const char *base, const char *at,
+                                 const char *end, int *ret_error)
+{
+    const char *colon = scan(at, end, CI_CHAR_TOKEN);
+    if (colon == at || end - colon < 4 || *colon != ':' || head->field_count == CI_HTTP1_FIELDS)
+        return NULL;
+    const char *value = colon + 1 + (colon[1] == ' ');
+    bool host = colon - at == 4 && EQUALS_FOLDED(at, "host");
+    const char *value_end = host ? scan_host(value, end) : scan_value(value, end);
+    if (end - value_end < 2 || value_end[0] != '\r' || value_end[1] != '\n' ||
+        (value_end > value && (*value == ' ' || value_end[-1] == ' ')) || (host && head->has_host))
+        return NULL;
+    head->fields[head->field_count++] =
+        (struct ci_http1_field){span(base, at, colon), span(base, value, value_end)};
+    if (!host)
+        *ret_error = look_at_field(head, base, at, (size_t)(colon - at), value, value_end);
+    else {
+        head->has_host = true;
+        if (head->form != CI_TARGET_ABSOLUTE)
+            head->host = span(base, value, value_end);
+    }
+    return value_end + 2;
+}
+
+/* Goes over as many common lines as come, of which no byte was looked at before. */
+static int parse_at_once(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                         const char *base, size_t len)
+{
+    size_t most = len < limits->head_max ? len : limits->head_max;
+    const char *at = base + head->line, *end = base + most, *next = at;
+    int rc = 0;
+    if (!head->has_request_line)
+        next = request_line_at_once(head, limits->line_max, base, at, end);
+    while (next && rc == 0) {
+        at = next;
+        if (end - at >= 2 && at[0] == '\r' && at[1] == '\n') {
+            at += 2;
+            rc = finish(head);
+            rc = rc < 0 ? rc : 1;
+            break;
+        }
+        next = field_at_once(head, base, at, end, &rc);
+    }
+    head->line = (uint32_t)(at - base);
+    return rc;
+}
+
 /* ---- lines ---- */
 
 /* Parses a line, which is given without its CRLF. 1: the head is complete. */
@@ -262,37 +400,58 @@ static int check_unfinished(const struct ci_http1_head *head, const struct ci_ht
     return len >= limits->head_max ? -CI_HTTP1_FIELDS_TOO_LARGE : 0;
 }
 
-int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
-                   const char *bytes, size_t len)
+/* No line ends in the bytes that have come since the last call. */
+static int stop(struct ci_http1_head *head, const struct ci_http1_limits *limits, const char *bytes,
+                size_t len)
 {
-    ci_check(head->line <= head->scanned && head->scanned <= len, "http1.h 1");
-    ci_debug_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
-                   "http1.h 2");
-    const char *lf;
     uint32_t from = head->scanned;
-    while (from < len && (lf = memchr(bytes + from, '\n', len - from))) {
-        const char *at = bytes + head->line;
+    head->scanned = (uint32_t)len;
+    /* the CR that ended the bytes of the last call must be followed by LF */
+    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r';
+    return after_cr ? -CI_HTTP1_BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
+}
+
+/* Goes on with the next lines. 1: the head is complete. */
+static int parse_lines(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                       const char *bytes, size_t len)
+{
+    for (;;) {
+        if (head->scanned == head->line) {
+            int rc = parse_at_once(head, limits, bytes, len);
+            if (rc != 0)
+                return rc;
+            head->scanned = head->line;
+        }
+        uint32_t from = head->scanned;
+        const char *at = bytes + head->line, *lf = NULL;
+        if (from < len)
+            lf = memchr(bytes + from, '\n', len - from);
+        if (!lf)
+            return stop(head, limits, bytes, len);
         if (lf == at || lf[-1] != '\r')
             return -CI_HTTP1_BAD_REQUEST; /* a bare LF */
         if (!head->has_request_line && (size_t)(lf - 1 - at) > limits->line_max)
             return -CI_HTTP1_URI_TOO_LONG;
         if ((size_t)(lf - bytes) >= limits->head_max)
             return -CI_HTTP1_FIELDS_TOO_LARGE;
-        head->line = from = (uint32_t)(lf + 1 - bytes);
+        head->line = head->scanned = (uint32_t)(lf + 1 - bytes);
         int rc = parse_line(head, bytes, at, lf - 1);
-        if (rc < 0)
+        if (rc != 0)
             return rc;
-        if (rc > 0) {
-            ci_debug_check(span_end(head->target) <= head->line &&
-                               span_end(head->host) <= head->line,
-                           "http1.h 3");
-            return (int)head->line;
-        }
     }
-    head->scanned = (uint32_t)len;
-    /* the CR that ended the bytes of the last call must be followed by LF */
-    bool after_cr = from > head->line && from < len && bytes[from - 1] == '\r';
-    return after_cr ? -CI_HTTP1_BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
+}
+
+int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                   const char *bytes, size_t len)
+{
+    ci_check(head->line <= head->scanned && head->scanned <= len, "http1.h 1");
+    ci_debug_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
+                   "http1.h 2");
+    int rc = parse_lines(head, limits, bytes, len);
+    ci_debug_check(rc <= 0 ||
+                       (span_end(head->target) <= head->line && span_end(head->host) <= head->line),
+                   "http1.h 3");
+    return rc > 0 ? (int)head->line : rc;
 }
 
 const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
