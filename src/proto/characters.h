@@ -2,6 +2,8 @@
 #ifndef CI_PROTO_CHARACTERS_H
 #define CI_PROTO_CHARACTERS_H
 
+#include <string.h>
+
 #include "base/compiler.h"
 
 enum {
@@ -29,6 +31,23 @@ static inline bool ci_chars_are(const char *text, size_t len, int classes)
         if (!ci_char_is(text[i], classes))
             return false;
     return true;
+}
+
+/* The first control character of a text, a tab among them; or its end. */
+static inline const char *ci_chars_find_control(const char *at, const char *end)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7, spaces = ones << 5;
+    for (; end - at >= 8; at += 8) {
+        uint64_t x, del;
+        memcpy(&x, at, 8);
+        del = x ^ (ones * 0x7f);
+        /* a borrow makes false hits only beside a true one */
+        if ((((x - spaces) & ~x) | ((del - ones) & ~del)) & tops)
+            break;
+    }
+    while (at < end && (unsigned char)*at >= ' ' && *at != 0x7f)
+        at++;
+    return at;
 }
 
 /* The value of a hexadecimal digit, which `c` is. */

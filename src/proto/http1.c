@@ -15,7 +15,10 @@ bool ci_http1_is_token(const char *text, size_t len)
 
 bool ci_http1_is_value(const char *text, size_t len)
 {
-    return ci_chars_are(text, len, CI_CHAR_VALUE);
+    const char *at = text, *end = text + len;
+    while ((at = ci_chars_find_control(at, end)) < end && *at == '\t')
+        at++;
+    return at == end;
 }
 
 static bool equals(const char *text, size_t len, const char *lower)
@@ -227,7 +230,7 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
         value++;
     while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
-    if (!ci_chars_are(value, (size_t)(end - value), CI_CHAR_VALUE))
+    if (!ci_http1_is_value(value, (size_t)(end - value)))
         return -CI_HTTP1_BAD_REQUEST;
     if (head->field_count == CI_HTTP1_FIELDS)
         return -CI_HTTP1_FIELDS_TOO_LARGE;
@@ -291,23 +294,6 @@ static const char *request_line_at_once(struct ci_http1_head *head, uint32_t lin
     return minor + 3;
 }
 
-/* The first byte of a value that is a control character, a tab among them; or `end`. */
-static const char *scan_value(const char *at, const char *end)
-{
-    const uint64_t ones = 0x0101010101010101, tops = ones << 7, spaces = ones << 5;
-    for (; end - at >= 8; at += 8) {
-        uint64_t x, del;
-        memcpy(&x, at, 8);
-        del = x ^ (ones * 0x7f);
-        /* a borrow makes false hits only behind a true one */
-        if ((((x - spaces) & ~x) | ((del - ones) & ~del)) & tops)
-            break;
-    }
-    while (at < end && (unsigned char)*at >= ' ' && *at != 0x7f)
-        at++;
-    return at;
-}
-
 /* reg-name without escapes, with or without a port; or nothing. */
 static const char *scan_host(const char *at, const char *end)
 {
@@ -328,7 +314,7 @@ static const char *field_at_once(struct ci_http1_head *head, const char *base, c
         return NULL;
     const char *value = colon + 1 + (colon[1] == ' ');
     bool host = colon - at == 4 && EQUALS_FOLDED(at, "host");
-    const char *value_end = host ? scan_host(value, end) : scan_value(value, end);
+    const char *value_end = host ? scan_host(value, end) : ci_chars_find_control(value, end);
     if (end - value_end < 2 || value_end[0] != '\r' || value_end[1] != '\n' ||
         (value_end > value && (*value == ' ' || value_end[-1] == ' ')) || (host && head->has_host))
         return NULL;

@@ -94,17 +94,30 @@ static char *put_text(char *at, const char *text)
     return put(at, text, strlen(text));
 }
 
+/* Writes up to 19 bytes behind the number, too. */
 static char *put_number(char *at, uint64_t number)
 {
-    char digits[20];
-    int i = sizeof digits;
-    do
-        digits[--i] = (char)('0' + number % 10);
-    while (number /= 10);
-    return put(at, digits + i, sizeof digits - (size_t)i);
+    enum { DIGITS = 20 };
+    char digits[2 * DIGITS] = {0};
+    int i = DIGITS;
+    for (; number >= 10; number /= 100) {
+        unsigned pair = (unsigned)(number % 100);
+        digits[--i] = (char)('0' + pair % 10);
+        digits[--i] = (char)('0' + pair / 10);
+    }
+    if (number || i == DIGITS)
+        digits[--i] = (char)('0' + number);
+    memcpy(at, digits + i, DIGITS);
+    return at + DIGITS - i;
 }
 
 #define PUT(at, literal) put(at, literal, sizeof literal - 1)
+
+static CI_NOINLINE char *put_status(char *at, int status)
+{
+    at = PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " ");
+    return PUT(put_text(at, ci_http1_reason(status)), "\r\nDate: ");
+}
 
 /* RFC 9112, 6.3, rule 1. */
 static bool without_body(int status)
@@ -149,11 +162,9 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
          *at = start;
     if (!at)
         return exchange->out.error;
-    const char *reason = ci_http1_reason(status);
-    at =
-        PUT(put_text(PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " "), reason), "\r\n");
+    at = ci_likely(status == 200) ? PUT(at, "HTTP/1.1 200 OK\r\nDate: ") : put_status(at, status);
     const char *date = ci_http_date_now(&http->date, http->worker);
-    at = PUT(put(PUT(at, "Date: "), date, CI_HTTP_DATE_LEN), "\r\n");
+    at = PUT(put(at, date, CI_HTTP_DATE_LEN), "\r\n");
     if (type && !res->has_type)
         at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
     at = put_framing(res, at, status, length);

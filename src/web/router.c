@@ -179,6 +179,7 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
                              .method_len = method_len,
                              .pattern_len = pattern_len,
                              .has_params = params > 0,
+                             .literal_len = params ? strcspn(pattern, "{") : pattern_len,
                              .has_escapes = strchr(pattern, '%') != NULL,
                              .handler = handler,
                              .arg = arg};
@@ -231,6 +232,15 @@ static bool route_matches(const struct ci_route *route, const char *path, size_t
     }
 }
 
+/* Whether a route cannot match a path without escapes: its literal begin is longer than the path,
+ * or differs in its last byte; or it is all literal and shorter. */
+CI_INLINE bool differs(const struct ci_route *route, const char *path, size_t path_len)
+{
+    size_t last = route->literal_len - 1;
+    return path_len <= last || path[last] != route->pattern[last] ||
+           (path_len != route->pattern_len && !route->has_params);
+}
+
 /* A GET route answers HEAD where no HEAD route matches. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len,
                      const char *path, size_t path_len, struct ci_match *match)
@@ -239,9 +249,12 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
     bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
     match->route = NULL;
     match->path_known = false;
+    match->param_count = 0;
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
         const struct ci_route *route = &router->routes[i];
+        if (!(route->has_escapes | match->path_has_escapes) && differs(route, path, path_len))
+            continue;
         if (!route_matches(route, path, path_len, match))
             continue;
         match->path_known = true;

@@ -12,6 +12,7 @@
 struct ci_route {
     const char *method, *pattern; /* NUL-terminated, in one piece of memory */
     size_t method_len, pattern_len;
+    size_t literal_len; /* before the first parameter, the slash included */
     bool has_params, has_escapes;
     coir_handler_fn *handler;
     void *arg;

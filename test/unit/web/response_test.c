@@ -17,6 +17,18 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
     CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
 }
 
+TEST_SERVER(lengths_are_written_in_full)
+{
+    static const int lengths[] = {0, 1, 9, 10, 11, 99, 100, 101, 909, 990, 999, 1000, 1001, 9099};
+    char request[100], field[50];
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        snprintf(request, sizeof request, GET("/bytes/%d"), lengths[i]);
+        snprintf(field, sizeof field, "\r\nContent-Length: %d\r\n", lengths[i]);
+        CHECK(strstr(ask(request), field));
+        CHECK_EQ(answer_len - (size_t)(strstr(answer, "\r\n\r\n") + 4 - answer), lengths[i]);
+    }
+}
+
 /* Nor does a head begin where it does not fit. */
 TEST_SERVER(a_long_head_fits_behind_what_has_gathered)
 {
