@@ -2,7 +2,8 @@
  *
  * 1. Each direction is a ring of `capacity` bytes, written by one end and read by the other: the
  * bytes in it are those written and not read yet.
- * 2. A closed end has no operation in flight. The pair is freed when both ends are closed.
+ * 2. A closed end has no operation in flight. The pair is freed when both ends are closed and
+ * look_again does not run.
  *
  * After one end is closed, the other reads the end of the stream, and its writes return -EPIPE.
  */
@@ -34,6 +35,7 @@ struct pair {
     struct end ends[2];
     size_t capacity;
     const coir_allocator *allocator;
+    unsigned looking; /* calls of look_again: the pair is freed after them */
 };
 
 static struct end *end_of(coir_stream *stream)
@@ -120,11 +122,25 @@ static bool attempt(struct end *end, struct ci_op *op)
     return true;
 }
 
+static void free_pair(struct pair *pair)
+{
+    ci_free(pair->allocator, pair->ends[0].in.data, pair->capacity);
+    ci_free(pair->allocator, pair->ends[1].in.data, pair->capacity);
+    ci_free(pair->allocator, pair, sizeof *pair);
+}
+
+static void free_if_unused(struct pair *pair)
+{
+    if (pair->ends[0].closed && pair->ends[1].closed && !pair->looking)
+        free_pair(pair);
+}
+
 /* Completes the operations that a change at `end` makes possible. Transferred bytes change the
  * other end, which is looked at next. */
 static void look_again(struct end *end)
 {
     bool moved = false;
+    end->pair->looking++;
     for (struct ci_op **at = &end->ops; *at;) {
         struct ci_op *op = *at;
         if (attempt(end, op)) {
@@ -132,12 +148,15 @@ static void look_again(struct end *end)
             op->pending = false;
             moved |= op->kind != CI_OP_POLL && op->result > 0;
             op->done(op);
+            at = &end->ops; /* `done` may start, cancel and close anything */
         } else {
             at = &op->next;
         }
     }
     if (moved)
         look_again(end->peer);
+    end->pair->looking--;
+    free_if_unused(end->pair);
 }
 
 static bool start(coir_stream *stream, struct ci_op *op)
@@ -177,13 +196,6 @@ static int shutdown_write(coir_stream *stream)
     return 0;
 }
 
-static void free_pair(struct pair *pair)
-{
-    ci_free(pair->allocator, pair->ends[0].in.data, pair->capacity);
-    ci_free(pair->allocator, pair->ends[1].in.data, pair->capacity);
-    ci_free(pair->allocator, pair, sizeof *pair);
-}
-
 static void close_end(coir_stream *stream)
 {
     struct end *end = end_of(stream);
@@ -195,11 +207,10 @@ static void close_end(coir_stream *stream)
         op->done(op);
     }
     ci_check(!end->ops && (!end->peer->closed || !end->peer->ops), "duplex.c 2");
-    if (end->peer->closed) {
-        free_pair(end->pair);
-        return;
-    }
-    shutdown_write(stream);
+    if (end->peer->closed)
+        free_if_unused(end->pair);
+    else
+        shutdown_write(stream);
 }
 
 static const struct ci_stream_kind duplex_kind = {

@@ -48,3 +48,41 @@ TEST_REAL(a_wait_for_no_event_ends_when_the_peer_has_gone)
     CHECK_EQ(coir_join(handle), COIR_HANGUP);
     coir_close(ends[0]);
 }
+
+/* ---- a queue whose outcome closes the stream while its peer is being closed ---- */
+
+static coir_stream *closed_with_outcome;
+static int outcomes[2]; /* written, failed */
+
+static void close_with_outcome(coir_buffer *buffer, int result, void *arg)
+{
+    (void)buffer;
+    (void)arg;
+    outcomes[result < 0]++;
+    if (result == 0)
+        return;
+    coir_stream *stream = closed_with_outcome;
+    closed_with_outcome = NULL;
+    coir_close(stream);
+}
+
+TEST_SIM(an_outcome_may_close_the_other_end_of_a_stream_that_is_closed)
+{
+    coir_stream *peer;
+    coir_write_queue *queue;
+    coir_buffer *buffer;
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.on_outcome = close_with_outcome;
+    CHECK_EQ(coir_duplex(8, &closed_with_outcome, &peer), 0);
+    CHECK_EQ(coir_write_queue_new_with(closed_with_outcome, &options, &queue), 0);
+    CHECK_EQ(coir_buffer_new("abcdef", 6, &buffer), 0);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(coir_write_queue_try_push(queue, buffer), 0);
+    coir_buffer_unref(buffer);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* until there is no room */
+    coir_close(peer);
+    CHECK(!closed_with_outcome);
+    CHECK_EQ(outcomes[0], 1);
+    CHECK_EQ(outcomes[1], 3);
+    coir_write_queue_free(queue);
+}
