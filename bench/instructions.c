@@ -1,5 +1,6 @@
-/* One operation, again and again, for bench/instructions to count. "request" is the client of a
- * server whose instructions are counted. Usage: bench_instructions OPERATION TIMES [ADDRESS] */
+/* One operation, again and again, for bench/instructions and test/e2e/costs to count. "request",
+ * "pipelined" and "idle" are clients of a server of which something is counted. Usage:
+ * bench_instructions OPERATION TIMES [ADDRESS] */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,29 +145,53 @@ static int run_select100(void)
     return rc < 0 ? rc : 0;
 }
 
-/* Timers of many times that fire in one run; each is started again by its callback. */
-static int timers_left;
+/* A generator's next: two switches. */
+static int generate(coir_generator *generator, uint64_t first, void *arg)
+{
+    (void)first, (void)arg;
+    for (;;) {
+        int rc = coir_generator_yield(generator, 1, NULL);
+        if (rc < 0)
+            return rc;
+    }
+}
 
+static int run_switch(void)
+{
+    coir_generator *generator;
+    uint64_t value;
+    int rc = coir_generator_new(generate, NULL, &generator);
+    if (rc < 0)
+        return rc;
+    for (int i = 0; i < times && rc >= 0; i++)
+        rc = coir_generator_next(generator, 0, &value);
+    coir_generator_free(generator);
+    return rc < 0 ? rc : 0;
+}
+
+/* A timeout that is set and taken back, as most are. */
 static void on_timer(coir_loop *loop, coir_timer *timer, void *arg)
 {
-    if (timers_left-- > 0)
-        coir_timer_start(loop, timer, (coir_time)(1 + timers_left % 977) * COIR_US, on_timer, arg);
+    (void)loop, (void)timer, (void)arg;
 }
 
 static int run_timer(void)
 {
-    enum { MANY = 1000 };
+    enum { MANY = 64 };
     static coir_timer timers[MANY];
     coir_loop *loop;
     int rc = coir_loop_new(&loop);
     if (rc < 0)
         return rc;
-    timers_left = times;
+    for (int i = 0; i < times; i++) {
+        coir_timer_stop(loop, &timers[i % MANY]);
+        coir_timer_start(loop, &timers[i % MANY], (coir_time)(1 + i % MANY) * 1000 * COIR_S,
+                         on_timer, NULL);
+    }
     for (int i = 0; i < MANY; i++)
-        coir_timer_start(loop, &timers[i], i * COIR_US, on_timer, NULL);
-    rc = coir_loop_run(loop);
+        coir_timer_stop(loop, &timers[i]);
     coir_loop_free(loop);
-    return rc;
+    return 0;
 }
 
 static int run_mutex(void)
@@ -181,26 +206,67 @@ static int run_mutex(void)
 
 static const char *address;
 
-/* Asks for /hello on one connection, each time when the answer has come. */
-static int run_request(void)
+static const char request[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/* Sends some requests at once, and takes their answers. */
+static int ask(coir_stream *stream, int count)
 {
-    static const char request[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    char answer[1000];
+    enum { MOST = 16 };
+    static const char end[] = "World!";
+    static char bytes[MOST * sizeof request], answers[MOST * 500];
+    size_t len = 0, got = 0;
+    for (int i = 0; i < count; i++, len += sizeof request - 1)
+        memcpy(bytes + len, request, sizeof request - 1);
+    int rc = coir_write_all(stream, bytes, len);
+    for (int ends = 0; rc == 0 && ends < count;) {
+        ssize_t n = coir_read(stream, answers + got, sizeof answers - 1 - got);
+        rc = n > 0 ? 0 : n < 0 ? (int)n : -COIR_EEND;
+        got += n > 0 ? (size_t)n : 0;
+        answers[got] = '\0';
+        ends = 0;
+        for (const char *at = answers; (at = strstr(at, end)); at += sizeof end - 1)
+            ends++;
+    }
+    return rc;
+}
+
+/* Asks on one connection, `count` requests at a time, each time when the answers have come. */
+static int ask_again_and_again(int count)
+{
     coir_stream *stream;
     int rc = coir_tcp_connect(address, &stream);
     if (rc < 0)
         return rc;
-    for (int i = 0; rc == 0 && i < times; i++) {
-        ssize_t n = 0, len = 0;
-        rc = coir_write_all(stream, request, sizeof request - 1);
-        while (rc == 0 && (len < 6 || memcmp(answer + len - 6, "World!", 6) != 0)) {
-            n = coir_read(stream, answer + len, sizeof answer - (size_t)len);
-            rc = n > 0 ? 0 : n < 0 ? (int)n : -COIR_EEND;
-            len += n;
-        }
-    }
+    for (int i = 0; rc == 0 && i < times; i += count)
+        rc = ask(stream, count);
     coir_close(stream);
     return rc;
+}
+
+static int run_request(void)
+{
+    return ask_again_and_again(1);
+}
+
+static int run_pipelined(void)
+{
+    return ask_again_and_again(16);
+}
+
+/* Connections that have had an answer and are kept, until this program is killed. */
+static int run_idle(void)
+{
+    int rc = 0;
+    for (int i = 0; i < times && rc == 0; i++) {
+        coir_stream *stream;
+        if ((rc = coir_tcp_connect(address, &stream)) == 0)
+            rc = ask(stream, 1);
+    }
+    if (rc < 0)
+        return rc;
+    puts("idle");
+    fflush(stdout);
+    return coir_sleep_for(1000 * COIR_S);
 }
 
 static int start(void *arg)
@@ -209,10 +275,11 @@ static int start(void *arg)
         const char *name;
         int (*run)(void);
     } operations[] = {
-        {"yield", run_yield},         {"spawn", run_spawn},       {"channel", run_channel},
-        {"stream", run_stream},       {"handover", run_handover}, {"select", run_select},
-        {"select100", run_select100}, {"mutex", run_mutex},       {"timer", run_timer},
-        {"request", run_request},
+        {"switch", run_switch},   {"yield", run_yield},         {"spawn", run_spawn},
+        {"channel", run_channel}, {"stream", run_stream},       {"handover", run_handover},
+        {"select", run_select},   {"select100", run_select100}, {"mutex", run_mutex},
+        {"timer", run_timer},     {"request", run_request},     {"pipelined", run_pipelined},
+        {"idle", run_idle},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;
@@ -225,7 +292,7 @@ static int start(void *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc < 3 || (strcmp(argv[1], "request") == 0 && argc != 4))
+    if (argc < 3)
         return 2;
     times = atoi(argv[2]);
     address = argv[3];
