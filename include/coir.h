@@ -9,6 +9,7 @@
 #include <coir/deadline.h>
 #include <coir/descriptor.h>
 #include <coir/dir.h>
+#include <coir/dump.h>
 #include <coir/event.h>
 #include <coir/fiber.h>
 #include <coir/file.h>

@@ -1,9 +1,11 @@
 /* The calls on streams of every kind: each is one operation (io.h). */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "io/io.h"
 #include "task/completed.h"
+#include "task/describe.h"
 #include "task/park.h"
 #include "task/trace_point.h"
 
@@ -131,11 +133,43 @@ static coir_future *io_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind io_kind = COIR_FUTURE_KIND("a descriptor", io_poll, io_cancel);
+/* Where the stream leads, if it is a socket that has addresses. */
+static void describe_addresses(const struct ci_io_op *op, char *text, size_t size)
+{
+    struct ci_driver *driver = op->runnable->task->worker->loop.driver;
+    struct sockaddr_storage addresses[2];
+    socklen_t len[2];
+    char names[2][120];
+    for (int peer = 0; peer < 2; peer++) {
+        if (driver->kind->address(driver, op->io.fd, peer, &addresses[peer], &len[peer]) < 0 ||
+            ci_address_format(&addresses[peer], names[peer], sizeof names[peer]) < 0)
+            return;
+    }
+    snprintf(text, size, ", %s to %s", names[0], names[1]);
+}
+
+static void io_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    static const char *const words[] = {
+        [CI_OP_READ] = "to read",       [CI_OP_WRITE] = "to write",
+        [CI_OP_READV] = "to read",      [CI_OP_WRITEV] = "to write",
+        [CI_OP_RECEIVE] = "to receive", [CI_OP_SEND] = "to send",
+        [CI_OP_ACCEPT] = "to accept",   [CI_OP_CONNECT] = "to be connected",
+        [CI_OP_POLL] = "to be ready",   [CI_OP_FOREIGN] = "to be ready",
+    };
+    const struct ci_io_op *op = ci_container_of(future, const struct ci_io_op, future);
+    const char *word = op->io.kind < ci_countof(words) ? words[op->io.kind] : NULL;
+    int len = snprintf(note->text, sizeof note->text, "%d %s", (int)op->io.fd, word ? word : "");
+    if (op->stream && op->stream->is_socket)
+        describe_addresses(op, note->text + len, sizeof note->text - (size_t)len);
+}
+
+static const struct ci_described_kind io_kind =
+    CI_DESCRIBED_KIND("a descriptor", io_poll, io_cancel, io_describe);
 
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io)
 {
-    op->future = (coir_future){&io_kind, NULL, 0, 0};
+    op->future = (coir_future){&io_kind.future, NULL, 0, 0};
     op->stream = stream;
     op->io = *io;
     op->io.done = on_done;
@@ -166,7 +200,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
         ci_spend(worker); /* may switch: the fiber's record holds another operation afterwards */
         return rc;
     }
-    op->future = (coir_future){&io_kind, &fiber->back, 0, 0};
+    op->future = (coir_future){&io_kind.future, &fiber->back, 0, 0};
     if (hold && !hold->stream)
         ci_hold_begin(hold, stream, ci_stream_slot(stream, io), op);
     suspend(worker, op);

@@ -104,6 +104,7 @@ static void on_error(void *arg, const char *message, int number)
 
 /* What libbacktrace knows of the process, which cannot be freed. */
 static struct backtrace_state *state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* it reads a file when it needs it */
 
 static void make_state(void)
 {
@@ -115,10 +116,12 @@ static bool put_frame(struct text *text, unsigned number, uintptr_t address)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct frame frame = {text, number, false};
     pthread_once(&once, make_state);
+    pthread_mutex_lock(&lock);
     if (state)
         backtrace_pcinfo(state, address, put_function, on_error, &frame);
     if (state && !frame.found)
         backtrace_syminfo(state, address, put_symbol, on_error, &frame);
+    pthread_mutex_unlock(&lock);
     return frame.found;
 }
 #else

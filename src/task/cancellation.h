@@ -96,4 +96,7 @@ void ci_task_cancel(struct ci_task *task, int reason);
  * or -ETIME. */
 void ci_scope_interrupt(struct ci_scope *scope, int reason);
 
+/* The nearest deadline that a runnable is inside of, or COIR_NEVER (deadline.c). */
+coir_time ci_runnable_deadline(const struct ci_runnable *runnable);
+
 #endif

@@ -106,11 +106,10 @@ bool coir_deadline_passed(const coir_cancel_scope *opaque)
            ((const struct deadline *)(const void *)opaque)->cancel_scope.expired;
 }
 
-coir_time coir_task_deadline(void)
+coir_time ci_runnable_deadline(const struct ci_runnable *runnable)
 {
-    struct ci_runnable *runnable = running();
     coir_time nearest = COIR_NEVER;
-    for (struct ci_cancel_scope *cancel_scope = runnable ? runnable->cancel_scopes : NULL;
+    for (struct ci_cancel_scope *cancel_scope = runnable->cancel_scopes;
          cancel_scope && cancel_scope->kind != CI_CANCEL_SCOPE_SHIELD;
          cancel_scope = cancel_scope->outer)
         if (cancel_scope->kind == CI_CANCEL_SCOPE_DEADLINE) {
@@ -120,4 +119,10 @@ coir_time coir_task_deadline(void)
                 nearest = when;
         }
     return nearest;
+}
+
+coir_time coir_task_deadline(void)
+{
+    struct ci_runnable *runnable = running();
+    return runnable ? ci_runnable_deadline(runnable) : COIR_NEVER;
 }

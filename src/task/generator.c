@@ -87,6 +87,11 @@ const coir_generator *ci_generator_outer(const coir_generator *generator)
     return generator->outer;
 }
 
+const struct ci_context *ci_generator_resumer(const coir_generator *generator)
+{
+    return &generator->resumer;
+}
+
 int coir_generator_next(coir_generator *generator, uint64_t send, uint64_t *ret_value)
 {
     int rc = 0;

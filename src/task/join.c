@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "sys/fork.h"
+#include "task/describe.h"
 #include "task/task.h"
 #include "task/waiter.h"
 
@@ -36,7 +37,13 @@ static coir_future *join_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind join_kind = COIR_FUTURE_KIND("a task", join_poll, join_cancel);
+static void join_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    note->task = ci_container_of(future, const struct ci_handle, future)->task;
+}
+
+static const struct ci_described_kind join_kind =
+    CI_DESCRIBED_KIND("a task", join_poll, join_cancel, join_describe);
 
 coir_future *coir_join_op(coir_handle *opaque)
 {
@@ -45,7 +52,7 @@ coir_future *coir_join_op(coir_handle *opaque)
         return NULL;
     if (CI_REFUSED_AS(-EBUSY, handle->waiter, "another task waits in a join of the handle"))
         return &handle->future; /* in flight: to await it is refused as well */
-    return coir_future_init(&handle->future, &join_kind);
+    return coir_future_init(&handle->future, &join_kind.future);
 }
 
 int coir_join(coir_handle *opaque)

@@ -8,19 +8,20 @@
 #include "coir/future.h"
 
 struct ci_object_kind {
-    coir_future_kind future; /* of an odd size, which no other kind has */
+    coir_future_kind future; /* of a size that no other kind has */
     size_t object_at;        /* where the future's struct has the address of the object */
 };
-#define CI_OBJECT_KIND(name, poll, cancel, at)                     \
-    {                                                              \
-        {sizeof(coir_future_kind) | 1, (name), poll, (cancel)}, at \
+enum { CI_OBJECT_SIZE = sizeof(coir_future_kind) | 1 };
+#define CI_OBJECT_KIND(name, poll, cancel, at)       \
+    {                                                \
+        {CI_OBJECT_SIZE, (name), poll, (cancel)}, at \
     }
 _Static_assert(sizeof(coir_future_kind) % 2 == 0, "task/object.h");
 
 /* The object that a suspended future waits for; NULL: it is of another kind. */
 static inline const void *ci_object_of(const coir_future *future)
 {
-    if (future->kind->size % 2 == 0)
+    if (future->kind->size != CI_OBJECT_SIZE)
         return NULL;
     const struct ci_object_kind *kind = (const struct ci_object_kind *)(const void *)future->kind;
     return *(const void *const *)(const void *)((const char *)future + kind->object_at);

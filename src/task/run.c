@@ -76,11 +76,13 @@ void ci_run_enter_thread(struct ci_worker *worker)
     if (worker->runtime->config.report_overflow)
         ci_overflow_watch(worker);
     ci_slow_turn_enter(worker);
+    ci_halt_enter_thread(worker, worker->runtime->config.slow_turn != 0);
 }
 
 void ci_run_leave_thread(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
+    ci_halt_leave_thread(worker);
     ci_slow_turn_leave(worker);
     ci_loop_close_residents(&worker->loop);
     if (driver->kind->end)

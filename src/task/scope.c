@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "task/describe.h"
 #include "task/log.h"
 #include "task/park.h"
 #include "task/runtime.h"
@@ -120,13 +121,19 @@ static int scope_cancel(coir_future *future, int reason)
     return true;
 }
 
-static const coir_future_kind scope_kind =
-    COIR_FUTURE_KIND("the tasks of a scope", NULL, scope_cancel);
+static void scope_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    note->object = ci_container_of(future, const struct scope_op, future)->scope;
+}
+
+static const struct ci_described_kind scope_kind =
+    CI_DESCRIBED_KIND("the tasks of a scope", NULL, scope_cancel, scope_describe);
 
 CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
     struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
-    *op = (struct scope_op){{&scope_kind, &worker->fiber->back, 0, 0}, worker->runnable, scope};
+    *op = (struct scope_op){
+        {&scope_kind.future, &worker->fiber->back, 0, 0}, worker->runnable, scope};
     scope->waiter = ci_leaf_suspend(worker, &op->future);
     ci_park_here(worker);
     return (int)op->future.result;

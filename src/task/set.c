@@ -149,6 +149,12 @@ static int set_cancel(coir_future *future, int reason)
 static const coir_future_kind set_kind =
     COIR_FUTURE_KIND("the next of a set of futures", set_poll, set_cancel);
 
+const struct ci_list *ci_set_running(const coir_future *future)
+{
+    return future->kind == &set_kind ? &ci_container_of(future, const struct set, future)->running
+                                     : NULL;
+}
+
 /* `ret_branch` is NULL when the set is being closed. */
 static coir_future *next_op(struct set *set, coir_branch **ret_branch)
 {

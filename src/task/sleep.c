@@ -4,6 +4,7 @@
 
 #include "coir/fiber.h"
 
+#include "task/describe.h"
 #include "task/waiter.h"
 
 CI_FIBER_OP_FITS(struct ci_sleep_op);
@@ -41,11 +42,17 @@ static coir_future *sleep_poll(coir_future *future)
     return NULL;
 }
 
-static const coir_future_kind sleep_kind = COIR_FUTURE_KIND("time", sleep_poll, sleep_cancel);
+static void sleep_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    note->until = ci_container_of(future, const struct ci_sleep_op, future)->timer.when;
+}
+
+static const struct ci_described_kind sleep_kind =
+    CI_DESCRIBED_KIND("time", sleep_poll, sleep_cancel, sleep_describe);
 
 static coir_future *init(struct ci_sleep_op *op, enum meaning meaning, coir_time when)
 {
-    op->future = (coir_future){&sleep_kind, NULL, 0, meaning};
+    op->future = (coir_future){&sleep_kind.future, NULL, 0, meaning};
     ci_timer_init(&op->timer, on_time);
     op->timer.when = when;
     return &op->future;

@@ -7,8 +7,10 @@ int ci_stepped_new(const coir_config *config, const coir_allocator *allocator,
                    ci_open_driver_fn *open, void *arg, coir_runtime **ret_runtime)
 {
     int rc = ci_runtime_new_on(config, allocator, open, arg, ret_runtime);
-    for (int i = 0; rc == 0 && i < (*ret_runtime)->worker_count; i++)
+    for (int i = 0; rc == 0 && i < (*ret_runtime)->worker_count; i++) {
         ci_worker_adopt_thread(&(*ret_runtime)->workers[i]);
+        ci_halt_enter_thread(&(*ret_runtime)->workers[i], false);
+    }
     return rc;
 }
 

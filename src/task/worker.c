@@ -39,6 +39,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
 {
     const coir_allocator *allocator = &runtime->allocator;
     ci_loop_init(&worker->loop, driver, allocator);
+    ci_halt_init(worker);
     if (runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
         worker->loop.may_sleep = ci_deadlock_may_sleep;
     worker->runtime = runtime;

@@ -14,6 +14,7 @@
 #include "sys/context.h"
 #include "sys/stack.h"
 #include "sys/thread.h"
+#include "task/halt.h"
 #include "task/post.h"
 #include "task/scope.h"
 #include "task/warn.h"
@@ -64,6 +65,7 @@ struct ci_worker {
     struct ci_worker *next_watched;         /* overflow.c's */
     struct ci_trace *kept_trace;            /* also after the trace has ended */
     struct ci_watched *watched;             /* slow_turn.c's */
+    struct ci_halt halt;                    /* halt.c's */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */
 };
 

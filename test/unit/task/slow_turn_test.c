@@ -42,7 +42,9 @@ static void check_log(void)
 {
     if (!is_logged())
         test_fail(__FILE__, __LINE__, "%s", lines);
+    pthread_mutex_lock(&lock);
     lines[0] = '\0';
+    pthread_mutex_unlock(&lock);
 }
 
 /* It goes on until the report is there, for a few reports at most. */

@@ -1,0 +1,39 @@
+/* Task dumps: what every task of the process does, as stacks of threads show it of a program with
+ * threads.
+ *
+ *   coir_dump(STDERR_FILENO, COIR_DUMP_TEXT);
+ *
+ * A dump has the tree of scopes and tasks of every worker of every runtime: the name of each task,
+ * what it waits for, its deadline, whether it is cancelled, and its asynchronous stack: the frames
+ * of its fiber, by function, file and line, and the futures that it awaits. No function of the
+ * program is run for it. A program in which nobody asks for one pays nothing. */
+#ifndef COIR_DUMP_H
+#define COIR_DUMP_H
+
+#include <coir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a dump is written. */
+enum coir_dump_format {
+    COIR_DUMP_TEXT, /* for people; tasks of one scope that do the same are listed once, counted */
+    COIR_DUMP_JSON  /* for programs: see docs/debugging.md */
+};
+
+/* Writes a dump to a descriptor. Each worker is halted where it looks at its inbox, between two
+ * turns of tasks, until all have been read; then they go on, and the text is made and written. So
+ * the tasks of a dump are seen at one moment. A worker that does not answer within 250 ms goes on,
+ * and its tasks are missing; with coir_config.slow_turn the stack of its thread is shown instead.
+ * Calls from several threads at once are served one after the other. In a simulation it shows the
+ * runtime of the caller.
+ * Suspends: no (it blocks).  Threads: any, but not in a signal handler.
+ * Errors: -EINVAL format; those of write(2); -ENOMEM; -EAGAIN a thread could not be started. */
+COIR_API int coir_dump(coir_fd fd, enum coir_dump_format format);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+#include "task/halt.h"
+
+#include <errno.h>
+
+#include "sys/clock.h"
+#include "sys/lock.h"
+#include "task/current.h"
+#include "task/worker.h"
+
+static const coir_time look_min = 20 * COIR_US, look_max = 1 * COIR_MS;
+
+enum { ABSENT, PRESENT, IN_USE }; /* ci_halt.native */
+
+static void wait_while(const int32_t *state, int32_t value)
+{
+    coir_time pause = look_min;
+    while (ci_load(state) == value) {
+        ci_clock_sleep(pause);
+        pause = pause < look_max ? 2 * pause : look_max;
+    }
+}
+
+static void halt_came(struct ci_message *message)
+{
+    struct ci_halt *halt = ci_container_of(message, struct ci_halt, message);
+    int32_t state = CI_HALT_ASKED;
+    ci_store(&halt->sent, false); /* before the look at the state, which was set before a send */
+    /* without a current worker the run has ended */
+    if (ci_worker_current && ci_compare_exchange(&halt->state, &state, CI_HALT_HALTED))
+        wait_while(&halt->state, CI_HALT_HALTED);
+}
+
+void ci_halt_init(struct ci_worker *worker)
+{
+    worker->halt.message.deliver = halt_came;
+}
+
+static CI_UNTRACED void note(struct ci_traced *traced)
+{
+    (void)traced;
+}
+
+void ci_halt_enter_thread(struct ci_worker *worker, bool traced)
+{
+    struct ci_halt *halt = &worker->halt;
+    ci_store(&halt->thread, &ci_loop_thread_mark);
+    if (traced && ci_thread_trace_enter(&halt->traced, note) == 0)
+        ci_store(&halt->native, PRESENT);
+}
+
+void ci_halt_leave_thread(struct ci_worker *worker)
+{
+    struct ci_halt *halt = &worker->halt;
+    ci_store(&halt->thread, NULL);
+    if (ci_load(&halt->native) == ABSENT)
+        return;
+    for (int32_t present = PRESENT; !ci_compare_exchange(&halt->native, &present, ABSENT);
+         present = PRESENT)
+        ci_clock_sleep(look_min);
+    ci_thread_trace_leave(&halt->traced);
+}
+
+void ci_halt_call(struct ci_worker *worker)
+{
+    ci_store(&worker->halt.state, CI_HALT_CALLS);
+}
+
+int ci_halt_take_stack(struct ci_worker *worker, coir_time timeout)
+{
+    struct ci_halt *halt = &worker->halt;
+    int32_t present = PRESENT;
+    if (!ci_compare_exchange(&halt->native, &present, IN_USE))
+        return -ENOTSUP;
+    int rc = ci_thread_trace_take(&halt->traced, timeout);
+    ci_store(&halt->native, PRESENT);
+    return rc;
+}

@@ -1,0 +1,347 @@
+#include "task/snapshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "sys/unwind.h"
+#include "task/generator.h"
+#include "task/group.h"
+#include "task/remote.h"
+#include "task/runtime.h"
+#include "task/set.h"
+
+enum { FRAMES = 64, LINES = 256 /* of a task */, DEPTH = 100 };
+
+static const coir_time answer_time = 200 * COIR_MS;
+
+/* What is being copied. */
+struct copy {
+    struct ci_snapshot *snapshot;
+    const struct ci_halted *halted;
+    const struct ci_worker *worker;
+    size_t first_line; /* of the task */
+};
+
+static void *add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array, size_t item_size)
+{
+    if (array->count == array->size) {
+        size_t size = array->size ? 2 * array->size : 64;
+        void *items = realloc(array->items, size * item_size);
+        if (!items) {
+            snapshot->error = -ENOMEM;
+            return NULL;
+        }
+        array->items = items;
+        array->size = size;
+    }
+    void *item = (char *)array->items + array->count++ * item_size;
+    memset(item, 0, item_size);
+    return item;
+}
+
+static void copy_name(char *to, const char *name)
+{
+    size_t len = name ? strnlen(name, CI_SNAPSHOT_NAME - 1) : 0;
+    memcpy(to, name ? name : "", len);
+    to[len] = '\0';
+}
+
+/* ---- the asynchronous stack of a task ---- */
+
+static void add_line(struct copy *copy, struct ci_snapshot_line line)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    if (snapshot->lines.count - copy->first_line >= LINES)
+        return;
+    struct ci_snapshot_line *to = add(snapshot, &snapshot->lines, sizeof *to);
+    if (to)
+        *to = line;
+}
+
+/* A context that was left on the stack of which `record` is the record. */
+static void add_frames(struct copy *copy, const struct ci_worker *worker, const void *record,
+                       const struct ci_context *context, int depth)
+{
+    void *frames[FRAMES];
+    const char *bottom = ci_stack_bottom(&worker->stacks, record);
+    if (ci_stack_bottom(&worker->stacks, context->sp) != bottom)
+        return;
+    int count = ci_unwind(&copy->snapshot->tables, context, context->sp,
+                          bottom + worker->stacks.size, frames, FRAMES);
+    for (int i = 0; i < count; i++)
+        add_line(copy, (struct ci_snapshot_line){.kind = CI_LINE_FRAME,
+                                                 .depth = (uint8_t)depth,
+                                                 .exact = i == 0,
+                                                 .address = frames[i]});
+}
+
+/* The stacks of a fiber: those of its generators that run, innermost first, and its own. */
+static void add_fiber(struct copy *copy, const struct ci_fiber *fiber, int depth)
+{
+    const struct ci_worker *worker = fiber->runnable->task->worker;
+    bool calls = worker->fiber == fiber && ci_load(&worker->halt.state) == CI_HALT_CALLS;
+    const struct ci_context *context = calls ? &worker->halt.here : &fiber->context;
+    for (const coir_generator *generator = fiber->generator; generator;
+         generator = ci_generator_outer(generator)) {
+        add_frames(copy, worker, generator, context, depth);
+        context = ci_generator_resumer(generator);
+    }
+    add_frames(copy, worker, fiber, context, depth);
+}
+
+static void add_stack(struct copy *copy, const struct ci_runnable *runnable, const coir_future *end,
+                      int depth);
+
+static void add_member(struct copy *copy, const struct ci_branch *branch, int depth)
+{
+    add_line(copy, (struct ci_snapshot_line){
+                       .kind = CI_LINE_MEMBER, .depth = (uint8_t)depth, .future = branch->future});
+    add_stack(copy, &branch->runnable, &branch->end, depth + 1);
+}
+
+static void add_members(struct copy *copy, const coir_future *future, int depth)
+{
+    const struct ci_list *running = ci_set_running(future);
+    if (depth > DEPTH)
+        return;
+    if (running) {
+        ci_list_for_each (node, running)
+            add_member(copy, ci_container_of(node, const struct ci_branch, link), depth);
+    } else if (future->kind == &ci_group_kind) {
+        const struct ci_group *group = ci_container_of(future, const struct ci_group, future);
+        for (int32_t i = 0; i < group->count; i++)
+            if (group->branches[i].end.state == CI_BRANCH_RUNNING)
+                add_member(copy, &group->branches[i], depth);
+    }
+}
+
+/* `end`: what the outermost future of the runnable returns to. */
+static void add_stack(struct copy *copy, const struct ci_runnable *runnable, const coir_future *end,
+                      int depth)
+{
+    const coir_future *future = runnable->inner;
+    size_t before = copy->snapshot->lines.count;
+    while (future && future != end && copy->snapshot->lines.count - before < LINES) {
+        if (future->kind == &ci_fiber_kind) {
+            const struct ci_fiber *fiber = ci_container_of(future, const struct ci_fiber, back);
+            add_fiber(copy, fiber, depth);
+            future = fiber->call->future.caller;
+            continue;
+        }
+        add_line(copy, (struct ci_snapshot_line){.kind = CI_LINE_FUTURE,
+                                                 .depth = (uint8_t)depth,
+                                                 .exact = true,
+                                                 .address = (void *)(uintptr_t)future->kind->poll,
+                                                 .future = future,
+                                                 .name = future->kind->name});
+        add_members(copy, future, depth);
+        future = future->caller;
+    }
+}
+
+/* A task that calls for the dump from the poll of a future: the futures that it is in are being
+ * polled, so their links are not to be followed. */
+static bool is_being_polled(const struct ci_worker *worker, const struct ci_task *task)
+{
+    return worker->runnable && worker->runnable->task == task && !worker->fiber;
+}
+
+/* ---- tasks ---- */
+
+/* The worker that runs a task, if it is halted; otherwise NULL. */
+static const struct ci_worker *halted_runner(const struct copy *copy, const struct ci_task *task)
+{
+    struct ci_lock *lock = &copy->worker->runtime->shared_lock;
+    ci_lock_take(lock);
+    const struct ci_worker *runner = task->worker;
+    ci_lock_give(lock);
+    return runner && ci_is_halted(copy->halted, runner) ? runner : NULL;
+}
+
+static uint8_t state_of(const struct copy *copy, const struct ci_task *task)
+{
+    if (!halted_runner(copy, task))
+        return CI_TASK_UNKNOWN;
+    const coir_future *inner = task->runnable.inner;
+    if (ci_remote_task_in_transit(task))
+        return CI_TASK_TRAVELS;
+    if (task->worker->runnable && task->worker->runnable->task == task)
+        return CI_TASK_RUNS;
+    if (inner == &task->root.future || !inner)
+        return CI_TASK_NOT_BEGUN;
+    if (inner->kind == &ci_fiber_kind)
+        return CI_TASK_READY;
+    for (const struct ci_runnable *ready = task->worker->ready; ready; ready = ready->next)
+        if (ready == &task->runnable)
+            return CI_TASK_READY;
+    return CI_TASK_WAITS;
+}
+
+/* What a stackless task runs is its outermost future. */
+static void copy_root(struct ci_snapshot_task *to, const struct ci_task *task)
+{
+    const coir_future *root = task->root.fn ? NULL : task->root.arg;
+    to->fn = (const void *)(uintptr_t)task->root.fn;
+    if (root) {
+        to->root = root->kind->name;
+        to->fn = (const void *)(uintptr_t)root->kind->poll;
+    }
+}
+
+/* A task that any worker may take from the shared queue, also one that is not halted. */
+static bool copy_queued(const struct copy *copy, struct ci_snapshot_task *to,
+                        const struct ci_task *task)
+{
+    struct ci_lock *lock = &copy->worker->runtime->shared_lock;
+    ci_lock_take(lock);
+    bool queued = !task->worker;
+    if (queued) {
+        copy_name(to->name, task->name);
+        copy_root(to, task);
+        to->cancelled = task->runnable.cancelled;
+    }
+    ci_lock_give(lock);
+    return queued;
+}
+
+static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const struct ci_task *task)
+{
+    to->deadline = COIR_NEVER;
+    to->runner = -1;
+    to->state = CI_TASK_NOT_BEGUN;
+    if (copy_queued(copy, to, task) || (to->state = state_of(copy, task)) == CI_TASK_UNKNOWN)
+        return;
+    to->runner = task->worker->index;
+    copy_name(to->name, task->name);
+    if (to->state == CI_TASK_TRAVELS)
+        return; /* it may have ended, and its outermost future be gone */
+    copy_root(to, task);
+    to->cancelled = task->runnable.cancelled;
+    to->deadline = ci_runnable_deadline(&task->runnable);
+    struct coir_loop *loop = &task->worker->loop;
+    coir_time now = ci_driver_now(loop->driver);
+    if (to->deadline != COIR_NEVER)
+        to->deadline = ci_time_left(to->deadline, now);
+    if (to->state != CI_TASK_WAITS)
+        return;
+    to->waits_for = task->runnable.inner->kind->name;
+    ci_describe(task->runnable.inner, &to->note);
+    /* the times of fresh timers are durations */
+    to->has_time = to->note.until && ci_list_empty(&loop->fresh);
+    to->left = ci_time_left(to->note.until, now);
+}
+
+static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth);
+
+/* The scopes that a runnable has open, and those of the members of what it awaits. */
+static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
+                        const coir_future *end, int parent, int depth);
+
+static void copy_member_scopes(struct copy *copy, const coir_future *future, int parent, int depth)
+{
+    const struct ci_list *running = ci_set_running(future);
+    if (running) {
+        ci_list_for_each (node, running) {
+            const struct ci_branch *branch = ci_container_of(node, const struct ci_branch, link);
+            copy_scopes(copy, &branch->runnable, &branch->end, parent, depth);
+        }
+    } else if (future->kind == &ci_group_kind) {
+        const struct ci_group *group = ci_container_of(future, const struct ci_group, future);
+        for (int32_t i = 0; i < group->count; i++)
+            if (group->branches[i].end.state == CI_BRANCH_RUNNING)
+                copy_scopes(copy, &group->branches[i].runnable, &group->branches[i].end, parent,
+                            depth);
+    }
+}
+
+static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
+                        const coir_future *end, int parent, int depth)
+{
+    for (const struct ci_cancel_scope *scope = runnable->cancel_scopes; scope; scope = scope->outer)
+        if (scope->kind == CI_CANCEL_SCOPE_TASKS)
+            copy_scope(copy, ci_container_of(scope, const struct ci_scope, cancel_scope), parent,
+                       depth);
+    const coir_future *future = runnable->inner;
+    for (int i = 0; i < LINES && future && future != end; i++) {
+        bool is_fiber = future->kind == &ci_fiber_kind;
+        if (!is_fiber)
+            copy_member_scopes(copy, future, parent, depth);
+        future = is_fiber
+                     ? ci_container_of(future, const struct ci_fiber, back)->call->future.caller
+                     : future->caller;
+    }
+}
+
+static void copy_task(struct copy *copy, const struct ci_task *task, const struct ci_scope *scope,
+                      int parent, int depth)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    size_t index = snapshot->tasks.count;
+    struct ci_snapshot_task *to = add(snapshot, &snapshot->tasks, sizeof *to);
+    if (!to)
+        return;
+    to->id = task;
+    to->scope = scope;
+    to->parent = parent;
+    to->depth = depth;
+    to->worker = (int)snapshot->workers.count - 1;
+    to->first_line = copy->first_line = snapshot->lines.count;
+    copy_state(copy, to, task);
+    bool readable = to->state != CI_TASK_UNKNOWN && to->state != CI_TASK_TRAVELS &&
+                    to->state != CI_TASK_NOT_BEGUN && !is_being_polled(task->worker, task);
+    if (!readable)
+        return;
+    add_stack(copy, &task->runnable, &task->end, 0);
+    to->line_count = snapshot->lines.count - to->first_line;
+    if (depth < DEPTH)
+        copy_scopes(copy, &task->runnable, &task->end, (int)index, depth + 1);
+    to = ci_snapshot_task(snapshot, index); /* it may have moved */
+    to->has_children = snapshot->tasks.count > index + 1;
+}
+
+static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
+{
+    ci_list_for_each (node, &scope->tasks)
+        copy_task(copy, ci_container_of(node, const struct ci_task, sibling), scope, parent, depth);
+}
+
+/* ---- workers ---- */
+
+static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    struct ci_snapshot_worker *to = add(snapshot, &snapshot->workers, sizeof *to);
+    if (!to)
+        return;
+    to->runtime = runtime;
+    to->index = worker->index;
+    to->answered = ci_is_halted(copy->halted, worker);
+    if (to->answered) {
+        copy->worker = worker;
+        copy_scope(copy, &worker->root, -1, 0);
+        return;
+    }
+    to->trace_error = ci_halt_take_stack(worker, answer_time);
+    if (to->trace_error == 0)
+        to->traced = worker->halt.traced;
+}
+
+int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
+{
+    struct copy copy = {.snapshot = snapshot, .halted = halted};
+    memset(snapshot, 0, sizeof *snapshot);
+    ci_frame_tables_list(&snapshot->tables);
+    for (int i = 0; i < halted->count; i++)
+        for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
+            copy_worker(&copy, &halted->runtimes[i]->workers[j], i);
+    return snapshot->error;
+}
+
+void ci_snapshot_done(struct ci_snapshot *snapshot)
+{
+    free(snapshot->tasks.items);
+    free(snapshot->lines.items);
+    free(snapshot->workers.items);
+}

@@ -1,0 +1,11 @@
+/* Writes a snapshot, as text or as JSON. */
+#ifndef CI_TASK_SNAPSHOT_WRITE_H
+#define CI_TASK_SNAPSHOT_WRITE_H
+
+#include "coir/dump.h"
+#include "task/snapshot.h"
+
+/* 0, or an error of write(2), or -ENOMEM. */
+int ci_snapshot_write(const struct ci_snapshot *snapshot, coir_fd fd, enum coir_dump_format format);
+
+#endif

@@ -1,0 +1,97 @@
+/* The text and the JSON of a snapshot that was made by hand. */
+#include "task/snapshot_write.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+static struct ci_snapshot_task tasks[4];
+static struct ci_snapshot_line lines[3];
+static struct ci_snapshot_worker workers[2];
+static struct ci_snapshot snapshot;
+static char text[1 << 14];
+
+static void make(void)
+{
+    static const char names[][CI_SNAPSHOT_NAME] = {"main", "a \"b\"\n", "twin", "twin"};
+    memset(tasks, 0, sizeof tasks);
+    for (int i = 0; i < 4; i++) {
+        tasks[i] = (struct ci_snapshot_task){.id = (void *)(uintptr_t)(16 * (i + 1)),
+                                             .scope = (void *)(uintptr_t)(i ? 0x1000 : 0x2000),
+                                             .parent = i ? 0 : -1,
+                                             .depth = i ? 1 : 0,
+                                             .state = CI_TASK_WAITS,
+                                             .root = "a root",
+                                             .waits_for = "time",
+                                             .has_time = true,
+                                             .left = 1500 * COIR_MS,
+                                             .deadline = COIR_NEVER};
+        memcpy(tasks[i].name, names[i], sizeof names[i]);
+    }
+    tasks[0].has_children = true;
+    tasks[1].deadline = 2 * COIR_S;
+    tasks[1].cancelled = -ETIME;
+    tasks[1].line_count = 3;
+    tasks[1].note = (struct ci_wait_note){.object = (void *)0x77, .text = "7 to read"};
+    lines[0] = (struct ci_snapshot_line){.kind = CI_LINE_FUTURE, .name = "leaf", .exact = true};
+    lines[1] = (struct ci_snapshot_line){.kind = CI_LINE_FUTURE, .name = "root", .exact = true};
+    lines[2] = (struct ci_snapshot_line){.kind = CI_LINE_MEMBER};
+    workers[0] = (struct ci_snapshot_worker){.answered = true};
+    workers[1] = (struct ci_snapshot_worker){.index = 1, .trace_error = -ENOTSUP};
+    snapshot.tasks = (struct ci_snapshot_array){tasks, 4, 4};
+    snapshot.lines = (struct ci_snapshot_array){lines, 3, 3};
+    snapshot.workers = (struct ci_snapshot_array){workers, 2, 2};
+}
+
+static const char *written(enum coir_dump_format format)
+{
+    FILE *file = tmpfile();
+    CHECK(file != NULL);
+    CHECK_EQ(ci_snapshot_write(&snapshot, fileno(file), format), 0);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+TEST(people_read_a_tree_in_which_equal_tasks_are_counted)
+{
+    make();
+    const char *body = strchr(written(COIR_DUMP_TEXT), '\n') + 1;
+    const char *wanted =
+        "runtime 0, worker 0\n"
+        "  main 0x10 waits for time for 1.500 s\n"
+        "    a \"b\"? 0x20 waits for time 0x77 (7 to read) for 1.500 s, deadline in 2.000 s, "
+        "cancelled (ETIME)\n"
+        "        #0  leaf, a future of 0x0\n"
+        "        #1  root, a future of 0x0\n"
+        "        - a member:\n"
+        "    twin 0x30 and 1 more: each waits for time for 1.500 s\n"
+        "runtime 0, worker 1 does not answer, and its stack is not known\n";
+    if (strcmp(body, wanted) != 0)
+        test_fail(__FILE__, __LINE__, "%s\nis not\n%s", body, wanted);
+}
+
+TEST(programs_read_every_task)
+{
+    make();
+    written(COIR_DUMP_JSON);
+    CHECK(strstr(text, "\"schema\":1,") && strstr(text, "\"tid\":\"0x30\""));
+    CHECK(strstr(text, "\"tid\":\"0x40\",\"name\":\"twin\",\"state\":\"waiting\""));
+    CHECK(strstr(text, "\"name\":\"a \\u0022b\\u0022\\u000a\""));
+    CHECK(strstr(
+        text, "{\"kind\":\"time\",\"object\":\"0x77\",\"detail\":\"7 to read\",\"seconds\":1.5"));
+    CHECK(strstr(text, "\"deadlineSeconds\":2.000000,\"cancelled\":\"ETIME\""));
+    CHECK(strstr(text, "{\"container\":\"0x2000\",\"runtime\":0,\"worker\":0,\"parent\":null"));
+    CHECK(strstr(text, "\"parent\":\"0x2000\",\"owner\":\"0x10\",\"threads\":["));
+    CHECK(strstr(text, "{\"runtime\":0,\"index\":1,\"answered\":false}"));
+}
+
+TEST(errors_of_the_descriptor_are_returned)
+{
+    make();
+    CHECK_EQ(ci_snapshot_write(&snapshot, -1, COIR_DUMP_TEXT), -EBADF);
+    CHECK_EQ(ci_snapshot_write(&snapshot, -1, COIR_DUMP_JSON), -EBADF);
+}
