@@ -7,7 +7,8 @@
 #include "task/current.h"
 #include "task/worker.h"
 
-static const coir_time look_min = 20 * COIR_US, look_max = 1 * COIR_MS;
+static const coir_time look_min = 20 * COIR_US;
+static const coir_time look_max = 1 * COIR_MS;
 
 enum { ABSENT, PRESENT, IN_USE }; /* ci_halt.native */
 

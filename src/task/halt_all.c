@@ -4,7 +4,8 @@
 #include "task/halt.h"
 #include "task/run_state.h"
 
-static const coir_time look_min = 20 * COIR_US, look_max = 1 * COIR_MS;
+static const coir_time look_min = 20 * COIR_US;
+static const coir_time look_max = 1 * COIR_MS;
 
 static int32_t busy; /* a thread halts workers (1) */
 

@@ -14,7 +14,7 @@
 
 enum { FRAMES = 64, LINES = 256 /* of a task */, DEPTH = 100 };
 
-static const coir_time answer_time = 200 * COIR_MS;
+static const coir_time stack_time = 200 * COIR_MS;
 
 /* What is being copied. */
 struct copy {
@@ -323,7 +323,7 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime
         copy_scope(copy, &worker->root, -1, 0);
         return;
     }
-    to->trace_error = ci_halt_take_stack(worker, answer_time);
+    to->trace_error = ci_halt_take_stack(worker, stack_time);
     if (to->trace_error == 0)
         to->traced = worker->halt.traced;
 }
