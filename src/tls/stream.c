@@ -15,15 +15,6 @@ enum { UNSENT_MOST = 64 * 1024 };
 
 /* ---- what has failed ---- */
 
-int ci_tls_error(int error)
-{
-    unsigned long one;
-    bool shortage = false;
-    while ((one = ERR_get_error()))
-        shortage |= ERR_GET_REASON(one) == ERR_R_MALLOC_FAILURE;
-    return shortage ? -ENOMEM : error;
-}
-
 /* Reasons above are OpenSSL's common ones, such as that memory is out. */
 static bool is_alert_of_peer(int reason)
 {

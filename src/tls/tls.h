@@ -21,6 +21,7 @@
 #ifndef CI_TLS_TLS_H
 #define CI_TLS_TLS_H
 
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -185,7 +186,14 @@ static inline void ci_tls_clear_errors(void)
 
 /* Why a call of OpenSSL has failed: -ENOMEM if the queue of errors says so, else `error`. Empties
  * the queue. */
-int ci_tls_error(int error);
+static inline int ci_tls_error(int error)
+{
+    unsigned long one;
+    bool shortage = false;
+    while ((one = ERR_get_error()))
+        shortage |= ERR_GET_REASON(one) == ERR_R_MALLOC_FAILURE;
+    return shortage ? -ENOMEM : error;
+}
 
 /* Before each call of OpenSSL that moves bytes. */
 void ci_tls_begin(struct ci_tls_stream *stream);

@@ -179,18 +179,18 @@ static struct ci_kwatch_queue *queue_at(coir_fd fd, int *ret_error)
     return *ret_error ? NULL : queue_of(file);
 }
 
-int ci_sys_file_watch_add(coir_fd fd, coir_fd dir, const char *path, int changes)
+int ci_kwatch_is_queue(coir_fd fd)
 {
-    struct ci_file *file;
     int rc;
-    ci_kcall();
-    ci_kthread_sleep("the disk", ci_kafter((uint64_t)(100 * COIR_US)));
+    queue_at(fd, &rc);
+    return rc;
+}
+
+int ci_kwatch_add(coir_fd fd, const struct ci_file *file, int changes)
+{
+    int rc;
     struct ci_kwatch_queue *queue = queue_at(fd, &rc);
-    if (queue && dir != AT_FDCWD)
-        rc = ci_kfd_refused(); /* it is opened for a moment */
-    if (rc == 0)
-        rc = ci_kdisk_find(dir, path, &file);
-    if (rc < 0)
+    if (!queue)
         return rc;
     ci_list_for_each (node, &queue->watches)
         if (watch_at(node)->file == file)

@@ -23,6 +23,12 @@ void ci_kwatch_names(const struct ci_node *of, const struct ci_kwatched *before,
  * enum ci_file_changes. */
 void ci_kwatch_bytes(const struct ci_disk_open *open, int kind);
 
+/* Whether a descriptor is a queue of changes: 0, -EBADF, -EINVAL. */
+int ci_kwatch_is_queue(coir_fd fd);
+
+/* Watches a file: the watch's id, or -EEXIST. */
+int ci_kwatch_add(coir_fd fd, const struct ci_file *file, int changes);
+
 /* What a path leads to: 0, -EBADF, -ENOENT, -ENOTDIR, -EIO. */
 int ci_kdisk_find(coir_fd dir, const char *path, struct ci_file **ret_file);
 
