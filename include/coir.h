@@ -19,6 +19,7 @@
 #include <coir/latest.h>
 #include <coir/loop.h>
 #include <coir/loop_tcp.h>
+#include <coir/metrics.h>
 #include <coir/mutex.h>
 #include <coir/name.h>
 #include <coir/offload.h>

@@ -14,6 +14,7 @@
 #define CI_TASK_TRACE_H
 
 #include "coir/trace.h"
+#include "task/stats.h"
 #include "task/worker.h"
 
 enum ci_trace_kind {
@@ -75,6 +76,8 @@ struct ci_trace {
     const struct ci_task *ended;      /* the task that has ended in this turn */
     int32_t switches_max;             /* the worker's, when it is not traced */
     uint64_t slow_turn, slow_request; /* ticks after which `recorder` is told; 0: never */
+    struct ci_stats *stats;           /* the worker's */
+    bool counted;                     /* they know of everything that is queued */
     struct ci_recorder *recorder;     /* NULL: none */
     int (*tell)(struct ci_recorder *recorder, const char *reason);
 };
@@ -87,6 +90,7 @@ struct ci_trace_turn {
     const void *root;
     enum ci_trace_kind kind;
     uint64_t began; /* ticks */
+    const char *name;
 };
 
 /* Before a runnable has its turn, and after it. */

@@ -47,10 +47,13 @@ void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind, const struct
 CI_INLINE void record_woken(struct ci_trace *trace, struct ci_runnable *const *tail,
                             const struct ci_task *by)
 {
+    uint32_t count = 0;
     for (const struct ci_runnable *woken = *tail; woken; woken = woken->next) {
         bool spawned = woken->inner == &woken->task->root.future;
         record(trace, spawned ? CI_TRACE_SPAWNED : CI_TRACE_WOKE, woken->task)->by = by;
+        count++;
     }
+    ci_stats_queued(trace->stats, trace->now, count, !by);
     trace->undated = trace->count;
 }
 
@@ -83,7 +86,8 @@ struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_run
     struct ci_task *task = runnable->task;
     struct ci_trace_turn turn = {worker->trace,      task,
                                  worker->ready_tail, (const void *)(uintptr_t)task->root.fn,
-                                 CI_TRACE_RAN,       worker->trace->now};
+                                 CI_TRACE_RAN,       worker->trace->now,
+                                 task->name};
     const coir_future *root = task->root.fn ? NULL : task->root.arg;
     if (root) {
         turn.root = root->kind->name;
@@ -91,6 +95,7 @@ struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_run
     }
     if (task->name)
         record_name(turn.trace, task);
+    ci_stats_began(turn.trace->stats, turn.began);
     turn.trace->ended = NULL;
     return turn;
 }
@@ -106,8 +111,20 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
     if (trace->ended != task)
         record_wait(trace, ran, task);
     record_woken(trace, turn->tail, task);
+    ci_stats_ended(trace->stats, turn->name, trace->now - turn->began);
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
         trace->tell(trace->recorder, "a slow turn");
+}
+
+/* In the first turn that is traced: what is queued was woken before. */
+static CI_COLD void count_queue(const struct ci_worker *worker)
+{
+    uint32_t count = 0;
+    for (const struct ci_runnable *runnable = worker->ready; runnable; runnable = runnable->next)
+        count++;
+    worker->trace->counted = true;
+    ci_stats_clear(worker->trace->stats);
+    ci_stats_queued(worker->trace->stats, worker->trace->now, count, false);
 }
 
 void ci_trace_goes_on(struct ci_worker *worker)
@@ -118,6 +135,8 @@ void ci_trace_goes_on(struct ci_worker *worker)
     record(trace, CI_TRACE_GOES_ON, NULL);
     if (trace->tail)
         record_woken(trace, trace->tail, NULL);
+    if (ci_unlikely(!trace->counted))
+        count_queue(worker);
     trace->tail = NULL;
     trace->undated = trace->count;
 }
@@ -161,6 +180,11 @@ int ci_trace_begin(struct ci_worker *worker, size_t size)
 {
     const coir_allocator *allocator = &worker->runtime->allocator;
     struct ci_trace *kept = worker->kept_trace;
+    struct ci_stats *stats = worker->stats;
+    if (!stats && !(stats = ci_alloc_zero(allocator, sizeof *stats)))
+        return -ENOMEM;
+    stats->ns_per_tick = 1e9 / (double)ci_clock_ticks_in(COIR_S);
+    ci_store_release(&worker->stats, stats); /* pairs with the acquire in metrics.c */
     if (kept && kept->size != size) {
         ci_trace_free(worker);
         kept = NULL;
@@ -181,6 +205,8 @@ int ci_trace_begin(struct ci_worker *worker, size_t size)
     kept->undated = kept->count;
     kept->slow_turn = kept->slow_request = 0;
     kept->recorder = NULL;
+    kept->stats = stats;
+    kept->counted = false;
     kept->switches_max = worker->switches_max;
     worker->trace = kept;
     ci_store_release(&worker->kept_trace, kept); /* pairs with the acquire in recorder.c */
@@ -204,7 +230,7 @@ void ci_trace_free(struct ci_worker *worker)
     struct ci_trace *kept = worker->kept_trace;
     if (!kept)
         return;
+    worker->trace = worker->kept_trace = NULL;
     ci_free(allocator, kept->events, kept->size * sizeof *kept->events);
     ci_free(allocator, kept, sizeof *kept);
-    worker->trace = worker->kept_trace = NULL;
 }

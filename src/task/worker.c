@@ -67,6 +67,7 @@ void ci_worker_done(struct ci_worker *worker)
 {
     ci_warnings_done(worker);
     ci_trace_free(worker);
+    ci_free(&worker->runtime->allocator, worker->stats, sizeof *worker->stats);
     while (worker->extensions) {
         struct ci_worker_extension *extension = worker->extensions;
         worker->extensions = extension->next;

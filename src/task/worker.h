@@ -64,6 +64,7 @@ struct ci_worker {
     stack_t signal_stack_before;            /* what the thread had before */
     struct ci_worker *next_watched;         /* overflow.c's */
     struct ci_trace *kept_trace;            /* also after the trace has ended */
+    struct ci_stats *stats;                 /* from the first trace on */
     struct ci_watched *watched;             /* slow_turn.c's */
     struct ci_halt halt;                    /* halt.c's */
     struct ci_worker_extension *extensions; /* what upper layers keep per worker */

@@ -1,4 +1,4 @@
-/* What test/unit/task/fork_test.c asks of traces and the flight recorder. */
+/* What test/unit/task/fork_test.c asks of traces, the flight recorder and metrics. */
 #ifndef TEST_UNIT_TASK_FORK_TRACE_H
 #define TEST_UNIT_TASK_FORK_TRACE_H
 
@@ -12,6 +12,7 @@
     R(coir_recorder_start, coir_recorder_start())               \
     R(coir_recorder_start_with, coir_recorder_start_with(NULL)) \
     R(coir_recorder_write, coir_recorder_write("x"))            \
-    R(coir_recorder_stop, coir_recorder_stop())
+    R(coir_recorder_stop, coir_recorder_stop())                 \
+    R(coir_metrics_text, coir_metrics_text(o.runtime, NULL, 0))
 
 #endif

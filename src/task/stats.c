@@ -1,0 +1,34 @@
+#include "task/stats.h"
+
+#include <string.h>
+
+enum { PROBES = 8 };
+
+/* By the address of the name first; one name at several addresses may have several entries, which
+ * the reader adds up. */
+static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
+{
+    size_t at = (uintptr_t)name / 8;
+    for (size_t i = 0; i < PROBES; i++) {
+        struct ci_stats_name *entry = &stats->names[(at + i) % CI_STATS_NAMES];
+        if (!entry->name[0])
+            strncpy(entry->name, name, CI_STATS_NAME - 1);
+        if (strncmp(entry->name, name, CI_STATS_NAME - 1) == 0)
+            return entry;
+    }
+    return &stats->names[CI_STATS_NAMES];
+}
+
+void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t ticks)
+{
+    uint64_t ns = (uint64_t)((double)ticks * stats->ns_per_tick);
+    ci_histogram_add(&stats->turns, ns);
+    if (!name || !*name)
+        return;
+    struct ci_stats_name *entry = find(stats, name);
+    ci_store_relaxed(&entry->sum, entry->sum + ns);
+    if (ns > entry->max)
+        ci_store_relaxed(&entry->max, ns);
+    /* after the name: pairs with the acquire in metrics.c */
+    ci_store_release(&entry->turns, entry->turns + 1);
+}

@@ -1,0 +1,97 @@
+/* Histograms, the ages of what is queued, and turns by name. */
+#include "task/stats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+
+static struct ci_stats stats = {.ns_per_tick = 1};
+
+static uint64_t count(const struct ci_histogram *histogram)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < CI_STATS_BUCKETS; i++)
+        sum += histogram->buckets[i];
+    return sum;
+}
+
+TEST(a_bucket_is_below_a_power_of_two)
+{
+    struct ci_histogram histogram = {.sum = 0};
+    ci_histogram_add(&histogram, 0);
+    ci_histogram_add(&histogram, 1023);
+    ci_histogram_add(&histogram, 1024);
+    ci_histogram_add(&histogram, UINT64_MAX / 2);
+    CHECK_EQ(histogram.buckets[0], 1);
+    CHECK_EQ(histogram.buckets[10], 1);
+    CHECK_EQ(histogram.buckets[11], 1);
+    CHECK_EQ(histogram.buckets[CI_STATS_BUCKETS - 1], 1);
+}
+
+TEST(what_is_queued_first_begins_first)
+{
+    ci_stats_began(&stats, 5); /* of what nothing is known */
+    CHECK_EQ(count(&stats.delays), 0);
+    ci_stats_queued(&stats, 100, 2, false);
+    ci_stats_queued(&stats, 100, 0, false);
+    ci_stats_queued(&stats, 200, 1, true);
+    ci_stats_began(&stats, 110);
+    ci_stats_began(&stats, 120);
+    CHECK_EQ(stats.delays.sum, 10 + 20);
+    CHECK_EQ(stats.poll_delays.sum, 0);
+    ci_stats_began(&stats, 250);
+    CHECK_EQ(stats.poll_delays.sum, 50);
+    CHECK_EQ(count(&stats.delays), 2);
+    CHECK_EQ(count(&stats.poll_delays), 1);
+    ci_stats_began(&stats, 300);
+    CHECK_EQ(count(&stats.delays) + count(&stats.poll_delays), 3);
+}
+
+TEST(every_turn_of_a_long_queue_counts)
+{
+    enum { MANY = 3 * CI_STATS_BATCHES };
+    for (unsigned i = 0; i < MANY; i++)
+        ci_stats_queued(&stats, i, 1, false);
+    for (unsigned i = 0; i < MANY; i++)
+        ci_stats_began(&stats, MANY);
+    CHECK_EQ(count(&stats.delays), MANY);
+    ci_stats_queued(&stats, MANY, 1, true);
+    ci_stats_began(&stats, MANY + 1);
+    CHECK_EQ(count(&stats.poll_delays), 1);
+}
+
+TEST(turns_count_by_name)
+{
+    char same[] = "one";
+    ci_stats_ended(&stats, "one", 10);
+    ci_stats_ended(&stats, same, 30);
+    ci_stats_ended(&stats, NULL, 5);
+    ci_stats_ended(&stats, "", 5);
+    uint64_t turns = 0, sum = 0, max = 0;
+    for (int i = 0; i <= CI_STATS_NAMES; i++) {
+        const struct ci_stats_name *entry = &stats.names[i];
+        CHECK(!entry->turns || strcmp(entry->name, "one") == 0);
+        turns += entry->turns;
+        sum += entry->sum;
+        max = entry->max > max ? entry->max : max;
+    }
+    CHECK_EQ(turns, 2);
+    CHECK_EQ(sum, 40);
+    CHECK_EQ(max, 30);
+    CHECK_EQ(count(&stats.turns), 4);
+}
+
+TEST(names_that_find_no_room_count_together)
+{
+    static char names[1000][20];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof names[i], "name %d", i);
+        ci_stats_ended(&stats, names[i], 1);
+    }
+    uint64_t turns = 0;
+    for (int i = 0; i <= CI_STATS_NAMES; i++)
+        turns += stats.names[i].turns;
+    CHECK_EQ(turns, 1000);
+    CHECK(stats.names[CI_STATS_NAMES].turns >= 1000 - CI_STATS_NAMES);
+}
