@@ -1,6 +1,10 @@
-# Makes a C source of all files of a folder: the table `pages` that showcase/pages.h declares, with
-# types by extension, and entity tags by content. An index.html is also the folder itself.
-# Usage: cmake -D FROM=folder -D TO=pages.c -P embed.cmake
+# Makes a C source of all files of a folder: the table `pages` that showcase/pages.h declares (or
+# another name with the same shape), with types by extension, and entity tags by content. An
+# index.html is also the folder itself.
+# Usage: cmake -D FROM=folder -D TO=pages.c [-D TABLE=page] -P embed.cmake
+if(NOT DEFINED TABLE)
+    set(TABLE page)
+endif()
 set(type_html "text/html; charset=utf-8")
 set(type_css "text/css; charset=utf-8")
 set(type_js "text/javascript; charset=utf-8")
@@ -24,4 +28,4 @@ foreach(file ${files})
     string(REGEX REPLACE "^/index$" "/" path "${path}")
     string(APPEND rows "    {\"${path}\", \"${type_${extension}}\", \"\\\"${tag}\\\"\", ${name}, sizeof ${name}},\n")
 endforeach()
-file(WRITE "${TO}" "#include \"pages.h\"\n\n${arrays}\nconst struct page pages[] = {\n${rows}};\n\nconst size_t page_count = sizeof pages / sizeof *pages;\n")
+file(WRITE "${TO}" "#include \"pages.h\"\n\n${arrays}\nconst struct page ${TABLE}s[] = {\n${rows}};\n\nconst size_t ${TABLE}_count = sizeof ${TABLE}s / sizeof *${TABLE}s;\n")

@@ -1,7 +1,9 @@
 /* The showcase: one program, with its pages in it. Usage: coir-showcase [PORT]; TLS_PORT in the
  * environment serves the same over TLS (secure.h); FASTCGI names a FastCGI application, such as
- * unix:/run/php/php8.2-fpm.sock, which answers /php/... by the scripts below FASTCGI_ROOT. */
+ * unix:/run/php/php8.2-fpm.sock, which answers /php/... by the scripts below FASTCGI_ROOT; DEBUG=1
+ * adds /debug/, where one sees what it does, for browsers on this machine. */
 #include <coir.h>
+#include <coir/debug.h>
 #include <coir/fastcgi.h>
 #include <errno.h>
 #include <stdio.h>
@@ -207,6 +209,20 @@ static int route_scripts(coir_router *router, coir_fastcgi **ret_client)
                                        root && *root ? root : "/var/www/html");
 }
 
+/* /debug/, where DEBUG asks for it. The flight recorder measures turns meanwhile. */
+static int route_debug(coir_router *router)
+{
+    static char page[1 << 16];
+    const char *wanted = getenv("DEBUG");
+    if (!wanted || strcmp(wanted, "1") != 0)
+        return 0;
+    if (debug_pages[0].size >= sizeof page)
+        return -COIR_ETOOLARGE;
+    memcpy(page, debug_pages[0].bytes, debug_pages[0].size);
+    int rc = coir_route_debug(router, "/debug/", page, true);
+    return rc < 0 ? rc : coir_recorder_start();
+}
+
 static int start(void *arg)
 {
     static struct chat chat;
@@ -226,6 +242,8 @@ static int start(void *arg)
         rc = route_all(plain.router, &chat);
     if (rc == 0)
         rc = route_scripts(plain.router, &scripts);
+    if (rc == 0)
+        rc = route_debug(plain.router);
     if (rc == 0 && secure.port)
         rc = secure_open(&secure.options.layer, &secure.options.layer_arg);
     if (rc == 0)

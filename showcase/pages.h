@@ -13,6 +13,10 @@ struct page {
 extern const struct page pages[];
 extern const size_t page_count;
 
+/* The page of debug/. */
+extern const struct page debug_pages[];
+extern const size_t debug_page_count;
+
 /* Adds a route for each. */
 int pages_route(coir_router *router);
 

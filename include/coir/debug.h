@@ -16,8 +16,8 @@ extern "C" {
  * for a second (the query ms=N: N milliseconds, 10,000 at most) and answers with the trace as JSON;
  * 409 while they are traced already, unless by the flight recorder, whose events are sent then.
  *
- * They answer clients on this machine alone (by a loopback address, or a Unix socket), and only when
- * they ask for localhost or a number: a page elsewhere could point a name of its own at this
+ * They answer clients on this machine alone (by a loopback address, or a Unix socket), and only
+ * when they ask for localhost or a number: a page elsewhere could point a name of its own at this
  * machine. All others get 403; so does a POST from another site's page. A proxy on this machine
  * passes requests from anywhere: keep the prefix from it.
  * Suspends: no.  Threads: any.

@@ -85,9 +85,11 @@ static const struct {
 } counters[] = {
     {"coir_tasks_started_total", "counter", "Tasks that were started.", count_tasks_started},
     {"coir_tasks_live", "gauge", "Tasks that have not ended.", count_tasks_live},
-    {"coir_task_errors_total", "counter", "Tasks of serving scopes that failed.", count_task_errors},
+    {"coir_task_errors_total", "counter", "Tasks of serving scopes that failed.",
+     count_task_errors},
     {"coir_resumes_total", "counter", "Times a fiber was given the CPU.", count_resumes},
-    {"coir_driver_waits_total", "counter", "Times the driver was asked for events.", count_driver_waits},
+    {"coir_driver_waits_total", "counter", "Times the driver was asked for events.",
+     count_driver_waits},
     {"coir_sleeps_total", "counter", "Times the worker was about to sleep.", count_sleeps},
     {"coir_wakeups_total", "counter", "Times another thread woke the worker.", count_wakeups},
     {"coir_stacks_live", "gauge", "Stacks that a fiber or generator uses.", count_stacks_live},

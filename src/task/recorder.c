@@ -334,7 +334,7 @@ static int start(const coir_recorder_options *options)
     if (rc < 0)
         stop_recorder(recorder);
     else
-        runtime->recorder = recorder;
+        ci_store(&runtime->recorder, recorder);
     return rc;
 }
 

@@ -19,9 +19,9 @@ static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
     return &stats->names[CI_STATS_NAMES];
 }
 
-void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t ticks)
+void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t from, uint64_t to)
 {
-    uint64_t ns = (uint64_t)((double)ticks * stats->ns_per_tick);
+    uint64_t ns = (uint64_t)((double)(to - from) * stats->ns_per_tick);
     ci_histogram_add(&stats->turns, ns);
     if (!name || !*name)
         return;

@@ -77,7 +77,7 @@ static inline void ci_stats_began(struct ci_stats *stats, uint64_t at)
     stats->batch_count--;
 }
 
-/* A turn has ended, of a task with this name (NULL: it has none). */
-void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t ticks);
+/* A turn has ended, of a task with this name (NULL: it has none). Times in ticks. */
+void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t from, uint64_t to);
 
 #endif

@@ -111,7 +111,7 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
     if (trace->ended != task)
         record_wait(trace, ran, task);
     record_woken(trace, turn->tail, task);
-    ci_stats_ended(trace->stats, turn->name, trace->now - turn->began);
+    ci_stats_ended(trace->stats, turn->name, turn->began, trace->now);
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
         trace->tell(trace->recorder, "a slow turn");
 }

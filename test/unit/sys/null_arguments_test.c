@@ -1,6 +1,7 @@
 /* Every public function with NULL for each of its pointer arguments in turn (see null_calls): where
  * NULL has no meaning the call is named, with the argument; none ends the program or hangs. */
 #include <coir.h>
+#include <coir/debug.h>
 #include <coir/fastcgi.h>
 #include <coir/sse.h>
 #include <coir/tls.h>

@@ -1,8 +1,9 @@
-/* What test/unit/task/fork_test.c asks of traces, the flight recorder and metrics. */
+/* What test/unit/task/fork_test.c asks of traces, the flight recorder, metrics and debug routes. */
 #ifndef TEST_UNIT_TASK_FORK_TRACE_H
 #define TEST_UNIT_TASK_FORK_TRACE_H
 
 #include <coir.h>
+#include <coir/debug.h>
 
 /* See CALLS in fork_test.c. */
 #define TRACE_CALLS(R)                                          \
@@ -13,6 +14,7 @@
     R(coir_recorder_start_with, coir_recorder_start_with(NULL)) \
     R(coir_recorder_write, coir_recorder_write("x"))            \
     R(coir_recorder_stop, coir_recorder_stop())                 \
-    R(coir_metrics_text, coir_metrics_text(o.runtime, NULL, 0))
+    R(coir_metrics_text, coir_metrics_text(o.runtime, NULL, 0)) \
+    R(coir_route_debug, coir_route_debug(o.router, "/debug/", NULL, false))
 
 #endif

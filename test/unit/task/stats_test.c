@@ -64,10 +64,10 @@ TEST(every_turn_of_a_long_queue_counts)
 TEST(turns_count_by_name)
 {
     char same[] = "one";
-    ci_stats_ended(&stats, "one", 10);
-    ci_stats_ended(&stats, same, 30);
-    ci_stats_ended(&stats, NULL, 5);
-    ci_stats_ended(&stats, "", 5);
+    ci_stats_ended(&stats, "one", 100, 100 + 10);
+    ci_stats_ended(&stats, same, 100, 100 + 30);
+    ci_stats_ended(&stats, NULL, 100, 100 + 5);
+    ci_stats_ended(&stats, "", 100, 100 + 5);
     uint64_t turns = 0, sum = 0, max = 0;
     for (int i = 0; i <= CI_STATS_NAMES; i++) {
         const struct ci_stats_name *entry = &stats.names[i];
@@ -87,7 +87,7 @@ TEST(names_that_find_no_room_count_together)
     static char names[1000][20];
     for (int i = 0; i < 1000; i++) {
         snprintf(names[i], sizeof names[i], "name %d", i);
-        ci_stats_ended(&stats, names[i], 1);
+        ci_stats_ended(&stats, names[i], 100, 100 + 1);
     }
     uint64_t turns = 0;
     for (int i = 0; i <= CI_STATS_NAMES; i++)
