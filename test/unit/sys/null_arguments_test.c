@@ -58,6 +58,7 @@ static const char *const may_be_null_in[] = {
     "coir_local_set.value",
     "coir_loop_observe.fn",
     "coir_pty_open.size",
+    "coir_route_debug.page",
     "coir_runtime_new.config",
     "coir_sim_configure.config",
     "coir_sim_run.ret_result",
