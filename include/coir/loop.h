@@ -161,7 +161,8 @@ typedef struct coir_timer_options {
     }
 
 /* Calls a function once, `delay` from now; never early. Starting a started timer moves it. O(1). A
- * coir_timer must be zeroed before its first start.
+ * coir_timer must be zeroed before its first start, and stopped before it is started on another
+ * loop that runs.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay,
                                coir_timer_fn *fn, void *arg);
