@@ -152,8 +152,9 @@ static bool run_ready(struct coir_loop *loop)
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 
-/* In a signal handler, on the worker's thread. A free record has no name (task.h 2). */
-static CI_UNTRACED const char *task_name(const struct coir_loop *loop)
+/* In a signal handler, on the worker's thread: the task may just have ended. A free record has no
+ * name (task.h 2), and is memory that ASan lets nobody read. */
+static CI_UNINSTRUMENTED const char *task_name(const struct coir_loop *loop)
 {
     const struct ci_worker *worker = ci_container_of(loop, const struct ci_worker, loop);
     return worker->fiber && worker->runnable ? worker->runnable->task->name : NULL;
