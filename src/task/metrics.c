@@ -17,7 +17,8 @@ struct text {
     size_t size, len;
 };
 
-static COIR_PRINTF(2, 3) void put(struct text *text, const char *format, ...)
+static void put(struct text *text, const char *format, ...) COIR_PRINTF(2, 3);
+static void put(struct text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -48,7 +48,8 @@ static void flush(struct out *out)
 }
 
 /* Less than PIECE bytes. */
-static COIR_PRINTF(2, 3) void put(struct out *out, const char *format, ...)
+static void put(struct out *out, const char *format, ...) COIR_PRINTF(2, 3);
+static void put(struct out *out, const char *format, ...)
 {
     if (BUFFER - out->len < PIECE)
         flush(out);
