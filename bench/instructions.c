@@ -90,11 +90,11 @@ static int sends(void *arg)
     return rc;
 }
 
-static int run_stream(void)
+static int run_items(size_t capacity)
 {
     char byte;
     coir_channel *channel;
-    int rc = coir_channel_new(1, 16, &channel);
+    int rc = coir_channel_new(1, capacity, &channel);
     if (rc < 0)
         return rc;
     COIR_SCOPE(scope);
@@ -106,21 +106,15 @@ static int run_stream(void)
     return rc;
 }
 
+static int run_stream(void)
+{
+    return run_items(16);
+}
+
 /* Items through a channel without room. */
 static int run_handover(void)
 {
-    char byte;
-    coir_channel *channel;
-    int rc = coir_channel_new(1, 0, &channel);
-    if (rc < 0)
-        return rc;
-    COIR_SCOPE(scope);
-    coir_go(scope, sends, channel);
-    for (int i = 0; i < times && rc == 0; i++)
-        rc = coir_channel_recv(channel, &byte);
-    coir_scope_wait(scope);
-    coir_channel_free(channel);
-    return rc;
+    return run_items(0);
 }
 
 /* A select of 100 channels of which one has an item, each time another one. */

@@ -8,10 +8,11 @@
 #include <coir.h>
 #include <coir/tls.h>
 #include <errno.h>
-#include <openssl/rand.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../openssl_random.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -21,28 +22,6 @@ static void must(bool condition)
     if (!condition)
         abort();
 }
-
-/* ---- randomness ---- */
-
-static uint64_t random_state;
-
-static int seeded_bytes(unsigned char *buf, int len)
-{
-    for (int i = 0; i < len; i++) { /* splitmix64 */
-        uint64_t z = random_state += 0x9e3779b97f4a7c15;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-        z = (z ^ z >> 27) * 0x94d049bb133111eb;
-        buf[i] = (unsigned char)(z >> 40);
-    }
-    return 1;
-}
-
-static int always(void)
-{
-    return 1;
-}
-
-static const RAND_METHOD seeded = {NULL, seeded_bytes, NULL, NULL, seeded_bytes, always};
 
 /* ---- the ends ---- */
 
@@ -230,7 +209,7 @@ static int play(void *arg)
 {
     const struct input *input = arg;
     uint8_t how = input->len ? input->data[0] : 0;
-    random_state = how;
+    openssl_random_state = how;
     if (input->len == 0)
         return 0;
     if (how & 1)
@@ -260,7 +239,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     char *certificate, *key;
     coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
     (void)argc, (void)argv;
-    must(RAND_set_rand_method(&seeded) == 1);
+    must(RAND_set_rand_method(&openssl_seeded) == 1);
     must(coir_tls_make_certificate("example.org", &certificate, &key) == 0);
     server.certificate = client.ca = certificate;
     server.key = key;

@@ -32,6 +32,15 @@ int chaos_explains(int rc)
     return rc;
 }
 
+int chaos_keep_serving(int (*serve_once)(void))
+{
+    int rc;
+    do
+        rc = chaos_explains(serve_once());
+    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
+    return rc;
+}
+
 /* Often nothing, sometimes a little, rarely a lot. */
 static double some(const struct chaos *chaos, double most)
 {

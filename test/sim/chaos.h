@@ -33,6 +33,9 @@ int chaos_configure(coir_sim *sim);
 /* Dies of an error that no fault explains: of the library's own making. Returns it. */
 int chaos_explains(int rc);
 
+/* Serves, again and again after errors that a fault explains, until it is cancelled. */
+int chaos_keep_serving(int (*serve_once)(void));
+
 uint64_t chaos_below(const struct chaos *chaos, uint64_t bound);
 
 #endif

@@ -153,12 +153,8 @@ static int serve_once(void)
 
 static int serve(void *arg)
 {
-    int rc;
     (void)arg;
-    do
-        rc = chaos_explains(serve_once());
-    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
-    return rc;
+    return chaos_keep_serving(serve_once);
 }
 
 static coir_host *start_server(struct chaos *of)

@@ -157,11 +157,7 @@ static int serve_once(void)
 static int serve_pages(void *arg)
 {
     (void)arg;
-    int rc;
-    do
-        rc = chaos_explains(serve_once());
-    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
-    return rc;
+    return chaos_keep_serving(serve_once);
 }
 
 /* It may have had no memory for its first task. */

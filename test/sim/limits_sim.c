@@ -60,11 +60,7 @@ static int serve_once(void)
 static int serve(void *arg)
 {
     (void)arg;
-    int rc;
-    do
-        rc = chaos_explains(serve_once());
-    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
-    return rc;
+    return chaos_keep_serving(serve_once);
 }
 
 static coir_host *start_server(struct chaos *of)

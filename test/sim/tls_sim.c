@@ -4,13 +4,13 @@
 #define OPENSSL_SUPPRESS_DEPRECATED /* the seed's randomness has no other way in */
 #include <coir/tls.h>
 #include <errno.h>
-#include <openssl/rand.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bytes.h"
 #include "chaos.h"
 #include "openssl_memory.h"
+#include "openssl_random.h" /* the lengths of signatures depend on it */
 
 /* UPLOAD, then the client's number, begins a connection of which the server sends nothing back. No
  * message begins with it. */
@@ -20,28 +20,6 @@ static struct chaos chaos;
 static coir_tls *server_tls, *client_tls;
 static char *certificate, *key;
 static int uploaded[CLIENTS]; /* the bytes of a client's last upload that has ended */
-
-/* ---- randomness: the lengths of signatures depend on it ---- */
-
-static uint64_t random_state;
-
-static int seeded_bytes(unsigned char *buf, int len)
-{
-    for (int i = 0; i < len; i++) { /* splitmix64 */
-        uint64_t z = random_state += 0x9e3779b97f4a7c15;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-        z = (z ^ z >> 27) * 0x94d049bb133111eb;
-        buf[i] = (unsigned char)(z >> 40);
-    }
-    return 1;
-}
-
-static int always(void)
-{
-    return 1;
-}
-
-static const RAND_METHOD seeded = {NULL, seeded_bytes, NULL, NULL, seeded_bytes, always};
 
 /* ---- the server ---- */
 
@@ -249,7 +227,7 @@ static int audit(coir_sim *sim)
 static int scenario(coir_sim *sim, void *arg)
 {
     (void)arg;
-    random_state = coir_sim_random(sim);
+    openssl_random_state = coir_sim_random(sim);
     int rc = make_sides();
     chaos = (struct chaos){.restart = start_server};
     if (rc == 0)
@@ -268,7 +246,7 @@ static int warm_up(void)
 
 int main(int argc, char **argv)
 {
-    RAND_set_rand_method(&seeded);
+    RAND_set_rand_method(&openssl_seeded);
     if (coir_tls_make_certificate("server", &certificate, &key) < 0 || warm_up() < 0)
         return 2;
     return coir_sim_main(argc, argv, scenario, NULL);
