@@ -9,10 +9,12 @@ static int ask(coir_stream *conn)
     static const char question[] = "GET / HTTP/1.0\r\n\r\n";
     char buf[1024];
     int rc = coir_write_all(conn, question, sizeof question - 1);
-    ssize_t n = rc < 0 ? rc : coir_read(conn, buf, sizeof buf);
-    if (n > 0)
-        printf("%.*s\n", (int)strcspn(buf, "\r\n"), buf);
-    return n < 0 ? (int)n : 0;
+    ssize_t n = rc < 0 ? rc : coir_read(conn, buf, sizeof buf - 1);
+    if (n < 0)
+        return (int)n;
+    buf[n] = '\0';
+    printf("%.*s\n", (int)strcspn(buf, "\r\n"), buf);
+    return 0;
 }
 
 static int start(void *arg)

@@ -35,17 +35,19 @@ static int start(void *tls)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     int rc = coir_router_new(&router);
     if (rc == 0)
+        rc = coir_route(router, "GET", "/", hello, NULL);
+    if (rc == 0)
+        rc = coir_go(NULL, reload_on_hangup, tls);
+    if (rc == 0)
         rc = coir_tcp_listen(address, &options.listener);
-    if (rc < 0)
-        return rc;
-    coir_listener_local(options.listener, address, sizeof address);
-    printf("serving on %s\n", address);
-    fflush(stdout);
-    coir_route(router, "GET", "/", hello, NULL);
-    coir_go(NULL, reload_on_hangup, tls);
-    options.layer = coir_tls_layer;
-    options.layer_arg = tls;
-    rc = coir_serve_http_with(&options, router);
+    if (rc == 0) {
+        coir_listener_local(options.listener, address, sizeof address);
+        printf("serving on %s\n", address);
+        fflush(stdout);
+        options.layer = coir_tls_layer;
+        options.layer_arg = tls;
+        rc = coir_serve_http_with(&options, router);
+    }
     coir_listener_close(options.listener);
     coir_router_free(router);
     return rc;

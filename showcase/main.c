@@ -85,27 +85,6 @@ static int sleep_page(coir_request *req, coir_response *res, void *arg)
                              (double)(coir_now() - start) / (double)COIR_MS);
 }
 
-static int stats(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    (void)req;
-    coir_counters c = COIR_COUNTERS;
-    coir_http_counters h = COIR_HTTP_COUNTERS;
-    coir_counters_get(coir_runtime_current(), &c);
-    coir_http_counters_get(&h);
-    return coir_respond_text(
-        res, 200,
-        "workers %zu\nconnections %llu\nconnections_live %llu\nrequests %llu\nerrors_sent %llu\n"
-        "tasks_started %llu\ntasks_live %llu\nstacks_live %llu\nstacks_cached %llu\nresumes %llu\n"
-        "driver_waits %llu\nwakeups_sent %llu\n",
-        coir_worker_count(coir_runtime_current()), (unsigned long long)h.connections,
-        (unsigned long long)h.connections_live, (unsigned long long)h.requests,
-        (unsigned long long)h.errors_sent, (unsigned long long)c.tasks_started,
-        (unsigned long long)c.tasks_live, (unsigned long long)c.stacks_live,
-        (unsigned long long)c.stacks_cached, (unsigned long long)c.resumes,
-        (unsigned long long)c.driver_waits, (unsigned long long)c.wakeups_sent);
-}
-
 /* Sends every message back: for conformance suites, whose messages are up to 16 MiB. */
 static int echo_message(coir_ws *ws, coir_ws_message *message, void *arg)
 {
@@ -135,7 +114,7 @@ static int route_all(coir_router *router, struct chat *chat)
         (rc = coir_route(router, "POST", "/echo", echo, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/stream/{bytes}", stream, NULL)) < 0 ||
         (rc = coir_route(router, "GET", "/sleep/{ms}", sleep_page, NULL)) < 0 ||
-        (rc = coir_route(router, "GET", "/stats", stats, NULL)) < 0)
+        (rc = coir_route_metrics(router, "/metrics")) < 0)
         return rc;
     return 0;
 }
@@ -264,5 +243,8 @@ static int start(void *arg)
 
 int main(int argc, char **argv)
 {
+    const char *debug = getenv("DEBUG");
+    if (debug && strcmp(debug, "1") == 0)
+        setenv("COIR_STACK_USE", "1", 0);
     return coir_main(start, argc > 1 ? argv[1] : "8080");
 }

@@ -4,9 +4,11 @@
  *   coir_dump(STDERR_FILENO, COIR_DUMP_TEXT);
  *
  * A dump has the tree of scopes and tasks of every worker of every runtime: the name of each task,
- * what it waits for, its deadline, whether it is cancelled, and its asynchronous stack: the frames
- * of its fiber, by function, file and line, and the futures that it awaits. No function of the
- * program is run for it. A program in which nobody asks for one pays nothing. */
+ * what it waits for, for how long and who holds that, its deadline, whether it is cancelled, and
+ * its asynchronous stack: the frames of its fiber, by function, file and line, the futures that it
+ * awaits, and where it was spawned. At its end are findings: tasks that wait for each other, a task
+ * that computes without a wait, a scope that was left open. No function of the program is run for
+ * it. In a program of coir_main, SIGQUIT has one written to standard error. */
 #ifndef COIR_DUMP_H
 #define COIR_DUMP_H
 
@@ -25,7 +27,9 @@ enum coir_dump_format {
 /* Writes a dump to a descriptor. Each worker is halted where it looks at its inbox, between two
  * turns of tasks, until all have been read; then they go on, and the text is made and written. So
  * the tasks of a dump are seen at one moment. A worker that does not answer within 250 ms goes on,
- * and its tasks are missing; with coir_config.slow_turn the stack of its thread is shown instead.
+ * and its tasks are missing; the stack of its thread is shown instead, which a handler of SIGURG
+ * takes that is installed for that time. It stays unknown if the program has blocked or handles
+ * SIGURG, unless coir_config.slow_turn is set.
  * Calls from several threads at once are served one after the other. In a simulation it shows the
  * runtime of the caller.
  * Suspends: no (it blocks).  Threads: any, but not in a signal handler.

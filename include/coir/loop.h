@@ -161,14 +161,15 @@ typedef struct coir_timer_options {
     }
 
 /* Calls a function once, `delay` from now; never early. Starting a started timer moves it. O(1). A
- * coir_timer must be zeroed before its first start, and stopped before it is started on another
- * loop that runs.
+ * coir_timer must be zeroed before its first start, and again if its loop was freed while it was
+ * started. Before it is started on another loop it is stopped: otherwise it stays where it is.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay,
                                coir_timer_fn *fn, void *arg);
 
 /* Starts a timer as its options say. As coir_timer_start.
- * Errors: -EINVAL a negative interval or slack; -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors: -EBUSY it is started on another loop; -EINVAL a negative interval or slack;
+ * -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_timer_start_with(coir_loop *loop, coir_timer *timer,
                                    const coir_timer_options *options, coir_timer_fn *fn, void *arg);
 

@@ -18,7 +18,9 @@ extern "C" {
  * long a turn takes; coir_scheduling_delay_seconds, how long a task that another one has woken
  * waits for its turn; coir_poll_delay_seconds, the same for one that I/O, a timer or another
  * worker has woken; and coir_task_turns_total, coir_task_seconds_total, coir_task_turn_seconds_max
- * by the names of tasks, 64 of each worker (31 bytes of each), the others as "(others)".
+ * by the names of tasks, 64 of each worker (31 bytes of each), the others as "(others)". With
+ * coir_config.stack_use also coir_stack_used_bytes_max by the names of tasks: of the size of a
+ * stack, without its guard; and coir_stack_size_suggested_bytes.
  * Suspends: no.  Threads: any, while the runtime is not freed.
  * Errors: -EINVAL no runtime, or no text and a size; -ENOMEM. */
 COIR_API int64_t coir_metrics_text(coir_runtime *runtime, char *text, size_t size);

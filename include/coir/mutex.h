@@ -16,22 +16,22 @@ extern "C" {
  * goes to the task that has waited longest instead: the waits are even, but it is slower under
  * contention. A task that locks it twice waits for ever. */
 typedef struct coir_mutex {
-    uint64_t opaque[8];
+    uint64_t opaque[10];
 } coir_mutex;
 
-#define COIR_MUTEX_INIT            \
-    {                              \
-        {                          \
-            0, 0, 0, 0, 0, 0, 0, 0 \
-        }                          \
+#define COIR_MUTEX_INIT                  \
+    {                                    \
+        {                                \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                \
     }
 
 /* Initialises a fair coir_mutex: it goes to the task that has waited longest. */
-#define COIR_FAIR_MUTEX_INIT       \
-    {                              \
-        {                          \
-            0, 0, 0, 1, 0, 0, 0, 0 \
-        }                          \
+#define COIR_FAIR_MUTEX_INIT             \
+    {                                    \
+        {                                \
+            0, 0, 0, 1, 0, 0, 0, 0, 0, 0 \
+        }                                \
     }
 
 /* Takes a mutex, waiting until it is free.
@@ -54,14 +54,14 @@ COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 /* A mutex that many may share for reading, initialised with COIR_SHARED_MUTEX_INIT. First come,
  * first served: a writer that waits is not passed by later readers. */
 typedef struct coir_shared_mutex {
-    uint64_t opaque[8];
+    uint64_t opaque[10];
 } coir_shared_mutex;
 
-#define COIR_SHARED_MUTEX_INIT     \
-    {                              \
-        {                          \
-            0, 0, 0, 0, 0, 0, 0, 0 \
-        }                          \
+#define COIR_SHARED_MUTEX_INIT           \
+    {                                    \
+        {                                \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                \
     }
 
 /* Takes a shared mutex alone, for writing.

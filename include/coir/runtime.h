@@ -94,12 +94,16 @@ typedef struct coir_config {
      * logged, from a thread of its own: see coir_loop_watchdog_start. It brings report_overflow
      * with it, and reads the clock before each callback */
     coir_time slow_turn;
+    /* [false; COIR_STACK_USE=1 in the environment] measure how much of their stacks fibers use, by
+     * the names of tasks, for coir_metrics_text: a system call whenever a fiber parks or ends, and
+     * stacks are zeroed when they are given back. Generators are left out */
+    bool stack_use;
 } coir_config;
 
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0, 0                        \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0, 0, false                 \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults. Where no driver is named,
@@ -211,8 +215,10 @@ COIR_API int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void
  * In the environment, COIR_WORKERS=N and COIR_DRIVER=NAME choose workers and driver, and
  * COIR_LOG=LEVEL the least important lines that are logged: none, error, warning, info [the
  * default] or debug. Where the standard input, output or error is closed, its number is kept from
- * other descriptors: using it fails with -EBADF. Returns an exit status: 0, or 1 after logging the
- * error (being cancelled by a stop signal is no error).
+ * other descriptors: using it fails with -EBADF. SIGQUIT has a dump of all tasks (coir/dump.h)
+ * written to standard error, and the program goes on; one that handles or ignores SIGQUIT before
+ * the call, or later, keeps that. Returns an exit status: 0, or 1 after logging the error (being
+ * cancelled by a stop signal is no error).
  * Suspends: no (it blocks).  Threads: main.
  * Errors: none: the status says it. */
 COIR_API int coir_main(coir_task_fn *start, void *arg);

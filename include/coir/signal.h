@@ -21,7 +21,8 @@ typedef struct coir_signals coir_signals;
  * -ENOTSUP in the simulator. */
 COIR_API int coir_signals_open(const int *numbers, size_t count, coir_signals **ret_signals);
 
-/* Closes signals: they have their old effect again. No task may be waiting for them. Takes NULL.
+/* Closes signals: they have their old effect again. No task may be waiting for them: then they stay
+ * open. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_signals_close(coir_signals *signals);
 

@@ -41,7 +41,7 @@ typedef struct coir_faults {
     /* the time of day jumps, when it is asked for, by up to an hour either way */
     double clock_jump;
     double disk_error; /* a read, write or sync of a file fails with -EIO */
-    double disk_full;  /* a write to a file fails with -ENOSPC */
+    double disk_full;  /* a write to a file, or a new name, fails with -ENOSPC or -EDQUOT */
     double disk_short; /* a read or write of a file moves less than it could */
 } coir_faults;
 

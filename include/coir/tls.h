@@ -116,9 +116,9 @@ COIR_SUSPENDS int coir_tls_reload(coir_tls *tls);
 #define COIR_TLS_TICKETS_MAX 512
 
 /* Copies the keys of a server's session tickets to `buf`, for a process that takes over from this
- * one: with them it resumes the sessions of this one's clients. Whoever has them can read what is
- * exchanged in resumed sessions of TLS 1.2: hand them over in memory, to this machine alone (their
- * ages are of its clock), and wipe `buf`.
+ * one: with them it resumes the sessions of this one's clients. Whoever has them can pass for any
+ * client with a certificate, and read every connection of TLS 1.2 that was given a ticket: hand
+ * them over in memory, to this machine alone (their ages are of its clock), and wipe `buf`.
  * Suspends: no.  Threads: any.  Returns: the length.
  * Errors: -EMSGSIZE `size` is too small; -EINVAL no server or no buf; -ENOMEM no randomness for a
  * key. */
@@ -185,7 +185,8 @@ typedef struct coir_tls_info {
 
 /* Tells what was agreed on.
  * Suspends: no.  Threads: owner.
- * Errors: -EOPNOTSUPP not a TLS stream; -COIR_EUNSIZED; -EINVAL no ret_info. */
+ * Errors: -EOPNOTSUPP not a TLS stream; -COIR_EUNSIZED; -EINVAL no stream or no ret_info;
+ * -ENOMEM. */
 COIR_API int coir_tls_describe(const coir_stream *stream, coir_tls_info *ret_info);
 
 /* Makes a certificate for `host` that signs itself, valid for 90 days, with an ECDSA key: for

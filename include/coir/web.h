@@ -182,6 +182,11 @@ COIR_API const char *coir_request_host(const coir_request *req);
  * Suspends: no.  Threads: owner. */
 COIR_API void *coir_request_context(const coir_request *req);
 
+/* The connection of a request. coir_stream_peer tells who is at its other end, coir_tls_describe
+ * what TLS has agreed on. What is read from it or written to it is the server's business.
+ * Suspends: no.  Threads: owner.  Owns: the server, until the request ends. */
+COIR_API const coir_stream *coir_request_stream(const coir_request *req);
+
 /* The value of a header field, or NULL; the first, if there are more. Case does not matter in
  * names.
  * Suspends: no.  Threads: owner. */

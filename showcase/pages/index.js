@@ -18,10 +18,12 @@ byId('ws-echo').addEventListener('click', () => {
 
 async function showFigures() {
   try {
-    const text = await (await fetch('/stats')).text();
-    const stats = new Map(text.trim().split('\n').map(line => line.split(' ')));
-    for (const figure of document.querySelectorAll('[data-stat]'))
-      figure.textContent = Number(stats.get(figure.dataset.stat)).toLocaleString('en');
+    const text = await (await fetch('/metrics')).text();
+    for (const figure of document.querySelectorAll('[data-stat]')) {
+      const values = [...text.matchAll(new RegExp(`^coir_${figure.dataset.stat}(?:{.*})? (.*)$`, 'gm'))].map(found => Number(found[1]));
+      const of = { sum: values.reduce((sum, value) => sum + value, 0), count: values.length }; // of all workers
+      figure.textContent = of[figure.dataset.of || 'sum'].toLocaleString('en');
+    }
   } catch {
     // the server has gone, or is being restarted: ask again
   }

@@ -7,12 +7,7 @@ struct ci_arena_block {
     size_t size; /* CI_ARENA_BLOCK: it is from the pool */
 };
 
-void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max)
-{
-    *arena = (struct ci_arena){.pool = pool, .used_max = used_max};
-}
-
-void ci_arena_reset(struct ci_arena *arena)
+void ci_arena_free_blocks(struct ci_arena *arena)
 {
     while (arena->blocks) {
         struct ci_arena_block *block = arena->blocks;

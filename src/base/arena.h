@@ -15,7 +15,10 @@ struct ci_arena {
     size_t used_max;               /* 0: no limit */
 };
 
-void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max);
+static inline void ci_arena_init(struct ci_arena *arena, struct ci_pool *pool, size_t used_max)
+{
+    *arena = (struct ci_arena){.pool = pool, .used_max = used_max};
+}
 
 /* An arena that has `size` bytes at `memory`, aligned to 16 bytes, and gets no more. */
 static inline void ci_arena_init_at(struct ci_arena *arena, void *memory, size_t size)
@@ -24,7 +27,12 @@ static inline void ci_arena_init_at(struct ci_arena *arena, void *memory, size_t
 }
 
 /* Frees every piece; the arena can be used again. */
-void ci_arena_reset(struct ci_arena *arena);
+void ci_arena_free_blocks(struct ci_arena *arena);
+static inline void ci_arena_reset(struct ci_arena *arena)
+{
+    if (arena->blocks)
+        ci_arena_free_blocks(arena);
+}
 
 /* Aligned to 16 bytes; NULL at the limit or when memory is out. */
 void *ci_arena_alloc(struct ci_arena *arena, size_t size);

@@ -111,6 +111,7 @@ static const char *meaning_of_system_error(int error)
     case EFBIG:
         return "the file would become longer than the process or the file system allows (ulimit "
                "-f)";
+    case EDQUOT: return "the quota of blocks or files of this user or group is used up";
     case ENOTEMPTY: return "the directory is not empty";
     case ENOTDIR: return "a part of the path is not a directory";
     case ENOEXEC: return "it is no program of this system (does a script lack its #! line?)";

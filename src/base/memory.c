@@ -26,6 +26,9 @@ void *ci_alloc_zero(const coir_allocator *allocator, size_t size)
     return memory ? memset(memory, 0, size) : NULL;
 }
 
+/* A large array grows by less, because its end may stay unused for long. */
+enum { LARGE = 4096 };
+
 int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size,
             size_t want)
 {
@@ -33,7 +36,7 @@ int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, siz
         return 0;
     size_t count = *capacity ? *capacity : 16;
     while (count < want)
-        count *= 2;
+        count += count < LARGE ? count : count / 2;
     char *grown = ci_alloc(allocator, count * item_size);
     if (!grown)
         return -ENOMEM;

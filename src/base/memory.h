@@ -29,8 +29,8 @@ static inline bool ci_is_zero(const void *memory, size_t size)
 
 void *ci_alloc_zero(const coir_allocator *allocator, size_t size);
 
-/* Grows an array to hold at least `want` items, doubling; new items are zeroed. 0 or -ENOMEM, the
- * array untouched. */
+/* Grows an array to hold at least `want` items, by half of its size or more; new items are zeroed.
+ * 0 or -ENOMEM, the array untouched. */
 int ci_grow(const coir_allocator *allocator, void **array, size_t *capacity, size_t item_size,
             size_t want);
 

@@ -27,18 +27,15 @@ static size_t total(const struct ci_op *op)
     return sum;
 }
 
-bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
+_Static_assert(CI_OP_READ < CI_OP_READV && CI_OP_WRITE < CI_OP_WRITEV && CI_OP_READV < CI_OP_WRITEV,
+               "the kinds that move the bytes of a stream are the first");
+
+bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
 {
-    if (op->kind >= CI_OP_POLL) {
-        op->result = ci_op_events(op, slot->ready);
-        return true;
-    }
     ssize_t rc;
     do
         rc = call(op);
     while (ci_unlikely(rc == -EINTR));
-    bool reads = (op->kind == CI_OP_READ && !op->peek) || op->kind == CI_OP_READV,
-         writes = op->kind == CI_OP_WRITE || op->kind == CI_OP_WRITEV;
     uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
         slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
@@ -46,7 +43,8 @@ bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
             slot->ready &= (uint8_t)~CI_SLOT_GONE;
         return false;
     }
-    if ((reads || writes) && rc > 0 && !(slot->ready & CI_SLOT_ENDS) && (size_t)rc < total(op))
+    bool moves = op->kind <= CI_OP_WRITEV && !op->peek;
+    if (moves && rc > 0 && !(slot->ready & CI_SLOT_ENDS) && (size_t)rc < total(op))
         slot->ready &= (uint8_t)~bit;
     op->result = (int32_t)rc;
     return true;

@@ -76,8 +76,17 @@ static inline bool ci_slot_reports(const struct ci_slot *slot, const struct ci_o
     return slot->registered && !slot->once && !(needed & ~(unsigned)slot->events);
 }
 
+/* Makes the system call of an operation. True: it has completed. */
+bool ci_slot_call(struct ci_slot *slot, struct ci_op *op);
+
 /* Attempts an operation for which the slot is ready. True: it has completed. */
-bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op);
+static inline bool ci_slot_attempt(struct ci_slot *slot, struct ci_op *op)
+{
+    if (op->kind < CI_OP_POLL)
+        return ci_slot_call(slot, op);
+    op->result = ci_op_events(op, slot->ready);
+    return true;
+}
 
 /* Asks the kernel what holds for a poll, and clears the other bits: a read or write that took
  * exactly what there was leaves its bit set. */

@@ -48,7 +48,15 @@ enum ci_uring_state {
     CI_URING_ENDED
 };
 
-enum ci_uring_use { CI_URING_FREE, CI_URING_OP, CI_URING_LAZY, CI_URING_RECEIVE, CI_URING_WAKEUP };
+/* ROOM: a poll for room, in place of a write (uring_complete.c). */
+enum ci_uring_use {
+    CI_URING_FREE,
+    CI_URING_OP,
+    CI_URING_LAZY,
+    CI_URING_ROOM,
+    CI_URING_RECEIVE,
+    CI_URING_WAKEUP
+};
 
 /* A request of the kernel. */
 struct ci_uring_entry {
@@ -280,6 +288,10 @@ bool ci_uring_submit_poll(struct ci_uring *uring, struct ci_uring_slot *slot, st
 /* A poll that completes only when something changes. */
 bool ci_uring_submit_poll_for_changes(struct ci_uring *uring, struct ci_uring_slot *slot,
                                       struct ci_op *op);
+
+/* In place of a write that cannot be made now: completes when room has appeared, or an error. */
+bool ci_uring_submit_poll_for_room(struct ci_uring *uring, struct ci_uring_slot *slot,
+                                   struct ci_op *op);
 
 /* Starts the multishot receive of a stream. */
 bool ci_uring_arm_receive(struct ci_uring *uring, struct ci_uring_slot *slot, coir_fd fd);

@@ -93,6 +93,47 @@ static void restart(struct ci_uring *uring, struct ci_uring_slot *slot, struct c
         ci_uring_end_unlinked(uring, op, op->result);
 }
 
+/* A peer that will send no more (POLLRDHUP) ends every poll of the kernel's at once, so a write of
+ * several pieces, or of a message, would be refused again at once while there is no room. It waits
+ * for changes instead. */
+static void wait_for_room(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    ci_uring_unlink(uring, slot, op);
+    if (!ci_uring_submit_poll_for_room(uring, slot, op))
+        ci_uring_end_unlinked(uring, op, -ENOMEM);
+}
+
+static CI_COLD void submit_again(struct ci_uring *uring, struct ci_uring_slot *slot,
+                                 struct ci_op *op, int32_t result)
+{
+    if (result == -EAGAIN && (op->kind == CI_OP_WRITEV || op->kind == CI_OP_SEND))
+        wait_for_room(uring, slot, op);
+    else
+        restart(uring, slot, op);
+}
+
+static void on_room(struct ci_uring *uring, uint32_t index, int32_t result, bool more)
+{
+    struct ci_op *op = uring->entries[index].op;
+    bool cancel_requested = uring->entries[index].cancel_requested;
+    if (!more)
+        ci_uring_free_entry(uring, index);
+    if (!op)
+        return;
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    bool has_room = result > 0 && result & (POLLOUT | POLLERR | POLLHUP);
+    if (more && !has_room)
+        return;
+    if (more)
+        ci_uring_orphan(uring, index);
+    if (result < 0 || cancel_requested)
+        ci_uring_end(uring, slot, op, CI_URING_ENDED, cancel_requested ? -ECANCELED : result);
+    else if (has_room)
+        restart(uring, slot, op);
+    else
+        wait_for_room(uring, slot, op);
+}
+
 /* The kernel reports that the peer will send no more (POLLRDHUP) to every poll, asked or not. A
  * poll that did not ask for it waits on, for changes alone: otherwise it would complete again at
  * once. */
@@ -126,7 +167,7 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
     if (!slot && result >= 0)
         result = ci_uring_finish_on_file(op, result);
     if (ci_unlikely(refused_by_thread(result)) && slot)
-        restart(uring, slot, op);
+        submit_again(uring, slot, op, result);
     else
         ci_uring_end(uring, slot, op, CI_URING_ENDED, result);
 }
@@ -197,6 +238,7 @@ void ci_uring_reap(struct ci_uring *uring)
         switch ((enum ci_uring_use)uring->entries[index].use) {
         case CI_URING_OP: on_op(uring, index, result, flags & IORING_CQE_F_MORE); break;
         case CI_URING_LAZY: on_lazy(uring, index, result); break;
+        case CI_URING_ROOM: on_room(uring, index, result, flags & IORING_CQE_F_MORE); break;
         case CI_URING_RECEIVE: on_receive(uring, index, result, flags); break;
         case CI_URING_WAKEUP: on_wakeup(uring, index, flags); break;
         case CI_URING_FREE: break;

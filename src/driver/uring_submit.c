@@ -143,6 +143,18 @@ bool ci_uring_submit_poll_for_changes(struct ci_uring *uring, struct ci_uring_sl
     return true;
 }
 
+bool ci_uring_submit_poll_for_room(struct ci_uring *uring, struct ci_uring_slot *slot,
+                                   struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!ci_uring_submit(uring, slot, op, IORING_OP_POLL_ADD, &sqe))
+        return false;
+    uring->entries[op->result].use = CI_URING_ROOM;
+    sqe->len = IORING_POLL_ADD_MULTI;
+    sqe->poll32_events = POLLOUT;
+    return true;
+}
+
 bool ci_uring_wait_for_data(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
                             bool own_memory)
 {

@@ -172,6 +172,8 @@ static int parse_host_and_port(const char *text, struct ci_where *where)
     const char *end = bracketed ? strchr(text, ']') : colon;
     if (bracketed && !end)
         return -COIR_EHOST;
+    if (bracketed && end[1] == ':')
+        colon = end + 1; /* what follows is the port, also with a colon in it */
     if (!colon || colon < end)
         return *text ? -COIR_EPORT : -COIR_EADDRESS;
     size_t len = (size_t)(end - text) - bracketed;

@@ -53,7 +53,7 @@ static void on_timer(struct ci_timer *timer)
 {
     struct ci_connect_op *self = ci_container_of(timer, struct ci_connect_op, timer);
     self->late = true;
-    ci_io_withdraw((coir_io_op *)(void *)&self->io, self->runnable);
+    ci_io_withdraw(&self->io, self->runnable);
 }
 
 static void start_timer(struct ci_connect_op *self, struct ci_worker *worker)

@@ -217,14 +217,30 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
 
 /* coir_write_op, but the completion of a write that is carried out in full may be delayed (driver.h
  * 6). For a write whose completion only the next operation on the stream waits for. */
-coir_future *ci_write_lazy_op(coir_io_op *op, coir_stream *stream, const void *data, size_t len);
+coir_future *ci_write_lazy_op(struct ci_io_op *op, coir_stream *stream, const void *data,
+                              size_t len);
+
+/* coir_stream_wait_op in the memory of the operation alone. */
+coir_future *ci_stream_wait_op(struct ci_io_op *op, coir_stream *stream, int events);
 
 /* Whether the runnable is suspended in `op` and has not been woken. */
-bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable);
+bool ci_io_suspended(const struct ci_io_op *op, const struct ci_runnable *runnable);
 
 /* Ends that wait with -ECANCELED, without cancelling the runnable: at once, or when the driver has
  * completed the operation. Does nothing if the runnable is not suspended in `op`. */
-void ci_io_withdraw(coir_io_op *op, struct ci_runnable *runnable);
+void ci_io_withdraw(struct ci_io_op *op, struct ci_runnable *runnable);
+
+/* Before a task that is suspended in `op` rests (task/rest.h): the driver's operation calls `done`
+ * when it completes. */
+void ci_io_rest(struct ci_io_op *op, void (*done)(struct ci_op *io));
+
+/* After that task was roused: the driver's operation has its own `done` again, which wakes it;
+ * where the other one was called, that calls this one. */
+void ci_io_rouse(struct ci_io_op *op, struct ci_runnable *runnable);
+
+/* Ends the wait of a task at rest, which ends. False: the operation cannot be withdrawn, and its
+ * `done` will be called. */
+bool ci_io_end_at_rest(struct ci_io_op *op);
 
 /* Ends the count of a stream at its listener's seat: it is closed, or leaves its worker. */
 void ci_seat_leave(coir_stream *stream);

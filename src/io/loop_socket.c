@@ -36,10 +36,10 @@ static void end_connect(coir_socket *socket, int result)
         ci_loop_socket_fail_writes(socket, result);
     else if (socket->on_read && !socket->in.ended)
         start_read(socket);
-    bool read_fails = result < 0 && socket->on_read && !socket->in.ended;
     ci_loop_note_call(socket->loop, fn);
     fn(socket, result, socket->connect_arg);
-    if (read_fails && !socket->closed)
+    /* `in.ended`: the read was cancelled, in `fn` or before, and ends as that */
+    if (result < 0 && socket->on_read && !socket->in.ended && !socket->closed)
         end_read(socket, result);
 }
 

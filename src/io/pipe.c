@@ -77,13 +77,13 @@ static bool is_done(const struct pipe *pipe, struct ci_op *op)
     return rc != -EAGAIN;
 }
 
-/* After a wait that has ended with `events`. True: it is complete. A terminal that no program has
- * open always seems to be ready. */
+/* After a wait that has ended with `events`. True: it is complete. To write, a terminal that no
+ * program has open always seems to be ready. To read, one may have been opened since. */
 static bool is_done_now(const struct pipe *pipe, struct ci_op *op, int32_t events)
 {
     if (is_done(pipe, op))
         return true;
-    return events & COIR_HANGUP && ci_op_complete(op, -EIO);
+    return is_write(op) && events & COIR_HANGUP && ci_op_complete(op, -EIO);
 }
 
 static void on_ready(struct ci_op *ready);

@@ -194,15 +194,18 @@ struct process_op {
     coir_future future;
     struct ci_io_op io;
     const coir_process *opaque;
-    struct ci_process *process;
+    struct ci_process *process; /* NULL: it was closed during the wait */
 };
 CI_FIBER_OP_FITS(struct process_op); /* when it is a case of coir_select */
 CI_LEAVES_SPARE_WORDS(struct process_op, coir_process_op);
 
+/* The group is looked at when the child has just been waited for: from then on its number may
+ * become another group's, as soon as it has no members. */
 int ci_process_status(struct ci_process *process)
 {
-    if (process->status == -EAGAIN)
-        process->status = ci_sys_exit_status(process->pidfd);
+    if (process->status == -EAGAIN &&
+        (process->status = ci_sys_exit_status(process->pidfd)) != -EAGAIN)
+        ci_process_group_ended(process);
     return process->status;
 }
 
@@ -214,11 +217,18 @@ static coir_future *process_poll(coir_future *future)
     if ((rc = ci_process_find(self->opaque, &self->process, "coir_process_wait", NULL)) < 0)
         COIR_RETURN(future, rc);
     while (self->process->status == -EAGAIN) {
+        if (self->process->waiter)
+            COIR_RETURN(future, -EBUSY);
+        self->process->waiter = &self->process;
         COIR_AWAIT(future, ci_io_init(&self->io, NULL,
                                       &(struct ci_op){.fd = self->process->pidfd,
                                                       .kind = CI_OP_FOREIGN,
                                                       .events = COIR_READ}));
-        if (self->io.future.result < 0) /* the process may have been closed: do not touch it */
+        if (!self->process)
+            COIR_RETURN(future, -ECANCELED);
+        ci_check(self->process->waiter == &self->process, "io/process.h 2");
+        self->process->waiter = NULL;
+        if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
         ci_process_status(self->process);
     }
@@ -290,8 +300,17 @@ pid_t coir_process_pid(const coir_process *process)
 
 /* ---- signals ---- */
 
+bool ci_process_group_ended(struct ci_process *process)
+{
+    if (!process->group_ended)
+        process->group_ended = !process->own_group || ci_process_kill_all(process, 0) == -ESRCH;
+    return process->group_ended;
+}
+
 int ci_process_kill_all(const struct ci_process *process, int number)
 {
+    if (process->group_ended)
+        return -ESRCH;
     return process->own_group ? ci_sys_kill_group(process->pidfd, process->pid, number)
                               : ci_sys_kill(process->pidfd, number);
 }

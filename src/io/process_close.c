@@ -20,10 +20,10 @@ static bool has_ended(struct ci_process *process)
 {
     if (ci_process_status(process) == -EAGAIN)
         return false;
-    if (!process->own_group || ci_process_kill_all(process, 0) == -ESRCH)
+    if (ci_process_group_ended(process))
         return true;
     ci_sys_reap_group(process->pid);
-    return ci_process_kill_all(process, 0) == -ESRCH;
+    return ci_process_group_ended(process);
 }
 
 /* On a thread of the pool, as there may be many processes to look at. */
@@ -102,6 +102,9 @@ void coir_process_close(coir_process *opaque)
     struct ci_driver *driver = worker->loop.driver;
     ci_check(process->pidfd >= 0 && process->pid > 0, "io/process.h 1");
     ci_process_close_streams(process);
+    if (process->waiter)
+        *process->waiter = NULL;
+    process->waiter = NULL;
     driver->kind->forget(driver, process->pidfd); /* wakes the tasks that wait for it */
     if (!has_ended(process))
         end(process);

@@ -257,7 +257,9 @@ static coir_future *piece_poll(coir_future *future)
     if (!ci_claim(ci_worker_current->runnable, future)) /* another case has won the select */
         COIR_RETURN(future, -ECANCELED);
     take_piece(self, delimiter, len);
-    COIR_RETURN(future, 1);
+    future->result = 1;
+    future->state = 0;
+    return ci_leaf_complete(ci_worker_current, future); /* a buffer may hold thousands of lines */
 }
 
 static const coir_future_kind piece_kind = COIR_FUTURE_KIND("a line", piece_poll, NULL);

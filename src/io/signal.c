@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "base/check.h"
 #include "io/io.h"
 #include "sys/call.h"
@@ -14,6 +15,7 @@
 struct coir_signals {
     struct ci_signal_sink sink;
     struct ci_worker *worker;
+    uint32_t waits; /* tasks, of any worker */
 };
 
 struct signals_op {
@@ -60,6 +62,10 @@ void coir_signals_close(coir_signals *signals)
 {
     if (!signals || ci_forked() || CI_ELSEWHERE(signals->worker))
         return;
+    if (ci_load(&signals->waits)) {
+        (void)CI_MISUSE(-EBUSY, "a task waits for the signals; cancel it first");
+        return;
+    }
     ci_signal_detach(&signals->sink);
     struct ci_worker *worker = signals->worker;
     worker->loop.driver->kind->forget(worker->loop.driver, signals->sink.eventfd);
@@ -73,10 +79,12 @@ static coir_future *signals_poll(coir_future *future)
     coir_signals *signals = self->signals;
     COIR_BEGIN(future);
     while (!(self->number = ci_signal_take(&signals->sink))) {
+        ci_fetch_add(&signals->waits, 1);
         COIR_AWAIT(future, ci_io_init(&self->io, NULL,
                                       &(struct ci_op){.fd = signals->sink.eventfd,
                                                       .kind = CI_OP_FOREIGN,
                                                       .events = COIR_READ}));
+        ci_fetch_sub(&signals->waits, 1);
         if (self->io.future.result < 0)
             COIR_RETURN(future, self->io.future.result);
         uint64_t count;

@@ -133,6 +133,31 @@ static coir_future *io_poll(coir_future *future)
     return NULL;
 }
 
+/* ---- operations of tasks at rest ---- */
+
+void ci_io_rest(struct ci_io_op *op, void (*done)(struct ci_op *io))
+{
+    trace_end(ci_worker_current, op, 0);
+    op->io.done = done;
+    op->runnable = NULL;
+}
+
+void ci_io_rouse(struct ci_io_op *op, struct ci_runnable *runnable)
+{
+    op->io.done = on_done;
+    op->runnable = runnable;
+    ci_trace_point(ci_worker_current, CI_TRACE_IO_BEGAN, runnable->task, op, .kind = op->io.kind,
+                   .value = op->io.fd);
+}
+
+bool ci_io_end_at_rest(struct ci_io_op *op)
+{
+    if (op->io.pending && !op->stream->kind->cancel(op->stream, &op->io))
+        return false;
+    leave_slot(op);
+    return true;
+}
+
 /* Where the stream leads, if it is a socket that has addresses. */
 static void describe_addresses(const struct ci_io_op *op, char *text, size_t size)
 {
@@ -165,7 +190,7 @@ static void io_describe(const coir_future *future, struct ci_wait_note *note)
 }
 
 static const struct ci_described_kind io_kind =
-    CI_DESCRIBED_KIND("a descriptor", io_poll, io_cancel, io_describe);
+    CI_DESCRIBED_KIND("a descriptor", io_poll, io_cancel, 0, io_describe);
 
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io)
 {
@@ -306,23 +331,22 @@ coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf,
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
-coir_future *ci_write_lazy_op(coir_io_op *opaque, coir_stream *stream, const void *data, size_t len)
+coir_future *ci_write_lazy_op(struct ci_io_op *op, coir_stream *stream, const void *data,
+                              size_t len)
 {
-    struct ci_io_op *op = io_op_of(opaque);
     ci_io_init(op, stream, WRITE_OP(stream, data, len));
     op->io.lazy = true;
     return &op->future;
 }
 
-bool ci_io_suspended(const coir_io_op *op, const struct ci_runnable *runnable)
+bool ci_io_suspended(const struct ci_io_op *op, const struct ci_runnable *runnable)
 {
-    return runnable->inner == &((const struct ci_io_op *)(const void *)op)->future;
+    return runnable->inner == &op->future;
 }
 
-void ci_io_withdraw(coir_io_op *opaque, struct ci_runnable *runnable)
+void ci_io_withdraw(struct ci_io_op *op, struct ci_runnable *runnable)
 {
-    struct ci_io_op *op = io_op_of(opaque);
-    if (ci_io_suspended(opaque, runnable) && op->future.kind->cancel(&op->future, -ECANCELED))
+    if (ci_io_suspended(op, runnable) && op->future.kind->cancel(&op->future, -ECANCELED))
         ci_wake(ci_worker_current, runnable, &op->future);
 }
 
@@ -348,7 +372,12 @@ coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or stream is NULL"));
     if (ci_events_unknown(events))
         return ci_completed_op(op, CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
-    return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
+    return ci_stream_wait_op(io_op_of(op), stream, events);
+}
+
+coir_future *ci_stream_wait_op(struct ci_io_op *op, coir_stream *stream, int events)
+{
+    return ci_io_init(op, stream, POLL_OP(stream, events));
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)

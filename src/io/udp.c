@@ -347,14 +347,37 @@ coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *dat
     return init_send(op_of(op), udp, data, len, address_of(to));
 }
 
+static coir_future *begin_receive(struct udp_op *op)
+{
+    struct ci_op io = {.fd = op->udp->fd, .kind = CI_OP_RECEIVE, .message = &op->message};
+    return ci_io_init(&op->try_io, NULL, &io);
+}
+
+static coir_future *recv_poll(coir_future *future)
+{
+    struct udp_op *self = ci_container_of(future, struct udp_op, future);
+    COIR_BEGIN(future);
+    COIR_AWAIT(future, begin_receive(self));
+    if (self->try_io.future.result >= 0)
+        ci_address_keep_len(self->message.msg_name, self->message.msg_namelen);
+    COIR_RETURN(future, self->try_io.future.result);
+}
+
+static const coir_future_kind recv_kind =
+    COIR_FUTURE_KIND("a datagram of a Unix socket", recv_poll, NULL);
+
 coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
                               coir_address *from)
 {
     if (!op || !udp || (!buf && len))
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or buf is NULL"));
-    if (from && udp->is_unix)
-        *address_of(from) = (struct address){0}; /* recvmsg(2) writes a part: see ci_address_len */
-    return init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
+    coir_future *future =
+        init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
+    if (!from || !udp->is_unix)
+        return future;
+    *address_of(from) = (struct address){0}; /* recvmsg(2) writes a part: see ci_address_len */
+    op_of(op)->udp = udp;
+    return coir_future_init(&op_of(op)->future, &recv_kind);
 }
 
 static ssize_t await(const coir_udp *udp, coir_future *future, const char *call, const void *place)

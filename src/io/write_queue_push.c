@@ -122,7 +122,7 @@ static int cancel_push(coir_future *future, int reason)
 }
 
 static const struct ci_wait_kind push_kind =
-    CI_WAIT_KIND("room in a write queue", start_push, cancel_push);
+    CI_WAIT_KIND("room in a write queue", start_push, cancel_push, NULL);
 
 static struct ci_wait_for to_push(coir_write_queue *queue, coir_buffer *buffer)
 {
@@ -196,7 +196,7 @@ static bool start_flush(struct ci_worker *worker, struct ci_wait *wait)
 }
 
 static const struct ci_wait_kind flush_kind =
-    CI_WAIT_KIND("a write queue to be written", start_flush, ci_wait_cancel);
+    CI_WAIT_KIND("a write queue to be written", start_flush, ci_wait_cancel, NULL);
 
 static struct ci_wait_for to_flush(coir_write_queue *queue)
 {

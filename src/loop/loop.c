@@ -48,6 +48,8 @@ void ci_loop_close_residents(struct coir_loop *loop)
 
 void ci_loop_done(struct coir_loop *loop)
 {
+    /* for the last callbacks: no call of theirs may wait */
+    ci_store_relaxed(&loop->turning, &ci_loop_thread_mark);
     while (!ci_inbox_empty(&loop->inbox))
         ci_loop_receive(loop);
     coir_loop_watchdog_stop(loop);

@@ -127,6 +127,7 @@ void coir_timeout_set_done(coir_timeout_set *opaque)
         take_out(set, first(set));
     if (set->gone)
         *set->gone = true;
+    set->gone = NULL; /* it may be done again */
 }
 
 void coir_timeout_start(coir_timeout_set *opaque, coir_timeout *timeout_opaque, void *arg)

@@ -65,8 +65,14 @@ static void on_timeout(struct ci_timer *fired)
     timer->fn(loop, (coir_timer *)(void *)timer, timer->arg);
 }
 
-static int start_with(coir_loop *loop, struct timer *timer, const coir_timer_options *options,
-                      coir_timer_fn *fn, void *arg)
+static bool is_elsewhere(const coir_loop *loop, const struct timer *timer)
+{
+    return timer->loop && timer->loop != loop && ci_timer_started(&timer->timer);
+}
+#define ELSEWHERE "the timer is started on another loop; stop it there first"
+
+static void start_with(coir_loop *loop, struct timer *timer, const coir_timer_options *options,
+                       coir_timer_fn *fn, void *arg)
 {
     if (timer->loop == loop)
         stop(timer);
@@ -82,7 +88,6 @@ static int start_with(coir_loop *loop, struct timer *timer, const coir_timer_opt
     };
     ci_timer_init(&timer->timer, on_timeout);
     start(timer);
-    return 0;
 }
 
 int coir_timer_start_with(coir_loop *loop, coir_timer *timer, const coir_timer_options *given,
@@ -100,7 +105,10 @@ int coir_timer_start_with(coir_loop *loop, coir_timer *timer, const coir_timer_o
         return rc;
     if (options.interval < 0 || options.slack < 0)
         return CI_MISUSE(-EINVAL, "interval or slack is negative");
-    return start_with(loop, timer_of(timer), &options, fn, arg);
+    if (is_elsewhere(loop, timer_of(timer)))
+        return CI_MISUSE(-EBUSY, ELSEWHERE);
+    start_with(loop, timer_of(timer), &options, fn, arg);
+    return 0;
 }
 
 void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay, coir_timer_fn *fn,
@@ -109,7 +117,8 @@ void coir_timer_start(coir_loop *loop, coir_timer *timer, coir_time delay, coir_
     if (ci_forked() ||
         ((!loop || !timer || !fn) && CI_MISUSE(-EINVAL, "loop, timer or fn is NULL")) ||
         (ci_loop_is_foreign(loop) &&
-         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
+         CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")) ||
+        (is_elsewhere(loop, timer_of(timer)) && CI_MISUSE(-EBUSY, ELSEWHERE)))
         return;
     coir_timer_options options = {.delay = delay};
     start_with(loop, timer_of(timer), &options, fn, arg);

@@ -24,6 +24,7 @@ void ci_wheel_init(struct ci_wheel *wheel, coir_time now)
             wheel->least[level][slot] = COIR_NEVER;
         }
     ci_list_init(&wheel->due);
+    wheel->soonest = COIR_NEVER;
 }
 
 /* Files a timer by its `when`, relative to the wheel's time. */
@@ -36,9 +37,13 @@ static void file_timer(struct ci_wheel *wheel, struct ci_timer *timer)
     unsigned level = differ ? (unsigned)(63 - __builtin_clzll(differ)) / DIGIT_BITS : 0;
     unsigned slot = (unsigned)(tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
     ci_list_push(&wheel->slots[level][slot], &timer->link);
+    timer->filed = timer->when;
     wheel->occupied[level] |= (uint64_t)1 << slot;
+    wheel->levels |= 1U << level;
     if (timer->when < wheel->least[level][slot])
         wheel->least[level][slot] = timer->when;
+    if (timer->when < wheel->soonest)
+        wheel->soonest = timer->when;
 }
 
 void ci_wheel_start(struct ci_wheel *wheel, struct ci_timer *timer, coir_time when)
@@ -53,6 +58,8 @@ static void vacate(struct ci_wheel *wheel, unsigned level, unsigned slot)
 {
     ci_check(ci_list_empty(&wheel->slots[level][slot]), "timer_wheel.h 1");
     wheel->occupied[level] &= ~((uint64_t)1 << slot);
+    if (!wheel->occupied[level])
+        wheel->levels &= ~(1U << level);
     wheel->least[level][slot] = COIR_NEVER;
 }
 
@@ -72,35 +79,44 @@ void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer)
     }
 }
 
-/* The first occupied slot of a level at or after the wheel's own digit, or -1. Level 0 holds its
- * own digit; higher ones never do. */
-static int first_slot(const struct ci_wheel *wheel, unsigned level)
+/* The first occupied slot, of the lowest level that has one: those of higher levels come later. */
+CI_INLINE unsigned first_slot(const struct ci_wheel *wheel, unsigned *ret_level)
 {
-    unsigned digit = (unsigned)(wheel->tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
-    uint64_t ahead = wheel->occupied[level] & (~(uint64_t)0 << digit);
-    return ahead ? __builtin_ctzll(ahead) : -1;
+    ci_check(wheel->levels, "timer_wheel.h 4");
+    unsigned level = (unsigned)__builtin_ctz(wheel->levels);
+    ci_debug_check(wheel->occupied[level], "timer_wheel.h 4");
+    unsigned slot = (unsigned)__builtin_ctzll(wheel->occupied[level]),
+             own = (unsigned)(wheel->tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
+    /* else a timer lies behind the wheel's time, where no look would find it */
+    ci_check(slot > own || (slot == own && level == 0), "timer_wheel.h 2");
+    *ret_level = level;
+    return slot;
 }
 
-static struct ci_timer *first_timer(struct ci_list *timers)
+static const struct ci_timer *first_timer(const struct ci_list *timers)
 {
-    return ci_container_of(timers->next, struct ci_timer, link);
+    return ci_container_of(timers->next, const struct ci_timer, link);
+}
+
+/* A time before which no timer in a slot is due. */
+static coir_time find_soonest(const struct ci_wheel *wheel)
+{
+    if (!wheel->levels)
+        return COIR_NEVER;
+    unsigned level, slot = first_slot(wheel, &level);
+    coir_time least = wheel->least[level][slot];
+    ci_debug_check(least <= first_timer(&wheel->slots[level][slot])->when, "timer_wheel.h 1");
+    return least;
 }
 
 coir_time ci_wheel_next(struct ci_wheel *wheel)
 {
     if (!ci_list_empty(&wheel->due))
         return 0;
-    /* lower levels come before higher ones */
-    for (unsigned level = 0; wheel->count && level < CI_WHEEL_LEVELS; level++) {
-        int slot = first_slot(wheel, level);
-        if (slot < 0)
-            continue;
-        coir_time least = wheel->least[level][slot];
-        ci_debug_check(least <= first_timer(&wheel->slots[level][slot])->when, "timer_wheel.h 1");
-        return least;
-    }
-    ci_check(!wheel->count, "timer_wheel.h 2"); /* else a timer lies where no look finds it */
-    return COIR_NEVER;
+    ci_check(!wheel->count == !wheel->levels, "timer_wheel.h 4");
+    coir_time next = find_soonest(wheel);
+    ci_check(wheel->soonest <= next, "timer_wheel.h 5");
+    return wheel->soonest = next;
 }
 
 /* Takes a slot's timers. On the two lowest levels, those that are due go to `due`. All others are
@@ -129,17 +145,10 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
 /* Moves the wheel's time to `tick`, filing what lies on the way. */
 static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
 {
-    while (wheel->count) {
-        unsigned level = 0;
-        int slot = -1;
-        while (level < CI_WHEEL_LEVELS && (slot = first_slot(wheel, level)) < 0)
-            level++;
-        if (slot < 0)
-            break;
-        ci_check(level == 0 || (wheel->tick >> (level * DIGIT_BITS) & DIGIT_MASK) != (unsigned)slot,
-                 "timer_wheel.h 2");
+    while (wheel->levels) {
+        unsigned level, slot = first_slot(wheel, &level);
         uint64_t above = wheel->tick >> ((level + 1) * DIGIT_BITS) << ((level + 1) * DIGIT_BITS);
-        uint64_t start = above | (uint64_t)(unsigned)slot << (level * DIGIT_BITS);
+        uint64_t start = above | (uint64_t)slot << (level * DIGIT_BITS);
         if (start > tick)
             break;
         if (start > wheel->tick)
@@ -147,7 +156,7 @@ static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
         bool waiting = level == 0 && start == tick && wheel->least[0][slot] > now;
         if (waiting)
             return; /* due within this very tick */
-        empty_slot(wheel, level, (unsigned)slot, now);
+        empty_slot(wheel, level, slot, now);
         if (level == 0 && wheel->occupied[0] >> slot & 1)
             return; /* some of this tick's were put back: they are due later within it */
     }
@@ -155,14 +164,10 @@ static void advance(struct ci_wheel *wheel, uint64_t tick, coir_time now)
         wheel->tick = tick;
 }
 
-size_t ci_wheel_fire(struct ci_wheel *wheel, coir_time now)
+size_t ci_wheel_fire_due(struct ci_wheel *wheel, coir_time now)
 {
-    if (wheel->count == 0) {
-        if (tick_of(now) > wheel->tick)
-            wheel->tick = tick_of(now);
-        return 0;
-    }
     advance(wheel, tick_of(now), now);
+    wheel->soonest = find_soonest(wheel);
     size_t fired = 0;
     struct ci_list *node;
     while ((node = wheel->due.next) != &wheel->due) {

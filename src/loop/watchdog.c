@@ -32,7 +32,7 @@ static CI_UNTRACED void note(struct ci_traced *traced)
 
 int ci_watchdog_add(struct ci_watchdog *watchdog, struct ci_watched *watched)
 {
-    int rc = ci_thread_trace_enter(&watched->traced, note);
+    int rc = ci_thread_trace_enter(&watched->traced, true, note);
     if (rc < 0)
         return rc;
     ci_observer_set_watched(watched->loop, true);

@@ -51,12 +51,13 @@ static int refused(struct ci_node *node)
     return ci_world_fault(node->world, node, node->faults.disk_error, "the disk fails") ? -EIO : 0;
 }
 
-/* As refused, for a call that needs room. */
+/* As refused, for a call that needs room: of the disk, or of the user's share of it. Which, the
+ * number of the fault says, so that a replay without other faults has the same. */
 static int refused_room(struct ci_node *node)
 {
     int rc = refused(node);
     if (rc == 0 && ci_world_fault(node->world, node, node->faults.disk_full, "the disk is full"))
-        rc = -ENOSPC;
+        rc = node->world->faults.asked % 2 ? -ENOSPC : -EDQUOT;
     return rc;
 }
 

@@ -155,9 +155,9 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
 }
 
 static const struct ci_wait_kind send_kind =
-    CI_WAIT_KIND("room in a channel", start_send, ci_wait_cancel);
+    CI_WAIT_KIND("room in a channel", start_send, ci_wait_cancel, NULL);
 static const struct ci_wait_kind receive_kind =
-    CI_WAIT_KIND("an item of a channel", start_receive, ci_wait_cancel);
+    CI_WAIT_KIND("an item of a channel", start_receive, ci_wait_cancel, NULL);
 
 CI_INLINE struct ci_wait_for to_send(coir_channel *channel, const void *item)
 {

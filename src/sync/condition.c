@@ -37,7 +37,8 @@ static coir_future *signal_poll(coir_future *future)
 }
 
 static const struct ci_wait_kind signal_kind = {
-    CI_OBJECT_KIND("a condition", signal_poll, ci_wait_cancel, offsetof(struct ci_wait, object)),
+    CI_DESCRIBED_KIND("a condition", signal_poll, ci_wait_cancel, offsetof(struct ci_wait, object),
+                      NULL),
     NULL};
 
 static struct ci_wait_for wait_for(struct condition *condition)

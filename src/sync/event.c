@@ -40,7 +40,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static const struct ci_wait_kind event_kind = CI_WAIT_KIND("an event", start, ci_wait_cancel);
+static const struct ci_wait_kind event_kind = CI_WAIT_KIND("an event", start, ci_wait_cancel, NULL);
 
 static struct ci_wait_for wait_for(coir_event *event)
 {

@@ -42,7 +42,8 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static const struct ci_wait_kind latest_kind = CI_WAIT_KIND("another value", start, ci_wait_cancel);
+static const struct ci_wait_kind latest_kind =
+    CI_WAIT_KIND("another value", start, ci_wait_cancel, NULL);
 
 static struct ci_wait_for wait_for(coir_latest *latest, uint64_t version)
 {

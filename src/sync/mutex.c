@@ -12,11 +12,12 @@
  * 4. The mutex is unlocked only while it is held.
  */
 #include "sync/mutex.h"
-#include "task/completed.h"
 
 #include <errno.h>
 
 #include "base/check.h"
+#include "sync/holder.h"
+#include "task/completed.h"
 
 enum { FREE, HELD, CONTENDED };
 
@@ -26,6 +27,7 @@ struct mutex {
     struct ci_list waiters; /* zero while it was never used */
     bool fair;
     uint32_t on_their_way; /* waiters that were woken to try again */
+    struct ci_holder holder;
 };
 CI_LEAVES_SPARE_WORDS(struct mutex, coir_mutex);
 _Static_assert(offsetof(struct mutex, fair) == offsetof(coir_mutex, opaque) + 24,
@@ -60,6 +62,7 @@ static struct ci_wait *pass_on(struct mutex *mutex)
         }
         if (ci_wait_decide(wait)) {
             wait->future.result = 0;
+            ci_holder_set(&mutex->holder, wait->runnable->task);
             ci_store(&mutex->state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED);
             return wait;
         }
@@ -95,6 +98,7 @@ void coir_mutex_unlock(coir_mutex *opaque)
         return;
     struct mutex *mutex = mutex_of(opaque);
     uint32_t state = HELD;
+    ci_holder_clear(&mutex->holder);
     ci_note_release(&mutex->state);
     if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
         unlock_contended(mutex, CI_CALL, CI_PLACE);
@@ -108,7 +112,11 @@ int coir_mutex_try_lock(coir_mutex *mutex)
         return -COIR_EFORKED;
     if (!mutex)
         return CI_MISUSE(-EINVAL, "mutex is NULL");
-    return take_if_free(mutex_of(mutex), HELD) ? 0 : -EAGAIN;
+    if (!take_if_free(mutex_of(mutex), HELD))
+        return -EAGAIN;
+    if (ci_worker_current && ci_worker_current->runnable)
+        ci_holder_set(&mutex_of(mutex)->holder, ci_worker_current->runnable->task);
+    return 0;
 }
 
 /* With the lock held: takes the mutex. If it is taken, marks it as CONTENDED instead, so that it is
@@ -135,7 +143,9 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     if (take_or_contend(mutex)) {
         bool won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
-        if (!won) /* another member has won its coir_any: the mutex goes to the next waiter */
+        if (won)
+            ci_holder_set(&mutex->holder, worker->runnable->task);
+        else /* another member has won its coir_any: the mutex goes to the next waiter */
             next = pass_on(mutex);
     } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
         wait->future.result = worker->runnable->interrupt;
@@ -160,7 +170,14 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     return complete;
 }
 
-static const struct ci_wait_kind mutex_kind = CI_WAIT_KIND("a mutex", start, ci_wait_cancel);
+static void mutex_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    const struct mutex *mutex = ci_container_of(future, const struct ci_wait, future)->object;
+    note->holder = ci_holder_read(&mutex->holder);
+}
+
+static const struct ci_wait_kind mutex_kind =
+    CI_WAIT_KIND("a mutex", start, ci_wait_cancel, mutex_describe);
 
 static struct ci_wait_for to_lock(struct mutex *mutex)
 {
@@ -195,6 +212,7 @@ int coir_mutex_lock(coir_mutex *opaque)
         return rc;
     struct ci_worker *worker = ci_worker_current;
     if (ci_likely(take_if_free(mutex, HELD))) {
+        ci_holder_set(&mutex->holder, worker->runnable->task);
         ci_spend(worker);
         return 0;
     }

@@ -5,6 +5,8 @@
 #include "coir/semaphore.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "sync/wait.h"
@@ -82,8 +84,17 @@ static int semaphore_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
+static CI_UNINSTRUMENTED void semaphore_describe(const coir_future *future,
+                                                 struct ci_wait_note *note)
+{
+    const struct ci_wait *wait = ci_container_of(future, const struct ci_wait, future);
+    const struct semaphore *semaphore = wait->object;
+    snprintf(note->text, sizeof note->text, "wants %" PRIu64 ", it has %" PRIu64, wait->amount,
+             ci_load_relaxed(&semaphore->units));
+}
+
 static const struct ci_wait_kind semaphore_kind =
-    CI_WAIT_KIND("a semaphore", start, semaphore_cancel);
+    CI_WAIT_KIND("a semaphore", start, semaphore_cancel, semaphore_describe);
 
 static struct ci_wait_for to_acquire(coir_semaphore *opaque, uint64_t amount)
 {

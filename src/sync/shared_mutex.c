@@ -4,9 +4,11 @@
  * 2. It is given back only while it is held.
  */
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/check.h"
 #include "coir/mutex.h"
+#include "sync/holder.h"
 #include "sync/wait.h"
 #include "task/completed.h"
 
@@ -16,6 +18,7 @@ struct shared_mutex {
     struct ci_lock lock;
     int32_t holders; /* readers, or WRITER */
     struct ci_list waiters;
+    struct ci_holder writer;
 };
 CI_LEAVES_SPARE_WORDS(struct shared_mutex, coir_shared_mutex);
 
@@ -37,9 +40,12 @@ static void lock(struct shared_mutex *mutex)
     ci_check(!first || !would_fit(mutex, first->amount), "shared_mutex.c 1");
 }
 
-static void hold(struct shared_mutex *mutex, bool writer)
+/* `task`: NULL for a plain thread. */
+static void hold(struct shared_mutex *mutex, bool writer, const struct ci_task *task)
 {
     mutex->holders = writer ? WRITER : mutex->holders + 1;
+    if (writer && task)
+        ci_holder_set(&mutex->writer, task);
 }
 
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
@@ -51,7 +57,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
         ci_wait_queue(worker, wait, &mutex->waiters);
         complete = false;
     } else if (ci_claim(worker->runnable, &wait->future)) {
-        hold(mutex, writer);
+        hold(mutex, writer, worker->runnable->task);
         wait->future.result = 0;
     } else {
         wait->future.result = -ECANCELED;
@@ -67,7 +73,7 @@ static void serve(struct shared_mutex *mutex, struct ci_list *granted)
          (wait = ci_wait_first(&mutex->waiters)) && would_fit(mutex, wait->amount);) {
         if (!ci_wait_decide(wait))
             continue;
-        hold(mutex, wait->amount);
+        hold(mutex, wait->amount, wait->runnable->task);
         wait->future.result = 0;
         ci_list_push(granted, &wait->link);
     }
@@ -88,7 +94,20 @@ static int shared_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
-static const struct ci_wait_kind shared_kind = CI_WAIT_KIND("a shared mutex", start, shared_cancel);
+static CI_UNINSTRUMENTED void shared_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    const struct ci_wait *wait = ci_container_of(future, const struct ci_wait, future);
+    const struct shared_mutex *mutex = wait->object;
+    int32_t readers = ci_load_relaxed(&mutex->holders);
+    note->holder = ci_holder_read(&mutex->writer);
+    snprintf(note->text, sizeof note->text, "to %s", wait->amount ? "write" : "read");
+    if (readers > 0)
+        snprintf(note->text, sizeof note->text, "to %s; %d read%s", wait->amount ? "write" : "read",
+                 readers, readers == 1 ? "s" : "");
+}
+
+static const struct ci_wait_kind shared_kind =
+    CI_WAIT_KIND("a shared mutex", start, shared_cancel, shared_describe);
 
 static struct ci_wait_for to_hold(coir_shared_mutex *opaque, bool writer)
 {
@@ -126,8 +145,9 @@ static int try_take(coir_shared_mutex *opaque, bool writer)
     struct shared_mutex *mutex = shared_of(opaque);
     lock(mutex);
     bool fits = ci_list_empty(&mutex->waiters) && would_fit(mutex, writer);
+    struct ci_worker *worker = ci_worker_current;
     if (fits)
-        hold(mutex, writer);
+        hold(mutex, writer, worker && worker->runnable ? worker->runnable->task : NULL);
     ci_lock_give(&mutex->lock);
     return fits ? 0 : -EAGAIN;
 }
@@ -162,6 +182,7 @@ void coir_shared_mutex_unlock(coir_shared_mutex *opaque)
         (void)CI_MISUSE(-EALREADY, "no task has the mutex");
     ci_check(mutex->holders != 0, "shared_mutex.c 2");
     mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
+    ci_holder_clear(&mutex->writer);
     serve(mutex, &granted);
     ci_lock_give(&mutex->lock);
     ci_wait_wake_all(&granted);

@@ -163,7 +163,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
 }
 
 static const struct ci_wait_kind publish_kind =
-    CI_WAIT_KIND("room at the subscribers of a topic", start, ci_wait_cancel);
+    CI_WAIT_KIND("room at the subscribers of a topic", start, ci_wait_cancel, NULL);
 
 static struct ci_wait_for to_publish(coir_topic *topic, const void *item)
 {

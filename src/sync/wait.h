@@ -21,7 +21,7 @@
 #include "base/check.h"
 #include "coir/future.h"
 #include "sys/lock.h"
-#include "task/object.h"
+#include "task/describe.h"
 #include "task/park.h"
 #include "task/task.h"
 
@@ -59,12 +59,13 @@ CI_LEAVES_SPARE_WORDS(struct ci_wait, coir_wait_op);
 typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
 
 struct ci_wait_kind {
-    struct ci_object_kind waits;
+    struct ci_described_kind waits;
     ci_wait_start *start;
 };
-#define CI_WAIT_KIND(name, start, cancel)                                                     \
-    {                                                                                         \
-        CI_OBJECT_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object)), (start) \
+#define CI_WAIT_KIND(name, start, cancel, describe)                                                \
+    {                                                                                              \
+        CI_DESCRIBED_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object), describe), \
+            (start)                                                                                \
     }
 
 /* For the kinds. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/address.h"
 #include "coir/base.h"
 #include "coir/socket.h"
 
@@ -45,6 +46,7 @@ static inline void ci_datagram_end_peer(coir_datagram *datagram, size_t len)
     struct sockaddr *peer = (struct sockaddr *)(void *)&datagram->peer;
     if (len == 0 || (peer->sa_family == AF_UNIX && len < sizeof datagram->peer))
         memset((char *)peer + len, 0, sizeof datagram->peer - len);
+    ci_address_keep_len((struct sockaddr_storage *)(void *)peer, (socklen_t)len);
 }
 
 /* Without waiting: how many datagrams were sent or received, at most COIR_DATAGRAMS_MAX. An error

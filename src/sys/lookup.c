@@ -10,6 +10,9 @@ static int error_of(int rc, int error)
     switch (rc) {
     case 0: return 0;
     case EAI_NONAME:
+#if defined(EAI_ADDRFAMILY)
+    case EAI_ADDRFAMILY:
+#endif
 #if defined(EAI_NODATA) && EAI_NODATA != EAI_NONAME
     case EAI_NODATA:
 #endif

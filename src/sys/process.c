@@ -233,6 +233,15 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 #define clone __clone
 #endif
 
+/* clearenv(3) leaves NULL. */
+static const char *const *environment_of(const struct ci_spawn *spawn)
+{
+    static const char *const none[] = {NULL};
+    if (spawn->environment)
+        return spawn->environment;
+    return environ ? (const char *const *)(void *)environ : none;
+}
+
 static const char *path_of(const char *const *environment)
 {
     for (; *environment; environment++)
@@ -257,8 +266,7 @@ coir_fd ci_sys_spawn(const struct ci_spawn *spawn, pid_t *ret_pid)
 {
     static const uint64_t all = UINT64_MAX;
     uint64_t before;
-    const char *const *environment =
-        spawn->environment ? spawn->environment : (const char *const *)(void *)environ;
+    const char *const *environment = environment_of(spawn);
     bool is_path = !*spawn->file || strchr(spawn->file, '/');
     struct child child = {spawn, environment, is_path ? NULL : path_of(environment), -1, 0};
     set_mask(&all, &before);
@@ -333,8 +341,8 @@ int ci_sys_kill(coir_fd pidfd, int number)
     return send_signal(pidfd, number, 0);
 }
 
-/* Before Linux 6.9 the group is addressed by its number, which is not reused while it has members.
- */
+/* Before Linux 6.9 the group is addressed by its number, which is not reused while it has members:
+ * who calls knows that it has some, or has just had. */
 int ci_sys_kill_group(coir_fd pidfd, pid_t group, int number)
 {
     int rc = send_signal(pidfd, number, TO_GROUP);

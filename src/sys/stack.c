@@ -329,3 +329,53 @@ bool ci_stack_holds(const struct ci_stacks *stacks, const void *record, const vo
     return (const char *)address >= bottom + CI_STACK_GUARD &&
            (const char *)address <= (const char *)record;
 }
+
+/* ---- use ---- */
+
+enum { PAGES_A_LOOK = 64 };
+
+/* The lowest word in [from, to) that is not zero, or `to`. */
+static CI_UNINSTRUMENTED const uint64_t *find_used(const uint64_t *from, const uint64_t *to)
+{
+    while (from < to && !*from)
+        from++;
+    return from;
+}
+
+static const uint64_t *lowest_used(const struct ci_stacks *stacks, const void *record)
+{
+    unsigned char resident[PAGES_A_LOOK];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *at = (const char *)ci_stack_bottom(stacks, record) + CI_STACK_GUARD, *end = record;
+    while (at < end) {
+        size_t pages = ((size_t)(end - at) + page - 1) / page;
+        if (pages > PAGES_A_LOOK)
+            pages = PAGES_A_LOOK;
+        if (mincore((void *)(uintptr_t)at, pages * page, resident) < 0)
+            return record;
+        for (size_t i = 0; i < pages; i++, at += page) {
+            const char *to = at + page < end ? at + page : end;
+            const uint64_t *first = (const uint64_t *)(const void *)at,
+                           *last = (const uint64_t *)(const void *)to;
+            const uint64_t *used = resident[i] & 1 ? find_used(first, last) : last;
+            if (used < last)
+                return used;
+        }
+    }
+    return record;
+}
+
+size_t ci_stack_used(const struct ci_stacks *stacks, const void *record)
+{
+    const char *top = (const char *)ci_stack_bottom(stacks, record) + stacks->size;
+    return (size_t)(top - (const char *)lowest_used(stacks, record));
+}
+
+CI_UNINSTRUMENTED void ci_stack_clear(const struct ci_stacks *stacks, const void *record)
+{
+    enum { OWN_FRAME = 512 };
+    const char *end = (const char *)__builtin_frame_address(0) - OWN_FRAME;
+    volatile uint64_t *at = (uint64_t *)(uintptr_t)lowest_used(stacks, record);
+    for (; (const volatile char *)at < end; at++)
+        *at = 0; /* volatile: no call of memset, which sanitizers would check */
+}

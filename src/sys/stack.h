@@ -91,6 +91,13 @@ static inline void *ci_stack_bottom(const struct ci_stacks *stacks, const void *
     return (void *)((uintptr_t)inside & ~(uintptr_t)(stacks->size - 1));
 }
 
+/* The bytes of a stack, from its top to the lowest one that is not zero: what was used of it since
+ * it was new, or cleared. Without its guard. The caller may be on it. */
+size_t ci_stack_used(const struct ci_stacks *stacks, const void *record);
+
+/* Zeroes what was used below the caller's frame, which is on this stack. */
+void ci_stack_clear(const struct ci_stacks *stacks, const void *record);
+
 /* Whether `address` lies in the guard of the stack whose record is given; in its frames, between
  * the two. */
 bool ci_stack_in_guard(const struct ci_stacks *stacks, const void *record, const void *address);

@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #if defined(__ELF__)
 #include <elf.h>
+#include <link.h>
 #endif
 
 struct text {
@@ -43,11 +45,48 @@ static uintptr_t in_file(const Dl_info *info, uintptr_t address)
 
 /* ---- what the dynamic linker knows ---- */
 
+#if defined(__ELF__)
+struct loaded {
+    uintptr_t address, offset;
+    const char *file;
+};
+
+static int find_file(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct loaded *loaded = arg;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum && !loaded->file; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type != PT_LOAD ||
+            loaded->address - info->dlpi_addr - part->p_vaddr >= part->p_memsz)
+            continue;
+        loaded->file = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "the program";
+        loaded->offset = loaded->address - info->dlpi_addr;
+    }
+    return loaded->file != NULL;
+}
+
+/* A static program has no dynamic linker to ask. */
+static void put_unknown(struct text *text, unsigned number, uintptr_t address)
+{
+    struct loaded loaded = {.address = address};
+    if (dl_iterate_phdr(find_file, &loaded))
+        put(text, "    #%u ? (%s+0x%" PRIxPTR ")\n", number, loaded.file, loaded.offset);
+    else
+        put(text, "    #%u 0x%" PRIxPTR "\n", number, address);
+}
+#else
+static void put_unknown(struct text *text, unsigned number, uintptr_t address)
+{
+    put(text, "    #%u 0x%" PRIxPTR "\n", number, address);
+}
+#endif
+
 static void put_address(struct text *text, unsigned number, uintptr_t address)
 {
     Dl_info info;
     if (!dladdr((const void *)address, &info) || !info.dli_fname)
-        put(text, "    #%u 0x%" PRIxPTR "\n", number, address);
+        put_unknown(text, number, address);
     else
         put(text, "    #%u %s (%s+0x%" PRIxPTR ")\n", number, info.dli_sname ? info.dli_sname : "?",
             info.dli_fname, in_file(&info, address));
@@ -111,9 +150,10 @@ static void make_state(void)
     state = backtrace_create_state(NULL, 1, on_error, NULL);
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 static bool put_frame(struct text *text, unsigned number, uintptr_t address)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct frame frame = {text, number, false};
     pthread_once(&once, make_state);
     pthread_mutex_lock(&lock);
@@ -124,12 +164,44 @@ static bool put_frame(struct text *text, unsigned number, uintptr_t address)
     pthread_mutex_unlock(&lock);
     return frame.found;
 }
+
+struct variable {
+    char *name;
+    size_t size;
+    bool found;
+};
+
+static void put_variable(void *arg, uintptr_t address, const char *name, uintptr_t value,
+                         uintptr_t size)
+{
+    struct variable *variable = arg;
+    variable->found = name && address - value < size;
+    if (variable->found)
+        snprintf(variable->name, variable->size, "%s", name);
+}
+
+bool ci_symbol_variable(const void *address, char *name, size_t size)
+{
+    struct variable variable = {name, size, false};
+    pthread_once(&once, make_state);
+    pthread_mutex_lock(&lock);
+    if (state)
+        backtrace_syminfo(state, (uintptr_t)address, put_variable, on_error, &variable);
+    pthread_mutex_unlock(&lock);
+    return variable.found;
+}
 #else
 const bool ci_has_symbols = false;
 
 static bool put_frame(struct text *text, unsigned number, uintptr_t address)
 {
     (void)text, (void)number, (void)address;
+    return false;
+}
+
+bool ci_symbol_variable(const void *address, char *name, size_t size)
+{
+    (void)address, (void)name, (void)size;
     return false;
 }
 #endif
@@ -146,3 +218,42 @@ size_t ci_symbol_write(const struct ci_traced *traced, char *bytes, size_t size)
     }
     return text.len;
 }
+
+/* ---- the build id ---- */
+
+#if defined(__ELF__)
+
+/* The first object is the program. */
+static int find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    char *text = arg;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        const char *at = (const char *)info->dlpi_addr + part->p_vaddr, *end = at + part->p_memsz;
+        while (part->p_type == PT_NOTE && end - at >= (ptrdiff_t)sizeof(ElfW(Nhdr))) {
+            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)(const void *)at;
+            const char *name = at + sizeof *note;
+            const uint8_t *id = (const uint8_t *)name + ((note->n_namesz + 3) & ~3u);
+            at = (const char *)id + ((note->n_descsz + 3) & ~3u);
+            if (note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 ||
+                memcmp(name, "GNU", 4) != 0)
+                continue;
+            for (size_t j = 0; j < note->n_descsz && 2 * j + 3 <= CI_BUILD_ID; j++)
+                snprintf(text + 2 * j, 3, "%02x", id[j]);
+        }
+    }
+    return 1;
+}
+
+void ci_build_id(char text[CI_BUILD_ID])
+{
+    text[0] = '\0';
+    dl_iterate_phdr(find_build_id, text);
+}
+#else
+void ci_build_id(char text[CI_BUILD_ID])
+{
+    text[0] = '\0';
+}
+#endif

@@ -16,4 +16,11 @@ extern const bool ci_has_symbols;
  * to fit `size`, which is not 0. May allocate, and take locks of the dynamic linker. */
 size_t ci_symbol_write(const struct ci_traced *traced, char *text, size_t size);
 
+/* Writes the name of the variable that an address lies in, cut to fit. False: it is not known. */
+bool ci_symbol_variable(const void *address, char *name, size_t size);
+
+/* Writes the build id of the program, in hexadecimal digits; "" if it has none. */
+enum { CI_BUILD_ID = 2 * 32 + 1 };
+void ci_build_id(char text[CI_BUILD_ID]);
+
 #endif

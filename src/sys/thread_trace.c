@@ -1,5 +1,6 @@
 /* SIGURG takes a thread's stack: a program that does not use it ignores it, and so do debuggers.
- * What is not ours goes to the handler that was installed before. */
+ * The handler is installed while a stack is taken; what is not ours goes to the one that was there
+ * before. */
 #include "sys/thread_trace.h"
 
 #include <errno.h>
@@ -22,11 +23,11 @@ enum { IDLE, ASKED, TAKEN };
 
 static const coir_time look = 50 * COIR_US;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `entered` */
-static unsigned entered;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `asking` */
+static unsigned asking;                                  /* threads that ask */
 static struct sigaction before;
 
-/* Those of this thread; written with the signal blocked. */
+/* Those of this thread. */
 static CI_THREAD_LOCAL struct ci_traced *here;
 
 /* ---- the handler ---- */
@@ -70,6 +71,60 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 /* ---- the thread ---- */
 
+static bool unblock(void)
+{
+    sigset_t signals, blocked;
+    sigemptyset(&signals);
+    sigaddset(&signals, NUMBER);
+    pthread_sigmask(SIG_UNBLOCK, &signals, &blocked);
+    return sigismember(&blocked, NUMBER);
+}
+
+static void block(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, NUMBER);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
+bool ci_thread_trace_is_free(void)
+{
+    sigset_t blocked;
+    struct sigaction now;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    return !sigismember(&blocked, NUMBER) && sigaction(NUMBER, NULL, &now) == 0 &&
+           !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
+}
+
+int ci_thread_trace_enter(struct ci_traced *traced, bool answers, ci_thread_trace_note *note)
+{
+    traced->note = note;
+    traced->thread = pthread_self();
+    traced->state = IDLE;
+    traced->next = here;
+    __atomic_signal_fence(__ATOMIC_RELEASE); /* the handler on this thread may follow the list */
+    here = traced;
+    traced->unblocked = answers && unblock();
+    return 0;
+}
+
+void ci_thread_trace_leave(struct ci_traced *traced)
+{
+    struct ci_traced **at = &here;
+    while (*at != traced) {
+        ci_check(*at != NULL, "thread_trace.h 1");
+        at = &(*at)->next;
+    }
+    *at = traced->next;
+    if (traced->unblocked && here)
+        here->unblocked = true;
+    else if (traced->unblocked)
+        block();
+}
+
+/* ---- the thread that asks ---- */
+
 static void install(void)
 {
     struct sigaction action = {.sa_sigaction = on_signal,
@@ -78,7 +133,7 @@ static void install(void)
     int count CI_UNUSED = WALK(frames, 1); /* the first call loads the unwinder, and allocates */
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&lock);
-    if (entered++ == 0)
+    if (asking++ == 0)
         sigaction(NUMBER, &action, &before);
     pthread_mutex_unlock(&lock);
 }
@@ -88,48 +143,13 @@ static void uninstall(void)
 {
     struct sigaction current;
     pthread_mutex_lock(&lock);
-    if (--entered == 0 && sigaction(NUMBER, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
+    if (--asking == 0 && sigaction(NUMBER, NULL, &current) == 0 && current.sa_flags & SA_SIGINFO &&
         current.sa_sigaction == on_signal)
         sigaction(NUMBER, &before, NULL);
     pthread_mutex_unlock(&lock);
 }
 
-int ci_thread_trace_enter(struct ci_traced *traced, void (*note)(struct ci_traced *traced))
-{
-    sigset_t signals;
-    install();
-    sigemptyset(&signals);
-    sigaddset(&signals, NUMBER);
-    pthread_sigmask(SIG_BLOCK, &signals, &traced->mask);
-    traced->note = note;
-    traced->thread = pthread_self();
-    traced->state = IDLE;
-    traced->next = here;
-    here = traced;
-    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
-    return 0;
-}
-
-void ci_thread_trace_leave(struct ci_traced *traced)
-{
-    sigset_t signals;
-    struct ci_traced **at = &here;
-    sigemptyset(&signals);
-    sigaddset(&signals, NUMBER);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    while (*at != traced) {
-        ci_check(*at != NULL, "thread_trace.h 1");
-        at = &(*at)->next;
-    }
-    *at = traced->next;
-    if (here || !sigismember(&traced->mask, NUMBER))
-        pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
-    uninstall();
-}
-
-/* ---- the thread that asks ---- */
-
-int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
+static int ask(struct ci_traced *traced, coir_time timeout)
 {
     coir_time end = ci_clock_now() + timeout;
     ci_store(&traced->state, ASKED); /* pairs with the load in on_signal */
@@ -143,4 +163,12 @@ int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
     }
     ci_store(&traced->state, IDLE);
     return 0;
+}
+
+int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
+{
+    install();
+    int rc = ask(traced, timeout);
+    uninstall();
+    return rc;
 }

@@ -20,23 +20,32 @@
 
 enum { CI_THREAD_TRACE_FRAMES = 64 };
 
+struct ci_traced;
+
+/* Called in the handler: keeps what the thread does, as it may go on before that is read. Only what
+ * is safe in a handler. */
+typedef void ci_thread_trace_note(struct ci_traced *traced);
+
 struct ci_traced {
     struct ci_traced *next; /* of the same thread */
-    /* called in the handler: keeps what the thread does, as it may go on before that is read. Only
-     * what is safe in a handler */
-    void (*note)(struct ci_traced *traced);
+    ci_thread_trace_note *note;
     pthread_t thread;
-    sigset_t mask; /* of the thread, before it entered */
     int32_t state;
     int count;
     /* innermost first; the first is the interrupted instruction if `exact`, all others are
      * addresses to which calls return */
     void *frames[CI_THREAD_TRACE_FRAMES];
     bool exact;
+    bool unblocked; /* the signal, which the thread has blocked otherwise */
 };
 
-/* The calling thread may be asked from now on. 0, or -ENOTSUP: there is no kernel to ask. */
-int ci_thread_trace_enter(struct ci_traced *traced, void (*note)(struct ci_traced *traced));
+/* The calling thread may be asked from now on. If it blocks the signal, it is asked in vain, unless
+ * it is to answer: then the signal is unblocked. 0, or -ENOTSUP: there is no kernel to ask. */
+int ci_thread_trace_enter(struct ci_traced *traced, bool answers, ci_thread_trace_note *note);
+
+/* Whether the signal has its default effect and the calling thread does not block it: then no
+ * thread of the program minds if another one answers. */
+bool ci_thread_trace_is_free(void);
 
 /* Afterwards no handler touches `traced`. By the thread that entered, while nobody asks. */
 void ci_thread_trace_leave(struct ci_traced *traced);

@@ -98,5 +98,7 @@ void ci_scope_interrupt(struct ci_scope *scope, int reason);
 
 /* The nearest deadline that a runnable is inside of, or COIR_NEVER (deadline.c). */
 coir_time ci_runnable_deadline(const struct ci_runnable *runnable);
+/* That of the scope itself; or COIR_NEVER. */
+coir_time ci_cancel_scope_deadline(const struct ci_cancel_scope *cancel_scope);
 
 #endif

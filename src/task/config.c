@@ -106,6 +106,9 @@ static int read_environment(coir_config *config)
             return ci_config_refuse(config, "COIR_WORKERS", workers, "a number from 1 to 1024");
         config->workers = count;
     }
+    const char *stack_use = getenv("COIR_STACK_USE");
+    if (stack_use && strcmp(stack_use, "1") == 0)
+        config->stack_use = true;
     if (driver && *driver && (!config->driver || config->environment & COIR_ENVIRONMENT_DRIVER))
         config->driver = driver;
     return 0;

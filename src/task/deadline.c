@@ -106,18 +106,23 @@ bool coir_deadline_passed(const coir_cancel_scope *opaque)
            ((const struct deadline *)(const void *)opaque)->cancel_scope.expired;
 }
 
+coir_time ci_cancel_scope_deadline(const struct ci_cancel_scope *cancel_scope)
+{
+    return cancel_scope->kind == CI_CANCEL_SCOPE_DEADLINE
+               ? ci_container_of(cancel_scope, const struct deadline, cancel_scope)->timer.when
+               : COIR_NEVER;
+}
+
 coir_time ci_runnable_deadline(const struct ci_runnable *runnable)
 {
     coir_time nearest = COIR_NEVER;
-    for (struct ci_cancel_scope *cancel_scope = runnable->cancel_scopes;
+    for (const struct ci_cancel_scope *cancel_scope = runnable->cancel_scopes;
          cancel_scope && cancel_scope->kind != CI_CANCEL_SCOPE_SHIELD;
-         cancel_scope = cancel_scope->outer)
-        if (cancel_scope->kind == CI_CANCEL_SCOPE_DEADLINE) {
-            coir_time when =
-                ci_container_of(cancel_scope, struct deadline, cancel_scope)->timer.when;
-            if (when < nearest)
-                nearest = when;
-        }
+         cancel_scope = cancel_scope->outer) {
+        coir_time when = ci_cancel_scope_deadline(cancel_scope);
+        if (when < nearest)
+            nearest = when;
+    }
     return nearest;
 }
 

@@ -55,6 +55,11 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
                 dump_scope(ci_container_of(cancel_scope, struct ci_scope, cancel_scope), depth + 1,
                            line, arg);
     }
+    if (scope->resting) {
+        char count[40];
+        snprintf(count, sizeof count, "%zu tasks", scope->resting);
+        line(arg, depth, "(at rest)", count, 0);
+    }
 }
 
 void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg)

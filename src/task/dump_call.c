@@ -9,6 +9,7 @@
 #include "sys/thread.h"
 #include "sys/unwind.h"
 #include "task/current.h"
+#include "task/findings.h"
 #include "task/runtime.h"
 #include "task/snapshot_write.h"
 
@@ -28,6 +29,10 @@ static void *make(void *arg)
     ci_halt_all(&job->halted, halt_time);
     job->rc = ci_snapshot_take(&job->snapshot, &job->halted);
     ci_halt_release(&job->halted);
+    if (job->rc == 0) {
+        ci_findings_make(&job->snapshot);
+        job->rc = job->snapshot.error;
+    }
     if (job->rc == 0)
         job->rc = ci_snapshot_write(&job->snapshot, job->fd, job->format);
     ci_snapshot_done(&job->snapshot);

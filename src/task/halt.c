@@ -5,6 +5,7 @@
 #include "sys/clock.h"
 #include "sys/lock.h"
 #include "task/current.h"
+#include "task/task.h"
 #include "task/worker.h"
 
 static const coir_time look_min = 20 * COIR_US;
@@ -36,16 +37,26 @@ void ci_halt_init(struct ci_worker *worker)
     worker->halt.message.deliver = halt_came;
 }
 
-static CI_UNTRACED void note(struct ci_traced *traced)
+/* In the signal handler, on the worker's thread: the task may just have ended. A free record has no
+ * name (task.h 2), and is memory that ASan lets nobody read. */
+static CI_UNINSTRUMENTED void note(struct ci_traced *traced)
 {
-    (void)traced;
+    struct ci_halt *halt = ci_container_of(traced, struct ci_halt, traced);
+    const struct ci_worker *worker = ci_container_of(halt, const struct ci_worker, halt);
+    const struct ci_task *task = worker->fiber && worker->runnable ? worker->runnable->task : NULL;
+    size_t len = 0;
+    halt->running.task = task;
+    halt->running.number = task ? task->number : 0;
+    for (; task && task->name && task->name[len] && len < CI_HALT_NAME - 1; len++)
+        halt->running_name[len] = task->name[len];
+    halt->running_name[len] = '\0';
 }
 
-void ci_halt_enter_thread(struct ci_worker *worker, bool traced)
+void ci_halt_enter_thread(struct ci_worker *worker, bool answers)
 {
     struct ci_halt *halt = &worker->halt;
     ci_store(&halt->thread, &ci_loop_thread_mark);
-    if (traced && ci_thread_trace_enter(&halt->traced, note) == 0)
+    if (ci_thread_trace_enter(&halt->traced, answers, note) == 0)
         ci_store(&halt->native, PRESENT);
 }
 

@@ -19,10 +19,13 @@
 #include "coir/runtime.h"
 #include "sys/context.h"
 #include "sys/thread_trace.h"
+#include "task/describe.h"
 
 struct ci_worker;
 
 enum ci_halt_state { CI_HALT_RUNS, CI_HALT_ASKED, CI_HALT_HALTED, CI_HALT_CALLS };
+
+enum { CI_HALT_NAME = 64 };
 
 /* A worker's part. */
 struct ci_halt {
@@ -34,6 +37,8 @@ struct ci_halt {
     struct ci_context here; /* where a worker that CALLS does that */
     int32_t native;         /* whether its thread can be asked for its stack, or is */
     struct ci_traced traced;
+    struct ci_holder running; /* with `traced`: the task that it was taken from */
+    char running_name[CI_HALT_NAME];
 };
 
 enum { CI_HALTED_RUNTIMES = 64 };
@@ -48,8 +53,9 @@ struct ci_halted {
 
 void ci_halt_init(struct ci_worker *worker);
 
-/* The worker's thread begins and ends; between them it can be asked for its stack, if `traced`. */
-void ci_halt_enter_thread(struct ci_worker *worker, bool traced);
+/* The worker's thread begins and ends; between them it can be asked for its stack. If it has SIGURG
+ * blocked it does not answer, unless `answers`: then that is unblocked. */
+void ci_halt_enter_thread(struct ci_worker *worker, bool answers);
 void ci_halt_leave_thread(struct ci_worker *worker);
 
 /* Halts the workers of every run in progress; `thread` and `self` are set. Waits for other halts,

@@ -43,7 +43,7 @@ static void join_describe(const coir_future *future, struct ci_wait_note *note)
 }
 
 static const struct ci_described_kind join_kind =
-    CI_DESCRIBED_KIND("a task", join_poll, join_cancel, join_describe);
+    CI_DESCRIBED_KIND("a task", join_poll, join_cancel, 0, join_describe);
 
 coir_future *coir_join_op(coir_handle *opaque)
 {

@@ -1,12 +1,16 @@
-/* coir_main: the entry point of most programs, and the only place where coir prints or installs
- * signal handlers by itself. */
+/* coir_main: the entry point of most programs, and the only place where coir prints, starts a
+ * thread beside the workers or installs signal handlers by itself. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "coir/dump.h"
 #include "sys/misuse.h"
+#include "sys/quit.h"
 #include "sys/stdio.h"
+#include "sys/thread.h"
 #include "task/log.h"
 #include "task/runtime.h"
 
@@ -33,6 +37,31 @@ static int levels_to_log(void)
                 "nothing is left out\n",
                 wanted);
     return strcmp(wanted, "none") == 0 ? 0 : COIR_LOG_DEBUG + 1;
+}
+
+/* Its thread is none of the workers, which may all be stuck. */
+static void *dump_when_asked(void *arg)
+{
+    while (ci_quit_wait())
+        (void)coir_dump(STDERR_FILENO, COIR_DUMP_TEXT);
+    return arg;
+}
+
+static int run(coir_runtime *runtime, coir_task_fn *start, void *arg)
+{
+    struct ci_thread thread;
+    bool dumps = ci_quit_begin();
+    if (dumps && ci_thread_start(&thread, dump_when_asked, NULL) < 0) {
+        ci_quit_end();
+        dumps = false;
+    }
+    int rc = coir_runtime_run(runtime, start, arg);
+    if (dumps) {
+        ci_quit_stop();
+        ci_thread_join(&thread);
+        ci_quit_end();
+    }
+    return rc;
 }
 
 int coir_main(coir_task_fn *start, void *arg)
@@ -62,7 +91,7 @@ int coir_main(coir_task_fn *start, void *arg)
                 coir_strerror(rc), ci_error_number(rc));
         return 1;
     }
-    rc = coir_runtime_run(runtime, start, arg);
+    rc = run(runtime, start, arg);
     bool was_asked_to = rc == -ECANCELED && runtime->asked_to_stop;
     coir_runtime_free(runtime);
     if (rc >= 0 || was_asked_to)

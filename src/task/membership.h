@@ -27,7 +27,7 @@ CI_INLINE void ci_scope_take_off(struct ci_scope *scope, struct ci_task *task)
     ci_debug_check(ci_scope_is_at_home(scope), "scope.h 1");
     ci_list_unlink(&task->sibling);
     scope->live--;
-    ci_debug_check(!scope->live == ci_list_empty(&scope->tasks), "scope.h 2");
+    ci_debug_check((scope->live == scope->resting) == ci_list_empty(&scope->tasks), "scope.h 2");
     if (ci_unlikely(task->end.result < 0))
         ci_scope_take_error(scope, task, (int)task->end.result);
 }

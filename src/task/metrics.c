@@ -10,6 +10,7 @@
 #include "sys/fork.h"
 #include "sys/misuse.h"
 #include "task/runtime.h"
+#include "task/stack_use.h"
 #include "task/stats.h"
 
 struct text {
@@ -217,6 +218,8 @@ static void add(struct sums *sums, const char *name, const struct ci_stats_name 
     sum->turns += ci_load_relaxed(&entry->turns);
     sum->sum += ci_load_relaxed(&entry->sum);
     sum->max = max > sum->max ? max : sum->max;
+    uint64_t stack = ci_load_relaxed(&entry->stack);
+    sum->stack = stack > sum->stack ? stack : sum->stack;
 }
 
 static void put_label(struct text *text, const char *label)
@@ -250,6 +253,29 @@ static void put_names(struct text *text, const struct sums *sums)
     }
 }
 
+static void put_stacks(struct text *text, const coir_runtime *runtime, const struct sums *sums)
+{
+    uint64_t most = 0;
+    put_head(text, "coir_stack_size_bytes", "gauge", "The size of each stack, with its guard.");
+    put(text, "coir_stack_size_bytes %zu\n", runtime->workers[0].stacks.size);
+    if (!runtime->config.stack_use)
+        return;
+    put_head(text, "coir_stack_used_bytes_max", "gauge",
+             "The most that a stack has used, by task.");
+    for (size_t i = 0; i < sums->count; i++) {
+        uint64_t used = sums->names[i].stack;
+        if (!used)
+            continue;
+        put(text, "coir_stack_used_bytes_max{task=\"");
+        put_label(text, sums->names[i].name);
+        put(text, "\"} %" PRIu64 "\n", used);
+        most = used > most ? used : most;
+    }
+    put_head(text, "coir_stack_size_suggested_bytes", "gauge",
+             "Room for twice the most that was used, and the guard.");
+    put(text, "coir_stack_size_suggested_bytes %zu\n", ci_stack_use_suggest(most));
+}
+
 static int add_names(struct text *text, const coir_runtime *runtime)
 {
     struct sums *sums = ci_alloc_zero(&runtime->allocator, sizeof *sums);
@@ -259,11 +285,13 @@ static int add_names(struct text *text, const coir_runtime *runtime)
         const struct ci_stats *stats = stats_of(runtime, worker);
         for (size_t i = 0; stats && i <= CI_STATS_NAMES; i++) {
             const struct ci_stats_name *entry = &stats->names[i];
-            if (ci_load_acquire(&entry->turns)) /* pairs with the release in stats.c */
+            /* pairs with the releases in stats.c */
+            if (ci_load_acquire(&entry->turns) || ci_load_acquire(&entry->stack))
                 add(sums, i < CI_STATS_NAMES ? entry->name : "(others)", entry);
         }
     }
     put_names(text, sums);
+    put_stacks(text, runtime, sums);
     ci_free(&runtime->allocator, sums, sizeof *sums);
     return 0;
 }

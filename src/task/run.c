@@ -76,7 +76,7 @@ void ci_run_enter_thread(struct ci_worker *worker)
     if (worker->runtime->config.report_overflow)
         ci_overflow_watch(worker);
     ci_slow_turn_enter(worker);
-    ci_halt_enter_thread(worker, worker->runtime->config.slow_turn != 0);
+    ci_halt_enter_thread(worker, worker->runtime->answers);
 }
 
 void ci_run_leave_thread(struct ci_worker *worker)
@@ -136,6 +136,7 @@ int ci_run_start(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     if (rc < 0)
         return rc;
     reset(runtime);
+    runtime->answers = runtime->config.slow_turn != 0 || ci_thread_trace_is_free();
     ci_worker_adopt_thread(&runtime->workers[0]);
     if ((rc = begin_drivers(runtime)) == 0 && (rc = ci_slow_turn_begin(runtime)) == 0)
         rc = start_threads(runtime);

@@ -16,6 +16,7 @@
 #include "task/recorder.h"
 #include "task/run.h"
 #include "task/run_state.h"
+#include "task/stack_use.h"
 
 /* ---- making and freeing ---- */
 
@@ -82,6 +83,8 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
         runtime->simulated = driver->kind->simulated;
         ci_worker_init(&runtime->workers[runtime->worker_count], runtime, runtime->worker_count,
                        driver);
+        if (config->stack_use)
+            rc = ci_stack_use_init(&runtime->workers[runtime->worker_count]);
         runtime->worker_count++;
     }
     if (rc < 0) {

@@ -21,6 +21,7 @@ struct coir_runtime {
     uint32_t run;       /* the state of its run, in one word: see run_state.h */
     bool asked_to_stop; /* by coir_runtime_stop, in this run or before it */
     bool simulated;
+    bool answers; /* its threads unblock what asks for their stacks */
 
     struct ci_handle first; /* of the run's first task */
     struct ci_offload offload;

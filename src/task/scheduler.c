@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "sys/call.h"
+#include "sys/probe.h"
 #include "task/anywhere.h"
 #include "task/background.h"
 #include "task/deadlock.h"
@@ -87,7 +88,7 @@ static bool look_up(struct ci_worker *worker)
     return ci_run_ended(worker->runtime);
 }
 
-static void trim_later(struct ci_worker *worker)
+void ci_worker_trim_later(struct ci_worker *worker)
 {
     if (ci_unlikely(worker->grown) && !ci_timer_started(&worker->trim))
         ci_loop_start_timer(&worker->loop, &worker->trim,
@@ -95,9 +96,9 @@ static void trim_later(struct ci_worker *worker)
 }
 
 /* After a burst: gives back stacks and slabs that were not used since the last look. While
- * everything is in use the timer is not set again until a task has run (run_ready), because only a
- * task can give something back. So it neither wakes an idle worker nor hides a deadlock (deadlock.c
- * 1), and a worker in steady use looks at most once a second. */
+ * everything is in use the timer is not set again until a task has run (run_ready) or rests
+ * (rest.h), because only that can give something back. So it neither wakes an idle worker nor hides
+ * a deadlock (deadlock.c 1), and a worker in steady use looks at most once a second. */
 static void on_trim(struct ci_timer *timer)
 {
     struct ci_worker *worker = ci_container_of(timer, struct ci_worker, trim);
@@ -113,12 +114,14 @@ static void on_trim(struct ci_timer *timer)
     worker->trimmed = most == CI_TRIM_SOON;
     worker->grown = most != CI_TRIM_DONE;
     if (worker->trimmed)
-        trim_later(worker);
+        ci_worker_trim_later(worker);
 }
 
 static bool run_ready(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
+    if (ci_probes_wanted() && !worker->trace)
+        ci_trace_begin_for_probes(worker);
     bool simulated = worker->runtime->simulated, watched = simulated || worker->trace;
     if (ci_unlikely(worker->stuck))
         ci_deadlock_awake(worker);
@@ -148,7 +151,7 @@ static bool run_ready(struct coir_loop *loop)
     worker->fiber = NULL;
     if (ci_unlikely(worker->trace)) /* it may have begun in a turn just now */
         ci_trace_waits(worker);
-    trim_later(worker);
+    ci_worker_trim_later(worker);
     return worker->ready || ci_load_relaxed(&worker->runtime->shared_count);
 }
 

@@ -17,7 +17,7 @@ void ci_scope_init(struct ci_scope *scope, struct ci_worker *home, bool serving)
 {
     scope->home = home;
     ci_list_init(&scope->tasks);
-    scope->live = 0;
+    scope->live = scope->resting = 0;
     scope->arriving = 0;
     scope->errors = 0;
     scope->error = scope->interrupt = 0;
@@ -80,6 +80,7 @@ CI_INLINE coir_scope *open_scope(coir_scope *opaque, bool serving, const char *c
                              : runnable->cancel_scopes == &scope->cancel_scope))
         return ci_misused(-EINVAL, "it was opened before, and not closed", call, place), opaque;
     ci_scope_init(scope, worker, serving);
+    scope->opened_at = place;
     ci_cancel_scope_enter(&scope->cancel_scope, runnable, CI_CANCEL_SCOPE_TASKS);
     if (ci_unlikely(
             runnable->interrupt)) { /* as it interrupted the scopes that were open already */
@@ -121,13 +122,8 @@ static int scope_cancel(coir_future *future, int reason)
     return true;
 }
 
-static void scope_describe(const coir_future *future, struct ci_wait_note *note)
-{
-    note->object = ci_container_of(future, const struct scope_op, future)->scope;
-}
-
-static const struct ci_described_kind scope_kind =
-    CI_DESCRIBED_KIND("the tasks of a scope", NULL, scope_cancel, scope_describe);
+static const struct ci_described_kind scope_kind = CI_DESCRIBED_KIND(
+    "the tasks of a scope", NULL, scope_cancel, offsetof(struct scope_op, scope), NULL);
 
 CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {

@@ -3,7 +3,7 @@
  * 1. A scope's fields and its list of tasks belong to its home worker, except `arriving`: a worker
  * that spawns into the scope of another one counts the task there, before it sends a message
  * (remote.c).
- * 2. `live` is the length of the list of tasks.
+ * 2. `live` is the length of the list of tasks, and those at rest (rest.h).
  * 3. A scope is empty when neither `live` nor `arriving` counts anything. It does not close before.
  */
 #ifndef CI_TASK_SCOPE_H
@@ -20,13 +20,14 @@ struct ci_scope {
     struct ci_cancel_scope cancel_scope;
     struct ci_worker *home; /* NULL: not open */
     struct ci_list tasks;
-    size_t live;
+    size_t live, resting;
     int32_t arriving; /* spawned by other workers, and not in `tasks` yet */
     uint64_t errors;
     int32_t error;     /* the first one */
     int32_t interrupt; /* the reason, if an interrupt from outside has cancelled its tasks */
     bool serving, cancelled, root;
     struct ci_runnable *waiter; /* suspended until the scope is empty, or NULL */
+    const void *opened_at;      /* the return address of the public call */
     /* called for a task that failed; NULL: errors are counted */
     void (*task_failed)(struct ci_task *task, int error);
 };

@@ -48,7 +48,7 @@ static void sleep_describe(const coir_future *future, struct ci_wait_note *note)
 }
 
 static const struct ci_described_kind sleep_kind =
-    CI_DESCRIBED_KIND("time", sleep_poll, sleep_cancel, sleep_describe);
+    CI_DESCRIBED_KIND("time", sleep_poll, sleep_cancel, 0, sleep_describe);
 
 static coir_future *init(struct ci_sleep_op *op, enum meaning meaning, coir_time when)
 {

@@ -1,6 +1,7 @@
 #include "task/snapshot.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ struct copy {
     size_t first_line; /* of the task */
 };
 
-static void *add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array, size_t item_size)
+void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array,
+                      size_t item_size)
 {
     if (array->count == array->size) {
         size_t size = array->size ? 2 * array->size : 64;
@@ -55,7 +57,7 @@ static void add_line(struct copy *copy, struct ci_snapshot_line line)
     struct ci_snapshot *snapshot = copy->snapshot;
     if (snapshot->lines.count - copy->first_line >= LINES)
         return;
-    struct ci_snapshot_line *to = add(snapshot, &snapshot->lines, sizeof *to);
+    struct ci_snapshot_line *to = ci_snapshot_add(snapshot, &snapshot->lines, sizeof *to);
     if (to)
         *to = line;
 }
@@ -77,12 +79,29 @@ static void add_frames(struct copy *copy, const struct ci_worker *worker, const 
                                                  .address = frames[i]});
 }
 
+/* Where the fiber, or the innermost generator that runs on it, was left. */
+static const struct ci_context *innermost_context(const struct ci_fiber *fiber)
+{
+    const struct ci_worker *worker = fiber->runnable->task->worker;
+    bool calls = worker->fiber == fiber && ci_load(&worker->halt.state) == CI_HALT_CALLS;
+    return calls ? &worker->halt.here : &fiber->context;
+}
+
+/* Where the fiber's own stack was left. */
+static const struct ci_context *context_of(const struct ci_fiber *fiber)
+{
+    const struct ci_context *context = innermost_context(fiber);
+    for (const coir_generator *generator = fiber->generator; generator;
+         generator = ci_generator_outer(generator))
+        context = ci_generator_resumer(generator);
+    return context;
+}
+
 /* The stacks of a fiber: those of its generators that run, innermost first, and its own. */
 static void add_fiber(struct copy *copy, const struct ci_fiber *fiber, int depth)
 {
     const struct ci_worker *worker = fiber->runnable->task->worker;
-    bool calls = worker->fiber == fiber && ci_load(&worker->halt.state) == CI_HALT_CALLS;
-    const struct ci_context *context = calls ? &worker->halt.here : &fiber->context;
+    const struct ci_context *context = innermost_context(fiber);
     for (const coir_generator *generator = fiber->generator; generator;
          generator = ci_generator_outer(generator)) {
         add_frames(copy, worker, generator, context, depth);
@@ -206,11 +225,54 @@ static bool copy_queued(const struct copy *copy, struct ci_snapshot_task *to,
     return queued;
 }
 
+/* Whether the scope was opened by a function that has returned without closing it: it lies on the
+ * stack of one of the runnable's fibers, below what is in use of that. */
+static bool is_left_open(const struct ci_runnable *runnable, const coir_future *end,
+                         const struct ci_cancel_scope *scope)
+{
+    const struct ci_stacks *stacks = &runnable->task->worker->stacks;
+    const coir_future *future = runnable->inner;
+    for (int i = 0; i < LINES && future && future != end; i++) {
+        if (future->kind != &ci_fiber_kind) {
+            future = future->caller;
+            continue;
+        }
+        const struct ci_fiber *fiber = ci_container_of(future, const struct ci_fiber, back);
+        if (ci_stack_bottom(stacks, scope) == ci_stack_bottom(stacks, fiber))
+            return (uintptr_t)scope < (uintptr_t)context_of(fiber)->sp;
+        future = fiber->call->future.caller;
+    }
+    return false;
+}
+
+/* The nearest one; of what lies behind a scope that was left open, nothing is known. */
+static coir_time deadline_of(const struct ci_task *task)
+{
+    coir_time nearest = COIR_NEVER;
+    for (const struct ci_cancel_scope *at = task->runnable.cancel_scopes;
+         at && !is_left_open(&task->runnable, &task->end, at) && at->kind != CI_CANCEL_SCOPE_SHIELD;
+         at = at->outer) {
+        coir_time when = ci_cancel_scope_deadline(at);
+        nearest = when < nearest ? when : nearest;
+    }
+    return nearest;
+}
+
+/* Whether it has begun, and is where it can be looked into. */
+static bool is_readable(const struct ci_snapshot_task *to, const struct ci_task *task)
+{
+    return to->state != CI_TASK_UNKNOWN && to->state != CI_TASK_TRAVELS &&
+           to->state != CI_TASK_NOT_BEGUN && !is_being_polled(task->worker, task);
+}
+
 static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const struct ci_task *task)
 {
     to->deadline = COIR_NEVER;
     to->runner = -1;
     to->state = CI_TASK_NOT_BEGUN;
+    to->holder = -1;
+    to->number = task->number;
+    to->spawned_at = task->spawned_at;
     if (copy_queued(copy, to, task) || (to->state = state_of(copy, task)) == CI_TASK_UNKNOWN)
         return;
     to->runner = task->worker->index;
@@ -219,7 +281,8 @@ static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const str
         return; /* it may have ended, and its outermost future be gone */
     copy_root(to, task);
     to->cancelled = task->runnable.cancelled;
-    to->deadline = ci_runnable_deadline(&task->runnable);
+    to->deadline =
+        is_readable(to, task) ? deadline_of(task) : ci_runnable_deadline(&task->runnable);
     struct coir_loop *loop = &task->worker->loop;
     coir_time now = ci_driver_now(loop->driver);
     if (to->deadline != COIR_NEVER)
@@ -227,10 +290,22 @@ static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const str
     if (to->state != CI_TASK_WAITS)
         return;
     to->waits_for = task->runnable.inner->kind->name;
+    to->waited = (coir_time)(ci_coarse_time(now) - task->waits_since) << CI_COARSE_SHIFT;
     ci_describe(task->runnable.inner, &to->note);
     /* the times of fresh timers are durations */
     to->has_time = to->note.until && ci_list_empty(&loop->fresh);
     to->left = ci_time_left(to->note.until, now);
+}
+
+/* What is left of it may have been overwritten since. */
+static CI_UNINSTRUMENTED void note_left_open(struct ci_snapshot_task *to,
+                                             const struct ci_runnable *runnable,
+                                             const struct ci_scope *scope)
+{
+    bool whole = scope->cancel_scope.runnable == runnable &&
+                 scope->cancel_scope.kind == CI_CANCEL_SCOPE_TASKS;
+    to->left_a_scope_open = true;
+    to->opened_at = whole ? scope->opened_at : NULL;
 }
 
 static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth);
@@ -259,10 +334,15 @@ static void copy_member_scopes(struct copy *copy, const coir_future *future, int
 static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
                         const coir_future *end, int parent, int depth)
 {
-    for (const struct ci_cancel_scope *scope = runnable->cancel_scopes; scope; scope = scope->outer)
-        if (scope->kind == CI_CANCEL_SCOPE_TASKS)
-            copy_scope(copy, ci_container_of(scope, const struct ci_scope, cancel_scope), parent,
-                       depth);
+    for (const struct ci_cancel_scope *at = runnable->cancel_scopes; at; at = at->outer) {
+        const struct ci_scope *scope = ci_container_of(at, const struct ci_scope, cancel_scope);
+        if (is_left_open(runnable, end, at)) {
+            note_left_open(ci_snapshot_task(copy->snapshot, (size_t)parent), runnable, scope);
+            break; /* nothing in it can be relied on */
+        }
+        if (at->kind == CI_CANCEL_SCOPE_TASKS)
+            copy_scope(copy, scope, parent, depth);
+    }
     const coir_future *future = runnable->inner;
     for (int i = 0; i < LINES && future && future != end; i++) {
         bool is_fiber = future->kind == &ci_fiber_kind;
@@ -279,7 +359,7 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
 {
     struct ci_snapshot *snapshot = copy->snapshot;
     size_t index = snapshot->tasks.count;
-    struct ci_snapshot_task *to = add(snapshot, &snapshot->tasks, sizeof *to);
+    struct ci_snapshot_task *to = ci_snapshot_add(snapshot, &snapshot->tasks, sizeof *to);
     if (!to)
         return;
     to->id = task;
@@ -289,9 +369,7 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     to->worker = (int)snapshot->workers.count - 1;
     to->first_line = copy->first_line = snapshot->lines.count;
     copy_state(copy, to, task);
-    bool readable = to->state != CI_TASK_UNKNOWN && to->state != CI_TASK_TRAVELS &&
-                    to->state != CI_TASK_NOT_BEGUN && !is_being_polled(task->worker, task);
-    if (!readable)
+    if (!is_readable(to, task))
         return;
     add_stack(copy, &task->runnable, &task->end, 0);
     to->line_count = snapshot->lines.count - to->first_line;
@@ -301,10 +379,29 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     to->has_children = snapshot->tasks.count > index + 1;
 }
 
+static void copy_resting(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    struct ci_snapshot_task *to = ci_snapshot_add(snapshot, &snapshot->tasks, sizeof *to);
+    if (!to)
+        return;
+    to->id = to->scope = scope;
+    to->parent = parent;
+    to->depth = depth;
+    to->worker = (int)snapshot->workers.count - 1;
+    to->runner = -1;
+    to->state = CI_TASK_RESTS;
+    to->deadline = COIR_NEVER;
+    to->first_line = snapshot->lines.count;
+    snprintf(to->name, sizeof to->name, "%zu tasks", scope->resting);
+}
+
 static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
 {
     ci_list_for_each (node, &scope->tasks)
         copy_task(copy, ci_container_of(node, const struct ci_task, sibling), scope, parent, depth);
+    if (scope->resting)
+        copy_resting(copy, scope, parent, depth);
 }
 
 /* ---- workers ---- */
@@ -312,7 +409,7 @@ static void copy_scope(struct copy *copy, const struct ci_scope *scope, int pare
 static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime)
 {
     struct ci_snapshot *snapshot = copy->snapshot;
-    struct ci_snapshot_worker *to = add(snapshot, &snapshot->workers, sizeof *to);
+    struct ci_snapshot_worker *to = ci_snapshot_add(snapshot, &snapshot->workers, sizeof *to);
     if (!to)
         return;
     to->runtime = runtime;
@@ -323,15 +420,20 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime
         copy_scope(copy, &worker->root, -1, 0);
         return;
     }
+    snapshot->whole = false;
     to->trace_error = ci_halt_take_stack(worker, stack_time);
-    if (to->trace_error == 0)
-        to->traced = worker->halt.traced;
+    if (to->trace_error < 0)
+        return;
+    to->traced = worker->halt.traced;
+    to->running = worker->halt.running;
+    memcpy(to->running_name, worker->halt.running_name, sizeof to->running_name);
 }
 
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
 {
     struct copy copy = {.snapshot = snapshot, .halted = halted};
     memset(snapshot, 0, sizeof *snapshot);
+    snapshot->whole = true;
     ci_frame_tables_list(&snapshot->tables);
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
@@ -344,4 +446,6 @@ void ci_snapshot_done(struct ci_snapshot *snapshot)
     free(snapshot->tasks.items);
     free(snapshot->lines.items);
     free(snapshot->workers.items);
+    free(snapshot->findings.items);
+    free(snapshot->parties.items);
 }

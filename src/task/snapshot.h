@@ -7,7 +7,7 @@
 #include "task/describe.h"
 #include "task/halt.h"
 
-enum { CI_SNAPSHOT_NAME = 64 };
+enum { CI_SNAPSHOT_NAME = CI_HALT_NAME };
 
 enum ci_task_state {
     CI_TASK_RUNS,      /* it calls for the dump */
@@ -15,6 +15,7 @@ enum ci_task_state {
     CI_TASK_NOT_BEGUN, /* its function or future has not run */
     CI_TASK_WAITS,
     CI_TASK_TRAVELS, /* it is a message between workers */
+    CI_TASK_RESTS,   /* all tasks of a scope that are at rest (rest.h): the name says how many */
     CI_TASK_UNKNOWN  /* the worker that runs it does not answer: nothing else is known of it */
 };
 
@@ -34,6 +35,8 @@ struct ci_snapshot_line {
 
 struct ci_snapshot_task {
     const void *id;
+    uint32_t number;
+    const void *spawned_at; /* where the call that spawned it returns to; NULL: in the library */
     const void *scope;
     int parent;        /* the index of the task that has opened the scope, or -1: it is a root */
     int depth;         /* how many there are above it */
@@ -46,8 +49,12 @@ struct ci_snapshot_task {
     const void *fn;              /* that function, or the poll of that future */
     const char *waits_for;       /* the kind of the innermost future */
     struct ci_wait_note note;
-    int32_t cancelled; /* the reason, or 0 */
-    bool has_time;     /* what it waits for has a time: in `left` ns */
+    bool left_a_scope_open; /* the function that opened one has returned */
+    const void *opened_at;  /* by which call; NULL: not known any more */
+    int holder;             /* the index of the task that holds what is waited for, or -1 */
+    coir_time waited;       /* how long it has waited */
+    int32_t cancelled;      /* the reason, or 0 */
+    bool has_time;          /* what it waits for has a time: in `left` ns */
     coir_time left;
     coir_time deadline; /* how long from now, or COIR_NEVER */
     size_t first_line, line_count;
@@ -58,7 +65,8 @@ struct ci_snapshot_worker {
     bool answered;
     int trace_error; /* of `traced`, if it has not answered */
     struct ci_traced traced;
-    char running[CI_SNAPSHOT_NAME];
+    struct ci_holder running; /* what it runs, with its stack */
+    char running_name[CI_HALT_NAME];
 };
 
 /* Grows as it is filled. */
@@ -68,8 +76,9 @@ struct ci_snapshot_array {
 };
 
 struct ci_snapshot {
-    struct ci_snapshot_array tasks, lines, workers;
-    int error; /* -ENOMEM */
+    struct ci_snapshot_array tasks, lines, workers, findings, parties;
+    bool whole; /* every worker has answered */
+    int error;  /* -ENOMEM */
     struct ci_frame_tables tables;
 };
 
@@ -90,6 +99,10 @@ static inline struct ci_snapshot_worker *ci_snapshot_worker(const struct ci_snap
 {
     return (struct ci_snapshot_worker *)snapshot->workers.items + index;
 }
+
+/* An item at the end of the array, set to zero; NULL: out of memory, which becomes its error. */
+void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array,
+                      size_t item_size);
 
 /* Copies everything; of workers that did not answer, the stack of the thread. 0 or -ENOMEM. */
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted);

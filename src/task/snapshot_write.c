@@ -1,157 +1,26 @@
 #include "task/snapshot_write.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "coir/version.h"
-#include "sys/call.h"
-#include "sys/symbol.h"
+#include "task/dump_out.h"
+#include "task/findings.h"
 
-enum { SCHEMA = 1, BUFFER = 1 << 16, PIECE = 1 << 11, SYMBOL = 1 << 12, FIRST_FRAMES = 8 };
+enum { SCHEMA = 1, FIRST_FRAMES = 8 };
 
 #define VERSION "%d.%d.%d"
 #define VERSION_NUMBERS COIR_VERSION_MAJOR, COIR_VERSION_MINOR, COIR_VERSION_PATCH
 
-struct symbol {
-    const void *address;
-    bool exact;
-    char *lines; /* a function a line, innermost first where some were inlined */
-};
-
-struct out {
-    const struct ci_snapshot *snapshot;
-    coir_fd fd;
-    int error;
-    size_t len;
-    char buffer[BUFFER];
-    struct symbol *symbols; /* a hash table of `symbol_count`, a power of two */
-    size_t symbol_count;
-};
-
-/* ---- text ---- */
-
-static void flush(struct out *out)
-{
-    size_t at = 0;
-    while (at < out->len && !out->error) {
-        ssize_t n = ci_sys_write(out->fd, out->buffer + at, out->len - at);
-        if (n >= 0)
-            at += (size_t)n;
-        else if (n != -EINTR)
-            out->error = (int)n;
-    }
-    out->len = 0;
-}
-
-/* Less than PIECE bytes. */
-static void put(struct out *out, const char *format, ...) COIR_PRINTF(2, 3);
-static void put(struct out *out, const char *format, ...)
-{
-    if (BUFFER - out->len < PIECE)
-        flush(out);
-    va_list args;
-    va_start(args, format);
-    int len = vsnprintf(out->buffer + out->len, PIECE, format, args);
-    va_end(args);
-    out->len += len < PIECE ? (size_t)len : PIECE - 1;
-}
-
-static void put_character(struct out *out, char c)
-{
-    if (out->len == BUFFER)
-        flush(out);
-    out->buffer[out->len++] = c;
-}
-
-/* Text of the program, on one line. */
-static void put_plain(struct out *out, const char *text)
-{
-    for (; *text; text++)
-        put_character(out, (unsigned char)*text < ' ' ? '?' : *text);
-}
-
-/* A string of JSON. */
-static void put_string(struct out *out, const char *text)
-{
-    put(out, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool plain = c >= ' ' && c != '"' && c != '\\' && c < 0x7f;
-        if (plain)
-            put_character(out, *text);
-        else
-            put(out, "\\u%04x", c);
-    }
-    put(out, "\"");
-}
+/* ---- what is worth showing ---- */
 
 static double seconds(coir_time duration)
 {
     return (double)duration / (double)COIR_S;
 }
-
-/* ---- symbols ---- */
-
-/* ci_symbol_write puts a number before each line. */
-static char *lines_of(const void *address, bool exact)
-{
-    struct ci_traced traced = {.count = 1, .exact = exact, .frames = {(void *)(uintptr_t)address}};
-    static const char number[] = "    #0 ";
-    char text[SYMBOL];
-    ci_symbol_write(&traced, text, sizeof text);
-    char *lines = malloc(strlen(text) + 1), *to = lines;
-    if (!lines)
-        return NULL;
-    *to = '\0';
-    for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        const char *from =
-            strncmp(line, number, sizeof number - 1) == 0 ? line + sizeof number - 1 : line;
-        memcpy(to, from, (size_t)(end + 1 - from));
-        to += end + 1 - from;
-        *to = '\0';
-    }
-    return lines;
-}
-
-/* The lines of an address. */
-static const char *symbol_of(struct out *out, const void *address, bool exact)
-{
-    size_t i = (size_t)((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) & (out->symbol_count - 1);
-    struct symbol *symbol = &out->symbols[i];
-    while (symbol->lines && (symbol->address != address || symbol->exact != exact)) {
-        i = (i + 1) & (out->symbol_count - 1);
-        symbol = &out->symbols[i];
-    }
-    if (!symbol->lines)
-        *symbol = (struct symbol){address, exact, lines_of(address, exact)};
-    if (!symbol->lines)
-        out->error = -ENOMEM;
-    return symbol->lines ? symbol->lines : "";
-}
-
-static int make_symbols(struct out *out)
-{
-    const struct ci_snapshot *snapshot = out->snapshot;
-    size_t most = snapshot->lines.count + snapshot->tasks.count +
-                  snapshot->workers.count * CI_THREAD_TRACE_FRAMES;
-    for (out->symbol_count = 64; out->symbol_count < 2 * most;)
-        out->symbol_count *= 2;
-    out->symbols = calloc(out->symbol_count, sizeof *out->symbols);
-    return out->symbols ? 0 : -ENOMEM;
-}
-
-static void free_symbols(struct out *out)
-{
-    for (size_t i = 0; i < out->symbol_count; i++)
-        free(out->symbols[i].lines);
-    free(out->symbols);
-}
-
-/* ---- what is worth showing ---- */
 
 static bool begins(const char *line, const char *with)
 {
@@ -174,13 +43,13 @@ struct shown {
 };
 
 /* Whether one of the first frames of a stack has a public function. */
-static bool has_public(struct out *out, const struct ci_snapshot_line *line,
+static bool has_public(struct ci_dump_out *out, const struct ci_snapshot_line *line,
                        const struct ci_snapshot_line *end)
 {
     for (int i = 0;
          i < FIRST_FRAMES && line < end && line->kind == CI_LINE_FRAME && (i == 0 || !line->exact);
          i++, line++)
-        for (const char *at = symbol_of(out, line->address, line->exact); *at;
+        for (const char *at = ci_symbol_of(out, line->address, line->exact); *at;
              at = strchr(at, '\n') + 1)
             if (begins(at, "coir_"))
                 return true;
@@ -188,11 +57,11 @@ static bool has_public(struct out *out, const struct ci_snapshot_line *line,
 }
 
 /* The lines of a frame that are shown are passed to `fn`. `skips`: until a public function. */
-typedef void put_function(struct out *out, const char *line, int len, void *arg);
-static void each_function(struct out *out, const struct ci_snapshot_line *line, bool *skips,
+typedef void put_function(struct ci_dump_out *out, const char *line, int len, void *arg);
+static void each_function(struct ci_dump_out *out, const struct ci_snapshot_line *line, bool *skips,
                           put_function *fn, void *arg)
 {
-    for (const char *at = symbol_of(out, line->address, line->exact), *end;
+    for (const char *at = ci_symbol_of(out, line->address, line->exact), *end;
          (end = strchr(at, '\n')); at = end + 1) {
         *skips = *skips && !begins(at, "coir_");
         if (!*skips && !is_root(at))
@@ -202,7 +71,7 @@ static void each_function(struct out *out, const struct ci_snapshot_line *line, 
 
 /* Calls `fn` for each function that is shown, of the frames that begin at `line`; returns the line
  * behind them. */
-static const struct ci_snapshot_line *each_frame(struct out *out,
+static const struct ci_snapshot_line *each_frame(struct ci_dump_out *out,
                                                  const struct ci_snapshot_line *line,
                                                  const struct ci_snapshot_line *end,
                                                  put_function *fn, void *arg)
@@ -219,6 +88,7 @@ static const char *const state_words[] = {
     [CI_TASK_READY] = "is ready to run",
     [CI_TASK_NOT_BEGUN] = "has not begun",
     [CI_TASK_WAITS] = "waits for",
+    [CI_TASK_RESTS] = "rest: they wait without a record",
     [CI_TASK_TRAVELS] = "is a message between two workers",
     [CI_TASK_UNKNOWN] = "runs on a worker that does not answer",
 };
@@ -229,22 +99,22 @@ struct place {
     int indent, number;
 };
 
-static void put_text_function(struct out *out, const char *line, int len, void *arg)
+static void put_text_function(struct ci_dump_out *out, const char *line, int len, void *arg)
 {
     struct place *place = arg;
-    put(out, "%*s#%-3d%.*s\n", place->indent, "", place->number++, len, line);
+    ci_put(out, "%*s#%-3d%.*s\n", place->indent, "", place->number++, len, line);
 }
 
-static void put_text_future(struct out *out, const struct ci_snapshot_line *line,
+static void put_text_future(struct ci_dump_out *out, const struct ci_snapshot_line *line,
                             struct place *place)
 {
-    const char *poll = symbol_of(out, line->address, true);
-    put(out, "%*s#%-3d", place->indent + 4 * line->depth, "", place->number++);
-    put_plain(out, line->name ? line->name : "?");
-    put(out, ", a future of %.*s\n", (int)strcspn(poll, "\n"), poll);
+    const char *poll = ci_symbol_of(out, line->address, true);
+    ci_put(out, "%*s#%-3d", place->indent + 4 * line->depth, "", place->number++);
+    ci_put_plain(out, line->name ? line->name : "?");
+    ci_put(out, ", a future of %.*s\n", (int)strcspn(poll, "\n"), poll);
 }
 
-static void put_text_stack(struct out *out, const struct ci_snapshot_task *task, int indent)
+static void put_text_stack(struct ci_dump_out *out, const struct ci_snapshot_task *task, int indent)
 {
     const struct ci_snapshot_line *line = ci_snapshot_line(out->snapshot, task->first_line);
     const struct ci_snapshot_line *end = line + task->line_count, *first = line;
@@ -261,61 +131,97 @@ static void put_text_stack(struct out *out, const struct ci_snapshot_task *task,
             if (line > first || line + 1 == end || line[1].kind != CI_LINE_FRAME)
                 put_text_future(out, line, &place);
             break;
-        case CI_LINE_MEMBER: put(out, "%*s- a member:\n", indent + 4 * line->depth, ""); break;
+        case CI_LINE_MEMBER: ci_put(out, "%*s- a member:\n", indent + 4 * line->depth, ""); break;
         }
         line++;
     }
 }
 
-static void put_text_name(struct out *out, const struct ci_snapshot_task *task)
+static void put_text_name(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    const char *symbol = task->fn && !task->root ? symbol_of(out, task->fn, true) : "?";
+    const char *symbol = task->fn && !task->root ? ci_symbol_of(out, task->fn, true) : "?";
     if (*task->name)
-        put_plain(out, task->name);
+        ci_put_plain(out, task->name);
     else if (task->root)
-        put_plain(out, task->root);
+        ci_put_plain(out, task->root);
     else
-        put(out, "%.*s", (int)strcspn(symbol, " \n"), symbol);
+        ci_put(out, "%.*s", (int)strcspn(symbol, " \n"), symbol);
 }
 
-static void put_text_wait(struct out *out, const struct ci_snapshot_task *task)
+static void put_text_holder(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    put(out, " ");
-    put_plain(out, task->waits_for ? task->waits_for : "?");
-    if (task->note.object)
-        put(out, " %p", task->note.object);
+    if (!task->note.holder.task)
+        return;
+    ci_put(out, ", held by ");
+    if (task->holder < 0) {
+        ci_put(out, out->snapshot->whole ? "a task that has ended" : "a task that is not shown");
+        return;
+    }
+    const struct ci_snapshot_task *holder = ci_snapshot_task(out->snapshot, (size_t)task->holder);
+    put_text_name(out, holder);
+    ci_put(out, " %p", holder->id);
+}
+
+/* `waited`: how long it has, or the longest of several tasks. */
+static void put_text_wait(struct ci_dump_out *out, const struct ci_snapshot_task *task,
+                          coir_time waited)
+{
+    ci_put(out, " ");
+    ci_put_plain(out, task->waits_for ? task->waits_for : "?");
+    if (task->note.object) {
+        const char *name = ci_variable_at(out, task->note.object);
+        ci_put(out, *name ? " %p (%s)" : " %p", task->note.object, name);
+    }
     if (task->note.task)
-        put(out, " %p", task->note.task);
+        ci_put(out, " %p", task->note.task);
     if (task->note.text[0]) {
-        put(out, " (");
-        put_plain(out, task->note.text);
-        put(out, ")");
+        ci_put(out, " (");
+        ci_put_plain(out, task->note.text);
+        ci_put(out, ")");
     }
     if (task->has_time)
-        put(out, " for %.3f s", seconds(task->left));
+        ci_put(out, " for %.3f s", seconds(task->left));
+    put_text_holder(out, task);
+    if (waited)
+        ci_put(out, ", for %.2f s so far", seconds(waited));
 }
 
-/* `count`: how many tasks it stands for. */
-static void put_text_task(struct out *out, const struct ci_snapshot_task *task, size_t count)
+static void put_text_spawn(struct ci_dump_out *out, const struct ci_snapshot_task *task, int indent)
+{
+    if (!task->spawned_at)
+        return;
+    const char *symbol = ci_symbol_of(out, task->spawned_at, false);
+    ci_put(out, "%*sspawned by %.*s\n", indent, "", (int)strcspn(symbol, "\n"), symbol);
+}
+
+/* How many tasks one task stands for, and the longest of their waits. */
+struct folded {
+    size_t count;
+    coir_time waited;
+};
+
+static void put_text_task(struct ci_dump_out *out, const struct ci_snapshot_task *task,
+                          const struct folded *folded)
 {
     int indent = 2 + 2 * task->depth;
-    put(out, "%*s", indent, "");
+    ci_put(out, "%*s", indent, "");
     put_text_name(out, task);
-    put(out, " %p", task->id);
-    if (count > 1)
-        put(out, " and %zu more: each", count - 1);
-    put(out, " %s", state_words[task->state]);
+    ci_put(out, " %p", task->id);
+    if (folded->count > 1)
+        ci_put(out, " and %zu more: each", folded->count - 1);
+    ci_put(out, " %s", state_words[task->state]);
     if (task->state == CI_TASK_WAITS)
-        put_text_wait(out, task);
+        put_text_wait(out, task, folded->waited);
     if (task->runner >= 0 &&
         task->runner != ci_snapshot_worker(out->snapshot, (size_t)task->worker)->index)
-        put(out, ", on worker %d", task->runner);
+        ci_put(out, ", on worker %d", task->runner);
     if (task->deadline != COIR_NEVER)
-        put(out, ", deadline in %.3f s", seconds(task->deadline));
+        ci_put(out, ", deadline in %.3f s", seconds(task->deadline));
     if (task->cancelled)
-        put(out, ", cancelled (%s)", task->cancelled == -ETIME ? "ETIME" : "ECANCELED");
-    put(out, "\n");
+        ci_put(out, ", cancelled (%s)", task->cancelled == -ETIME ? "ETIME" : "ECANCELED");
+    ci_put(out, "\n");
     put_text_stack(out, task, indent + 4);
+    put_text_spawn(out, task, indent + 4);
 }
 
 /* ---- folding ---- */
@@ -338,6 +244,7 @@ static bool is_same(const struct ci_snapshot *snapshot, const struct ci_snapshot
 {
     if (a->scope != b->scope || a->state != b->state || a->fn != b->fn || a->root != b->root ||
         strcmp(a->name, b->name) != 0 || a->waits_for != b->waits_for ||
+        a->spawned_at != b->spawned_at || a->holder != b->holder ||
         a->note.object != b->note.object || a->note.task != b->note.task ||
         strcmp(a->note.text, b->note.text) != 0 || a->cancelled != b->cancelled ||
         a->runner != b->runner || (a->deadline == COIR_NEVER) != (b->deadline == COIR_NEVER) ||
@@ -370,8 +277,8 @@ static size_t hash_of(const struct ci_snapshot *snapshot, const struct ci_snapsh
     return hash;
 }
 
-/* counts[i]: how many tasks task i stands for; 0: another one stands for it. */
-static int fold(const struct ci_snapshot *snapshot, size_t *counts)
+/* folded[i]: what task i stands for; a count of 0: another one stands for it. */
+static int fold(const struct ci_snapshot *snapshot, struct folded *folded)
 {
     size_t size = 64;
     while (size < 2 * snapshot->tasks.count)
@@ -381,15 +288,17 @@ static int fold(const struct ci_snapshot *snapshot, size_t *counts)
         return -ENOMEM;
     for (size_t i = 0; i < snapshot->tasks.count; i++) {
         const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, i);
-        counts[i] = 1;
+        folded[i] = (struct folded){1, task->waited};
         if (task->has_children)
             continue;
         size_t at = hash_of(snapshot, task) & (size - 1);
         while (table[at] && !is_same(snapshot, ci_snapshot_task(snapshot, table[at] - 1), task))
             at = (at + 1) & (size - 1);
         if (table[at]) {
-            counts[table[at] - 1]++;
-            counts[i] = 0;
+            struct folded *first = &folded[table[at] - 1];
+            first->count++;
+            first->waited = task->waited > first->waited ? task->waited : first->waited;
+            folded[i].count = 0;
         } else {
             table[at] = i + 1;
         }
@@ -398,15 +307,16 @@ static int fold(const struct ci_snapshot *snapshot, size_t *counts)
     return 0;
 }
 
-static void put_text_worker(struct out *out, const struct ci_snapshot_worker *worker)
+static void put_text_worker(struct ci_dump_out *out, const struct ci_snapshot_worker *worker)
 {
     struct place place = {6, 0};
-    put(out, "runtime %d, worker %d", worker->runtime, worker->index);
+    ci_put(out, "runtime %d, worker %d", worker->runtime, worker->index);
     if (!worker->answered && worker->trace_error)
-        put(out, " does not answer, and its stack is not known");
+        ci_put(out, " does not answer, and its stack is not known");
     else if (!worker->answered)
-        put(out, " does not answer; it runs");
-    put(out, "\n");
+        ci_put(out, " does not answer; it runs%s%s", *worker->running_name ? " " : "",
+               worker->running_name);
+    ci_put(out, "\n");
     bool skips = false;
     for (int i = 0; !worker->answered && !worker->trace_error && i < worker->traced.count; i++) {
         struct ci_snapshot_line line = {.address = worker->traced.frames[i],
@@ -415,121 +325,254 @@ static void put_text_worker(struct out *out, const struct ci_snapshot_worker *wo
     }
 }
 
-static int put_text(struct out *out)
+/* ---- findings ---- */
+
+struct first {
+    const char *line;
+    int len, seen;
+};
+
+/* The innermost function, or if that was called by one of coir's, the caller of that. */
+static void keep_first(struct ci_dump_out *out, const char *line, int len, void *arg)
+{
+    struct first *first = arg;
+    (void)out;
+    bool is_coir = begins(line, "coir_") || begins(line, "ci_");
+    if (is_coir && first->seen < FIRST_FRAMES)
+        first->len = 0;
+    else if (!is_coir && !first->len)
+        *first = (struct first){line, len, first->seen};
+    first->seen++;
+}
+
+/* Where a task is: the function of the program that waits. */
+static struct first place_of_task(struct ci_dump_out *out, const struct ci_snapshot_task *task)
+{
+    const struct ci_snapshot_line *line = ci_snapshot_line(out->snapshot, task->first_line);
+    const struct ci_snapshot_line *end = line + task->line_count;
+    struct first first = {"?", 0, 0};
+    while (line < end)
+        if (line->kind == CI_LINE_FRAME)
+            line = each_frame(out, line, end, keep_first, &first);
+        else
+            line++;
+    first.len = first.len ? first.len : 1;
+    return first;
+}
+
+static struct first place_of_address(struct ci_dump_out *out, const void *address)
+{
+    const char *symbol = address ? ci_symbol_of(out, address, false) : "?";
+    return (struct first){symbol, (int)strcspn(symbol, "\n"), 0};
+}
+
+/* Where a worker computes. */
+static struct first place_of_worker(struct ci_dump_out *out,
+                                    const struct ci_snapshot_worker *worker)
+{
+    struct first first = {"?", 0, 0};
+    bool skips = false;
+    for (int i = 0; i < worker->traced.count; i++) {
+        struct ci_snapshot_line line = {.address = worker->traced.frames[i],
+                                        .exact = i == 0 && worker->traced.exact};
+        each_function(out, &line, &skips, keep_first, &first);
+    }
+    first.len = first.len ? first.len : 1;
+    return first;
+}
+
+static const struct ci_snapshot_task *party(struct ci_dump_out *out,
+                                            const struct ci_finding *finding, size_t index)
+{
+    return ci_snapshot_task(out->snapshot, ci_finding_party(out->snapshot, finding, index));
+}
+
+static void put_text_party(struct ci_dump_out *out, const struct ci_snapshot_task *task)
+{
+    struct first place = place_of_task(out, task);
+    ci_put(out, "    ");
+    put_text_name(out, task);
+    ci_put(out, " %p %s", task->id, state_words[task->state]);
+    if (task->state == CI_TASK_WAITS)
+        put_text_wait(out, task, task->waited);
+    ci_put(out, ", in %.*s\n", place.len, place.line);
+}
+
+static void put_text_head(struct ci_dump_out *out, const struct ci_finding *finding)
+{
+    const struct ci_snapshot_worker *worker =
+        ci_snapshot_worker(out->snapshot, (size_t)finding->worker);
+    struct first place;
+    switch (finding->kind) {
+    case CI_FINDS_CYCLE:
+        ci_put(out,
+               "finding: %zu tasks wait for each other, each for a lock that the next one holds:",
+               finding->count);
+        break;
+    case CI_FINDS_COMPUTING:
+        place = place_of_worker(out, worker);
+        ci_put(out, "finding: %s %p on worker %d computes without a wait, in %.*s",
+               *worker->running_name ? worker->running_name : "task",
+               (const void *)worker->running.task, worker->index, place.len, place.line);
+        if (finding->count)
+            ci_put(out, "; it holds a lock that others wait for (%zu):", finding->count);
+        break;
+    case CI_FINDS_SCOPE_LEFT_OPEN:
+        place = place_of_address(out, finding->place);
+        ci_put(out,
+               "finding: a scope was left open by a function that has returned; opened by %.*s:",
+               place.len, place.line);
+        break;
+    }
+    ci_put(out, "\n");
+}
+
+static void put_text_finding(struct ci_dump_out *out, const struct ci_finding *finding)
+{
+    put_text_head(out, finding);
+    for (size_t i = 0; i < finding->count; i++)
+        put_text_party(out, party(out, finding, i));
+}
+
+static int put_text(struct ci_dump_out *out)
 {
     const struct ci_snapshot *snapshot = out->snapshot;
-    size_t *counts = calloc(snapshot->tasks.count + 1, sizeof *counts), task = 0;
-    int rc = counts ? fold(snapshot, counts) : -ENOMEM;
-    if (rc == 0)
-        put(out, "coir " VERSION ", process %d: %zu tasks\n", VERSION_NUMBERS, (int)getpid(),
-            snapshot->tasks.count);
+    struct folded *folded = calloc(snapshot->tasks.count + 1, sizeof *folded);
+    size_t task = 0;
+    int rc = folded ? fold(snapshot, folded) : -ENOMEM;
+    if (rc == 0) {
+        ci_put(out, "coir " VERSION ", process %d: %zu tasks; build id %s\n", VERSION_NUMBERS,
+               (int)getpid(), snapshot->tasks.count,
+               *ci_program_id(out) ? ci_program_id(out) : "unknown");
+    }
     for (size_t i = 0; rc == 0 && i < snapshot->workers.count; i++) {
         put_text_worker(out, ci_snapshot_worker(snapshot, i));
         for (; task < snapshot->tasks.count && ci_snapshot_task(snapshot, task)->worker == (int)i;
              task++)
-            if (counts[task])
-                put_text_task(out, ci_snapshot_task(snapshot, task), counts[task]);
+            if (folded[task].count)
+                put_text_task(out, ci_snapshot_task(snapshot, task), &folded[task]);
     }
-    free(counts);
+    for (size_t i = 0; rc == 0 && i < snapshot->findings.count; i++)
+        put_text_finding(out, ci_finding_at(snapshot, i));
+    free(folded);
     return rc;
 }
 
 /* ---- as JSON ---- */
 
-static void put_json_function(struct out *out, const char *line, int len, void *arg)
+static void put_string_of(struct ci_dump_out *out, const char *text, int len)
+{
+    char copy[CI_DUMP_SYMBOL];
+    snprintf(copy, sizeof copy, "%.*s", len, text);
+    ci_put_string(out, copy);
+}
+
+static void put_json_function(struct ci_dump_out *out, const char *line, int len, void *arg)
 {
     bool *begun = arg;
-    char text[SYMBOL];
-    snprintf(text, sizeof text, "%.*s", len, line);
-    put(out, *begun ? "," : "");
-    put_string(out, text);
+    ci_put(out, *begun ? "," : "");
+    put_string_of(out, line, len);
     *begun = true;
 }
 
-static void put_json_frame(struct out *out, const struct ci_snapshot_line *line)
+static void put_json_frame(struct ci_dump_out *out, const struct ci_snapshot_line *line)
 {
     bool begun = false, skips = false;
-    put(out, "{\"depth\":%d,\"address\":\"%p\",\"functions\":[", line->depth, line->address);
+    ci_put(out, "{\"depth\":%d,\"address\":\"%p\",\"functions\":[", line->depth, line->address);
     each_function(out, line, &skips, put_json_function, &begun);
-    put(out, "]}");
+    ci_put(out, "]}");
 }
 
-static void put_json_line(struct out *out, const struct ci_snapshot_line *line)
+static void put_json_line(struct ci_dump_out *out, const struct ci_snapshot_line *line)
 {
     switch ((enum ci_line_kind)line->kind) {
     case CI_LINE_FRAME: put_json_frame(out, line); break;
     case CI_LINE_FUTURE:
-        put(out, "{\"depth\":%d,\"future\":\"%p\",\"kind\":", line->depth, line->future);
-        put_string(out, line->name ? line->name : "?");
-        put(out, "}");
+        ci_put(out, "{\"depth\":%d,\"future\":\"%p\",\"kind\":", line->depth, line->future);
+        ci_put_string(out, line->name ? line->name : "?");
+        ci_put(out, "}");
         break;
     case CI_LINE_MEMBER:
-        put(out, "{\"depth\":%d,\"member\":\"%p\"}", line->depth, line->future);
+        ci_put(out, "{\"depth\":%d,\"member\":\"%p\"}", line->depth, line->future);
         break;
     }
 }
 
-static void put_json_wait(struct out *out, const struct ci_snapshot_task *task)
+static void put_json_wait(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    put(out, ",\"waitsFor\":{\"kind\":");
-    put_string(out, task->waits_for ? task->waits_for : "?");
+    ci_put(out, ",\"waitsFor\":{\"kind\":");
+    ci_put_string(out, task->waits_for ? task->waits_for : "?");
     if (task->note.object)
-        put(out, ",\"object\":\"%p\"", task->note.object);
+        ci_put(out, ",\"object\":\"%p\"", task->note.object);
     if (task->note.task)
-        put(out, ",\"task\":\"%p\"", task->note.task);
+        ci_put(out, ",\"task\":\"%p\"", task->note.task);
     if (task->note.text[0]) {
-        put(out, ",\"detail\":");
-        put_string(out, task->note.text);
+        ci_put(out, ",\"detail\":");
+        ci_put_string(out, task->note.text);
     }
+    if (*ci_variable_at(out, task->note.object)) {
+        ci_put(out, ",\"name\":");
+        ci_put_string(out, out->variable);
+    }
+    if (task->holder >= 0)
+        ci_put(out, ",\"heldBy\":\"%p\"",
+               ci_snapshot_task(out->snapshot, (size_t)task->holder)->id);
     if (task->has_time)
-        put(out, ",\"seconds\":%.6f", seconds(task->left));
-    put(out, "}");
+        ci_put(out, ",\"seconds\":%.6f", seconds(task->left));
+    ci_put(out, ",\"waited\":%.3f}", seconds(task->waited));
 }
 
-static void put_json_task(struct out *out, const struct ci_snapshot_task *task)
+static void put_json_task(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    static const char *const states[] = {"running", "ready",      "new",
-                                         "waiting", "travelling", "unknown"};
-    put(out, "{\"tid\":\"%p\",\"name\":", task->id);
-    put_string(out, task->name);
-    put(out, ",\"state\":\"%s\",\"worker\":%d", states[task->state], task->runner);
+    static const char *const states[] = {
+        [CI_TASK_RUNS] = "running",    [CI_TASK_READY] = "ready",
+        [CI_TASK_NOT_BEGUN] = "new",   [CI_TASK_WAITS] = "waiting",
+        [CI_TASK_RESTS] = "resting",   [CI_TASK_TRAVELS] = "travelling",
+        [CI_TASK_UNKNOWN] = "unknown",
+    };
+    ci_put(out, "{\"tid\":\"%p\",\"name\":", task->id);
+    ci_put_string(out, task->name);
+    ci_put(out, ",\"state\":\"%s\",\"worker\":%d", states[task->state], task->runner);
     if (task->fn) {
-        const char *symbol = symbol_of(out, task->fn, true);
-        char text[SYMBOL];
-        snprintf(text, sizeof text, "%.*s", (int)strcspn(symbol, "\n"), symbol);
-        put(out, ",\"runs\":");
-        put_string(out, text);
+        const char *symbol = ci_symbol_of(out, task->fn, true);
+        ci_put(out, ",\"runs\":");
+        put_string_of(out, symbol, (int)strcspn(symbol, "\n"));
+    }
+    if (task->spawned_at) {
+        struct first place = place_of_address(out, task->spawned_at);
+        ci_put(out, ",\"spawnedBy\":");
+        put_string_of(out, place.line, place.len);
     }
     if (task->state == CI_TASK_WAITS)
         put_json_wait(out, task);
     if (task->deadline != COIR_NEVER)
-        put(out, ",\"deadlineSeconds\":%.6f", seconds(task->deadline));
+        ci_put(out, ",\"deadlineSeconds\":%.6f", seconds(task->deadline));
     if (task->cancelled)
-        put(out, ",\"cancelled\":\"%s\"", task->cancelled == -ETIME ? "ETIME" : "ECANCELED");
-    put(out, ",\"stack\":[");
+        ci_put(out, ",\"cancelled\":\"%s\"", task->cancelled == -ETIME ? "ETIME" : "ECANCELED");
+    ci_put(out, ",\"stack\":[");
     for (size_t i = 0; i < task->line_count; i++) {
-        put(out, i ? ",\n" : "");
+        ci_put(out, i ? ",\n" : "");
         put_json_line(out, ci_snapshot_line(out->snapshot, task->first_line + i));
     }
-    put(out, "]}");
+    ci_put(out, "]}");
 }
 
 /* The scopes in the order of their first tasks. A scope's tasks follow each other, but for what
  * their own scopes hold. */
-static void put_json_container(struct out *out, size_t first)
+static void put_json_container(struct ci_dump_out *out, size_t first)
 {
     const struct ci_snapshot *snapshot = out->snapshot;
     const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, first);
     const struct ci_snapshot_worker *worker = ci_snapshot_worker(snapshot, (size_t)task->worker);
     const struct ci_snapshot_task *owner =
         task->parent < 0 ? NULL : ci_snapshot_task(snapshot, (size_t)task->parent);
-    put(out, "{\"container\":\"%p\",\"runtime\":%d,\"worker\":%d", task->scope, worker->runtime,
-        worker->index);
+    ci_put(out, "{\"container\":\"%p\",\"runtime\":%d,\"worker\":%d", task->scope, worker->runtime,
+           worker->index);
     if (owner)
-        put(out, ",\"parent\":\"%p\",\"owner\":\"%p\"", owner->scope, owner->id);
+        ci_put(out, ",\"parent\":\"%p\",\"owner\":\"%p\"", owner->scope, owner->id);
     else
-        put(out, ",\"parent\":null,\"owner\":null");
-    put(out, ",\"threads\":[");
+        ci_put(out, ",\"parent\":null,\"owner\":null");
+    ci_put(out, ",\"threads\":[");
     int depth = task->depth;
     for (size_t i = first; i < snapshot->tasks.count; i++) {
         const struct ci_snapshot_task *other = ci_snapshot_task(snapshot, i);
@@ -537,10 +580,10 @@ static void put_json_container(struct out *out, size_t first)
             break;
         if (other->scope != task->scope)
             continue;
-        put(out, i == first ? "\n" : ",\n");
+        ci_put(out, i == first ? "\n" : ",\n");
         put_json_task(out, other);
     }
-    put(out, "]}");
+    ci_put(out, "]}");
 }
 
 /* Whether the task is the first of its scope. */
@@ -557,59 +600,98 @@ static bool begins_scope(const struct ci_snapshot *snapshot, size_t index)
     return true;
 }
 
-static void put_json_worker(struct out *out, const struct ci_snapshot_worker *worker)
+static void put_json_worker(struct ci_dump_out *out, const struct ci_snapshot_worker *worker)
 {
-    put(out, "{\"runtime\":%d,\"index\":%d,\"answered\":%s", worker->runtime, worker->index,
-        worker->answered ? "true" : "false");
+    ci_put(out, "{\"runtime\":%d,\"index\":%d,\"answered\":%s", worker->runtime, worker->index,
+           worker->answered ? "true" : "false");
     if (!worker->answered && !worker->trace_error) {
-        put(out, ",\"stack\":[");
+        ci_put(out, ",\"stack\":[");
         for (int i = 0; i < worker->traced.count; i++) {
-            put(out, i ? "," : "");
+            ci_put(out, i ? "," : "");
             put_json_frame(out,
                            &(struct ci_snapshot_line){.address = worker->traced.frames[i],
                                                       .exact = i == 0 && worker->traced.exact});
         }
-        put(out, "]");
+        ci_put(out, "]");
     }
-    put(out, "}");
+    ci_put(out, "}");
 }
 
-static int put_json(struct out *out)
+static void put_json_finding(struct ci_dump_out *out, const struct ci_finding *finding)
+{
+    static const char *const kinds[] = {
+        [CI_FINDS_CYCLE] = "cycle",
+        [CI_FINDS_COMPUTING] = "computing",
+        [CI_FINDS_SCOPE_LEFT_OPEN] = "scopeLeftOpen",
+    };
+    const struct ci_snapshot_worker *worker =
+        ci_snapshot_worker(out->snapshot, (size_t)finding->worker);
+    struct first place = place_of_address(out, finding->place);
+    ci_put(out, "{\"kind\":\"%s\"", kinds[finding->kind]);
+    if (finding->kind == CI_FINDS_COMPUTING) {
+        ci_put(out, ",\"task\":\"%p\",\"worker\":%d", (const void *)worker->running.task,
+               worker->index);
+        place = place_of_worker(out, worker);
+    }
+    if (finding->kind != CI_FINDS_CYCLE) {
+        ci_put(out, ",\"place\":");
+        put_string_of(out, place.line, place.len);
+    }
+    ci_put(out, ",\"tasks\":[");
+    for (size_t i = 0; i < finding->count; i++) {
+        const struct ci_snapshot_task *task = party(out, finding, i);
+        place = place_of_task(out, task);
+        ci_put(out, "%s{\"tid\":\"%p\",\"place\":", i ? "," : "", task->id);
+        put_string_of(out, place.line, place.len);
+        ci_put(out, "}");
+    }
+    ci_put(out, "]}");
+}
+
+static int put_json(struct ci_dump_out *out)
 {
     const struct ci_snapshot *snapshot = out->snapshot;
-    put(out,
-        "{\"threadDump\":{\"schema\":%d,\"runtimeVersion\":\"coir " VERSION "\",\"processId\":%d,",
-        SCHEMA, VERSION_NUMBERS, (int)getpid());
-    put(out, "\n\"workers\":[");
+    ci_put(out,
+           "{\"threadDump\":{\"schema\":%d,\"runtimeVersion\":\"coir " VERSION
+           "\",\"processId\":%d,",
+           SCHEMA, VERSION_NUMBERS, (int)getpid());
+    if (*ci_program_id(out))
+        ci_put(out, "\"buildId\":\"%s\",", ci_program_id(out));
+    ci_put(out, "\n\"workers\":[");
     for (size_t i = 0; i < snapshot->workers.count; i++) {
-        put(out, i ? ",\n" : "\n");
+        ci_put(out, i ? ",\n" : "\n");
         put_json_worker(out, ci_snapshot_worker(snapshot, i));
     }
-    put(out, "],\n\"threadContainers\":[");
+    ci_put(out, "],\n\"threadContainers\":[");
     for (size_t i = 0, count = 0; i < snapshot->tasks.count; i++)
         if (begins_scope(snapshot, i)) {
-            put(out, count++ ? ",\n" : "\n");
+            ci_put(out, count++ ? ",\n" : "\n");
             put_json_container(out, i);
         }
-    put(out, "]}}\n");
+    ci_put(out, "],\n\"findings\":[");
+    for (size_t i = 0; i < snapshot->findings.count; i++) {
+        ci_put(out, i ? ",\n" : "\n");
+        put_json_finding(out, ci_finding_at(snapshot, i));
+    }
+    ci_put(out, "]}}\n");
     return 0;
 }
 
 int ci_snapshot_write(const struct ci_snapshot *snapshot, coir_fd fd, enum coir_dump_format format)
 {
-    struct out *out = calloc(1, sizeof *out);
+    struct ci_dump_out *out = calloc(1, sizeof *out);
     if (!out)
         return -ENOMEM;
     out->snapshot = snapshot;
     out->fd = fd;
-    int rc = make_symbols(out);
+    int rc = ci_dump_out_init(out);
     if (rc == 0)
         rc = format == COIR_DUMP_JSON ? put_json(out) : put_text(out);
     if (rc == 0) {
-        flush(out);
+        ci_dump_out_flush(out);
         rc = out->error;
     }
-    free_symbols(out);
+    ci_dump_out_done(out);
     free(out);
     return rc;
 }

@@ -118,13 +118,17 @@ static CI_COLD int refuse_ended(struct ci_worker *worker, struct ci_task *task)
 }
 
 /* Sets what a task inherits from the task that spawns it. */
-CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task)
+CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task,
+                       const void *place)
 {
     task->scope = scope;
+    task->spawned_at = place;
     struct ci_local *locals = worker->runnable ? worker->runnable->task->locals : ci_carried_locals;
     if (ci_unlikely(locals != NULL))
         task->locals = ci_local_inherit(locals);
-    ci_bump(&worker->tasks_started);
+    uint64_t started = ci_load_relaxed(&worker->tasks_started);
+    task->number = (uint32_t)started;
+    ci_store_relaxed(&worker->tasks_started, started + 1);
 }
 
 /* ---- its root ---- */
@@ -165,7 +169,7 @@ CI_INLINE void set_root(struct ci_task *task, coir_task_fn *fn, void *arg)
 /* `fn` and `arg` as in set_root. With `ret_task`, the future stores its result in its caller, and
  * may be freed by then; see ci_go_future. */
 static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_fn *fn, void *arg,
-                 struct ci_task **ret_task)
+                 const void *place, struct ci_task **ret_task)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
@@ -184,7 +188,7 @@ static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_f
     if (!may_begin(scope))
         return refuse_ended(worker, task);
     set_root(task, fn, arg);
-    inherit(worker, scope, task);
+    inherit(worker, scope, task, place);
     if (ret_task) {
         task->root.future.state = CI_ROOT_LEAVES_RESULT;
         *ret_task = task;
@@ -198,28 +202,28 @@ static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_f
     return 0;
 }
 
-static CI_COLD int spawn_remote(coir_scope *scope, coir_task_fn *fn, void *arg)
+static CI_COLD int spawn_remote(coir_scope *scope, coir_task_fn *fn, void *arg, const void *place)
 {
     coir_go_options options = COIR_GO_OPTIONS;
-    return spawn(scope, &options, fn, arg, NULL);
+    return spawn(scope, &options, fn, arg, place, NULL);
 }
 
 /* Spawns without options. `fn` and `arg` as in set_root. Fast path: the scope is the calling
  * worker's. */
-CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg)
+CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (ci_unlikely(!worker))
         return ci_no_worker();
     struct ci_scope *scope = scope_or_root(worker, opaque);
     if (!is_ordinary(worker, scope))
-        return spawn_remote(opaque, fn, arg);
+        return spawn_remote(opaque, fn, arg, place);
     struct ci_task *task = take_record(worker);
     if (ci_unlikely(!task))
         return no_task(&worker->tasks);
     if (ci_unlikely(!may_begin(scope)))
         return refuse_ended(worker, task);
-    inherit(worker, scope, task);
+    inherit(worker, scope, task, place);
     ci_scope_add(scope, task);
     set_root(task, fn, arg);
     ci_ready(worker, &task->runnable);
@@ -250,31 +254,32 @@ int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL, "fn is NULL");
-    return SPAWNED(spawn_here(scope, fn, arg));
+    return SPAWNED(spawn_here(scope, fn, arg, CI_PLACE));
 }
 
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
 {
     coir_go_options options = COIR_GO_OPTIONS;
     options.name = name;
-    return spawn(scope, &options, NULL, root, ret_task);
+    return spawn(scope, &options, NULL, root, NULL, ret_task);
 }
 
 /* Options of this version's size are used where they are. */
-static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task_fn *fn, void *arg)
+static int spawn_with(coir_scope *scope, const coir_go_options *given, coir_task_fn *fn, void *arg,
+                      const void *place)
 {
     if (ci_likely(given && given->size == sizeof *given))
-        return spawn(scope, given, fn, arg, NULL);
+        return spawn(scope, given, fn, arg, place, NULL);
     coir_go_options options = COIR_GO_OPTIONS;
     int rc = ci_options_read(&options, sizeof options, given);
-    return rc < 0 ? rc : spawn(scope, &options, fn, arg, NULL);
+    return rc < 0 ? rc : spawn(scope, &options, fn, arg, place, NULL);
 }
 
 int coir_go_with(coir_scope *scope, const coir_go_options *options, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL, "fn is NULL");
-    return SPAWNED(spawn_with(scope, options, fn, arg));
+    return SPAWNED(spawn_with(scope, options, fn, arg, CI_PLACE));
 }
 
 /* Refuses to start a future: there is none, or it was started. It has a caller from its start to
@@ -290,7 +295,7 @@ int coir_go_future(coir_scope *scope, coir_future *future)
 {
     if (ci_unlikely(!future || future->caller || !future->kind))
         return refuse_future(future, CI_CALL, CI_PLACE);
-    return SPAWNED(spawn_here(scope, NULL, future));
+    return SPAWNED(spawn_here(scope, NULL, future, CI_PLACE));
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)
@@ -301,7 +306,7 @@ int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_
         options && options->size > offsetof(coir_go_options, copy_size) && options->copy_size;
     if (copies)
         return CI_MISUSE(-EINVAL, "a future has no argument to be copied: copy_size must be 0");
-    return SPAWNED(spawn_with(scope, options, NULL, future));
+    return SPAWNED(spawn_with(scope, options, NULL, future, CI_PLACE));
 }
 
 int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
@@ -310,7 +315,7 @@ int coir_go_anywhere(coir_scope *scope, coir_task_fn *fn, void *arg)
         return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = COIR_ANYWHERE;
-    return SPAWNED(spawn(scope, &options, fn, arg, NULL));
+    return SPAWNED(spawn(scope, &options, fn, arg, CI_PLACE, NULL));
 }
 
 int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
@@ -319,7 +324,7 @@ int coir_go_on(coir_scope *scope, int index, coir_task_fn *fn, void *arg)
         return CI_MISUSE(-EINVAL, "fn is NULL");
     coir_go_options options = COIR_GO_OPTIONS;
     options.place = ci_placement_of(index);
-    return SPAWNED(spawn(scope, &options, fn, arg, NULL));
+    return SPAWNED(spawn(scope, &options, fn, arg, CI_PLACE, NULL));
 }
 
 int ci_go_on_every_worker(coir_scope *scope, const char *name, coir_task_fn *fn, void *arg)

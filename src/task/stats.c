@@ -32,3 +32,10 @@ void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t from, uin
     /* after the name: pairs with the acquire in metrics.c */
     ci_store_release(&entry->turns, entry->turns + 1);
 }
+
+void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used)
+{
+    struct ci_stats_name *entry = find(stats, name);
+    if (used > entry->stack) /* after the name: pairs with the acquire in metrics.c */
+        ci_store_release(&entry->stack, used);
+}

@@ -21,6 +21,7 @@ struct ci_stats {
     struct ci_stats_name {
         char name[CI_STATS_NAME]; /* empty: free; set before `turns` is not 0 */
         uint64_t turns, sum, max; /* ns */
+        uint64_t stack;           /* the most bytes that a stack of such a task has used, or 0 */
     } names[CI_STATS_NAMES + 1];  /* the last one is for names that found no room */
 
     /* The run queue by the times at which it grew, oldest first: the worker's alone. */
@@ -76,6 +77,9 @@ static inline void ci_stats_began(struct ci_stats *stats, uint64_t at)
     stats->first = (stats->first + 1) % CI_STATS_BATCHES;
     stats->batch_count--;
 }
+
+/* A stack of a task with this name has used so many bytes. */
+void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used);
 
 /* A turn has ended, of a task with this name (NULL: it has none). Times in ticks. */
 void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t from, uint64_t to);

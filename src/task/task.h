@@ -39,10 +39,24 @@ struct ci_task {
     void (*cancel)(struct ci_task *task, int reason);
     uint16_t copied; /* bytes of the argument that were copied at spawn */
 
+    uint32_t number; /* set at each spawn: tells it from others that had the same record */
     /* set when the record is made */
-    coir_future end; /* what the task's root returns to */
+    union {
+        coir_future end; /* what the task's root returns to: it awaits nothing and has no caller */
+        struct {
+            const void *end_kind;
+            const void *spawned_at; /* set at each spawn: the return address of the public call */
+            int64_t end_result;
+            uint32_t waits_since; /* coarse time (loop.h) at which it suspended last */
+        };
+    };
     struct ci_worker *worker;
 };
+_Static_assert(offsetof(struct ci_task, spawned_at) ==
+                       offsetof(struct ci_task, end) + offsetof(coir_future, caller) &&
+                   offsetof(struct ci_task, waits_since) ==
+                       offsetof(struct ci_task, end) + offsetof(coir_future, state),
+               "they lie where a future that ends a task has words to spare");
 _Static_assert(offsetof(struct ci_task, runnable) == 0, "see ci_runnable_is_branch");
 
 /* state of root.future, for a stackless task: its outermost future stores its result in task->end,

@@ -78,6 +78,8 @@ struct ci_trace {
     uint64_t slow_turn, slow_request; /* ticks after which `recorder` is told; 0: never */
     struct ci_stats *stats;           /* the worker's */
     bool counted;                     /* they know of everything that is queued */
+    bool by_probes;                   /* it lasts as long as a probe is attached */
+    struct ci_trace *before;          /* replaced in this turn: freed after it */
     struct ci_recorder *recorder;     /* NULL: none */
     int (*tell)(struct ci_recorder *recorder, const char *reason);
 };
@@ -109,6 +111,9 @@ void ci_trace_waits(struct ci_worker *worker);
 /* The calling worker begins and ends to trace. */
 int ci_trace_begin(struct ci_worker *worker, size_t size);
 void ci_trace_end(struct ci_worker *worker);
+
+/* Between turns: it begins when a probe was attached (task/probe.h), unless it traces already. */
+CI_COLD void ci_trace_begin_for_probes(struct ci_worker *worker);
 
 void ci_trace_free(struct ci_worker *worker);
 

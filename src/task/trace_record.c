@@ -4,11 +4,12 @@
 #include <errno.h>
 
 #include "sys/clock.h"
-#include "task/object.h"
+#include "task/describe.h"
+#include "task/probe.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
 
-enum { KIND_MASK = 15 };
+enum { KIND_MASK = 15, EVENTS_FOR_PROBES = 1 << 12 };
 
 CI_INLINE struct ci_trace_event *record(struct ci_trace *trace, enum ci_trace_kind kind,
                                         const struct ci_task *task)
@@ -41,16 +42,21 @@ void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind, const struct
     event->at = 0;
     event->op = op;
     event->detail = detail;
+    if (ci_probes_wanted())
+        ci_probe_noted(kind, task, op, detail);
 }
 
-/* What was added to the run queue behind `tail`: spawned or woken by a task, or by the loop. */
+/* What was added to the run queue behind `tail`: spawned or woken in a turn, or by the loop. */
 CI_INLINE void record_woken(struct ci_trace *trace, struct ci_runnable *const *tail,
-                            const struct ci_task *by)
+                            const struct ci_trace_turn *by)
 {
     uint32_t count = 0;
     for (const struct ci_runnable *woken = *tail; woken; woken = woken->next) {
         bool spawned = woken->inner == &woken->task->root.future;
-        record(trace, spawned ? CI_TRACE_SPAWNED : CI_TRACE_WOKE, woken->task)->by = by;
+        record(trace, spawned ? CI_TRACE_SPAWNED : CI_TRACE_WOKE, woken->task)->by =
+            by ? by->task : NULL;
+        if (ci_probes_wanted())
+            ci_probe_woken(woken->task, spawned, by);
         count++;
     }
     ci_stats_queued(trace->stats, trace->now, count, !by);
@@ -79,6 +85,8 @@ CI_INLINE void record_wait(struct ci_trace *trace, struct ci_trace_event *ran,
     struct ci_trace_event *waits = record(trace, CI_TRACE_WAITS, task);
     waits->op = object;
     waits->detail.what = inner->kind->name;
+    if (ci_probes_wanted())
+        ci_probe_noted(CI_TRACE_WAITS, task, object, waits->detail);
 }
 
 struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable)
@@ -97,6 +105,8 @@ struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_run
         record_name(turn.trace, task);
     ci_stats_began(turn.trace->stats, turn.began);
     turn.trace->ended = NULL;
+    if (ci_probes_wanted())
+        ci_probe_turn_begin(&turn);
     return turn;
 }
 
@@ -110,7 +120,9 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
     ran->awaits = NULL;
     if (trace->ended != task)
         record_wait(trace, ran, task);
-    record_woken(trace, turn->tail, task);
+    if (ci_probes_wanted())
+        ci_probe_turn_end(turn, ran->awaits);
+    record_woken(trace, turn->tail, turn);
     ci_stats_ended(trace->stats, turn->name, turn->began, trace->now);
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
         trace->tell(trace->recorder, "a slow turn");
@@ -139,6 +151,8 @@ void ci_trace_goes_on(struct ci_worker *worker)
         count_queue(worker);
     trace->tail = NULL;
     trace->undated = trace->count;
+    if (ci_unlikely(trace->by_probes) && !ci_probes_wanted())
+        ci_trace_end(worker);
 }
 
 void ci_trace_waits(struct ci_worker *worker)
@@ -176,28 +190,45 @@ CI_UNINSTRUMENTED size_t ci_trace_peek(const struct ci_trace *trace, struct ci_t
 
 /* ---- beginning and ending ---- */
 
-int ci_trace_begin(struct ci_worker *worker, size_t size)
+static int make_stats(struct ci_worker *worker)
 {
-    const coir_allocator *allocator = &worker->runtime->allocator;
-    struct ci_trace *kept = worker->kept_trace;
     struct ci_stats *stats = worker->stats;
-    if (!stats && !(stats = ci_alloc_zero(allocator, sizeof *stats)))
+    if (!stats && !(stats = ci_alloc_zero(&worker->runtime->allocator, sizeof *stats)))
         return -ENOMEM;
     stats->ns_per_tick = 1e9 / (double)ci_clock_ticks_in(COIR_S);
     ci_store_release(&worker->stats, stats); /* pairs with the acquire in metrics.c */
-    if (kept && kept->size != size) {
-        ci_trace_free(worker);
-        kept = NULL;
+    return 0;
+}
+
+/* A ring of another size replaces the present one. A turn that is being recorded keeps its trace.
+ */
+static int make_ring(struct ci_worker *worker, size_t size)
+{
+    const coir_allocator *allocator = &worker->runtime->allocator;
+    struct ci_trace *kept = worker->kept_trace;
+    if (kept && kept->size == size)
+        return 0;
+    struct ci_trace_event *events = ci_alloc(allocator, size * sizeof *events);
+    if (!events || (!kept && !(kept = ci_alloc_zero(allocator, sizeof *kept)))) {
+        ci_free(allocator, events, size * sizeof *events);
+        return -ENOMEM;
     }
-    if (!kept) {
-        if (!(kept = ci_alloc_zero(allocator, sizeof *kept)))
-            return -ENOMEM;
-        if (!(kept->events = ci_alloc(allocator, size * sizeof *kept->events))) {
-            ci_free(allocator, kept, sizeof *kept);
-            return -ENOMEM;
-        }
-        kept->size = size;
-    }
+    ci_free(allocator, kept->events, kept->size * sizeof *events);
+    kept->events = events;
+    kept->size = size;
+    ci_store_release(&worker->kept_trace, kept); /* pairs with the acquire in recorder.c */
+    return 0;
+}
+
+int ci_trace_begin(struct ci_worker *worker, size_t size)
+{
+    ci_trace_end(worker); /* that of probes */
+    int rc = make_stats(worker);
+    if (rc == 0)
+        rc = make_ring(worker, size);
+    if (rc < 0)
+        return rc;
+    struct ci_trace *kept = worker->kept_trace;
     kept->count = 0;
     kept->tail = NULL;
     kept->now = ci_clock_ticks();
@@ -205,14 +236,21 @@ int ci_trace_begin(struct ci_worker *worker, size_t size)
     kept->undated = kept->count;
     kept->slow_turn = kept->slow_request = 0;
     kept->recorder = NULL;
-    kept->stats = stats;
+    kept->by_probes = false;
+    kept->stats = worker->stats;
     kept->counted = false;
     kept->switches_max = worker->switches_max;
     worker->trace = kept;
-    ci_store_release(&worker->kept_trace, kept); /* pairs with the acquire in recorder.c */
     worker->switches_max = 0;
     worker->switches_left = 0;
     return 0;
+}
+
+void ci_trace_begin_for_probes(struct ci_worker *worker)
+{
+    const struct ci_trace *kept = worker->kept_trace;
+    if (ci_trace_begin(worker, kept ? kept->size : EVENTS_FOR_PROBES) == 0)
+        worker->trace->by_probes = true;
 }
 
 void ci_trace_end(struct ci_worker *worker)

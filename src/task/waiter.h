@@ -31,6 +31,7 @@
 #include "task/current.h"
 #include "task/fiber.h"
 #include "task/runnable.h"
+#include "task/task.h"
 #include "task/worker.h"
 
 /* ---- waking ---- */
@@ -93,8 +94,10 @@ static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_futur
 /* Called when the leaf suspends. Returns the runnable that the leaf is to wake. */
 static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
 {
-    worker->runnable->inner = leaf;
-    return worker->runnable;
+    struct ci_runnable *runnable = worker->runnable;
+    runnable->inner = leaf;
+    runnable->task->waits_since = worker->loop.coarse_now;
+    return runnable;
 }
 
 /* ---- a straight-line call of a fiber ---- */

@@ -11,12 +11,15 @@
 #include "task/park.h"
 #include "task/remote.h"
 #include "task/run_state.h"
+#include "task/stack_use.h"
 #include "task/trace.h"
 
 static void make_fiber(void *record)
 {
     struct ci_fiber *fiber = record;
     ci_fiber_init(fiber);
+    if (ci_worker_current->measures_stacks)
+        ci_stack_use_watch(fiber);
     if (ci_unlikely(ci_sanitizer)) {
         ci_stack_view_init(&fiber->view, ci_stack_bottom(&ci_worker_current->stacks, fiber), fiber);
         fiber->context.view = &fiber->view;

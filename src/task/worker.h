@@ -44,9 +44,10 @@ struct ci_worker {
     /* pools */
     struct ci_stacks stacks;
     struct ci_timer trim; /* of stacks and pools, after a burst */
-    /* there may be something to trim: the timer is set after tasks have run */
+    /* there may be something to trim: the timer is set after tasks have run, or rest */
     bool grown;
-    bool trimmed; /* the last trim kept something for the next one to free */
+    bool measures_stacks; /* stack_use.c */
+    bool trimmed;         /* the last trim kept something for the next one to free */
     struct ci_pool tasks, remote_tasks, locals, copies, deferred;
     struct ci_posts posts;
 
@@ -79,6 +80,9 @@ void ci_worker_adopt_thread(struct ci_worker *worker);
 
 /* Prepares the worker's run queue and its turns (scheduler.c). */
 void ci_scheduler_init(struct ci_worker *worker);
+
+/* Sets the timer of the next trim, if there may be something to trim. */
+void ci_worker_trim_later(struct ci_worker *worker);
 
 /* One turn as the calling thread's worker; waits until `deadline` at most. */
 void ci_worker_turn(struct ci_worker *worker, coir_time deadline);

@@ -38,12 +38,22 @@ int coir_tls_server_new(const coir_tls_options *options, coir_tls **ret_tls)
     return make(options, true, ret_tls, CI_CALL, CI_PLACE);
 }
 
-static bool is_used(coir_tls *tls)
+/* Puts a host in front of the others, if the server may still get one. */
+static int add_host(coir_tls *server, struct ci_tls_host *host)
 {
-    pthread_mutex_lock(&tls->lock);
-    bool used = tls->used;
-    pthread_mutex_unlock(&tls->lock);
-    return used;
+    int rc = 0;
+    pthread_mutex_lock(&server->lock);
+    for (const struct ci_tls_host *other = server->hosts; rc == 0 && other->name;
+         other = other->next)
+        rc = strcasecmp(other->name, host->name) == 0 ? -EEXIST : 0;
+    if (server->used)
+        rc = -EBUSY;
+    if (rc == 0) {
+        host->next = server->hosts;
+        server->hosts = host;
+    }
+    pthread_mutex_unlock(&server->lock);
+    return rc;
 }
 
 int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_options *options)
@@ -52,18 +62,13 @@ int coir_tls_server_add_host(coir_tls *server, const char *name, const coir_tls_
         return CI_MISUSE(-EINVAL, "server is NULL or a client's, or host is NULL or empty");
     if (!ci_tls_is_host_name(strncmp(name, "*.", 2) == 0 ? name + 2 : name))
         return -EINVAL; /* no client's name would match it */
-    if (is_used(server))
-        return CI_MISUSE(-EBUSY, "server is used already: add its hosts first");
-    for (struct ci_tls_host *host = server->hosts; host->name; host = host->next)
-        if (strcasecmp(host->name, name) == 0)
-            return -EEXIST;
     struct ci_tls_host *host;
     int rc = ci_tls_host_new(name, options, true, &host);
     if (rc < 0)
         return rc;
-    host->next = server->hosts;
-    server->hosts = host;
-    return 0;
+    if ((rc = add_host(server, host)) < 0)
+        ci_tls_host_free(host);
+    return rc == -EBUSY ? CI_MISUSE(rc, "server is used already: add its hosts first") : rc;
 }
 
 coir_tls *coir_tls_ref(coir_tls *tls)
@@ -177,15 +182,13 @@ int coir_tls_reload(coir_tls *tls)
     size_t count = 0;
     if (!tls)
         return CI_MISUSE(-EINVAL, "tls is NULL");
+    ci_tls_hold(tls); /* from here on its hosts stay as they are */
     for (struct ci_tls_host *host = tls->hosts; host; host = host->next) {
         ci_check(!host->name == !host->next, "tls.h 2");
         count++;
     }
     struct reload reload = {tls, calloc(count, sizeof(SSL_CTX *)), 0, next_number(tls)};
-    if (!reload.contexts)
-        return -ENOMEM;
-    ci_tls_hold(tls);
-    int rc = coir_offload(read_files_again, &reload);
+    int rc = reload.contexts ? coir_offload(read_files_again, &reload) : -ENOMEM;
     if (rc == 0)
         use(&reload);
     for (size_t i = 0; i < reload.count; i++)

@@ -59,6 +59,25 @@ int ci_tls_failure(struct ci_tls_stream *stream, int rc)
     return stream->error;
 }
 
+/* ---- OpenSSL's buffers ---- */
+
+/* Frees the buffers (17 KB each way) where nothing is in them: the next record makes them anew.
+ * OpenSSL before 3.0.14 frees also what holds the header of a record whose body is awaited, "RB"
+ * (CVE-2024-4741). */
+static void free_buffers(struct ci_tls_stream *stream)
+{
+    if (!SSL_has_pending(stream->ssl) && strcmp(SSL_rstate_string(stream->ssl), "RB") != 0)
+        SSL_free_buffers(stream->ssl);
+}
+
+/* After a record, of which the program has had or given `len` bytes: behind a full one there is
+ * probably another, and the buffers are kept for it. */
+static void settle(struct ci_tls_stream *stream, size_t len)
+{
+    if (len < SSL3_RT_MAX_PLAIN_LENGTH)
+        free_buffers(stream);
+}
+
 /* ---- the filter ---- */
 
 static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
@@ -75,11 +94,12 @@ static ssize_t tls_read(void *buf, size_t len, int *events, void *arg)
     int rc = SSL_read_ex(stream->ssl, buf, len, &n);
     if (rc == 1) {
         stream->messages = 0;
+        settle(stream, n);
         return (ssize_t)n;
     }
     int error = ci_tls_failure(stream, rc);
-    if (error == -EAGAIN) /* an idle connection stays small; the next read allocates them again */
-        SSL_free_buffers(stream->ssl);
+    if (error == -EAGAIN)
+        free_buffers(stream);
     return error;
 }
 
@@ -105,6 +125,7 @@ static ssize_t tls_write(const void *buf, size_t len, int *events, void *arg)
         done += n;
         stream->messages = 0;
     } while (done < len && !stream->out_len && !stream->write_error);
+    settle(stream, n);
     return stream->write_error ? stream->write_error : (ssize_t)done;
 }
 
@@ -145,7 +166,7 @@ static bool tls_readable(int *events, void *arg)
     int rc = SSL_peek_ex(stream->ssl, &one, 1, &n);
     if (rc == 1 || ci_tls_failure(stream, rc) != -EAGAIN)
         return true;
-    SSL_free_buffers(stream->ssl);
+    free_buffers(stream);
     return false;
 }
 
@@ -180,6 +201,7 @@ void ci_tls_stream_free(void *arg)
     free(stream->out);
     free(stream->host);
     free(stream->destination);
+    free(stream->texts);
     free(stream);
 }
 
@@ -196,12 +218,20 @@ const coir_filter_kind ci_tls_filter = {
 
 /* ---- about a stream ---- */
 
-static const char *subject(struct ci_tls_stream *stream)
+static struct ci_tls_texts *make_texts(const SSL *ssl)
 {
-    X509 *peer = SSL_get0_peer_certificate(stream->ssl);
-    if (peer && !*stream->subject)
-        X509_NAME_oneline(X509_get_subject_name(peer), stream->subject, sizeof stream->subject);
-    return stream->subject;
+    struct ci_tls_texts *texts = calloc(1, sizeof *texts);
+    const X509 *peer = SSL_get0_peer_certificate(ssl);
+    const unsigned char *alpn;
+    unsigned alpn_len;
+    if (!texts)
+        return NULL;
+    if (peer)
+        X509_NAME_oneline(X509_get_subject_name(peer), texts->subject, sizeof texts->subject);
+    SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
+    if (alpn_len)
+        memcpy(texts->alpn, alpn, alpn_len);
+    return texts;
 }
 
 int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
@@ -212,12 +242,8 @@ int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
     if (!stream)
         return -EOPNOTSUPP;
     SSL *ssl = stream->ssl;
-    const unsigned char *alpn;
-    unsigned alpn_len;
-    SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
-    if (alpn_len)
-        memcpy(stream->alpn, alpn, alpn_len);
-    stream->alpn[alpn_len] = '\0';
+    if (!stream->texts && !(stream->texts = make_texts(ssl)))
+        return -ENOMEM;
     /* of a server OpenSSL would not tell it where a session of TLS 1.2 is resumed */
     const char *name =
         stream->tls->server ? stream->host : SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
@@ -225,9 +251,9 @@ int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
     coir_tls_info info = {
         .version = SSL_get_version(ssl),
         .cipher = SSL_get_cipher_name(ssl),
-        .alpn = stream->alpn,
+        .alpn = stream->texts->alpn,
         .server_name = name ? name : "",
-        .subject = subject(stream),
+        .subject = stream->texts->subject,
         .resumed = SSL_session_reused(ssl),
         .verified = has_certificate && !stream->config->settings.insecure &&
                     SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER &&

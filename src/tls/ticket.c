@@ -6,6 +6,7 @@
 #include <openssl/core_names.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/time.h"
@@ -97,37 +98,52 @@ out:
     return result;
 }
 
-/* ---- when the client was verified: a ticket says so, and the one that takes its place, too ----
- */
+/* ---- what a ticket says: when the client was verified, and the host that it asked for ---- */
 
-static bool read_verified(SSL_SESSION *session, coir_time *ret_verified)
+struct note {
+    coir_time verified;
+    char host[256]; /* as long as it is */
+};
+
+static bool read_note(SSL_SESSION *session, struct note *ret_note)
 {
     void *data;
     size_t len;
     if (!session || SSL_SESSION_get0_ticket_appdata(session, &data, &len) != 1 ||
-        len != sizeof *ret_verified)
+        len <= offsetof(struct note, host) || len > sizeof *ret_note)
         return false;
-    memcpy(ret_verified, data, len);
-    return true;
+    memcpy(ret_note, data, len);
+    return ((const char *)data)[len - 1] == '\0';
 }
 
+/* The ticket that takes the place of another says of the verification what that one said. */
 static int issue(SSL *ssl, void *unused)
 {
-    coir_time verified;
+    struct note note;
     SSL_SESSION *session = SSL_get_session(ssl);
     (void)unused;
-    if (!read_verified(session, &verified))
-        verified = coir_now();
-    return SSL_SESSION_set1_ticket_appdata(session, &verified, sizeof verified);
+    if (!read_note(session, &note))
+        note.verified = coir_now();
+    size_t len = strlen(ci_tls_stream_of(ssl)->host) + 1;
+    memcpy(note.host, ci_tls_stream_of(ssl)->host, len);
+    return SSL_SESSION_set1_ticket_appdata(session, &note, offsetof(struct note, host) + len);
+}
+
+/* Another name means a full handshake, also where it leads to the same host (RFC 6066, section
+ * 3). */
+static bool may_resume(const SSL *ssl, SSL_SESSION *session)
+{
+    struct note note;
+    return read_note(session, &note) && ci_session_is_fresh(session, note.verified) &&
+           strcasecmp(note.host, ci_tls_stream_of(ssl)->host) == 0;
 }
 
 static SSL_TICKET_RETURN accept_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
                                        size_t name_len, SSL_TICKET_STATUS status, void *unused)
 {
-    coir_time verified;
-    (void)ssl, (void)name, (void)name_len, (void)unused;
+    (void)name, (void)name_len, (void)unused;
     if ((status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW) &&
-        read_verified(session, &verified) && ci_session_is_fresh(session, verified))
+        may_resume(ssl, session))
         return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
     return SSL_TICKET_RETURN_IGNORE_RENEW; /* a full handshake, and a new ticket */
 }

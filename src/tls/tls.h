@@ -132,6 +132,10 @@ void ci_sessions_free(struct ci_session *all);
 
 /* ---- connections ---- */
 
+struct ci_tls_texts {
+    char subject[256], alpn[256];
+};
+
 struct ci_tls_stream {
     SSL *ssl;
     coir_tls *tls;
@@ -157,7 +161,7 @@ struct ci_tls_stream {
     bool ending;  /* close_notify was sent, or is to be */
     bool on_pool; /* a thread of the pool runs the handshake: the transport is not touched */
     bool to_pool; /* the ClientHello has arrived, and the answer needs an RSA signature */
-    char subject[256], alpn[256]; /* for coir_tls_describe */
+    struct ci_tls_texts *texts; /* of coir_tls_describe, once it was called */
 };
 
 void ci_tls_stream_free(void *arg);

@@ -216,11 +216,9 @@ static bool chunks_are_here(const struct ci_exchange *exchange)
     return body.state == CI_BODY_DONE;
 }
 
-bool ci_body_end_is_near(struct ci_exchange *exchange)
+bool ci_body_rest_is_near(struct ci_exchange *exchange)
 {
     const struct ci_http1_body *body = &exchange->body;
-    if (body->state == CI_BODY_DONE)
-        return true;
     if (exchange->continue_due && ci_http_input_try_read(&exchange->in) > 0)
         exchange->continue_due = false; /* the client did not wait: the body is on its way */
     if (exchange->continue_due)
@@ -228,13 +226,9 @@ bool ci_body_end_is_near(struct ci_exchange *exchange)
     return body->chunked ? chunks_are_here(exchange) : body->remaining <= DISCARD_MAX;
 }
 
-bool ci_body_discard(coir_request *req)
+bool ci_body_discard_rest(coir_request *req)
 {
     struct ci_exchange *exchange = req->exchange;
-    if (req->body_error)
-        return false;
-    if (exchange->body.state == CI_BODY_DONE)
-        return true;
     if (req->exchange->continue_due)
         return false; /* the client waits for a 100: whether a body follows is unknown */
     if (!exchange->body.chunked && exchange->body.remaining > DISCARD_MAX)

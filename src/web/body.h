@@ -4,10 +4,15 @@
 
 #include "web/exchange.h"
 
-/* Whether the rest of the body is short enough, and certain enough to arrive, to be discarded. A
- * client that expects a 100 is certain to send the body once it has begun to: looks for its
- * bytes. */
-bool ci_body_end_is_near(struct ci_exchange *exchange);
+/* Of a body that was not read to its end: whether the rest is short enough, and certain enough to
+ * arrive, to be discarded. A client that expects a 100 is certain to send the body once it has
+ * begun to: looks for its bytes. */
+bool ci_body_rest_is_near(struct ci_exchange *exchange);
+
+static inline bool ci_body_end_is_near(struct ci_exchange *exchange)
+{
+    return ci_likely(exchange->body.state == CI_BODY_DONE) || ci_body_rest_is_near(exchange);
+}
 
 /* As coir_request_read, but -EAGAIN where it would have to wait for the client: then wait until its
  * stream is readable, at most ci_body_time_left, and report how long that took. Suspends only to
@@ -17,6 +22,13 @@ coir_time ci_body_time_left(const coir_request *req);
 void ci_body_waited(coir_request *req, coir_time waited, size_t bytes);
 
 /* Discards what the handler left of the body. False: the connection cannot go on. */
-bool ci_body_discard(coir_request *req);
+bool ci_body_discard_rest(coir_request *req);
+
+static inline bool ci_body_discard(coir_request *req)
+{
+    if (ci_unlikely(req->body_error))
+        return false;
+    return ci_likely(req->exchange->body.state == CI_BODY_DONE) || ci_body_discard_rest(req);
+}
 
 #endif

@@ -4,9 +4,10 @@
  *    STARTING   polled for the first time           WAITING
  *    STARTING   the server has too many connections LINGERING: it is told so; or (closed)
  *    WAITING    the stream is readable              CALLING: a fiber serves what has come
+ *    WAITING    nothing for a while                 WAITING, and it rests (connection.h 3)
  *    WAITING    the server drains                   CALLING: what is late is answered
  *    WAITING    too many requests are served        QUEUED; LINGERING: it is told so; or (closed)
- *    WAITING    idle timeout, error                 (closed)
+ *    WAITING    idle timeout, error, no memory      (closed)
  *    QUEUED     another request has ended           CALLING
  *    QUEUED     timeout                             LINGERING: it is told so
  *    CALLING    answers are left                    SENDING
@@ -24,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/time.h"
+#include "task/rest.h"
 #include "task/spawn.h"
 #include "web/exchange.h"
 #include "web/partial.h"
@@ -31,6 +33,9 @@
 #include "web/ws.h"
 
 enum state { STARTING, WAITING, QUEUED, CALLING, SENDING, LINGERING };
+
+/* How long it waits for a request before it rests. */
+static const coir_time rest_delay = 1 * COIR_S;
 
 /* How long an accepted client that has not sent anything yet may take to do so while the server
  * drains: its request is probably on its way. */
@@ -52,11 +57,10 @@ static struct ci_worker *worker_of(const struct ci_http_connection *connection)
     return connection->server->http->worker;
 }
 
-/* Closes the connection and frees its record: the task ends with what this returns. */
-static coir_future *finish(struct ci_http_connection *connection)
+/* Closes the connection and frees its record. */
+static void release(struct ci_http_connection *connection)
 {
     struct ci_http_worker *http = connection->server->http;
-    coir_future *caller = connection->future.caller;
     ci_worker_cancel_timer(worker_of(connection), &connection->timer);
     ci_http_turn_give(connection);
     connection->server->refused -= connection->refused;
@@ -64,6 +68,13 @@ static coir_future *finish(struct ci_http_connection *connection)
     ci_stream_close_soon(connection->stream);
     ci_pool_give(&http->connections, connection);
     ci_drop(&http->live);
+}
+
+/* The end of the connection, and of its task by what this returns. */
+static coir_future *finish(struct ci_http_connection *connection)
+{
+    coir_future *caller = connection->future.caller;
+    release(connection);
     caller->result = 0;
     return caller;
 }
@@ -90,6 +101,7 @@ static coir_future *await(struct ci_http_connection *connection, enum state stat
 
 static void set_timer_at(struct ci_http_connection *connection, coir_time when)
 {
+    connection->rests_next = false;
     ci_worker_set_timer(worker_of(connection), &connection->timer, when);
 }
 
@@ -105,7 +117,7 @@ static coir_future *wait_lingering(struct ci_http_connection *connection)
     coir_time silent = ci_time_after(ci_worker_now(worker_of(connection)), linger_silence);
     set_timer_at(connection, silent < connection->linger_end ? silent : connection->linger_end);
     return await(connection, LINGERING,
-                 coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+                 ci_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
 
 /* Closing a socket with unread bytes resets the connection, and the client could lose the answer
@@ -136,6 +148,16 @@ static coir_future *discard(struct ci_http_connection *connection)
     return n > 0 || n == -EAGAIN ? wait_lingering(connection) : finish(connection);
 }
 
+/* First until it rests, and from then on until the idle timeout. */
+static void begin_idle_time(struct ci_http_connection *connection)
+{
+    const struct ci_http_server *server = connection->server;
+    coir_time most = server->draining ? first_request_time : server->options->idle_timeout;
+    bool rests_next = most > rest_delay;
+    set_timer(connection, rests_next ? rest_delay : most);
+    connection->rests_next = rests_next;
+}
+
 /* Only an answered request restarts the idle timeout; empty lines between requests do not. */
 static coir_future *wait_for_request(struct ci_http_connection *connection)
 {
@@ -149,15 +171,14 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
     if (connection->partial)
         set_timer_at(connection, ci_http_partial_deadline(connection));
     else if (connection->served)
-        set_timer(connection,
-                  draining ? first_request_time : connection->server->options->idle_timeout);
+        begin_idle_time(connection);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
     struct ci_list *idle = &connection->server->idle;
     ci_check(idle->prev->next == idle, "connection.h 2"); /* else the last one left and is in it */
     ci_list_push(idle, &connection->idle);
     return await(connection, WAITING,
-                 coir_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+                 ci_stream_wait_op(&connection->io, connection->stream, COIR_READ));
 }
 
 static void drop_output(struct ci_http_connection *connection)
@@ -241,8 +262,9 @@ static coir_future *do_without_turn(struct ci_http_connection *connection)
     if (server->options->at_limit != COIR_LIMIT_WAITS)
         return refuse(connection);
     set_timer(connection, server->options->idle_timeout);
-    return await(connection, QUEUED,
-                 coir_semaphore_acquire_op(&connection->turn, &server->turns, 1));
+    return await(
+        connection, QUEUED,
+        coir_semaphore_acquire_op((coir_wait_op *)(void *)&connection->turn, &server->turns, 1));
 }
 
 static coir_future *serve_what_has_come(struct ci_http_connection *connection)
@@ -301,6 +323,58 @@ static coir_future *connection_poll(coir_future *future)
     return wait_for_request(connection);
 }
 
+/* ---- rest ---- */
+
+/* Memory is out. A completion that is in flight tries again. */
+static void end_at_rest(struct ci_http_connection *connection)
+{
+    coir_scope *scope = connection->server->here.connections;
+    if (!ci_io_end_at_rest(&connection->io))
+        return;
+    ci_warn(ci_worker_current, "a connection is closed: no memory for its task");
+    ci_http_count_refused(connection->server, false);
+    ci_list_remove(&connection->idle);
+    release(connection);
+    ci_task_end_at_rest(scope);
+}
+
+/* The connection has a task again, which waits as before. False: it is closed, or will be. */
+static bool rouse(struct ci_http_connection *connection)
+{
+    if (connection->task)
+        return true;
+    ci_check(connection->future.state == WAITING, "connection.h 3");
+    connection->task = ci_task_rouse(connection->server->here.connections, connection_kind.name,
+                                     &connection->future, &connection->io.future);
+    if (!connection->task) {
+        end_at_rest(connection);
+        return false;
+    }
+    ci_io_rouse(&connection->io, &connection->task->runnable);
+    return true;
+}
+
+static void on_ready_at_rest(struct ci_op *io)
+{
+    struct ci_http_connection *connection = ci_container_of(io, struct ci_http_connection, io.io);
+    if (rouse(connection))
+        io->done(io);
+}
+
+/* Gives the task back, unless a request has come. */
+static void rest(struct ci_http_connection *connection)
+{
+    const struct ci_http_server *server = connection->server;
+    coir_time begun = connection->timer.when - rest_delay;
+    set_timer_at(connection, ci_time_after(begun, server->options->idle_timeout));
+    if (connection->future.state != WAITING || server->draining ||
+        !ci_task_may_rest(connection->task, &connection->io.future))
+        return;
+    ci_io_rest(&connection->io, on_ready_at_rest);
+    ci_task_rest(connection->task);
+    connection->task = NULL;
+}
+
 /* Ends the wait for a request, but not the connection. */
 static void withdraw_wait(struct ci_http_connection *connection)
 {
@@ -323,12 +397,15 @@ static void on_idle(struct ci_timer *timer)
 {
     struct ci_http_connection *connection =
         ci_container_of(timer, struct ci_http_connection, timer);
-    bool waits = connection->future.state != CALLING;
-    if (connection->future.state == QUEUED)
+    enum state state = (enum state)connection->future.state;
+    if (connection->rests_next)
+        rest(connection);
+    else if (state == QUEUED)
         withdraw_turn(connection);
-    else if (connection->future.state == WAITING && connection->partial)
+    else if (state == WAITING && connection->partial)
         withdraw_wait(connection);
-    else if (waits && ci_io_suspended(&connection->io, &connection->task->runnable))
+    else if (state != CALLING && rouse(connection) &&
+             ci_io_suspended(&connection->io, &connection->task->runnable))
         ci_runnable_cancel(&connection->task->runnable, -ETIME);
 }
 
@@ -338,11 +415,15 @@ void ci_http_connection_drain(struct ci_http_connection *connection)
     coir_time now = ci_worker_now(worker_of(connection)),
               idle = connection->server->options->idle_timeout;
     /* when the wait began: the timer's time tells, unless there is no idle timeout */
-    coir_time begun = idle == COIR_NEVER ? now : connection->timer.when - idle;
+    coir_time begun = connection->rests_next ? connection->timer.when - rest_delay
+                      : idle == COIR_NEVER   ? now
+                                             : connection->timer.when - idle;
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);
     if (connection->partial)
         return;
     connection->served_lately = connection->called && now < ci_time_after(begun, linger_silence);
+    if (!rouse(connection))
+        return;
     if (!connection->called && left > 0)
         set_timer(connection, left);
     else
@@ -368,7 +449,7 @@ int ci_http_connection_start(struct ci_serving_here *here, coir_stream *stream)
     connection->called = connection->served_lately = false;
     connection->served = true; /* so that wait_for_request starts the idle timeout */
     connection->partial = NULL;
-    connection->has_turn = false;
+    connection->has_turn = connection->rests_next = false;
     connection->refused = beyond;
     connection->out = NULL;
     ci_timer_init(&connection->timer, on_idle);

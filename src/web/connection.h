@@ -5,11 +5,15 @@
  * 1. A connection that waits for a request owns no buffer and no parser. A part of a head that has
  * come is kept in memory of its size (partial.h).
  * 2. It is in its server's list `idle` while it waits for a request, and only then.
+ * 3. It has no task while it rests: when it has waited for a while (task/rest.h). When bytes come,
+ * the idle timeout passes or the server drains, it gets one again, or closes if memory is out.
  */
 #ifndef CI_WEB_CONNECTION_H
 #define CI_WEB_CONNECTION_H
 
 #include "coir/ws.h"
+#include "io/io.h"
+#include "sync/wait.h"
 #include "web/server.h"
 
 /* What a connection does when its requests have been served. Lingering: the answers are sent, the
@@ -21,7 +25,7 @@ struct ci_http_connection {
     coir_future future; /* the task's root */
     coir_stream *stream;
     struct ci_http_server *server;
-    struct ci_task *task;
+    struct ci_task *task;         /* NULL: it rests */
     struct ci_timer timer;        /* the time limit of what it waits for */
     enum ci_http_verdict verdict; /* what ci_serve_requests decided */
     bool served : 1;              /* the last call of ci_serve_requests answered a request */
@@ -29,6 +33,7 @@ struct ci_http_connection {
     /* it had an answer shortly before the drain, which the client may be reading still */
     bool served_lately : 1;
     bool has_turn : 1;               /* refusal.h 1 */
+    bool rests_next : 1;             /* the timer ends the wait with a task, and it rests then */
     bool refused : 1;                /* it is beyond the limit of connections, and not served */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
@@ -44,8 +49,8 @@ struct ci_http_connection {
         };
     };
     union { /* what it awaits */
-        coir_io_op io;
-        coir_wait_op turn;
+        struct ci_io_op io;
+        struct ci_wait turn;
         struct ci_call call;
     };
 };

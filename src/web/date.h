@@ -1,13 +1,13 @@
-/* The Date field's value (RFC 9110, 5.6.7), formatted once a second on each worker.
+/* The Date field (RFC 9110, 5.6.7), formatted once a second on each worker.
  *
- * 1. The text is CI_HTTP_DATE_LEN bytes long: "Sun, 06 Nov 1994 08:49:37 GMT".
+ * 1. The text is CI_HTTP_DATE_LEN bytes long: "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".
  */
 #ifndef CI_WEB_DATE_H
 #define CI_WEB_DATE_H
 
 #include "task/timer.h"
 
-enum { CI_HTTP_DATE_LEN = 29 };
+enum { CI_HTTP_DATE_LEN = 37 };
 
 struct ci_http_date {
     int64_t second; /* of the worker's monotonic clock, in which `text` was made; -1: never */

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "coir/deadline.h"
+#include "coir/dump.h"
 #include "coir/fiber.h"
 #include "coir/file.h"
 #include "coir/metrics.h"
+#include "coir/offload.h"
 #include "coir/select.h"
 #include "coir/sse.h"
 #include "coir/trace.h"
@@ -18,6 +20,8 @@
 
 enum { TRACE_MS = 1000, TRACE_MS_MOST = 10 * 1000, PIECE = 4096, PREFIX_MOST = 200 };
 static const coir_time period = 500 * COIR_MS;
+static const char page_policy[] = "default-src 'self' 'unsafe-inline' data: blob:; "
+                                  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /* ---- who may look ---- */
 
@@ -69,31 +73,34 @@ static int refuse(coir_response *res)
 
 static int show_page(coir_request *req, coir_response *res, void *page)
 {
-    return may_look(req) ? coir_respond(res, 200, "text/html; charset=utf-8", page, strlen(page))
-                         : refuse(res);
+    if (!may_look(req))
+        return refuse(res);
+    int rc = coir_response_add_header(res, "Content-Security-Policy", page_policy);
+    return rc < 0 ? rc : coir_respond(res, 200, "text/html; charset=utf-8", page, strlen(page));
 }
 
 static size_t put_http(char *text, size_t size)
 {
     coir_http_counters http = COIR_HTTP_COUNTERS;
     coir_http_counters_get(&http);
-    int len =
-        snprintf(text, size,
-                 "# HELP coir_http_connections_total Connections that were accepted.\n"
-                 "# TYPE coir_http_connections_total counter\n"
-                 "coir_http_connections_total %llu\n"
-                 "# HELP coir_http_connections_live Connections that have not ended.\n"
-                 "# TYPE coir_http_connections_live gauge\n"
-                 "coir_http_connections_live %llu\n"
-                 "# HELP coir_http_requests_total Requests whose head was complete.\n"
-                 "# TYPE coir_http_requests_total counter\n"
-                 "coir_http_requests_total %llu\n"
-                 "# HELP coir_http_errors_total Answers that the server gave by itself.\n"
-                 "# TYPE coir_http_errors_total counter\n"
-                 "coir_http_errors_total %llu\n",
-                 (unsigned long long)http.connections, (unsigned long long)http.connections_live,
-                 (unsigned long long)http.requests, (unsigned long long)http.errors_sent);
-    return len > 0 ? (size_t)len : 0;
+    const struct {
+        const char *name, *type, *help;
+        uint64_t value;
+    } counters[] = {
+        {"connections_total", "counter", "Connections that were accepted.", http.connections},
+        {"connections_live", "gauge", "Connections that have not ended.", http.connections_live},
+        {"requests_total", "counter", "Requests whose head was complete.", http.requests},
+        {"errors_total", "counter", "Answers that the server gave by itself.", http.errors_sent},
+        {"refused_total", "counter", "Connections and requests beyond a limit.", http.refused},
+    };
+    size_t len = 0;
+    for (size_t i = 0; i < ci_countof(counters); i++)
+        len +=
+            (size_t)snprintf(text + len, size - len,
+                             "# HELP coir_http_%s %s\n# TYPE coir_http_%s %s\ncoir_http_%s %llu\n",
+                             counters[i].name, counters[i].help, counters[i].name, counters[i].type,
+                             counters[i].name, (unsigned long long)counters[i].value);
+    return len;
 }
 
 /* Room for what is added until the second call. */
@@ -130,17 +137,27 @@ static void free_metrics(struct metrics *metrics)
     ci_free(allocator(), metrics->text, metrics->size);
 }
 
-static int show_metrics(coir_request *req, coir_response *res, void *arg)
+static int respond_metrics(coir_response *res)
 {
     struct metrics metrics = {.text = NULL};
-    (void)arg;
-    if (!may_look(req))
-        return refuse(res);
     int rc = make_metrics(&metrics);
     if (rc == 0)
         rc = coir_respond(res, 200, "text/plain; version=0.0.4", metrics.text, metrics.len);
     free_metrics(&metrics);
     return rc;
+}
+
+static int show_metrics(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    return may_look(req) ? respond_metrics(res) : refuse(res);
+}
+
+static int show_metrics_to_all(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    (void)req;
+    return respond_metrics(res);
 }
 
 static int send_metrics(coir_response *res)
@@ -168,15 +185,26 @@ static int follow_metrics(coir_request *req, coir_response *res, void *arg)
     return rc;
 }
 
-/* ---- a trace ---- */
+/* ---- tasks, and a trace: what is written to a descriptor ---- */
 
-static int send_file(coir_response *res, coir_file *file)
+static int open_temporary(coir_file **ret_file)
+{
+    coir_file *dir;
+    int rc = coir_file_open("/tmp", O_RDONLY | O_DIRECTORY, 0, &dir);
+    if (rc < 0)
+        return rc;
+    rc = coir_file_open_temporary(dir, 0600, ret_file);
+    coir_file_close(dir);
+    return rc;
+}
+
+static int send_file(coir_response *res, coir_file *file, const char *type)
 {
     char piece[PIECE];
     int64_t size, at = 0;
     int rc = coir_file_size(file, &size);
     if (rc == 0)
-        rc = coir_response_begin(res, 200, "application/json", size);
+        rc = coir_response_begin(res, 200, type, size);
     while (rc == 0 && at < size) {
         ssize_t n = coir_file_read(file, piece, sizeof piece, at);
         if (n <= 0)
@@ -184,6 +212,35 @@ static int send_file(coir_response *res, coir_file *file)
         at += n;
         rc = coir_response_write(res, piece, (size_t)n);
     }
+    return rc;
+}
+
+/* On threads of the pool: the worker answers the dump as all others do. */
+static int dump(void *file)
+{
+    return coir_dump(ci_file_fd(file), COIR_DUMP_JSON);
+}
+
+static int dump_text(void *file)
+{
+    return coir_dump(ci_file_fd(file), COIR_DUMP_TEXT);
+}
+
+static int show_tasks(coir_request *req, coir_response *res, void *arg)
+{
+    coir_file *file;
+    (void)arg;
+    if (!may_look(req))
+        return refuse(res);
+    const char *format = coir_request_query_value(req, "format");
+    bool is_text = format && strcmp(format, "text") == 0;
+    int rc = open_temporary(&file);
+    if (rc < 0)
+        return rc;
+    rc = coir_offload(is_text ? dump_text : dump, file);
+    if (rc == 0)
+        rc = send_file(res, file, is_text ? "text/plain; charset=utf-8" : "application/json");
+    coir_file_close(file);
     return rc;
 }
 
@@ -211,19 +268,15 @@ static int send_trace(coir_request *req, coir_response *res, void *arg)
     long ms = wanted ? strtol(wanted, NULL, 10) : TRACE_MS;
     if (ms <= 0 || ms > TRACE_MS_MOST)
         return coir_respond_text(res, 400, "ms is a number from 1 to %d\n", TRACE_MS_MOST);
-    coir_file *dir, *file;
-    int rc = coir_file_open("/tmp", O_RDONLY | O_DIRECTORY, 0, &dir);
-    if (rc == 0) {
-        rc = coir_file_open_temporary(dir, 0600, &file);
-        coir_file_close(dir);
-    }
+    coir_file *file;
+    int rc = open_temporary(&file);
     if (rc < 0)
         return rc;
     rc = record(file, ms * COIR_MS);
     if (rc == -EBUSY)
         rc = coir_respond_text(res, 409, "the workers are traced already\n");
     else if (rc == 0)
-        rc = send_file(res, file);
+        rc = send_file(res, file, "application/json");
     coir_file_close(file);
     return rc;
 }
@@ -238,6 +291,12 @@ static int route(coir_router *router, const char *method, const char *prefix, co
     return coir_route(router, method, pattern, handler, (void *)(uintptr_t)arg);
 }
 
+int coir_route_metrics(coir_router *router, const char *path)
+{
+    return router && path ? coir_route(router, "GET", path, show_metrics_to_all, NULL)
+                          : CI_MISUSE(-EINVAL, "router or path is NULL");
+}
+
 int coir_route_debug(coir_router *router, const char *prefix, const char *page, bool traces)
 {
     size_t len = prefix ? strlen(prefix) : 0;
@@ -247,6 +306,8 @@ int coir_route_debug(coir_router *router, const char *prefix, const char *page, 
     int rc = route(router, "GET", prefix, "metrics", show_metrics, NULL);
     if (rc == 0)
         rc = route(router, "GET", prefix, "events", follow_metrics, NULL);
+    if (rc == 0)
+        rc = route(router, "GET", prefix, "tasks", show_tasks, NULL);
     if (rc == 0 && page)
         rc = route(router, "GET", prefix, "", show_page, page);
     if (rc == 0 && traces)

@@ -57,6 +57,11 @@ void *coir_request_context(const coir_request *req)
     return MISSING(req) ? NULL : req->exchange->server->options->context;
 }
 
+const coir_stream *coir_request_stream(const coir_request *req)
+{
+    return MISSING(req) ? NULL : req->exchange->in.stream;
+}
+
 const char *coir_request_header(const coir_request *req, const char *name)
 {
     if (MISSING(req) || MISSING(name))

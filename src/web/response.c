@@ -94,21 +94,16 @@ static char *put_text(char *at, const char *text)
     return put(at, text, strlen(text));
 }
 
-/* Writes up to 19 bytes behind the number, too. */
 static char *put_number(char *at, uint64_t number)
 {
-    enum { DIGITS = 20 };
-    char digits[2 * DIGITS] = {0};
-    int i = DIGITS;
-    for (; number >= 10; number /= 100) {
-        unsigned pair = (unsigned)(number % 100);
-        digits[--i] = (char)('0' + pair % 10);
-        digits[--i] = (char)('0' + pair / 10);
-    }
-    if (number || i == DIGITS)
-        digits[--i] = (char)('0' + number);
-    memcpy(at, digits + i, DIGITS);
-    return at + DIGITS - i;
+    char *end = at + 1;
+    for (uint64_t rest = number; rest >= 10; rest /= 10)
+        end++;
+    at = end;
+    do
+        *--at = (char)('0' + number % 10);
+    while (number /= 10);
+    return end;
 }
 
 #define PUT(at, literal) put(at, literal, sizeof literal - 1)
@@ -116,7 +111,7 @@ static char *put_number(char *at, uint64_t number)
 static CI_NOINLINE char *put_status(char *at, int status)
 {
     at = PUT(put_number(PUT(at, "HTTP/1.1 "), (uint64_t)status), " ");
-    return PUT(put_text(at, ci_http1_reason(status)), "\r\nDate: ");
+    return PUT(put_text(at, ci_http1_reason(status)), "\r\n");
 }
 
 /* RFC 9112, 6.3, rule 1. */
@@ -162,9 +157,8 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
          *at = start;
     if (!at)
         return exchange->out.error;
-    at = ci_likely(status == 200) ? PUT(at, "HTTP/1.1 200 OK\r\nDate: ") : put_status(at, status);
-    const char *date = ci_http_date_now(&http->date, http->worker);
-    at = PUT(put(at, date, CI_HTTP_DATE_LEN), "\r\n");
+    at = ci_likely(status == 200) ? PUT(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
+    at = put(at, ci_http_date_now(&http->date, http->worker), CI_HTTP_DATE_LEN);
     if (type && !res->has_type)
         at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
     at = put_framing(res, at, status, length);

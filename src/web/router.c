@@ -194,6 +194,11 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
         return -ENOMEM;
     route.method = memcpy(text, method, method_len + 1);
     route.pattern = memcpy(text + method_len + 1, pattern, pattern_len + 1);
+    if (!route.has_params && !route.has_escapes) {
+        uint32_t *list = &router->literals[pattern_len % CI_ROUTER_LITERALS];
+        route.next = *list;
+        *list = (uint32_t)router->count + 1;
+    }
     router->routes[router->count++] = route;
     return 0;
 }
@@ -241,15 +246,35 @@ CI_INLINE bool differs(const struct ci_route *route, const char *path, size_t pa
            (path_len != route->pattern_len && !route->has_params);
 }
 
+/* The route whose pattern is the path itself. It wins over all others: coir_route refuses one that
+ * an earlier route of the same method covers. */
+static const struct ci_route *find_literal(const coir_router *router, const char *method,
+                                           size_t method_len, const char *path, size_t path_len)
+{
+    uint32_t at = router->literals[path_len % CI_ROUTER_LITERALS];
+    while (at) {
+        const struct ci_route *route = &router->routes[at - 1];
+        if (route->pattern_len == path_len && is_method(route, method, method_len) &&
+            memcmp(route->pattern, path, path_len) == 0)
+            return route;
+        at = route->next;
+    }
+    return NULL;
+}
+
 /* A GET route answers HEAD where no HEAD route matches. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len,
                      const char *path, size_t path_len, struct ci_match *match)
 {
     const struct ci_route *get = NULL;
-    bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
-    match->route = NULL;
-    match->path_known = false;
     match->param_count = 0;
+    match->route = find_literal(router, method, method_len, path, path_len);
+    match->path_known = match->route;
+    if (match->route) {
+        match->path_has_escapes = false;
+        return;
+    }
+    bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
         const struct ci_route *route = &router->routes[i];

@@ -14,13 +14,19 @@ struct ci_route {
     size_t method_len, pattern_len;
     size_t literal_len; /* before the first parameter, the slash included */
     bool has_params, has_escapes;
+    uint32_t next; /* in its list of `literals` */
     coir_handler_fn *handler;
     void *arg;
 };
 
+enum { CI_ROUTER_LITERALS = 32 };
+
 struct coir_router {
     struct ci_route *routes; /* in the order of coir_route: the first that matches wins */
     size_t count, capacity;
+    /* lists of the routes without parameters and escapes, by the pattern's length: an index plus 1,
+     * or 0 */
+    uint32_t literals[CI_ROUTER_LITERALS];
     coir_allocator allocator;
 };
 

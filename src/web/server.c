@@ -20,16 +20,17 @@ static struct ci_http_server *server_of(struct ci_serving_here *here)
 static size_t drain(struct ci_serving_here *here)
 {
     struct ci_http_server *server = server_of(here);
-    size_t idle = 0;
+    size_t live = coir_scope_live(here->connections), idle = 0;
     server->draining = true;
     coir_event_set(&server->drains);
-    ci_list_for_each (node, &server->idle) {
+    for (struct ci_list *node = server->idle.next, *next; node != &server->idle; node = next) {
+        next = node->next; /* a connection that rests may end at once */
         ci_http_connection_drain(ci_container_of(node, struct ci_http_connection, idle));
         idle++;
     }
     ci_list_for_each (node, &server->sockets)
         ci_ws_drain(ci_container_of(node, struct coir_ws, link));
-    return coir_scope_live(here->connections) - idle;
+    return live - idle;
 }
 
 /* A worker's part: its own copy of the server, which its connections share without locks. */

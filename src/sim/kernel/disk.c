@@ -73,6 +73,13 @@ int ci_kdisk_find(coir_fd dir, const char *path, struct ci_file **ret_file)
     return *ret_file ? 0 : -ENOENT;
 }
 
+int ci_kdisk_enter(const char *directory)
+{
+    struct ci_file *file;
+    int rc = ci_kdisk_find(AT_FDCWD, directory, &file);
+    return rc < 0 ? rc : file->is_directory ? 0 : -ENOTDIR;
+}
+
 static bool changes_bytes(const struct ci_file_call *call, int result)
 {
     return (call->kind == CI_FILE_WRITE && result > 0) || call->kind == CI_FILE_TRUNCATE ||

@@ -28,6 +28,9 @@ static void choose_settings(void)
         .buffer_sizes = one_of(sizes, ci_countof(sizes)),
         .datagrams_most = one_of(datagrams, ci_countof(datagrams)),
         .awake_most = AWAKE_MOST,
+        .adopts = ci_kone_in(2),
+        .no_reaper = ci_kone_in(4),
+        .tells_of_reaped = ci_kone_in(2),
     };
 }
 
@@ -64,6 +67,7 @@ static void close_kernel(void)
     ci_kthreads_close();
     ci_kprocesses_free();
     ci_krings_free();
+    ci_kchildren_free();
     ci_kunix_free_all();
     ci_ksocket_free_all();
     ci_k.world = NULL;

@@ -128,10 +128,15 @@ struct ci_kernel {
         uint32_t datagrams_most;
         /* system calls of a thread that does not sleep in between: with more, it spins; 0: any */
         uint32_t awake_most;
+        bool adopts;    /* programs are the reapers of orphans that descend from them */
+        bool no_reaper; /* process 1 does not wait for the orphans that it adopts */
+        /* Linux 6.15: tells how a process has ended also after it was waited for */
+        bool tells_of_reaped;
     } settings;
     struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
     struct ci_kwatch_queue *watch_queues;
     uint32_t watch_pairs;
+    struct ci_kchild *children; /* child.h */
     /* hooks of rings: at the start of a system call, and when a thread ends; NULL: no rings */
     void (*before_call)(void);
     void (*thread_ended)(int number);
@@ -266,6 +271,7 @@ static inline coir_time ci_kafter(uint64_t most)
  */
 bool ci_kdisk_is(const struct ci_kfile *file);
 int ci_kdisk_call(struct ci_kfile *file, const struct ci_file_call *call);
+int ci_kdisk_enter(const char *directory);                /* as chdir(2), but nothing changes */
 coir_time ci_kdisk_time(const struct ci_file_call *call); /* how long one that begins now takes */
 
 void ci_kthreads_open(void **const *locals, int local_count);
@@ -281,6 +287,11 @@ int ci_kprocess_id(const struct ci_kprocess *process);
 void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *arg);
 void ci_kprocess_audit(const struct ci_kprocess *process);
 void ci_kprocesses_free(void);
+
+void ci_kchildren_audit(const struct ci_kprocess *host);
+void ci_kchildren_free(void);
+/* As waitpid(2) without blocking, of any of the program's children in a group; 0: in any. */
+pid_t ci_kchildren_wait(pid_t group);
 
 int ci_kpipe(coir_fd ret_fds[2]);
 /* One of the two is an end of a pipe, the other one a socket; otherwise -EINVAL. */

@@ -1,4 +1,5 @@
-/* Pipes: pipe(7); fs/pipe.c of Linux 6.1. Writers are woken only if the pipe was full. */
+/* Pipes: pipe(7); fs/pipe.c of Linux 6.1. Writers are woken only if the pipe was full. Linux counts
+ * pages: while one is free, a write of up to PIPE_BUF bytes succeeds. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -24,6 +25,11 @@ static struct end *end_of(struct ci_kfile *file)
     return ci_container_of(file, struct end, file);
 }
 
+static bool is_full(const struct pipe *pipe)
+{
+    return CAPACITY - pipe->len < PIPE_BUF;
+}
+
 static void tell(const struct end *end, unsigned key)
 {
     if (end)
@@ -39,13 +45,13 @@ static unsigned poll_reader(struct ci_kfile *file)
 static unsigned poll_writer(struct ci_kfile *file)
 {
     const struct pipe *pipe = end_of(file)->pipe;
-    return (pipe->len < CAPACITY ? POLLOUT | POLLWRNORM : 0u) | (pipe->ends[0] ? 0u : POLLERR);
+    return (!is_full(pipe) ? POLLOUT | POLLWRNORM : 0u) | (pipe->ends[0] ? 0u : POLLERR);
 }
 
 static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int count)
 {
     struct pipe *pipe = end_of(file)->pipe;
-    bool was_full = pipe->len == CAPACITY;
+    bool was_full = is_full(pipe);
     size_t taken = 0;
     if (!pipe->len)
         return pipe->ends[1] ? -EAGAIN : 0;
@@ -57,7 +63,7 @@ static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int cou
         pipe->len -= n;
         taken += n;
     }
-    if (was_full)
+    if (was_full && !is_full(pipe))
         tell(pipe->ends[1], POLLOUT | POLLWRNORM);
     return (ssize_t)taken;
 }
@@ -65,12 +71,10 @@ static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int cou
 static ssize_t write_pipe(struct ci_kfile *file, const struct iovec *iov, int count)
 {
     struct pipe *pipe = end_of(file)->pipe;
-    size_t wanted = 0, put = 0;
+    size_t put = 0;
     if (!pipe->ends[0])
         return -EPIPE;
-    for (int i = 0; i < count; i++)
-        wanted += iov[i].iov_len;
-    if (pipe->len == CAPACITY || (wanted <= PIPE_BUF && wanted > CAPACITY - pipe->len))
+    if (is_full(pipe))
         return -EAGAIN;
     for (int i = 0; i < count; i++)
         for (size_t at = 0; at < iov[i].iov_len && pipe->len < CAPACITY; at++, put++)
@@ -115,7 +119,7 @@ static ssize_t splice_in(struct ci_kfile *from, struct end *to, size_t len)
     size_t end = (pipe->start + pipe->len) % CAPACITY, room = CAPACITY - pipe->len;
     if (!pipe->ends[0])
         return -EPIPE;
-    if (!room)
+    if (is_full(pipe))
         return -EAGAIN;
     struct iovec part = {pipe->bytes + end,
                          choose(len, room < CAPACITY - end ? room : CAPACITY - end)};
@@ -130,7 +134,7 @@ static ssize_t splice_in(struct ci_kfile *from, struct end *to, size_t len)
 static ssize_t splice_out(struct end *from, struct ci_kfile *to, size_t len)
 {
     struct pipe *pipe = from->pipe;
-    bool was_full = pipe->len == CAPACITY;
+    bool was_full = is_full(pipe);
     if (!pipe->len)
         return pipe->ends[1] ? -EAGAIN : 0;
     size_t possible = CAPACITY - pipe->start < pipe->len ? CAPACITY - pipe->start : pipe->len;
@@ -139,7 +143,7 @@ static ssize_t splice_out(struct end *from, struct ci_kfile *to, size_t len)
     if (n > 0) {
         pipe->start = (pipe->start + (size_t)n) % CAPACITY;
         pipe->len -= (size_t)n;
-        if (was_full)
+        if (was_full && !is_full(pipe))
             tell(pipe->ends[1], POLLOUT | POLLWRNORM);
     }
     return n;

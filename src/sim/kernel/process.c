@@ -54,6 +54,7 @@ void ci_kprocess_audit(const struct ci_kprocess *process)
         if (process->files[fd])
             ci_world_leave(ci_k.world, process->node, "%s fd=%zu", process->files[fd]->type->name,
                            fd);
+    ci_kchildren_audit(process);
     if (process->threads)
         ci_world_leave(ci_k.world, process->node, "%d threads", process->threads);
 }

@@ -9,9 +9,12 @@
  * - Its completion is posted by task work.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "sim/kernel/ring.h"
 
+enum { REFUSALS_MOST = 1000 }; /* in a row */
 static const coir_time begin_most = 30 * COIR_US, wake_most = 10 * COIR_US;
 
 static void carry_on(void *arg, size_t serial);
@@ -36,18 +39,34 @@ static void sleep_for_file(struct ci_krequest *request)
         wake(&request->waiter, 0);
 }
 
+/* A program that submits again at once what was refused sleeps a little in between each time, so
+ * that nothing else notices that it spins. */
+static void refuse(struct ci_krequest *request)
+{
+    struct ci_kring *ring = request->ring;
+    if (++ring->refusals > REFUSALS_MOST && ci_k.settings.awake_most) {
+        fprintf(stderr,
+                "%s.%d spins: %u requests of its ring were refused, and none was carried out\n",
+                ring->process->node->name, ring->owner, ring->refusals);
+        abort();
+    }
+    ci_krequest_finish_with(request, -EAGAIN);
+}
+
 static void try_it(struct ci_krequest *request)
 {
     enum ci_kring_try outcome = ci_kring_perform(request, CI_KRING_WORKER);
-    if (outcome == CI_KRING_DONE)
+    if (outcome == CI_KRING_DONE) {
+        request->ring->refusals = 0;
         ci_krequest_finish(request);
-    else if (request->cancelled)
+    } else if (request->cancelled) {
         ci_krequest_finish_with(request, -EINTR);
-    else if (!ci_kring_poll_events(request) ||
-             (ci_kring_heeds_nonblock(request) && !request->file->blocking))
-        ci_krequest_finish_with(request, -EAGAIN);
-    else
+    } else if (!ci_kring_poll_events(request) ||
+               (ci_kring_heeds_nonblock(request) && !request->file->blocking)) {
+        refuse(request);
+    } else {
         sleep_for_file(request);
+    }
 }
 
 static void carry_on(void *arg, size_t serial)

@@ -42,14 +42,15 @@ void ci_signal_detach(struct ci_signal_sink *sink)
             ci_k.process->sinks[i] = NULL;
 }
 
-/* Runs as the process: ci_kprocess_as. */
+/* Runs as the process: ci_kprocess_as. Events do it too, so it makes no system call. */
 void ci_ksignal_raise(struct ci_kprocess *process, int number)
 {
-    uint64_t bit = (uint64_t)1 << number;
+    uint64_t bit = (uint64_t)1 << number, one = 1;
     for (size_t i = 0; i < CI_KSINKS; i++) {
         struct ci_signal_sink *sink = process->sinks[i];
-        if (sink && sink->wanted & bit && ci_signal_count(sink, number))
-            ci_sys_eventfd_add(sink->eventfd);
+        struct ci_kfile *eventfd = sink ? ci_kfd_find(sink->eventfd) : NULL;
+        if (eventfd && sink->wanted & bit && ci_signal_count(sink, number))
+            eventfd->type->write(eventfd, &(struct iovec){&one, sizeof one}, 1);
     }
     for (const struct ci_signal_stop *stop = process->stops;
          stop && (number == SIGINT || number == SIGTERM); stop = stop->next)

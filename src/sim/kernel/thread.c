@@ -260,7 +260,7 @@ void ci_kpoint_reached(void)
         return;
     }
     set_next_point();
-    if (ci_k.thread)
+    if (ci_k.thread && !ci_k.runs_events)
         switch_to(choose());
 }
 

@@ -1,0 +1,132 @@
+#include "task/dump_out.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/call.h"
+
+enum { PIECE = 1 << 11 };
+
+/* ---- text ---- */
+
+void ci_dump_out_flush(struct ci_dump_out *out)
+{
+    size_t at = 0;
+    while (at < out->len && !out->error) {
+        ssize_t n = ci_sys_write(out->fd, out->buffer + at, out->len - at);
+        if (n >= 0)
+            at += (size_t)n;
+        else if (n != -EINTR)
+            out->error = (int)n;
+    }
+    out->len = 0;
+}
+
+void ci_put(struct ci_dump_out *out, const char *format, ...)
+{
+    if (CI_DUMP_BUFFER - out->len < PIECE)
+        ci_dump_out_flush(out);
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(out->buffer + out->len, PIECE, format, args);
+    va_end(args);
+    out->len += len < PIECE ? (size_t)len : PIECE - 1;
+}
+
+static void put_character(struct ci_dump_out *out, char c)
+{
+    if (out->len == CI_DUMP_BUFFER)
+        ci_dump_out_flush(out);
+    out->buffer[out->len++] = c;
+}
+
+void ci_put_plain(struct ci_dump_out *out, const char *text)
+{
+    for (; *text; text++)
+        put_character(out, (unsigned char)*text < ' ' ? '?' : *text);
+}
+
+void ci_put_string(struct ci_dump_out *out, const char *text)
+{
+    ci_put(out, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = c >= ' ' && c != '"' && c != '\\' && c < 0x7f;
+        if (plain)
+            put_character(out, *text);
+        else
+            ci_put(out, "\\u%04x", c);
+    }
+    ci_put(out, "\"");
+}
+
+/* ---- symbols ---- */
+
+/* ci_symbol_write puts a number before each line. */
+static char *lines_of(const void *address, bool exact)
+{
+    struct ci_traced traced = {.count = 1, .exact = exact, .frames = {(void *)(uintptr_t)address}};
+    static const char number[] = "    #0 ";
+    char text[CI_DUMP_SYMBOL];
+    ci_symbol_write(&traced, text, sizeof text);
+    char *lines = malloc(strlen(text) + 1), *to = lines;
+    if (!lines)
+        return NULL;
+    *to = '\0';
+    for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        const char *from =
+            strncmp(line, number, sizeof number - 1) == 0 ? line + sizeof number - 1 : line;
+        memcpy(to, from, (size_t)(end + 1 - from));
+        to += end + 1 - from;
+        *to = '\0';
+    }
+    return lines;
+}
+
+const char *ci_symbol_of(struct ci_dump_out *out, const void *address, bool exact)
+{
+    size_t i = (size_t)((uintptr_t)address * 0x9e3779b97f4a7c15u >> 20) & (out->symbol_count - 1);
+    struct ci_dump_symbol *symbol = &out->symbols[i];
+    while (symbol->lines && (symbol->address != address || symbol->exact != exact)) {
+        i = (i + 1) & (out->symbol_count - 1);
+        symbol = &out->symbols[i];
+    }
+    if (!symbol->lines)
+        *symbol = (struct ci_dump_symbol){address, exact, lines_of(address, exact)};
+    if (!symbol->lines)
+        out->error = -ENOMEM;
+    return symbol->lines ? symbol->lines : "";
+}
+
+int ci_dump_out_init(struct ci_dump_out *out)
+{
+    const struct ci_snapshot *snapshot = out->snapshot;
+    size_t most = snapshot->lines.count + 2 * snapshot->tasks.count + snapshot->findings.count +
+                  snapshot->workers.count * CI_THREAD_TRACE_FRAMES;
+    for (out->symbol_count = 64; out->symbol_count < 2 * most;)
+        out->symbol_count *= 2;
+    out->symbols = calloc(out->symbol_count, sizeof *out->symbols);
+    return out->symbols ? 0 : -ENOMEM;
+}
+
+void ci_dump_out_done(struct ci_dump_out *out)
+{
+    for (size_t i = 0; i < out->symbol_count; i++)
+        free(out->symbols[i].lines);
+    free(out->symbols);
+}
+
+const char *ci_program_id(struct ci_dump_out *out)
+{
+    if (!*out->build_id)
+        ci_build_id(out->build_id);
+    return out->build_id;
+}
+
+const char *ci_variable_at(struct ci_dump_out *out, const void *object)
+{
+    return ci_symbol_variable(object, out->variable, sizeof out->variable) ? out->variable : "";
+}

@@ -1,0 +1,148 @@
+#include "task/findings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_party(struct ci_snapshot *snapshot, struct ci_finding *finding, size_t task)
+{
+    size_t *party = ci_snapshot_add(snapshot, &snapshot->parties, sizeof *party);
+    if (!party)
+        return;
+    *party = task;
+    finding->count++;
+}
+
+static struct ci_finding *add_finding(struct ci_snapshot *snapshot, enum ci_finding_kind kind)
+{
+    static struct ci_finding none;
+    struct ci_finding *finding = ci_snapshot_add(snapshot, &snapshot->findings, sizeof *finding);
+    if (!finding)
+        return &none; /* the snapshot has failed */
+    finding->kind = kind;
+    finding->first = snapshot->parties.count;
+    return finding;
+}
+
+/* ---- who holds what ---- */
+
+/* The tasks by their address: a hash table of indices + 1. */
+struct by_id {
+    size_t *slots, size;
+};
+
+static size_t slot_of(const struct by_id *table, const void *id)
+{
+    return (size_t)((uintptr_t)id * 0x9e3779b97f4a7c15u >> 20) & (table->size - 1);
+}
+
+static bool make_table(struct by_id *table, struct ci_snapshot *snapshot)
+{
+    for (table->size = 64; table->size < 2 * snapshot->tasks.count;)
+        table->size *= 2;
+    table->slots = calloc(table->size, sizeof *table->slots);
+    if (!table->slots) {
+        snapshot->error = -ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < snapshot->tasks.count; i++) {
+        size_t at = slot_of(table, ci_snapshot_task(snapshot, i)->id);
+        while (table->slots[at])
+            at = (at + 1) & (table->size - 1);
+        table->slots[at] = i + 1;
+    }
+    return true;
+}
+
+/* The index of the task, or -1 if it has ended or is not in the snapshot. */
+static int find(const struct by_id *table, const struct ci_snapshot *snapshot,
+                struct ci_holder holder)
+{
+    size_t at = slot_of(table, holder.task);
+    for (; holder.task && table->slots[at]; at = (at + 1) & (table->size - 1)) {
+        const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, table->slots[at] - 1);
+        if (task->id == holder.task && task->number == holder.number)
+            return (int)table->slots[at] - 1;
+    }
+    return -1;
+}
+
+/* ---- cycles ---- */
+
+/* Each task waits for one lock at most, so the way from one holder to the next does not fork.
+ * `round`: the walk that has seen a task, + 1. */
+static void find_cycle(struct ci_snapshot *snapshot, int begin, int *round)
+{
+    int at = begin;
+    while (at >= 0 && !round[at]) {
+        round[at] = begin + 1;
+        at = ci_snapshot_task(snapshot, (size_t)at)->holder;
+    }
+    if (at < 0 || round[at] != begin + 1)
+        return;
+    struct ci_finding *finding = add_finding(snapshot, CI_FINDS_CYCLE);
+    int party = at;
+    do {
+        add_party(snapshot, finding, (size_t)party);
+        party = ci_snapshot_task(snapshot, (size_t)party)->holder;
+    } while (party != at);
+}
+
+static void find_cycles(struct ci_snapshot *snapshot)
+{
+    int *round = calloc(snapshot->tasks.count + 1, sizeof *round);
+    if (!round)
+        snapshot->error = -ENOMEM;
+    for (size_t i = 0; round && i < snapshot->tasks.count; i++)
+        find_cycle(snapshot, (int)i, round);
+    free(round);
+}
+
+/* ---- workers that do not answer ---- */
+
+static void find_computing(struct ci_snapshot *snapshot, const struct by_id *table, size_t index)
+{
+    const struct ci_snapshot_worker *worker = ci_snapshot_worker(snapshot, index);
+    if (worker->answered || worker->trace_error || !worker->running.task)
+        return;
+    struct ci_finding *finding = add_finding(snapshot, CI_FINDS_COMPUTING);
+    finding->worker = (int)index;
+    int running = find(table, snapshot, worker->running);
+    if (running >= 0) /* it could not be read, as its worker runs */
+        memcpy(ci_snapshot_task(snapshot, (size_t)running)->name, worker->running_name,
+               sizeof worker->running_name);
+    for (size_t i = 0; i < snapshot->tasks.count; i++) {
+        const struct ci_holder *holder = &ci_snapshot_task(snapshot, i)->note.holder;
+        if (holder->task == worker->running.task && holder->number == worker->running.number)
+            add_party(snapshot, finding, i);
+    }
+}
+
+/* ---- scopes ---- */
+
+static void find_left_open(struct ci_snapshot *snapshot, size_t index)
+{
+    const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, index);
+    if (!task->left_a_scope_open)
+        return;
+    struct ci_finding *finding = add_finding(snapshot, CI_FINDS_SCOPE_LEFT_OPEN);
+    finding->place = task->opened_at;
+    add_party(snapshot, finding, index);
+}
+
+void ci_findings_make(struct ci_snapshot *snapshot)
+{
+    struct by_id table;
+    if (!make_table(&table, snapshot))
+        return;
+    for (size_t i = 0; i < snapshot->tasks.count; i++) {
+        struct ci_snapshot_task *task = ci_snapshot_task(snapshot, i);
+        task->holder = find(&table, snapshot, task->note.holder);
+    }
+    find_cycles(snapshot);
+    for (size_t i = 0; i < snapshot->tasks.count; i++)
+        find_left_open(snapshot, i);
+    for (size_t i = 0; i < snapshot->workers.count; i++)
+        find_computing(snapshot, &table, i);
+    free(table.slots);
+}
