@@ -38,6 +38,33 @@ CONFORM(vectors_gather_and_scatter)
     close_fd(env.server);
 }
 
+/* io_uring's own polls end at once where the peer will send no more. */
+CONFORM(writing_to_a_half_closed_peer_without_room_takes_no_turns)
+{
+    enum { TURNS_MOST = 100, PIECE = 1 << 19 };
+    static char data[2 * PIECE], in[1 << 16];
+    struct iovec out[2] = {{data, PIECE}, {data + PIECE, PIECE}};
+    struct counted filling, writing;
+    CHECK_EQ(env.driver->kind->shutdown_write(env.driver, env.client), 0);
+    write_until_full(env.server, &filling);
+    CHECK_EQ(stop(&filling), -ECANCELED);
+    if (start(&writing,
+              (struct ci_op){.fd = env.server, .kind = CI_OP_WRITEV, .iov = out, .count = 2}))
+        CHECK(writing.op.result > 0); /* a little room after all */
+    int turns = 0;
+    coir_time deadline = ci_driver_now(env.driver) + 200 * COIR_MS;
+    while (!env.world && !writing.done && ci_driver_now(env.driver) < deadline) {
+        env.driver->kind->wait(env.driver, deadline);
+        turns++;
+    }
+    CHECK(turns <= TURNS_MOST);
+    while (writing.op.pending)
+        CHECK(read_some(env.client, in, sizeof in) > 0);
+    CHECK(writing.op.result > 0);
+    close_fd(env.client);
+    close_fd(env.server);
+}
+
 CONFORM(a_cancelled_read_loses_nothing)
 {
     char buf[16];

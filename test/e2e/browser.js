@@ -245,7 +245,7 @@ const checks = {
     for (const colorScheme of ['light', 'dark']) {
       const options = { ...desktop, colorScheme };
       const home = await open(options, '/');
-      await home.waitForFunction(() => document.querySelector('[data-stat=workers]').textContent !== '–');
+      await home.waitForFunction(() => document.querySelector('[data-of=count]').textContent !== '–');
       await accessible(home, `/, ${colorScheme}`);
       await shot(home, `index-${colorScheme}`);
       const first = await open(options, '/chat');
@@ -298,6 +298,74 @@ const checks = {
     const ada = await join('Ada', 'tls', desktop, secure.replace('127.0.0.1', 'localhost')), bob = await join('Bob', 'tls');
     await say(ada, 'from TLS');
     await hears(bob, 'from TLS');
+  },
+  async '/debug/: plots, workers and tasks live'() {
+    const page = await open(desktop, '/debug/'), bob = await join('Bob', 'watched');
+    await reads(page, 'state', 'live');
+    await page.waitForFunction(() => document.querySelectorAll('#workers .worker').length === 2);
+    await page.waitForFunction(() => [...document.querySelectorAll('#plots polyline')].every(line => line.getAttribute('points').split(' ').length > 3));
+    await page.waitForFunction(() => [...document.querySelectorAll('#tasks tbody th')].some(cell => cell.textContent === 'http connection'));
+    await page.waitForFunction(() => [...document.querySelectorAll('canvas')].every(one => one.getContext('2d').getImageData(0, 0, one.width, one.height).data.some(byte => byte)));
+    const tasks = () => page.$eval('#plots figure:nth-child(3) b', cell => Number(cell.textContent));
+    const before = await tasks();
+    await bob.evaluate(() => { for (let i = 0; i < 20; i++) fetch('/sleep/8000?' + i); });
+    await page.waitForFunction(least => Number(document.querySelector('#plots figure:nth-child(3) b').textContent) > least, before);
+    await page.click('#pause');
+    await reads(page, 'state', 'paused');
+    await page.click('#pause');
+  },
+  async '/debug/: the stack of a task, by a click and by the keyboard'() {
+    const page = await open(desktop, '/debug/');
+    await page.fill('#search', 'chat_keep_presence');
+    const task = page.locator('#tree button:has-text("chat_keep_presence")');
+    await task.click();
+    await page.waitForFunction(() => [...document.querySelectorAll('.stack .theirs')].some(frame => /^chat_keep_presence +showcase\/chat.c:[0-9]+$/.test(frame.textContent)));
+    is('the task above it is left out', await page.isVisible('#tree button:has-text("serve_both"), #tree button:has-text("main")'));
+    is('it waits for something else', (await task.textContent()).includes('waits for an item of a channel'));
+    await reads(page, 'found', '1 of ');
+    await page.keyboard.press('Enter');
+    same(await task.getAttribute('aria-expanded'), 'false');
+    await page.fill('#search', 'no such task');
+    await reads(page, 'tree', 'No task matches.');
+  },
+  async '/debug/: tasks that do the same are one row'() {
+    const page = await open(desktop, '/debug/'), other = await open(desktop, '/');
+    await other.evaluate(() => { for (let i = 0; i < 16; i++) { const socket = new WebSocket(`ws://${location.host}/ws/echo`); (window.kept ||= []).push(socket); } });
+    await page.waitForSelector('#tree .task em:has-text("×")');
+    const row = page.locator('#tree .task', { has: page.locator('em:has-text("×")') }).first();
+    const count = Number((await row.locator('em').textContent()).replace('× ', ''));
+    await page.click('#pause'); // what is shown stays
+    await row.click();
+    is('there are fewer rows in it', await row.locator('xpath=following-sibling::ul/li').count() >= Math.min(count, 4));
+  },
+  async '/debug/: a trace is downloaded that Perfetto reads'() {
+    const page = await open(desktop, '/debug/');
+    await reads(page, 'state', 'live');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('#record')]);
+    same(download.suggestedFilename(), 'coir-trace.json');
+    const events = JSON.parse(require('fs').readFileSync(await download.path(), 'utf8')).traceEvents;
+    is('it has no turns', events.some(event => event.ph === 'X' && event.dur >= 0 && event.name === 'http connection'));
+    await reads(page, 'state', 'recorded');
+  },
+  async '/debug/: light, dark and on a phone, axe finds nothing'() {
+    for (const [name, options] of [['light', { ...desktop, colorScheme: 'light' }], ['dark', { ...desktop, colorScheme: 'dark' }], ['phone', { ...phone, colorScheme: 'dark' }]]) {
+      const page = await open(options, '/debug/');
+      await page.waitForFunction(() => document.querySelectorAll('#tree .task').length > 2 && document.querySelectorAll('#tasks tbody tr').length > 2);
+      await page.click('#tree .task');
+      await page.waitForSelector('.stack');
+      await page.waitForFunction(() => document.querySelector('#plots polyline').getAttribute('points').split(' ').length > 8);
+      await accessible(page, `/debug/, ${name}`);
+      is('it scrolls sideways', await page.evaluate(most => document.documentElement.scrollWidth <= most, options.viewport.width));
+      await shot(page, `debug-${name}`);
+    }
+  },
+  async '/debug/: it can be read only'() {
+    const page = await open(desktop, '/debug/');
+    for (const path of ['', 'metrics', 'events', 'tasks']) for (const method of ['POST', 'PUT', 'DELETE'])
+      is(`${method} ${path} is answered`, await page.evaluate(async ([to, how]) => (await fetch(to, { method: how })).status, ['/debug/' + path, method]) === 405);
+    const from = await page.evaluate(async () => (await fetch('trace', { method: 'GET' })).status);
+    same(from, 405);
+    said.splice(0, said.length, ...said.filter(text => !text.includes('405')));
   },
   async 'no page asks for what is elsewhere, or breaks its own policy'() {
     same(said, []);

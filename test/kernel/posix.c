@@ -258,6 +258,11 @@ int posix_usleep(useconds_t duration)
     return 0;
 }
 
+int posix_wait_for_any(void)
+{
+    return (int)ci_kchildren_wait(0);
+}
+
 int posix_clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
     coir_time now = clock == CLOCK_REALTIME ? ci_clock_wall() : ci_clock_now();

@@ -55,6 +55,7 @@ int posix_getpid(void);
 unsigned posix_geteuid(void); /* and the group */
 int posix_usleep(useconds_t duration);
 int posix_raise(int number);
+int posix_wait_for_any(void); /* as waitpid(2) of -1, without blocking */
 int posix_clock_gettime(clockid_t clock, struct timespec *ret_time);
 int posix_thread_create(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 int posix_thread_join(pthread_t thread);

@@ -23,6 +23,7 @@ int chaos_explains(int rc)
     case -ENOMEM:
     case -EIO:
     case -ENOSPC:
+    case -EDQUOT:
     case -EADDRINUSE:    /* the server before this one */
     case -EPROTO: break; /* an answer that is not 200 */
     default:
@@ -118,6 +119,7 @@ static int befall(void *arg)
     }
     coir_sim_link(chaos->sim, NULL, NULL, (coir_link){.latency = 100 * COIR_US});
     coir_sim_faults(chaos->sim, NULL, (coir_faults){0});
+    chaos->recovers = true;
     coir_sleep_for(15 * COIR_S);
     if (coir_host_is_down(chaos->server)) /* without memory for its first task, say */
         chaos->server = chaos->restart(chaos);
@@ -138,7 +140,7 @@ int chaos_configure(coir_sim *sim)
 
 static int begin(struct chaos *chaos)
 {
-    chaos->over = false;
+    chaos->recovers = chaos->over = false;
     chaos->server = chaos->restart(chaos);
     chaos->fate = coir_sim_host(chaos->sim, "fate", befall, chaos);
     if (!chaos->server || !chaos->fate)
@@ -201,7 +203,8 @@ static int be_a_client(void *arg)
     const struct client *client = arg;
     while (!client->all->chaos->over) {
         chaos_explains(client->all->visit(client->number));
-        coir_sleep_for((coir_time)chaos_below(client->all->chaos, 4 * COIR_S));
+        coir_time most = client->all->chaos->recovers ? 15 * COIR_S : 4 * COIR_S;
+        coir_sleep_for((coir_time)chaos_below(client->all->chaos, (uint64_t)most));
     }
     return client->all->visit(client->number);
 }

@@ -10,6 +10,7 @@ struct chaos {
     coir_sim *sim;
     coir_host *server, *fate;                   /* injects the faults, and has none */
     coir_host *(*restart)(struct chaos *chaos); /* starts the server again */
+    bool recovers;                              /* no fault happens any more: visits are fewer */
     bool over; /* the world is well again, and has been for a while */
 };
 

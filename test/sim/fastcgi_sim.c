@@ -5,13 +5,21 @@
  * 1. Every request has one outcome: an answer, an error of the server's, or a connection that ends.
  * 2. An answer that says 200 and is whole is the right one.
  * 3. A POST reaches the application at most once, a GET at most twice.
- * 4. When the faults are over every client is answered, and nothing is left open (the audit). */
+ * 4. When the faults are over every client is answered, and nothing is left open (the audit).
+ * 5. Below /site/, a path leads to the script that it names, with the rest of the path, to an
+ *    answer of the server's own, or nowhere; in no case to another file.
+ * 6. A page that the application sends a client to inside of the server (X-Accel-Redirect) is that
+ *    page. */
+#include <coir/dir.h>
 #include <coir/fastcgi.h>
+#include <coir/file.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "chaos.h"
 #include "fastcgi_peer.h"
 #include "scenario.h"
@@ -22,11 +30,49 @@ enum { CLIENTS = 4, BODY_MOST = 40000, REQUESTS_MOST = 3000 };
 static struct chaos chaos;
 static coir_host *web;
 static unsigned requests;
+static bool has_site; /* its files are on the disk */
 static uint8_t runs[REQUESTS_MOST];
 
-static unsigned char byte_at(unsigned number, size_t at)
+/* ---- a directory of scripts ---- */
+
+static const char *const files[] = {"/srv/index.php", "/srv/a b.php", "/srv/picture.png",
+                                    "/srv/.hidden.php", "/srv/dir/index.php"};
+
+static const struct page {
+    const char *path;
+    int status;
+    const char *script, *rest; /* for 200: what the application is asked for */
+} pages[] = {
+    {"/site/", 200, "/srv/index.php", NULL},
+    {"/site/a%20b.php/x/../y?q=1", 200, "/srv/a b.php", "/x/../y"},
+    {"/site/dir/", 200, "/srv/dir/index.php", NULL},
+    {"/site/dir?q=1", 301, NULL, NULL},
+    {"/site/picture.png", 404, NULL, NULL},
+    {"/site/.hidden.php", 404, NULL, NULL},
+    {"/site/dir%2findex.php", 404, NULL, NULL},
+    {"/site/dir/none.php", 404, NULL, NULL},
+};
+enum { PAGES = sizeof pages / sizeof *pages };
+
+static int make_file(const char *path)
 {
-    return (unsigned char)(number + at * 7 + (at >> 5));
+    coir_file *file;
+    int rc = coir_file_open(path, O_RDWR | O_CREAT, 0600, &file);
+    if (rc == 0)
+        coir_file_close(file);
+    return rc;
+}
+
+/* What a bad machine refuses is made when it serves the next time. */
+static void make_site(void)
+{
+    int rc = coir_dir_mkdir(NULL, "/srv", 0700);
+    if (rc == 0 || rc == -EEXIST)
+        rc = coir_dir_mkdir(NULL, "/srv/dir", 0700);
+    bool made = rc == 0 || rc == -EEXIST;
+    for (size_t i = 0; made && i < sizeof files / sizeof *files; i++)
+        made = make_file(files[i]) == 0;
+    has_site = made;
 }
 
 /* ---- the application ---- */
@@ -54,8 +100,7 @@ static int send_back(struct fcgi_request *request, unsigned number, uint64_t lef
     size_t at = 0;
     ssize_t n;
     while ((n = fcgi_read_body(request)) > 0) {
-        for (size_t i = 0; i < (size_t)n; i++)
-            MUST(request->content[i] == byte_at(number, at + i));
+        MUST(bytes_are(request->content, number, at, (size_t)n));
         at += (size_t)n;
         int rc = write_some(request, request->content, (size_t)n, &left);
         if (rc < 0)
@@ -75,6 +120,25 @@ static int lie(const struct fcgi_request *request)
     return coir_write_all(request->stream, bytes, len);
 }
 
+static bool same(const char *value, const char *want)
+{
+    return value && want ? strcmp(value, want) == 0 : value == want;
+}
+
+/* 5 */
+static void check_script(const struct fcgi_request *request)
+{
+    int count;
+    const char *value = fcgi_value_of(request, "HTTP_X_PAGE", &count);
+    if (!value)
+        return;
+    const struct page *page = &pages[atoi(value)];
+    MUST(page->status == 200);
+    MUST(same(fcgi_value_of(request, "SCRIPT_FILENAME", &count), page->script));
+    MUST(same(fcgi_value_of(request, "PATH_INFO", &count), page->rest));
+    MUST(same(fcgi_value_of(request, "OF_OUR_OWN", &count), "x=y"));
+}
+
 static int answer_one(struct fcgi_request *request)
 {
     char head[200];
@@ -86,10 +150,21 @@ static int answer_one(struct fcgi_request *request)
     bool post = value != NULL;
     size_t len = value ? (size_t)atoi(value) : 5;
     MUST(++runs[number] <= (post ? 1 : 2)); /* 3 */
+    check_script(request);
+    if (chaos_below(&chaos, 4) == 0 &&
+        fcgi_write(request, 7, "a warning\n\tof two lines\n", 25, 7) < 0)
+        return -EPIPE;
     if (!chaos.over && chaos_below(&chaos, 8) == 0)
         return lie(request);
     if (!chaos.over && chaos_below(&chaos, 8) == 0)
         coir_sleep_for((coir_time)chaos_below(&chaos, 3 * COIR_S));
+    if (!post && fcgi_value_of(request, "HTTP_X_INSIDE", &count)) {
+        int rc = (int)fcgi_read_body(request);
+        if (rc == 0)
+            rc = fcgi_write_text(request, "X-Accel-Redirect: /inside?q\r\nContent-Type: a/b\r\n"
+                                          "X-Lost: z\r\n\r\nignored");
+        return rc < 0 ? rc : fcgi_finish(request);
+    }
     uint64_t left = life();
     int n = snprintf(head, sizeof head, "Content-Length: %zu\r\nContent-Type: a/b\r\n\r\n", len),
         rc = write_some(request, head, (size_t)n, &left);
@@ -131,10 +206,27 @@ static int pass_on(coir_request *req, coir_response *res, void *arg)
     return coir_fastcgi_pass(arg, req, res, &script);
 }
 
+static int be_inside(coir_request *req, coir_response *res, void *arg)
+{
+    (void)req, (void)arg;
+    return coir_respond_text(res, 200, "inside"); /* 6 */
+}
+
+static int route_all(coir_router *router, coir_router *inside, coir_fastcgi *client)
+{
+    int rc = coir_route(inside, "GET", "/inside", be_inside, NULL);
+    if (rc == 0)
+        rc = coir_route_fastcgi(router, "/site/{path...}", client, "/srv");
+    if (rc == 0)
+        rc = coir_route(router, "GET", "/", pass_on, client);
+    return rc < 0 ? rc : coir_route(router, "POST", "/", pass_on, client);
+}
+
 static int serve_once(void)
 {
+    static const char *const variables[] = {"OF_OUR_OWN=x=y", NULL};
     coir_fastcgi *client;
-    coir_router *router = NULL;
+    coir_router *router = NULL, *inside = NULL;
     coir_fastcgi_options options = COIR_FASTCGI_OPTIONS;
     options.address = "server:9000";
     options.connections_max = 1 + chaos_below(&chaos, 4);
@@ -142,15 +234,21 @@ static int serve_once(void)
     options.answer_timeout = 2 * COIR_S;
     options.connect_timeout = 2 * COIR_S;
     options.one_request = chaos_below(&chaos, 4) == 0;
-    int rc = coir_fastcgi_new_with(&options, &client);
+    options.variables = variables;
+    options.server_name = chaos_below(&chaos, 2) ? "web" : NULL;
+    options.chunked_max = BODY_MOST;
+    make_site();
+    int rc = coir_router_new(&inside);
     if (rc < 0)
         return rc;
-    if ((rc = coir_router_new(&router)) == 0 &&
-        (rc = coir_route(router, "GET", "/{path...}", pass_on, client)) == 0 &&
-        (rc = coir_route(router, "POST", "/{path...}", pass_on, client)) == 0)
-        rc = coir_serve_http("0.0.0.0:80", router);
-    coir_router_free(router);
-    coir_fastcgi_free(client);
+    options.internal = inside;
+    if ((rc = coir_fastcgi_new_with(&options, &client)) == 0) {
+        if ((rc = coir_router_new(&router)) == 0 && (rc = route_all(router, inside, client)) == 0)
+            rc = coir_serve_http("0.0.0.0:80", router);
+        coir_router_free(router);
+        coir_fastcgi_free(client);
+    }
+    coir_router_free(inside);
     return rc;
 }
 
@@ -179,28 +277,45 @@ static coir_host *start_application(struct chaos *of)
 struct visit {
     coir_stream *stream;
     unsigned number;
-    bool post;
+    bool post, chunked, inside;
+    const struct page *page; /* of the site; or NULL */
     size_t len;
 };
+
+static int put_head(const struct visit *visit, char *head, size_t size)
+{
+    const char *version = visit->chunked ? "1.1\r\nHost: web:80\r\nConnection: close" : "1.0";
+    char page[30] = "", length[50] = "";
+    if (visit->page)
+        snprintf(page, sizeof page, "X-Page: %d\r\n", (int)(visit->page - pages));
+    if (visit->post && visit->chunked)
+        snprintf(length, sizeof length, "Transfer-Encoding: chunked\r\n");
+    else if (visit->post)
+        snprintf(length, sizeof length, "Content-Length: %zu\r\n", visit->len);
+    return snprintf(head, size, "%s %s HTTP/%s\r\nX-Number: %u\r\n%s%s%s\r\n",
+                    visit->post ? "POST" : "GET", visit->page ? visit->page->path : "/", version,
+                    visit->number, page, visit->inside ? "X-Inside: 1\r\n" : "", length);
+}
 
 static int ask(void *arg)
 {
     const struct visit *visit = arg;
-    char head[200], piece[3000];
-    int n = visit->post ? snprintf(head, sizeof head,
-                                   "POST / HTTP/1.0\r\nX-Number: %u\r\nContent-Length: %zu\r\n\r\n",
-                                   visit->number, visit->len)
-                        : snprintf(head, sizeof head, "GET / HTTP/1.0\r\nX-Number: %u\r\n\r\n",
-                                   visit->number);
-    int rc = coir_write_all(visit->stream, head, (size_t)n);
+    char head[300], piece[3000];
+    int rc = coir_write_all(visit->stream, head, (size_t)put_head(visit, head, sizeof head));
     for (size_t at = 0; rc == 0 && visit->post && at < visit->len;) {
         size_t len = 1 + chaos_below(&chaos, sizeof piece);
         len = len < visit->len - at ? len : visit->len - at;
-        for (size_t i = 0; i < len; i++)
-            piece[i] = (char)byte_at(visit->number, at + i);
-        rc = coir_write_all(visit->stream, piece, len);
+        bytes_make(piece, visit->number, at, len);
+        if (visit->chunked)
+            rc = coir_write_all(visit->stream, head,
+                                (size_t)snprintf(head, sizeof head, "%zx\r\n", len));
+        rc = rc < 0 ? rc : coir_write_all(visit->stream, piece, len);
+        if (rc == 0 && visit->chunked)
+            rc = coir_write_all(visit->stream, "\r\n", 2);
         at += len;
     }
+    if (rc == 0 && visit->post && visit->chunked)
+        rc = coir_write_all(visit->stream, "0\r\n\r\n", 5);
     return rc == -ECANCELED || rc == -ETIME ? rc : 0; /* the answer says why */
 }
 
@@ -212,15 +327,18 @@ static int judge(const struct visit *visit, const char *bytes, size_t len)
     if (!body)
         return -EPROTO;
     MUST(sscanf(bytes, "HTTP/1.1 %d", &status) == 1 && length && length < body);
-    MUST(status == 200 || status == 500 || (status >= 502 && status <= 504) || status == 408 ||
-         status == 400); /* 1 */
+    bool own = visit->page && visit->page->status != 200;
+    MUST(status == (own ? visit->page->status : 200) || status == 500 ||
+         (status >= 502 && status <= 504) || status == 408 || status == 400); /* 1, 5 */
+    if (own)
+        return status == visit->page->status ? 0 : -EPROTO;
     size_t want = (size_t)atol(length + 16), got = len - (size_t)(body + 4 - bytes);
     if (status != 200 || got < want)
         return -EPROTO;
-    MUST(got == want && want == (visit->post ? visit->len : 5)); /* 2 */
-    for (size_t i = 0; i < want; i++)
-        MUST((unsigned char)body[4 + i] ==
-             (visit->post ? byte_at(visit->number, i) : (unsigned char)"hello"[i]));
+    const char *text = visit->inside ? "inside" : "hello";                  /* 6 */
+    MUST(got == want && want == (visit->post ? visit->len : strlen(text))); /* 2 */
+    MUST(visit->post ? bytes_are(body + 4, visit->number, 0, want)
+                     : memcmp(body + 4, text, want) == 0);
     return 0;
 }
 
@@ -248,8 +366,12 @@ static int visit(int client)
     struct visit now = {.number = requests++, .post = chaos_below(&chaos, 2)};
     MUST(requests < REQUESTS_MOST);
     now.len = chaos_below(&chaos, 3) ? 1 + chaos_below(&chaos, BODY_MOST) : 0;
+    now.chunked = now.post && chaos_below(&chaos, 3) == 0;
+    now.inside = !now.post && chaos_below(&chaos, 4) == 0;
     COIR_DEADLINE(coir_in(30 * COIR_S));
     int rc = start_pages();
+    if (has_site && !now.post && !now.inside && chaos_below(&chaos, 2))
+        now.page = &pages[chaos_below(&chaos, PAGES)];
     if (rc == 0)
         rc = coir_tcp_connect("web:80", &now.stream);
     if (rc < 0)
@@ -264,6 +386,7 @@ int scenario(coir_sim *sim)
 {
     chaos = (struct chaos){.restart = start_application};
     web = NULL;
+    has_site = false;
     requests = 0;
     memset(runs, 0, sizeof runs);
     return chaos_run(&chaos, sim, visit, CLIENTS);

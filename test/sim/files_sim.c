@@ -51,8 +51,8 @@ static int passing(int rc)
 {
     MUST(rc >= 0 || !w.calm || rc == -ETIME);
     if (rc < 0)
-        MUST(rc == -ETIME || rc == -EIO || rc == -ENOSPC || rc == -EMFILE || rc == -ENFILE ||
-             rc == -COIR_EEND || rc == -ECONNREFUSED);
+        MUST(rc == -ETIME || rc == -EIO || rc == -ENOSPC || rc == -EDQUOT || rc == -EMFILE ||
+             rc == -ENFILE || rc == -COIR_EEND || rc == -ECONNREFUSED);
     return rc;
 }
 

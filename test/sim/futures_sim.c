@@ -11,12 +11,15 @@
  * 4. A task sees its own locals and those of the task that spawned it, not its children's.
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
- * 6. No wake-up of a parker is lost. */
+ * 6. No wake-up of a parker is lost.
+ * 7. The metrics are whole at any time, and have each worker. */
 #include <coir.h>
 #include <coir/generator.h>
+#include <coir/metrics.h>
 #include <coir/sim.h>
 #include <coir/waker.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/chance.h"
@@ -448,11 +451,29 @@ static void take(void)
     coir_mutex_unlock(&shop.mutex);
 }
 
+/* ---- the metrics ---- */
+
+static void use_metrics(void)
+{
+    enum { SIZE = 65536 };
+    char *text = malloc(SIZE);
+    coir_runtime *runtime = coir_runtime_current();
+    int64_t len = text ? coir_metrics_text(runtime, text, SIZE) : -ENOMEM;
+    if (!has_failed(len)) {
+        MUST(len > 0 && len < SIZE && (size_t)len == strlen(text) && text[len - 1] == '\n');
+        size_t workers = 0;
+        for (const char *at = text; (at = strstr(at, "\ncoir_tasks_live{")); at++)
+            workers++;
+        MUST_BE(workers, coir_worker_count(runtime));
+    }
+    free(text);
+}
+
 /* ---- all of it ---- */
 
 static void do_something(void)
 {
-    switch (below(10)) {
+    switch (below(11)) {
     case 0: use_generator(); break;
     case 1: use_set(); break;
     case 2: use_group(); break;
@@ -461,6 +482,7 @@ static void do_something(void)
     case 5: use_other_worker(); break;
     case 6: use_completion(); break;
     case 7: put(1 + (int)below(3)); break;
+    case 8: use_metrics(); break;
     default: take(); break;
     }
 }

@@ -19,7 +19,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 3, VISITS = 6, CALM_VISITS = 2, WRITES = 5, LEN_MOST = 12000, PEERS = 64 };
+enum { CLIENTS = 3, CALM_VISITS = 2, WRITES = 5, LEN_MOST = 12000, PEERS = 64 };
 static const char *const selectors[] = {"epoll", "poll", "io_uring"};
 
 struct queued {
@@ -54,7 +54,7 @@ static struct {
     coir_timer look, retry;
     struct peer peers[PEERS];
     struct client table[CLIENTS];
-    bool well, over;
+    bool recovers, well, over;
 } w;
 
 static int open_loop(coir_loop **ret_loop)
@@ -198,7 +198,8 @@ static void end_visit(struct client *client, int rc)
     MUST_BE(client->told, client->queued); /* 1 */
     client->calm_visits += calm;
     if (client->calm_visits < CALM_VISITS)
-        coir_timer_start(client->loop, &client->pause, (coir_time)below(500) * COIR_MS, visit,
+        coir_timer_start(client->loop, &client->pause,
+                         (coir_time)below(w.recovers && !w.well ? 10000 : 500) * COIR_MS, visit,
                          client);
 }
 
@@ -324,6 +325,7 @@ static int befall(void *arg)
     coir_sleep_for((coir_time)below(5000) * COIR_MS);
     coir_sim_faults(w.sim, NULL, (coir_faults){0});
     coir_sim_link(w.sim, NULL, NULL, (coir_link){.latency = COIR_MS});
+    w.recovers = true;
     coir_sleep_for(30 * COIR_S); /* what was broken ends */
     w.well = true;
     COIR_DEADLINE(coir_in(600 * COIR_S));

@@ -1,7 +1,8 @@
 /* Streams under everything that a program may do with them: reads and writes that are given up and
  * tried again, pieces, peeks, waits for both directions, pauses, streams that are handed to another
  * worker with bytes unread; connections, filters over connections, and duplexes. Nothing fails here
- * but the deadlines: every byte comes once, in its place, and every task ends. */
+ * but the deadlines, and clients that reset: every byte comes once, in its place, every task ends,
+ * and a reset is told as one, after the bytes that came before it. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -23,6 +24,7 @@ static int talks_left, in_memory; /* of each client, the first */
 struct terms {
     uint16_t total;
     uint8_t half_closes, is_masked, is_in_memory;
+    uint8_t resets; /* the client sends some of it and resets; it hears nothing */
 };
 
 struct talk {
@@ -318,12 +320,55 @@ static int hold_talk(coir_stream *stream, const struct terms *terms)
     return rc < 0 ? rc : coir_scope_wait(elsewhere);
 }
 
+/* The end must never come, as if the client had sent all that it wanted to. */
+static int must_be_reset(struct talk *talk, int rc)
+{
+    coir_close(talk->stream);
+    return rc == -ECONNRESET ? 0 : rc < 0 ? rc : -EPROTO;
+}
+
+static int hear_reset_elsewhere(void *arg)
+{
+    struct talk *talk = arg;
+    return must_be_reset(talk, hear_until(talk, SIZE_MAX));
+}
+
+/* The server's side. */
+static int hear_reset(struct talk *talk)
+{
+    int rc = hear_until(talk, talk->first);
+    rc = rc < 0 ? rc : coir_stream_detach(talk->stream);
+    if (rc < 0)
+        return must_be_reset(talk, rc);
+    coir_sleep_for((coir_time)below(2 * COIR_MS));
+    COIR_SCOPE(elsewhere);
+    rc = coir_go_anywhere(elsewhere, hear_reset_elsewhere, talk);
+    return rc < 0 ? rc : coir_scope_wait(elsewhere);
+}
+
+/* The client's. */
+static int send_and_reset(struct talk *talk)
+{
+    int rc = send_all(talk);
+    coir_sleep_for((coir_time)below(2 * COIR_MS));
+    rc = rc < 0 ? rc : coir_tcp_set_option(talk->stream, COIR_TCP_RESET_ON_CLOSE, 1);
+    coir_close(talk->stream);
+    return rc;
+}
+
 static struct terms draw_terms(bool is_in_memory)
 {
     struct terms terms = {
         .half_closes = below(3) == 0, .is_masked = below(4) == 0, .is_in_memory = is_in_memory};
+    terms.resets = below(4) == 0 && !terms.is_masked && !is_in_memory;
     terms.total = (uint16_t)below(terms.is_masked || is_in_memory ? LITTLE : TOTAL_MOST);
     return terms;
+}
+
+static int drop(coir_stream *stream)
+{
+    coir_close(stream);
+    return 0;
 }
 
 static int serve_one(void *arg)
@@ -331,7 +376,10 @@ static int serve_one(void *arg)
     coir_stream *stream = arg;
     struct terms terms;
     ssize_t n = coir_read_full(stream, &terms, sizeof terms, NULL);
-    return n < 0 ? (int)n : hold_talk(stream, &terms);
+    if (n < 0)
+        return n == -ECONNRESET ? drop(stream) : (int)n;
+    struct talk talk = {.stream = stream, .first = below(terms.total + 1u)};
+    return terms.resets ? hear_reset(&talk) : hold_talk(stream, &terms);
 }
 
 static int serve(void *arg)
@@ -376,7 +424,8 @@ static int talk_once(bool is_in_memory)
     int rc =
         is_in_memory ? connect_in_memory(scope, &stream) : coir_tcp_connect("server:7777", &stream);
     rc = rc < 0 ? rc : coir_write_all(stream, &terms, sizeof terms);
-    rc = rc < 0 ? rc : hold_talk(stream, &terms);
+    struct talk talk = {.stream = stream, .total = terms.total};
+    rc = rc < 0 ? rc : terms.resets ? send_and_reset(&talk) : hold_talk(stream, &terms);
     return rc < 0 ? rc : coir_scope_wait(scope);
 }
 

@@ -39,8 +39,9 @@ static struct {
 static int passing(int rc)
 {
     if (rc < 0)
-        MUST(!w.calm && (rc == -EIO || rc == -ENOSPC || rc == -EMFILE || rc == -ENFILE ||
-                         rc == -ENOENT || rc == -EEXIST || rc == -ENOTDIR || rc == -EISDIR));
+        MUST(!w.calm &&
+             (rc == -EIO || rc == -ENOSPC || rc == -EDQUOT || rc == -EMFILE || rc == -ENFILE ||
+              rc == -ENOENT || rc == -EEXIST || rc == -ENOTDIR || rc == -EISDIR));
     return rc;
 }
 

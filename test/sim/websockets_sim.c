@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 4, MESSAGES = 20, LEN_MOST = 40000 };
+enum { CLIENTS = 4, MESSAGES = 20 /* of a visit, at most */, LEN_MOST = 40000 };
 static const coir_time patience = 100 * COIR_S;
 
 static struct {
@@ -31,11 +32,6 @@ static struct {
     bool over, harm;  /* harm: connections are reset */
     enum coir_ws_compression compression;
 } w;
-
-static unsigned char byte_of(int number, size_t at)
-{
-    return (unsigned char)(number * 31 + (int)(at % 251) * (int)(1 + at / 5000));
-}
 
 static size_t length_of(int client, int number)
 {
@@ -48,8 +44,7 @@ static void fill(unsigned char *bytes, int client, int number)
     size_t len = length_of(client, number);
     bytes[0] = (unsigned char)client;
     bytes[1] = (unsigned char)number;
-    for (size_t i = 2; i < len; i++)
-        bytes[i] = byte_of(number, i);
+    bytes_make(bytes + 2, (unsigned)number, 0, len - 2);
 }
 
 static coir_ws_options options(void)
@@ -70,8 +65,10 @@ static int answer(coir_ws *ws, coir_ws_message *message)
     const char *data = coir_ws_message_data(message);
     size_t len = coir_ws_message_len(message), parts = below(3) ? 1 : 1 + below(4);
     int rc = 0;
-    if (parts == 1)
-        return coir_ws_send(ws, message);
+    if (parts == 1) {
+        rc = below(2) ? coir_ws_try_send(ws, message) : -EAGAIN;
+        return rc == -EAGAIN ? coir_ws_send(ws, message) : rc;
+    }
     for (size_t i = 0; i < parts && rc == 0; i++) {
         size_t from = len * i / parts, to = len * (i + 1) / parts;
         rc = coir_ws_send_part(ws, coir_ws_message_type(message), data + from, to - from,
@@ -94,6 +91,24 @@ static int receive(coir_ws *ws, coir_ws_message **message)
     return coir_ws_recv(ws, message);
 }
 
+/* Back in the parts in which it comes; 1: all of it has. */
+static int answer_in_parts(coir_ws *ws)
+{
+    bool last = false;
+    int rc = 1;
+    while (rc > 0 && !last) {
+        coir_ws_message *part;
+        rc = coir_ws_recv_part(ws, &part, &last);
+        if (rc <= 0)
+            break;
+        int sent = coir_ws_send_part(ws, coir_ws_message_type(part), coir_ws_message_data(part),
+                                     coir_ws_message_len(part), last);
+        rc = sent < 0 ? sent : rc;
+        coir_ws_message_unref(part);
+    }
+    return rc;
+}
+
 static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -101,9 +116,13 @@ static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
     coir_ws_message *message;
     coir_ws_options with = options();
     int rc = coir_ws_accept_with(req, res, &with, &ws);
-    while (rc >= 0 && (rc = receive(ws, &message)) > 0) {
-        rc = answer(ws, message);
-        coir_ws_message_unref(message);
+    for (bool more = rc >= 0; more;) {
+        if (below(4) == 0) {
+            more = answer_in_parts(ws) > 0;
+        } else if ((more = receive(ws, &message) > 0)) {
+            more = answer(ws, message) >= 0;
+            coir_ws_message_unref(message);
+        }
     }
     return 0;
 }
@@ -159,7 +178,7 @@ static int serve(void *arg)
 /* ---- clients ---- */
 
 struct client {
-    int number, sent, received;
+    int number, messages, sent, received;
     bool broken; /* the network has ended the connection */
     coir_ws *ws;
     unsigned char bytes[LEN_MOST], want[LEN_MOST];
@@ -168,13 +187,15 @@ struct client {
 static int send_all(void *arg)
 {
     struct client *client = arg;
-    for (; client->sent < MESSAGES && !client->broken; client->sent++) {
+    for (; client->sent < client->messages && !client->broken; client->sent++) {
         fill(client->bytes, client->number, client->sent);
         if (coir_ws_send_binary(client->ws, client->bytes,
                                 length_of(client->number, client->sent)) < 0)
             break;
         if (below(3) == 0)
             coir_sleep_for((coir_time)below(20000) * COIR_US);
+        if (below(40) == 0)
+            coir_sleep_for((coir_time)below(15) * COIR_S); /* longer than ping_interval */
     }
     return 0;
 }
@@ -204,7 +225,7 @@ static void converse(struct client *client)
     {
         COIR_SCOPE(scope);
         MUST_BE(coir_go(scope, send_all, client), 0);
-        while (client->received < MESSAGES && rc > 0)
+        while (client->received < client->messages && rc > 0)
             rc = receive_one(client);
         client->broken = rc <= 0;
         coir_scope_cancel(scope);
@@ -214,7 +235,7 @@ static void converse(struct client *client)
         rc = coir_ws_close(client->ws, 1000, "done");
     MUST(!coir_deadline_passed(limit)); /* nothing falls silent */
     MUST(rc != -COIR_EPROTOCOL && rc != -COIR_ETOOLARGE);
-    MUST(client->broken ? w.harm : client->received == MESSAGES);
+    MUST(client->broken ? w.harm : client->received == client->messages);
 }
 
 static int visit(void *arg)
@@ -223,6 +244,7 @@ static int visit(void *arg)
     coir_ws_options with = options();
     for (uint64_t visits = 1 + below(3); visits; visits--) {
         client->sent = client->received = 0;
+        client->messages = 1 + (int)below(MESSAGES);
         client->broken = false;
         coir_sleep_for((coir_time)below(20000) * COIR_US);
         int rc = coir_ws_connect_with(below(2) ? "ws://server/handler" : "ws://server/without",

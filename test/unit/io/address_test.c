@@ -48,6 +48,7 @@ TEST(each_form_is_understood_and_the_wrong_part_is_named)
         {"example.org", -COIR_EPORT},
         {"[::1]", -COIR_EPORT},
         {"[::1]:", -COIR_EPORT},
+        {"[::1]:80:80", -COIR_EPORT},
         {"::1:80", -COIR_EHOST},
         {"::1", -COIR_EHOST},
         {"[::1:80", -COIR_EHOST},

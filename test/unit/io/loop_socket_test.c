@@ -85,6 +85,40 @@ TEST(what_waits_for_a_connection_fails_with_it)
     }
 }
 
+static int told[2];
+
+static void cancel_the_read(coir_socket *socket, ssize_t result, void *arg)
+{
+    told[0] = (int)result;
+    CHECK(arg == told);
+    coir_socket_cancel_read(socket);
+}
+
+static void note_cancelled(coir_socket *socket, ssize_t result, void *arg)
+{
+    (void)socket;
+    CHECK_EQ(told[1], 0); /* once */
+    CHECK(arg == told);
+    told[1] = (int)result;
+}
+
+TEST(a_read_is_cancelled_while_its_connection_fails)
+{
+    ON_EACH_DRIVER()
+    {
+        char where[64], byte;
+        told[0] = told[1] = 0;
+        open_acceptor(where, sizeof where);
+        coir_acceptor_close(acceptor);
+        CHECK_EQ(coir_socket_connect(loop, where, cancel_the_read, told, &client), 0);
+        CHECK_EQ(coir_socket_read(client, &byte, 1, note_cancelled, told), 0);
+        UNTIL(told[1]);
+        CHECK_EQ(told[0], -ECONNREFUSED);
+        CHECK_EQ(told[1], -ECANCELED);
+        coir_socket_close(client);
+    }
+}
+
 TEST(an_address_that_is_wrong_is_refused)
 {
     CHECK_EQ(coir_loop_new(&loop), 0);

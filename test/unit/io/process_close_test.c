@@ -1,6 +1,7 @@
 /* The end of child processes, however they behave; and that nothing is left of them. */
 #include <coir.h>
 #include <errno.h>
+#include <linux/sched.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,11 +9,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness.h"
 #include "open_files.h"
+#include "seccomp.h"
 
 #define SHELL(script) ((const char *const[]){"/bin/sh", "-c", script, NULL})
 
@@ -214,6 +217,35 @@ TEST_REAL(a_kill_ends_the_whole_group)
     CHECK_EQ(coir_process_kill(child), -ESRCH);
 }
 
+/* Another process, with a number that is free, and in a group of its own. */
+static pid_t fork_numbered(pid_t number)
+{
+    struct clone_args args = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = 1};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    while (pid == 0)
+        pause();
+    CHECK(pid < 0 || setpgid(pid, pid) == 0);
+    return pid;
+}
+
+/* Before Linux 6.9 groups are addressed by their numbers, which are reused. */
+TEST_REAL(a_group_that_has_the_number_of_one_that_ended_gets_no_signal)
+{
+    enum { PIDFD_SEND_SIGNAL = 424 };
+    COIR_PROCESS(child);
+    CHECK_EQ(coir_process_spawn(child, SHELL("exit 3")), 0);
+    CHECK_EQ(coir_process_wait(child), 3);
+    refuse_calls(PIDFD_SEND_SIGNAL, PIDFD_SEND_SIGNAL, EINVAL);
+    pid_t stranger = fork_numbered(coir_process_pid(child));
+    if (stranger < 0) /* it takes a privilege */
+        return;
+    CHECK_EQ(coir_process_kill(child), -ESRCH);
+    coir_process_close(child);
+    CHECK_EQ(waitpid(stranger, NULL, WNOHANG), 0);
+    CHECK(kill(stranger, SIGKILL) == 0 && waitpid(stranger, NULL, 0) == stranger);
+}
+
 TEST_REAL(a_gibibyte_comes_through_the_pipe)
 {
     static char buf[256 * 1024];
@@ -287,6 +319,34 @@ TEST_REAL(one_task_at_a_time_waits_and_a_close_tells_it)
     CHECK_EQ(coir_process_wait(child), -EBUSY);
     coir_process_close(child);
     CHECK_EQ(coir_join(handle), -ECANCELED);
+    CHECK(no_children());
+}
+
+/* The thread, with its driver, waits for the exit, so that it comes in one turn with the output. */
+static int block_until_exit(void *child)
+{
+    siginfo_t info;
+    CHECK(waitid(P_PID, (id_t)coir_process_pid(child), &info, WEXITED | WNOWAIT) == 0);
+    return 0;
+}
+
+TEST_REAL(a_process_may_be_gone_when_who_waited_continues)
+{
+    char byte;
+    coir_process *child = calloc(1, sizeof *child);
+    COIR_HANDLE(handle);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    coir_process_options reads = reads_with(0);
+    options.handle = handle;
+    CHECK_EQ(coir_process_spawn_with(child, SHELL("sleep 0.01; echo; exit 5"), &reads), 0);
+    CHECK_EQ(coir_go_with(scope, &options, wait_for, child), 0);
+    CHECK_EQ(coir_go(scope, block_until_exit, child), 0);
+    CHECK_EQ(coir_read(coir_process_stdout(child), &byte, 1), 1); /* the exit is known, too */
+    coir_process_close(child);
+    memset(child, 0x55, sizeof *child);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
+    free(child);
     CHECK(no_children());
 }
 

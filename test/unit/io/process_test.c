@@ -166,6 +166,16 @@ TEST_REAL(environment_directory_and_limits_are_the_childs)
 
 /* ---- standard streams and other descriptors ---- */
 
+TEST_REAL(a_program_without_environment_has_children)
+{
+    coir_process_options options = COIR_PROCESS_OPTIONS;
+    options.file = "sh"; /* it is looked for, in the directories that a PATH would name */
+    CHECK_EQ(clearenv(), 0);
+    COIR_PROCESS(child);
+    CHECK_EQ(coir_process_spawn_with(child, SHELL("exit 4"), &options), 0);
+    CHECK_EQ(coir_process_wait(child), 4);
+}
+
 TEST_REAL(standard_streams_are_null_files_or_each_other)
 {
     char text[] = "/tmp/process_test.XXXXXX", got[32] = "";

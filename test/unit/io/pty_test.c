@@ -180,6 +180,49 @@ TEST_REAL(the_end_is_that_of_the_last_program)
     CHECK_EQ(coir_write_all(coir_pty_stream(pty), much, sizeof much), -EIO); /* no room */
 }
 
+static coir_fd reopened = -1;
+
+static void reopen(coir_loop *loop, coir_watch *watch, int events, void *pty)
+{
+    (void)events;
+    coir_watch_stop(loop, watch);
+    reopened = coir_pty_open_terminal(pty);
+}
+
+static int read_byte(void *pty)
+{
+    char byte;
+    return (int)coir_read(coir_pty_stream(pty), &byte, 1);
+}
+
+/* The watch is told first, as its pipe was ready before the terminal was hung up: when the reader
+ * hears of that, another program has the terminal open. */
+TEST_REAL(a_terminal_that_is_opened_again_goes_on)
+{
+    int ends[2];
+    coir_watch watch = {{0}};
+    coir_go_options options = COIR_GO_OPTIONS;
+    COIR_PTY(pty);
+    COIR_HANDLE(reader);
+    COIR_SCOPE(scope);
+    options.handle = reader;
+    CHECK_EQ(coir_pty_open(pty, NULL), 0);
+    coir_fd first = coir_pty_open_terminal(pty);
+    CHECK(first >= 0 && pipe(ends) == 0);
+    CHECK_EQ(coir_watch_start(coir_worker_loop(), &watch, ends[0], COIR_READ, reopen, pty), 0);
+    CHECK_EQ(coir_go_with(scope, &options, read_byte, pty), 0);
+    coir_yield();
+    CHECK_EQ(write(ends[1], "x", 1), 1);
+    close(first);
+    while (reopened < 0)
+        coir_yield();
+    CHECK_EQ(write(reopened, "y", 1), 1);
+    CHECK_EQ(coir_join(reader), 1);
+    close(reopened);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 TEST_REAL(misuse_is_refused)
 {
     static const struct winsize size;

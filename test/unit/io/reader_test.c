@@ -306,3 +306,41 @@ TEST_SIM(a_busy_reader_is_not_freed)
 {
     free_beside_another();
 }
+
+/* ---- fairness ---- */
+
+enum { LINES = 2000 };
+
+static int count_turns(void *turns)
+{
+    while (coir_yield() == 0)
+        ++*(int *)turns;
+    return 0;
+}
+
+/* Lines that lie in the reader cost no operation of the stream, but let others run all the same. */
+static void read_many_lines(void)
+{
+    static char lines[LINES];
+    int turns = 0;
+    coir_reader *reader;
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, sizeof lines, &reader), 0);
+    memset(lines, '\n', sizeof lines);
+    CHECK_EQ(coir_write_all(far, lines, sizeof lines), 0);
+    expect_line(reader, "");
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, count_turns, &turns), 0);
+    for (int i = 1; i < LINES; i++)
+        expect_line(reader, "");
+    CHECK(turns >= 5);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST_SIM(many_lines_let_others_run)
+{
+    read_many_lines();
+}

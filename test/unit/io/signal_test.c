@@ -66,6 +66,28 @@ TEST_REAL(a_signal_wakes_who_waits_for_it)
     CHECK(sigaction(SIGUSR2, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
 }
 
+static int wait_for_one(void *signals)
+{
+    return coir_signals_wait(signals);
+}
+
+TEST_REAL(signals_that_a_task_waits_for_are_not_closed_under_it)
+{
+    static const int numbers[] = {SIGUSR1};
+    coir_signals *signals;
+    COIR_HANDLE(handle);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_signals_open(numbers, 1, &signals), 0);
+    CHECK_EQ(coir_go_with(scope, &options, wait_for_one, signals), 0);
+    coir_yield();
+    coir_signals_close(signals);
+    raise(SIGUSR1);
+    CHECK_EQ(coir_join(handle), SIGUSR1);
+    coir_signals_close(signals);
+}
+
 TEST_SIM(the_simulator_has_no_signals)
 {
     static const int number = SIGUSR1;

@@ -684,6 +684,49 @@ TEST(the_sender_on_a_unix_socket_is_told)
     on_every_driver(tell_unix_senders);
 }
 
+/* A program that binds all of a sockaddr_un has an abstract name that ends with NULs. */
+static int bind_with_len(const char *name, socklen_t len, const coir_address *to, socklen_t to_len)
+{
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    memcpy(own.sun_path + 1, name, strlen(name));
+    own.sun_path[20] = len > 50 ? '.' : '\0';
+    CHECK_EQ(bind(fd, (const struct sockaddr *)(const void *)&own, len), 0);
+    CHECK_EQ(connect(fd, (const struct sockaddr *)(const void *)to, to_len), 0);
+    CHECK_EQ(send(fd, "x", 1, 0), 1);
+    return fd;
+}
+
+static void answer_names_with_nuls(void)
+{
+    static const socklen_t lens[] = {sizeof(struct sockaddr_un), 40, 3};
+    char server_name[64], name[16], room[4];
+    coir_udp *server = open_at("unix:@", NULL, server_name);
+    coir_address to, from;
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = room, .room = sizeof room};
+    CHECK_EQ(coir_address_parse(server_name, &to), 0);
+    socklen_t to_len = (socklen_t)(sizeof(sa_family_t) + strlen(server_name) - 5);
+    snprintf(name, sizeof name, "coir%d", (int)getpid());
+    for (size_t i = 0; i < 3; i++) {
+        int fd = bind_with_len(lens[i] > 3 ? name : "", lens[i], &to, to_len);
+        CHECK_EQ(coir_udp_recv(server, room, sizeof room, &from), 1);
+        CHECK_EQ(coir_udp_send_to(server, "y", 1, &from), 1);
+        CHECK_EQ(recv(fd, room, sizeof room, MSG_DONTWAIT), 1);
+        CHECK_EQ(send(fd, "z", 1, 0), 1);
+        CHECK_EQ(coir_udp_recv_many(server, &in, 1), 1);
+        in.len = 1;
+        CHECK_EQ(coir_udp_send_many(server, &in, 1), 1);
+        CHECK_EQ(recv(fd, room, sizeof room, MSG_DONTWAIT), 1);
+        close(fd);
+    }
+    coir_udp_close(server);
+}
+
+TEST(a_sender_whose_abstract_name_has_nuls_is_answered)
+{
+    on_every_driver(answer_names_with_nuls);
+}
+
 static void fill_a_unix_queue(void)
 {
     char server_name[64], bytes[100] = {0}, room[100];

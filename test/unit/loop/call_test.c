@@ -146,6 +146,29 @@ TEST(a_call_that_waits_is_made_when_the_loop_is_freed)
     CHECK_EQ(value, 1);
 }
 
+static void count_late(void *value)
+{
+    add_one(value);
+}
+
+static void use_while_freed(void *value)
+{
+    coir_loop_free(loop);
+    CHECK_EQ(coir_loop_run(loop), -EBUSY);
+    CHECK_EQ(coir_loop_run_once(loop, 0), -EBUSY);
+    CHECK_EQ(coir_loop_call(loop, add_one, value), -EDEADLK);
+    CHECK_EQ(coir_loop_post(loop, count_late, value), 0); /* it is made, too */
+}
+
+TEST(a_last_call_neither_runs_nor_frees_the_loop)
+{
+    int value = 0;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    CHECK_EQ(coir_loop_post(loop, use_while_freed, &value), 0);
+    coir_loop_free(loop);
+    CHECK_EQ(value, 1);
+}
+
 static void *release_late(void *arg)
 {
     coir_loop_release(loop);

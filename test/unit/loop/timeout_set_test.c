@@ -159,6 +159,33 @@ TEST(a_timeout_may_stop_the_others_and_its_set)
     coir_loop_free(loop);
 }
 
+/* Where the frame of the call that had told the set was, among others. */
+static __attribute__((noinline)) void be_done_again(void)
+{
+    volatile unsigned char frames[16384];
+    for (size_t i = 0; i < sizeof frames; i++)
+        frames[i] = 0x55;
+    coir_timeout_set_done(&set);
+    for (size_t i = 0; i < sizeof frames; i++)
+        CHECK_EQ(frames[i], 0x55);
+}
+
+static void be_done(coir_timeout_set *self, coir_timeout *timeout, void *arg)
+{
+    (void)timeout, (void)arg;
+    coir_timeout_set_done(self);
+}
+
+TEST(a_set_may_be_done_twice)
+{
+    coir_loop *loop = open_loop();
+    CHECK_EQ(coir_timeout_set_init(&set, loop, COIR_US, be_done), 0);
+    coir_timeout_start(&set, &timeouts[0], NULL);
+    CHECK_EQ(coir_loop_run(loop), 0);
+    be_done_again();
+    coir_loop_free(loop);
+}
+
 TEST(calls_look_at_their_arguments)
 {
     coir_loop *loop = open_loop();

@@ -76,6 +76,28 @@ static void check_rhythm(coir_loop *loop, coir_timer *timer, void *arg)
         coir_timer_stop(loop, timer); /* nothing is left: the loop returns */
 }
 
+/* Taken out of one wheel by the other, it would leave a hole in both. */
+TEST(a_timer_is_not_moved_to_another_loop)
+{
+    coir_loop *loop, *other;
+    coir_timer timer = {{0}};
+    coir_timer_options options = COIR_TIMER_OPTIONS;
+    int fired = 0;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    CHECK_EQ(coir_loop_new(&other), 0);
+    coir_timer_start(loop, &timer, COIR_MS, count_call, &fired);
+    CHECK_EQ(coir_timer_start_with(other, &timer, &options, count_call, &fired), -EBUSY);
+    coir_timer_start(other, &timer, 0, count_call, &fired);
+    CHECK(!coir_loop_alive(other));
+    CHECK_EQ(coir_loop_run(loop), 0);
+    CHECK_EQ(fired, 1);
+    coir_timer_start(other, &timer, 0, count_call, &fired);
+    CHECK_EQ(coir_loop_run(other), 0);
+    CHECK_EQ(fired, 2);
+    coir_loop_free(loop);
+    coir_loop_free(other);
+}
+
 TEST(a_timer_repeats_in_its_rhythm_and_is_never_early)
 {
     coir_loop *loop;

@@ -64,7 +64,7 @@ TEST(names_are_made_changed_and_removed)
     CHECK(find(net.a, "y") != NULL);
     net.a->faults.disk_full = 1;
     CHECK_EQ(call_disk(net.a, CI_FILE_MKDIR, "full", NULL), -ENOSPC);
-    CHECK_EQ(call_disk(net.a, CI_FILE_LINK, "y", "full"), -ENOSPC);
+    CHECK_EQ(call_disk(net.a, CI_FILE_LINK, "y", "full"), -EDQUOT);
     CHECK_EQ(ci_disk_find(net.a, "full", O_RDWR | O_CREAT, &file), -ENOSPC);
     net.a->faults.disk_error = 1;
     CHECK_EQ(call_disk(net.a, CI_FILE_UNLINK, "y", NULL), -EIO);

@@ -27,8 +27,8 @@ static __attribute__((noinline)) void spin_in_a_thread(void)
 
 static void *spinner(void *arg)
 {
-    CHECK_EQ(ci_thread_trace_enter(&traced, note), 0);
-    CHECK_EQ(ci_thread_trace_enter(&second, note), 0);
+    CHECK_EQ(ci_thread_trace_enter(&traced, true, note), 0);
+    CHECK_EQ(ci_thread_trace_enter(&second, true, note), 0);
     spin_in_a_thread();
     ci_thread_trace_leave(&traced); /* in any order */
     ci_thread_trace_leave(&second);
@@ -80,7 +80,7 @@ TEST(a_thread_tells_where_it_is)
 static void *deaf(void *arg)
 {
     sigset_t all;
-    CHECK_EQ(ci_thread_trace_enter(&traced, note), 0);
+    CHECK_EQ(ci_thread_trace_enter(&traced, true, note), 0);
     sigfillset(&all);
     CHECK_EQ(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
     spin_in_a_thread();
@@ -110,7 +110,7 @@ TEST(a_signal_of_the_program_goes_to_its_own_handler)
     sigset_t before, after;
     CHECK_EQ(sigaction(SIGURG, &own, NULL), 0);
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    CHECK_EQ(ci_thread_trace_enter(&traced, note), 0);
+    CHECK_EQ(ci_thread_trace_enter(&traced, true, note), 0);
     raise(SIGURG);
     CHECK_EQ(urgent, 1);
     ci_thread_trace_leave(&traced);

@@ -23,7 +23,7 @@
 #define NAMES_OF_A_HANDLER                                                                         \
     "coir_request_header", "coir_request_param", "coir_request_query_value", "coir_request_alloc", \
         "coir_request_context", "coir_request_host", "coir_request_length", "coir_request_method", \
-        "coir_request_path", "coir_request_query", "coir_request_body",                            \
+        "coir_request_path", "coir_request_query", "coir_request_stream", "coir_request_body",     \
         "coir_request_set_end_cancels", "coir_request_read", "coir_respond", "coir_respond_text",  \
         "coir_response_begin", "coir_response_flush", "coir_response_write",                       \
         "coir_response_add_header", "coir_fastcgi_pass", "coir_sse_begin", "coir_sse_send",        \

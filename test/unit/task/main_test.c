@@ -1,6 +1,7 @@
 /* coir_main: exit statuses, and what is printed. */
 #include <coir.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 
 #include "harness.h"
 
-static char printed[2000];
+static char printed[20000];
 
 static int give(void *arg)
 {
@@ -102,4 +103,68 @@ TEST(a_setting_that_means_nothing_is_told)
     setenv("COIR_LOG", "loudly", 1);
     CHECK_EQ(status_of(0), 0);
     CHECK(strstr(printed, "COIR_LOG is \"loudly\"; it may be none, error, warning, info or debug"));
+}
+
+/* ---- SIGQUIT ---- */
+
+static void handle_quit(int number)
+{
+    static const char said[] = "its own handler\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, said, sizeof said - 1);
+}
+
+/* Ends when the standard input does. */
+static int quit_and_wait(void *arg)
+{
+    (void)arg;
+    kill(getpid(), SIGQUIT);
+    return coir_fd_wait(STDIN_FILENO, COIR_READ);
+}
+
+/* Runs a program that gets a SIGQUIT; its input ends once it has printed `words`. */
+static void quit_until(const char *words, void (*own)(int number))
+{
+    int input[2], output[2], status;
+    size_t len = 0;
+    CHECK(pipe(input) == 0 && pipe(output) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dup2(input[0], STDIN_FILENO);
+        dup2(output[1], STDERR_FILENO);
+        close(input[1]);
+        if (own)
+            signal(SIGQUIT, own);
+        _exit(coir_main(quit_and_wait, NULL));
+    }
+    close(output[1]);
+    bool told = false;
+    for (ssize_t n; (n = read(output[0], printed + len, sizeof printed - 1 - len)) > 0;) {
+        printed[len += (size_t)n] = '\0';
+        if (!told && strstr(printed, words)) {
+            close(input[1]);
+            told = true;
+        }
+    }
+    close(output[0]);
+    CHECK(told);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(quit_dumps_and_goes_on)
+{
+    setenv("COIR_LOG", "none", 1);
+    setenv("COIR_WORKERS", "2", 1);
+    quit_until("\nruntime 0, worker 1", NULL);
+    CHECK(strstr(printed, ", process ") && strstr(printed, "\n  main 0x"));
+}
+
+TEST(a_program_keeps_its_own_handler_of_quit)
+{
+    setenv("COIR_LOG", "none", 1);
+    quit_until("its own handler\n", handle_quit);
+    CHECK(!strstr(printed, ", process "));
 }

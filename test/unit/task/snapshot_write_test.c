@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "task/findings.h"
 
 static struct ci_snapshot_task tasks[4];
 static struct ci_snapshot_line lines[3];
@@ -27,6 +28,7 @@ static void make(void)
                                              .waits_for = "time",
                                              .has_time = true,
                                              .left = 1500 * COIR_MS,
+                                             .holder = -1,
                                              .deadline = COIR_NEVER};
         memcpy(tasks[i].name, names[i], sizeof names[i]);
     }
@@ -72,6 +74,60 @@ TEST(people_read_a_tree_in_which_equal_tasks_are_counted)
         "runtime 0, worker 1 does not answer, and its stack is not known\n";
     if (strcmp(body, wanted) != 0)
         test_fail(__FILE__, __LINE__, "%s\nis not\n%s", body, wanted);
+}
+
+/* Task 2 holds what task 1 waits for, and has let a scope open; worker 1 computes. */
+static void make_findings(void)
+{
+    static size_t parties[] = {1, 2, 2};
+    static struct ci_finding findings[] = {
+        {.kind = CI_FINDS_CYCLE, .first = 0, .count = 2},
+        {.kind = CI_FINDS_SCOPE_LEFT_OPEN, .first = 2, .count = 1},
+        {.kind = CI_FINDS_COMPUTING, .first = 2, .count = 1, .worker = 1},
+    };
+    make();
+    tasks[1].note.holder.task = tasks[2].id;
+    tasks[1].holder = 2;
+    tasks[1].waited = 2500 * COIR_MS;
+    tasks[3].note.holder.task = tasks[2].id; /* of another number */
+    tasks[2].has_children = true;
+    workers[1].running.task = tasks[2].id;
+    workers[1].trace_error = 0;
+    memcpy(workers[1].running_name, "twin", sizeof "twin");
+    snapshot.findings = (struct ci_snapshot_array){findings, 3, 3};
+    snapshot.parties = (struct ci_snapshot_array){parties, 3, 3};
+}
+
+TEST(people_read_what_was_found)
+{
+    make_findings();
+    const char *text_of_all = written(COIR_DUMP_TEXT);
+    const char *wanted =
+        "finding: 2 tasks wait for each other, each for a lock that the next one holds:\n"
+        "    a \"b\"? 0x20 waits for time 0x77 (7 to read) for 1.500 s, held by twin 0x30, for "
+        "2.50 s so far, in ?\n"
+        "    twin 0x30 waits for time for 1.500 s, in ?\n"
+        "finding: a scope was left open by a function that has returned; opened by ?:\n"
+        "    twin 0x30 waits for time for 1.500 s, in ?\n"
+        "finding: twin 0x30 on worker 1 computes without a wait, in ?; it holds a lock that "
+        "others wait for (1):\n"
+        "    twin 0x30 waits for time for 1.500 s, in ?\n";
+    CHECK(strstr(text_of_all, ", held by a task that is not shown\n"));
+    if (!strstr(text_of_all, wanted))
+        test_fail(__FILE__, __LINE__, "%s\nis not in\n%s", wanted, text_of_all);
+    snapshot.whole = true;
+    CHECK(strstr(written(COIR_DUMP_TEXT), ", held by a task that has ended\n"));
+}
+
+TEST(programs_read_what_was_found)
+{
+    make_findings();
+    written(COIR_DUMP_JSON);
+    CHECK(strstr(text, "\"heldBy\":\"0x30\",\"seconds\":1.500000,\"waited\":2.500}"));
+    CHECK(strstr(text,
+                 "\"findings\":[\n{\"kind\":\"cycle\",\"tasks\":[{\"tid\":\"0x20\",\"place\":"));
+    CHECK(strstr(text, "{\"kind\":\"scopeLeftOpen\",\"place\":\"?\",\"tasks\":[{\"tid\":\"0x30\""));
+    CHECK(strstr(text, "{\"kind\":\"computing\",\"task\":\"0x30\",\"worker\":1,\"place\":\"?\""));
 }
 
 TEST(programs_read_every_task)

@@ -83,3 +83,26 @@ TEST_REAL(a_connection_that_only_writes_keeps_no_buffer)
     CHECK_EQ(without(pair.tls_b), 2);
     close_pair(&pair);
 }
+
+/* Behind a full record there is probably another one. */
+TEST_REAL(buffers_are_kept_from_one_full_record_to_the_next)
+{
+    static char data[16384], got[16384];
+    struct pair pair = plain_pair(1 << 20);
+    CHECK_EQ(coir_write_all(pair.tls_b, "z", 1), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(coir_write_all(pair.tls_a, data, sizeof data), 0);
+        CHECK(without(pair.tls_a) < (i ? 1 : 2));
+    }
+    CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), sizeof got);
+    without(pair.tls_b);
+    CHECK_EQ(coir_read(pair.tls_b, got, sizeof got), sizeof got);
+    CHECK_EQ(without(pair.tls_b), 0);
+    CHECK_EQ(coir_read_full(pair.tls_b, got, sizeof got, NULL), sizeof got);
+    CHECK_EQ(coir_try_read(pair.tls_b, got, sizeof got), -EAGAIN);
+    CHECK_EQ(without(pair.tls_b), 2);
+    CHECK_EQ(coir_read(pair.tls_a, got, 1), 1);
+    CHECK_EQ(coir_write_all(pair.tls_a, data, 100), 0);
+    CHECK_EQ(without(pair.tls_a), 2);
+    close_pair(&pair);
+}

@@ -129,3 +129,48 @@ TEST_REAL(the_reload_that_began_last_counts_and_each_holds_the_configuration)
     free(other);
     free(other_key);
 }
+
+/* ---- a host that comes too late ---- */
+
+struct late_host {
+    coir_tls *server;
+    coir_tls_options options;
+};
+
+static int add_late_host(void *arg)
+{
+    const struct late_host *late = arg;
+    CHECK_EQ(coir_tls_server_add_host(late->server, "late.example", &late->options), -EBUSY);
+    return 0;
+}
+
+static int add_late_host_on_pool(void *arg)
+{
+    return coir_offload(add_late_host, arg);
+}
+
+/* The server is reloaded and used while the files of a host are read. */
+TEST_REAL(a_server_that_is_used_meanwhile_gets_no_host)
+{
+    char path[] = "/tmp/coir-tls-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    CHECK_EQ(close(fd), 0);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(mkfifo(path, 0600), 0);
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    struct late_host late = {pair.server, COIR_TLS_OPTIONS};
+    late.options.certificate = own_certificate;
+    late.options.key = path;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, add_late_host_on_pool, &late), 0);
+    fd = open_fifo(path);
+    CHECK_EQ(coir_tls_reload(pair.server), 0);
+    CHECK(strcmp(met(&pair), "/CN=example.org") == 0);
+    feed(fd, own_key);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_tls_reload(pair.server), 0);
+    close_pair(&(struct pair){.client = pair.client, .server = pair.server});
+    unlink(path);
+}

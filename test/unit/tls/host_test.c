@@ -76,12 +76,23 @@ TEST_REAL(a_ticket_of_a_laxer_host_is_not_accepted)
                         .host = "lax.example"};
     CHECK_EQ(coir_tls_server_add_host(pair.server, "strict.example", &strict), 0);
     CHECK_EQ(coir_tls_server_add_host(pair.server, "STRICT.example", &strict), -EEXIST);
+    char byte;
     connect_pair(&pair);
     CHECK_EQ(pair.server_rc, 0);
+    CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
+    CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1); /* and the ticket */
     close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
-    /* the client offers the ticket it has to another name of the server */
+    /* as a client that offers the ticket it has to another name of the server */
     pair.host = "strict.example";
+    static const char destination[] = "strict.example "; /* session.c */
+    struct ci_session *session = pair.client->sessions;
+    CHECK(session);
+    session = realloc(session, sizeof *session + sizeof destination);
+    CHECK(session);
+    strcpy(session->destination, destination);
+    pair.client->sessions = session;
     connect_pair(&pair);
+    CHECK_EQ(pair.client->session_count, 0); /* it was offered */
     CHECK_EQ(pair.server_rc, -COIR_ECERT);
     pair.tls_b = NULL;
     close_pair(&pair);

@@ -86,36 +86,53 @@ TEST_REAL(a_revoked_client_does_not_come_back_by_its_session)
     pki_free(&t.root);
 }
 
-TEST_REAL(a_session_of_one_host_is_not_one_of_another_with_the_same_trust)
+/* A client that has a ticket of the name a.example offers it to b.example. */
+static void offer_to_another(coir_tls *server, int version)
 {
-    coir_tls_options client = COIR_TLS_OPTIONS, host = COIR_TLS_OPTIONS;
+    coir_tls_options client = COIR_TLS_OPTIONS;
     client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
-    make_once();
-    host.certificate = own_certificate;
-    host.key = own_key;
-    struct pair pair = {.client = client_of(client),
-                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS),
-                        .host = "a.example"};
-    CHECK_EQ(coir_tls_server_add_host(pair.server, "a.example", &host), 0);
-    CHECK_EQ(coir_tls_server_add_host(pair.server, "b.example", &host), 0);
+    struct pair pair = {.client = client_of(client), .server = server, .host = "a.example"};
+    char byte;
+    CHECK_EQ(SSL_CTX_set_max_proto_version(pair.client->hosts->context, version), 1);
     connect_pair(&pair);
     CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
-    char byte;
     CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
-    /* as a client that offers the ticket of one name to the other */
     CHECK(pair.client->sessions);
     pair.client->sessions->destination[0] = 'b';
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         close_pair(&(struct pair){.tls_a = pair.tls_a, .tls_b = pair.tls_b});
-        pair.host = "b.example";
+        pair.host = i < 2 ? "b.example" : "B.example";
+        pair.client->sessions->destination[0] = *pair.host;
         connect_pair(&pair);
         coir_tls_info info = COIR_TLS_INFO;
         CHECK_EQ(coir_tls_describe(pair.tls_b, &info), 0);
-        CHECK_EQ(info.resumed, i); /* the second time it is one of this name */
+        CHECK_EQ(info.resumed, i > 0); /* the second time it is one of this name */
         CHECK_EQ(coir_write_all(pair.tls_b, "x", 1), 0);
         CHECK_EQ(coir_read(pair.tls_a, &byte, 1), 1);
     }
     close_pair(&pair);
+}
+
+static void offer_to_others(int version)
+{
+    static const char *const hosts[][2] = {
+        {"a.example", "b.example"}, {"*.example", NULL}, {NULL, NULL}};
+    coir_tls_options host = COIR_TLS_OPTIONS;
+    make_once();
+    host.certificate = own_certificate;
+    host.key = own_key;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+        for (int k = 0; k < 2 && hosts[i][k]; k++)
+            CHECK_EQ(coir_tls_server_add_host(server, hosts[i][k], &host), 0);
+        offer_to_another(server, version);
+    }
+}
+
+TEST_REAL(a_session_of_one_name_is_not_one_of_another_with_the_same_trust)
+{
+    offer_to_others(TLS1_3_VERSION);
+    offer_to_others(TLS1_2_VERSION);
 }
 
 /* ---- destinations ---- */

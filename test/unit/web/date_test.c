@@ -17,12 +17,12 @@ static void expect(int64_t seconds, const char *want)
 
 TEST(dates_have_the_form_of_the_rfc)
 {
-    expect(0, "Thu, 01 Jan 1970 00:00:00 GMT");
-    expect(784111777, "Sun, 06 Nov 1994 08:49:37 GMT"); /* the example of RFC 9110 */
-    expect(951782399, "Mon, 28 Feb 2000 23:59:59 GMT");
-    expect(951782400, "Tue, 29 Feb 2000 00:00:00 GMT");
-    expect(1798761599, "Thu, 31 Dec 2026 23:59:59 GMT");
-    expect(4102444800, "Fri, 01 Jan 2100 00:00:00 GMT");
+    expect(0, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+    expect(784111777, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"); /* the example of RFC 9110 */
+    expect(951782399, "Date: Mon, 28 Feb 2000 23:59:59 GMT\r\n");
+    expect(951782400, "Date: Tue, 29 Feb 2000 00:00:00 GMT\r\n");
+    expect(1798761599, "Date: Thu, 31 Dec 2026 23:59:59 GMT\r\n");
+    expect(4102444800, "Date: Fri, 01 Jan 2100 00:00:00 GMT\r\n");
 }
 
 TEST_SIM(the_date_follows_the_clock)

@@ -43,6 +43,7 @@ static void with_server(void (*fn)(void), bool traces)
 {
     CHECK_EQ(coir_router_new(&router), 0);
     CHECK_EQ(coir_route_debug(router, "/debug/", "<p>a page", traces), 0);
+    CHECK_EQ(coir_route_metrics(router, "/metrics"), 0);
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     CHECK_EQ(coir_listener_local(listener, address, sizeof address) > 0, 1);
     COIR_SCOPE(scope);
@@ -57,10 +58,28 @@ static void look(void)
 {
     CHECK_EQ(ask("GET /debug/", "Host: localhost:80\r\n"), 200);
     CHECK(strstr(answer, "<p>a page"));
+    CHECK(strstr(answer, "\r\nContent-Security-Policy: default-src 'self' "));
+    CHECK_EQ(ask("GET /debug/tasks", "Host: localhost\r\n"), 200);
+    CHECK(strstr(answer, "\"threadDump\"") && strstr(answer, "\"name\":\"http connection\""));
+    CHECK(strstr(answer, "\"kind\":\"offloaded work\"")); /* the connection that asks */
     CHECK_EQ(ask("GET /debug/metrics", "Host: 127.0.0.1:8080\r\n"), 200);
-    CHECK(strstr(answer, "\ncoir_http_requests_total 2\n"));
+    CHECK(strstr(answer, "\ncoir_http_requests_total 3\n"));
     CHECK(strstr(answer, "\ncoir_tasks_live{worker=\"0\"} "));
     CHECK_EQ(ask("POST /debug/trace", "Host: localhost\r\n"), 404);
+}
+
+static void ask_for_metrics(void)
+{
+    CHECK_EQ(ask("GET /metrics", "Host: www.example.org\r\n"), 200);
+    CHECK(strstr(answer, "\r\nContent-Type: text/plain; version=0.0.4\r\n"));
+    CHECK(strstr(answer, "\ncoir_http_requests_total 1\n"));
+    CHECK(strstr(answer, "\n# TYPE coir_http_refused_total counter\ncoir_http_refused_total 0\n"));
+    CHECK(strstr(answer, "\ncoir_tasks_live{worker=\"0\"} "));
+}
+
+TEST_REAL(the_metrics_for_all)
+{
+    with_server(ask_for_metrics, false);
 }
 
 TEST_REAL(a_page_and_the_metrics)
@@ -78,6 +97,7 @@ static void be_refused(void)
         CHECK_EQ(ask("GET /debug/", header), 403);
         CHECK_EQ(ask("GET /debug/metrics", header), 403);
         CHECK_EQ(ask("GET /debug/events", header), 403);
+        CHECK_EQ(ask("GET /debug/tasks", header), 403);
         CHECK_EQ(ask("POST /debug/trace", header), 403);
     }
     CHECK_EQ(ask("POST /debug/trace", "Host: localhost\r\nOrigin: http://evil.example\r\n"), 403);

@@ -124,6 +124,8 @@ static int tell(coir_request *req, coir_response *res, void *arg)
     CHECK(coir_request_param(req, "nam") == NULL && coir_request_param(req, "names") == NULL);
     CHECK_EQ(coir_request_length(req), 3);
     CHECK(coir_request_context(req) == &server_wide);
+    char peer[64];
+    CHECK(coir_stream_peer(coir_request_stream(req), peer, sizeof peer) > 0);
     char *memory = coir_request_alloc(req, 100);
     CHECK(memory && (uintptr_t)memory % 16 == 0);
     return coir_respond_text(res, 200, "told");
@@ -166,6 +168,7 @@ static int misuse(coir_request *req, coir_response *res, void *arg)
     CHECK(!coir_request_param(NULL, "a") && !coir_request_param(req, NULL));
     CHECK(!coir_request_query_value(NULL, "a") && !coir_request_query_value(req, NULL));
     CHECK(!coir_request_context(NULL) && !coir_request_alloc(NULL, 1));
+    CHECK(!coir_request_stream(NULL));
     CHECK_EQ(coir_request_length(NULL), -EINVAL);
     coir_request_set_end_cancels(NULL, true);
     CHECK_EQ(coir_request_read(NULL, &byte, 1), -EINVAL);

@@ -1,6 +1,7 @@
 /* Which handler is called for which path; which patterns are refused. */
 #include "site.h"
 #include "sys/misuse.h"
+#include "web/router.h"
 
 TEST_SERVER(routes_answer)
 {
@@ -175,4 +176,44 @@ TEST(a_call_without_its_arguments_is_refused)
     CHECK_EQ(coir_route(router, "GET", "/", hello, NULL), 0);
     coir_router_free(router);
     coir_router_free(NULL);
+}
+
+static const struct ci_route *match(const coir_router *router, const char *method, const char *path,
+                                    struct ci_match *ret_match)
+{
+    ci_router_match(router, method, strlen(method), path, strlen(path), ret_match);
+    return ret_match->route;
+}
+
+/* Routes without parameters lie in lists by their length; some of these are in the same list. */
+TEST(literal_routes_are_told_apart)
+{
+    static const char *const paths[] = {"/",
+                                        "/a",
+                                        "/b",
+                                        "/ab",
+                                        "/abcdefghijabcdefghijabcdefghijab",
+                                        "/abcdefghijabcdefghijabcdefghijabc",
+                                        "/abcdefghijabcdefghijabcdefghijabd"},
+                             *const methods[] = {"GET", "PUT", "POST"};
+    struct ci_match found;
+    coir_router *router;
+    CHECK_EQ(coir_router_new(&router), 0);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        for (size_t j = 0; j < sizeof methods / sizeof *methods; j++)
+            CHECK_EQ(coir_route(router, methods[j], paths[i], hello, NULL), 0);
+    CHECK_EQ(coir_route(router, "GET", "/{any}", hello, NULL), 0);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        for (size_t j = 0; j < sizeof methods / sizeof *methods; j++) {
+            const struct ci_route *route = match(router, methods[j], paths[i], &found);
+            CHECK(route && strcmp(route->method, methods[j]) == 0 &&
+                  strcmp(route->pattern, paths[i]) == 0 && found.param_count == 0);
+        }
+        CHECK(!match(router, "DELETE", paths[i], &found) && found.path_known);
+        CHECK(match(router, "HEAD", paths[i], &found) &&
+              strcmp(found.route->pattern, paths[i]) == 0);
+    }
+    CHECK(match(router, "GET", "/c", &found) && found.param_count == 1);
+    CHECK(!match(router, "GET", "/c/c", &found) && !found.path_known);
+    coir_router_free(router);
 }

@@ -1,0 +1,262 @@
+/* Connections at rest: those that have waited for a second without a request have no task, and
+ * behave as if they had one. */
+#include "client.h"
+#include "task/current.h"
+#include "task/runtime.h"
+
+enum { IDLERS = 50, RECORDS_MAX = 10000 };
+
+static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+static coir_stream *idlers[IDLERS];
+
+static int hello(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    (void)req;
+    return coir_respond_text(res, 200, "hello");
+}
+
+static int serve(void *arg)
+{
+    static const struct route routes[] = {{"GET", "/hello", hello}, {0}};
+    (void)arg;
+    return serve_routes(routes, &options);
+}
+
+static void ask_once(coir_stream *stream)
+{
+    send_text(stream, GET("/hello"));
+    CHECK(coir_read(stream, answer, 1000) > 0);
+    CHECK_EQ(status(answer), 200);
+}
+
+static void open_idlers(void)
+{
+    for (int i = 0; i < IDLERS; i++) {
+        idlers[i] = dial();
+        ask_once(idlers[i]);
+    }
+}
+
+static void close_idlers(void)
+{
+    for (int i = 0; i < IDLERS; i++)
+        coir_close(idlers[i]);
+}
+
+static coir_http_counters http(void)
+{
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
+    CHECK_EQ(coir_http_counters_get(&counters), 0);
+    return counters;
+}
+
+static uint64_t tasks_live(void)
+{
+    coir_counters counters = COIR_COUNTERS;
+    coir_counters_get(coir_runtime_current(), &counters);
+    return counters.tasks_live;
+}
+
+/* ---- the records of tasks ---- */
+
+static void *no_memory(size_t size, void *context)
+{
+    (void)size, (void)context;
+    return NULL;
+}
+
+static void free_nothing(void *memory, size_t size, void *context)
+{
+    (void)memory, (void)size, (void)context;
+}
+
+static const coir_allocator none = COIR_ALLOCATOR(no_memory, free_nothing, NULL);
+
+static void *records[RECORDS_MAX];
+static int record_count;
+static const coir_allocator *allocator_before;
+
+/* Takes all records of tasks that the worker has, so that there is no memory for another one. */
+static int take_records(void)
+{
+    struct ci_pool *tasks = &ci_worker_current->tasks;
+    allocator_before = tasks->allocator;
+    tasks->allocator = &none;
+    for (record_count = 0; (records[record_count] = ci_pool_take(tasks)); record_count++)
+        CHECK(record_count + 1 < RECORDS_MAX);
+    return record_count;
+}
+
+static void give_records_back(void)
+{
+    struct ci_pool *tasks = &ci_worker_current->tasks;
+    while (record_count > 0)
+        ci_pool_give(tasks, records[--record_count]);
+    tasks->allocator = allocator_before;
+}
+
+/* How many records are free: those of a slab that were never used count, too. */
+static int count_records(void)
+{
+    int count = take_records();
+    give_records_back();
+    return count;
+}
+
+/* ---- rest ---- */
+
+TEST_SERVER(connections_that_wait_give_their_tasks_back)
+{
+    open_idlers();
+    uint64_t live = tasks_live();
+    int busy = count_records();
+    coir_sleep_for(3 * COIR_S);
+    CHECK_EQ(count_records(), busy + IDLERS);
+    CHECK_EQ(tasks_live(), live);
+    CHECK_EQ(http().connections_live, IDLERS);
+    for (int i = 0; i < IDLERS; i++)
+        ask_once(idlers[i]);
+    CHECK_EQ(count_records(), busy);
+    CHECK_EQ(tasks_live(), live);
+    close_idlers();
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(http().connections_live, 0);
+    CHECK_EQ(tasks_live(), live - IDLERS);
+}
+
+TEST_SERVER(a_connection_without_a_request_rests_too)
+{
+    int before = count_records();
+    coir_stream *stream = dial();
+    coir_sleep_for(500 * COIR_MS);
+    CHECK_EQ(count_records(), before - 1);
+    coir_sleep_for(2 * COIR_S);
+    CHECK_EQ(count_records(), before);
+    ask_once(stream);
+    coir_close(stream);
+}
+
+TEST_SERVER(one_that_is_asked_each_half_second_does_not)
+{
+    coir_stream *stream = dial();
+    ask_once(stream);
+    int before = count_records();
+    for (int i = 0; i < 10; i++) {
+        coir_sleep_for(COIR_S / 2);
+        CHECK_EQ(count_records(), before);
+        ask_once(stream);
+    }
+    coir_close(stream);
+}
+
+TEST_SERVER(a_peer_that_closes_ends_a_connection_at_rest)
+{
+    open_idlers();
+    uint64_t live = tasks_live();
+    coir_sleep_for(3 * COIR_S);
+    close_idlers();
+    coir_sleep_for(100 * COIR_MS);
+    CHECK_EQ(http().connections_live, 0);
+    CHECK_EQ(tasks_live(), live - IDLERS);
+}
+
+TEST_SERVER(the_idle_timeout_counts_from_the_answer)
+{
+    coir_stream *stream = dial();
+    ask_once(stream);
+    coir_time start = coir_now();
+    CHECK_EQ(coir_read(stream, answer, 1), 0);
+    CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 61 * COIR_S);
+    coir_close(stream);
+}
+
+/* Bytes that are no request neither restart the time nor shorten it. */
+TEST_SERVER(empty_lines_leave_the_idle_timeout_as_it_is)
+{
+    coir_stream *stream = dial();
+    ask_once(stream);
+    coir_time start = coir_now();
+    for (int i = 0; i < 10; i++) {
+        coir_sleep_for(i < 5 ? COIR_S / 3 : 3 * COIR_S);
+        send_text(stream, "\r\n");
+    }
+    CHECK_EQ(coir_read(stream, answer, 1), 0);
+    CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 61 * COIR_S);
+    coir_close(stream);
+}
+
+TEST_SERVER(half_a_head_wakes_one_at_rest)
+{
+    coir_stream *stream = dial();
+    coir_sleep_for(5 * COIR_S);
+    send_text(stream, "GET /hello HTTP/1.1\r\nHo");
+    coir_sleep_for(2 * COIR_S);
+    send_text(stream, "st: a\r\n\r\n");
+    CHECK(coir_read(stream, answer, 1000) > 0);
+    CHECK_EQ(status(answer), 200);
+    coir_close(stream);
+}
+
+TEST_SIM(a_drain_ends_those_at_rest)
+{
+    COIR_SCOPE(server);
+    coir_go(server, serve, NULL);
+    open_idlers();
+    coir_sleep_for(3 * COIR_S);
+    coir_time start = coir_now();
+    coir_scope_cancel(server);
+    for (int i = 0; i < IDLERS; i++)
+        CHECK(coir_read(idlers[i], answer, 1) <= 0);
+    coir_scope_wait(server);
+    CHECK(coir_now() - start < COIR_S);
+    close_idlers();
+}
+
+/* ---- without memory ---- */
+
+TEST_SERVER(without_memory_one_that_is_woken_is_closed_and_counted)
+{
+    open_idlers();
+    coir_sleep_for(3 * COIR_S);
+    uint64_t live = tasks_live(), refused = http().refused;
+    CHECK(take_records() >= IDLERS);
+    send_text(idlers[0], GET("/hello"));
+    CHECK(coir_read(idlers[0], answer, 1) <= 0);
+    CHECK_EQ(http().refused, refused + 1);
+    CHECK_EQ(http().connections_live, IDLERS - 1);
+    give_records_back();
+    CHECK_EQ(tasks_live(), live - 1);
+    for (int i = 1; i < IDLERS; i++)
+        ask_once(idlers[i]);
+    close_idlers();
+}
+
+TEST_SERVER(without_memory_the_idle_timeout_holds)
+{
+    open_idlers();
+    coir_sleep_for(3 * COIR_S);
+    take_records();
+    for (int i = 0; i < IDLERS; i++)
+        CHECK(coir_read(idlers[i], answer, 1) <= 0);
+    CHECK_EQ(http().connections_live, 0);
+    give_records_back();
+    close_idlers();
+}
+
+TEST_SIM(without_memory_a_drain_ends_them)
+{
+    COIR_SCOPE(server);
+    coir_go(server, serve, NULL);
+    open_idlers();
+    coir_sleep_for(3 * COIR_S);
+    coir_time start = coir_now();
+    take_records();
+    coir_scope_cancel(server);
+    for (int i = 0; i < IDLERS; i++)
+        CHECK(coir_read(idlers[i], answer, 1) <= 0);
+    give_records_back();
+    coir_scope_wait(server);
+    CHECK(coir_now() - start < COIR_S);
+    close_idlers();
+}
