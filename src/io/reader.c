@@ -230,6 +230,10 @@ static coir_future *piece_poll(coir_future *future)
     size_t len;
     int64_t rc;
     bool closed = false;
+    /* of thousands of lines in a buffer, each counts; none is taken and then kept for a turn, since
+     * another task's read would overwrite it */
+    if (future->state == 0 && ci_leaf_postponed(ci_worker_current, future))
+        return NULL;
     COIR_BEGIN(future);
     if (!reader || !self->ret_text || !delimiter || !delimiter[0])
         COIR_RETURN(future, -EINVAL);
@@ -257,9 +261,7 @@ static coir_future *piece_poll(coir_future *future)
     if (!ci_claim(ci_worker_current->runnable, future)) /* another case has won the select */
         COIR_RETURN(future, -ECANCELED);
     take_piece(self, delimiter, len);
-    future->result = 1;
-    future->state = 0;
-    return ci_leaf_complete(ci_worker_current, future); /* a buffer may hold thousands of lines */
+    COIR_RETURN(future, 1);
 }
 
 static const coir_future_kind piece_kind = COIR_FUTURE_KIND("a line", piece_poll, NULL);
