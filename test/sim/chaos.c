@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "sim/must.h"
+
 uint64_t chaos_below(const struct chaos *chaos, uint64_t bound)
 {
     return coir_sim_random(chaos->sim) % bound;
@@ -136,6 +138,25 @@ int chaos_configure(coir_sim *sim)
     config.budget = budgets[coir_sim_random(sim) % 5];
     config.offload_threads_max = (unsigned)(coir_sim_random(sim) % 3);
     return coir_sim_configure(sim, &config);
+}
+
+static int wait_for_end(void *arg)
+{
+    coir_host **host = arg;
+    for (int i = 0; i < 10000 && !coir_host_is_down(*host); i++)
+        coir_sleep_for(100 * COIR_MS);
+    MUST(coir_host_is_down(*host));
+    return 0;
+}
+
+int chaos_run_alone(coir_sim *sim, int (*play)(void *), coir_host **ret_host)
+{
+    int rc = chaos_configure(sim);
+    if (rc < 0)
+        return rc;
+    if (!(*ret_host = coir_sim_host(sim, "host", play, NULL)))
+        return -ENOMEM;
+    return coir_sim_host_main(sim, "fate", wait_for_end, ret_host);
 }
 
 static int begin(struct chaos *chaos)

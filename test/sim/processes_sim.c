@@ -32,7 +32,7 @@ static const coir_time patience = 1 * COIR_S;
 static struct {
     coir_sim *sim;
     coir_host *host;
-    bool reaps_all, over;
+    bool reaps_all;
     unsigned spawned, told;
 } w;
 
@@ -427,16 +427,6 @@ static int play(void *arg)
     if (signals)
         drain(signals);
     coir_signals_close(signals);
-    w.over = true;
-    return 0;
-}
-
-static int wait_for_end(void *arg)
-{
-    (void)arg;
-    for (int i = 0; i < 10000 && !w.over; i++)
-        coir_sleep_for(100 * COIR_MS);
-    MUST(w.over);
     return 0;
 }
 
@@ -446,8 +436,5 @@ int scenario(coir_sim *sim)
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
     w.sim = sim;
-    MUST_BE(chaos_configure(sim), 0);
-    if (!(w.host = coir_sim_host(sim, "host", play, NULL)))
-        return -ENOMEM;
-    return coir_sim_host_main(sim, "fate", wait_for_end, NULL);
+    return chaos_run_alone(sim, play, &w.host);
 }

@@ -33,7 +33,7 @@ static struct {
     bool there[NAMES]; /* the copy */
     uint32_t pair;     /* of the old name of a rename that came last */
     int dir_id, file_id;
-    bool file_gone, calm, ended, over;
+    bool file_gone, calm, ended;
 } w;
 
 static int passing(int rc)
@@ -231,16 +231,6 @@ static int play(void *arg)
     compare();
     coir_watcher_close(w.watcher);
     coir_file_close(w.dir);
-    w.over = true;
-    return 0;
-}
-
-static int wait_for_end(void *arg)
-{
-    (void)arg;
-    for (int i = 0; i < 1000 && !w.over; i++)
-        coir_sleep_for(10 * COIR_MS);
-    MUST(w.over);
     return 0;
 }
 
@@ -251,8 +241,5 @@ int scenario(coir_sim *sim)
     memset(&w, 0, sizeof w);
     w.sim = sim;
     w.rival = (coir_event)COIR_EVENT_INIT;
-    MUST_BE(chaos_configure(sim), 0);
-    if (!(w.host = coir_sim_host(sim, "host", play, NULL)))
-        return -ENOMEM;
-    return coir_sim_host_main(sim, "fate", wait_for_end, NULL);
+    return chaos_run_alone(sim, play, &w.host);
 }
