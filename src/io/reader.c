@@ -1,8 +1,8 @@
 /* Buffered readers: pieces of a stream or file up to a delimiter.
  *
  * 1. data[start..end) has been read but not handed out yet.
- * 2. While a read into `data` is in flight, the reader is busy, and `data` neither moves nor is
- * freed.
+ * 2. While a call waits, for a read into `data` or for its turn, the reader is busy, and `data`
+ * neither moves nor is freed.
  *
  * A call that fails, or loses a select, takes nothing from the reader.
  */
@@ -32,7 +32,7 @@ struct coir_reader {
     size_t scanned; /* bytes from `start` on in which no delimiter begins */
     size_t piece_max, room_max;
     bool busy;
-    struct ci_hold hold;    /* of the read of the stream in flight */
+    struct ci_hold hold;    /* of the call that waits */
     coir_file_op file_op[]; /* one, of a read of the file in flight: too large for a case */
 };
 
@@ -41,7 +41,10 @@ static const char line_feed[] = "\n";
 
 struct reader_op {
     coir_future future;
-    struct ci_io_op io;
+    union {
+        struct ci_io_op io;
+        coir_future turn;
+    };
     coir_reader *reader;
     const char *delimiter;
     char **ret_text;
@@ -222,6 +225,26 @@ static int64_t end_read(struct reader_op *op)
     return rc;
 }
 
+/* Ends a call that another one keeps from beginning. A loop that ignores it lets the other run. */
+static coir_future *refuse(coir_future *future, int64_t error)
+{
+    future->state = 0;
+    future->result = error;
+    return ci_leaf_complete(ci_worker_current, future);
+}
+
+/* Of thousands of lines in a buffer, each counts against the budget: before it is taken, because
+ * another task's read would overwrite a line that was taken and kept for a turn. True: the reader
+ * is busy and holds its stream until the turn comes. Where the stream cannot be held the lines of
+ * the buffer are taken, and the next read of the stream fails. */
+static bool must_let_others_run(struct reader_op *op)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_likely(worker->budget-- > 0) || hold(op) < 0)
+        return false;
+    return op->reader->busy = true;
+}
+
 static coir_future *piece_poll(coir_future *future)
 {
     struct reader_op *self = ci_container_of(future, struct reader_op, future);
@@ -230,15 +253,17 @@ static coir_future *piece_poll(coir_future *future)
     size_t len;
     int64_t rc;
     bool closed = false;
-    /* of thousands of lines in a buffer, each counts; none is taken and then kept for a turn, since
-     * another task's read would overwrite it */
-    if (future->state == 0 && ci_leaf_postponed(ci_worker_current, future))
-        return NULL;
     COIR_BEGIN(future);
     if (!reader || !self->ret_text || !delimiter || !delimiter[0])
         COIR_RETURN(future, -EINVAL);
     if (reader->busy)
-        COIR_RETURN(future, -EBUSY);
+        return refuse(future, -EBUSY);
+    if (must_let_others_run(self)) {
+        COIR_AWAIT(future, coir_yield_op(&self->turn));
+        reader->busy = false;
+        closed = !release(reader);
+        ci_worker_current->budget--;
+    }
     if ((rc = ci_worker_current->runnable->interrupt) < 0)
         COIR_RETURN(future, rc);
     reader->scanned = 0; /* the last call may have looked for another delimiter */
@@ -248,7 +273,7 @@ static coir_future *piece_poll(coir_future *future)
         if ((rc = make_room(reader)) < 0)
             COIR_RETURN(future, rc);
         if ((rc = hold(self)) < 0)
-            COIR_RETURN(future, rc);
+            return refuse(future, rc);
         COIR_AWAIT(future, read_more(self));
         closed = !release(reader);
         if ((rc = end_read(self)) < 0)

@@ -91,20 +91,6 @@ static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_futur
     return NULL;
 }
 
-/* Called first in the poll of a future that may complete at once, and whose result must not lie
- * about while others run. Spends one of the runnable's budget. True: it was used up, and the future
- * is polled again when others have run. */
-static inline bool ci_leaf_postponed(struct ci_worker *worker, coir_future *leaf)
-{
-    if (ci_likely(worker->budget > 0)) {
-        worker->budget--;
-        return false;
-    }
-    worker->runnable->inner = leaf;
-    ci_ready(worker, worker->runnable);
-    return true;
-}
-
 /* Called when the leaf suspends. Returns the runnable that the leaf is to wake. */
 static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker, coir_future *leaf)
 {

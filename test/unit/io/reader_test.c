@@ -344,3 +344,127 @@ TEST_SIM(many_lines_let_others_run)
 {
     read_many_lines();
 }
+
+/* ---- while a call lets others run ---- */
+
+static void (*with_budget)(void);
+
+static int run_with_budget(void *arg)
+{
+    (void)arg;
+    with_budget();
+    return 0;
+}
+
+/* With a budget of one, every second line lets others run before it is taken. */
+static void in_small_turns(void (*body)(void))
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.budget = 1;
+    with_budget = body;
+    CHECK_EQ(test_run(&config, run_with_budget, NULL), 0);
+}
+
+static int second_rc; /* of the call that let others run */
+
+static int read_two(void *reader)
+{
+    char *line;
+    expect_line(reader, "b");
+    second_rc = 2;
+    COIR_DEADLINE(coir_in(20 * COIR_MS));
+    second_rc = coir_reader_read_line(reader, &line, NULL);
+    CHECK(second_rc != 1 || strcmp(line, "part of it") == 0);
+    return 0;
+}
+
+/* Returns while the second call of read_two waits for its turn. */
+static void begin_turn(coir_scope *scope, const char *text_there, coir_reader **ret_reader)
+{
+    open_pair();
+    CHECK_EQ(coir_reader_new(near, 0, ret_reader), 0);
+    put(text_there);
+    expect_line(*ret_reader, "a");
+    CHECK_EQ(coir_go(scope, read_two, *ret_reader), 0);
+    second_rc = 0;
+    while (!second_rc)
+        coir_yield();
+    CHECK_EQ(second_rc, 2);
+}
+
+static void use_in_the_turn(void)
+{
+    coir_reader *reader;
+    char *line, buf[8];
+    COIR_SCOPE(scope);
+    begin_turn(scope, "a\nb\npart", &reader);
+    CHECK_EQ(coir_reader_read_line(reader, &line, NULL), -EBUSY);
+    CHECK_EQ(coir_reader_read(reader, buf, sizeof buf), -EBUSY);
+    CHECK_EQ(coir_read(near, buf, sizeof buf), -EBUSY);
+    coir_reader_free(reader); /* refused, too */
+    put(" of it\n");
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(second_rc, 1);
+    coir_reader_free(reader);
+    close_pair();
+}
+
+static void close_in_the_turn(void)
+{
+    coir_reader *reader;
+    COIR_SCOPE(scope);
+    begin_turn(scope, "a\nb\npart", &reader);
+    coir_close(near);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(second_rc, -ECANCELED);
+    coir_reader_free(reader);
+    coir_close(far);
+}
+
+static void cancel_in_the_turn(void)
+{
+    coir_reader *reader;
+    COIR_SCOPE(scope);
+    begin_turn(scope, "a\nb\npart of it\n", &reader);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    CHECK_EQ(second_rc, -ECANCELED);
+    expect_line(reader, "part of it"); /* nothing was taken */
+    coir_reader_free(reader);
+    close_pair();
+}
+
+static void time_out_in_the_turn(void)
+{
+    coir_reader *reader;
+    COIR_SCOPE(scope);
+    begin_turn(scope, "a\nb\npart", &reader);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(second_rc, -ETIME);
+    put(" of it\n");
+    expect_line(reader, "part of it");
+    coir_reader_free(reader);
+    close_pair();
+}
+
+TEST(a_reader_is_in_use_while_its_call_lets_others_run)
+{
+    in_small_turns(use_in_the_turn);
+}
+
+TEST(a_stream_may_be_closed_while_a_reader_lets_others_run)
+{
+    in_small_turns(close_in_the_turn);
+}
+
+TEST(a_line_that_is_given_up_in_its_turn_stays)
+{
+    in_small_turns(cancel_in_the_turn);
+    in_small_turns(time_out_in_the_turn);
+}
+
+TEST(selects_of_lines_in_small_turns)
+{
+    in_small_turns(lose_and_win);
+}
