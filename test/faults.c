@@ -19,7 +19,8 @@ struct faulty {
     struct ci_op *held, *ended;
     size_t own;
     unsigned fail_one_in;
-    int accept_error; /* of the next one; 0: none */
+    int accept_error;
+    unsigned accepts_failing; /* how many of the next ones */
 };
 
 static struct faulty *self(struct ci_driver *driver)
@@ -97,9 +98,9 @@ static void shorten(struct faulty *faulty, struct ci_op *op)
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct faulty *faulty = self(driver);
-    if (op->kind == CI_OP_ACCEPT && faulty->accept_error) {
+    if (op->kind == CI_OP_ACCEPT && faulty->accepts_failing) {
         op->result = faulty->accept_error;
-        faulty->accept_error = 0;
+        faulty->accepts_failing--;
         return true;
     }
     if (op->kind != CI_OP_WATCH && fails(faulty)) {
@@ -436,9 +437,10 @@ void faults_fail(struct ci_driver *driver, unsigned one_in)
     self(driver)->fail_one_in = one_in;
 }
 
-void faults_fail_accept(struct ci_driver *driver, int error)
+void faults_fail_accepts(struct ci_driver *driver, int error, unsigned count)
 {
     self(driver)->accept_error = error;
+    self(driver)->accepts_failing = count;
 }
 
 /* What a driver can do goes through: a function that is new in driver.h is here, too. */

@@ -16,7 +16,7 @@ struct ci_driver *faults_around(struct ci_driver *real, uint64_t seed);
  * none. */
 void faults_fail(struct ci_driver *driver, unsigned one_in);
 
-/* The next accept fails, with this error. */
-void faults_fail_accept(struct ci_driver *driver, int error);
+/* The next `count` accepts fail, with this error. */
+void faults_fail_accepts(struct ci_driver *driver, int error, unsigned count);
 
 #endif

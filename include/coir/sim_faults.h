@@ -33,8 +33,10 @@ typedef struct coir_link {
 typedef struct coir_faults {
     size_t size;          /* set by coir_sim_faults */
     double no_descriptor; /* a socket, an accept or an open fails with -EMFILE or -ENFILE */
-    double no_buffers;    /* a write, a send or an accept fails with -ENOBUFS */
-    double no_memory;     /* an allocation fails; so does an operation, with -ENOMEM */
+    /* a write, a send or an accept fails with -ENOBUFS; in the simulated kernel an accept may fail
+     * with the network errors of accept(2) instead */
+    double no_buffers;
+    double no_memory; /* an allocation fails; so does an operation, with -ENOMEM */
     /* an operation is complete for up to a millisecond before its task is told: cancels come too
      * late */
     double late;

@@ -9,6 +9,7 @@ enum {
     PROBES = 8,       /* other seats that are looked at for each connection */
     STREAK = 16,      /* this many connections in a row without a wait are a burst */
     IN_VAIN_MOST = 4, /* pauses in a row that may bring nothing */
+    REFUSALS = 16,    /* this many errors of connections in a row are one of the listener */
 };
 
 /* How long a worker that has taken more than its share of a burst pauses, so that workers that are
@@ -134,11 +135,17 @@ bool ci_accept_is_of_client(int error)
            error == -EOPNOTSUPP || error == -ENETUNREACH || error == -ENONET;
 }
 
-enum ci_accept_error ci_accept_judge(coir_listener *listener, int error)
+bool ci_accept_refused_again(uint32_t *refused)
 {
-    if (ci_accept_is_of_client(error))
+    return ++*refused % REFUSALS == 0;
+}
+
+enum ci_accept_error ci_accept_judge(coir_listener *listener, int error, uint32_t *refused)
+{
+    bool of_client = ci_accept_is_of_client(error);
+    if (of_client && !ci_accept_refused_again(refused))
         return CI_ACCEPT_AGAIN;
-    if (!is_shortage(error))
+    if (!of_client && !is_shortage(error))
         return CI_ACCEPT_FAILED;
     if (ci_listener_may_report(listener))
         ci_log(coir_runtime_current(), COIR_LOG_WARNING,
@@ -177,6 +184,7 @@ static int take(struct ci_seat *seat, struct ci_accept_op *op)
     }
     if (ci_likely(ci_claim(seat->worker->runnable, &op->future))) {
         ci_seat_take(seat, stream);
+        seat->refused = 0;
         *op->ret_stream = stream;
         return 0;
     }
@@ -211,7 +219,7 @@ static enum step decide(struct ci_seat *seat, struct ci_accept_op *op, int *rc)
     }
     if (op->fd < 0)
         op->fd = CI_LOOKS_AGAIN;
-    switch (ci_accept_judge(seat->listener, *rc)) {
+    switch (ci_accept_judge(seat->listener, *rc, &seat->refused)) {
     case CI_ACCEPT_AGAIN: return GOES_ON;
     case CI_ACCEPT_LATER: return PAUSES;
     case CI_ACCEPT_FAILED: break;

@@ -74,6 +74,7 @@ struct ci_seat {
     uint64_t taken;               /* connections, since the start */
     uint32_t probe;               /* where the next look at the others begins */
     uint32_t streak;              /* connections in a row that were accepted without waiting */
+    uint32_t refused;             /* errors of connections in a row */
     uint32_t in_vain;             /* pauses in a row in which the other workers took nothing */
     uint64_t taken_by_others;     /* connections, when the last pause began */
 
@@ -112,10 +113,15 @@ struct coir_listener {
 
 /* What an error of an accept means for who accepts: try again at once, or after ci_accept_pause,
  * as the process or the system is short of something; or the listener has failed. A shortage is
- * logged once a minute. */
+ * logged once a minute. `refused` counts the errors of connections since the last connection: where
+ * every accept is refused, as by a security module (EPERM), some of them are a shortage. */
 enum ci_accept_error { CI_ACCEPT_AGAIN, CI_ACCEPT_LATER, CI_ACCEPT_FAILED };
-enum ci_accept_error ci_accept_judge(coir_listener *listener, int error);
+enum ci_accept_error ci_accept_judge(coir_listener *listener, int error, uint32_t *refused);
 extern const coir_time ci_accept_pause;
+
+/* Counts an error of a connection. True: there were so many in a row that the next accept waits for
+ * ci_accept_pause. */
+bool ci_accept_refused_again(uint32_t *refused);
 
 /* Errors of a connection that failed before it was accepted, not of the listener: accept(2) says to
  * retry. */

@@ -19,6 +19,7 @@ struct coir_acceptor {
     bool ended; /* the operation has: its result is not handled yet */
     bool calling, closed;
     struct ci_timer pause; /* after an error */
+    uint32_t refused;      /* errors of connections in a row */
     coir_acceptor_fn *fn;
     void *arg;
 };
@@ -52,6 +53,12 @@ static void on_pause(struct ci_timer *timer)
     start(ci_container_of(timer, coir_acceptor, pause));
 }
 
+static bool begin_pause(coir_acceptor *acceptor)
+{
+    ci_loop_start_timer_after(acceptor->loop, &acceptor->pause, ci_accept_pause);
+    return false;
+}
+
 /* Handles a connection or an error. False: it pauses, or is closed. */
 static bool take(coir_acceptor *acceptor)
 {
@@ -60,15 +67,15 @@ static bool take(coir_acceptor *acceptor)
     int result = acceptor->op.result, fd = result;
     acceptor->ended = false;
     if (ci_accept_is_of_client(result))
-        return true;
+        return !ci_accept_refused_again(&acceptor->refused) || begin_pause(acceptor);
+    acceptor->refused = 0;
     if (fd >= 0 && (result = ci_loop_socket_new(loop, fd, &socket)) < 0)
         ci_driver_close(loop->driver, fd);
     ci_loop_note_call(loop, acceptor->fn);
     acceptor->fn(acceptor, socket, result, acceptor->arg);
     if (acceptor->closed || result == 0)
         return !acceptor->closed;
-    ci_loop_start_timer_after(loop, &acceptor->pause, ci_accept_pause);
-    return false;
+    return begin_pause(acceptor);
 }
 
 static void acceptor_call(struct ci_resident *resident)
@@ -139,7 +146,7 @@ int coir_acceptor_open(coir_loop *loop, const char *address, coir_acceptor_fn *f
         return fd;
     coir_acceptor *acceptor = ci_alloc_zero(loop->allocator, sizeof *acceptor);
     if (!acceptor) {
-        ci_driver_close(loop->driver, fd);
+        loop->driver->kind->close_named(loop->driver, fd);
         return -ENOMEM;
     }
     acceptor->resident.call = acceptor_call;

@@ -133,9 +133,9 @@ static int accept_loop(void *arg)
 /* ---- the end ---- */
 
 /* 0 to retry, at once or after a pause; else the error to end with. */
-static int after_error(coir_listener *listener, int error)
+static int after_error(coir_listener *listener, int error, uint32_t *refused)
 {
-    switch (ci_accept_judge(listener, error)) {
+    switch (ci_accept_judge(listener, error, refused)) {
     case CI_ACCEPT_AGAIN: return 0;
     case CI_ACCEPT_LATER: return coir_sleep_for(ci_accept_pause);
     case CI_ACCEPT_FAILED: break;
@@ -148,6 +148,7 @@ static int after_error(coir_listener *listener, int error)
 static int take_backlog(struct ci_serving_here *here)
 {
     coir_stream *stream;
+    uint32_t refused = 0;
     int rc = 0;
     while (rc == 0) {
         rc = ci_accept_now(here->serving->listener, !is_full(here), &stream);
@@ -156,7 +157,7 @@ static int take_backlog(struct ci_serving_here *here)
         if (rc == -EBUSY)
             rc = coir_sleep_for(room_pause);
         else if (rc < 0)
-            rc = after_error(here->serving->listener, rc);
+            rc = after_error(here->serving->listener, rc, &refused);
         else if ((rc = begin(here, stream)) < 0)
             coir_close(stream);
     }

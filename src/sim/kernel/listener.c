@@ -49,6 +49,15 @@ int ci_klistener_start(struct ci_ksocket *socket, const struct sockaddr *address
     return 0;
 }
 
+/* An error of the network, which accept(2) passes on from the connection it would have returned, or
+ * of a filter (EPERM): nothing is wrong with the listener. */
+static int network_error(void)
+{
+    static const int errors[] = {EPERM,  ENETDOWN,     EPROTO,     ENOPROTOOPT, EHOSTDOWN,
+                                 ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+    return -errors[ci_kbelow(sizeof errors / sizeof *errors)];
+}
+
 int ci_klistener_refused(void)
 {
     struct ci_node *node = ci_k.process->node;
@@ -56,7 +65,7 @@ int ci_klistener_refused(void)
     if (rc < 0)
         return rc;
     if (ci_world_fault(ci_k.world, node, node->faults.no_buffers, "no buffers to accept"))
-        return -ENOBUFS;
+        return ci_kone_in(3) ? network_error() : -ENOBUFS;
     if (ci_world_fault(ci_k.world, node, node->faults.no_memory, "no memory to accept"))
         return -ENOMEM;
     return 0;

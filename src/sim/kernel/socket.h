@@ -141,7 +141,8 @@ bool ci_knetwork_is_writable(const struct ci_ksocket *socket);
 int ci_klistener_start(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
                        int backlog, bool reuse_port, bool six_only);
 int ci_klistener_accept(struct ci_kfile *file, struct ci_kfile **ret_file);
-/* -EMFILE, -ENFILE, -ENOBUFS or -ENOMEM if a fault makes accept(2) fail; otherwise 0. */
+/* -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM or an error of the network if a fault makes accept(2) fail;
+ * otherwise 0. */
 int ci_klistener_refused(void);
 int ci_klistener_connect(struct ci_kfile *file, const struct sockaddr *address, socklen_t len);
 void ci_klistener_close(struct ci_ksocket *listener);

@@ -3,6 +3,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -123,9 +124,9 @@ static void use_sockets(void)
 /* After any transient error of accept(2), or of waiting for it, the server continues. */
 static void survive_failing_accepts(void)
 {
-    static const int errors[] = {-EMFILE,       -ENFILE, -ENOBUFS,      -ENOMEM,     -ENOSPC,
-                                 -ECONNABORTED, -EPROTO, -EPERM,        -ENETDOWN,   -ENOPROTOOPT,
-                                 -EHOSTDOWN,    -ENONET, -EHOSTUNREACH, -ENETUNREACH};
+    static const int errors[] = {-EMFILE,       -ENFILE, -ENOBUFS,      -ENOMEM,      -ENOSPC,
+                                 -ECONNABORTED, -EPROTO, -EPERM,        -ENETDOWN,    -ENOPROTOOPT,
+                                 -EHOSTDOWN,    -ENONET, -EHOSTUNREACH, -ENETUNREACH, -EOPNOTSUPP};
     coir_listener *listener;
     CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
     coir_listener_local(listener, address, sizeof address);
@@ -133,12 +134,58 @@ static void survive_failing_accepts(void)
         COIR_SCOPE(scope);
         CHECK_EQ(coir_go(scope, serve, listener), 0);
         for (size_t i = 0; i < ci_countof(errors); i++) {
-            faults_fail_accept(driver, errors[i]);
+            faults_fail_accepts(driver, errors[i], 1);
             CHECK_EQ(visit(1), 0);
             CHECK_EQ(visit(2), 0);
         }
         coir_scope_cancel(scope);
     }
+    coir_listener_close(listener);
+}
+
+/* Where accept(2) is forbidden for a while, the server neither ends nor spins. */
+static void survive_forbidden_accepts(void)
+{
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, address, sizeof address);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, serve, listener), 0);
+        CHECK_EQ(visit(1), 0);
+        coir_time begin = coir_now();
+        faults_fail_accepts(driver, -EPERM, 40);
+        CHECK_EQ(visit(2), 0); /* an accept may be in flight, and be this one's */
+        CHECK_EQ(visit(3), 0);
+        CHECK(coir_now() - begin >= 2 * ci_accept_pause);
+        coir_scope_cancel(scope);
+    }
+    coir_listener_close(listener);
+}
+
+static int serve_and_drain(void *listener)
+{
+    coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    options.listener = listener;
+    options.drain_timeout = 50 * COIR_MS;
+    return coir_serve_tcp_with(&options, echo, NULL);
+}
+
+/* A server that ends does not try for ever to accept what is in its backlog. */
+static void end_with_forbidden_accepts(void)
+{
+    coir_listener *listener;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, address, sizeof address);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, serve_and_drain, listener), 0);
+        CHECK_EQ(visit(1), 0);
+        faults_fail_accepts(driver, -EPERM, UINT_MAX);
+        coir_scope_cancel(scope);
+        coir_scope_wait(scope);
+    }
+    faults_fail_accepts(driver, 0, 0);
     coir_listener_close(listener);
 }
 
@@ -180,6 +227,8 @@ static int use_all(void *arg)
     (void)arg;
     use_sockets();
     survive_failing_accepts();
+    survive_forbidden_accepts();
+    end_with_forbidden_accepts();
     if (driver->file_calls)
         use_a_file();
     return 0;
