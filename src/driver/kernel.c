@@ -53,6 +53,8 @@ int ci_kernel_datagram(struct ci_driver *driver, const struct ci_datagram *datag
         rc = ci_sys_connect(fd, datagram->peer, datagram->peer_len);
     if (fd >= 0 && rc < 0)
         ci_sys_close(fd);
+    if (fd >= 0 && rc < 0 && is_unix)
+        ci_unix_remove(datagram->address, datagram->address_len);
     return rc < 0 ? rc : fd;
 }
 

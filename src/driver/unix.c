@@ -116,8 +116,8 @@ static int open_at(coir_fd fd, const struct ci_listen *listen)
     if (!listens || locked != -EWOULDBLOCK || listen->without_lock) /* unix.h 1 */
         rc = has_path ? bind_path(fd, &path, listen, locked)
                       : ci_sys_bind(fd, listen->address, listen->address_len);
-    if (rc == 0 && listens)
-        rc = ci_sys_begin_listen(fd, listen->backlog);
+    if (rc == 0 && listens && (rc = ci_sys_begin_listen(fd, listen->backlog)) < 0 && has_path)
+        ci_sys_remove(path.text);
     if (locked >= 0)
         ci_sys_close(locked);
     return rc;

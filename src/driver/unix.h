@@ -7,7 +7,8 @@
  *
  * 1. While another process has the lock, no listener is bound to a path, unless the caller has
  * waited long enough to know that this is not a process of coir that starts or ends a listener.
- * 2. A file is removed only under the lock: where the directory cannot be locked, none is.
+ * 2. The file of another socket is removed only under the lock: where the directory cannot be
+ * locked, none is. A socket that cannot be opened in full removes its own.
  */
 #ifndef CI_DRIVER_UNIX_H
 #define CI_DRIVER_UNIX_H

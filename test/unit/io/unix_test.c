@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "harness.h"
 #include "io/io.h"
 #include "open_files.h"
+#include "seccomp.h"
 
 static char directory[] = "/tmp/coir-unix-XXXXXX", path[64], address[80];
 
@@ -165,6 +167,30 @@ TEST(a_file_is_replaced_when_nobody_listens_on_it)
 {
     make_directory();
     test_in_runtime(replace_files, 1);
+    remove_directory();
+}
+
+/* A socket that is bound and then cannot be opened in full takes its file with it. */
+static void fail_after_the_bind(void)
+{
+    char nobody[80];
+    coir_listener *listener;
+    coir_udp *udp;
+    snprintf(nobody, sizeof nobody, "unix:%s/nobody", directory);
+    CHECK_EQ(coir_udp_open(address, nobody, &udp), -ENOENT);
+    CHECK(!exists());
+    refuse_calls(SYS_listen, SYS_listen, ENOBUFS);
+    CHECK_EQ(coir_tcp_listen(address, &listener), -ENOBUFS);
+    CHECK(!exists());
+    leave_a_file(SOCK_STREAM);
+    CHECK_EQ(coir_tcp_listen(address, &listener), -ENOBUFS);
+    CHECK(!exists());
+}
+
+TEST(what_fails_after_the_bind_leaves_no_file)
+{
+    make_directory();
+    test_in_runtime(fail_after_the_bind, 1);
     remove_directory();
 }
 
