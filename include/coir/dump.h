@@ -30,6 +30,7 @@ enum coir_dump_format {
  * and its tasks are missing; the stack of its thread is shown instead, which a handler of SIGURG
  * takes that is installed for that time. It stays unknown if the program has blocked or handles
  * SIGURG, unless coir_config.slow_turn is set.
+ * A descriptor that does not block is waited for when it has no room.
  * Calls from several threads at once are served one after the other. In a simulation it shows the
  * runtime of the caller.
  * Suspends: no (it blocks).  Threads: any, but not in a signal handler.

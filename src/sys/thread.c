@@ -22,6 +22,12 @@ void ci_thread_detach(struct ci_thread *thread)
     pthread_detach(thread->handle);
 }
 
+const char *ci_thread_mark(void)
+{
+    static CI_THREAD_LOCAL char mark;
+    return &mark;
+}
+
 void ci_thread_adopt_stack(struct ci_stack_view *view)
 {
     ci_stack_view_adopt_thread(view);

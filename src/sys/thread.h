@@ -12,6 +12,9 @@ int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg)
 void ci_thread_join(struct ci_thread *thread);
 void ci_thread_detach(struct ci_thread *thread); /* instead of joining it */
 
+/* An address that is the calling thread's alone while it lives. */
+const char *ci_thread_mark(void);
+
 /* What a sanitizer knows about the calling thread's own stack, on which the caller runs. */
 void ci_thread_adopt_stack(struct ci_stack_view *view);
 

@@ -75,7 +75,7 @@ int coir_dump(coir_fd fd, enum coir_dump_format format)
         return -ENOMEM;
     job->fd = fd;
     job->format = format;
-    job->halted.thread = &ci_loop_thread_mark;
+    job->halted.thread = ci_thread_mark();
     int rc = ci_worker_current ? make_for(ci_worker_current, job) : make_here(job);
     free(job);
     return rc;

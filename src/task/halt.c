@@ -4,6 +4,7 @@
 
 #include "sys/clock.h"
 #include "sys/lock.h"
+#include "sys/thread.h"
 #include "task/current.h"
 #include "task/task.h"
 #include "task/worker.h"
@@ -55,7 +56,7 @@ static CI_UNINSTRUMENTED void note(struct ci_traced *traced)
 void ci_halt_enter_thread(struct ci_worker *worker, bool answers)
 {
     struct ci_halt *halt = &worker->halt;
-    ci_store(&halt->thread, &ci_loop_thread_mark);
+    ci_store(&halt->thread, ci_thread_mark());
     if (ci_thread_trace_enter(&halt->traced, answers, note) == 0)
         ci_store(&halt->native, PRESENT);
 }

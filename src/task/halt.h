@@ -33,7 +33,7 @@ struct ci_halt {
     struct ci_worker *next; /* of those that are halted */
     int32_t sent;           /* the message is in the worker's inbox */
     int32_t state;          /* enum ci_halt_state */
-    const char *thread;     /* the mark (ci_loop_thread_mark) of its thread; NULL: it has none */
+    const char *thread;     /* the mark (ci_thread_mark) of its thread; NULL: it has none */
     struct ci_context here; /* where a worker that CALLS does that */
     int32_t native;         /* whether its thread can be asked for its stack, or is */
     struct ci_traced traced;

@@ -388,6 +388,12 @@ void ci_thread_detach(struct ci_thread *thread)
     ci_kunknown("a thread that is never joined");
 }
 
+/* Simulated threads share the thread-local variables of a real one. */
+const char *ci_thread_mark(void)
+{
+    return (const char *)(ci_k.thread ? (void *)ci_k.thread : &ci_k);
+}
+
 void ci_thread_adopt_stack(struct ci_stack_view *view)
 {
     if (ci_k.thread)

@@ -3,7 +3,9 @@
 #include <coir.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,6 +396,47 @@ static int start_many(void *arg)
 TEST(tasks_that_do_the_same_are_counted)
 {
     run(1, start_many, NULL);
+}
+
+/* ---- a descriptor that does not block ---- */
+
+static void *read_late(void *arg)
+{
+    int *ends = arg;
+    size_t len = 0;
+    struct pollfd room = {.fd = ends[1], .events = POLLOUT};
+    while (poll(&room, 1, 0) > 0) /* until the dump has filled it */
+        sched_yield();
+    for (ssize_t n = 1; n > 0; len += (size_t)n)
+        CHECK((n = read(ends[0], text + len, sizeof text - 1 - len)) >= 0);
+    text[len] = '\0';
+    return NULL;
+}
+
+static int dump_to_a_full_pipe(void *arg)
+{
+    pthread_t reader;
+    int ends[2];
+    (void)arg;
+    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
+    CHECK_EQ(fcntl(ends[0], F_SETFL, 0), 0);
+    COIR_SERVING_SCOPE(scope);
+    for (int i = 0; i < 1000; i++)
+        go(scope, "one of many", COIR_HERE, acquires, NULL);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(pthread_create(&reader, NULL, read_late, ends), 0);
+    CHECK_EQ(coir_dump(ends[1], COIR_DUMP_JSON), 0);
+    close(ends[1]);
+    CHECK_EQ(pthread_join(reader, NULL), 0);
+    close(ends[0]);
+    CHECK(strlen(text) > 100000 && strcmp(text + strlen(text) - 4, "]}}\n") == 0);
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+TEST(a_descriptor_that_does_not_block_is_waited_for)
+{
+    run(1, dump_to_a_full_pipe, NULL);
 }
 
 /* ---- JSON ---- */

@@ -18,7 +18,7 @@ static int32_t stop, blocked;
 /* The test's thread asks for all; its mark is that of no worker. */
 static void halt(struct ci_halted *halted, coir_time timeout)
 {
-    *halted = (struct ci_halted){.thread = &ci_loop_thread_mark};
+    *halted = (struct ci_halted){.thread = ci_thread_mark()};
     ci_halt_all(halted, timeout);
 }
 

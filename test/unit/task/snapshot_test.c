@@ -16,7 +16,7 @@ static struct ci_snapshot snapshot;
 static void take(void)
 {
     struct ci_worker *worker = ci_worker_current;
-    struct ci_halted halted = {.thread = &ci_loop_thread_mark, .self = worker};
+    struct ci_halted halted = {.thread = ci_thread_mark(), .self = worker};
     ci_unwind_here(&worker->halt.here);
     ci_halt_call(worker);
     ci_halt_all(&halted, COIR_S);
