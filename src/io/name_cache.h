@@ -43,10 +43,10 @@ struct ci_question {
     int family;
     int error; /* the answer: 0 or an error */
     struct ci_ips ips;
-    coir_time expires; /* the answer */
-    coir_time due;     /* when the simulated world answers */
-    struct ci_cares *cares;
-    size_t size; /* of this struct */
+    coir_time expires;      /* the answer */
+    coir_time due;          /* when the simulated world answers */
+    struct ci_cares *cares; /* the leader's, without the lock */
+    size_t size;            /* of this struct */
     char host[];
 };
 

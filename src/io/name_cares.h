@@ -2,7 +2,8 @@
  * build without c-ares has name_no_cares.c instead of name_cares.c.
  *
  * Each question has a c-ares channel of its own: it shares no sockets, ports or timeouts with
- * others, and resolv.conf is read for each.
+ * others, and resolv.conf is read for each. Making one takes 19 us of the 40 that a question takes
+ * until it is sent (c-ares 1.18), copying one would take 13.
  *
  * 1. The channel passes from leader to leader, and is used by one at a time.
  * 2. c-ares is called only while none of its sockets is polled: to make a channel, by ask_poll, and

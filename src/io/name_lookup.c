@@ -68,6 +68,15 @@ static void look_at_files(struct ci_names *names, coir_time now)
     names->stamp_time = now;
 }
 
+/* A new question cannot be asked: that is its answer. */
+static void fail(struct ci_names *names, struct ci_lookup *lookup, int error)
+{
+    lookup->leads = false;
+    lookup->question->leader = NULL;
+    lookup->told = true;
+    ci_question_answer(names, lookup->question, error, NULL, ci_worker_current->loop.now, 0);
+}
+
 /* Begins a new question: decides what will answer it. `known` is the answer of the simulated
  * world. */
 static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
@@ -82,19 +91,13 @@ static void begin_asking(struct ci_names *names, struct ci_lookup *lookup,
         question->ips = known->ips;
         question->due = known->due;
     } else if (names->by_cares) {
-        question->asker = CI_ASKED_OF_CARES;
-        rc = ci_cares->start(names->allocator, names->servers, question->host, question->family,
-                             &question->cares);
+        question->asker = CI_ASKED_OF_CARES; /* start_asking */
     } else {
         question->asker = CI_ASKED_OF_THREADS;
         rc = ci_name_threads_ask(names, question);
     }
-    if (rc == 0)
-        return;
-    lookup->leads = false;
-    question->leader = NULL;
-    lookup->told = true;
-    ci_question_answer(names, question, rc, NULL, ci_worker_current->loop.now, 0);
+    if (rc < 0)
+        fail(names, lookup, rc);
 }
 
 /* Finds or adds the question, and holds it. */
@@ -228,6 +231,24 @@ static int end(struct ci_lookup *lookup, int interrupted)
     return lookup->result;
 }
 
+/* The first leader begins to ask c-ares, which reads files for that: without the lock. False: it
+ * cannot be asked. */
+static bool start_asking(struct ci_lookup *lookup)
+{
+    struct ci_names *names = lookup->names;
+    struct ci_question *question = lookup->question;
+    if (question->asker != CI_ASKED_OF_CARES || question->cares)
+        return true;
+    int rc = ci_cares->start(names->allocator, names->servers, question->host, question->family,
+                             &question->cares);
+    if (rc == 0)
+        return true;
+    ci_names_lock(names);
+    fail(names, lookup, rc);
+    ci_names_unlock(names);
+    return false;
+}
+
 /* The future that the leader awaits. */
 static coir_future *ask(struct ci_lookup *lookup)
 {
@@ -265,7 +286,7 @@ static coir_future *lookup_poll(coir_future *future)
         if (self->wait.result < 0)
             COIR_RETURN(future, end(self, (int)self->wait.result));
     }
-    if (self->leads) {
+    if (self->leads && start_asking(self)) {
         self->asking = ask(self);
         COIR_AWAIT(future, self->asking);
         if (self->asking->result < 0)
