@@ -199,8 +199,7 @@ static int index_of(const struct dump *dump, uint64_t id)
     for (int i = 0; i < dump->count; i++)
         if (dump->seen[i].id == id)
             return i;
-    MUST(!"the owner of a scope comes before it");
-    return -1;
+    must_have_held(__FILE__, __LINE__, "the owner of a scope comes before it", 0);
 }
 
 static void read_container(struct dump *dump, const char *container)
