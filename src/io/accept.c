@@ -227,22 +227,61 @@ static enum step decide(struct ci_seat *seat, struct ci_accept_op *op, int *rc)
     return ENDS;
 }
 
-/* The accept ends with `rc`. */
-static int finish(struct ci_seat *seat, struct ci_accept_op *op, int rc)
-{
-    if (op->fd >= 0 && rc < 0)
-        pass_on(seat, op->fd);
-    ci_seat_pass_on(seat);
-    ci_seat_unuse(seat);
-    return rc;
-}
-
 /* Before the accept waits for something else than a connection. */
 static void step_back(struct ci_seat *seat)
 {
     ci_seat_pass_on(seat);
     if (!seat->accepts)
         ci_listener_forget(seat->listener); /* so that new clients wake the other workers */
+}
+
+/* Whether an accept waits for the driver, on any worker. */
+static bool is_waited_for(const coir_listener *listener)
+{
+    for (int i = 0; i < listener->seat_count; i++)
+        if (ci_load_relaxed(&listener->seats[i].waiting))
+            return true;
+    return false;
+}
+
+/* A connection of the backlog, or an error. */
+static coir_fd accept_now(struct ci_seat *seat)
+{
+    const coir_listener *listener = seat->listener;
+    struct ci_op io = {
+        .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
+    ci_driver_start(seat->worker->loop.driver, &io);
+    return (coir_fd)io.result;
+}
+
+/* An accept ends without a connection. The kernel wakes one waiter for each connection: it may have
+ * been this accept, just before that was withdrawn. Another accept gets the connection then. */
+static void give_up(struct ci_seat *seat)
+{
+    coir_listener *listener = seat->listener;
+    bool paused = ci_load_relaxed(&listener->shut) & CI_LISTENER_PAUSED;
+    if (is_waited_for(listener) && !paused && !listener->is_shared) {
+        ci_bump(&seat->waiting);
+        ci_fence(); /* as in begin_wait: the descriptor is not closed meanwhile */
+        coir_fd fd = is_closed(listener) ? -ECANCELED : accept_now(seat);
+        ci_drop(&seat->waiting);
+        if (fd >= 0)
+            pass_on(seat, fd);
+    }
+    if (!seat->accepts && listener->seat_count > 1)
+        ci_listener_forget(listener); /* so that new clients wake the other workers */
+}
+
+/* The accept ends with `rc`. */
+static int finish(struct ci_seat *seat, struct ci_accept_op *op, int rc)
+{
+    if (op->fd >= 0 && rc < 0)
+        pass_on(seat, op->fd);
+    if (rc < 0)
+        give_up(seat);
+    ci_seat_pass_on(seat);
+    ci_seat_unuse(seat);
+    return rc;
 }
 
 /* ---- accepting ---- */
@@ -340,14 +379,8 @@ static int make_stream(struct ci_seat *seat, coir_fd fd, coir_stream **ret_strea
 
 static coir_fd take_now(struct ci_seat *seat)
 {
-    const coir_listener *listener = seat->listener;
     coir_fd fd = ci_spare_take(seat, true);
-    if (fd != -EAGAIN || listener->is_shared)
-        return fd;
-    struct ci_op io = {
-        .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
-    ci_driver_start(seat->worker->loop.driver, &io);
-    return (coir_fd)io.result;
+    return fd != -EAGAIN || seat->listener->is_shared ? fd : accept_now(seat);
 }
 
 int ci_accept_now(coir_listener *listener, bool has_room, coir_stream **ret_stream)
