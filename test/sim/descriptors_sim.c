@@ -33,10 +33,16 @@ static void make_pipe(int ends[2])
     MUST_BE(pipe2(ends, O_NONBLOCK), 0);
 }
 
-static bool is_readable(int fd)
+/* Whether all that a wait has said holds. */
+static bool holds(int fd, int events)
 {
-    struct pollfd ask = {.fd = fd, .events = POLLIN};
-    return poll(&ask, 1, 0) > 0;
+    struct pollfd ask = {.fd = fd, .events = POLLIN | POLLOUT};
+    MUST(poll(&ask, 1, 0) >= 0);
+    int gone = ask.revents & (POLLHUP | POLLERR);
+    return (!(events & COIR_READ) || ask.revents & POLLIN || gone) &&
+           (!(events & COIR_WRITE) || ask.revents & POLLOUT || gone) &&
+           (!(events & COIR_HANGUP) || ask.revents & POLLHUP) &&
+           (!(events & COIR_EVENT_ERROR) || ask.revents & POLLERR);
 }
 
 static void rest(void)
@@ -59,7 +65,7 @@ static void give_up_waiting(int fd)
 {
     COIR_DEADLINE(coir_in((coir_time)below(30 * COIR_US)));
     int rc = coir_fd_wait(fd, COIR_READ);
-    MUST(rc == -ETIME || (rc > 0 && is_readable(fd)));
+    MUST(rc == -ETIME || (rc > 0 && holds(fd, rc)));
 }
 
 static void wait_for_byte(int ends[2])
@@ -71,8 +77,8 @@ static void wait_for_byte(int ends[2])
     if (below(2)) {
         MUST_BE(coir_fd_read(ends[0], &byte, 1), 1);
     } else {
-        MUST(coir_fd_wait(ends[0], COIR_READ) & COIR_READ);
-        MUST(is_readable(ends[0]));
+        int events = coir_fd_wait(ends[0], COIR_READ);
+        MUST(events > 0 && events & COIR_READ && holds(ends[0], events));
         MUST_BE(read(ends[0], &byte, 1), 1);
     }
     MUST_BE(coir_scope_wait(scope), 0);
@@ -103,15 +109,48 @@ static void reuse_number(int copy)
     close(second[1]);
 }
 
+/* The other end, which was written to or not, is closed: the hang-up, and the byte, are this
+ * pipe's alone. */
+static void wait_for_end(int ends[2])
+{
+    COIR_DEADLINE(coir_in(patience));
+    if (below(2))
+        MUST_BE(write(ends[1], "x", 1), 1);
+    close(ends[1]);
+    int events = coir_fd_wait(ends[0], COIR_READ);
+    MUST(events & COIR_HANGUP && holds(ends[0], events));
+    close(ends[0]);
+}
+
+/* Both directions at once: the newest file that has the number is ready for one of them only. */
+static void wait_for_both(void)
+{
+    int ends[2];
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    if (below(2))
+        MUST_BE(write(ends[1], "x", 1), 1);
+    int events = coir_fd_wait(ends[0], COIR_READ | COIR_WRITE);
+    MUST(events > 0 && holds(ends[0], events));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static int be_a_waiter(void *arg)
 {
     int number = *(const int *)arg;
     for (int i = 0; i < ROUNDS; i++) {
         int ends[2];
         reuse_number(COPIES_FROM + number);
+        if (below(2))
+            wait_for_both();
         make_pipe(ends);
         for (uint64_t j = below(3); j; j--)
             wait_for_byte(ends);
+        if (below(3) == 0) {
+            wait_for_end(ends);
+            continue;
+        }
         close(ends[0]);
         if (below(2))
             rest();

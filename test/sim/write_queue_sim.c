@@ -13,7 +13,9 @@
  * 4. Queues with COIR_OVERFLOW_WAIT drop nothing; nothing is held beyond the bounds.
  * 5. A flush returns when all that was pushed before has its outcome, and not before.
  * 6. A task that reads from the stream of a queue that has ended by its policy gets an error soon.
- * 7. Every buffer is freed when the last queue has done with it, and every task ends. */
+ * 7. Every buffer is freed when the last queue has done with it, and every task ends.
+ * 8. A push that waits, or is about to, when its queue ends is refused soon: tasks on all workers
+ *    push without a pause into queues that end a moment later. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -25,7 +27,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6 };
+enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6, BRIEF_QUEUES = 6 };
 static const coir_time patience = 100 * COIR_S;
 
 enum fate { NEVER, REFUSED, QUEUED, WRITTEN, DROPPED, FAILED };
@@ -301,6 +303,59 @@ static int accept_all(coir_listener *listener, coir_scope *scope)
     return 0;
 }
 
+/* ---- queues that end soon ---- */
+
+static int push_and_push(void *arg)
+{
+    coir_write_queue *queue = arg;
+    coir_buffer *buffer = make_buffer(0, 0);
+    int rc;
+    while ((rc = coir_write_queue_push(queue, buffer)) == 0)
+        continue;
+    MUST_BE(rc, -EPIPE);
+    coir_buffer_unref(buffer);
+    return 0;
+}
+
+static void read_a_while(coir_stream *stream)
+{
+    char bytes[1000];
+    COIR_DEADLINE(coir_in((coir_time)below((uint64_t)(300 * COIR_US) >> below(6))));
+    while (coir_read(stream, bytes, 1 + below(sizeof bytes)) > 0 && below(30))
+        continue;
+}
+
+/* By a close of either end; the queue is freed when no task pushes any more. */
+static void use_brief_queue(void)
+{
+    coir_stream *ends[2];
+    coir_write_queue *queue;
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.items_max = 1 + below(2);
+    MUST_BE(coir_duplex(1 + below(below(2) ? 10 : 1000), &ends[0], &ends[1]), 0);
+    MUST_BE(coir_write_queue_new_with(ends[0], &options, &queue), 0);
+    COIR_SCOPE(scope);
+    for (uint64_t i = 1 + below(PUSHERS); i; i--)
+        MUST_BE(spawn(scope, push_and_push, queue), 0);
+    read_a_while(ends[1]);
+    uint64_t first = below(2);
+    coir_close(ends[first]);
+    {
+        COIR_DEADLINE(coir_in(patience));
+        MUST_BE(coir_scope_wait(scope), 0);
+    }
+    coir_close(ends[1 - first]);
+    coir_write_queue_free(queue);
+}
+
+static int use_brief_queues(void *arg)
+{
+    (void)arg;
+    for (uint64_t i = below(BRIEF_QUEUES); i; i--)
+        use_brief_queue();
+    return 0;
+}
+
 static int serve(void *arg)
 {
     (void)arg;
@@ -312,6 +367,7 @@ static int serve(void *arg)
         COIR_SERVING_SCOPE(scope);
         for (intptr_t i = 0; i < PUSHERS; i++)
             MUST_BE(spawn(scope, push, (void *)i), 0);
+        MUST_BE(spawn(scope, use_brief_queues, NULL), 0);
         MUST_BE(accept_all(listener, scope), 0);
         COIR_DEADLINE(coir_in(4 * patience));
         MUST_BE(coir_scope_wait(scope), 0);
