@@ -32,8 +32,10 @@ static int step(struct coir_sim *sim)
     return rc;
 }
 
-static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+static void trace_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled,
+                       const struct ci_task *task)
 {
+    (void)task;
     ci_world_trace(arg, NULL, "%*s%s waits for %s%s", 2 * depth + 2, "", name, waits_for,
                    cancelled ? " (cancelled)" : "");
 }

@@ -21,6 +21,8 @@
 #include "task/dump.h"
 #include "task/extension.h"
 #include "task/log.h"
+#include "task/place.h"
+#include "task/remote.h"
 #include "task/run_state.h"
 
 static void set_stuck(struct ci_worker *worker, bool stuck)
@@ -69,11 +71,19 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
     return false;
 }
 
-static void tell(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+/* Every worker sleeps or tells: so the task does not move, whichever worker runs it. */
+static void tell(void *arg, int depth, const char *name, const char *waits_for, int cancelled,
+                 const struct ci_task *task)
 {
     const struct ci_worker *worker = arg;
-    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s", worker->index,
-           2 * depth, "", name, waits_for, cancelled ? " (cancelled)" : "");
+    char place[CI_PLACE_TEXT] = "", spawned[CI_PLACE_TEXT] = "";
+    if (task && task->worker && !ci_remote_task_in_transit(task)) {
+        ci_place_of_task(task, place);
+        ci_place_of_call(task->spawned_at, spawned);
+    }
+    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s%s%s%s%s",
+           worker->index, 2 * depth, "", name, waits_for, cancelled ? " (cancelled)" : "",
+           *place ? ", in " : "", place, *spawned ? "; spawned by " : "", spawned);
 }
 
 void ci_deadlock_tell(struct ci_worker *worker)

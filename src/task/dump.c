@@ -48,7 +48,7 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
             append(waits_for, sizeof waits_for, 0, "a message to another worker");
         else if (!task->worker || task->worker->runnable != &task->runnable)
             write_wait(&task->runnable, waits_for, sizeof waits_for);
-        line(arg, depth, name_of(task), waits_for, task->runnable.cancelled);
+        line(arg, depth, name_of(task), waits_for, task->runnable.cancelled, task);
         for (const struct ci_cancel_scope *cancel_scope = task->runnable.cancel_scopes;
              cancel_scope; cancel_scope = cancel_scope->outer)
             if (cancel_scope->kind == CI_CANCEL_SCOPE_TASKS)
@@ -58,7 +58,7 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
     if (scope->resting) {
         char count[40];
         snprintf(count, sizeof count, "%zu tasks", scope->resting);
-        line(arg, depth, "(at rest)", count, 0);
+        line(arg, depth, "(at rest)", count, 0, NULL);
     }
 }
 

@@ -4,12 +4,13 @@
 
 #include "coir/runtime.h"
 
+struct ci_task;
 struct ci_worker;
 
 /* Called for each task, parents before their children. `cancelled`: the reason of its cancellation,
- * or 0. */
+ * or 0. `task`: NULL for a line that stands for several. */
 typedef void ci_dump_fn(void *arg, int depth, const char *name, const char *waits_for,
-                        int cancelled);
+                        int cancelled, const struct ci_task *task);
 void ci_runtime_dump(const coir_runtime *runtime, ci_dump_fn *line, void *arg);
 void ci_worker_dump(const struct ci_worker *worker, ci_dump_fn *line, void *arg);
 

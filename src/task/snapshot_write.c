@@ -9,6 +9,7 @@
 #include "coir/version.h"
 #include "task/dump_out.h"
 #include "task/findings.h"
+#include "task/place.h"
 
 enum { SCHEMA = 1, FIRST_FRAMES = 8 };
 
@@ -337,7 +338,7 @@ static void keep_first(struct ci_dump_out *out, const char *line, int len, void 
 {
     struct first *first = arg;
     (void)out;
-    bool is_coir = begins(line, "coir_") || begins(line, "ci_");
+    bool is_coir = ci_place_is_own(line);
     if (is_coir && first->seen < FIRST_FRAMES)
         first->len = 0;
     else if (!is_coir && !first->len)

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "coir/fiber.h"
+#include "task/left_open.h"
 #include "task/local.h"
 #include "task/log.h"
 #include "task/membership.h"
@@ -71,7 +72,8 @@ static void take_future_result(struct ci_task *task, coir_future *root)
 CI_INLINE void end_task(struct ci_task *task)
 {
     ci_debug_check(task->worker == ci_worker_current, "task.h 1");
-    ci_check(!task->runnable.cancel_scopes, "task.h 3");
+    if (ci_unlikely(task->runnable.cancel_scopes != NULL))
+        ci_task_left_open(task); /* task.h 3 */
     if (ci_unlikely(task->worker->kept_trace))
         task->worker->kept_trace->ended = task;
     if (ci_likely(task->root.fn != NULL))

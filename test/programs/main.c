@@ -85,15 +85,19 @@ static void play(struct job *job)
     program_free(program);
 }
 
-static void print_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+struct ci_task;
+static void print_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled,
+                       const struct ci_task *task)
 {
-    (void)arg;
+    (void)arg, (void)task;
     fprintf(stderr, "    %*s%s waits for %s%s\n", 2 * depth, "", name, waits_for,
             cancelled ? " (cancelled)" : "");
 }
 
 void ci_runtime_dump(const coir_runtime *runtime,
-                     void (*line)(void *, int, const char *, const char *, int), void *arg);
+                     void (*line)(void *, int, const char *, const char *, int,
+                                  const struct ci_task *),
+                     void *arg);
 
 /* Asked by the parent, whose patience is at an end. */
 static void tell_state(int signal_number)

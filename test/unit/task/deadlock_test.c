@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "sys/symbol.h"
 
 static char told[4096];
 
@@ -35,6 +36,18 @@ static int run_dead(coir_task_fn *fn, void *arg, unsigned workers, enum coir_dea
     int rc = coir_runtime_run(runtime, fn, arg);
     coir_runtime_free(runtime);
     return rc;
+}
+
+/* "FUNCTION at FILE:LINE" of this file, and where its task was spawned. */
+static void expect_place(const char *before, const char *function)
+{
+    char words[200];
+    snprintf(words, sizeof words, "%s%s at ", before, function);
+    const char *line = strstr(told, words);
+    if (!ci_has_symbols)
+        return;
+    if (!line || !strstr(line, "deadlock_test.c:") || !strstr(line, "; spawned by cross at "))
+        test_fail(__FILE__, __LINE__, "not found: %s in: %s", words, told);
 }
 
 struct crossed {
@@ -75,6 +88,8 @@ TEST(two_that_wait_for_each_other_are_told_and_ended)
         CHECK_EQ(run_dead(cross, &crossed, 1 + (unsigned)i % 3, COIR_DEADLOCK_END), -EDEADLK);
         CHECK(strstr(told, "task main waits for the tasks of a scope"));
         CHECK(strstr(told, "task left waits for an item of a channel"));
+        if (i < 3)
+            expect_place("task left waits for an item of a channel, in ", "wait_for_b");
         if (i % 3 == 0)
             CHECK(strstr(told, "task right waits for an item of a channel"));
         coir_channel_free(crossed.a);

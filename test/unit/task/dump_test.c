@@ -9,8 +9,10 @@
 
 static char listed[1000];
 
-static void list(void *arg, int depth, const char *name, const char *waits_for, int cancelled)
+static void list(void *arg, int depth, const char *name, const char *waits_for, int cancelled,
+                 const struct ci_task *task)
 {
+    (void)task;
     size_t len = strlen(listed);
     CHECK(!arg);
     snprintf(listed + len, sizeof listed - len, "%d %s: %s%s\n", depth, name, waits_for,

@@ -1,0 +1,117 @@
+#include "task/place.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "sys/symbol.h"
+#include "sys/unwind.h"
+#include "task/runtime.h"
+
+enum { FRAMES = 16, FIRST_FRAMES = 8, LINES = 8192 };
+
+static bool begins(const char *line, const char *with)
+{
+    return strncmp(line, with, strlen(with)) == 0;
+}
+
+/* The function in a line "    #3 FUNCTION at FILE:LINE". */
+static const char *function_in(const char *line)
+{
+    const char *number = strchr(line, '#');
+    return number ? number + strcspn(number, " ") + 1 : line;
+}
+
+/* Whether a file, "../src/io/tcp.c:12", lies beside this one, in a folder that coir has too; or is
+ * this one, where all of coir is one file. */
+static bool is_own_file(const char *file)
+{
+    static const char own[] = __FILE__, tail[] = "task/place.c";
+    static const char *const folders[] = {"loop/", "task/", "sync/", "io/", "web/", "tls/"};
+    size_t len = sizeof own - 1, tail_len = sizeof tail - 1;
+    if (len < tail_len || strcmp(own + len - tail_len, tail) != 0)
+        return strncmp(file, own, len) == 0 && file[len] == ':';
+    len -= tail_len;
+    for (size_t i = 0; strncmp(file, own, len) == 0 && i < ci_countof(folders); i++)
+        if (begins(file + len, folders[i]))
+            return true;
+    return false;
+}
+
+/* A static function has no prefix. */
+bool ci_place_is_own(const char *function)
+{
+    static const char at[] = " at ";
+    size_t len = strcspn(function, " \n");
+    return begins(function, "coir_") || begins(function, "ci_") ||
+           (begins(function + len, at) && is_own_file(function + len + sizeof at - 1));
+}
+
+static void copy_line(char text[CI_PLACE_TEXT], const char *function)
+{
+    snprintf(text, CI_PLACE_TEXT, "%.*s", (int)strcspn(function, "\n"), function);
+}
+
+/* The innermost function; if that was called by one of coir's, the caller of that. A stack begins
+ * with how the fiber was parked. */
+static void choose(const struct ci_traced *traced, char text[CI_PLACE_TEXT])
+{
+    char lines[LINES];
+    int seen = 0;
+    ci_symbol_write(traced, lines, sizeof lines);
+    for (const char *line = lines, *end; (end = strchr(line, '\n')); line = end + 1, seen++) {
+        const char *function = function_in(line);
+        if (begins(function, "fiber_main ") || begins(function, "generator_main "))
+            break; /* the root of the stack */
+        bool is_coir = ci_place_is_own(function);
+        if (is_coir && seen < FIRST_FRAMES)
+            text[0] = '\0';
+        else if (!is_coir && !text[0])
+            copy_line(text, function);
+    }
+}
+
+void ci_place_of_call(const void *address, char text[CI_PLACE_TEXT])
+{
+    struct ci_traced traced = {.count = 1, .frames = {(void *)(uintptr_t)address}};
+    text[0] = '\0';
+    if (address)
+        choose(&traced, text);
+}
+
+/* The fiber whose wait the innermost future ends; NULL: the task has no stack. */
+static const struct ci_fiber *fiber_of(const struct ci_task *task)
+{
+    const coir_future *future = task->runnable.inner;
+    while (future && future != &task->end && future->kind != &ci_fiber_kind)
+        future = future->caller;
+    return future && future->kind == &ci_fiber_kind
+               ? ci_container_of(future, const struct ci_fiber, back)
+               : NULL;
+}
+
+void ci_place_of_task(const struct ci_task *task, char text[CI_PLACE_TEXT])
+{
+    const struct ci_fiber *fiber = fiber_of(task);
+    const coir_future *root = task->root.fn ? NULL : task->root.arg;
+    struct ci_traced traced = {.count = 1, .exact = true};
+    text[0] = '\0';
+    if (task->runnable.inner == &task->root.future)
+        return; /* it has not begun */
+    if (fiber) {
+        struct ci_frame_tables tables;
+        const struct ci_stacks *stacks = &task->worker->stacks;
+        const char *bottom = ci_stack_bottom(stacks, fiber->context.sp);
+        ci_frame_tables_list(&tables);
+        traced.count = ci_unwind(&tables, &fiber->context, fiber->context.sp, bottom + stacks->size,
+                                 traced.frames, FRAMES);
+        choose(&traced, text);
+    }
+    if (*text || !(root || task->root.fn))
+        return;
+    traced.count = 1;
+    traced.frames[0] =
+        root ? (void *)(uintptr_t)root->kind->poll : (void *)(uintptr_t)task->root.fn;
+    choose(&traced, text);
+}

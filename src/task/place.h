@@ -1,0 +1,24 @@
+/* Where in the program's code something was called or waits, by function, file and line, where the
+ * build has symbols. For reports: it reads debugging information. */
+#ifndef CI_TASK_PLACE_H
+#define CI_TASK_PLACE_H
+
+#include <stdbool.h>
+
+struct ci_task;
+
+enum { CI_PLACE_TEXT = 256 };
+
+/* Whether "FUNCTION at FILE:LINE" is a function of coir's. */
+bool ci_place_is_own(const char *function);
+
+/* Where a call returns to: "FUNCTION at FILE:LINE". NULL: "". */
+void ci_place_of_call(const void *address, char text[CI_PLACE_TEXT]);
+
+/* The function of the program that waits: of a fiber, the one that has called coir, or if that is
+ * not on the stack any more, as the wait was its last step, the task's function; of a task without
+ * a stack, the poll of its outermost future. "": it has not begun, or is not known. While the task
+ * does not run. */
+void ci_place_of_task(const struct ci_task *task, char text[CI_PLACE_TEXT]);
+
+#endif
