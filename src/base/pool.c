@@ -81,7 +81,7 @@ void *ci_pool_take_limited(struct ci_pool *pool)
 
 struct tally {
     struct ci_pool_slab *slab;
-    size_t aside; /* how many of its objects lie aside */
+    size_t aside, free; /* how many of its objects lie in these lists */
     bool goes;
 };
 
@@ -123,19 +123,23 @@ static struct tally *find(struct tally *tallies, size_t count, const void *objec
                : NULL;
 }
 
-/* The objects of a free list whose slabs stay. */
+/* The objects of a free list whose slabs stay, in their order. */
 static struct ci_pool_free *filter(struct ci_pool_free *list, struct tally *tallies, size_t count)
 {
-    struct ci_pool_free *kept = NULL;
+    struct ci_pool_free *first = NULL, *last = NULL;
     for (struct ci_pool_free *next; list; list = next) {
         next = next_of(list);
         const struct tally *tally = find(tallies, count, list);
         if (tally && tally->goes)
             continue;
-        set_next(list, kept);
-        kept = list;
+        set_next(list, NULL);
+        if (last)
+            set_next(last, list);
+        else
+            first = list;
+        last = list;
     }
-    return kept;
+    return first;
 }
 
 static void drop_slabs(struct ci_pool *pool, struct tally *tallies, size_t count)
@@ -151,8 +155,46 @@ static void drop_slabs(struct ci_pool *pool, struct tally *tallies, size_t count
     }
 }
 
-/* Frees the slabs whose objects have all lain aside since the last trim. The newest stays, as part
- * of it may never have been handed out. */
+static size_t capacity(const struct ci_pool *pool, const struct tally *tally)
+{
+    return (tally->slab->size - SLAB_HEAD) / pool->object_size;
+}
+
+static void count_objects(const struct ci_pool *pool, struct tally *tallies, size_t count)
+{
+    struct tally *tally;
+    for (struct ci_pool_free *object = pool->aside; object; object = next_of(object))
+        if ((tally = find(tallies, count, object)))
+            tally->aside++;
+    for (struct ci_pool_free *object = pool->free; object; object = next_of(object))
+        if ((tally = find(tallies, count, object)))
+            tally->free++;
+}
+
+/* Slabs whose objects have all lain aside since the last trim go. So do those of which a few are on
+ * the free list, where a trim has left them, if slabs that stay have as many aside: objects come
+ * back in any order, so those few lie in as many slabs. The newest slab stays, as part of it may
+ * never have been handed out. */
+static void choose(const struct ci_pool *pool, struct tally *tallies, size_t count)
+{
+    size_t spare = 0;
+    for (struct tally *tally = tallies; tally < tallies + count; tally++) {
+        size_t unused = tally->aside + tally->free;
+        tally->goes = tally->slab != pool->slabs && unused == capacity(pool, tally);
+        spare += tally->goes ? 0 : tally->aside;
+    }
+    if (spare > KEPT)
+        spare = KEPT;
+    /* not in the order of addresses, so that a simulation can be replayed */
+    for (const struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next) {
+        struct tally *tally = find(tallies, count, (const char *)slab + 1);
+        if (!tally->goes)
+            continue;
+        tally->goes = tally->free <= spare;
+        spare -= tally->goes ? tally->free : 0;
+    }
+}
+
 static void drop_aside(struct ci_pool *pool)
 {
     size_t count = 0, i = 0;
@@ -164,16 +206,10 @@ static void drop_aside(struct ci_pool *pool)
     for (struct ci_pool_slab *slab = pool->slabs; slab; slab = slab->next)
         tallies[i++] = (struct tally){.slab = slab};
     qsort(tallies, count, sizeof *tallies, by_address);
-    for (struct ci_pool_free *object = pool->aside; object; object = next_of(object)) {
-        struct tally *tally = find(tallies, count, object);
-        if (tally)
-            tally->aside++;
-    }
-    for (i = 0; i < count; i++)
-        tallies[i].goes =
-            tallies[i].slab != pool->slabs &&
-            tallies[i].aside == (tallies[i].slab->size - SLAB_HEAD) / pool->object_size;
+    count_objects(pool, tallies, count);
+    choose(pool, tallies, count);
     pool->aside = filter(pool->aside, tallies, count);
+    pool->free = filter(pool->free, tallies, count);
     drop_slabs(pool, tallies, count);
     ci_free(pool->allocator, tallies, count * sizeof *tallies);
 }

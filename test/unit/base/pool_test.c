@@ -136,6 +136,37 @@ TEST(a_pool_gives_back_what_was_not_used_between_two_trims)
     CHECK_EQ(slabs_live, 0);
 }
 
+/* The few that a trim leaves on the free list lie in as many slabs then. */
+TEST(a_pool_gives_back_what_comes_back_in_any_order)
+{
+    enum { OBJECTS = 2003, SIZE = 1000, STRIDE = 613 };
+    static char *objects[OBJECTS];
+    const coir_allocator counting = COIR_ALLOCATOR(count_alloc, count_free, NULL);
+    struct ci_pool pool;
+    ci_pool_init(&pool, &counting, SIZE, 0);
+    for (int i = 0; i < OBJECTS; i++) {
+        CHECK((objects[i] = ci_pool_take(&pool)));
+        memset(objects[i], i, SIZE);
+    }
+    for (int i = 0; i < OBJECTS; i++)
+        if (i * STRIDE % OBJECTS != 0)
+            ci_pool_give(&pool, objects[i * STRIDE % OBJECTS]);
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_SOON);
+    CHECK(slabs_live > 20);
+    CHECK_EQ(ci_pool_trim(&pool), CI_TRIM_LATER);
+    CHECK_EQ(slabs_live, 2);       /* that of the one in use, and the newest */
+    for (int i = 1; i < 60; i++) { /* those of the two are all there */
+        CHECK((objects[i] = ci_pool_take(&pool)));
+        memset(objects[i], i, SIZE);
+    }
+    CHECK_EQ(slabs_live, 2);
+    for (int i = 0; i < 60; i++)
+        for (int byte = 0; byte < SIZE; byte++)
+            CHECK_EQ(objects[i][byte], (char)i);
+    ci_pool_done(&pool);
+    CHECK_EQ(slabs_live, 0);
+}
+
 /* As tasks' copies do that end on another worker than they were spawned on. */
 TEST(a_pool_of_other_pools_objects_can_be_trimmed)
 {
