@@ -102,6 +102,15 @@ def all_tasks():
             yield from walk(worker['root'], 0, worker)
 
 
+def all_scopes():
+    for runtime in runtimes():
+        for worker in workers(runtime):
+            yield worker['root']
+    for entry in all_tasks():
+        for runnable in runnables_of(entry.task):
+            yield from scopes_of(runnable)
+
+
 def function_of(task):
     """What the task runs: a function, or the kind of its outermost future."""
     fn = task['root']['fn']
@@ -505,8 +514,9 @@ class Scopes(gdb.Command):
 
     def show(self, scope, opener, depth):
         cancelled = ' (cancelled)' if scope['cancelled'] else ''
-        print('{}scope 0x{:x} of {}: {} tasks{}'.format('  ' * depth, int(scope), opener,
-                                                        int(scope['live']), cancelled))
+        resting = ', {} of them at rest'.format(int(scope['resting'])) if scope['resting'] else ''
+        print('{}scope 0x{:x} of {}: {} tasks{}{}'.format(
+            '  ' * depth, int(scope), opener, int(scope['live']), resting, cancelled))
         for task in tasks_of(scope):
             for runnable in runnables_of(task):
                 for inner in scopes_of(runnable):
@@ -530,6 +540,9 @@ class Waits(gdb.Command):
             counts[(state_of(entry.task), place)] += 1
         for (state, place), count in counts.most_common():
             print('{:6} {}: {}'.format(count, state, place))
+        resting = sum(int(scope['resting']) for scope in all_scopes())
+        if resting:
+            print('{:6} rest: they wait without a record'.format(resting))
 
 
 class Stack(gdb.Command):

@@ -1,6 +1,8 @@
 /* Tasks at rest: see rest.h. */
 #include "task/rest.h"
 
+#include <errno.h>
+
 #include "base/check.h"
 #include "task/membership.h"
 
@@ -26,6 +28,16 @@ void ci_task_rest(struct ci_task *task)
     ci_worker_trim_later(worker);
 }
 
+/* Sets what a spawn sets. */
+static void begin_again(struct ci_worker *worker, struct ci_task *task)
+{
+    task->number = --worker->roused_number;
+    task->spawned_at = NULL;
+    task->waits_since = worker->loop.coarse_now;
+    task->root.fn = NULL;
+    task->root.arg = NULL; /* it leaves its result: task.h */
+}
+
 struct ci_task *ci_task_rouse(coir_scope *opaque, const char *name, coir_future *root,
                               coir_future *leaf)
 {
@@ -40,14 +52,16 @@ struct ci_task *ci_task_rouse(coir_scope *opaque, const char *name, coir_future 
     }
     if (!task->worker)
         ci_task_make_record(task, worker);
+    begin_again(worker, task);
     task->name = name;
     task->scope = scope;
-    task->root.fn = NULL;
-    task->root.arg = NULL; /* it leaves its result: task.h */
     task->runnable.inner = leaf;
     root->caller = &task->end;
     ci_list_push(&scope->tasks, &task->sibling);
     scope->resting--;
+    if (ci_unlikely(scope->cancelled)) /* rest.h 2: there was no memory to rouse it before */
+        task->runnable.cancelled = task->runnable.interrupt =
+            scope->interrupt ? scope->interrupt : -ECANCELED;
     return task;
 }
 

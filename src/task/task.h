@@ -39,13 +39,15 @@ struct ci_task {
     void (*cancel)(struct ci_task *task, int reason);
     uint16_t copied; /* bytes of the argument that were copied at spawn */
 
-    uint32_t number; /* set at each spawn: tells it from others that had the same record */
+    /* set at each spawn, and after a rest: tells it from others that had the same record */
+    uint32_t number;
     /* set when the record is made */
     union {
         coir_future end; /* what the task's root returns to: it awaits nothing and has no caller */
         struct {
             const void *end_kind;
-            const void *spawned_at; /* set at each spawn: the return address of the public call */
+            /* set at each spawn: the return address of the public call; NULL: in the library */
+            const void *spawned_at;
             int64_t end_result;
             uint32_t waits_since; /* coarse time (loop.h) at which it suspended last */
         };

@@ -58,6 +58,7 @@ struct ci_worker {
     int32_t blind; /* the error with which its driver's wait fails for good, or 0 */
     bool stuck;    /* it sleeps, and only another thread can wake it: deadlock.c */
     uint64_t tasks_started, task_errors;
+    uint32_t roused_number; /* counts down, from 0: numbers of tasks that spawns reach last */
     struct coir_runtime *runtime;
     int index;
     struct ci_thread thread;

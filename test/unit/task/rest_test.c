@@ -3,6 +3,7 @@
 
 #include <coir.h>
 #include <coir/dump.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +107,53 @@ TEST_SIM(a_roused_task_is_cancelled_with_its_scope)
     coir_scope_wait(scope);
     CHECK_EQ(sleeper.ran, 1);
     CHECK_EQ(sleeper.leaf.result, -ECANCELED);
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* The record that it gets was another task's meanwhile. */
+TEST_SIM(a_roused_task_is_not_taken_for_another_one)
+{
+    COIR_SCOPE(scope);
+    struct sleeper sleeper;
+    struct ci_task *record = begin(scope, &sleeper), *task;
+    ci_task_rest(record);
+    COIR_SCOPE(others);
+    CHECK_EQ(coir_go(others, nothing, NULL), 0);
+    CHECK_EQ(coir_scope_wait(others), 0);
+    uint32_t number = record->number;
+    CHECK(record->spawned_at);
+    coir_sleep_for(10 * COIR_S);
+    uint64_t started = ci_worker_current->tasks_started;
+    CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
+    CHECK(task->number != number && !task->spawned_at);
+    CHECK_EQ(task->waits_since, ci_worker_current->loop.coarse_now);
+    CHECK_EQ(ci_worker_current->tasks_started, started);
+    number = task->number;
+    ci_task_rest(task);
+    CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
+    CHECK(task->number != number);
+    coir_scope_cancel(scope);
+}
+
+TEST_SIM(one_that_is_roused_in_a_cancelled_scope_is_interrupted)
+{
+    COIR_SCOPE(scope);
+    struct sleeper sleeper;
+    struct ci_task *task;
+    ci_task_rest(begin(scope, &sleeper));
+    coir_scope_cancel(scope);
+    CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)));
+    CHECK_EQ(task->runnable.cancelled, -ECANCELED);
+    CHECK_EQ(task->runnable.interrupt, -ECANCELED);
+    sleeper.leaf.result = -ECANCELED;
+    ci_wake(ci_worker_current, &task->runnable, &sleeper.leaf);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_scope_live(scope), 0);
 }
 
 TEST_SIM(a_task_that_ends_at_rest_leaves_its_scope)
