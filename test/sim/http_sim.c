@@ -1,6 +1,7 @@
 /* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its
  * place. When the faults are over every client is answered, and a connection that the client has
- * half-closed, or leaves idle, is closed by the server in time. */
+ * half-closed, or leaves idle, is closed by the server in time. Clients pause for so long that
+ * their connections rest (task/rest.h), and the server drains now and then. */
 #include <coir/web.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,8 @@ enum { CLIENTS = 3, REQUESTS_MOST = 6, BODY_MOST = 20000, FILE_SIZE = 5000 };
 
 static struct chaos chaos;
 static const coir_time idle_timeout = 5 * COIR_S, patience = 2 * COIR_S;
+/* A connection rests after a second. This is less than idle_timeout, with what the network adds. */
+static const coir_time pause_most = 4 * COIR_S;
 
 /* ---- the server ---- */
 
@@ -194,6 +197,14 @@ static int route_all(coir_router *router)
     return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body, NULL);
 }
 
+/* When it shall drain, so that it is served again: not any more when the faults are over. */
+static coir_time end_of_serving(void)
+{
+    return chaos.recovers || chaos_below(&chaos, 2)
+               ? COIR_NEVER
+               : coir_in((coir_time)chaos_below(&chaos, 8 * COIR_S));
+}
+
 static int serve_once(void)
 {
     coir_router *router;
@@ -203,9 +214,12 @@ static int serve_once(void)
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
     options.address = "0.0.0.0:80";
     options.idle_timeout = idle_timeout;
+    options.drain_timeout = (coir_time)(1 + chaos_below(&chaos, 3 * COIR_S));
     options.context = &chaos;
-    if ((rc = route_all(router)) == 0)
+    if ((rc = route_all(router)) == 0) {
+        COIR_DEADLINE(end_of_serving());
         rc = coir_serve_http_with(&options, router);
+    }
     coir_router_free(router);
     return rc;
 }
@@ -233,7 +247,8 @@ enum ending { CLOSE, HALF_CLOSE, STAY, ENDINGS };
 struct visit {
     coir_stream *stream;
     enum ending ending;
-    int count;
+    int count, pauses_before; /* this request, if there is one */
+    coir_time pause;
     enum kind kinds[REQUESTS_MOST];
     unsigned numbers[REQUESTS_MOST];
 };
@@ -254,6 +269,12 @@ static int write_pieces(coir_stream *stream, const char *data, size_t len)
     return rc;
 }
 
+/* Often so long that the connection rests. */
+static int pause_once(const struct visit *visit, int request)
+{
+    return visit->pauses_before == request ? coir_sleep_for(visit->pause) : 0;
+}
+
 static int ask(void *arg)
 {
     const struct visit *visit = arg;
@@ -268,7 +289,8 @@ static int ask(void *arg)
                          "Content-Length: %zu\r\n\r\n",
                          has_body ? "POST" : "GET", names[visit->kinds[i]], number, number, number,
                          len);
-        if ((rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
+        if ((rc = pause_once(visit, i)) < 0 ||
+            (rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
             continue;
         char *body = malloc(len + 1);
         if (!body)
@@ -375,6 +397,8 @@ static int visit(int client)
 {
     (void)client;
     struct visit now = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST),
+                        .pauses_before = (int)chaos_below(&chaos, REQUESTS_MOST),
+                        .pause = (coir_time)chaos_below(&chaos, (uint64_t)pause_most),
                         .ending = (enum ending)chaos_below(&chaos, ENDINGS)};
     for (int i = 0; i < now.count; i++) {
         now.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);

@@ -70,14 +70,18 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- the clients ---- */
 
-/* In two parts, with a pause, now and then. */
+/* In two parts, with a pause, now and then; and sometimes after a time in which the connection
+ * rests (task/rest.h). */
 static int ask(coir_stream *stream, size_t len)
 {
     char head[100];
     int n = snprintf(head, sizeof head, "GET /%zu HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
                      len);
     size_t first = 1 + chaos_below(&chaos, (uint64_t)n);
-    int rc = coir_write_all(stream, head, first);
+    int rc =
+        chaos_below(&chaos, 4) ? 0 : coir_sleep_for((coir_time)chaos_below(&chaos, 3 * COIR_S));
+    if (rc == 0)
+        rc = coir_write_all(stream, head, first);
     if (rc == 0 && chaos_below(&chaos, 2))
         rc = coir_sleep_for((coir_time)chaos_below(&chaos, COIR_S));
     return rc < 0 ? rc : coir_write_all(stream, head + first, (size_t)n - first);

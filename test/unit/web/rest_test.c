@@ -198,6 +198,52 @@ TEST_SERVER(half_a_head_wakes_one_at_rest)
     coir_close(stream);
 }
 
+/* The times around the one at which it rests, in steps of 10 us. */
+TEST_SERVER(a_request_that_comes_as_it_begins_to_rest)
+{
+    for (int i = -100; i <= 100; i++) {
+        coir_stream *stream = dial();
+        ask_once(stream);
+        coir_sleep_for(COIR_S + i * 10 * COIR_US);
+        ask_once(stream);
+        coir_close(stream);
+    }
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(http().connections_live, 0);
+}
+
+TEST_SERVER(pipelined_requests_wake_one_at_rest)
+{
+    coir_stream *stream = dial();
+    size_t len = 0;
+    int answers = 0;
+    coir_sleep_for(3 * COIR_S);
+    send_text(stream, GET("/hello") GET("/hello") GET("/hello") GET("/hello"));
+    while (answers < 4) {
+        ssize_t n = coir_read(stream, answer + len, 1000);
+        CHECK(n > 0);
+        answer[len += (size_t)n] = '\0';
+        answers = 0;
+        for (const char *at = answer; (at = strstr(at, "\r\n\r\nhello")); at++)
+            answers++;
+    }
+    coir_close(stream);
+}
+
+TEST_SERVER(one_that_was_woken_rests_again)
+{
+    coir_stream *stream = dial();
+    ask_once(stream);
+    int busy = count_records();
+    for (int i = 0; i < 3; i++) {
+        coir_sleep_for(3 * COIR_S);
+        CHECK_EQ(count_records(), busy + 1);
+        ask_once(stream);
+        CHECK_EQ(count_records(), busy);
+    }
+    coir_close(stream);
+}
+
 TEST_SIM(a_drain_ends_those_at_rest)
 {
     COIR_SCOPE(server);
