@@ -9,6 +9,13 @@
 
 static struct ci_ws_frames frames;
 
+/* Field by field: what lies between the fields may differ. */
+static bool same_head(const struct ci_ws_head *a, const struct ci_ws_head *b)
+{
+    return a->len == b->len && memcmp(a->key, b->key, sizeof a->key) == 0 &&
+           a->opcode == b->opcode && a->fin == b->fin && a->deflated == b->deflated;
+}
+
 /* Parses in two pieces; what was used of both. */
 static int parse_cut(const uint8_t *bytes, size_t len, size_t cut, size_t *ret_used)
 {
@@ -33,7 +40,7 @@ static int parse(const uint8_t *bytes, size_t len, size_t *ret_used)
         frames = before;
         CHECK_EQ(parse_cut(bytes, len, cut, &used), whole);
         CHECK_EQ(used, *ret_used);
-        CHECK(whole < 0 || memcmp(&frames.head, &after.head, sizeof after.head) == 0);
+        CHECK(whole < 0 || same_head(&frames.head, &after.head));
     }
     frames = after;
     return whole;
@@ -173,7 +180,7 @@ TEST(heads_out)
             frames = (struct ci_ws_frames){.masked = masked};
             CHECK_EQ(parse(bytes, len, &used), 1);
             CHECK_EQ(used, len);
-            CHECK(memcmp(&frames.head, &head, sizeof head) == 0);
+            CHECK(same_head(&frames.head, &head));
         }
 }
 
