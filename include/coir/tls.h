@@ -18,7 +18,8 @@
  * connection may stay open for up to 5 s more, and counts at its listener as long.
  *
  * A peer may send 32 messages of the protocol (KeyUpdate, tickets) in a row without data being read
- * or written in between; one that sends more is refused: -COIR_ETLS. */
+ * or written in between; one that sends more is refused: -COIR_ETLS. Of many handshakes that are
+ * ready at the same time, a few make a step before the worker's other tasks run. */
 #ifndef COIR_TLS_H
 #define COIR_TLS_H
 

@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "coir/filter.h"
+#include "coir/semaphore.h"
 #include "coir/tls.h"
 #include "sys/misuse.h"
 
@@ -74,6 +75,9 @@ struct ci_session {
     char destination[];
 };
 
+/* Steps of handshakes that a worker makes before its other tasks run: handshake.c. */
+enum { CI_STEPS_A_ROUND = 4, CI_PACES = 16 };
+
 struct coir_tls {
     bool server;
     bool warned; /* that nothing is verified */
@@ -86,8 +90,9 @@ struct coir_tls {
     int ticket_count;
     struct ci_session *sessions; /* the newest first; guarded by the lock */
     int session_count;
-    unsigned long reloads;  /* that have begun; guarded by the lock */
-    unsigned long reloaded; /* the number of the one whose contexts are in use */
+    unsigned long reloads;          /* that have begun; guarded by the lock */
+    unsigned long reloaded;         /* the number of the one whose contexts are in use */
+    coir_semaphore paces[CI_PACES]; /* a worker's is that of its index, modulo their number */
 };
 
 /* A reference of a connection's; the last one of both kinds frees the configuration. */

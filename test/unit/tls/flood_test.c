@@ -103,6 +103,70 @@ TEST_REAL(handshakes_starve_nobody)
     close_pair(&(struct pair){.client = pair.client, .server = pair.server});
 }
 
+/* ---- ClientHellos, all at the same time ---- */
+
+enum { HELLOS = 200 };
+
+/* The ClientHello of a client of OpenSSL's. */
+static size_t make_hello(unsigned char *to, int size)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL *ssl = SSL_new(context);
+    BIO *out = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, BIO_new(BIO_s_mem()), out);
+    CHECK(SSL_connect(ssl) < 0);
+    int len = BIO_read(out, to, size);
+    CHECK(len > 100);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    return (size_t)len;
+}
+
+static int count_answers(const struct pair *pairs)
+{
+    static bool answered[HELLOS];
+    int count = 0;
+    char byte;
+    for (int i = 0; i < HELLOS; i++) {
+        answered[i] |= coir_try_read(pairs[i].a, &byte, 1) == 1;
+        count += answered[i];
+    }
+    return count;
+}
+
+/* A signature takes about 0.1 ms: other tasks run after a few of them, not after all. */
+TEST_REAL(hellos_that_come_at_once_starve_nobody)
+{
+    static struct pair pairs[HELLOS];
+    unsigned char hello[2048];
+    size_t len = make_hello(hello, sizeof hello);
+    coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
+    int most = 0, turns = 0;
+    COIR_SCOPE(scope);
+    for (int i = 0; i < HELLOS; i++) {
+        pairs[i] = (struct pair){.server = server};
+        CHECK_EQ(coir_duplex(0, &pairs[i].a, &pairs[i].b), 0);
+        CHECK_EQ(coir_go(scope, accept_it, &pairs[i]), 0);
+    }
+    for (int i = 0; i < HELLOS; i++) /* until all wait for input */
+        CHECK_EQ(coir_yield(), 0);
+    for (int i = 0; i < HELLOS; i++)
+        CHECK_EQ(coir_try_write(pairs[i].a, hello, len), len);
+    for (int before = 0, now; before < HELLOS; before = now, turns++) {
+        CHECK_EQ(coir_yield(), 0);
+        now = count_answers(pairs);
+        most = now - before > most ? now - before : most;
+    }
+    printf("%d ClientHellos at once: another task ran %d times meanwhile, after %d at most\n",
+           HELLOS, turns, most);
+    CHECK(most <= CI_STEPS_A_ROUND);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    for (int i = 0; i < HELLOS; i++)
+        coir_close(pairs[i].a);
+    coir_tls_unref(server);
+}
+
 /* ---- reloads under load ---- */
 
 static bool reloading;
