@@ -174,7 +174,7 @@ typedef struct coir_tls_info {
     const char *cipher;      /* "TLS_AES_256_GCM_SHA384" */
     const char *alpn;        /* the protocol, or "" */
     const char *server_name; /* what the client asked for, or "" */
-    const char *subject;     /* of the peer's certificate, as one line; "" without one */
+    const char *subject;     /* of the peer's certificate: "CN=jane,O=Example" (RFC 2253), or "" */
     bool resumed;            /* of a session of before */
     bool verified;           /* the peer has a certificate, and it was verified; not if insecure */
 } coir_tls_info;

@@ -201,6 +201,8 @@ void ci_tls_stream_free(void *arg)
     free(stream->out);
     free(stream->host);
     free(stream->destination);
+    if (stream->texts)
+        free(stream->texts->subject);
     free(stream->texts);
     free(stream);
 }
@@ -218,6 +220,21 @@ const coir_filter_kind ci_tls_filter = {
 
 /* ---- about a stream ---- */
 
+/* As RFC 2253 writes it: whole, and two names never read the same. NULL: out of memory. */
+static char *subject_of(const X509 *certificate)
+{
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *data, *text = NULL;
+    if (bio &&
+        X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
+        long len = BIO_get_mem_data(bio, &data);
+        text = strndup(len > 0 ? data : "", (size_t)len);
+    }
+    BIO_free(bio);
+    ci_tls_clear_errors();
+    return text;
+}
+
 static struct ci_tls_texts *make_texts(const SSL *ssl)
 {
     struct ci_tls_texts *texts = calloc(1, sizeof *texts);
@@ -226,8 +243,10 @@ static struct ci_tls_texts *make_texts(const SSL *ssl)
     unsigned alpn_len;
     if (!texts)
         return NULL;
-    if (peer)
-        X509_NAME_oneline(X509_get_subject_name(peer), texts->subject, sizeof texts->subject);
+    if (peer && !(texts->subject = subject_of(peer))) {
+        free(texts);
+        return NULL;
+    }
     SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
     if (alpn_len)
         memcpy(texts->alpn, alpn, alpn_len);
@@ -253,7 +272,7 @@ int coir_tls_describe(const coir_stream *conn, coir_tls_info *ret_info)
         .cipher = SSL_get_cipher_name(ssl),
         .alpn = stream->texts->alpn,
         .server_name = name ? name : "",
-        .subject = stream->texts->subject,
+        .subject = stream->texts->subject ? stream->texts->subject : "",
         .resumed = SSL_session_reused(ssl),
         .verified = has_certificate && !stream->config->settings.insecure &&
                     SSL_get_verify_mode(ssl) & SSL_VERIFY_PEER &&

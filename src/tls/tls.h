@@ -138,7 +138,8 @@ void ci_sessions_free(struct ci_session *all);
 /* ---- connections ---- */
 
 struct ci_tls_texts {
-    char subject[256], alpn[256];
+    char *subject; /* NULL: the peer has no certificate */
+    char alpn[256];
 };
 
 struct ci_tls_stream {

@@ -25,10 +25,10 @@ TEST_REAL(each_name_gets_its_own_certificate)
         CHECK_EQ(coir_tls_server_add_host(pair.server, names[i], &host), 0);
     }
     const char *const asked[][2] = {
-        {"a.example", "/CN=a.example"},       {"A.EXAMPLE", "/CN=a.example"},
-        {"x.b.example", "/CN=*.b.example"},   {"c.b.example", "/CN=c.b.example"},
-        {"y.x.b.example", "/CN=example.org"}, {"b.example", "/CN=example.org"},
-        {"127.0.0.1", "/CN=example.org"},     {"example.org", "/CN=example.org"},
+        {"a.example", "CN=a.example"},       {"A.EXAMPLE", "CN=a.example"},
+        {"x.b.example", "CN=*.b.example"},   {"c.b.example", "CN=c.b.example"},
+        {"y.x.b.example", "CN=example.org"}, {"b.example", "CN=example.org"},
+        {"127.0.0.1", "CN=example.org"},     {"example.org", "CN=example.org"},
     };
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         pair.host = asked[i][0];
@@ -36,7 +36,7 @@ TEST_REAL(each_name_gets_its_own_certificate)
     }
     coir_tls_unref(coir_tls_ref(pair.server)); /* is still there */
     pair.host = "a.example";
-    CHECK(strcmp(met(&pair), "/CN=a.example") == 0);
+    CHECK(strcmp(met(&pair), "CN=a.example") == 0);
     close_pair(&(struct pair){.client = pair.client, .server = pair.server});
     for (int i = 0; i < 3; i++) {
         free(texts[i]);

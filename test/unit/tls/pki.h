@@ -18,6 +18,7 @@ struct identity {
 
 struct wish {
     const char *name;        /* the subject's common name */
+    const char *domain;      /* [none] and what stands before that */
     const char *names;       /* subjectAltName: "DNS:example.org"; NULL: none */
     const char *purpose;     /* [serverAuth] extendedKeyUsage */
     long from, until;        /* [an hour ago, in an hour] seconds from now */
@@ -69,6 +70,11 @@ static inline struct identity pki_make(struct wish wish)
     ASN1_INTEGER_set(X509_get_serialNumber(made.certificate), serial++);
     X509_gmtime_adj(X509_getm_notBefore(made.certificate), wish.from ? wish.from : -3600);
     X509_gmtime_adj(X509_getm_notAfter(made.certificate), wish.until ? wish.until : 3600);
+    if (wish.domain)
+        CHECK_EQ(X509_NAME_add_entry_by_NID(X509_get_subject_name(made.certificate),
+                                            NID_domainComponent, MBSTRING_ASC,
+                                            (const unsigned char *)wish.domain, -1, -1, 0),
+                 1);
     X509_NAME_add_entry_by_txt(X509_get_subject_name(made.certificate), "CN", MBSTRING_UTF8,
                                (const unsigned char *)wish.name, -1, -1, 0);
     X509_set_issuer_name(made.certificate, X509_get_subject_name(issuer));

@@ -68,7 +68,7 @@ TEST_REAL(a_handler_learns_who_asks_it)
     CHECK_EQ(coir_go(scope, serve, server), 0);
     while (!*address)
         coir_yield();
-    CHECK(strcmp(answer_to(client), "/CN=jane asks example.org, verified") == 0);
+    CHECK(strcmp(answer_to(client), "CN=jane asks example.org, verified") == 0);
     CHECK(strcmp(answer_to(unknown), " asks example.org") == 0);
     coir_scope_cancel(scope);
     coir_scope_wait(scope);

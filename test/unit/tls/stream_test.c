@@ -10,6 +10,7 @@
 #include "fill.h"
 #include "pair.h"
 #include "pattern.h"
+#include "pki.h"
 
 enum { LEN = 300000 };
 
@@ -53,12 +54,65 @@ TEST_REAL(what_was_agreed_on_is_told)
     CHECK_EQ(coir_tls_describe(pair.tls_a, &info), 0);
     CHECK(strcmp(info.version, "TLSv1.3") == 0);
     CHECK(strcmp(info.alpn, "http/1.1") == 0);
-    CHECK(strcmp(info.subject, "/CN=example.org") == 0);
+    CHECK(strcmp(info.subject, "CN=example.org") == 0);
     CHECK(info.verified && !info.resumed);
     CHECK_EQ(coir_tls_describe(pair.tls_b, &info), 0);
     CHECK(strcmp(info.server_name, "example.org") == 0);
     CHECK(!info.verified);
     close_pair(&pair);
+}
+
+/* What a client with this certificate is called by the server, for free(). */
+static char *called(const struct identity *root, const struct identity *peer)
+{
+    coir_tls_options server = COIR_TLS_OPTIONS, client = COIR_TLS_OPTIONS;
+    coir_tls_info info = COIR_TLS_INFO;
+    server.client_certificates = COIR_TLS_REQUIRED_CLIENT_CERTIFICATES;
+    server.ca = root->certificate_text;
+    client.certificate = peer->certificate_text;
+    client.key = peer->key_text;
+    struct pair pair = {.client = client_of(client), .server = server_of(server)};
+    connect_pair(&pair);
+    CHECK_EQ(pair.server_rc, 0);
+    CHECK_EQ(coir_tls_describe(pair.tls_b, &info), 0);
+    CHECK(info.verified);
+    char *subject = strdup(info.subject);
+    close_pair(&pair);
+    return subject;
+}
+
+/* Programs decide by it who may do what. */
+TEST_REAL(no_subject_reads_like_another)
+{
+    static char long_name[300];
+    memset(long_name, 'x', sizeof long_name - 1);
+    struct identity root = pki_make((struct wish){.name = "root", .ca = true});
+    struct wish wishes[] = {{.name = "jane"},
+                            {.name = "jane", .domain = "admin"},
+                            {.name = "jane/DC=admin"},
+                            {.name = "jane,DC=admin"},
+                            {.name = "jane+DC=admin"},
+                            {.name = "jane\nDC=admin"},
+                            {.name = "jane", .domain = long_name},
+                            {.name = "joan", .domain = long_name}};
+    enum { WISHES = sizeof wishes / sizeof *wishes };
+    char *subjects[WISHES];
+    for (int i = 0; i < WISHES; i++) {
+        wishes[i].issuer = &root;
+        wishes[i].purpose = "clientAuth";
+        struct identity peer = pki_make(wishes[i]);
+        subjects[i] = called(&root, &peer);
+        CHECK(!strchr(subjects[i], '\n'));
+        for (int k = 0; k < i; k++)
+            CHECK(strcmp(subjects[i], subjects[k]) != 0);
+        pki_free(&peer);
+    }
+    CHECK(strcmp(subjects[0], "CN=jane") == 0);
+    CHECK(strcmp(subjects[1], "CN=jane,DC=admin") == 0);
+    CHECK(strcmp(subjects[3], "CN=jane\\,DC=admin") == 0);
+    for (int i = 0; i < WISHES; i++)
+        free(subjects[i]);
+    pki_free(&root);
 }
 
 TEST_REAL(an_end_that_was_not_declared_is_an_error)
