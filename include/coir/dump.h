@@ -6,9 +6,10 @@
  * A dump has the tree of scopes and tasks of every worker of every runtime: the name of each task,
  * what it waits for, for how long and who holds that, its deadline, whether it is cancelled, and
  * its asynchronous stack: the frames of its fiber, by function, file and line, the futures that it
- * awaits, and where it was spawned. At its end are findings: tasks that wait for each other, a task
- * that computes without a wait, a scope that was left open. No function of the program is run for
- * it. In a program of coir_main, SIGQUIT has one written to standard error. */
+ * awaits, and where it was spawned. At its end are findings: tasks that wait for each other, a lock
+ * that a task has kept beyond its end, a task that computes without a wait, a scope that was left
+ * open. No function of the program is run for it. In a program of coir_main, SIGQUIT has one
+ * written to standard error. */
 #ifndef COIR_DUMP_H
 #define COIR_DUMP_H
 

@@ -98,6 +98,37 @@ static void find_cycles(struct ci_snapshot *snapshot)
     free(round);
 }
 
+/* ---- locks whose holder has ended ---- */
+
+static bool is_kept(const struct ci_snapshot_task *task)
+{
+    return task->state == CI_TASK_WAITS && task->note.holder.task && task->holder < 0;
+}
+
+/* Another task may give the lock back, which is unusual. Those that wait for one lock are one
+ * finding. */
+static void find_ended(struct ci_snapshot *snapshot)
+{
+    struct ci_finding *finding = NULL;
+    bool *told = calloc(snapshot->tasks.count + 1, sizeof *told);
+    if (!told)
+        snapshot->error = -ENOMEM;
+    for (size_t i = 0; told && i < snapshot->tasks.count; i++) {
+        const struct ci_snapshot_task *first = ci_snapshot_task(snapshot, i);
+        if (!is_kept(first) || told[i])
+            continue;
+        finding = add_finding(snapshot, CI_FINDS_ENDED);
+        for (size_t j = i; j < snapshot->tasks.count; j++) {
+            const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, j);
+            if (!is_kept(task) || task->note.object != first->note.object)
+                continue;
+            told[j] = true;
+            add_party(snapshot, finding, j);
+        }
+    }
+    free(told);
+}
+
 /* ---- workers that do not answer ---- */
 
 static void find_computing(struct ci_snapshot *snapshot, const struct by_id *table, size_t index)
@@ -140,6 +171,8 @@ void ci_findings_make(struct ci_snapshot *snapshot)
         task->holder = find(&table, snapshot, task->note.holder);
     }
     find_cycles(snapshot);
+    if (snapshot->whole) /* otherwise the holder may be one that is not shown */
+        find_ended(snapshot);
     for (size_t i = 0; i < snapshot->tasks.count; i++)
         find_left_open(snapshot, i);
     for (size_t i = 0; i < snapshot->workers.count; i++)

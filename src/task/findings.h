@@ -1,6 +1,6 @@
-/* What a snapshot shows to be wrong: tasks that wait for each other, tasks that compute for too
- * long, scopes that were left open. What is found is true of the moment of the snapshot; what is
- * not found may still be there. */
+/* What a snapshot shows to be wrong: tasks that wait for each other, locks whose holder has ended,
+ * tasks that compute for too long, scopes that were left open. What is found is true of the moment
+ * of the snapshot; what is not found may still be there. */
 #ifndef CI_TASK_FINDINGS_H
 #define CI_TASK_FINDINGS_H
 
@@ -8,6 +8,7 @@
 
 enum ci_finding_kind {
     CI_FINDS_CYCLE,     /* each party waits for a lock that the next one holds */
+    CI_FINDS_ENDED,     /* its parties wait for a lock; the task that has taken it has ended */
     CI_FINDS_COMPUTING, /* a worker does not answer; its parties wait for a lock that it holds */
     CI_FINDS_SCOPE_LEFT_OPEN /* the function that opened it has returned */
 };

@@ -338,6 +338,7 @@ static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
         const struct ci_scope *scope = ci_container_of(at, const struct ci_scope, cancel_scope);
         if (is_left_open(runnable, end, at)) {
             note_left_open(ci_snapshot_task(copy->snapshot, (size_t)parent), runnable, scope);
+            copy->snapshot->whole = false;
             break; /* nothing in it can be relied on */
         }
         if (at->kind == CI_CANCEL_SCOPE_TASKS)
@@ -369,12 +370,16 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     to->worker = (int)snapshot->workers.count - 1;
     to->first_line = copy->first_line = snapshot->lines.count;
     copy_state(copy, to, task);
-    if (!is_readable(to, task))
+    if (!is_readable(to, task)) {
+        snapshot->whole = snapshot->whole && to->state != CI_TASK_RUNS;
         return;
+    }
     add_stack(copy, &task->runnable, &task->end, 0);
     to->line_count = snapshot->lines.count - to->first_line;
     if (depth < DEPTH)
         copy_scopes(copy, &task->runnable, &task->end, (int)index, depth + 1);
+    else
+        snapshot->whole = false;
     to = ci_snapshot_task(snapshot, index); /* it may have moved */
     to->has_children = snapshot->tasks.count > index + 1;
 }
@@ -402,6 +407,8 @@ static void copy_scope(struct copy *copy, const struct ci_scope *scope, int pare
         copy_task(copy, ci_container_of(node, const struct ci_task, sibling), scope, parent, depth);
     if (scope->resting)
         copy_resting(copy, scope, parent, depth);
+    if (ci_load_relaxed(&scope->arriving)) /* they may run already */
+        copy->snapshot->whole = false;
 }
 
 /* ---- workers ---- */

@@ -77,7 +77,7 @@ struct ci_snapshot_array {
 
 struct ci_snapshot {
     struct ci_snapshot_array tasks, lines, workers, findings, parties;
-    bool whole; /* every worker has answered */
+    bool whole; /* every task is in it: every worker has answered, and no task is on its way */
     int error;  /* -ENOMEM */
     struct ci_frame_tables tables;
 };

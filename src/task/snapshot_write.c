@@ -410,6 +410,10 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
                "finding: %zu tasks wait for each other, each for a lock that the next one holds:",
                finding->count);
         break;
+    case CI_FINDS_ENDED:
+        ci_put(out, "finding: a lock was not given back by a task that has ended; %zu wait for it:",
+               finding->count);
+        break;
     case CI_FINDS_COMPUTING:
         place = place_of_worker(out, worker);
         ci_put(out, "finding: %s %p on worker %d computes without a wait, in %.*s",
@@ -622,6 +626,7 @@ static void put_json_finding(struct ci_dump_out *out, const struct ci_finding *f
 {
     static const char *const kinds[] = {
         [CI_FINDS_CYCLE] = "cycle",
+        [CI_FINDS_ENDED] = "holderEnded",
         [CI_FINDS_COMPUTING] = "computing",
         [CI_FINDS_SCOPE_LEFT_OPEN] = "scopeLeftOpen",
     };
@@ -634,7 +639,7 @@ static void put_json_finding(struct ci_dump_out *out, const struct ci_finding *f
                worker->index);
         place = place_of_worker(out, worker);
     }
-    if (finding->kind != CI_FINDS_CYCLE) {
+    if (finding->kind == CI_FINDS_COMPUTING || finding->kind == CI_FINDS_SCOPE_LEFT_OPEN) {
         ci_put(out, ",\"place\":");
         put_string_of(out, place.line, place.len);
     }

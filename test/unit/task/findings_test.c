@@ -175,10 +175,15 @@ static int lock_and_end(void *arg)
     return coir_mutex_lock(&mutexes[0]);
 }
 
+static __attribute__((noinline)) int lock_and_wait(void)
+{
+    return coir_mutex_lock(&mutexes[0]) == 0 ? -1 : 0;
+}
+
 static int wait_for_the_first(void *arg)
 {
-    (void)arg;
-    return coir_mutex_lock(&mutexes[0]) == 0 ? -1 : 0;
+    int rc = lock_and_wait();
+    return arg ? 1 : rc;
 }
 
 static int make_a_chain(void *arg)
@@ -194,15 +199,21 @@ static int make_a_chain(void *arg)
     CHECK_EQ(coir_yield(), 0);
     /* its record is that of the one that has ended */
     go(scope, "waiter", COIR_HERE, wait_for_the_first, NULL);
-    dump_until("held by a task that has ended");
-    CHECK_EQ(findings(), 0);
+    go(scope, "other waiter", COIR_HERE, wait_for_the_first, NULL);
+    CHECK_EQ(coir_yield(), 0);
+    dump_until("finding: a lock was not given back by a task that has ended; 2 wait for it:\n");
+    CHECK_EQ(findings(), 1);
+    const char *found = strstr(text, "\nfinding: ");
+    CHECK(strstr(found, "\n    waiter 0x") && strstr(found, "\n    other waiter 0x"));
+    CHECK(strstr(found, ", held by a task that has ended") && !strstr(found, "link"));
+    expect_place(", in ", "lock_and_wait");
     expect(", held by last 0x");
     CHECK(!strstr(text, "held by waiter"));
     coir_scope_cancel(scope);
     return 0;
 }
 
-TEST(a_chain_is_no_cycle_and_a_record_may_be_another_task_by_now)
+TEST(a_chain_is_no_cycle_and_a_lock_of_a_task_that_has_ended_is_named)
 {
     run(1, make_a_chain);
 }
