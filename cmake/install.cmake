@@ -52,9 +52,9 @@ install(DIRECTORY debug/bpftrace DESTINATION ${CMAKE_INSTALL_DATADIR}/coir FILES
 find_program(PERL perl)
 if(PERL)
     file(GLOB COIR_HEADERS CONFIGURE_DEPENDS include/coir/*.h)
-    add_custom_command(OUTPUT man.stamp DEPENDS tools/make-man tools/Source.pm docs/coir.7.txt ${COIR_HEADERS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM
+    add_custom_command(OUTPUT man.stamp DEPENDS tools/make-man tools/Source.pm docs/coir.7.txt ${COIR_HEADERS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM COMMAND_EXPAND_LISTS
         COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/man
-        COMMAND ${PERL} tools/make-man ${PROJECT_BINARY_DIR}/man
+        COMMAND ${PERL} tools/make-man ${PROJECT_BINARY_DIR}/man $<$<NOT:${COIR_TLS}>:tls.h>
         COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/man.stamp)
     add_custom_target(coir_man ALL DEPENDS man.stamp)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/man/ TYPE MAN)
