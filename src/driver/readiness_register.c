@@ -22,8 +22,9 @@ void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op)
     slot->generation = (uint32_t)op->len - 1; /* claim adds one */
 }
 
-/* A Unix socket reports that it is writable each time its peer has read: if both directions were
- * registered at once, each echo would wake the worker a second time. */
+/* A Unix socket reports that it is writable each time its peer has read, and one for datagrams each
+ * time that one has left: if both directions were registered at once, each echo would wake the
+ * worker a second time. */
 static unsigned directions_of(const struct ci_slot *slot, const struct ci_op *op)
 {
     if (slot->use == CI_SLOT_LISTENER)

@@ -2,9 +2,10 @@
  * with the selector.
  *
  * A descriptor of coir's is registered once, edge-triggered, for both directions; or, where the
- * socket reports an edge for each message that its peer takes (a Unix socket, `op->exact`), for the
- * directions that were waited for. `ready` caches what the edges reported: an event sets a bit, a
- * call that would have blocked clears it (readiness_attempt.c).
+ * socket reports an edge for each message that its peer takes, or that has left (a Unix socket, one
+ * for datagrams: `op->exact`), for the directions that were waited for. `ready` caches what the
+ * edges reported: an event sets a bit, a call that would have blocked clears it
+ * (readiness_attempt.c).
  *
  * A poll with `op->once` that is alone makes that registration one-shot (3), so that nothing else
  * wakes the worker. Then nothing is cached: a bit of `ready` means that an attempt is worthwhile.

@@ -288,7 +288,8 @@ static coir_future *init(struct udp_op *op, coir_udp *udp, enum ci_op_kind kind,
     }
     return ci_io_init(
         &op->io, NULL,
-        &(struct ci_op){.fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message});
+        &(struct ci_op){
+            .fd = udp->fd, .kind = (uint8_t)kind, .message = &op->message, .exact = true});
 }
 
 /* How long a send to a Unix socket whose queue is full waits before the next try: poll(2) reports
@@ -304,8 +305,11 @@ static coir_future *send_poll(coir_future *future)
     if (udp->worker != ci_worker_current)
         COIR_RETURN(future, ci_misused_elsewhere(udp->worker, "coir_udp_send_to_op", NULL));
     for (udp->holds++; rc == 0; rc = udp->closed ? -ECANCELED : self->pause.future.result) {
-        struct ci_op io = {
-            .fd = udp->fd, .kind = CI_OP_SEND, .message = &self->message, .no_wait = true};
+        struct ci_op io = {.fd = udp->fd,
+                           .kind = CI_OP_SEND,
+                           .message = &self->message,
+                           .no_wait = true,
+                           .exact = true};
         COIR_AWAIT(future, ci_io_init(&self->try_io, NULL, &io));
         if (self->try_io.future.result != -EAGAIN)
             COIR_RETURN(future, ci_udp_leave(udp, self->try_io.future.result));
@@ -349,7 +353,8 @@ coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *dat
 
 static coir_future *begin_receive(struct udp_op *op)
 {
-    struct ci_op io = {.fd = op->udp->fd, .kind = CI_OP_RECEIVE, .message = &op->message};
+    struct ci_op io = {
+        .fd = op->udp->fd, .kind = CI_OP_RECEIVE, .message = &op->message, .exact = true};
     return ci_io_init(&op->try_io, NULL, &io);
 }
 

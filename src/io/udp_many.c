@@ -32,6 +32,7 @@ static struct ci_op attempt_of(const struct many_op *op)
                           .datagrams = op->datagrams,
                           .count = (int32_t)most,
                           .no_wait = true,
+                          .exact = true,
                           .ancillary = op->udp->ancillary};
 }
 

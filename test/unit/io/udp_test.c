@@ -2,10 +2,14 @@
  * is polled. */
 #include <coir.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness.h"
+#include "io/io.h"
 
 static void echo_once(void)
 {
@@ -179,6 +183,67 @@ static coir_future *beat_poll(coir_future *future)
 }
 
 static const coir_future_kind beat_kind = COIR_FUTURE_KIND("beat", beat_poll, NULL);
+/* ---- what wakes an epoll ---- */
+
+static bool by_many;
+
+static ssize_t receive_one(coir_udp *udp, coir_datagram *datagram)
+{
+    return by_many ? coir_udp_recv_many(udp, datagram, 1)
+                   : coir_udp_recv(udp, datagram->data, 1, &datagram->peer);
+}
+
+static ssize_t send_one(coir_udp *udp, const coir_datagram *datagram)
+{
+    return by_many ? coir_udp_send_many(udp, datagram, 1)
+                   : coir_udp_send_to(udp, datagram->data, 1, &datagram->peer);
+}
+
+/* When an answer has left there is room in the socket, which nothing waits for. */
+static int send_answers(void *arg)
+{
+    char text[64], byte;
+    coir_udp *udp;
+    coir_address server;
+    coir_datagram datagram = {.size = sizeof datagram, .data = &byte, .room = 1, .len = 1};
+    struct ci_driver *driver = ci_worker_current->loop.driver;
+    struct pollfd epoll = {driver->kind->descriptor(driver), POLLIN, 0};
+    int client = socket(AF_INET, SOCK_DGRAM, 0);
+    (void)arg;
+    CHECK(client >= 0);
+    CHECK_EQ(coir_udp_open("127.0.0.1:0", NULL, &udp), 0);
+    CHECK(coir_udp_local(udp, text, sizeof text) > 0);
+    CHECK_EQ(coir_address_parse(text, &server), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(receive_one(udp, &datagram), -ETIME);
+    }
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(sendto(client, "x", 1, 0, (struct sockaddr *)&server, sizeof(struct sockaddr_in)),
+                 1);
+        CHECK_EQ(receive_one(udp, &datagram), 1);
+        while (poll(&epoll, 1, 0))
+            coir_sleep_for(COIR_US);
+        CHECK_EQ(send_one(udp, &datagram), 1);
+        CHECK_EQ(poll(&epoll, 1, 0), 0);
+        CHECK_EQ(recv(client, &byte, 1, 0), 1);
+    }
+    coir_udp_close(udp);
+    close(client);
+    return 0;
+}
+
+TEST(an_answer_that_is_sent_does_not_wake_the_server)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.driver = "epoll";
+    for (int many = 0; many < 2; many++) {
+        by_many = many;
+        CHECK_EQ(test_run(&config, send_answers, NULL), 0);
+    }
+}
+
 static int heard;
 
 static int listen_for_beats(void *arg)
