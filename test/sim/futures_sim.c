@@ -11,7 +11,7 @@
  * 4. A task sees its own locals and those of the task that spawned it, not its children's.
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
- * 6. No wake-up of a parker is lost.
+ * 6. No wake-up of a parker is lost, and no signal of a condition.
  * 7. The metrics are whole at any time, and have each worker. */
 #include <coir.h>
 #include <coir/generator.h>
@@ -29,6 +29,7 @@
 
 enum { PLAYERS = 4, ACTS = 8, MEMBERS_MOST = 6, VALUES_MOST = 12, POSTS_MOST = 6, HOOKS_MOST = 5 };
 static const coir_time patience = 60 * COIR_S;
+static bool memory_runs_out;
 
 /* Often nothing. */
 static coir_time some_time(void)
@@ -451,6 +452,49 @@ static void take(void)
     coir_mutex_unlock(&shop.mutex);
 }
 
+/* Two tasks, often on two workers, take turns: each waits for the other's signal. */
+struct turns {
+    coir_mutex mutex;
+    coir_condition changed;
+    int taken, rounds;
+};
+
+static void take_turns(struct turns *turns, int first)
+{
+    for (int i = 0; i < turns->rounds; i++) {
+        MUST_BE(coir_mutex_lock(&turns->mutex), 0);
+        while (turns->taken % 2 != first)
+            MUST_BE(coir_condition_wait(&turns->changed, &turns->mutex), 0);
+        turns->taken++;
+        if (below(2))
+            coir_condition_signal(&turns->changed);
+        else
+            coir_condition_broadcast(&turns->changed);
+        coir_mutex_unlock(&turns->mutex);
+    }
+}
+
+static int take_second_turns(void *arg)
+{
+    take_turns(arg, 1);
+    return 0;
+}
+
+/* A partner without memory for its stack would be waited for in vain. */
+static void use_turns(void)
+{
+    struct turns turns = {.rounds = 1 + (int)below(20)};
+    int workers = (int)coir_worker_count(coir_runtime_current());
+    if (memory_runs_out)
+        return;
+    COIR_SCOPE(scope);
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(coir_go_on(scope, (int)below((uint64_t)workers), take_second_turns, &turns), 0);
+    take_turns(&turns, 0);
+    MUST_BE(coir_scope_wait(scope), 0);
+    MUST_BE(turns.taken, 2 * turns.rounds);
+}
+
 /* ---- the metrics ---- */
 
 static void use_metrics(void)
@@ -473,7 +517,7 @@ static void use_metrics(void)
 
 static void do_something(void)
 {
-    switch (below(11)) {
+    switch (below(12)) {
     case 0: use_generator(); break;
     case 1: use_set(); break;
     case 2: use_group(); break;
@@ -483,6 +527,7 @@ static void do_something(void)
     case 6: use_completion(); break;
     case 7: put(1 + (int)below(3)); break;
     case 8: use_metrics(); break;
+    case 9: use_turns(); break;
     default: take(); break;
     }
 }
@@ -518,7 +563,7 @@ int scenario(coir_sim *sim)
 {
     memset(&shop, 0, sizeof shop);
     MUST_BE(chaos_configure(sim), 0);
-    if (below(4) == 0)
+    if ((memory_runs_out = below(4) == 0))
         coir_sim_faults(sim, NULL, (coir_faults){.no_memory = 0.05});
     int rc;
     do /* there may not even be memory for a task */
