@@ -112,6 +112,7 @@ struct ci_kring {
     uint32_t head;           /* submissions taken so far */
     uint32_t tail;           /* completions posted so far */
     uint32_t refusals;       /* of kernel threads (-EAGAIN), since one carried a request out */
+    coir_time refused_at;    /* the last of them */
     struct ci_list overflow; /* completions that wait for room */
     struct ci_list work;     /* task work, oldest first */
     struct ci_list table[CI_KRING_BUCKETS];

@@ -16,6 +16,7 @@
 
 enum { REFUSALS_MOST = 1000 }; /* in a row */
 static const coir_time begin_most = 30 * COIR_US, wake_most = 10 * COIR_US;
+static const coir_time pause_least = COIR_MS; /* between refusals that are not of one row */
 
 static void carry_on(void *arg, size_t serial);
 
@@ -44,6 +45,9 @@ static void sleep_for_file(struct ci_krequest *request)
 static void refuse(struct ci_krequest *request)
 {
     struct ci_kring *ring = request->ring;
+    if (ci_know() - ring->refused_at > pause_least) /* it has waited for something else */
+        ring->refusals = 0;
+    ring->refused_at = ci_know();
     if (++ring->refusals > REFUSALS_MOST && ci_k.settings.awake_most) {
         fprintf(stderr,
                 "%s.%d spins: %u requests of its ring were refused, and none was carried out\n",
