@@ -24,8 +24,10 @@ static int make(const coir_tls_options *options, bool server, coir_tls **ret_tls
     tls->refs = 1;
     tls->server = server;
     pthread_mutex_init(&tls->lock, NULL);
-    for (int i = 0; i < CI_PACES; i++)
+    for (int i = 0; i < CI_PACES; i++) {
         tls->paces[i] = (coir_semaphore)COIR_SEMAPHORE_INIT(CI_STEPS_A_ROUND);
+        tls->signers[i] = (coir_semaphore)COIR_SEMAPHORE_INIT(CI_SIGNERS);
+    }
     *ret_tls = tls;
     return 0;
 }

@@ -51,25 +51,36 @@ struct pool_step {
     int result; /* apart from coir_offload's: -EAGAIN means another thing there */
 };
 
-static int step_on_pool(void *arg)
+/* On a thread of the pool. */
+static int run_step(void *arg)
 {
     struct pool_step *call = arg;
     call->result = step(call->stream);
     return 0;
 }
 
-static int do_step(struct ci_tls_stream *stream)
+/* The pool has more threads than there are processors: a few of them sign at a time, so that the
+ * workers run beside them. */
+static int sign_on_pool(struct ci_tls_stream *stream)
 {
-    if (!stream->to_pool)
-        return step_in_turn(stream);
+    coir_semaphore *signers = &stream->tls->signers[coir_worker_index() % CI_PACES];
     struct pool_step call = {stream, 0};
+    int rc = coir_semaphore_acquire(signers, 1);
+    if (rc < 0)
+        return rc;
     stream->to_pool = false;
     stream->on_pool = true;
-    int rc = coir_offload(step_on_pool, &call);
+    rc = coir_offload(run_step, &call);
+    coir_semaphore_release(signers, 1);
     if (rc == -EAGAIN) /* its queue is full: the worker signs */
         return step_in_turn(stream);
     stream->on_pool = false;
     return rc < 0 ? rc : call.result;
+}
+
+static int do_step(struct ci_tls_stream *stream)
+{
+    return stream->to_pool ? sign_on_pool(stream) : step_in_turn(stream);
 }
 
 /* Writes all buffered output, waiting for room. */

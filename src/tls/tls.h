@@ -75,8 +75,9 @@ struct ci_session {
     char destination[];
 };
 
-/* Steps of handshakes that a worker makes before its other tasks run: handshake.c. */
-enum { CI_STEPS_A_ROUND = 4, CI_PACES = 16 };
+/* Steps of handshakes that a worker makes before its other tasks run, and those of one worker that
+ * threads of the pool make at a time: handshake.c. */
+enum { CI_STEPS_A_ROUND = 4, CI_SIGNERS = 2, CI_PACES = 16 };
 
 struct coir_tls {
     bool server;
@@ -90,9 +91,10 @@ struct coir_tls {
     int ticket_count;
     struct ci_session *sessions; /* the newest first; guarded by the lock */
     int session_count;
-    unsigned long reloads;          /* that have begun; guarded by the lock */
-    unsigned long reloaded;         /* the number of the one whose contexts are in use */
-    coir_semaphore paces[CI_PACES]; /* a worker's is that of its index, modulo their number */
+    unsigned long reloads;  /* that have begun; guarded by the lock */
+    unsigned long reloaded; /* the number of the one whose contexts are in use */
+    /* of both a worker uses that of its index, modulo their number */
+    coir_semaphore paces[CI_PACES], signers[CI_PACES];
 };
 
 /* A reference of a connection's; the last one of both kinds frees the configuration. */

@@ -3,6 +3,7 @@
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/tls.h>
+#include <dirent.h>
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "openssl_memory.h"
 #include "pair.h"
+#include "pki.h"
 #include "tls/tls.h"
 
 static int rounds(int otherwise)
@@ -122,49 +124,97 @@ static size_t make_hello(unsigned char *to, int size)
     return (size_t)len;
 }
 
-static int count_answers(const struct pair *pairs)
+static struct pair waiting[HELLOS];
+static bool answered[HELLOS];
+
+/* Sends ClientHellos, all at the same time, to a server that waits for them. */
+static void send_hellos(coir_tls *server, coir_scope *scope)
 {
-    static bool answered[HELLOS];
+    unsigned char hello[2048];
+    size_t len = make_hello(hello, sizeof hello);
+    for (int i = 0; i < HELLOS; i++) {
+        waiting[i] = (struct pair){.server = server};
+        answered[i] = false;
+        CHECK_EQ(coir_duplex(0, &waiting[i].a, &waiting[i].b), 0);
+        CHECK_EQ(coir_go(scope, accept_it, &waiting[i]), 0);
+    }
+    for (int i = 0; i < HELLOS; i++) /* until all wait for input */
+        CHECK_EQ(coir_yield(), 0);
+    for (int i = 0; i < HELLOS; i++)
+        CHECK_EQ(coir_try_write(waiting[i].a, hello, len), len);
+}
+
+static int count_answers(void)
+{
     int count = 0;
     char byte;
     for (int i = 0; i < HELLOS; i++) {
-        answered[i] |= coir_try_read(pairs[i].a, &byte, 1) == 1;
+        answered[i] |= coir_try_read(waiting[i].a, &byte, 1) == 1;
         count += answered[i];
     }
     return count;
 }
 
+static void end_hellos(coir_tls *server, coir_scope *scope)
+{
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    for (int i = 0; i < HELLOS; i++)
+        coir_close(waiting[i].a);
+    coir_tls_unref(server);
+}
+
 /* A signature takes about 0.1 ms: other tasks run after a few of them, not after all. */
 TEST_REAL(hellos_that_come_at_once_starve_nobody)
 {
-    static struct pair pairs[HELLOS];
-    unsigned char hello[2048];
-    size_t len = make_hello(hello, sizeof hello);
     coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
     int most = 0, turns = 0;
     COIR_SCOPE(scope);
-    for (int i = 0; i < HELLOS; i++) {
-        pairs[i] = (struct pair){.server = server};
-        CHECK_EQ(coir_duplex(0, &pairs[i].a, &pairs[i].b), 0);
-        CHECK_EQ(coir_go(scope, accept_it, &pairs[i]), 0);
-    }
-    for (int i = 0; i < HELLOS; i++) /* until all wait for input */
-        CHECK_EQ(coir_yield(), 0);
-    for (int i = 0; i < HELLOS; i++)
-        CHECK_EQ(coir_try_write(pairs[i].a, hello, len), len);
+    send_hellos(server, scope);
     for (int before = 0, now; before < HELLOS; before = now, turns++) {
         CHECK_EQ(coir_yield(), 0);
-        now = count_answers(pairs);
+        now = count_answers();
         most = now - before > most ? now - before : most;
     }
     printf("%d ClientHellos at once: another task ran %d times meanwhile, after %d at most\n",
            HELLOS, turns, most);
     CHECK(most <= CI_STEPS_A_ROUND);
-    coir_scope_cancel(scope);
-    coir_scope_wait(scope);
-    for (int i = 0; i < HELLOS; i++)
-        coir_close(pairs[i].a);
-    coir_tls_unref(server);
+    end_hellos(server, scope);
+}
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks));)
+        count += *entry->d_name != '.';
+    closedir(tasks);
+    return count;
+}
+
+/* The pool would start a thread for each, until it has 32, beside which a worker hardly runs. */
+TEST_REAL(signatures_on_the_pool_take_few_threads)
+{
+    struct identity rsa =
+        pki_make((struct wish){.name = "rsa", .names = "DNS:example.org", .rsa = true});
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    options.certificate = rsa.certificate_text;
+    options.key = rsa.key_text;
+    coir_tls *server = server_of(options);
+    int before = count_threads(), most = before;
+    COIR_SCOPE(scope);
+    send_hellos(server, scope);
+    while (count_answers() < HELLOS) {
+        CHECK_EQ(coir_yield(), 0);
+        int now = count_threads();
+        most = now > most ? now : most;
+    }
+    printf("%d ClientHellos at once, RSA: %d threads\n", HELLOS, most - before);
+    CHECK(most > before);
+    CHECK(most <= before + CI_SIGNERS);
+    end_hellos(server, scope);
+    pki_free(&rsa);
 }
 
 /* ---- reloads under load ---- */
