@@ -173,6 +173,23 @@ TEST_REAL(a_server_knows_the_name_that_was_asked_for_also_when_it_resumes)
     }
 }
 
+/* RFC 6066, section 3: an address is no name. */
+TEST_REAL(an_address_is_not_asked_for)
+{
+    coir_tls_options client = COIR_TLS_OPTIONS;
+    client.insecure = COIR_TLS_INSECURE_NO_VERIFICATION;
+    struct pair pair = {.client = client_of(client),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    const char *const hosts[][2] = {
+        {"127.0.0.1", ""}, {"::1", ""}, {"127.0.0.1.example", "127.0.0.1.example"}};
+    bool resumed;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        pair.host = hosts[i][0];
+        CHECK(strcmp(asked_for(&pair, &resumed), hosts[i][1]) == 0);
+    }
+    close_pair(&(struct pair){.client = pair.client, .server = pair.server});
+}
+
 TEST(a_name_that_no_client_asks_for_is_refused)
 {
     coir_tls *server = server_of((coir_tls_options)COIR_TLS_OPTIONS);
