@@ -28,6 +28,8 @@ static void *tell(void *arg)
     char spawned[CI_PLACE_TEXT], opened[CI_PLACE_TEXT], text[3 * CI_PLACE_TEXT];
     ci_place_of_call(left->task->spawned_at, spawned);
     ci_place_of_call(left->opened_at, opened);
+    if (opened[0] == '0' || opened[0] == '?') /* no code: it was overwritten */
+        opened[0] = '\0';
     int len = snprintf(
         text, sizeof text, "coir: task %s%s%s ended inside of %s%s%s: close it first\n",
         left->task->name ? left->task->name : "(without a name)", *spawned ? ", spawned by " : "",

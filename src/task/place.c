@@ -9,7 +9,7 @@
 #include "sys/unwind.h"
 #include "task/runtime.h"
 
-enum { FRAMES = 16, FIRST_FRAMES = 8, LINES = 8192 };
+enum { FRAMES = 16, FIRST_FRAMES = 8, LINES = 4096 };
 
 static bool begins(const char *line, const char *with)
 {
@@ -29,14 +29,17 @@ static bool is_own_file(const char *file)
 {
     static const char own[] = __FILE__, tail[] = "task/place.c";
     static const char *const folders[] = {"loop/", "task/", "sync/", "io/", "web/", "tls/"};
+    char prefix[sizeof own] = __FILE__;
     size_t len = sizeof own - 1, tail_len = sizeof tail - 1;
-    if (len < tail_len || strcmp(own + len - tail_len, tail) != 0)
-        return strncmp(file, own, len) == 0 && file[len] == ':';
-    len -= tail_len;
-    for (size_t i = 0; strncmp(file, own, len) == 0 && i < ci_countof(folders); i++)
-        if (begins(file + len, folders[i]))
+    bool is_alone = len < tail_len || strcmp(own + len - tail_len, tail) != 0;
+    prefix[len = is_alone ? len : len - tail_len] = '\0';
+    const char *at = strstr(file, prefix), *end = file + strcspn(file, "\n");
+    if (!at || at > end || (at > file && at[-1] != '/')) /* the compiler's folder may come before */
+        return false;
+    for (size_t i = 0; !is_alone && i < ci_countof(folders); i++)
+        if (begins(at + len, folders[i]))
             return true;
-    return false;
+    return is_alone && at[len] == ':';
 }
 
 /* A static function has no prefix. */
@@ -55,7 +58,7 @@ static void copy_line(char text[CI_PLACE_TEXT], const char *function)
 
 /* The innermost function; if that was called by one of coir's, the caller of that. A stack begins
  * with how the fiber was parked. */
-static void choose(const struct ci_traced *traced, char text[CI_PLACE_TEXT])
+static CI_NOINLINE void choose(const struct ci_traced *traced, char text[CI_PLACE_TEXT])
 {
     char lines[LINES];
     int seen = 0;

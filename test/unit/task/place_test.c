@@ -53,6 +53,9 @@ TEST(static_functions_of_coir_are_its_own)
     snprintf(line, sizeof line, "queue_and_park at %.*ssrc/sync/channel.c:214\n", (int)len,
              __FILE__);
     CHECK(ci_place_is_own(line));
+    snprintf(line, sizeof line, "queue_and_park at /b/%.*ssrc/sync/channel.c:214\n", (int)len,
+             __FILE__);
+    CHECK(ci_place_is_own(line));
     snprintf(line, sizeof line, "start at %.*ssrc/server/main.c:12\n", (int)len, __FILE__);
     CHECK(!ci_place_is_own(line));
 }
