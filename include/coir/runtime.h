@@ -98,12 +98,19 @@ typedef struct coir_config {
      * the names of tasks, for coir_metrics_text: a system call whenever a fiber parks or ends, and
      * stacks are zeroed when they are given back. Generators are left out */
     bool stack_use;
+    /* [COIR_NEVER: none are reported] look so often, and at least every 10 ms apart, for what a
+     * dump (coir/dump.h) would find wrong: tasks that have waited for each other for so long, locks
+     * whose holder has ended, scopes left open, tasks that wait for a lock while its holder
+     * computes without a wait. Each is logged once, as a warning with the tasks and places. Every
+     * look halts the workers, for some ten microseconds where all answer, 2 ms at most before they
+     * are read. It sets slow_turn, too, where that is not set */
+    coir_time report_stalls;
 } coir_config;
 
 #define COIR_CONFIG                                                                \
     {                                                                              \
         sizeof(coir_config), 0, 0, false, 0, 0, 0, 0, 0, 0, 0, false, false, 0, 0, \
-            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0, 0, false                 \
+            COIR_DEADLOCK_IGNORE, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, 0              \
     }
 
 /* Makes a runtime; starts nothing. `config` may be NULL: all defaults. Where no driver is named,

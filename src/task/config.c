@@ -69,6 +69,8 @@ static int check_numbers(const coir_config *config)
         rc = check_time(config, "drain_timeout", config->drain_timeout);
     if (rc == 0)
         rc = check_time(config, "slow_turn", config->slow_turn);
+    if (rc == 0)
+        rc = check_time(config, "report_stalls", config->report_stalls);
     return rc < 0 ? rc : check_time(config, "name_cache_time", config->name_cache_time);
 }
 
@@ -145,6 +147,10 @@ int ci_config_read(coir_config *config, const coir_config *given)
         config->name_threads_max = NAME_THREADS_MAX;
     if (!config->name_cache_max)
         config->name_cache_max = NAME_CACHE;
+    if (config->report_stalls == COIR_NEVER)
+        config->report_stalls = 0;
+    if (!config->slow_turn)
+        config->slow_turn = config->report_stalls;
     if (config->slow_turn == COIR_NEVER)
         config->slow_turn = 0;
     if (config->slow_turn)

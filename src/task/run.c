@@ -17,6 +17,7 @@
 #include "task/overflow.h"
 #include "task/run_state.h"
 #include "task/slow_turn.h"
+#include "task/stall.h"
 
 /* ---- begin ---- */
 
@@ -138,7 +139,8 @@ int ci_run_start(coir_runtime *runtime, coir_task_fn *fn, void *arg)
     reset(runtime);
     runtime->answers = runtime->config.slow_turn != 0 || ci_thread_trace_is_free();
     ci_worker_adopt_thread(&runtime->workers[0]);
-    if ((rc = begin_drivers(runtime)) == 0 && (rc = ci_slow_turn_begin(runtime)) == 0)
+    if ((rc = begin_drivers(runtime)) == 0 && (rc = ci_slow_turn_begin(runtime)) == 0 &&
+        (rc = ci_stall_begin(runtime)) == 0)
         rc = start_threads(runtime);
     if (rc == 0)
         rc = start_first_task(runtime, fn, arg);
@@ -164,6 +166,7 @@ void ci_run_finish(coir_runtime *runtime)
     if (runtime->started)
         ci_gate_done(&runtime->start);
     runtime->started = 0;
+    ci_stall_end(runtime);
     ci_slow_turn_end(runtime);
     if (runtime->stop.fn)
         ci_signal_unwatch(&runtime->stop);

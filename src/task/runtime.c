@@ -20,9 +20,6 @@
 
 /* ---- making and freeing ---- */
 
-struct ci_list ci_runtimes = {&ci_runtimes, &ci_runtimes};
-struct ci_lock ci_runtimes_lock;
-
 static void enlist(coir_runtime *runtime)
 {
     ci_lock_take(&ci_runtimes_lock);

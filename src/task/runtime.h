@@ -40,6 +40,7 @@ struct coir_runtime {
     struct ci_gate start;         /* where the threads wait until all have started */
     struct ci_recorder *recorder; /* NULL: none */
     struct ci_watchdog *watchdog; /* of slow turns, in a run; NULL: none */
+    struct ci_stalls *stalls;     /* stall.c, in a run; NULL: none */
 
     struct ci_lock shared_lock; /* guards `shared`, and `worker` of the tasks in it */
     struct ci_runnable *shared; /* tasks that any worker may take, oldest first */

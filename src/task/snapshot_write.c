@@ -11,7 +11,7 @@
 #include "task/findings.h"
 #include "task/place.h"
 
-enum { SCHEMA = 1, FIRST_FRAMES = 8 };
+enum { SCHEMA = 1, FIRST_FRAMES = 8, FIRST_PARTIES = 20 };
 
 #define VERSION "%d.%d.%d"
 #define VERSION_NUMBERS COIR_VERSION_MAJOR, COIR_VERSION_MINOR, COIR_VERSION_PATCH
@@ -432,11 +432,14 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
     ci_put(out, "\n");
 }
 
-static void put_text_finding(struct ci_dump_out *out, const struct ci_finding *finding)
+/* Of its parties so many at most. */
+static void put_text_finding(struct ci_dump_out *out, const struct ci_finding *finding, size_t most)
 {
     put_text_head(out, finding);
-    for (size_t i = 0; i < finding->count; i++)
+    for (size_t i = 0; i < finding->count && i < most; i++)
         put_text_party(out, party(out, finding, i));
+    if (finding->count > most)
+        ci_put(out, "    and %zu more\n", finding->count - most);
 }
 
 static int put_text(struct ci_dump_out *out)
@@ -458,7 +461,7 @@ static int put_text(struct ci_dump_out *out)
                 put_text_task(out, ci_snapshot_task(snapshot, task), &folded[task]);
     }
     for (size_t i = 0; rc == 0 && i < snapshot->findings.count; i++)
-        put_text_finding(out, ci_finding_at(snapshot, i));
+        put_text_finding(out, ci_finding_at(snapshot, i), SIZE_MAX);
     free(folded);
     return rc;
 }
@@ -696,6 +699,24 @@ int ci_snapshot_write(const struct ci_snapshot *snapshot, coir_fd fd, enum coir_
     if (rc == 0) {
         ci_dump_out_flush(out);
         rc = out->error;
+    }
+    ci_dump_out_done(out);
+    free(out);
+    return rc;
+}
+
+int ci_snapshot_write_finding(const struct ci_snapshot *snapshot, size_t index, char *text,
+                              size_t size)
+{
+    struct ci_dump_out *out = calloc(1, sizeof *out);
+    if (!out)
+        return -ENOMEM;
+    out->snapshot = snapshot;
+    out->fd = -1;
+    int rc = ci_dump_out_init(out);
+    if (rc == 0) {
+        put_text_finding(out, ci_finding_at(snapshot, index), FIRST_PARTIES);
+        snprintf(text, size, "%.*s", (int)out->len, out->buffer);
     }
     ci_dump_out_done(out);
     free(out);

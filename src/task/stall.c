@@ -1,0 +1,209 @@
+/* A thread of the run takes a snapshot every so often, and logs what it finds. A worker that does
+ * not answer soon is not waited for, as the others stand still meanwhile. What was logged is logged
+ * again only if a look between has not found it. */
+#include "task/stall.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "sys/clock.h"
+#include "sys/thread.h"
+#include "task/findings.h"
+#include "task/log.h"
+#include "task/snapshot_write.h"
+
+enum { KEYS = 64, TEXT = 16 * 1024 };
+
+static const coir_time halt_time = 2 * COIR_MS, pause_min = 10 * COIR_MS;
+
+/* What a look has found. */
+struct found {
+    uint64_t key;
+    bool told;
+};
+
+struct ci_stalls {
+    coir_runtime *runtime;
+    struct ci_thread thread;
+    struct ci_mutex lock; /* guards `ended` */
+    struct ci_condition changed;
+    bool ended;
+
+    /* the thread's */
+    struct found before[KEYS], now[KEYS]; /* of the look before, and this one */
+    int before_count, now_count;
+    struct ci_halted halted;
+    struct ci_snapshot snapshot;
+    char text[TEXT];
+};
+
+/* ---- which finding it is ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static const struct ci_snapshot_task *party(const struct ci_snapshot *snapshot,
+                                            const struct ci_finding *finding, size_t index)
+{
+    return ci_snapshot_task(snapshot, ci_finding_party(snapshot, finding, index));
+}
+
+/* The same as long as it lasts. A computing task's counts the turns of its worker. */
+static uint64_t key_of(const struct ci_stalls *stalls, const struct ci_finding *finding)
+{
+    const struct ci_snapshot *snapshot = &stalls->snapshot;
+    const struct ci_snapshot_worker *worker = ci_snapshot_worker(snapshot, (size_t)finding->worker);
+    uint64_t key = finding->kind;
+    switch (finding->kind) {
+    case CI_FINDS_COMPUTING:
+        key = mix(mix(key, (uintptr_t)worker->running.task), worker->running.number);
+        return mix(key, ci_load_relaxed(&stalls->runtime->workers[worker->index].resumes));
+    case CI_FINDS_ENDED:
+        return mix(mix(key, (uintptr_t)party(snapshot, finding, 0)->note.object),
+                   party(snapshot, finding, 0)->note.holder.number);
+    case CI_FINDS_CYCLE:
+    case CI_FINDS_SCOPE_LEFT_OPEN:
+        for (size_t i = 0; i < finding->count; i++) /* a cycle begins anywhere */
+            key += mix(mix(finding->kind, (uintptr_t)party(snapshot, finding, i)->id),
+                       party(snapshot, finding, i)->number);
+    }
+    return key;
+}
+
+static struct found *seen_before(struct ci_stalls *stalls, uint64_t key)
+{
+    for (int i = 0; i < stalls->before_count; i++)
+        if (stalls->before[i].key == key)
+            return &stalls->before[i];
+    return NULL;
+}
+
+/* ---- what is worth a line ---- */
+
+/* Others tell of the other runtimes. */
+static bool is_ours(const struct ci_stalls *stalls, const struct ci_finding *finding)
+{
+    size_t worker = finding->kind == CI_FINDS_COMPUTING
+                        ? (size_t)finding->worker
+                        : (size_t)party(&stalls->snapshot, finding, 0)->worker;
+    int runtime = ci_snapshot_worker(&stalls->snapshot, worker)->runtime;
+    return stalls->halted.runtimes[runtime] == stalls->runtime;
+}
+
+/* Whether it has lasted for long enough. `again`: the look before has found it, too. */
+static bool is_due(const struct ci_stalls *stalls, const struct ci_finding *finding, bool again)
+{
+    if (finding->kind == CI_FINDS_COMPUTING) /* alone it is told as a slow turn */
+        return again && finding->count;
+    if (finding->kind == CI_FINDS_SCOPE_LEFT_OPEN)
+        return true;
+    for (size_t i = 0; i < finding->count; i++)
+        if (party(&stalls->snapshot, finding, i)->waited < stalls->runtime->config.report_stalls)
+            return false;
+    return true;
+}
+
+static void tell(struct ci_stalls *stalls, size_t index)
+{
+    if (ci_snapshot_write_finding(&stalls->snapshot, index, stalls->text, sizeof stalls->text) < 0)
+        return;
+    for (const char *line = stalls->text, *end; (end = strchr(line, '\n')); line = end + 1)
+        ci_log(stalls->runtime, COIR_LOG_WARNING, "%.*s", (int)(end - line), line);
+}
+
+static void take_finding(struct ci_stalls *stalls, size_t index)
+{
+    const struct ci_finding *finding = ci_finding_at(&stalls->snapshot, index);
+    if (!is_ours(stalls, finding) || stalls->now_count == KEYS)
+        return;
+    struct found *now = &stalls->now[stalls->now_count++];
+    now->key = key_of(stalls, finding);
+    const struct found *before = seen_before(stalls, now->key);
+    now->told = before && before->told;
+    if (now->told || !is_due(stalls, finding, before != NULL))
+        return;
+    tell(stalls, index);
+    now->told = true;
+}
+
+/* ---- the thread ---- */
+
+static void look(struct ci_stalls *stalls)
+{
+    stalls->halted = (struct ci_halted){.thread = ci_thread_mark()};
+    ci_halt_all(&stalls->halted, halt_time);
+    int rc = ci_snapshot_take(&stalls->snapshot, &stalls->halted);
+    ci_halt_release(&stalls->halted);
+    if (rc == 0)
+        ci_findings_make(&stalls->snapshot);
+    stalls->now_count = 0;
+    for (size_t i = 0; !stalls->snapshot.error && i < stalls->snapshot.findings.count; i++)
+        take_finding(stalls, i);
+    memcpy(stalls->before, stalls->now, sizeof stalls->now);
+    stalls->before_count = stalls->now_count;
+    ci_snapshot_done(&stalls->snapshot);
+}
+
+static void *look_on(void *arg)
+{
+    struct ci_stalls *stalls = arg;
+    coir_time limit = stalls->runtime->config.report_stalls;
+    coir_time pause = limit > pause_min ? limit : pause_min;
+    ci_mutex_lock(&stalls->lock);
+    while (!stalls->ended) {
+        coir_time next = ci_time_after(ci_clock_now(), pause);
+        while (!stalls->ended && ci_condition_wait(&stalls->changed, &stalls->lock, next) == 0)
+            continue;
+        bool ended = stalls->ended;
+        ci_mutex_unlock(&stalls->lock);
+        if (!ended)
+            look(stalls);
+        ci_mutex_lock(&stalls->lock);
+    }
+    ci_mutex_unlock(&stalls->lock);
+    return NULL;
+}
+
+static void free_stalls(struct ci_stalls *stalls)
+{
+    ci_condition_done(&stalls->changed);
+    ci_mutex_done(&stalls->lock);
+    ci_free(&stalls->runtime->allocator, stalls, sizeof *stalls);
+}
+
+int ci_stall_begin(coir_runtime *runtime)
+{
+    if (!runtime->config.report_stalls || runtime->simulated)
+        return 0;
+    struct ci_stalls *stalls = ci_alloc_zero(&runtime->allocator, sizeof *stalls);
+    if (!stalls)
+        return -ENOMEM;
+    stalls->runtime = runtime;
+    ci_mutex_init(&stalls->lock);
+    ci_condition_init(&stalls->changed);
+    int rc = ci_thread_start(&stalls->thread, look_on, stalls);
+    if (rc == 0)
+        runtime->stalls = stalls;
+    else
+        free_stalls(stalls);
+    return rc;
+}
+
+void ci_stall_end(coir_runtime *runtime)
+{
+    struct ci_stalls *stalls = runtime->stalls;
+    if (!stalls)
+        return;
+    runtime->stalls = NULL;
+    ci_mutex_lock(&stalls->lock);
+    stalls->ended = true;
+    ci_condition_signal(&stalls->changed);
+    ci_mutex_unlock(&stalls->lock);
+    ci_thread_join(&stalls->thread);
+    free_stalls(stalls);
+}
