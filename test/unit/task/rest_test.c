@@ -109,9 +109,18 @@ TEST_SIM(a_roused_task_is_cancelled_with_its_scope)
     CHECK_EQ(sleeper.leaf.result, -ECANCELED);
 }
 
-static int nothing(void *arg)
+static struct {
+    const struct ci_task *record;
+    const void *spawned_at;
+    uint32_t number;
+} other;
+
+static int note_itself(void *arg)
 {
     (void)arg;
+    other.record = ci_worker_current->runnable->task;
+    other.spawned_at = other.record->spawned_at;
+    other.number = other.record->number;
     return 0;
 }
 
@@ -123,17 +132,16 @@ TEST_SIM(a_roused_task_is_not_taken_for_another_one)
     struct ci_task *record = begin(scope, &sleeper), *task;
     ci_task_rest(record);
     COIR_SCOPE(others);
-    CHECK_EQ(coir_go(others, nothing, NULL), 0);
+    CHECK_EQ(coir_go(others, note_itself, NULL), 0);
     CHECK_EQ(coir_scope_wait(others), 0);
-    uint32_t number = record->number;
-    CHECK(record->spawned_at);
+    CHECK(other.record == record && other.spawned_at);
     coir_sleep_for(10 * COIR_S);
     uint64_t started = ci_worker_current->tasks_started;
     CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
-    CHECK(task->number != number && !task->spawned_at);
+    CHECK(task->number != other.number && !task->spawned_at);
     CHECK_EQ(task->waits_since, ci_worker_current->loop.coarse_now);
     CHECK_EQ(ci_worker_current->tasks_started, started);
-    number = task->number;
+    uint32_t number = task->number;
     ci_task_rest(task);
     CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
     CHECK(task->number != number);
