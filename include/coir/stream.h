@@ -8,7 +8,11 @@
  * for nothing (0 bytes, no pieces, or only empty ones) returns 0 without waiting, also at the end
  * of the stream. There may be any number of pieces; a call that may be short takes at most 1,024,
  * from the first that is not empty. A stream that is NULL, or a buffer that is NULL and has a
- * length, is -EINVAL. */
+ * length, is -EINVAL.
+ *
+ * There are calls in place of the flags of recv(2) and send(2): coir_peek (MSG_PEEK), coir_read_full
+ * (MSG_WAITALL), coir_try_read and coir_try_write (MSG_DONTWAIT), coir_writev and write queues
+ * (MSG_MORE). A write never raises SIGPIPE. There is no urgent data. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 
