@@ -10,9 +10,9 @@
  * from the first that is not empty. A stream that is NULL, or a buffer that is NULL and has a
  * length, is -EINVAL.
  *
- * There are calls in place of the flags of recv(2) and send(2): coir_peek (MSG_PEEK), coir_read_full
- * (MSG_WAITALL), coir_try_read and coir_try_write (MSG_DONTWAIT), coir_writev and write queues
- * (MSG_MORE). A write never raises SIGPIPE. There is no urgent data. */
+ * There are calls in place of the flags of recv(2) and send(2): coir_peek (MSG_PEEK),
+ * coir_read_full (MSG_WAITALL), coir_try_read and coir_try_write (MSG_DONTWAIT), coir_writev and
+ * write queues (MSG_MORE). A write never raises SIGPIPE. There is no urgent data. */
 #ifndef COIR_STREAM_H
 #define COIR_STREAM_H
 
