@@ -146,6 +146,7 @@ TEST_SIM(a_roused_task_is_not_taken_for_another_one)
     CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
     CHECK(task->number != number);
     coir_scope_cancel(scope);
+    coir_scope_wait(scope); /* while the sleeper is there */
 }
 
 TEST_SIM(one_that_is_roused_in_a_cancelled_scope_is_interrupted)
