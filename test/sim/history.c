@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = HISTORY_MOST / 64, TABLE = 1 << 16, NODES_MOST = 1 << 20 };
+enum { WORDS = HISTORY_MOST / 64, TABLE = 1 << 16, NODES_MOST = 1 << 22 };
 
 /* What was tried: a set of operations that have taken effect, and the state that they led to. */
 struct node {
