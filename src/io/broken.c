@@ -59,6 +59,8 @@ void ci_stream_break(coir_stream *stream, int error)
     stream->under = stream->kind;
     stream->kind = &broken_kind;
     stream->error = (int16_t)error;
-    if (reader && reader->future.kind->cancel(&reader->future, error))
+    if (reader && !reader->runnable)
+        ci_io_fail_at_rest(reader, error);
+    else if (reader && reader->future.kind->cancel(&reader->future, error))
         ci_wake(ci_worker_current, reader->runnable, &reader->future);
 }

@@ -238,6 +238,10 @@ void ci_io_rest(struct ci_io_op *op, void (*done)(struct ci_op *io));
  * where the other one was called, that calls this one. */
 void ci_io_rouse(struct ci_io_op *op, struct ci_runnable *runnable);
 
+/* Has the wait of a task at rest fail with `error`: the driver's operation calls its `done`, at
+ * once or when the driver has completed it. */
+void ci_io_fail_at_rest(struct ci_io_op *op, int error);
+
 /* Ends the wait of a task at rest, which ends. False: the operation cannot be withdrawn, and its
  * `done` will be called. */
 bool ci_io_end_at_rest(struct ci_io_op *op);

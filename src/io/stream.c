@@ -158,6 +158,15 @@ bool ci_io_end_at_rest(struct ci_io_op *op)
     return true;
 }
 
+void ci_io_fail_at_rest(struct ci_io_op *op, int error)
+{
+    op->future.state = (uint32_t)error; /* for on_done */
+    if (op->io.pending && op->stream->kind->cancel(op->stream, &op->io)) {
+        op->io.result = -ECANCELED;
+        op->io.done(&op->io);
+    }
+}
+
 /* Where the stream leads, if it is a socket that has addresses. */
 static void describe_addresses(const struct ci_io_op *op, char *text, size_t size)
 {

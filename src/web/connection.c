@@ -50,7 +50,7 @@ enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
 static coir_future *connection_poll(coir_future *future);
 
 static const coir_future_kind connection_kind =
-    COIR_FUTURE_KIND("http connection", connection_poll, NULL);
+    COIR_FUTURE_KIND(CI_HTTP_CONNECTION_TASK, connection_poll, NULL);
 
 static struct ci_worker *worker_of(const struct ci_http_connection *connection)
 {
@@ -84,10 +84,12 @@ static coir_future *upgrade(struct ci_http_connection *connection)
 {
     coir_future *caller = connection->future.caller;
     coir_ws *socket = connection->socket;
+    coir_scope *scope = connection->server->here.connections;
+    struct ci_task *task = connection->task;
     ci_http_turn_give(connection);
     ci_worker_cancel_timer(worker_of(connection), &connection->timer);
     ci_pool_give(&connection->server->http->connections, connection);
-    return ci_ws_session_begin(socket, caller);
+    return ci_ws_session_begin(socket, caller, scope, task);
 }
 
 /* The child runs next, and the connection again when it is complete. */

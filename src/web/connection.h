@@ -16,6 +16,9 @@
 #include "sync/wait.h"
 #include "web/server.h"
 
+/* The name of a connection's task. */
+#define CI_HTTP_CONNECTION_TASK "http connection"
+
 /* What a connection does when its requests have been served. Lingering: the answers are sent, the
  * client is told that there will be no more, and what it sends is discarded until it closes.
  * Upgrade: the stream and the task go over to `socket`, and the record is freed. */

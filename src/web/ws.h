@@ -13,6 +13,8 @@
  * 3. The close frame is the last one in the queue, which takes no frame behind it, nor when the
  *    connection has ended (ci_write_queue_finish).
  * 4. When the connection has ended, `result` is what receives return: 0 or an error.
+ * 5. A connection without a fiber has no task while it rests (task/rest.h): when it has waited for
+ * a while. When bytes come, it has to end or the server drains, it gets one again.
  */
 #ifndef CI_WEB_WS_H
 #define CI_WEB_WS_H
@@ -84,8 +86,12 @@ struct coir_ws {
     coir_future future;
     coir_ws_message_fn *fn; /* NULL: it has one */
     void *arg;
-    union { /* what it awaits */
-        coir_io_op io;
+    coir_scope *scope;    /* of its task */
+    struct ci_task *task; /* NULL: it rests, if it has a scope */
+    bool rouse_is_due;    /* memory for the task was out; the timer tries again */
+    bool wait_is_over;    /* the same, and `io` has completed */
+    union {               /* what it awaits */
+        struct ci_io_op io;
         struct ci_call call;
     };
 };
@@ -119,10 +125,20 @@ void ci_ws_handler_ended(struct ci_exchange *exchange, int rc);
 /* ---- ws_session.c ---- */
 
 /* Goes on with the task of an HTTP connection, which ends with `caller`: the future to run next. */
-coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller);
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, coir_scope *scope,
+                                 struct ci_task *task);
 
 /* The server drains: the peer is asked to close. */
 void ci_ws_drain(coir_ws *ws);
+
+/* ---- ws_rest.c ---- */
+
+/* Gives the task back, if the connection may rest now. */
+void ci_ws_rest(coir_ws *ws);
+
+/* The connection has a task again, if it had given it back. False: memory is out, and the timer
+ * tries again. */
+bool ci_ws_rouse(coir_ws *ws);
 
 /* ---- ws_recv.c ---- */
 

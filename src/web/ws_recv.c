@@ -11,6 +11,9 @@
  * the first piece of memory for a message whose length is only announced. */
 enum { READS_MAX = 16, DIRECT_MIN = 4096, PIECE = 16 * 1024, DIRECT_MAX = 256 * 1024 };
 
+/* How long a connection without a fiber waits before it rests. */
+static const coir_time rest_delay = 1 * COIR_S;
+
 /* Of a message that is received in parts. */
 enum { COMPRESSED_AT_ONCE = 128, LONG_PART = 64 * 1024 };
 
@@ -362,9 +365,14 @@ static coir_time silence_ends(const coir_ws *ws)
     return when < ws->close_by ? when : ws->close_by;
 }
 
+/* One without a fiber rests after a while. */
 void ci_ws_begin_wait(coir_ws *ws)
 {
     coir_time when = silence_ends(ws);
+    if (ws->task) {
+        coir_time rests = ci_time_after(ci_worker_now(ws->http->worker), rest_delay);
+        when = when < rests ? when : rests;
+    }
     give_input_back(ws);
     ws->waiting = true;
     if (when != COIR_NEVER)
@@ -406,14 +414,18 @@ void ci_ws_on_silence(struct ci_timer *timer)
     coir_time now = ci_worker_now(ws->http->worker);
     if (!ws->waiting)
         return; /* the next wait starts it again */
+    if (ws->rouse_is_due && !ci_ws_rouse(ws))
+        return;
     if (now >= silence_ends(ws)) {
         bool pinged = ws->pinged_at >= ws->heard_at, reads = reads_on(ws);
         if ((pinged && !reads) || now >= ws->close_by) {
-            ci_stream_break(ws->stream, -ETIMEDOUT);
+            if (ci_ws_rouse(ws))
+                ci_stream_break(ws->stream, -ETIMEDOUT);
             return;
         }
         ping(ws, now);
     }
+    ci_ws_rest(ws);
     if (silence_ends(ws) != COIR_NEVER)
         ci_worker_set_timer(ws->http->worker, timer, silence_ends(ws));
 }

@@ -4,6 +4,7 @@
  *
  *    state     what happened                 next state
  *    WAITING   bytes, and no message yet     WAITING
+ *    WAITING   nothing for a while           WAITING, and it rests (ws.h 5)
  *    WAITING   a message, or the end         CALLING
  *    CALLING   no message is left            WAITING
  *    CALLING   the connection has ended      (freed)
@@ -78,7 +79,7 @@ static coir_future *await(coir_ws *ws, enum state state, coir_future *child)
 static coir_future *wait_for_message(coir_ws *ws)
 {
     ci_ws_begin_wait(ws);
-    return await(ws, WAITING, coir_stream_wait_op(&ws->io, ws->stream, COIR_READ));
+    return await(ws, WAITING, ci_stream_wait_op(&ws->io, ws->stream, COIR_READ));
 }
 
 static coir_future *call(coir_ws *ws)
@@ -118,15 +119,20 @@ static coir_future *session_poll(coir_future *future)
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
 }
 
-coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller)
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, coir_scope *scope,
+                                 struct ci_task *task)
 {
     ws->future = (coir_future){&session_kind, caller, 0, WAITING};
+    ws->scope = scope;
+    ws->task = task;
     ws->receiving = true;
     int rc = ci_ws_advance(ws); /* what came behind the request */
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
 }
 
+/* The server's scope may be cancelled later, which reaches only tasks that do not rest. */
 void ci_ws_drain(coir_ws *ws)
 {
     ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
+    ci_ws_rouse(ws);
 }

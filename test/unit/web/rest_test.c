@@ -1,10 +1,9 @@
 /* Connections at rest: those that have waited for a second without a request have no task, and
  * behave as if they had one. */
 #include "client.h"
-#include "task/current.h"
-#include "task/runtime.h"
+#include "records.h"
 
-enum { IDLERS = 50, RECORDS_MAX = 10000 };
+enum { IDLERS = 50 };
 
 static coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
 static coir_stream *idlers[IDLERS];
@@ -56,52 +55,6 @@ static uint64_t tasks_live(void)
     coir_counters counters = COIR_COUNTERS;
     coir_counters_get(coir_runtime_current(), &counters);
     return counters.tasks_live;
-}
-
-/* ---- the records of tasks ---- */
-
-static void *no_memory(size_t size, void *context)
-{
-    (void)size, (void)context;
-    return NULL;
-}
-
-static void free_nothing(void *memory, size_t size, void *context)
-{
-    (void)memory, (void)size, (void)context;
-}
-
-static const coir_allocator none = COIR_ALLOCATOR(no_memory, free_nothing, NULL);
-
-static void *records[RECORDS_MAX];
-static int record_count;
-static const coir_allocator *allocator_before;
-
-/* Takes all records of tasks that the worker has, so that there is no memory for another one. */
-static int take_records(void)
-{
-    struct ci_pool *tasks = &ci_worker_current->tasks;
-    allocator_before = tasks->allocator;
-    tasks->allocator = &none;
-    for (record_count = 0; (records[record_count] = ci_pool_take(tasks)); record_count++)
-        CHECK(record_count + 1 < RECORDS_MAX);
-    return record_count;
-}
-
-static void give_records_back(void)
-{
-    struct ci_pool *tasks = &ci_worker_current->tasks;
-    while (record_count > 0)
-        ci_pool_give(tasks, records[--record_count]);
-    tasks->allocator = allocator_before;
-}
-
-/* How many records are free: those of a slab that were never used count, too. */
-static int count_records(void)
-{
-    int count = take_records();
-    give_records_back();
-    return count;
 }
 
 /* ---- rest ---- */

@@ -1,0 +1,55 @@
+/* The records of tasks that a worker has, and how to leave it none: for tests of tasks that rest. */
+#ifndef TEST_WEB_RECORDS_H
+#define TEST_WEB_RECORDS_H
+
+#include "harness.h"
+#include "task/current.h"
+#include "task/runtime.h"
+
+enum { RECORDS_MAX = 10000 };
+
+static inline void *no_memory(size_t size, void *context)
+{
+    (void)size, (void)context;
+    return NULL;
+}
+
+static inline void free_nothing(void *memory, size_t size, void *context)
+{
+    (void)memory, (void)size, (void)context;
+}
+
+static const coir_allocator none = COIR_ALLOCATOR(no_memory, free_nothing, NULL);
+
+static void *records[RECORDS_MAX];
+static int record_count;
+static const coir_allocator *allocator_before;
+
+/* Takes all records of tasks that the worker has, so that there is no memory for another one. */
+static inline int take_records(void)
+{
+    struct ci_pool *tasks = &ci_worker_current->tasks;
+    allocator_before = tasks->allocator;
+    tasks->allocator = &none;
+    for (record_count = 0; (records[record_count] = ci_pool_take(tasks)); record_count++)
+        CHECK(record_count + 1 < RECORDS_MAX);
+    return record_count;
+}
+
+static inline void give_records_back(void)
+{
+    struct ci_pool *tasks = &ci_worker_current->tasks;
+    while (record_count > 0)
+        ci_pool_give(tasks, records[--record_count]);
+    tasks->allocator = allocator_before;
+}
+
+/* How many records are free: those of a slab that were never used count, too. */
+static inline int count_records(void)
+{
+    int count = take_records();
+    give_records_back();
+    return count;
+}
+
+#endif
