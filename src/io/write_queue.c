@@ -21,7 +21,7 @@ void ci_write_queue_leave(coir_write_queue *queue)
 {
     coir_stream *stream = queue->stream;
     ci_write_queue_stop_polling(queue);
-    ci_check(stream->writer == &queue->op, "write_queue.h 4");
+    ci_check(stream->writer == &queue->op || !stream->writer, "write_queue.h 4");
     stream->writer = NULL;
     queue->stream = NULL;
     ci_write_queue_end(queue, -ECANCELED);
@@ -44,7 +44,33 @@ static void init(coir_write_queue *queue, struct ci_worker *worker, coir_stream 
     ci_list_init(&queue->flushers);
     ci_item_ring_init(&queue->ring, &queue->allocator, sizeof(struct ci_write_item),
                       COIR_UNLIMITED);
-    stream->writer = &queue->op;
+}
+
+coir_write_queue *ci_write_queue_make(struct ci_worker *worker, coir_stream *stream,
+                                      const coir_write_queue_options *options)
+{
+    coir_write_queue *queue = ci_alloc_zero(&worker->runtime->allocator, sizeof *queue);
+    if (queue)
+        init(queue, worker, stream, options);
+    return queue;
+}
+
+void ci_write_queue_unmake(coir_write_queue *queue)
+{
+    coir_allocator allocator = queue->allocator;
+    ci_free(&allocator, queue, sizeof *queue);
+}
+
+bool ci_write_queue_is_unused(coir_write_queue *queue, uint64_t *pushed)
+{
+    ci_write_queue_lock(queue);
+    bool unused = queue->pushed == *pushed && queue->state == CI_WRITE_QUEUE_IDLE &&
+                  !queue->ring.count && !queue->unreported && !queue->holds && !queue->error &&
+                  !queue->finished && ci_list_empty(&queue->pushers) &&
+                  ci_list_empty(&queue->flushers);
+    *pushed = queue->pushed;
+    ci_lock_give(&queue->lock);
+    return unused;
 }
 
 static int make(coir_stream *stream, const coir_write_queue_options *given,
@@ -64,10 +90,10 @@ static int make(coir_stream *stream, const coir_write_queue_options *given,
         rc = -EBUSY;
     if (rc < 0)
         return rc;
-    coir_write_queue *queue = ci_alloc_zero(&worker->runtime->allocator, sizeof *queue);
+    coir_write_queue *queue = ci_write_queue_make(worker, stream, &options);
     if (!queue)
         return -ENOMEM;
-    init(queue, worker, stream, &options);
+    stream->writer = &queue->op;
     *ret_queue = queue;
     return 0;
 }

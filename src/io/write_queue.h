@@ -24,8 +24,8 @@
  * 2. An item leaves the ring once, with its outcome, which is reported without the lock held.
  * 3. While tasks wait to push, the queue has no room for the first of them, or is about to end. No
  * task waits to push or to flush when the queue is freed.
- * 4. The stream's `writer` is the queue's `op` from when the queue is made until it leaves the
- * stream.
+ * 4. The stream's `writer` is the queue's `op` from when the queue is made, or from its first write
+ * where that was by ci_write_queue_make, until it leaves the stream.
  * 5. Once the queue is `finished`, no task waits to push, and the ring only gets shorter. It may be
  * longer than its bounds by the last item.
  * 6. The queue's memory is freed after coir_write_queue_free, when its ring is empty and nothing
@@ -97,6 +97,18 @@ struct coir_write_queue {
 
 /* The queue that writes to a stream; NULL: there is none. */
 coir_write_queue *ci_write_queue_of(const coir_stream *stream);
+
+/* Makes a queue for a stream of `worker` that has no other writer, on any thread. NULL: out of
+ * memory. */
+coir_write_queue *ci_write_queue_make(struct ci_worker *worker, coir_stream *stream,
+                                      const coir_write_queue_options *options);
+
+/* Frees one that was made so, and that no other thread knows. */
+void ci_write_queue_unmake(coir_write_queue *queue);
+
+/* On the owner: whether nothing is in the queue nor uses it, and nothing was pushed since *pushed
+ * was set to what was then. Sets it. */
+bool ci_write_queue_is_unused(coir_write_queue *queue, uint64_t *pushed);
 
 /* Ends the queue and removes it from its stream, which it does not use any more. */
 void ci_write_queue_leave(coir_write_queue *queue);

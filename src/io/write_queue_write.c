@@ -212,6 +212,8 @@ void ci_write_queue_deliver(struct ci_message *message)
 {
     coir_write_queue *queue = ci_container_of(message, coir_write_queue, message);
     change(queue, CI_WRITE_QUEUE_WRITING);
+    if (queue->stream) /* it may be the first write: write_queue.h 4 */
+        queue->stream->writer = &queue->op;
     if (ci_worker_current) /* NULL: the run has ended */
         write_on(queue);
     else

@@ -40,15 +40,6 @@ int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given)
 
 /* ---- making ---- */
 
-static int make_queue(coir_ws *ws, const coir_ws_options *options)
-{
-    coir_write_queue_options how = COIR_WRITE_QUEUE_OPTIONS;
-    how.items_max = options->items_max;
-    how.bytes_max = options->bytes_max;
-    how.overflow = options->overflow;
-    return coir_write_queue_new_with(ws->stream, &how, &ws->queue);
-}
-
 static void init(coir_ws *ws, coir_stream *stream, const coir_ws_options *options,
                  const struct ci_ws_deflate *deflate)
 {
@@ -56,6 +47,9 @@ static void init(coir_ws *ws, coir_stream *stream, const coir_ws_options *option
     ws->frames.masked = !ws->client;
     ws->frames.deflates = deflate->on;
     ws->deflate = *deflate;
+    ws->items_max = options->items_max;
+    ws->bytes_max = options->bytes_max;
+    ws->overflow = (uint8_t)options->overflow;
     ws->drops_frames =
         options->overflow != COIR_OVERFLOW_WAIT && options->overflow != COIR_OVERFLOW_CLOSE;
     ws->ping_interval = options->ping_interval;
@@ -105,8 +99,6 @@ int ci_ws_new(struct ci_http_worker *http, coir_stream *stream, bool client,
     ws->client = client;
     init(ws, stream, options, deflate);
     int rc = take_over(ws, protocol, protocol_len, input, len);
-    if (rc == 0)
-        rc = make_queue(ws, options);
     if (rc < 0)
         ci_ws_free(ws);
     else
@@ -123,7 +115,7 @@ void ci_ws_free(coir_ws *ws)
     ci_list_remove(&ws->link);
     if (ws->parts_by)
         coir_mutex_unlock(&ws->turn);
-    coir_write_queue_free(ws->queue);
+    ci_ws_queue_free(ws);
     for (size_t i = 0; i < ci_countof(messages); i++)
         coir_ws_message_unref(messages[i]);
     ci_ws_deflate_free(ws);

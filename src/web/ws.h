@@ -15,6 +15,8 @@
  * 4. When the connection has ended, `result` is what receives return: 0 or an error.
  * 5. A connection without a fiber has no task while it rests (task/rest.h): when it has waited for
  * a while. When bytes come, it has to end or the server drains, it gets one again.
+ * 6. There is a write queue while something is sent. Any worker makes it, with the turn, or the
+ * owner; only the owner frees it, with the turn, while `flushing` is 0.
  */
 #ifndef CI_WEB_WS_H
 #define CI_WEB_WS_H
@@ -64,7 +66,11 @@ struct coir_ws {
     int result;
 
     /* sending */
-    coir_write_queue *queue;
+    coir_write_queue *queue; /* atomic; NULL: there is none now (ws_queue.c) */
+    uint32_t flushing;       /* atomic: tasks that may use the queue without the turn */
+    uint8_t overflow;        /* enum coir_overflow */
+    size_t items_max, bytes_max;
+    uint64_t pushed; /* what the queue had been given when that was looked at last */
     struct ci_ws_deflater *deflater;
     coir_mutex turn;
     const void *parts_by; /* the task that has the turn because it sends parts; or NULL */
@@ -75,7 +81,7 @@ struct coir_ws {
     /* silence */
     struct ci_timer timer;
     coir_time heard_at, pinged_at;
-    uint64_t taken; /* bytes that the peer had taken when it was pinged */
+    uint64_t taken; /* bytes that the peer had taken of the queue when it was pinged */
     coir_time ping_interval, ping_timeout, close_timeout;
     coir_time close_by; /* when a receive ends at the latest */
     size_t message_max;
@@ -133,12 +139,33 @@ void ci_ws_drain(coir_ws *ws);
 
 /* ---- ws_rest.c ---- */
 
-/* Gives the task back, if the connection may rest now. */
-void ci_ws_rest(coir_ws *ws);
+/* Gives back what a connection without a fiber does not need now: the task, and the queue. False:
+ * to be called again after a while. */
+bool ci_ws_rest(coir_ws *ws);
 
 /* The connection has a task again, if it had given it back. False: memory is out, and the timer
  * tries again. */
 bool ci_ws_rouse(coir_ws *ws);
+
+/* ---- ws_queue.c ---- */
+
+/* The queue, which is made if there is none; with the turn, or on the owner. -ENOMEM; -EPIPE: the
+ * connection has ended. */
+int ci_ws_queue(coir_ws *ws, coir_write_queue **ret_queue);
+
+/* Takes nothing more. */
+void ci_ws_queue_finish(coir_ws *ws);
+
+/* No task uses it, and there will be none again. */
+void ci_ws_queue_free(coir_ws *ws);
+
+/* False: there is none. */
+bool ci_ws_queue_stats(coir_ws *ws, coir_write_queue_stats *stats);
+
+int ci_ws_queue_flush(coir_ws *ws);
+
+/* Frees the queue if it was not used since the last call; whether there is none. */
+bool ci_ws_queue_rest(coir_ws *ws);
 
 /* ---- ws_recv.c ---- */
 

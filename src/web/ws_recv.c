@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "io/write_queue.h"
 #include "task/completed.h"
 #include "web/ws.h"
 #include "web/ws_deflate.h"
@@ -31,7 +30,7 @@ void ci_ws_end(coir_ws *ws, int code, int result)
     ws->message = NULL;
     ws->in_at = ws->in_end;
     ci_ws_inflate_end(ws);
-    ci_write_queue_finish(ws->queue, NULL); /* unless a close frame has done so */
+    ci_ws_queue_finish(ws); /* unless a close frame has done so */
     ci_worker_cancel_timer(ws->http->worker, &ws->timer);
 }
 
@@ -393,8 +392,7 @@ int ci_ws_end_wait(coir_ws *ws, int64_t result)
 static bool reads_on(coir_ws *ws)
 {
     coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-    coir_write_queue_stats_get(ws->queue, &stats);
-    bool reads = stats.items && stats.sent != ws->taken;
+    bool reads = ci_ws_queue_stats(ws, &stats) && stats.items && stats.sent != ws->taken;
     ws->taken = stats.sent;
     return reads;
 }
@@ -411,7 +409,7 @@ static void ping(coir_ws *ws, coir_time now)
 void ci_ws_on_silence(struct ci_timer *timer)
 {
     coir_ws *ws = ci_container_of(timer, coir_ws, timer);
-    coir_time now = ci_worker_now(ws->http->worker);
+    coir_time now = ci_worker_now(ws->http->worker), next;
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (ws->rouse_is_due && !ci_ws_rouse(ws))
@@ -425,9 +423,10 @@ void ci_ws_on_silence(struct ci_timer *timer)
         }
         ping(ws, now);
     }
-    ci_ws_rest(ws);
-    if (silence_ends(ws) != COIR_NEVER)
-        ci_worker_set_timer(ws->http->worker, timer, silence_ends(ws));
+    next = ci_ws_rest(ws) ? COIR_NEVER : ci_time_after(now, rest_delay);
+    next = next < silence_ends(ws) ? next : silence_ends(ws);
+    if (next != COIR_NEVER)
+        ci_worker_set_timer(ws->http->worker, timer, next);
 }
 
 /* ---- the future ---- */

@@ -57,6 +57,7 @@ bool ci_ws_rouse(coir_ws *ws)
 static void on_ready_at_rest(struct ci_op *io)
 {
     coir_ws *ws = ci_container_of(io, coir_ws, io.io);
+    ci_check(!ws->task && ws->waiting, "web/ws.h 5");
     ws->wait_is_over = true;
     ci_ws_rouse(ws);
 }
@@ -70,12 +71,17 @@ static bool may_rest(const coir_ws *ws)
            ci_task_may_rest(ws->task, &ws->io.future);
 }
 
-void ci_ws_rest(coir_ws *ws)
+static void give_task_back(coir_ws *ws)
 {
-    if (!may_rest(ws))
-        return;
     ws->wait_is_over = false;
     ci_io_rest(&ws->io, on_ready_at_rest);
     ci_task_rest(ws->task);
     ws->task = NULL;
+}
+
+bool ci_ws_rest(coir_ws *ws)
+{
+    if (may_rest(ws))
+        give_task_back(ws);
+    return !ws->scope || ws->task || ci_ws_queue_rest(ws);
 }

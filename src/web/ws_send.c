@@ -73,7 +73,10 @@ coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, si
 
 static int push_now(coir_ws *ws, coir_ws_message *frame)
 {
-    int rc = frame ? coir_write_queue_try_push(ws->queue, &frame->frame) : -ENOMEM;
+    coir_write_queue *queue;
+    int rc = frame ? ci_ws_queue(ws, &queue) : -ENOMEM;
+    if (rc == 0)
+        rc = coir_write_queue_try_push(queue, &frame->frame);
     coir_ws_message_unref(frame);
     return rc;
 }
@@ -89,7 +92,12 @@ int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len)
         return 0;
     ci_store_relaxed(&ws->sent_close, true);
     coir_ws_message *frame = ci_ws_close_frame(ws, code, reason, len);
-    int rc = ci_write_queue_finish(ws->queue, frame ? &frame->frame : NULL);
+    coir_write_queue *queue;
+    int rc = ci_ws_queue(ws, &queue);
+    if (rc == 0)
+        rc = ci_write_queue_finish(queue, frame ? &frame->frame : NULL);
+    else
+        ci_ws_queue_finish(ws);
     coir_ws_message_unref(frame);
     return frame ? rc : -ENOMEM;
 }
@@ -127,8 +135,11 @@ static int push(coir_ws *ws, coir_ws_message *frame, bool waits)
     if (!frame)
         return -ENOMEM;
     ci_debug_check(ci_mutex_is_held(&ws->turn), "web/ws.h 3");
-    int rc = waits ? coir_write_queue_push(ws->queue, &frame->frame)
-                   : coir_write_queue_try_push(ws->queue, &frame->frame);
+    coir_write_queue *queue;
+    int rc = ci_ws_queue(ws, &queue);
+    if (rc == 0)
+        rc = waits ? coir_write_queue_push(queue, &frame->frame)
+                   : coir_write_queue_try_push(queue, &frame->frame);
     coir_ws_message_unref(frame);
     return rc;
 }
@@ -232,5 +243,5 @@ int coir_ws_send_part(coir_ws *ws, enum coir_ws_type type, const void *data, siz
 
 int coir_ws_flush(coir_ws *ws)
 {
-    return ws ? coir_write_queue_flush(ws->queue) : CI_MISUSE(-EINVAL, "ws is NULL");
+    return ws ? ci_ws_queue_flush(ws) : CI_MISUSE(-EINVAL, "ws is NULL");
 }

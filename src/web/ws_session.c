@@ -42,8 +42,7 @@ static void end_session(coir_ws *ws, int code)
     if (!ws->over)
         ci_ws_end(ws, CI_WS_NO_CLOSE, coir_task_interrupted() ? -ECANCELED : -ETIMEDOUT);
     ws->fn(ws, NULL, ws->arg);
-    coir_write_queue_free(ws->queue);
-    ws->queue = NULL;
+    ci_ws_queue_free(ws);
     linger(ws);
 }
 

@@ -1,7 +1,8 @@
-/* The records of tasks that a worker has, and how to leave it none: for tests of tasks that rest. */
+/* The records of tasks that a worker has, and how to leave it none. */
 #ifndef TEST_WEB_RECORDS_H
 #define TEST_WEB_RECORDS_H
 
+#include "coir/fiber.h"
 #include "harness.h"
 #include "task/current.h"
 #include "task/runtime.h"
@@ -29,11 +30,22 @@ static const coir_allocator *allocator_before;
 static inline int take_records(void)
 {
     struct ci_pool *tasks = &ci_worker_current->tasks;
-    allocator_before = tasks->allocator;
-    tasks->allocator = &none;
-    for (record_count = 0; (records[record_count] = ci_pool_take(tasks)); record_count++)
+    if (tasks->allocator != &none) {
+        allocator_before = tasks->allocator;
+        tasks->allocator = &none;
+    }
+    for (; (records[record_count] = ci_pool_take(tasks)); record_count++)
         CHECK(record_count + 1 < RECORDS_MAX);
     return record_count;
+}
+
+/* Takes those, too, that become free meanwhile. */
+static inline void sleep_without_records(coir_time duration)
+{
+    for (coir_time end = coir_now() + duration; coir_now() < end;) {
+        take_records();
+        coir_sleep_for(5 * COIR_MS);
+    }
 }
 
 static inline void give_records_back(void)
