@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "connections/fuzz.h"
+#include "connections/secure.h"
 
 enum { JOBS_MOST = 16 };
 
@@ -113,8 +114,12 @@ static bool parse_flag(struct campaign *campaign, const char *option)
         return campaign->keep_going = true;
     if (strcmp(option, "--verbose") == 0)
         return campaign->settings.verbose = true;
-    if (strcmp(option, "--tls") == 0)
-        return campaign->settings.tls = true;
+    if (strcmp(option, "--tls") == 0) {
+        if (!secure_is_there)
+            fprintf(stderr, "--tls needs OpenSSL 3 (libssl-dev), which was not there when this was "
+                            "built\n");
+        return campaign->settings.tls = secure_is_there;
+    }
     return false;
 }
 
