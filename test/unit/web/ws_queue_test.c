@@ -40,6 +40,9 @@ static int send_now_and_then(coir_ws *ws)
         CHECK_EQ(coir_ws_flush(ws), 0);
         CHECK(!ci_ws_queue_rest(ws)); /* it was used since the last look */
         CHECK(ws->queue == queue);
+        ws->flushing++; /* another worker's task is about to look at the queue */
+        CHECK(!ci_ws_queue_rest(ws) && ws->queue == queue);
+        ws->flushing--;
         CHECK(ci_ws_queue_rest(ws) && !ws->queue);
         CHECK_EQ(coir_ws_flush(ws), 0);
     }
