@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 #include "harness.h"
 #include "sys/symbol.h"
 
@@ -153,7 +154,7 @@ static int compute(void *arg)
     wait_until_logged("    waiter 0x");
     CHECK_EQ(logged("finding: busy 0x"), 1);
     CHECK_EQ(logged("; it holds a lock that others wait for (1):"), 1);
-    if (ci_has_symbols)
+    if (ci_has_symbols && !CI_TSAN) /* which delivers the signal inside of its own functions */
         CHECK_EQ(logged("computes without a wait, in compute_until_it_is_seen at "), 1);
     ci_store(&seen, 1);
     return coir_scope_wait(scope);
