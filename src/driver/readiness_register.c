@@ -57,6 +57,9 @@ int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const s
     if (rc == 0) {
         slot->events = (uint8_t)events;
         slot->once = false;
+    } else if (!slot->ops) {
+        /* a registration that could not be modified may be gone (kqueue: ENOMEM) */
+        ci_slot_unregister(selector, slot, op->fd);
     }
     return rc;
 }
