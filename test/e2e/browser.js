@@ -330,7 +330,8 @@ const checks = {
   },
   async '/debug/: tasks that do the same are one row'() {
     const page = await open(desktop, '/debug/'), other = await open(desktop, '/');
-    await other.evaluate(() => { for (let i = 0; i < 16; i++) { const socket = new WebSocket(`ws://${location.host}/ws/echo`); (window.kept ||= []).push(socket); } });
+    // not WebSockets that rest, which have no task
+    await other.evaluate(() => { for (let i = 0; i < 16; i++) (window.kept ||= []).push(new WebSocket(`ws://${location.host}/chat/ws/rows?name=one${i}`)); });
     await page.waitForSelector('#tree .task em:has-text("×")');
     const row = page.locator('#tree .task', { has: page.locator('em:has-text("×")') }).first();
     const count = Number((await row.locator('em').textContent()).replace('× ', ''));
