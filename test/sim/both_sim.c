@@ -126,9 +126,7 @@ static int be_everybody(void *arg)
         MUST_BE(coir_go_anywhere(scope, be_a_client, &numbers[i]), 0);
     }
     MUST_BE(coir_scope_wait(scope), 0);
-    COIR_DEADLINE(coir_in(soon));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, soon);
     return 0;
 }
 

@@ -140,6 +140,13 @@ int chaos_configure(coir_sim *sim)
     return coir_sim_configure(sim, &config);
 }
 
+void chaos_await_end(coir_host *host, coir_time patience)
+{
+    COIR_DEADLINE(coir_in(patience));
+    while (!coir_host_is_down(host))
+        MUST_BE(coir_sleep_for(COIR_MS), 0);
+}
+
 static int wait_for_end(void *arg)
 {
     coir_host **host = arg;

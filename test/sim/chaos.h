@@ -22,6 +22,9 @@ int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int 
 /* The whole of a scenario with one host: it runs `play`, and must end within 1,000 s. */
 int chaos_run_alone(coir_sim *sim, int (*play)(void *), coir_host **ret_host);
 
+/* Waits until the host has ended; dies if it has not after `patience`. */
+void chaos_await_end(coir_host *host, coir_time patience);
+
 /* Runs both as tasks of one scope: the first error. */
 int chaos_both(coir_task_fn *first, coir_task_fn *second, void *arg);
 

@@ -196,9 +196,7 @@ static int be_everybody(void *arg)
         MUST_BE(coir_go(scope, be_a_client, (void *)i), 0);
     MUST_BE(coir_scope_wait(scope), 0);
     w.over = true;
-    COIR_DEADLINE(coir_in(patience));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, patience);
     return 0;
 }
 

@@ -223,9 +223,7 @@ static int be_everybody(void *arg)
         rest(2 * soon);
     }
     go_to_both(knock, below(KNOCKS));
-    COIR_DEADLINE(coir_in(patience));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, patience);
     return 0;
 }
 

@@ -40,23 +40,6 @@ static int call_end_there(void *arg)
     return coir_call_on(1, end_there, arg);
 }
 
-static struct pair tcp_pair(void)
-{
-    coir_listener *listener;
-    char where[64];
-    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
-                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
-    CHECK_EQ(coir_tcp_connect(where, &pair.a), 0);
-    CHECK_EQ(coir_accept(listener, &pair.b), 0);
-    coir_listener_close(listener);
-    connect_ends(&pair);
-    CHECK_EQ(pair.client_rc, 0);
-    CHECK_EQ(pair.server_rc, 0);
-    return pair;
-}
-
 static void move_the_server(void)
 {
     struct pair pair = tcp_pair();

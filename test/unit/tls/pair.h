@@ -114,6 +114,24 @@ static inline struct pair plain_pair(size_t capacity)
     return pair;
 }
 
+/* Connected over TCP. */
+static inline struct pair tcp_pair(void)
+{
+    coir_listener *listener;
+    char where[64];
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
+    CHECK_EQ(coir_tcp_connect(where, &pair.a), 0);
+    CHECK_EQ(coir_accept(listener, &pair.b), 0);
+    coir_listener_close(listener);
+    connect_ends(&pair);
+    CHECK_EQ(pair.client_rc, 0);
+    CHECK_EQ(pair.server_rc, 0);
+    return pair;
+}
+
 /* Connects anew, as both sides are: what a client and a server say to these options. */
 static inline int connect_with(coir_tls_options server, coir_tls_options client, const char *host,
                                int *ret_server)

@@ -267,23 +267,6 @@ TEST_REAL(tls_is_carried_by_tls)
 
 /* ---- over TCP, where a close with something unread loses what was written ---- */
 
-static struct pair tcp_pair(void)
-{
-    coir_listener *listener;
-    char where[64];
-    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
-                        .server = server_of((coir_tls_options)COIR_TLS_OPTIONS)};
-    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
-    CHECK(coir_listener_local(listener, where, sizeof where) > 0);
-    CHECK_EQ(coir_tcp_connect(where, &pair.a), 0);
-    CHECK_EQ(coir_accept(listener, &pair.b), 0);
-    coir_listener_close(listener);
-    connect_ends(&pair);
-    CHECK_EQ(pair.client_rc, 0);
-    CHECK_EQ(pair.server_rc, 0);
-    return pair;
-}
-
 /* The server's ticket is never read. */
 TEST_REAL(a_client_that_writes_and_closes_is_heard_to_the_end)
 {
