@@ -51,28 +51,32 @@ bool ci_place_is_own(const char *function)
            (begins(function + len, at) && is_own_file(function + len + sizeof at - 1));
 }
 
-static void copy_line(char text[CI_PLACE_TEXT], const char *function)
+void ci_place_consider(struct ci_place *place, const char *function, int len)
 {
-    snprintf(text, CI_PLACE_TEXT, "%.*s", (int)strcspn(function, "\n"), function);
+    bool own = ci_place_is_own(function);
+    if (own && place->seen < FIRST_FRAMES)
+        place->len = 0;
+    else if (!own && !place->len) {
+        place->line = function;
+        place->len = len;
+    }
+    place->seen++;
 }
 
-/* The innermost function; if that was called by one of coir's, the caller of that. A stack begins
- * with how the fiber was parked. */
+/* Leaves the text as it is where no function stands for the stack. */
 static CI_NOINLINE void choose(const struct ci_traced *traced, char text[CI_PLACE_TEXT])
 {
     char lines[LINES];
-    int seen = 0;
+    struct ci_place place = {NULL, 0, 0};
     ci_symbol_write(traced, lines, sizeof lines);
-    for (const char *line = lines, *end; (end = strchr(line, '\n')); line = end + 1, seen++) {
+    for (const char *line = lines, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *function = function_in(line);
         if (begins(function, "fiber_main ") || begins(function, "generator_main "))
             break; /* the root of the stack */
-        bool is_coir = ci_place_is_own(function);
-        if (is_coir && seen < FIRST_FRAMES)
-            text[0] = '\0';
-        else if (!is_coir && !text[0])
-            copy_line(text, function);
+        ci_place_consider(&place, function, (int)(end - function));
     }
+    if (place.len)
+        snprintf(text, CI_PLACE_TEXT, "%.*s", place.len, place.line);
 }
 
 void ci_place_of_call(const void *address, char text[CI_PLACE_TEXT])

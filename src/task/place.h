@@ -12,6 +12,17 @@ enum { CI_PLACE_TEXT = 256 };
 /* Whether "FUNCTION at FILE:LINE" is a function of coir's. */
 bool ci_place_is_own(const char *function);
 
+/* The function that stands for a stack: a line of text. Zero at first. */
+struct ci_place {
+    const char *line;
+    int len, seen;
+};
+
+/* For each function of the stack, from the innermost on, "FUNCTION at FILE:LINE". Keeps the
+ * innermost, or if that was called by one of coir's, the caller of that: a stack begins with how
+ * its fiber was parked. */
+void ci_place_consider(struct ci_place *place, const char *function, int len);
+
 /* Where a call returns to: "FUNCTION at FILE:LINE". NULL: "". */
 void ci_place_of_call(const void *address, char text[CI_PLACE_TEXT]);
 

@@ -328,58 +328,46 @@ static void put_text_worker(struct ci_dump_out *out, const struct ci_snapshot_wo
 
 /* ---- findings ---- */
 
-struct first {
-    const char *line;
-    int len, seen;
-};
-
-/* The innermost function, or if that was called by one of coir's, the caller of that. */
-static void keep_first(struct ci_dump_out *out, const char *line, int len, void *arg)
+static void keep_place(struct ci_dump_out *out, const char *line, int len, void *place)
 {
-    struct first *first = arg;
     (void)out;
-    bool is_coir = ci_place_is_own(line);
-    if (is_coir && first->seen < FIRST_FRAMES)
-        first->len = 0;
-    else if (!is_coir && !first->len)
-        *first = (struct first){line, len, first->seen};
-    first->seen++;
+    ci_place_consider(place, line, len);
 }
 
 /* Where a task is: the function of the program that waits. */
-static struct first place_of_task(struct ci_dump_out *out, const struct ci_snapshot_task *task)
+static struct ci_place place_of_task(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
     const struct ci_snapshot_line *line = ci_snapshot_line(out->snapshot, task->first_line);
     const struct ci_snapshot_line *end = line + task->line_count;
-    struct first first = {"?", 0, 0};
+    struct ci_place place = {"?", 0, 0};
     while (line < end)
         if (line->kind == CI_LINE_FRAME)
-            line = each_frame(out, line, end, keep_first, &first);
+            line = each_frame(out, line, end, keep_place, &place);
         else
             line++;
-    first.len = first.len ? first.len : 1;
-    return first;
+    place.len = place.len ? place.len : 1;
+    return place;
 }
 
-static struct first place_of_address(struct ci_dump_out *out, const void *address)
+static struct ci_place place_of_address(struct ci_dump_out *out, const void *address)
 {
     const char *symbol = address ? ci_symbol_of(out, address, false) : "?";
-    return (struct first){symbol, (int)strcspn(symbol, "\n"), 0};
+    return (struct ci_place){symbol, (int)strcspn(symbol, "\n"), 0};
 }
 
 /* Where a worker computes. */
-static struct first place_of_worker(struct ci_dump_out *out,
-                                    const struct ci_snapshot_worker *worker)
+static struct ci_place place_of_worker(struct ci_dump_out *out,
+                                       const struct ci_snapshot_worker *worker)
 {
-    struct first first = {"?", 0, 0};
+    struct ci_place place = {"?", 0, 0};
     bool skips = false;
     for (int i = 0; i < worker->traced.count; i++) {
         struct ci_snapshot_line line = {.address = worker->traced.frames[i],
                                         .exact = i == 0 && worker->traced.exact};
-        each_function(out, &line, &skips, keep_first, &first);
+        each_function(out, &line, &skips, keep_place, &place);
     }
-    first.len = first.len ? first.len : 1;
-    return first;
+    place.len = place.len ? place.len : 1;
+    return place;
 }
 
 static const struct ci_snapshot_task *party(struct ci_dump_out *out,
@@ -390,7 +378,7 @@ static const struct ci_snapshot_task *party(struct ci_dump_out *out,
 
 static void put_text_party(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    struct first place = place_of_task(out, task);
+    struct ci_place place = place_of_task(out, task);
     ci_put(out, "    ");
     put_text_name(out, task);
     ci_put(out, " %p %s", task->id, state_words[task->state]);
@@ -403,7 +391,7 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
 {
     const struct ci_snapshot_worker *worker =
         ci_snapshot_worker(out->snapshot, (size_t)finding->worker);
-    struct first place;
+    struct ci_place place;
     switch (finding->kind) {
     case CI_FINDS_CYCLE:
         ci_put(out,
@@ -547,7 +535,7 @@ static void put_json_task(struct ci_dump_out *out, const struct ci_snapshot_task
         put_string_of(out, symbol, (int)strcspn(symbol, "\n"));
     }
     if (task->spawned_at) {
-        struct first place = place_of_address(out, task->spawned_at);
+        struct ci_place place = place_of_address(out, task->spawned_at);
         ci_put(out, ",\"spawnedBy\":");
         put_string_of(out, place.line, place.len);
     }
@@ -635,7 +623,7 @@ static void put_json_finding(struct ci_dump_out *out, const struct ci_finding *f
     };
     const struct ci_snapshot_worker *worker =
         ci_snapshot_worker(out->snapshot, (size_t)finding->worker);
-    struct first place = place_of_address(out, finding->place);
+    struct ci_place place = place_of_address(out, finding->place);
     ci_put(out, "{\"kind\":\"%s\"", kinds[finding->kind]);
     if (finding->kind == CI_FINDS_COMPUTING) {
         ci_put(out, ",\"task\":\"%p\",\"worker\":%d", (const void *)worker->running.task,
