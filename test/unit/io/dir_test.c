@@ -176,7 +176,7 @@ static void cancel_opens(void)
         coir_sleep_op pause;
         coir_branch either[] = {
             COIR_BRANCH(coir_file_open_at_op(&op, work, "x", O_RDWR | O_CREAT, 0600, &file)),
-            COIR_BRANCH(coir_sleep_for_op(&pause, i % 40 * COIR_US))};
+            COIR_BRANCH(coir_sleep_for_op(&pause, i % 10 ? i % 40 * COIR_US : 60 * COIR_S))};
         coir_any(either, 2);
         bool open = coir_branch_is_complete(&either[0]) && op.future.result == 0;
         CHECK(open == (file != NULL));
