@@ -34,15 +34,14 @@
 
 enum state { STARTING, WAITING, QUEUED, CALLING, SENDING, LINGERING };
 
-/* How long it waits for a request before it rests. */
-static const coir_time rest_delay = 1 * COIR_S;
-
 /* How long an accepted client that has not sent anything yet may take to do so while the server
  * drains: its request is probably on its way. */
 static const coir_time first_request_time = 1 * COIR_S;
 
 /* Lingering ends after this long without a byte from the client. */
 static const coir_time linger_silence = 2 * COIR_S;
+
+enum { RESTS_AFTER_MAX = (1 << 24) - 1 };
 
 /* While it lingers: bytes a read, on the worker's stack; reads before other tasks run. */
 enum { DISCARD_AT_ONCE = 4096, DISCARDS_A_TURN = 16 };
@@ -155,9 +154,26 @@ static void begin_idle_time(struct ci_http_connection *connection)
 {
     const struct ci_http_server *server = connection->server;
     coir_time most = server->draining ? first_request_time : server->options->idle_timeout;
-    bool rests_next = most > rest_delay;
-    set_timer(connection, rests_next ? rest_delay : most);
+    bool rests_next = most > CI_HTTP_REST_DELAY;
+    set_timer(connection, rests_next ? CI_HTTP_REST_DELAY : most);
     connection->rests_next = rests_next;
+    connection->rests_after = 1;
+}
+
+/* Empty lines have woken it from its rest: it rests again after a while. The timer is set to the
+ * end of the idle time. */
+static void rest_again(struct ci_http_connection *connection)
+{
+    const coir_time idle = connection->server->options->idle_timeout,
+                    now = ci_worker_now(worker_of(connection)), end = connection->timer.when,
+                    begun = idle == COIR_NEVER ? now : end - idle;
+    coir_time after = ci_time_left(now, begun) / CI_HTTP_REST_DELAY + 2;
+    coir_time rests = ci_time_after(begun, after * CI_HTTP_REST_DELAY);
+    if (rests >= end || after > RESTS_AFTER_MAX)
+        return;
+    set_timer_at(connection, rests);
+    connection->rests_next = true;
+    connection->rests_after = (uint32_t)after & RESTS_AFTER_MAX;
 }
 
 /* Only an answered request restarts the idle timeout; empty lines between requests do not. */
@@ -176,6 +192,8 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
         begin_idle_time(connection);
     else if (!ci_timer_started(&connection->timer))
         return finish(connection); /* the idle timeout passed during the call */
+    else if (!connection->rests_next && !draining)
+        rest_again(connection);
     struct ci_list *idle = &connection->server->idle;
     ci_check(idle->prev->next == idle, "connection.h 2"); /* else the last one left and is in it */
     ci_list_push(idle, &connection->idle);
@@ -367,8 +385,7 @@ static void on_ready_at_rest(struct ci_op *io)
 static void rest(struct ci_http_connection *connection)
 {
     const struct ci_http_server *server = connection->server;
-    coir_time begun = connection->timer.when - rest_delay;
-    set_timer_at(connection, ci_time_after(begun, server->options->idle_timeout));
+    set_timer_at(connection, ci_http_idle_end(connection));
     if (connection->future.state != WAITING || server->draining ||
         !ci_task_may_rest(connection->task, &connection->io.future))
         return;
@@ -417,7 +434,7 @@ void ci_http_connection_drain(struct ci_http_connection *connection)
     coir_time now = ci_worker_now(worker_of(connection)),
               idle = connection->server->options->idle_timeout;
     /* when the wait began: the timer's time tells, unless there is no idle timeout */
-    coir_time begun = connection->rests_next ? connection->timer.when - rest_delay
+    coir_time begun = connection->rests_next ? ci_http_idle_begun(connection)
                       : idle == COIR_NEVER   ? now
                                              : connection->timer.when - idle;
     coir_time left = ci_time_left(ci_time_after(begun, first_request_time), now);

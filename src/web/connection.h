@@ -11,10 +11,14 @@
 #ifndef CI_WEB_CONNECTION_H
 #define CI_WEB_CONNECTION_H
 
+#include "base/time.h"
 #include "coir/ws.h"
 #include "io/io.h"
 #include "sync/wait.h"
 #include "web/server.h"
+
+/* How long it waits for a request before it rests. */
+#define CI_HTTP_REST_DELAY ((coir_time)1 * COIR_S)
 
 /* The name of a connection's task. */
 #define CI_HTTP_CONNECTION_TASK "http connection"
@@ -35,9 +39,10 @@ struct ci_http_connection {
     bool called : 1;              /* the client has sent something */
     /* it had an answer shortly before the drain, which the client may be reading still */
     bool served_lately : 1;
-    bool has_turn : 1;               /* refusal.h 1 */
-    bool rests_next : 1;             /* the timer ends the wait with a task, and it rests then */
-    bool refused : 1;                /* it is beyond the limit of connections, and not served */
+    bool has_turn : 1;         /* refusal.h 1 */
+    bool rests_next : 1;       /* the timer ends the wait with a task, and it rests then */
+    bool refused : 1;          /* it is beyond the limit of connections, and not served */
+    uint32_t rests_after : 24; /* with rests_next: CI_HTTP_REST_DELAYs from the idle time's begin */
     struct ci_http_partial *partial; /* what has come of a head that is not complete; or NULL */
     union {
         struct ci_list idle; /* while it waits for a request */
@@ -57,6 +62,21 @@ struct ci_http_connection {
         struct ci_call call;
     };
 };
+
+/* When the idle time in progress began, if the timer is to end the wait with a task. */
+static inline coir_time ci_http_idle_begun(const struct ci_http_connection *connection)
+{
+    ci_check(connection->rests_next, "connection.h 3");
+    return connection->timer.when - connection->rests_after * CI_HTTP_REST_DELAY;
+}
+
+/* When the idle time in progress ends: the timer may be set to the rest, before that. */
+static inline coir_time ci_http_idle_end(const struct ci_http_connection *connection)
+{
+    return connection->rests_next ? ci_time_after(ci_http_idle_begun(connection),
+                                                  connection->server->options->idle_timeout)
+                                  : connection->timer.when;
+}
 
 /* Starts a task for an accepted stream of the server that `here` is part of: ci_serving_here.start.
  * 0, or -EAGAIN or -ENOMEM: then the stream is still the caller's. */

@@ -40,7 +40,7 @@ static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
         return coir_in(options->header_timeout);
     if (connection->served)
         return coir_in(options->idle_timeout);
-    return ci_timer_started(&connection->timer) ? connection->timer.when : coir_now();
+    return ci_timer_started(&connection->timer) ? ci_http_idle_end(connection) : coir_now();
 }
 
 enum ci_http_next ci_http_next_head(struct ci_exchange *exchange)

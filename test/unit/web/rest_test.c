@@ -139,6 +139,57 @@ TEST_SERVER(empty_lines_leave_the_idle_timeout_as_it_is)
     coir_close(stream);
 }
 
+/* The first half of an empty line is no request either, also before the connection rests. */
+TEST_SERVER(half_an_empty_line_leaves_the_idle_timeout_as_it_is)
+{
+    for (int i = 1; i < 4; i++) {
+        coir_stream *stream = dial();
+        ask_once(stream);
+        coir_time start = coir_now();
+        coir_sleep_for(i * COIR_S / 2);
+        send_text(stream, "\r");
+        coir_sleep_for(20 * COIR_S);
+        send_text(stream, "\n\r");
+        CHECK_EQ(coir_read(stream, answer, 1), 0);
+        CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 61 * COIR_S);
+        coir_close(stream);
+    }
+}
+
+TEST_SERVER(one_that_empty_lines_have_woken_rests_again)
+{
+    coir_stream *stream = dial();
+    ask_once(stream);
+    coir_time start = coir_now();
+    int busy = count_records();
+    for (int i = 0; i < 8; i++) {
+        coir_sleep_for(3 * COIR_S + i * COIR_S / 4);
+        CHECK_EQ(count_records(), busy + 1);
+        send_text(stream, i & 1 ? "\r\n" : "\r\n\r\n");
+        coir_sleep_for(COIR_MS);
+        CHECK_EQ(count_records(), busy);
+    }
+    CHECK_EQ(coir_read(stream, answer, 1), 0);
+    CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 61 * COIR_S);
+    coir_close(stream);
+}
+
+TEST_SERVER(without_an_idle_timeout_one_that_empty_lines_have_woken_rests_again)
+{
+    options.idle_timeout = COIR_NEVER;
+    coir_stream *stream = dial();
+    ask_once(stream);
+    int busy = count_records();
+    for (int i = 0; i < 3; i++) {
+        coir_sleep_for(3 * COIR_S);
+        CHECK_EQ(count_records(), busy + 1);
+        send_text(stream, "\r\n");
+    }
+    coir_sleep_for(COIR_MS);
+    ask_once(stream);
+    coir_close(stream);
+}
+
 TEST_SERVER(half_a_head_wakes_one_at_rest)
 {
     coir_stream *stream = dial();
