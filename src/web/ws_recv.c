@@ -13,6 +13,9 @@ enum { READS_MAX = 16, DIRECT_MIN = 4096, PIECE = 16 * 1024, DIRECT_MAX = 256 * 
 /* How long a connection without a fiber waits before it rests. */
 static const coir_time rest_delay = 1 * COIR_S;
 
+/* Memory is out: when a ping is tried again. */
+static const coir_time retry_delay = 1 * COIR_S;
+
 /* Of a message that is received in parts. */
 enum { COMPRESSED_AT_ONCE = 128, LONG_PART = 64 * 1024 };
 
@@ -397,19 +400,18 @@ static bool reads_on(coir_ws *ws)
     return reads;
 }
 
-/* A queue that is full takes no ping: if the peer reads on, the next one may go. */
-static void ping(coir_ws *ws, coir_time now)
+/* A queue that is full takes no ping: if the peer reads on, the next one may go. False: memory is
+ * out, and the peer was not asked. */
+static bool ping(coir_ws *ws)
 {
     coir_ws_message *frame = ci_ws_control(ws, CI_WS_PING, NULL, 0);
-    if (frame)
-        ci_ws_push_control(ws, frame);
-    ws->pinged_at = now;
+    return frame && ci_ws_push_control(ws, frame) != -ENOMEM;
 }
 
 void ci_ws_on_silence(struct ci_timer *timer)
 {
     coir_ws *ws = ci_container_of(timer, coir_ws, timer);
-    coir_time now = ci_worker_now(ws->http->worker), next;
+    coir_time now = ci_worker_now(ws->http->worker), next, silent;
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (ws->rouse_is_due && !ci_ws_rouse(ws))
@@ -421,10 +423,14 @@ void ci_ws_on_silence(struct ci_timer *timer)
                 ci_stream_break(ws->stream, -ETIMEDOUT);
             return;
         }
-        ping(ws, now);
+        if (ping(ws) || pinged)
+            ws->pinged_at = now;
     }
     next = ci_ws_rest(ws) ? COIR_NEVER : ci_time_after(now, rest_delay);
-    next = next < silence_ends(ws) ? next : silence_ends(ws);
+    silent = silence_ends(ws);
+    if (silent <= now) /* there was no memory for the ping */
+        silent = ci_time_after(now, retry_delay);
+    next = next < silent ? next : silent;
     if (next != COIR_NEVER)
         ci_worker_set_timer(ws->http->worker, timer, next);
 }

@@ -115,9 +115,12 @@ int coir_ws_ping(coir_ws *ws)
     if (ci_ws_sent_close(ws) || ws->over)
         return -EPIPE;
     int rc = push_now(ws, ci_ws_control(ws, CI_WS_PING, NULL, 0));
-    if (rc == 0)
-        ws->pinged_at = ci_worker_now(ws->http->worker);
-    return rc;
+    if (rc < 0)
+        return rc;
+    ws->pinged_at = ci_worker_now(ws->http->worker);
+    if (ws->waiting)
+        ci_ws_begin_wait(ws); /* for a shorter time */
+    return 0;
 }
 
 /* ---- messages; with the turn ---- */

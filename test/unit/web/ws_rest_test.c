@@ -141,6 +141,29 @@ TEST_SERVER(one_at_rest_is_pinged_and_ends_when_it_does_not_answer)
     wait_for_end(stream, -ETIMEDOUT);
 }
 
+/* The program's own ping has a limit too, where coir sends none. */
+TEST_SERVER(one_at_rest_ends_when_a_ping_of_the_program_is_not_answered)
+{
+    options.ping_interval = COIR_NEVER;
+    coir_stream *stream = dial_and_rest();
+    coir_sleep_for(60 * COIR_S);
+    for (int i = 0; i < 2; i++) {
+        coir_time start = coir_now();
+        CHECK_EQ(coir_ws_ping(newest), 0);
+        CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+        if (i == 0) {
+            put_frame(WIRE_FIN | PONG, NULL, 0);
+            send_wire(stream);
+            coir_sleep_for(60 * COIR_S);
+            CHECK_EQ(ended, 0);
+            continue;
+        }
+        CHECK_EQ(read_frame(stream), -1);
+        CHECK(coir_now() - start > 19 * COIR_S && coir_now() - start < 21 * COIR_S);
+    }
+    wait_for_end(stream, -ETIMEDOUT);
+}
+
 TEST_SERVER(a_peer_that_closes_ends_one_at_rest)
 {
     coir_stream *stream = dial_and_rest();
@@ -272,6 +295,25 @@ TEST_SERVER(without_memory_a_message_waits)
     coir_sleep_for(5 * COIR_S);
     give_records_back();
     hears(stream, "hello");
+    echo_once(stream);
+    wait_for_end(stream, -COIR_EEND);
+}
+
+/* For a while there is none for a ping, or for its queue. */
+TEST_SERVER(without_memory_for_a_ping_it_is_sent_later)
+{
+    coir_stream *stream = dial_and_rest();
+    coir_allocator *allocator = &ci_worker_current->runtime->allocator, before = *allocator;
+    coir_time start = coir_now();
+    coir_sleep_for(20 * COIR_S);
+    allocator->alloc = no_memory;
+    coir_sleep_for(40 * COIR_S);
+    *allocator = before;
+    CHECK_EQ(ended, 0);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+    CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 62 * COIR_S);
+    put_frame(WIRE_FIN | PONG, NULL, 0);
+    send_wire(stream);
     echo_once(stream);
     wait_for_end(stream, -COIR_EEND);
 }
