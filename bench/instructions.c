@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/timer_wheel.h"
+
 static int times;
 static coir_channel *there, *back;
 static coir_mutex mutex = COIR_MUTEX_INIT;
@@ -188,6 +190,51 @@ static int run_timer(void)
     return 0;
 }
 
+/* Timers that fire, spread over levels of the wheel: 100 in each millisecond. */
+static int fired;
+
+static void on_fire(struct ci_timer *timer)
+{
+    (void)timer;
+    fired++;
+}
+
+static int run_fire(void)
+{
+    static struct ci_wheel wheel;
+    coir_time span = times * (COIR_MS / 100);
+    struct ci_timer *timers = calloc((size_t)times, sizeof *timers);
+    if (!timers)
+        return -1;
+    ci_wheel_init(&wheel, 0);
+    for (int i = 0; i < times; i++) {
+        ci_timer_init(&timers[i], on_fire);
+        ci_wheel_start(&wheel, &timers[i], (coir_time)i * 7919 * COIR_US % span);
+    }
+    for (coir_time now = 0; now < span + COIR_MS; now += COIR_MS)
+        ci_wheel_fire(&wheel, now);
+    free(timers);
+    return fired == times ? 0 : -1;
+}
+
+static coir_future *end_at_once(coir_future *future)
+{
+    COIR_BEGIN(future);
+    COIR_END(future);
+}
+
+static int run_future(void)
+{
+    static const coir_future_kind kind = COIR_FUTURE_KIND("nothing", end_at_once, NULL);
+    coir_future future;
+    for (int i = 0; i < times; i++) {
+        COIR_SCOPE(scope);
+        coir_go_future(scope, coir_future_init(&future, &kind));
+        coir_scope_wait(scope);
+    }
+    return 0;
+}
+
 static int run_mutex(void)
 {
     for (int i = 0; i < times; i++) {
@@ -272,8 +319,8 @@ static int start(void *arg)
         {"switch", run_switch},   {"yield", run_yield},         {"spawn", run_spawn},
         {"channel", run_channel}, {"stream", run_stream},       {"handover", run_handover},
         {"select", run_select},   {"select100", run_select100}, {"mutex", run_mutex},
-        {"timer", run_timer},     {"request", run_request},     {"pipelined", run_pipelined},
-        {"idle", run_idle},
+        {"timer", run_timer},     {"fire", run_fire},           {"future", run_future},
+        {"request", run_request}, {"pipelined", run_pipelined}, {"idle", run_idle},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;

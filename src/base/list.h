@@ -56,7 +56,9 @@ static inline struct ci_list *ci_list_pop(struct ci_list *head)
     struct ci_list *node = head->next;
     if (node == head)
         return NULL;
-    ci_list_remove(node);
+    head->next = node->next;
+    node->next->prev = head;
+    ci_list_init(node);
     return node;
 }
 

@@ -27,21 +27,27 @@ void ci_wheel_init(struct ci_wheel *wheel, coir_time now)
     wheel->soonest = COIR_NEVER;
 }
 
-/* Files a timer by its `when`, relative to the wheel's time. */
-static void file_timer(struct ci_wheel *wheel, struct ci_timer *timer)
+/* Puts a timer that is due at `tick` into its slot, relative to the wheel's time. */
+CI_INLINE void put_in_slot(struct ci_wheel *wheel, struct ci_timer *timer, uint64_t tick)
 {
-    uint64_t tick = tick_of(timer->when);
-    if (tick < wheel->tick)
+    coir_time when = timer->when;
+    if (ci_unlikely(tick < wheel->tick))
         tick = wheel->tick;
-    uint64_t differ = tick ^ wheel->tick;
-    unsigned level = differ ? (unsigned)(63 - __builtin_clzll(differ)) / DIGIT_BITS : 0;
+    /* the bit that is set makes no difference: it lies in digit 0 */
+    unsigned level = (unsigned)(63 - __builtin_clzll((tick ^ wheel->tick) | 1)) / DIGIT_BITS;
     unsigned slot = (unsigned)(tick >> (level * DIGIT_BITS)) & DIGIT_MASK;
     ci_list_push(&wheel->slots[level][slot], &timer->link);
-    timer->filed = timer->when;
+    timer->filed = when;
     wheel->occupied[level] |= (uint64_t)1 << slot;
     wheel->levels |= 1U << level;
-    if (timer->when < wheel->least[level][slot])
-        wheel->least[level][slot] = timer->when;
+    if (when < wheel->least[level][slot])
+        wheel->least[level][slot] = when;
+}
+
+/* Files a timer by its `when`. */
+static void file_timer(struct ci_wheel *wheel, struct ci_timer *timer)
+{
+    put_in_slot(wheel, timer, tick_of(timer->when));
     if (timer->when < wheel->soonest)
         wheel->soonest = timer->when;
 }
@@ -129,16 +135,18 @@ static void empty_slot(struct ci_wheel *wheel, unsigned level, unsigned slot, co
     coir_time least = wheel->least[level][slot];
     ci_list_take(&timers, &wheel->slots[level][slot]);
     vacate(wheel, level, slot);
-    struct ci_list *node;
-    while ((node = timers.next) != &timers) {
-        __builtin_prefetch(node->next);
-        ci_list_remove(node);
+    /* every node is linked anew, so none is taken off; the caller finds `soonest` anew */
+    for (struct ci_list *node = timers.next, *next; node != &timers; node = next) {
+        next = node->next;
+        __builtin_prefetch(next);
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
-        ci_check(timer->when >= least, "timer_wheel.h 1");
-        if (timer->when <= now && tick_of(timer->when) < end)
+        coir_time when = timer->when;
+        uint64_t tick = tick_of(when);
+        ci_check(when >= least, "timer_wheel.h 1");
+        if (when <= now && tick < end)
             ci_list_push(&wheel->due, node);
         else
-            file_timer(wheel, timer);
+            put_in_slot(wheel, timer, tick);
     }
 }
 
@@ -170,9 +178,8 @@ size_t ci_wheel_fire_due(struct ci_wheel *wheel, coir_time now)
     wheel->soonest = find_soonest(wheel);
     size_t fired = 0;
     struct ci_list *node;
-    while ((node = wheel->due.next) != &wheel->due) {
+    while ((node = ci_list_pop(&wheel->due))) {
         struct ci_timer *timer = ci_container_of(node, struct ci_timer, link);
-        ci_list_remove(node);
         if (ci_unlikely(timer->when > now)) { /* postponed by a callback since it was found due */
             file_timer(wheel, timer);
             continue;
