@@ -83,12 +83,11 @@ static coir_future *upgrade(struct ci_http_connection *connection)
 {
     coir_future *caller = connection->future.caller;
     coir_ws *socket = connection->socket;
-    coir_scope *scope = connection->server->here.connections;
     struct ci_task *task = connection->task;
     ci_http_turn_give(connection);
     ci_worker_cancel_timer(worker_of(connection), &connection->timer);
     ci_pool_give(&connection->server->http->connections, connection);
-    return ci_ws_session_begin(socket, caller, scope, task);
+    return ci_ws_session_begin(socket, caller, task);
 }
 
 /* The child runs next, and the connection again when it is complete. */

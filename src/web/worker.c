@@ -19,6 +19,8 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_pool_done(&http->buffers);
     ci_pool_done(&http->blocks);
     ci_pool_done(&http->sockets);
+    ci_pool_done(&http->awakes);
+    ci_ws_terms_done(http);
     ci_ws_memory_done(&http->messages);
     ci_ws_deflate_free_shared(http);
     ci_free(allocator, http, sizeof *http);
@@ -32,6 +34,7 @@ static enum ci_trim trim_http(struct ci_worker_extension *extension)
     most = ci_trim_most(most, ci_pool_trim(&http->buffers));
     most = ci_trim_most(most, ci_pool_trim(&http->blocks));
     most = ci_trim_most(most, ci_pool_trim(&http->sockets));
+    most = ci_trim_most(most, ci_pool_trim(&http->awakes));
     return ci_trim_most(most, ci_ws_memory_trim(&http->messages));
 }
 
@@ -40,7 +43,7 @@ static size_t live_http(const struct ci_worker_extension *extension)
     const struct ci_http_worker *http =
         ci_container_of(extension, struct ci_http_worker, extension);
     return http->connections.live + http->buffers.live + http->blocks.live + http->sockets.live +
-           http->messages.live;
+           http->awakes.live + http->messages.live;
 }
 
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
@@ -64,9 +67,11 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     ci_pool_init(&http->buffers, allocator, CI_HTTP_BUFFER, 0);
     ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
     ci_pool_init(&http->sockets, allocator, sizeof(struct coir_ws), 0);
+    ci_pool_init(&http->awakes, allocator, sizeof(struct ci_ws_awake), 0);
+    ci_list_init(&http->terms);
     ci_ws_memory_init(&http->messages, allocator, &worker->grown);
     http->connections.grown = http->buffers.grown = http->blocks.grown = &worker->grown;
-    http->sockets.grown = &worker->grown;
+    http->sockets.grown = http->awakes.grown = &worker->grown;
     ci_worker_add_extension(worker, &http->extension);
     return http;
 }

@@ -15,6 +15,8 @@ struct ci_http_worker {
     struct ci_pool buffers;       /* of CI_HTTP_BUFFER bytes */
     struct ci_pool blocks;        /* of the arenas */
     struct ci_pool sockets;       /* WebSocket connections */
+    struct ci_pool awakes;        /* what those have while they do not rest */
+    struct ci_list terms;         /* of theirs, the newest first */
     struct ci_ws_memory messages; /* of theirs */
     struct ci_ws_shared *deflate; /* what compression keeps (ws_deflate.c); or NULL */
     uint64_t accepted, live, requests, errors_sent, refused;

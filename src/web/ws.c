@@ -40,65 +40,67 @@ int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given)
 
 /* ---- making ---- */
 
-static void init(coir_ws *ws, coir_stream *stream, const coir_ws_options *options,
-                 const struct ci_ws_deflate *deflate)
+bool ci_ws_wake(coir_ws *ws)
 {
+    struct ci_ws_awake *awake = ci_pool_take(&ci_ws_http(ws)->awakes);
+    if (!awake)
+        return false;
+    *awake = (struct ci_ws_awake){.ws = ws, .result = -EINPROGRESS};
+    awake->frames.masked = !ws->terms->client;
+    awake->frames.deflates = ws->terms->deflate.on;
+    ws->awake = awake;
+    return true;
+}
+
+void ci_ws_lull(coir_ws *ws)
+{
+    ci_pool_give(&ci_ws_http(ws)->awakes, ws->awake);
+    ws->awake = NULL;
+}
+
+/* A connection with what every one has, and no more; NULL: out of memory. */
+static coir_ws *make(coir_stream *stream, const struct ci_ws_agreed *agreed)
+{
+    struct ci_http_worker *http = agreed->http;
+    coir_ws *ws = ci_pool_take(&http->sockets);
+    struct ci_ws_terms *terms = ws ? ci_ws_terms_take(agreed) : NULL;
+    if (!terms) {
+        if (ws)
+            ci_pool_give(&http->sockets, ws);
+        return NULL;
+    }
+    memset(ws, 0, sizeof *ws);
     ws->stream = stream;
-    ws->frames.masked = !ws->client;
-    ws->frames.deflates = deflate->on;
-    ws->deflate = *deflate;
-    ws->items_max = options->items_max;
-    ws->bytes_max = options->bytes_max;
-    ws->overflow = (uint8_t)options->overflow;
-    ws->drops_frames =
-        options->overflow != COIR_OVERFLOW_WAIT && options->overflow != COIR_OVERFLOW_CLOSE;
-    ws->ping_interval = options->ping_interval;
-    ws->ping_timeout = options->ping_timeout;
-    ws->close_timeout = options->close_timeout;
-    ws->message_max = options->message_max;
-    ws->result = -EINPROGRESS;
-    ws->heard_at = ci_worker_now(ws->http->worker);
-    ws->pinged_at = -1;
+    ws->terms = terms;
+    ws->arg = agreed->arg;
+    ws->since = ci_ws_now(ws);
     ws->close_by = COIR_NEVER;
     ci_timer_init(&ws->timer, ci_ws_on_silence);
     ci_list_init(&ws->link);
+    return ws;
 }
 
-/* What has come already, and the protocol's name. */
-static int take_over(coir_ws *ws, const char *protocol, size_t protocol_len, const char *input,
-                     size_t len)
+/* What has come already. */
+static int take_over(coir_ws *ws, const char *input, size_t len)
 {
+    struct ci_ws_awake *awake = ws->awake;
     ci_check(len <= CI_HTTP_BUFFER, "web/ws.h 2");
-    ws->protocol = "";
-    if (protocol_len) {
-        char *copy = ci_alloc(&ws->http->messages.allocator, protocol_len + 1);
-        if (!copy)
-            return -ENOMEM;
-        ((char *)memcpy(copy, protocol, protocol_len))[protocol_len] = '\0';
-        ws->protocol = copy;
-    }
     if (!len)
         return 0;
-    if (!(ws->in = ci_pool_take(&ws->http->buffers)))
+    if (!(awake->in = ci_pool_take(&ci_ws_http(ws)->buffers)))
         return -ENOMEM;
-    memcpy(ws->in, input, len);
-    ws->in_end = (uint32_t)len;
+    memcpy(awake->in, input, len);
+    awake->in_end = (uint32_t)len;
     return 0;
 }
 
-int ci_ws_new(struct ci_http_worker *http, coir_stream *stream, bool client,
-              const coir_ws_options *options, const struct ci_ws_deflate *deflate,
-              const char *protocol, size_t protocol_len, const char *input, size_t len,
+int ci_ws_new(coir_stream *stream, const struct ci_ws_agreed *agreed, const char *input, size_t len,
               coir_ws **ret_ws)
 {
-    coir_ws *ws = ci_pool_take(&http->sockets);
+    coir_ws *ws = make(stream, agreed);
     if (!ws)
         return -ENOMEM;
-    memset(ws, 0, sizeof *ws);
-    ws->http = http;
-    ws->client = client;
-    init(ws, stream, options, deflate);
-    int rc = take_over(ws, protocol, protocol_len, input, len);
+    int rc = ci_ws_wake(ws) ? take_over(ws, input, len) : -ENOMEM;
     if (rc < 0)
         ci_ws_free(ws);
     else
@@ -106,31 +108,39 @@ int ci_ws_new(struct ci_http_worker *http, coir_stream *stream, bool client,
     return rc;
 }
 
+static void free_awake(coir_ws *ws)
+{
+    struct ci_http_worker *http = ci_ws_http(ws);
+    struct ci_ws_awake *awake = ws->awake;
+    coir_ws_message *const messages[] = {awake->message, awake->control, awake->ready,
+                                         awake->farewell};
+    for (size_t i = 0; i < ci_countof(messages); i++)
+        coir_ws_message_unref(messages[i]);
+    ci_ws_inflater_free(http, awake->inflater);
+    ci_ws_sender_free(http, awake->ended);
+    if (awake->in)
+        ci_pool_give(&http->buffers, awake->in);
+    ci_ws_lull(ws);
+}
+
 void ci_ws_free(coir_ws *ws)
 {
-    struct ci_http_worker *http = ws->http;
-    coir_ws_message *const messages[] = {ws->message, ws->control, ws->ready, ws->farewell};
+    struct ci_http_worker *http = ci_ws_http(ws);
     ci_check(!ws->receiving, "web/ws.h 1");
     ci_worker_cancel_timer(http->worker, &ws->timer);
     ci_list_remove(&ws->link);
-    if (ws->parts_by)
-        coir_mutex_unlock(&ws->turn);
-    ci_ws_queue_free(ws);
-    for (size_t i = 0; i < ci_countof(messages); i++)
-        coir_ws_message_unref(messages[i]);
-    ci_ws_deflate_free(ws);
-    if (ws->in)
-        ci_pool_give(&http->buffers, ws->in);
-    if (ws->protocol && *ws->protocol)
-        ci_free(&http->messages.allocator, (void *)(uintptr_t)ws->protocol,
-                strlen(ws->protocol) + 1);
+    if (ws->awake) {
+        ci_ws_sender_end(ws);
+        free_awake(ws);
+    }
+    ci_ws_terms_give(ws->terms);
     ci_pool_give(&http->sockets, ws);
 }
 
 void coir_ws_free(coir_ws *ws)
 {
-    if (!ws || ci_forked() || CI_ELSEWHERE(ws->http->worker) ||
-        CI_REFUSED(!ws->client, "a server's connection ends with its handler") ||
+    if (!ws || ci_forked() || CI_ELSEWHERE(ci_ws_http(ws)->worker) ||
+        CI_REFUSED(!ws->terms->client, "a server's connection ends with its handler") ||
         CI_REFUSED_AS(-EBUSY, ws->receiving, "a task receives; cancel it first"))
         return;
     coir_stream *stream = ws->stream;
@@ -138,26 +148,29 @@ void coir_ws_free(coir_ws *ws)
     coir_close(stream);
 }
 
-/* ---- what is known of it ---- */
+/* ---- what is known of it; one that rests has not ended ---- */
 
 const char *coir_ws_protocol(const coir_ws *ws)
 {
-    return CI_REFUSED(!ws, "ws is NULL") ? "" : ws->protocol;
+    return CI_REFUSED(!ws, "ws is NULL") ? "" : ws->terms->protocol;
 }
 
 int coir_ws_close_code(const coir_ws *ws)
 {
-    return CI_REFUSED(!ws, "ws is NULL") ? 0 : ws->close_code;
+    return CI_REFUSED(!ws, "ws is NULL") || !ws->awake ? 0 : ws->awake->close_code;
 }
 
 const char *coir_ws_close_reason(const coir_ws *ws)
 {
-    if (CI_REFUSED(!ws, "ws is NULL") || !ws->farewell || ws->farewell->len < 2)
+    if (CI_REFUSED(!ws, "ws is NULL") || !ws->awake)
         return "";
-    return ci_ws_message_payload(ws->farewell) + 2;
+    coir_ws_message *farewell = ws->awake->farewell;
+    return farewell && farewell->len >= 2 ? ci_ws_message_payload(farewell) + 2 : "";
 }
 
 int coir_ws_result(const coir_ws *ws)
 {
-    return CI_REFUSED(!ws, "ws is NULL") ? -EINVAL : ws->result;
+    if (CI_REFUSED(!ws, "ws is NULL"))
+        return -EINVAL;
+    return ws->awake ? ws->awake->result : -EINPROGRESS;
 }

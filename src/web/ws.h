@@ -13,10 +13,11 @@
  * 3. The close frame is the last one in the queue, which takes no frame behind it, nor when the
  *    connection has ended (ci_write_queue_finish).
  * 4. When the connection has ended, `result` is what receives return: 0 or an error.
- * 5. A connection without a fiber has no task while it rests (task/rest.h): when it has waited for
- * a while. When bytes come, it has to end or the server drains, it gets one again.
- * 6. There is a write queue while something is sent. Any worker makes it, with the turn, or the
- * owner; only the owner frees it, with the turn, while `flushing` is 0.
+ * 5. A connection without a fiber has no task and no `awake` while it rests (task/rest.h): when it
+ * has waited for a while, and nothing of a message has come. When bytes come, it has to end or the
+ * server drains, it gets them again.
+ * 6. There is a `sender` while something is sent. Any worker makes it; only the owner frees it,
+ * while no call uses it, nor has the turn, and nothing is queued.
  */
 #ifndef CI_WEB_WS_H
 #define CI_WEB_WS_H
@@ -38,12 +39,40 @@ struct ci_ws_deflater;
 /* What ci_ws_advance returns besides 0 and errors. */
 enum { CI_WS_MESSAGE = 1, CI_WS_YIELD = 2 };
 
-struct coir_ws {
-    coir_stream *stream;
+/* What a connection is made from. */
+struct ci_ws_agreed {
     struct ci_http_worker *http;
-    struct ci_list link; /* in its server's list `sockets`; a client's is alone */
+    const coir_ws_options *options; /* complete: see ci_ws_options_read */
+    struct ci_ws_deflate deflate;
+    const char *protocol;
+    size_t protocol_len;
+    bool client;
+    /* of a connection without a fiber; or NULL */
+    coir_ws_message_fn *fn;
+    void *arg;
+    coir_scope *scope; /* of its task */
+};
 
-    /* receiving, the owner's */
+/* What connections share for which the same was agreed on: constant (ws_terms.c). */
+struct ci_ws_terms {
+    struct ci_list link; /* in ci_http_worker.terms */
+    size_t users;        /* connections */
+    struct ci_http_worker *http;
+    coir_scope *scope;
+    coir_ws_message_fn *fn; /* NULL: the connection has a fiber */
+    size_t items_max, bytes_max, message_max;
+    coir_time ping_interval, ping_timeout, close_timeout;
+    struct ci_ws_deflate deflate;
+    uint8_t overflow;  /* enum coir_overflow */
+    bool drops_frames; /* by the queue's policy */
+    bool client;
+    size_t protocol_len;
+    char protocol[]; /* with a NUL */
+};
+
+/* What a connection has while it does not rest: the owner's. */
+struct ci_ws_awake {
+    /* receiving */
     char *in; /* CI_HTTP_BUFFER bytes, or NULL */
     uint32_t in_at, in_end;
     struct ci_ws_frames frames;
@@ -55,52 +84,70 @@ struct coir_ws {
     struct ci_ws_inflater *inflater;
     struct ci_utf8 utf8;
     uint8_t opcode; /* of the message in progress */
-    bool in_frame, deflated, ready_last;
-    bool receiving, waiting, in_parts;
-
-    /* the end */
-    bool over;
-    bool closed;     /* by the program, while a task received: messages are dropped */
-    bool sent_close; /* atomic: written by the owner */
+    bool in_frame, deflated, ready_last, in_parts;
     int16_t close_code;
     int result;
+    struct ci_ws_sender *ended; /* ws->sender as it was before ci_ws_sender_end; or NULL */
 
-    /* sending */
-    coir_write_queue *queue; /* atomic; NULL: there is none now (ws_queue.c) */
-    uint32_t flushing;       /* atomic: tasks that may use the queue without the turn */
-    uint8_t overflow;        /* enum coir_overflow */
-    size_t items_max, bytes_max;
-    uint64_t pushed; /* what the queue had been given when that was looked at last */
-    struct ci_ws_deflater *deflater;
+    /* of a connection without a fiber (ws_session.c) */
+    coir_ws *ws;
+    struct ci_task *task;
+    coir_future future;
+    struct ci_call call;
+};
+
+/* What a connection has while something is sent. */
+struct ci_ws_sender {
+    coir_write_queue *queue;
     coir_mutex turn;
     const void *parts_by; /* the task that has the turn because it sends parts; or NULL */
-    bool drops_frames;    /* by the queue's policy */
-    bool client;
-    struct ci_ws_deflate deflate; /* what was agreed on */
+    struct ci_ws_deflater *deflater;
+
+    /* the owner's */
+    uint64_t pushed; /* what the queue had been given when that was looked at last */
+    uint64_t taken;  /* bytes that the peer had taken of the queue when it was pinged */
+};
+
+/* What it has all the time. An idle connection has nothing else, so each byte counts. */
+struct coir_ws {
+    coir_stream *stream;
+    struct ci_ws_terms *terms;
+    void *arg;                 /* of terms->fn */
+    struct ci_list link;       /* in its server's list `sockets`; a client's is alone */
+    struct ci_ws_awake *awake; /* NULL: it rests */
+    struct ci_io_op io;        /* the wait of a connection without a fiber */
 
     /* silence */
     struct ci_timer timer;
-    coir_time heard_at, pinged_at;
-    uint64_t taken; /* bytes that the peer had taken of the queue when it was pinged */
-    coir_time ping_interval, ping_timeout, close_timeout;
+    coir_time since;    /* when the peer was heard last, or pinged */
     coir_time close_by; /* when a receive ends at the latest */
-    size_t message_max;
 
-    const char *protocol;
+    /* any worker's */
+    struct ci_ws_sender *sender; /* atomic; NULL: there is none now (ws_sender.c) */
+    uint32_t senders;            /* atomic: calls that use it; CI_WS_FREEING */
+    bool sent_close;             /* atomic: written by the owner */
 
-    /* of a connection without a fiber (ws_session.c) */
-    coir_future future;
-    coir_ws_message_fn *fn; /* NULL: it has one */
-    void *arg;
-    coir_scope *scope;    /* of its task */
-    struct ci_task *task; /* NULL: it rests, if it has a scope */
-    bool rouse_is_due;    /* memory for the task was out; the timer tries again */
-    bool wait_is_over;    /* the same, and `io` has completed */
-    union {               /* what it awaits */
-        struct ci_io_op io;
-        struct ci_call call;
-    };
+    /* the owner's */
+    bool pinged : 1; /* and not heard since */
+    bool receiving : 1;
+    bool waiting : 1;
+    bool over : 1;
+    bool closed : 1;       /* by the program, while a task received: messages are dropped */
+    bool rouse_is_due : 1; /* memory for the task was out; the timer tries again */
+    bool wait_is_over : 1; /* the same, and `io` has completed */
 };
+_Static_assert(sizeof(struct coir_ws) <= 216, "see docs/decisions/38-tasks-at-rest.md");
+
+static inline struct ci_http_worker *ci_ws_http(const coir_ws *ws)
+{
+    return ws->terms->http;
+}
+
+/* The time of the turn in progress, on the owner. */
+static inline coir_time ci_ws_now(const coir_ws *ws)
+{
+    return ci_worker_now(ci_ws_http(ws)->worker);
+}
 
 /* ---- ws.c: making, freeing, and what both sides share ---- */
 
@@ -109,13 +156,25 @@ int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given);
 
 /* Makes a connection over a stream that no task uses. `input` bytes have come behind the
  * handshake. */
-int ci_ws_new(struct ci_http_worker *http, coir_stream *stream, bool client,
-              const coir_ws_options *options, const struct ci_ws_deflate *deflate,
-              const char *protocol, size_t protocol_len, const char *input, size_t len,
+int ci_ws_new(coir_stream *stream, const struct ci_ws_agreed *agreed, const char *input, size_t len,
               coir_ws **ret_ws);
 
 /* Frees it, and leaves the stream to the caller. What is queued is dropped. */
 void ci_ws_free(coir_ws *ws);
+
+/* Gives a connection that has none its `awake`, which ci_ws_lull takes again. False: out of memory.
+ */
+bool ci_ws_wake(coir_ws *ws);
+void ci_ws_lull(coir_ws *ws);
+
+/* ---- ws_terms.c ---- */
+
+/* Terms for one more connection; NULL: out of memory. */
+struct ci_ws_terms *ci_ws_terms_take(const struct ci_ws_agreed *agreed);
+void ci_ws_terms_give(struct ci_ws_terms *terms);
+
+/* No connection is left on the worker. */
+void ci_ws_terms_done(struct ci_http_worker *http);
 
 /* ---- ws_close.c ---- */
 
@@ -131,41 +190,54 @@ void ci_ws_handler_ended(struct ci_exchange *exchange, int rc);
 /* ---- ws_session.c ---- */
 
 /* Goes on with the task of an HTTP connection, which ends with `caller`: the future to run next. */
-coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, coir_scope *scope,
-                                 struct ci_task *task);
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_task *task);
+
+/* Has a connection that has its `awake` again wait as before its rest. */
+coir_future *ci_ws_session_resume(coir_ws *ws);
 
 /* The server drains: the peer is asked to close. */
 void ci_ws_drain(coir_ws *ws);
 
 /* ---- ws_rest.c ---- */
 
-/* Gives back what a connection without a fiber does not need now: the task, and the queue. False:
- * to be called again after a while. */
+/* Gives back what a connection without a fiber does not need now: `awake` with the task, and the
+ * sender. False: to be called again after a while. */
 bool ci_ws_rest(coir_ws *ws);
 
 /* The connection has a task again, if it had given it back. False: memory is out, and the timer
  * tries again. */
 bool ci_ws_rouse(coir_ws *ws);
 
-/* ---- ws_queue.c ---- */
+/* ---- ws_sender.c ---- */
 
-/* The queue, which is made if there is none; with the turn, or on the owner. -ENOMEM; -EPIPE: the
- * connection has ended. */
-int ci_ws_queue(coir_ws *ws, coir_write_queue **ret_queue);
+/* Added to `senders` while the owner looks whether it can free the sender. */
+#define CI_WS_FREEING 0x80000000u
 
-/* Takes nothing more. */
-void ci_ws_queue_finish(coir_ws *ws);
+/* The sender, which is made if there is none, and is not freed before ci_ws_sender_leave. -ENOMEM;
+ * -EPIPE: the connection has ended. */
+int ci_ws_sender_enter(coir_ws *ws, struct ci_ws_sender **ret_sender);
 
-/* No task uses it, and there will be none again. */
-void ci_ws_queue_free(coir_ws *ws);
+/* The same, but NULL if there is none; then without ci_ws_sender_leave. */
+struct ci_ws_sender *ci_ws_sender_enter_if_any(coir_ws *ws);
 
-/* False: there is none. */
-bool ci_ws_queue_stats(coir_ws *ws, coir_write_queue_stats *stats);
+void ci_ws_sender_leave(coir_ws *ws);
 
-int ci_ws_queue_flush(coir_ws *ws);
+/* For the owner, between two calls that may suspend: NULL: there is none. */
+struct ci_ws_sender *ci_ws_sender_of(const coir_ws *ws);
 
-/* Frees the queue if it was not used since the last call; whether there is none. */
-bool ci_ws_queue_rest(coir_ws *ws);
+/* It takes nothing more. */
+void ci_ws_sender_finish(coir_ws *ws);
+
+/* Frees the queue; nothing is sent any more. */
+void ci_ws_sender_end(coir_ws *ws);
+
+/* Frees a sender that no task uses, or NULL. */
+void ci_ws_sender_free(struct ci_http_worker *http, struct ci_ws_sender *sender);
+
+int ci_ws_sender_flush(coir_ws *ws);
+
+/* Frees the sender if it was not used since the last call; whether there is none. */
+bool ci_ws_sender_rest(coir_ws *ws);
 
 /* ---- ws_recv.c ---- */
 
@@ -197,9 +269,9 @@ int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len);
 
 /* Whether the calling task has begun a message in parts. Only it makes that so: other tasks may
  * store to the field meanwhile, but never its runnable. */
-static inline bool ci_ws_sends_parts(const coir_ws *ws)
+static inline bool ci_ws_sends_parts(const struct ci_ws_sender *sender)
 {
-    const void *by = ci_load_relaxed(&ws->parts_by);
+    const void *by = ci_load_relaxed(&sender->parts_by);
     return by && by == ci_worker_current->runnable;
 }
 

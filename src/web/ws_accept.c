@@ -18,6 +18,13 @@ struct agreement {
     struct ci_ws_deflate deflate;
 };
 
+/* What is to become of the request. */
+struct wanted {
+    const coir_ws_options *options; /* NULL: the defaults */
+    coir_ws_message_fn *fn;         /* NULL: the handler receives */
+    void *arg;
+};
+
 static const char *bytes_of(const struct ci_exchange *exchange)
 {
     return ci_http_input_request(&exchange->in);
@@ -120,15 +127,12 @@ static int answer(coir_response *res, const struct agreement *agreement)
 }
 
 /* From here on the stream is the WebSocket connection's. */
-static int become(struct ci_exchange *exchange, const coir_ws_options *options,
-                  const struct agreement *agreement, coir_ws **ret_ws)
+static int become(struct ci_exchange *exchange, const struct ci_ws_agreed *agreed, coir_ws **ret_ws)
 {
     struct ci_http_input *in = &exchange->in;
     coir_ws *ws;
     ci_hangup_stop(&exchange->hangup);
-    int rc = ci_ws_new(exchange->server->http, in->stream, false, options, &agreement->deflate,
-                       bytes_of(exchange) + agreement->protocol.at, agreement->protocol.len,
-                       in->bytes + in->body_at, in->end - in->body_at, &ws);
+    int rc = ci_ws_new(in->stream, agreed, in->bytes + in->body_at, in->end - in->body_at, &ws);
     if (rc < 0)
         return rc;
     in->end = in->body_at;
@@ -140,22 +144,33 @@ static int become(struct ci_exchange *exchange, const coir_ws_options *options,
     return 0;
 }
 
-static int accept_as(coir_request *req, coir_response *res, const coir_ws_options *given,
+static int accept_as(coir_request *req, coir_response *res, const struct wanted *wanted,
                      coir_ws **ret_ws)
 {
+    struct ci_exchange *exchange = req->exchange;
     coir_ws_options options;
     struct agreement agreement = {{0, 0}, {0, 0}, {0}};
-    int rc = ci_ws_options_read(&options, given);
+    int rc = ci_ws_options_read(&options, wanted->options);
     if (rc < 0)
         return rc;
     if (res->begun)
         return -EALREADY;
-    int status = agree(req->exchange, &options, &agreement);
+    int status = agree(exchange, &options, &agreement);
     if (status)
         return refuse(req, res, status);
     if ((rc = answer(res, &agreement)) < 0)
         return rc;
-    return become(req->exchange, &options, &agreement, ret_ws);
+    const struct ci_ws_agreed agreed = {
+        .http = exchange->server->http,
+        .options = &options,
+        .deflate = agreement.deflate,
+        .protocol = bytes_of(exchange) + agreement.protocol.at,
+        .protocol_len = agreement.protocol.len,
+        .fn = wanted->fn,
+        .arg = wanted->arg,
+        .scope = wanted->fn ? exchange->server->here.connections : NULL,
+    };
+    return become(exchange, &agreed, ret_ws);
 }
 
 static int check(coir_request *req, coir_response *res, bool complete, const char *missing,
@@ -178,31 +193,20 @@ int coir_ws_accept_with(coir_request *req, coir_response *res, const coir_ws_opt
                         coir_ws **ret_ws)
 {
     int rc = check(req, res, req && res && ret_ws, accept_misses, CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : accept_as(req, res, options, ret_ws);
+    return rc < 0 ? rc : accept_as(req, res, &(struct wanted){.options = options}, ret_ws);
 }
 
 int coir_ws_accept(coir_request *req, coir_response *res, coir_ws **ret_ws)
 {
     int rc = check(req, res, req && res && ret_ws, accept_misses, CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : accept_as(req, res, NULL, ret_ws);
-}
-
-static int handle(coir_request *req, coir_response *res, const coir_ws_options *options,
-                  coir_ws_message_fn *fn, void *arg, coir_ws **ret_ws)
-{
-    int rc = accept_as(req, res, options, ret_ws);
-    if (rc < 0)
-        return rc;
-    (*ret_ws)->fn = fn;
-    (*ret_ws)->arg = arg;
-    return 0;
+    return rc < 0 ? rc : accept_as(req, res, &(struct wanted){NULL, NULL, NULL}, ret_ws);
 }
 
 int coir_ws_handle(coir_request *req, coir_response *res, coir_ws_message_fn *fn, void *arg)
 {
     coir_ws *ws;
     int rc = check(req, res, req && res && fn, "req, res or fn is NULL", CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : handle(req, res, NULL, fn, arg, &ws);
+    return rc < 0 ? rc : accept_as(req, res, &(struct wanted){NULL, fn, arg}, &ws);
 }
 
 int coir_ws_handle_with(coir_request *req, coir_response *res, const coir_ws_options *options,
@@ -210,7 +214,7 @@ int coir_ws_handle_with(coir_request *req, coir_response *res, const coir_ws_opt
 {
     int rc = check(req, res, req && res && fn && ret_ws, "req, res, fn or ret_ws is NULL", CI_CALL,
                    CI_PLACE);
-    return rc < 0 ? rc : handle(req, res, options, fn, arg, ret_ws);
+    return rc < 0 ? rc : accept_as(req, res, &(struct wanted){options, fn, arg}, ret_ws);
 }
 
 /* ---- the end ---- */
@@ -218,7 +222,7 @@ int coir_ws_handle_with(coir_request *req, coir_response *res, const coir_ws_opt
 void ci_ws_handler_ended(struct ci_exchange *exchange, int rc)
 {
     coir_ws *ws = exchange->socket;
-    if (ws->fn && rc >= 0)
+    if (ws->terms->fn && rc >= 0)
         return; /* it goes on without the handler */
     ci_ws_finish(ws, rc < 0 ? CI_WS_FAILED : CI_WS_NORMAL);
     exchange->socket = NULL;

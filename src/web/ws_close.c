@@ -17,7 +17,7 @@ static int wait_for_end(coir_ws *ws)
         coir_ws_message_unref(message);
     int flushed = coir_ws_flush(ws); /* the close frame, also where the peer was refused */
     rc = rc < 0 ? rc : flushed;
-    while (rc == 0 && ws->client && coir_read(ws->stream, bytes, sizeof bytes) > 0)
+    while (rc == 0 && ws->terms->client && coir_read(ws->stream, bytes, sizeof bytes) > 0)
         ;
     return rc;
 }
@@ -25,13 +25,18 @@ static int wait_for_end(coir_ws *ws)
 /* Behind what waits to be sent, if that goes in time. */
 static int say_close(coir_ws *ws, int code, const char *reason)
 {
-    bool has_turn = ci_ws_sends_parts(ws);
+    struct ci_ws_sender *sender;
     if (ws->over || ci_ws_sent_close(ws))
         return 0;
-    int rc = has_turn ? 0 : coir_mutex_lock(&ws->turn);
+    int rc = ci_ws_sender_enter(ws, &sender);
+    if (rc < 0)
+        return ci_ws_send_close(ws, code, reason, strlen(reason));
+    bool has_turn = ci_ws_sends_parts(sender);
+    rc = has_turn ? 0 : coir_mutex_lock(&sender->turn);
     int said = ci_ws_send_close(ws, code, reason, strlen(reason));
     if (rc == 0 && !has_turn)
-        coir_mutex_unlock(&ws->turn);
+        coir_mutex_unlock(&sender->turn);
+    ci_ws_sender_leave(ws);
     return rc < 0 ? rc : said;
 }
 
@@ -41,9 +46,11 @@ static void limit_receive(coir_ws *ws)
     if (ws->over || ws->closed)
         return;
     ws->closed = true;
-    ws->close_by = ci_time_after(ci_worker_now(ws->http->worker), ws->close_timeout);
-    coir_ws_message_unref(ws->ready);
-    ws->ready = NULL;
+    ws->close_by = ci_time_after(ci_ws_now(ws), ws->terms->close_timeout);
+    if (ws->awake) {
+        coir_ws_message_unref(ws->awake->ready);
+        ws->awake->ready = NULL;
+    }
     if (ws->waiting)
         ci_ws_begin_wait(ws); /* for a shorter time */
 }
@@ -56,7 +63,7 @@ static int end_elsewhere(coir_ws *ws)
 
 static int close_within(coir_ws *ws, int code, const char *reason)
 {
-    COIR_DEADLINE_AS(limit, coir_in(ws->close_timeout));
+    COIR_DEADLINE_AS(limit, coir_in(ws->terms->close_timeout));
     int rc = say_close(ws, code, reason);
     if (rc == 0 || rc == -EPIPE)
         rc = ws->receiving ? end_elsewhere(ws) : wait_for_end(ws);
@@ -78,7 +85,7 @@ int coir_ws_close(coir_ws *ws, int code, const char *reason)
         return rc;
     if (!ws || !ci_ws_code_is_valid(code) || (reason && !reason_is_valid(reason)))
         return CI_MISUSE(-EINVAL, "ws is NULL, or code or reason must not be sent");
-    if (CI_ELSEWHERE(ws->http->worker))
+    if (CI_ELSEWHERE(ci_ws_http(ws)->worker))
         return -EXDEV;
     return close_within(ws, code, reason ? reason : "");
 }

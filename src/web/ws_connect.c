@@ -179,9 +179,15 @@ static int shake_hands(struct handshake *handshake, struct ci_http_worker *http,
         rc = read_answer(handshake, stream, &answer);
     if (rc < 0)
         return rc;
-    return ci_ws_new(http, stream, true, handshake->options, &answer.deflate,
-                     handshake->bytes + answer.protocol.at, answer.protocol.len,
-                     handshake->bytes + rc, handshake->len - (size_t)rc, ret_ws);
+    const struct ci_ws_agreed agreed = {
+        .http = http,
+        .options = handshake->options,
+        .deflate = answer.deflate,
+        .protocol = handshake->bytes + answer.protocol.at,
+        .protocol_len = answer.protocol.len,
+        .client = true,
+    };
+    return ci_ws_new(stream, &agreed, handshake->bytes + rc, handshake->len - (size_t)rc, ret_ws);
 }
 
 /* ---- connecting ---- */

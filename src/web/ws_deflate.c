@@ -72,7 +72,7 @@ static struct ci_ws_shared *shared_of(struct ci_http_worker *http)
 
 static bool peer_resets(const coir_ws *ws)
 {
-    return ws->client ? ws->deflate.server_resets : ws->deflate.client_resets;
+    return ws->terms->client ? ws->terms->deflate.server_resets : ws->terms->deflate.client_resets;
 }
 
 static struct ci_ws_inflater *make_inflater(struct ci_http_worker *http)
@@ -107,30 +107,31 @@ static struct ci_ws_inflater *take_inflater(struct ci_http_worker *http)
 /* Room for the next piece of output, doubling; at most one byte beyond `max`. */
 static bool make_room(coir_ws *ws, size_t max)
 {
-    size_t have = ws->message ? ws->message->len : 0, want = have > PIECE ? 2 * have : have + PIECE;
+    size_t have = ws->awake->message ? ws->awake->message->len : 0,
+           want = have > PIECE ? 2 * have : have + PIECE;
     if (want > max + 1)
         want = max + 1;
-    if (!ci_ws_message_grow(&ws->http->messages, &ws->message, have, want))
+    if (!ci_ws_message_grow(&ci_ws_http(ws)->messages, &ws->awake->message, have, want))
         return false;
-    ws->message->len = have;
+    ws->awake->message->len = have;
     return true;
 }
 
 /* One call of zlib's: 0, or an error. */
 static int expand(coir_ws *ws, size_t max)
 {
-    z_stream *z = &ws->inflater->z;
+    z_stream *z = &ws->awake->inflater->z;
     if (!make_room(ws, max))
         return -ENOMEM;
-    size_t have = ws->message->len, room = ci_ws_message_room(ws->message) - have;
+    size_t have = ws->awake->message->len, room = ci_ws_message_room(ws->awake->message) - have;
     if (room > max + 1 - have)
         room = max + 1 - have;
     unsigned in = z->avail_in, out = room < UINT32_MAX ? (unsigned)room : UINT32_MAX;
-    z->next_out = (uint8_t *)ci_ws_message_payload(ws->message) + have;
+    z->next_out = (uint8_t *)ci_ws_message_payload(ws->awake->message) + have;
     z->avail_out = out;
     int rc = inflate(z, Z_SYNC_FLUSH);
-    ws->message->len = have + (out - z->avail_out);
-    ci_check(ws->message->len <= max + 1, "ws_deflate.c 1");
+    ws->awake->message->len = have + (out - z->avail_out);
+    ci_check(ws->awake->message->len <= max + 1, "ws_deflate.c 1");
     if (rc == Z_STREAM_END) /* a final block (RFC 7692, 7.2.3.5); another one may follow */
         rc = inflateReset(z);
     if (rc == Z_MEM_ERROR)
@@ -138,14 +139,14 @@ static int expand(coir_ws *ws, size_t max)
     bool stuck = rc == Z_BUF_ERROR && z->avail_in && z->avail_in == in && z->avail_out == out;
     if ((rc != Z_OK && rc != Z_BUF_ERROR) || stuck)
         return -COIR_EPROTOCOL;
-    return ws->message->len > max ? -COIR_ETOOLARGE : 0;
+    return ws->awake->message->len > max ? -COIR_ETOOLARGE : 0;
 }
 
 int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max)
 {
-    if (!ws->inflater && !(ws->inflater = take_inflater(ws->http)))
+    if (!ws->awake->inflater && !(ws->awake->inflater = take_inflater(ci_ws_http(ws))))
         return -ENOMEM;
-    z_stream *z = &ws->inflater->z;
+    z_stream *z = &ws->awake->inflater->z;
     int rc = 0;
     z->next_in = (uint8_t *)(uintptr_t)data;
     z->avail_in = (unsigned)len;
@@ -157,13 +158,13 @@ int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max)
 
 void ci_ws_inflate_end(coir_ws *ws)
 {
-    struct ci_ws_inflater *inflater = ws->inflater;
-    struct ci_ws_shared *shared = ws->http->deflate;
+    struct ci_ws_inflater *inflater = ws->awake->inflater;
+    struct ci_ws_shared *shared = ci_ws_http(ws)->deflate;
     if (!inflater || !(peer_resets(ws) || ws->over))
         return;
-    ws->inflater = NULL;
+    ws->awake->inflater = NULL;
     if (shared->kept == INFLATERS_KEPT || inflateReset(&inflater->z) != Z_OK) {
-        free_inflater(ws->http, inflater);
+        free_inflater(ci_ws_http(ws), inflater);
         return;
     }
     inflater->next = shared->inflaters;
@@ -175,12 +176,12 @@ void ci_ws_inflate_end(coir_ws *ws)
 
 static bool we_reset(const coir_ws *ws)
 {
-    return ws->client ? ws->deflate.client_resets : ws->deflate.server_resets;
+    return ws->terms->client ? ws->terms->deflate.client_resets : ws->terms->deflate.server_resets;
 }
 
 static int our_bits(const coir_ws *ws)
 {
-    int bits = ws->client ? ws->deflate.client_bits : ws->deflate.server_bits;
+    int bits = ws->terms->client ? ws->terms->deflate.client_bits : ws->terms->deflate.server_bits;
     return bits ? bits : CI_WS_BITS_MAX;
 }
 
@@ -197,7 +198,7 @@ static struct ci_ws_deflater *make_deflater(const struct ci_http_worker *http, i
     return NULL;
 }
 
-static void free_deflater(const struct ci_http_worker *http, struct ci_ws_deflater *deflater)
+void ci_ws_deflater_free(const struct ci_http_worker *http, struct ci_ws_deflater *deflater)
 {
     if (!deflater)
         return;
@@ -253,11 +254,12 @@ static coir_ws_message *compress_alone(struct ci_http_worker *http, coir_ws_mess
 static coir_ws_message *compress_own(coir_ws *ws, struct ci_ws_memory *memory,
                                      coir_ws_message *message)
 {
-    if (!ws->deflater && !(ws->deflater = make_deflater(ws->http, our_bits(ws))))
+    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
+    if (!sender->deflater && !(sender->deflater = make_deflater(ci_ws_http(ws), our_bits(ws))))
         return NULL;
-    coir_ws_message *deflated = compress_with(ws->deflater, memory, message);
+    coir_ws_message *deflated = compress_with(sender->deflater, memory, message);
     if (we_reset(ws) || !deflated)
-        deflateReset(&ws->deflater->z);
+        deflateReset(&sender->deflater->z);
     return deflated;
 }
 
@@ -270,19 +272,18 @@ coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws
                                                    : compress_own(ws, &here->messages, message);
 }
 
-void ci_ws_deflate_forget(coir_ws *ws)
+void ci_ws_deflate_forget(struct ci_ws_sender *sender)
 {
-    if (ws->deflater)
-        deflateReset(&ws->deflater->z);
+    if (sender->deflater)
+        deflateReset(&sender->deflater->z);
 }
 
 /* ---- the end ---- */
 
-void ci_ws_deflate_free(coir_ws *ws)
+void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater)
 {
-    if (ws->inflater)
-        free_inflater(ws->http, ws->inflater);
-    free_deflater(ws->http, ws->deflater);
+    if (inflater)
+        free_inflater(http, inflater);
 }
 
 void ci_ws_deflate_free_shared(struct ci_http_worker *http)
@@ -295,6 +296,6 @@ void ci_ws_deflate_free_shared(struct ci_http_worker *http)
         shared->inflaters = inflater->next;
         free_inflater(http, inflater);
     }
-    free_deflater(http, shared->deflater);
+    ci_ws_deflater_free(http, shared->deflater);
     ci_free(allocator_of(http), shared, sizeof *shared);
 }

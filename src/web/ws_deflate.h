@@ -20,10 +20,11 @@ void ci_ws_inflate_end(coir_ws *ws);
 coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message);
 
 /* A message was compressed and not sent, which no later one may refer to. With the turn. */
-void ci_ws_deflate_forget(coir_ws *ws);
+void ci_ws_deflate_forget(struct ci_ws_sender *sender);
 
-/* Frees what the connection has kept, and what the worker has. */
-void ci_ws_deflate_free(coir_ws *ws);
+/* Free what a connection has kept (NULL: nothing), and what the worker has. */
+void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater);
+void ci_ws_deflater_free(const struct ci_http_worker *http, struct ci_ws_deflater *deflater);
 void ci_ws_deflate_free_shared(struct ci_http_worker *http);
 
 #endif

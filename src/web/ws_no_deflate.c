@@ -22,14 +22,19 @@ coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws
     return NULL;
 }
 
-void ci_ws_deflate_forget(coir_ws *ws)
+void ci_ws_deflate_forget(struct ci_ws_sender *sender)
 {
-    (void)ws;
+    (void)sender;
 }
 
-void ci_ws_deflate_free(coir_ws *ws)
+void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater)
 {
-    (void)ws;
+    (void)http, (void)inflater;
+}
+
+void ci_ws_deflater_free(const struct ci_http_worker *http, struct ci_ws_deflater *deflater)
+{
+    (void)http, (void)deflater;
 }
 
 void ci_ws_deflate_free_shared(struct ci_http_worker *http)

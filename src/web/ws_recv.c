@@ -27,14 +27,14 @@ void ci_ws_end(coir_ws *ws, int code, int result)
         return;
     ci_check(result <= 0 && result != -EINPROGRESS, "web/ws.h 4");
     ws->over = true;
-    ws->close_code = (int16_t)code;
-    ws->result = result;
-    coir_ws_message_unref(ws->message);
-    ws->message = NULL;
-    ws->in_at = ws->in_end;
+    ws->awake->close_code = (int16_t)code;
+    ws->awake->result = result;
+    coir_ws_message_unref(ws->awake->message);
+    ws->awake->message = NULL;
+    ws->awake->in_at = ws->awake->in_end;
     ci_ws_inflate_end(ws);
-    ci_ws_queue_finish(ws); /* unless a close frame has done so */
-    ci_worker_cancel_timer(ws->http->worker, &ws->timer);
+    ci_ws_sender_finish(ws); /* unless a close frame has done so */
+    ci_worker_cancel_timer(ci_ws_http(ws)->worker, &ws->timer);
 }
 
 /* The peer is told why, and receives return the error. */
@@ -42,7 +42,7 @@ static int fail(coir_ws *ws, int code)
 {
     ci_ws_send_close(ws, code, NULL, 0);
     ci_ws_end(ws, code, code == CI_WS_TOO_LARGE ? -COIR_ETOOLARGE : -COIR_EPROTOCOL);
-    return ws->result;
+    return ws->awake->result;
 }
 
 /* Memory is out here, which is not the peer's fault; but what has come cannot be put anywhere. */
@@ -58,13 +58,14 @@ static int fail_without_memory(coir_ws *ws)
 /* The answer has the code that came, or none (RFC 6455, 5.5.1). */
 static int on_close(coir_ws *ws)
 {
-    coir_ws_message *frame = ws->control;
+    struct ci_ws_awake *awake = ws->awake;
+    coir_ws_message *frame = awake->control;
     int code = ci_ws_parse_close(ci_ws_message_payload(frame), frame->len);
     if (code < 0)
         return fail(ws, -code);
     ci_ws_message_payload(frame)[frame->len] = '\0';
-    ws->farewell = frame;
-    ws->control = NULL;
+    awake->farewell = frame;
+    awake->control = NULL;
     ci_ws_send_close(ws, code, NULL, 0);
     ci_ws_end(ws, code, 0);
     return 0;
@@ -73,14 +74,15 @@ static int on_close(coir_ws *ws)
 /* -EAGAIN: go on. A pong that the queue has no room for is left out: the peer takes nothing. */
 static int on_control(coir_ws *ws)
 {
-    struct ci_ws_head head = {.len = ws->frames.head.len, .fin = true};
-    uint8_t opcode = ws->frames.head.opcode;
+    struct ci_ws_awake *awake = ws->awake;
+    struct ci_ws_head head = {.len = awake->frames.head.len, .fin = true};
+    uint8_t opcode = awake->frames.head.opcode;
     head.opcode = opcode == CI_WS_PING ? CI_WS_PONG : opcode;
-    ci_ws_message_finish(ws->control, &head);
+    ci_ws_message_finish(awake->control, &head);
     if (opcode == CI_WS_CLOSE)
         return on_close(ws);
-    coir_ws_message *frame = ws->control;
-    ws->control = NULL;
+    coir_ws_message *frame = awake->control;
+    awake->control = NULL;
     if (opcode == CI_WS_PING && !ci_ws_sent_close(ws))
         ci_ws_push_control(ws, frame);
     else
@@ -92,61 +94,64 @@ static int on_control(coir_ws *ws)
 
 static bool is_control(const coir_ws *ws)
 {
-    return ci_ws_is_control(ws->frames.head.opcode);
+    return ci_ws_is_control(ws->awake->frames.head.opcode);
 }
 
 /* The bytes of the message in progress; they are counted in its len. */
 static size_t got(const coir_ws *ws)
 {
-    return ws->message ? ws->message->len : 0;
+    return ws->awake->message ? ws->awake->message->len : 0;
 }
 
 /* Room for `more` bytes behind what has come, in a message that the peer has announced `left`
  * bytes of. Memory follows what has come, not what was announced. */
 static bool make_room(coir_ws *ws, size_t more)
 {
+    struct ci_ws_awake *awake = ws->awake;
     size_t have = got(ws), want = have + more;
-    if (ws->message && ci_ws_message_room(ws->message) >= want)
+    if (awake->message && ci_ws_message_room(awake->message) >= want)
         return true;
-    size_t announced = ws->left < SIZE_MAX / 4 ? have + (size_t)ws->left : SIZE_MAX / 4;
+    size_t announced = awake->left < SIZE_MAX / 4 ? have + (size_t)awake->left : SIZE_MAX / 4;
     size_t wider = 2 * have > PIECE ? 2 * have : PIECE;
-    if (announced < wider || ws->deflated)
+    if (announced < wider || awake->deflated)
         wider = announced;
-    if (!ci_ws_message_grow(&ws->http->messages, &ws->message, have, wider > want ? wider : want))
+    if (!ci_ws_message_grow(&ci_ws_http(ws)->messages, &awake->message, have,
+                            wider > want ? wider : want))
         return false;
-    ws->message->len = have;
+    awake->message->len = have;
     return true;
 }
 
 /* Text is checked as it comes: an error shows as early as it can (RFC 6455, 8.1). */
 static int check_text(coir_ws *ws, const char *text, size_t len)
 {
-    bool valid = ws->opcode != CI_WS_TEXT || ci_utf8_check(&ws->utf8, text, len);
+    bool valid = ws->awake->opcode != CI_WS_TEXT || ci_utf8_check(&ws->awake->utf8, text, len);
     return valid ? 0 : fail(ws, CI_WS_BAD_DATA);
 }
 
 static bool is_too_large(const coir_ws *ws, uint64_t len)
 {
-    return !ws->in_parts && len > ws->message_max;
+    return !ws->awake->in_parts && len > ws->terms->message_max;
 }
 
 /* The head of a frame is complete. */
 static int begin_frame(coir_ws *ws)
 {
-    const struct ci_ws_head *head = &ws->frames.head;
-    ws->in_frame = true;
-    ws->left = head->len;
+    struct ci_ws_awake *awake = ws->awake;
+    const struct ci_ws_head *head = &awake->frames.head;
+    awake->in_frame = true;
+    awake->left = head->len;
     if (is_control(ws)) {
         size_t room = (size_t)head->len + 1; /* a reason is handed out as a string */
-        ws->control = ci_ws_message_take(&ws->http->messages, room);
-        return ws->control ? 0 : fail_without_memory(ws);
+        awake->control = ci_ws_message_take(&ci_ws_http(ws)->messages, room);
+        return awake->control ? 0 : fail_without_memory(ws);
     }
     if (head->opcode != CI_WS_CONTINUATION) {
-        ws->opcode = head->opcode;
-        ws->deflated = head->deflated;
-        ws->utf8 = (struct ci_utf8){0};
+        awake->opcode = head->opcode;
+        awake->deflated = head->deflated;
+        awake->utf8 = (struct ci_utf8){0};
     }
-    if (!ws->deflated && is_too_large(ws, got(ws) + head->len))
+    if (!awake->deflated && is_too_large(ws, got(ws) + head->len))
         return fail(ws, CI_WS_TOO_LARGE);
     return 0;
 }
@@ -154,26 +159,27 @@ static int begin_frame(coir_ws *ws)
 /* The message, or its part, is handed out; or dropped, -EAGAIN. */
 static int finish_message(coir_ws *ws, bool last)
 {
+    struct ci_ws_awake *awake = ws->awake;
     if (ws->closed) {
-        coir_ws_message_unref(ws->message);
-        ws->message = NULL;
+        coir_ws_message_unref(awake->message);
+        awake->message = NULL;
         return -EAGAIN;
     }
-    struct ci_ws_head head = {.opcode = ws->opcode, .fin = true, .len = got(ws)};
-    if (!ws->message && !make_room(ws, 0))
+    struct ci_ws_head head = {.opcode = awake->opcode, .fin = true, .len = got(ws)};
+    if (!awake->message && !make_room(ws, 0))
         return fail_without_memory(ws);
-    ci_ws_message_finish(ws->message, &head);
-    ws->ready = ws->message;
-    ws->ready_last = last;
-    ws->message = NULL;
+    ci_ws_message_finish(awake->message, &head);
+    awake->ready = awake->message;
+    awake->ready_last = last;
+    awake->message = NULL;
     return CI_WS_MESSAGE;
 }
 
 /* Bytes that a compressed message may expand to. */
 static size_t expanded_max(const coir_ws *ws)
 {
-    bool any = ws->in_parts || ws->message_max > SIZE_MAX / 4;
-    return any ? SIZE_MAX / 4 : ws->message_max;
+    bool any = ws->awake->in_parts || ws->terms->message_max > SIZE_MAX / 4;
+    return any ? SIZE_MAX / 4 : ws->terms->message_max;
 }
 
 /* Unmasks what has come of a payload that is compressed, and expands it. */
@@ -185,41 +191,43 @@ static int take_deflated(coir_ws *ws, char *data, size_t len)
         return fail_without_memory(ws);
     if (rc < 0)
         return fail(ws, rc == -COIR_ETOOLARGE ? CI_WS_TOO_LARGE : CI_WS_BAD_DATA);
-    return got(ws) > before
-               ? check_text(ws, ci_ws_message_payload(ws->message) + before, got(ws) - before)
-               : 0;
+    return got(ws) > before ? check_text(ws, ci_ws_message_payload(ws->awake->message) + before,
+                                         got(ws) - before)
+                            : 0;
 }
 
 /* The next `len` bytes of a payload, in the input buffer. */
 static int take_payload(coir_ws *ws, char *data, size_t len)
 {
-    const struct ci_ws_head *head = &ws->frames.head;
-    uint64_t offset = head->len - ws->left;
+    struct ci_ws_awake *awake = ws->awake;
+    const struct ci_ws_head *head = &awake->frames.head;
+    uint64_t offset = head->len - awake->left;
     if (is_control(ws)) {
-        ci_ws_mask(ci_ws_message_payload(ws->control) + offset, data, len, head->key, offset);
+        ci_ws_mask(ci_ws_message_payload(awake->control) + offset, data, len, head->key, offset);
         return 0;
     }
-    if (ws->deflated) {
+    if (awake->deflated) {
         ci_ws_mask(data, data, len, head->key, offset);
         return take_deflated(ws, data, len);
     }
     if (!make_room(ws, len))
         return fail_without_memory(ws);
-    char *to = ci_ws_message_payload(ws->message) + got(ws);
+    char *to = ci_ws_message_payload(awake->message) + got(ws);
     ci_ws_mask(to, data, len, head->key, offset);
-    ws->message->len += len;
+    awake->message->len += len;
     return check_text(ws, to, len);
 }
 
 /* The payload of a frame is complete. -EAGAIN: go on. */
 static int end_frame(coir_ws *ws)
 {
-    ws->in_frame = false;
+    struct ci_ws_awake *awake = ws->awake;
+    awake->in_frame = false;
     if (is_control(ws))
         return on_control(ws);
-    if (!ws->frames.head.fin)
+    if (!awake->frames.head.fin)
         return -EAGAIN;
-    if (ws->deflated) {
+    if (awake->deflated) {
         static const char tail[] = {0, 0, (char)0xff, (char)0xff}; /* RFC 7692, 7.2.2 */
         char bytes[sizeof tail];
         memcpy(bytes, tail, sizeof tail);
@@ -228,7 +236,7 @@ static int end_frame(coir_ws *ws)
             return rc;
         ci_ws_inflate_end(ws);
     }
-    if (ws->opcode == CI_WS_TEXT && !ci_utf8_is_whole(&ws->utf8))
+    if (awake->opcode == CI_WS_TEXT && !ci_utf8_is_whole(&awake->utf8))
         return fail(ws, CI_WS_BAD_DATA);
     return finish_message(ws, true);
 }
@@ -239,107 +247,113 @@ static int end_frame(coir_ws *ws)
  * at most), so that no part is long. */
 static size_t use_at_once(const coir_ws *ws, size_t len)
 {
-    bool few = ws->in_parts && ws->deflated && !is_control(ws) && len > COMPRESSED_AT_ONCE;
+    bool few =
+        ws->awake->in_parts && ws->awake->deflated && !is_control(ws) && len > COMPRESSED_AT_ONCE;
     return few ? COMPRESSED_AT_ONCE : len;
 }
 
 static int hand_out_long_part(coir_ws *ws)
 {
-    return ws->in_parts && got(ws) >= LONG_PART ? finish_message(ws, false) : -EAGAIN;
+    return ws->awake->in_parts && got(ws) >= LONG_PART ? finish_message(ws, false) : -EAGAIN;
 }
 
 /* Parses what is in the input buffer. -EAGAIN: all of it was used. */
 static int consume(coir_ws *ws)
 {
+    struct ci_ws_awake *awake = ws->awake;
     int rc = -EAGAIN;
-    while (rc == -EAGAIN && (ws->in_at < ws->in_end || (ws->in_frame && !ws->left))) {
-        char *at = ws->in ? ws->in + ws->in_at : NULL;
-        size_t len = ws->in_end - ws->in_at, used = 0;
-        if (!ws->in_frame) {
-            rc = ci_ws_parse_head(&ws->frames, at, len, &used);
-            ws->in_at += (uint32_t)used;
+    while (rc == -EAGAIN && (awake->in_at < awake->in_end || (awake->in_frame && !awake->left))) {
+        char *at = awake->in ? awake->in + awake->in_at : NULL;
+        size_t len = awake->in_end - awake->in_at, used = 0;
+        if (!awake->in_frame) {
+            rc = ci_ws_parse_head(&awake->frames, at, len, &used);
+            awake->in_at += (uint32_t)used;
             rc = rc < 0 ? fail(ws, -rc) : rc == 0 ? -EAGAIN : begin_frame(ws);
             if (rc == 0)
                 rc = -EAGAIN;
             continue;
         }
-        used = use_at_once(ws, ws->left < len ? (size_t)ws->left : len);
+        used = use_at_once(ws, awake->left < len ? (size_t)awake->left : len);
         rc = used ? take_payload(ws, at, used) : 0;
-        ws->in_at += (uint32_t)used;
-        ws->left -= used;
+        awake->in_at += (uint32_t)used;
+        awake->left -= used;
         if (rc == 0)
-            rc = ws->left ? -EAGAIN : end_frame(ws);
+            rc = awake->left ? -EAGAIN : end_frame(ws);
         if (rc == -EAGAIN)
             rc = hand_out_long_part(ws);
     }
     return rc;
 }
 
-static void give_input_back(coir_ws *ws)
+static void give_input_back(struct ci_ws_awake *awake, struct ci_http_worker *http)
 {
-    if (!ws->in || ws->in_at < ws->in_end)
+    if (!awake->in || awake->in_at < awake->in_end)
         return;
-    ci_pool_give(&ws->http->buffers, ws->in);
-    ws->in = NULL;
-    ws->in_at = ws->in_end = 0;
+    ci_pool_give(&http->buffers, awake->in);
+    awake->in = NULL;
+    awake->in_at = awake->in_end = 0;
 }
 
 /* After a read of `n` bytes. -EAGAIN also for those, unless the peer has gone on for too long. */
 static int after_read(coir_ws *ws, ssize_t n)
 {
-    coir_time now = ci_worker_now(ws->http->worker);
-    if (n > 0)
-        ws->heard_at = now;
+    coir_time now = ci_ws_now(ws);
+    if (n > 0) {
+        ws->since = now;
+        ws->pinged = false;
+    }
     if ((n > 0 && now < ws->close_by) || n == -EAGAIN || n == -EINTR)
         return -EAGAIN;
     if (n == -ENOMEM || n == -ENOBUFS)
         return (int)n; /* nothing is lost: the next receive reads again */
     ci_ws_end(ws, CI_WS_NO_CLOSE, n < 0 ? (int)n : n == 0 ? -COIR_EEND : -ETIMEDOUT);
-    return ws->result;
+    return ws->awake->result;
 }
 
 /* Reads a long payload to where it is to be. */
 static int read_payload(coir_ws *ws, ssize_t *ret_n)
 {
-    const struct ci_ws_head *head = &ws->frames.head;
-    size_t some = ws->left < DIRECT_MAX ? (size_t)ws->left : DIRECT_MAX;
+    struct ci_ws_awake *awake = ws->awake;
+    const struct ci_ws_head *head = &awake->frames.head;
+    size_t some = awake->left < DIRECT_MAX ? (size_t)awake->left : DIRECT_MAX;
     size_t most = 2 * got(ws) > PIECE ? 2 * got(ws) : PIECE;
     some = some < most ? some : most;
     if (!make_room(ws, some))
         return fail_without_memory(ws);
-    char *to = ci_ws_message_payload(ws->message) + got(ws);
+    char *to = ci_ws_message_payload(awake->message) + got(ws);
     ssize_t n = *ret_n = coir_try_read(ws->stream, to, some);
     if (n <= 0)
         return after_read(ws, n);
-    ci_ws_mask(to, to, (size_t)n, head->key, head->len - ws->left);
-    ws->left -= (uint64_t)n;
-    ws->message->len += (size_t)n;
-    return check_text(ws, to, (size_t)n) < 0 ? ws->result : after_read(ws, n);
+    ci_ws_mask(to, to, (size_t)n, head->key, head->len - awake->left);
+    awake->left -= (uint64_t)n;
+    awake->message->len += (size_t)n;
+    return check_text(ws, to, (size_t)n) < 0 ? awake->result : after_read(ws, n);
 }
 
 /* Reads what has come. -EAGAIN: it was read, and *ret_n > 0; or there was nothing. */
 static int fill(coir_ws *ws, ssize_t *ret_n)
 {
-    if (ws->in_frame && ws->left >= DIRECT_MIN && !is_control(ws) && !ws->deflated)
+    struct ci_ws_awake *awake = ws->awake;
+    if (awake->in_frame && awake->left >= DIRECT_MIN && !is_control(ws) && !awake->deflated)
         return read_payload(ws, ret_n);
-    if (!ws->in && !(ws->in = ci_pool_take(&ws->http->buffers)))
+    if (!awake->in && !(awake->in = ci_pool_take(&ci_ws_http(ws)->buffers)))
         return -ENOMEM;
-    ws->in_at = ws->in_end = 0;
-    ssize_t n = *ret_n = coir_try_read(ws->stream, ws->in, CI_HTTP_BUFFER);
+    awake->in_at = awake->in_end = 0;
+    ssize_t n = *ret_n = coir_try_read(ws->stream, awake->in, CI_HTTP_BUFFER);
     if (n > 0)
-        ws->in_end = (uint32_t)n;
+        awake->in_end = (uint32_t)n;
     return after_read(ws, n);
 }
 
 /* What has come of a message that is received in parts. */
 static int hand_out_part(coir_ws *ws)
 {
-    return ws->in_parts && got(ws) ? finish_message(ws, false) : -EAGAIN;
+    return ws->awake->in_parts && got(ws) ? finish_message(ws, false) : -EAGAIN;
 }
 
 int ci_ws_advance(coir_ws *ws)
 {
-    if (ws->ready)
+    if (ws->awake->ready)
         return CI_WS_MESSAGE;
     for (int reads = 0; !ws->over; reads++) {
         ssize_t n = 0;
@@ -353,7 +367,7 @@ int ci_ws_advance(coir_ws *ws)
         if (rc != -EAGAIN)
             return rc;
     }
-    return ws->result;
+    return ws->awake->result;
 }
 
 /* ---- waiting ---- */
@@ -361,9 +375,9 @@ int ci_ws_advance(coir_ws *ws)
 /* When the peer has been silent for too long, or has not answered a close frame. */
 static coir_time silence_ends(const coir_ws *ws)
 {
-    bool pinged = ws->pinged_at >= ws->heard_at;
-    coir_time when = pinged ? ci_time_after(ws->pinged_at, ws->ping_timeout)
-                            : ci_time_after(ws->heard_at, ws->ping_interval);
+    const struct ci_ws_terms *terms = ws->terms;
+    coir_time when =
+        ci_time_after(ws->since, ws->pinged ? terms->ping_timeout : terms->ping_interval);
     return when < ws->close_by ? when : ws->close_by;
 }
 
@@ -371,14 +385,15 @@ static coir_time silence_ends(const coir_ws *ws)
 void ci_ws_begin_wait(coir_ws *ws)
 {
     coir_time when = silence_ends(ws);
-    if (ws->task) {
-        coir_time rests = ci_time_after(ci_worker_now(ws->http->worker), rest_delay);
+    if (ws->awake && ws->awake->task) {
+        coir_time rests = ci_time_after(ci_ws_now(ws), rest_delay);
         when = when < rests ? when : rests;
     }
-    give_input_back(ws);
+    if (ws->awake)
+        give_input_back(ws->awake, ci_ws_http(ws));
     ws->waiting = true;
     if (when != COIR_NEVER)
-        ci_worker_set_timer(ws->http->worker, &ws->timer, when);
+        ci_worker_set_timer(ci_ws_http(ws)->worker, &ws->timer, when);
 }
 
 int ci_ws_end_wait(coir_ws *ws, int64_t result)
@@ -395,8 +410,11 @@ int ci_ws_end_wait(coir_ws *ws, int64_t result)
 static bool reads_on(coir_ws *ws)
 {
     coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-    bool reads = ci_ws_queue_stats(ws, &stats) && stats.items && stats.sent != ws->taken;
-    ws->taken = stats.sent;
+    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
+    if (!sender || coir_write_queue_stats_get(sender->queue, &stats) < 0)
+        return false;
+    bool reads = stats.items && stats.sent != sender->taken;
+    sender->taken = stats.sent;
     return reads;
 }
 
@@ -411,20 +429,22 @@ static bool ping(coir_ws *ws)
 void ci_ws_on_silence(struct ci_timer *timer)
 {
     coir_ws *ws = ci_container_of(timer, coir_ws, timer);
-    coir_time now = ci_worker_now(ws->http->worker), next, silent;
+    coir_time now = ci_ws_now(ws), next, silent;
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (ws->rouse_is_due && !ci_ws_rouse(ws))
         return;
     if (now >= silence_ends(ws)) {
-        bool pinged = ws->pinged_at >= ws->heard_at, reads = reads_on(ws);
-        if ((pinged && !reads) || now >= ws->close_by) {
+        bool reads = reads_on(ws);
+        if ((ws->pinged && !reads) || now >= ws->close_by) {
             if (ci_ws_rouse(ws))
                 ci_stream_break(ws->stream, -ETIMEDOUT);
             return;
         }
-        if (ping(ws) || pinged)
-            ws->pinged_at = now;
+        if (ping(ws) || ws->pinged) {
+            ws->since = now;
+            ws->pinged = true;
+        }
     }
     next = ci_ws_rest(ws) ? COIR_NEVER : ci_time_after(now, rest_delay);
     silent = silence_ends(ws);
@@ -432,7 +452,7 @@ void ci_ws_on_silence(struct ci_timer *timer)
         silent = ci_time_after(now, retry_delay);
     next = next < silent ? next : silent;
     if (next != COIR_NEVER)
-        ci_worker_set_timer(ws->http->worker, timer, next);
+        ci_worker_set_timer(ci_ws_http(ws)->worker, timer, next);
 }
 
 /* ---- the future ---- */
@@ -466,16 +486,16 @@ static int take_ready(struct ws_op *self)
     coir_ws *ws = self->ws;
     if (!ci_claim(ci_worker_current->runnable, &self->future))
         return -ECANCELED;
-    *self->ret_message = ws->ready;
+    *self->ret_message = ws->awake->ready;
     if (self->ret_last)
-        *self->ret_last = ws->ready_last;
-    ws->ready = NULL;
+        *self->ret_last = ws->awake->ready_last;
+    ws->awake->ready = NULL;
     return 1;
 }
 
 static int may_receive(const coir_ws *ws)
 {
-    if (ws->http->worker != ci_worker_current)
+    if (ci_ws_http(ws)->worker != ci_worker_current)
         return -EXDEV;
     return ws->receiving ? -EBUSY : ci_worker_current->runnable->interrupt;
 }
@@ -489,7 +509,7 @@ static coir_future *recv_poll(coir_future *future)
     if ((rc = may_receive(ws)) < 0)
         COIR_RETURN(future, rc);
     ws->receiving = true;
-    ws->in_parts = self->ret_last;
+    ws->awake->in_parts = self->ret_last;
     while ((rc = ci_ws_advance(ws)) == -EAGAIN || rc == CI_WS_YIELD) {
         COIR_AWAIT(future, wait_or_yield(self, rc));
         if ((rc = ci_ws_end_wait(ws, self->io.future.result)) < 0)

@@ -30,7 +30,7 @@ static void draw_key(uint8_t key[CI_WS_KEY])
  * pushed. NULL: out of memory. */
 static coir_ws_message *mask(const coir_ws *ws, coir_ws_message *frame)
 {
-    if (!ws->client || !frame)
+    if (!ws->terms->client || !frame)
         return frame;
     uint8_t key[CI_WS_KEY];
     struct ci_ws_memory *memory = memory_here();
@@ -73,10 +73,12 @@ coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, si
 
 static int push_now(coir_ws *ws, coir_ws_message *frame)
 {
-    coir_write_queue *queue;
-    int rc = frame ? ci_ws_queue(ws, &queue) : -ENOMEM;
-    if (rc == 0)
-        rc = coir_write_queue_try_push(queue, &frame->frame);
+    struct ci_ws_sender *sender;
+    int rc = frame ? ci_ws_sender_enter(ws, &sender) : -ENOMEM;
+    if (rc == 0) {
+        rc = coir_write_queue_try_push(sender->queue, &frame->frame);
+        ci_ws_sender_leave(ws);
+    }
     coir_ws_message_unref(frame);
     return rc;
 }
@@ -92,12 +94,14 @@ int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len)
         return 0;
     ci_store_relaxed(&ws->sent_close, true);
     coir_ws_message *frame = ci_ws_close_frame(ws, code, reason, len);
-    coir_write_queue *queue;
-    int rc = ci_ws_queue(ws, &queue);
-    if (rc == 0)
-        rc = ci_write_queue_finish(queue, frame ? &frame->frame : NULL);
-    else
-        ci_ws_queue_finish(ws);
+    struct ci_ws_sender *sender;
+    int rc = ci_ws_sender_enter(ws, &sender);
+    if (rc == 0) {
+        rc = ci_write_queue_finish(sender->queue, frame ? &frame->frame : NULL);
+        ci_ws_sender_leave(ws);
+    } else {
+        ci_ws_sender_finish(ws);
+    }
     coir_ws_message_unref(frame);
     return frame ? rc : -ENOMEM;
 }
@@ -110,14 +114,15 @@ int coir_ws_ping(coir_ws *ws)
         return CI_MISUSE(-EINVAL, "ws is NULL");
     if (!ci_worker_current)
         return ci_no_worker();
-    if (CI_ELSEWHERE(ws->http->worker))
+    if (CI_ELSEWHERE(ci_ws_http(ws)->worker))
         return -EXDEV;
     if (ci_ws_sent_close(ws) || ws->over)
         return -EPIPE;
     int rc = push_now(ws, ci_ws_control(ws, CI_WS_PING, NULL, 0));
     if (rc < 0)
         return rc;
-    ws->pinged_at = ci_worker_now(ws->http->worker);
+    ws->since = ci_ws_now(ws);
+    ws->pinged = true;
     if (ws->waiting)
         ci_ws_begin_wait(ws); /* for a shorter time */
     return 0;
@@ -128,42 +133,56 @@ int coir_ws_ping(coir_ws *ws)
 /* The frame of a message, as this connection sends it: a reference. */
 static coir_ws_message *frame_of(coir_ws *ws, coir_ws_message *message)
 {
-    struct ci_http_worker *here = ws->deflate.on ? ci_http_worker_of(ci_worker_current) : NULL;
+    struct ci_http_worker *here =
+        ws->terms->deflate.on ? ci_http_worker_of(ci_worker_current) : NULL;
     coir_ws_message *frame = here ? ci_ws_deflate(ws, here, message) : NULL;
     return mask(ws, frame ? frame : coir_ws_message_ref(message));
 }
 
-static int push(coir_ws *ws, coir_ws_message *frame, bool waits)
+static int push(struct ci_ws_sender *sender, coir_ws_message *frame, bool waits)
 {
     if (!frame)
         return -ENOMEM;
-    ci_debug_check(ci_mutex_is_held(&ws->turn), "web/ws.h 3");
-    coir_write_queue *queue;
-    int rc = ci_ws_queue(ws, &queue);
-    if (rc == 0)
-        rc = waits ? coir_write_queue_push(queue, &frame->frame)
-                   : coir_write_queue_try_push(queue, &frame->frame);
+    ci_debug_check(ci_mutex_is_held(&sender->turn), "web/ws.h 3");
+    int rc = waits ? coir_write_queue_push(sender->queue, &frame->frame)
+                   : coir_write_queue_try_push(sender->queue, &frame->frame);
     coir_ws_message_unref(frame);
     return rc;
 }
 
-static int send_in_turn(coir_ws *ws, coir_ws_message *message, bool waits)
+static int send_in_turn(coir_ws *ws, struct ci_ws_sender *sender, coir_ws_message *message,
+                        bool waits)
 {
     if (ci_ws_sent_close(ws))
         return -EPIPE;
-    int rc = push(ws, frame_of(ws, message), waits);
+    int rc = push(sender, frame_of(ws, message), waits);
     if (rc < 0)
-        ci_ws_deflate_forget(ws);
+        ci_ws_deflate_forget(sender);
     return rc;
+}
+
+/* There is no sender: what the wait for the turn would say first, or why. */
+static CI_NOINLINE int refuse(int why)
+{
+    int rc = 0;
+    if (!ci_fiber_enter(&rc))
+        return rc;
+    ci_spend(ci_worker_current);
+    return why;
 }
 
 static int send_message(coir_ws *ws, coir_ws_message *message)
 {
-    int rc = ci_worker_current && ci_ws_sends_parts(ws) ? -EBUSY : coir_mutex_lock(&ws->turn);
-    if (rc < 0)
-        return rc;
-    rc = send_in_turn(ws, message, true);
-    coir_mutex_unlock(&ws->turn);
+    struct ci_ws_sender *sender;
+    int rc = ci_ws_sender_enter(ws, &sender);
+    if (ci_unlikely(rc < 0))
+        return refuse(rc);
+    rc = ci_worker_current && ci_ws_sends_parts(sender) ? -EBUSY : coir_mutex_lock(&sender->turn);
+    if (rc == 0) {
+        rc = send_in_turn(ws, sender, message, true);
+        coir_mutex_unlock(&sender->turn);
+    }
+    ci_ws_sender_leave(ws);
     return rc;
 }
 
@@ -182,11 +201,15 @@ int coir_ws_try_send(coir_ws *ws, coir_ws_message *message)
         return CI_MISUSE(-EINVAL, "ws or message is NULL");
     if (!ci_worker_current)
         return ci_no_worker();
-    int rc = coir_mutex_try_lock(&ws->turn);
+    struct ci_ws_sender *sender;
+    int rc = ci_ws_sender_enter(ws, &sender);
     if (rc < 0)
         return rc;
-    rc = send_in_turn(ws, message, false);
-    coir_mutex_unlock(&ws->turn);
+    if ((rc = coir_mutex_try_lock(&sender->turn)) == 0) {
+        rc = send_in_turn(ws, sender, message, false);
+        coir_mutex_unlock(&sender->turn);
+    }
+    ci_ws_sender_leave(ws);
     return rc;
 }
 
@@ -219,32 +242,42 @@ int coir_ws_send_binary(coir_ws *ws, const void *data, size_t len)
 
 /* Parts are not compressed, which RFC 7692 leaves to the sender. After an error the turn is kept if
  * the message has begun, unless the connection has ended: the task may try again. */
-static int send_part(coir_ws *ws, enum coir_ws_type type, const void *data, size_t len, bool last)
+static int send_part(coir_ws *ws, struct ci_ws_sender *sender, struct ci_ws_head *head,
+                     const void *data, size_t len)
 {
-    bool begun = ci_ws_sends_parts(ws);
-    struct ci_ws_head head = {.opcode = begun ? CI_WS_CONTINUATION : (uint8_t)type, .fin = last};
-    int rc = begun ? 0 : coir_mutex_lock(&ws->turn);
+    bool begun = ci_ws_sends_parts(sender), last = head->fin;
+    int rc = begun ? 0 : coir_mutex_lock(&sender->turn);
     if (rc < 0)
         return rc;
-    rc = ci_ws_sent_close(ws) ? -EPIPE : push(ws, mask(ws, make_frame(&head, data, len)), true);
+    if (begun)
+        head->opcode = CI_WS_CONTINUATION;
+    rc = ci_ws_sent_close(ws) ? -EPIPE : push(sender, mask(ws, make_frame(head, data, len)), true);
     bool keeps = rc == 0 ? !last : begun && rc != -EPIPE;
-    ci_store_relaxed(&ws->parts_by, keeps ? ci_worker_current->runnable : NULL);
+    ci_store_relaxed(&sender->parts_by, keeps ? ci_worker_current->runnable : NULL);
     if (!keeps)
-        coir_mutex_unlock(&ws->turn);
+        coir_mutex_unlock(&sender->turn);
     return rc;
 }
 
 int coir_ws_send_part(coir_ws *ws, enum coir_ws_type type, const void *data, size_t len, bool last)
 {
+    struct ci_ws_head head = {.opcode = (uint8_t)type, .fin = last};
+    struct ci_ws_sender *sender;
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
     if (!ws || (!data && len) || (type != COIR_WS_TEXT && type != COIR_WS_BINARY))
         return CI_MISUSE(-EINVAL, "ws or data is NULL, or type is none");
-    return ws->drops_frames ? -EOPNOTSUPP : send_part(ws, type, data, len, last);
+    if (ws->terms->drops_frames)
+        return -EOPNOTSUPP;
+    if ((rc = ci_ws_sender_enter(ws, &sender)) < 0)
+        return refuse(rc);
+    rc = send_part(ws, sender, &head, data, len);
+    ci_ws_sender_leave(ws);
+    return rc;
 }
 
 int coir_ws_flush(coir_ws *ws)
 {
-    return ws ? ci_ws_queue_flush(ws) : CI_MISUSE(-EINVAL, "ws is NULL");
+    return ws ? ci_ws_sender_flush(ws) : CI_MISUSE(-EINVAL, "ws is NULL");
 }

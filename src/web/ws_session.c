@@ -29,7 +29,7 @@ static const coir_future_kind session_kind =
 static void linger(coir_ws *ws)
 {
     char bytes[512];
-    COIR_DEADLINE(coir_in(ws->close_timeout));
+    COIR_DEADLINE(coir_in(ws->terms->close_timeout));
     if (coir_shutdown_write(ws->stream) == 0)
         while (coir_read(ws->stream, bytes, sizeof bytes) > 0)
             ;
@@ -41,8 +41,8 @@ static void end_session(coir_ws *ws, int code)
     ci_ws_finish(ws, code);
     if (!ws->over)
         ci_ws_end(ws, CI_WS_NO_CLOSE, coir_task_interrupted() ? -ECANCELED : -ETIMEDOUT);
-    ws->fn(ws, NULL, ws->arg);
-    ci_ws_queue_free(ws);
+    ws->terms->fn(ws, NULL, ws->arg);
+    ci_ws_sender_end(ws);
     linger(ws);
 }
 
@@ -52,9 +52,9 @@ static int run(void *arg)
     coir_ws *ws = arg;
     int rc;
     while ((rc = ci_ws_advance(ws)) == CI_WS_MESSAGE) {
-        coir_ws_message *message = ws->ready;
-        ws->ready = NULL;
-        rc = ws->fn(ws, message, ws->arg);
+        coir_ws_message *message = ws->awake->ready;
+        ws->awake->ready = NULL;
+        rc = ws->terms->fn(ws, message, ws->arg);
         coir_ws_message_unref(message);
         if (rc < 0)
             break;
@@ -70,8 +70,8 @@ static int run(void *arg)
 
 static coir_future *await(coir_ws *ws, enum state state, coir_future *child)
 {
-    ws->future.state = state;
-    child->caller = &ws->future;
+    ws->awake->future.state = state;
+    child->caller = &ws->awake->future;
     return child;
 }
 
@@ -83,14 +83,14 @@ static coir_future *wait_for_message(coir_ws *ws)
 
 static coir_future *call(coir_ws *ws)
 {
-    return await(ws, CALLING, ci_call_init(&ws->call, run, ws));
+    return await(ws, CALLING, ci_call_init(&ws->awake->call, run, ws));
 }
 
 static coir_future *finish(coir_ws *ws)
 {
-    coir_future *caller = ws->future.caller;
+    coir_future *caller = ws->awake->future.caller;
     coir_stream *stream = ws->stream;
-    struct ci_http_worker *http = ws->http;
+    struct ci_http_worker *http = ci_ws_http(ws);
     ws->receiving = false; /* also where there was no stack to end the session on */
     ci_ws_free(ws);
     ci_stream_close_soon(stream);
@@ -101,12 +101,12 @@ static coir_future *finish(coir_ws *ws)
 
 static coir_future *session_poll(coir_future *future)
 {
-    coir_ws *ws = ci_container_of(future, coir_ws, future);
+    coir_ws *ws = ci_container_of(future, struct ci_ws_awake, future)->ws;
     int rc;
     if ((enum state)future->state == CALLING) {
-        if (ci_unlikely(ws->call.future.result < 0))
+        if (ci_unlikely(ws->awake->call.future.result < 0))
             ci_warn(ci_worker_current, "a WebSocket connection is closed: no memory for a stack");
-        return ws->call.future.result ? finish(ws) : wait_for_message(ws);
+        return ws->awake->call.future.result ? finish(ws) : wait_for_message(ws);
     }
     rc = ci_ws_end_wait(ws, ws->io.future.result);
     if (rc < 0) { /* the task was cancelled, or the stream has failed */
@@ -118,15 +118,20 @@ static coir_future *session_poll(coir_future *future)
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
 }
 
-coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, coir_scope *scope,
-                                 struct ci_task *task)
+coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_task *task)
 {
-    ws->future = (coir_future){&session_kind, caller, 0, WAITING};
-    ws->scope = scope;
-    ws->task = task;
+    ws->awake->future = (coir_future){&session_kind, caller, 0, WAITING};
+    ws->awake->task = task;
     ws->receiving = true;
     int rc = ci_ws_advance(ws); /* what came behind the request */
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
+}
+
+coir_future *ci_ws_session_resume(coir_ws *ws)
+{
+    ws->awake->future = (coir_future){&session_kind, NULL, 0, WAITING};
+    ws->io.future.caller = &ws->awake->future;
+    return &ws->awake->future;
 }
 
 /* The server's scope may be cancelled later, which reaches only tasks that do not rest. */

@@ -1,4 +1,4 @@
-/* The records of tasks that a worker has, and how to leave it none. */
+/* The records of tasks, or of another pool, that a worker has, and how to leave it none. */
 #ifndef TEST_WEB_RECORDS_H
 #define TEST_WEB_RECORDS_H
 
@@ -25,16 +25,22 @@ static const coir_allocator none = COIR_ALLOCATOR(no_memory, free_nothing, NULL)
 static void *records[RECORDS_MAX];
 static int record_count;
 static const coir_allocator *allocator_before;
+static struct ci_pool *records_of; /* NULL: tasks */
 
-/* Takes all records of tasks that the worker has, so that there is no memory for another one. */
+static inline struct ci_pool *records_pool(void)
+{
+    return records_of ? records_of : &ci_worker_current->tasks;
+}
+
+/* Takes all records that the worker has, so that there is no memory for another one. */
 static inline int take_records(void)
 {
-    struct ci_pool *tasks = &ci_worker_current->tasks;
-    if (tasks->allocator != &none) {
-        allocator_before = tasks->allocator;
-        tasks->allocator = &none;
+    struct ci_pool *pool = records_pool();
+    if (pool->allocator != &none) {
+        allocator_before = pool->allocator;
+        pool->allocator = &none;
     }
-    for (; (records[record_count] = ci_pool_take(tasks)); record_count++)
+    for (; (records[record_count] = ci_pool_take(pool)); record_count++)
         CHECK(record_count + 1 < RECORDS_MAX);
     return record_count;
 }
@@ -50,10 +56,10 @@ static inline void sleep_without_records(coir_time duration)
 
 static inline void give_records_back(void)
 {
-    struct ci_pool *tasks = &ci_worker_current->tasks;
+    struct ci_pool *pool = records_pool();
     while (record_count > 0)
-        ci_pool_give(tasks, records[--record_count]);
-    tasks->allocator = allocator_before;
+        ci_pool_give(pool, records[--record_count]);
+    pool->allocator = allocator_before;
 }
 
 /* How many records are free: those of a slab that were never used count, too. */

@@ -6,14 +6,21 @@
 
 static coir_ws_options options = COIR_WS_OPTIONS;
 static int result;
+static bool rests; /* the server has no fiber for the connection, and the client makes pauses */
+
+static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
+{
+    (void)arg;
+    return message ? coir_ws_send(ws, message) : 0;
+}
 
 static int echo(coir_request *req, coir_response *res, void *arg)
 {
-    (void)arg;
     coir_ws *ws;
     coir_ws_message *message;
-    int rc = coir_ws_accept_with(req, res, &options, &ws);
-    if (rc < 0)
+    int rc = rests ? coir_ws_handle_with(req, res, &options, on_message, arg, &ws)
+                   : coir_ws_accept_with(req, res, &options, &ws);
+    if (rc < 0 || rests)
         return rc;
     while ((rc = coir_ws_recv(ws, &message)) > 0) {
         rc = coir_ws_send(ws, message);
@@ -122,6 +129,8 @@ static void converse(const char *request, bool client_resets, bool server_resets
             CHECK_EQ(len, sizes[i]);
             CHECK(memcmp(expanded, text, len) == 0);
             CHECK_EQ(read_frame(stream), WIRE_FIN | PONG);
+            if (rests)
+                coir_sleep_for(5 * COIR_S);
         }
     put_close(1000, "");
     send_wire(stream);
@@ -158,6 +167,19 @@ TEST_SERVER(messages_in_view_of_those_before)
                  OFFER("; server_max_window_bits=%d; client_max_window_bits=%d"), bits, bits);
         converse(request, false, false, bits, bits, lengths);
     }
+}
+
+TEST_SERVER(one_that_rests_keeps_what_it_refers_to)
+{
+    size_t lengths[2];
+    rests = true;
+    options.compression = COIR_WS_COMPRESS_STREAM;
+    converse(OFFER(""), false, false, 15, 15, lengths);
+    CHECK(lengths[1] < lengths[0]);
+    converse(OFFER("; client_no_context_takeover"), true, false, 15, 15, lengths);
+    CHECK(lengths[1] < lengths[0]);
+    options.compression = COIR_WS_COMPRESS_MESSAGES;
+    converse(OFFER(""), true, true, 15, 15, lengths);
 }
 
 TEST_SERVER(where_the_peer_or_the_program_does_not_compress)

@@ -1,5 +1,7 @@
 /* WebSocket connections without a fiber at rest: those that have waited for a second have no task,
  * and behave as if they had one. */
+#include "web/ws.h"
+
 #include "records.h"
 #include "wire.h"
 
@@ -225,6 +227,32 @@ TEST_SERVER(one_that_sends_a_message_in_parts_does_not_rest)
     wait_for_end(stream, -COIR_EEND);
 }
 
+/* What has come of a message is kept: a head, a payload, fragments. */
+TEST_SERVER(one_that_waits_for_the_rest_of_a_message_does_not_rest)
+{
+    coir_stream *stream = dial_and_rest();
+    int resting = count_records();
+    CHECK(!newest->awake);
+    static const size_t cuts[] = {1, 5, 8, 12, 19};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        wire_len = 0;
+        put_frame(TEXT, "hel", 3);
+        CHECK_EQ(wire_len, 9);
+        put_frame(WIRE_FIN | CONT, "lo, you", 7);
+        CHECK_EQ(coir_write_all(stream, wire, cuts[i]), 0);
+        coir_sleep_for(3 * COIR_S);
+        CHECK(newest->awake);
+        CHECK_EQ(count_records(), resting - 1);
+        CHECK_EQ(coir_write_all(stream, wire + cuts[i], wire_len - cuts[i]), 0);
+        hears(stream, "hello, you");
+        coir_sleep_for(3 * COIR_S);
+        CHECK(!newest->awake);
+        CHECK_EQ(count_records(), resting);
+    }
+    wire_len = 0;
+    wait_for_end(stream, -COIR_EEND);
+}
+
 /* ---- the drain ---- */
 
 static void drain_those_at_rest(bool answers, bool without_memory)
@@ -314,6 +342,24 @@ TEST_SERVER(without_memory_for_a_ping_it_is_sent_later)
     CHECK(coir_now() - start > 59 * COIR_S && coir_now() - start < 62 * COIR_S);
     put_frame(WIRE_FIN | PONG, NULL, 0);
     send_wire(stream);
+    echo_once(stream);
+    wait_for_end(stream, -COIR_EEND);
+}
+
+/* For what it has beside its task. */
+TEST_SERVER(without_memory_to_be_awake_a_message_waits)
+{
+    coir_stream *stream = dial_and_rest();
+    int resting = count_records();
+    records_of = &ci_http_worker_of(ci_worker_current)->awakes;
+    take_records();
+    say(stream, "hello");
+    coir_sleep_for(5 * COIR_S);
+    CHECK(!newest->awake);
+    give_records_back();
+    records_of = NULL;
+    CHECK_EQ(count_records(), resting);
+    hears(stream, "hello");
     echo_once(stream);
     wait_for_end(stream, -COIR_EEND);
 }

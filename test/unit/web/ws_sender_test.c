@@ -1,4 +1,4 @@
-/* The write queue of a connection: it is there while something is sent, whoever sends. */
+/* The sending half of a connection: it is there while something is sent, whoever sends. */
 #include "web/ws.h"
 
 #include "wire.h"
@@ -28,30 +28,32 @@ static int serve(void *arg)
 
 static int send_now_and_then(coir_ws *ws)
 {
-    CHECK(!ws->queue);
+    CHECK(!ws->sender);
     CHECK_EQ(coir_ws_flush(ws), 0); /* nothing is to be written */
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(coir_ws_send_text(ws, "a"), 0);
-        const coir_write_queue *queue = ws->queue;
-        CHECK(queue && !ci_ws_queue_rest(ws)); /* it is not written */
+        const struct ci_ws_sender *sender = ws->sender;
+        CHECK(sender && !ci_ws_sender_rest(ws)); /* it is not written */
         CHECK_EQ(coir_ws_flush(ws), 0);
         coir_sleep_for(COIR_MS);
         CHECK_EQ(coir_ws_send_text(ws, "b"), 0);
         CHECK_EQ(coir_ws_flush(ws), 0);
-        CHECK(!ci_ws_queue_rest(ws)); /* it was used since the last look */
-        CHECK(ws->queue == queue);
-        ws->flushing++; /* another worker's task is about to look at the queue */
-        CHECK(!ci_ws_queue_rest(ws) && ws->queue == queue);
-        ws->flushing--;
-        CHECK(ci_ws_queue_rest(ws) && !ws->queue);
+        CHECK(!ci_ws_sender_rest(ws)); /* it was used since the last look */
+        CHECK(ws->sender == sender);
+        ws->senders++; /* another worker's task is about to use it */
+        CHECK(!ci_ws_sender_rest(ws) && ws->sender == sender);
+        ws->senders--;
+        CHECK(ci_ws_sender_rest(ws) && !ws->sender);
         CHECK_EQ(coir_ws_flush(ws), 0);
     }
-    CHECK_EQ(coir_mutex_try_lock(&ws->turn), 0);
-    coir_write_queue *queue;
-    CHECK_EQ(ci_ws_queue(ws, &queue), 0);
-    CHECK(!ci_ws_queue_rest(ws)); /* a task has the turn */
-    coir_mutex_unlock(&ws->turn);
-    CHECK(ci_ws_queue_rest(ws));
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "b", 1, false), 0);
+    CHECK_EQ(coir_ws_flush(ws), 0);
+    for (int i = 0; i < 3; i++)
+        CHECK(!ci_ws_sender_rest(ws)); /* the task has the turn */
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "", 0, true), 0);
+    CHECK_EQ(coir_ws_flush(ws), 0);
+    CHECK(!ci_ws_sender_rest(ws));
+    CHECK(ci_ws_sender_rest(ws));
     return 0;
 }
 
@@ -63,6 +65,8 @@ TEST_SERVER(it_is_made_by_a_send_and_freed_when_it_is_not_used)
         CHECK_EQ(read_frame(stream), WIRE_FIN | TEXT);
         CHECK(strcmp(came.payload, i % 2 ? "b" : "a") == 0);
     }
+    CHECK_EQ(read_frame(stream), TEXT);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CONT);
     coir_close(stream);
 }
 
@@ -76,7 +80,7 @@ static int receive_end(coir_ws *ws)
     return 1;
 }
 
-TEST_SERVER(one_that_has_ended_without_a_queue_gets_none)
+TEST_SERVER(one_that_has_ended_without_it_gets_none)
 {
     serve_socket = receive_end;
     coir_close(dial_ws(WS_REQUEST));
@@ -114,7 +118,7 @@ static int send_many(void *arg)
     return 0;
 }
 
-/* The owner frees the queue whenever it can. */
+/* The owner frees it whenever it can. */
 static int send_from_all(coir_ws *ws)
 {
     struct sender senders[SENDERS];
@@ -128,7 +132,7 @@ static int send_from_all(coir_ws *ws)
         CHECK_EQ(coir_go_with(scope, &go, send_many, &senders[i]), 0);
     }
     for (bool had = false; __atomic_load_n(&sending, __ATOMIC_SEQ_CST);) {
-        bool has = !ci_ws_queue_rest(ws);
+        bool has = !ci_ws_sender_rest(ws);
         freed += had && !has;
         had = has;
         coir_sleep_for(COIR_US);
