@@ -1,8 +1,9 @@
 /* What the scheduler's operations cost on one worker, with 1,000 sleepers and 1,000 idle sockets
  * alive, and between two workers. Prints the median of several rounds, in nanoseconds, with the
- * least and the most. Usage: bench_micro [ROUNDS] */
+ * least and the most. Usage: bench_micro [ROUNDS [WHAT]]: only what has WHAT in its name. */
 #include <coir.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 enum { BYSTANDERS = 1000, ROUNDS_MOST = 101 };
 static int rounds = 9;
+static const char *wanted = "";
 
 static int compare(const void *a, const void *b)
 {
@@ -24,6 +26,8 @@ static int compare(const void *a, const void *b)
 static void measure(const char *name, double (*round)(void), double goal)
 {
     double results[ROUNDS_MOST];
+    if (!strstr(name, wanted))
+        return;
     round();
     for (int i = 0; i < rounds; i++)
         results[i] = round();
@@ -536,6 +540,27 @@ static double across_posts(void)
     return per(start, MESSAGES);
 }
 
+static void *post_often(void *runtime)
+{
+    for (int i = 0; i < MESSAGES; i++)
+        coir_runtime_post(runtime, 1, count_post, NULL);
+    return NULL;
+}
+
+static double thread_posts(void)
+{
+    pthread_t thread;
+    posts = 0;
+    coir_time start = coir_now();
+    if (pthread_create(&thread, NULL, post_often, coir_runtime_current()))
+        return 0;
+    while (__atomic_load_n(&posts, __ATOMIC_RELAXED) < MESSAGES)
+        coir_sleep_for(COIR_MS);
+    double result = per(start, MESSAGES);
+    pthread_join(thread, NULL);
+    return result;
+}
+
 static int lock_often(void *arg)
 {
     for (int i = 0; i < MESSAGES; i++) {
@@ -562,6 +587,7 @@ static int start_two(void *arg)
     measure("channel round trip, two workers", across_round_trip, 0);
     measure("channel stream, two workers, 1024 slots", across_stream, 0);
     measure("posts from worker to worker", across_posts, 12);
+    measure("posts from a thread to a worker", thread_posts, 12);
     measure("mutex contended by two workers", across_mutex, 40);
     return 0;
 }
@@ -641,6 +667,8 @@ int main(int argc, char **argv)
     struct rlimit files = {20000, 20000};
     if (argc > 1 && atoi(argv[1]) > 0 && atoi(argv[1]) < ROUNDS_MOST)
         rounds = atoi(argv[1]);
+    if (argc > 2)
+        wanted = argv[2];
     setrlimit(RLIMIT_NOFILE, &files);
     setenv("COIR_WORKERS", "1", 1);
     printf("nanoseconds an operation: median of %d rounds (least to most), %d sleepers and %d idle "

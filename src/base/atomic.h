@@ -25,9 +25,6 @@
 #define ci_compare_exchange(p, expected, v)                                                   \
     CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_SEQ_CST, \
                                                __ATOMIC_SEQ_CST))
-#define ci_compare_exchange_release(p, expected, v)                                          \
-    CI_POINT(true, __atomic_compare_exchange_n((p), (expected), (v), true, __ATOMIC_RELEASE, \
-                                               __ATOMIC_RELAXED))
 
 /* A counter that one thread writes and any may read. It orders nothing; a plain load and store cost
  * less than an atomic addition. */

@@ -27,8 +27,9 @@ static inline void ci_inbox_push(struct ci_inbox *inbox, struct ci_message *mess
     struct ci_message *top = ci_load_relaxed(&inbox->top);
     do
         message->next = top;
-    /* pairs with the acquire in ci_inbox_take */
-    while (!ci_compare_exchange_release(&inbox->top, &top, message));
+    /* seq_cst: a look at whether the consumer sleeps comes after it without a fence (loop.c); as a
+     * release it pairs with the acquire in ci_inbox_take */
+    while (!ci_compare_exchange(&inbox->top, &top, message));
 }
 
 static inline bool ci_inbox_empty(const struct ci_inbox *inbox)

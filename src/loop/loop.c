@@ -57,15 +57,20 @@ void ci_loop_done(struct coir_loop *loop)
     loop->driver->kind->free(loop->driver);
 }
 
-static void wake(struct coir_loop *loop)
+static CI_NOINLINE void wake_sleeper(struct coir_loop *loop)
 {
-    /* after the push or the store of `alert`, before the look at `asleep`: pairs with the fence in
-     * ci_loop_announce_sleep */
-    ci_fence();
-    if (ci_load_relaxed(&loop->asleep) && ci_exchange(&loop->asleep, false) && !ci_forked()) {
-        ci_fetch_add_relaxed(&loop->wakeups, 1);
-        loop->driver->kind->wake(loop->driver);
-    }
+    if (!ci_exchange(&loop->asleep, false) || ci_forked())
+        return;
+    ci_fetch_add_relaxed(&loop->wakeups, 1);
+    loop->driver->kind->wake(loop->driver);
+}
+
+/* After a push or a store of `alert`. These and this look are seq_cst, so that no fence is needed
+ * between them: pairs with the fence in ci_loop_announce_sleep. */
+CI_INLINE void wake(struct coir_loop *loop)
+{
+    if (ci_load(&loop->asleep))
+        wake_sleeper(loop);
 }
 
 void ci_loop_send(struct coir_loop *loop, struct ci_message *message)
@@ -129,7 +134,7 @@ bool ci_loop_announce_sleep(struct coir_loop *loop)
     ci_bump(&loop->sleeps);
     ci_store_relaxed(&loop->idle, true);
     ci_store_relaxed(&loop->asleep, true);
-    ci_fence(); /* after the announcement, before the last look: pairs with the fence in wake */
+    ci_fence(); /* after the announcement, before the last look: pairs with the look in wake */
     return ci_inbox_empty(&loop->inbox) && !ci_load_relaxed(&loop->alert);
 }
 

@@ -15,8 +15,8 @@
  * many sleeps skip it, at most 1,023.
  *
  * No wake-up is lost: the loop announces its sleep, then looks at its inbox again; a sender pushes,
- * then looks at the announcement. With a full fence between on both sides one of them sees the
- * other.
+ * then looks at the announcement. The sender's push and look are sequentially consistent, and the
+ * loop has a full fence between its two steps: one of them sees the other.
  */
 #ifndef CI_LOOP_LOOP_H
 #define CI_LOOP_LOOP_H
