@@ -33,21 +33,43 @@ static inline bool ci_chars_are(const char *text, size_t len, int classes)
     return true;
 }
 
+/* Of 8 characters: a bit for each control character, a tab among them. Behind the first one there
+ * may be bits of characters that are none. */
+static inline uint64_t ci_chars_controls(const char *at)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7, spaces = ones << 5;
+    uint64_t x, del;
+    memcpy(&x, at, 8);
+    del = x ^ (ones * 0x7f);
+    return (((x - spaces) & ~x) | ((del - ones) & ~del)) & tops;
+}
+
 /* The first control character of a text, a tab among them; or its end. */
 static inline const char *ci_chars_find_control(const char *at, const char *end)
 {
-    const uint64_t ones = 0x0101010101010101, tops = ones << 7, spaces = ones << 5;
     for (; end - at >= 8; at += 8) {
-        uint64_t x, del;
-        memcpy(&x, at, 8);
-        del = x ^ (ones * 0x7f);
-        /* a borrow makes false hits only beside a true one */
-        if ((((x - spaces) & ~x) | ((del - ones) & ~del)) & tops)
+        uint64_t controls = ci_chars_controls(at);
+        if (!controls)
+            continue;
+        if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
             break;
+        return at + __builtin_ctzll(controls) / 8;
     }
     while (at < end && (unsigned char)*at >= ' ' && *at != 0x7f)
         at++;
     return at;
+}
+
+/* Whether a text has a control character, a tab among them. */
+static inline bool ci_chars_have_control(const char *text, size_t len)
+{
+    if (len < 8)
+        return ci_chars_find_control(text, text + len) < text + len;
+    const char *last = text + len - 8;
+    uint64_t controls = ci_chars_controls(last);
+    for (; text < last; text += 8)
+        controls |= ci_chars_controls(text);
+    return controls;
 }
 
 /* The value of a hexadecimal digit, which `c` is. */

@@ -15,6 +15,8 @@ bool ci_http1_is_token(const char *text, size_t len)
 
 bool ci_http1_is_value(const char *text, size_t len)
 {
+    if (ci_likely(!ci_chars_have_control(text, len)))
+        return true;
     const char *at = text, *end = text + len;
     while ((at = ci_chars_find_control(at, end)) < end && *at == '\t')
         at++;
@@ -258,10 +260,11 @@ static int finish(struct ci_http1_head *head)
  * returns where the next line begins. It returns NULL, with nothing changed, for every line that is
  * not common, not right or not complete: parse_line says what that is. */
 
-/* The first character that belongs to none of the classes, or the end. */
+/* The first character that belongs to none of the classes, or the end, which is at least 4 bytes
+ * behind the begin of the head. */
 CI_INLINE const char *scan(const char *at, const char *end, int classes)
 {
-    for (; end - at >= 4; at += 4) {
+    for (const char *last = end - 4; at <= last; at += 4) {
         if (!ci_char_is(at[0], classes))
             return at;
         if (!ci_char_is(at[1], classes))
@@ -276,23 +279,37 @@ CI_INLINE const char *scan(const char *at, const char *end, int classes)
     return at;
 }
 
+/* Where the method of a request line ends whose target begins with "/"; or NULL. At least
+ * REQUEST_LINE_MIN bytes have come. */
+CI_INLINE const char *scan_method(const char *at, const char *end)
+{
+    if (ci_likely(memcmp(at, "GET /", 5) == 0))
+        return at + 3;
+    const char *method_end = scan(at, end, CI_CHAR_TOKEN);
+    /* of 7 letters: CONNECT and OPTIONS have targets of other forms */
+    if (method_end == at || method_end - at == 7 || end - method_end < 2 ||
+        memcmp(method_end, " /", 2) != 0)
+        return NULL;
+    return method_end;
+}
+
 /* Of a target in origin form, without escapes in its path. */
-static const char *request_line_at_once(struct ci_http1_head *head, uint32_t line_max,
-                                        const char *base, const char *at, const char *end)
+CI_INLINE const char *request_line_at_once(struct ci_http1_head *head, uint32_t line_max,
+                                           const char *base, const char *at, const char *end)
 {
     static const char version[] = " HTTP/1.";
     enum { VERSION = sizeof version - 1, REST = VERSION + 1 + 2 /* the digit, CRLF */ };
-    const char *method_end = scan(at, end, CI_CHAR_TOKEN), *target = method_end + 1;
-    /* of 7 letters: CONNECT and OPTIONS have targets of other forms */
-    if (method_end == at || method_end - at == 7 || end - method_end < REST + 2 ||
-        *method_end != ' ' || *target != '/')
+    enum { REQUEST_LINE_MIN = REST + 3 /* "M /" */ };
+    const char *method_end = end - at < REQUEST_LINE_MIN ? NULL : scan_method(at, end);
+    if (!method_end)
         return NULL;
+    const char *target = method_end + 1;
     const char *path_end = scan(target, end, CI_CHAR_PATH), *target_end = path_end;
     if (target_end < end && *target_end == '?')
         target_end = scan(path_end, end, CI_CHAR_TARGET);
     const char *minor = target_end + VERSION;
-    if (end - target_end < REST || memcmp(target_end, version, VERSION) != 0 || *minor < '0' ||
-        *minor > '1' || minor[1] != '\r' || minor[2] != '\n' || minor + 1 - at > line_max)
+    if (end - target_end < REST || memcmp(target_end, version, VERSION) != 0 ||
+        (*minor & ~1) != '0' || memcmp(minor + 1, "\r\n", 2) != 0 || minor + 1 - at > line_max)
         return NULL;
     head->has_request_line = true;
     head->method = span(base, at, method_end);
@@ -306,7 +323,7 @@ static const char *request_line_at_once(struct ci_http1_head *head, uint32_t lin
 }
 
 /* reg-name without escapes, with or without a port; or nothing. */
-static const char *scan_host(const char *at, const char *end)
+CI_INLINE const char *scan_host(const char *at, const char *end)
 {
     const char *host_end = scan(at, end, CI_CHAR_NAME);
     if (host_end == at || host_end == end || *host_end != ':')
@@ -317,27 +334,51 @@ static const char *scan_host(const char *at, const char *end)
     return at;
 }
 
-static const char *field_at_once(struct ci_http1_head *head, const char *base, const char *at,
-                                 const char *end, int *ret_error)
+/* Whether a value ends with its line, and neither begins nor ends with a space. */
+CI_INLINE bool is_whole_value(const char *value, const char *value_end, const char *end)
 {
+    return end - value_end >= 2 && memcmp(value_end, "\r\n", 2) == 0 &&
+           (value_end == value || (*value != ' ' && value_end[-1] != ' '));
+}
+
+CI_INLINE void add_field(struct ci_http1_head *head, const char *base, const char *name,
+                         const char *colon, const char *value, const char *value_end)
+{
+    head->fields[head->field_count++] =
+        (struct ci_http1_field){span(base, name, colon), span(base, value, value_end)};
+}
+
+/* Of a line that begins with "Host:". */
+CI_INLINE const char *host_at_once(struct ci_http1_head *head, const char *base, const char *at,
+                                   const char *end)
+{
+    const char *colon = at + 4, *value = colon + 1 + (colon[1] == ' ');
+    const char *value_end = scan_host(value, end);
+    if (!is_whole_value(value, value_end, end) || head->has_host)
+        return NULL;
+    add_field(head, base, at, colon, value, value_end);
+    head->has_host = true;
+    if (head->form != CI_TARGET_ABSOLUTE)
+        head->host = span(base, value, value_end);
+    return value_end + 2;
+}
+
+CI_INLINE const char *field_at_once(struct ci_http1_head *head, const char *base, const char *at,
+                                    const char *end, int *ret_error)
+{
+    if (head->field_count == CI_HTTP1_FIELDS)
+        return NULL;
+    if (end - at >= 8 && at[4] == ':' && EQUALS_FOLDED(at, "host"))
+        return host_at_once(head, base, at, end);
     const char *colon = scan(at, end, CI_CHAR_TOKEN);
-    if (colon == at || end - colon < 4 || *colon != ':' || head->field_count == CI_HTTP1_FIELDS)
+    if (colon == at || end - colon < 4 || *colon != ':')
         return NULL;
     const char *value = colon + 1 + (colon[1] == ' ');
-    bool host = colon - at == 4 && EQUALS_FOLDED(at, "host");
-    const char *value_end = host ? scan_host(value, end) : ci_chars_find_control(value, end);
-    if (end - value_end < 2 || value_end[0] != '\r' || value_end[1] != '\n' ||
-        (value_end > value && (*value == ' ' || value_end[-1] == ' ')) || (host && head->has_host))
+    const char *value_end = ci_chars_find_control(value, end);
+    if (!is_whole_value(value, value_end, end))
         return NULL;
-    head->fields[head->field_count++] =
-        (struct ci_http1_field){span(base, at, colon), span(base, value, value_end)};
-    if (!host)
-        *ret_error = look_at_field(head, base, at, (size_t)(colon - at), value, value_end);
-    else {
-        head->has_host = true;
-        if (head->form != CI_TARGET_ABSOLUTE)
-            head->host = span(base, value, value_end);
-    }
+    add_field(head, base, at, colon, value, value_end);
+    *ret_error = look_at_field(head, base, at, (size_t)(colon - at), value, value_end);
     return value_end + 2;
 }
 
@@ -352,7 +393,7 @@ static int parse_at_once(struct ci_http1_head *head, const struct ci_http1_limit
         next = request_line_at_once(head, limits->line_max, base, at, end);
     while (next && rc == 0) {
         at = next;
-        if (end - at >= 2 && at[0] == '\r' && at[1] == '\n') {
+        if (end - at >= 2 && memcmp(at, "\r\n", 2) == 0) {
             at += 2;
             rc = finish(head);
             rc = rc < 0 ? rc : 1;

@@ -38,3 +38,25 @@ TEST(a_text_belongs_to_a_class_with_all_its_characters)
     CHECK(ci_chars_are("09ag", 3, CI_CHAR_HEX));
     CHECK(ci_chars_are("g", 0, CI_CHAR_HEX));
 }
+
+/* Each character at each place of texts of each length, before others of all kinds. */
+TEST(control_characters_are_found)
+{
+    char text[24];
+    for (size_t len = 0; len <= sizeof text; len++)
+        for (size_t at = 0; at < len; at++)
+            for (int c = 0; c < 256; c++) {
+                bool control = c < ' ' || c == 0x7f;
+                for (size_t i = 0; i < sizeof text; i++)
+                    text[i] = i <= at ? (char)(i % 3 ? 0x80 : ' ') : "\x7f\x80 \n"[i % 4];
+                text[at] = (char)c;
+                const char *found = ci_chars_find_control(text, text + len);
+                const char *want = text + at;
+                while (want < text + len && (unsigned char)*want >= ' ' && *want != 0x7f)
+                    want++;
+                CHECK(found == want);
+                CHECK_EQ(ci_chars_have_control(text, len), want < text + len);
+                CHECK_EQ(ci_chars_have_control(text, at + 1), control);
+            }
+    CHECK(!ci_chars_have_control(text, 0));
+}
