@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bytes.h"
+#include "proto/characters.h"
 #include "proto/http1_status.h"
 #include "web/body.h"
 
@@ -94,7 +96,7 @@ static char *put_text(char *at, const char *text)
     return put(at, text, strlen(text));
 }
 
-static char *put_number(char *at, uint64_t number)
+static CI_NOINLINE char *put_long_number(char *at, uint64_t number)
 {
     char *end = at + 1;
     for (uint64_t rest = number; rest >= 10; rest /= 10)
@@ -104,6 +106,17 @@ static char *put_number(char *at, uint64_t number)
         *--at = (char)('0' + number % 10);
     while (number /= 10);
     return end;
+}
+
+CI_INLINE char *put_number(char *at, uint64_t number)
+{
+    if (ci_unlikely(number >= 100))
+        return put_long_number(at, number);
+    uint32_t digits = (uint32_t)number, tens = digits / 10;
+    *at = (char)('0' + tens);
+    at += tens != 0;
+    *at = (char)('0' + digits - 10 * tens);
+    return at + 1;
 }
 
 #define PUT(at, literal) put(at, literal, sizeof literal - 1)
@@ -117,7 +130,7 @@ static CI_NOINLINE char *put_status(char *at, int status)
 /* RFC 9112, 6.3, rule 1. */
 static bool without_body(int status)
 {
-    return status < 200 || status == 204 || status == 304;
+    return ci_unlikely(status != 200) && (status < 200 || status == 204 || status == 304);
 }
 
 /* A 304 may say the length of the body that a 200 would have (RFC 9110, 8.6); a 204 must not. */
@@ -138,8 +151,15 @@ static char *put_framing(coir_response *res, char *at, int status, int64_t lengt
     return at;
 }
 
+/* Whether a content type (NULL: none) may be a field's value. */
+CI_INLINE bool is_type(const char *type, size_t len)
+{
+    return !type || ci_likely(!ci_chars_have_control(type, len)) || ci_http1_is_value(type, len);
+}
+
 /* body_ends: the rest of the request's body will be read, so the connection can go on. */
-static int begin(coir_response *res, int status, const char *type, int64_t length, bool body_ends)
+static CI_NOINLINE int begin(coir_response *res, int status, const char *type, int64_t length,
+                             bool body_ends)
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
@@ -147,7 +167,7 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
-    if (status < 200 || status > 999 || length < -1 || (type && !ci_http1_is_value(type, type_len)))
+    if (status < 200 || status > 999 || length < -1 || !is_type(type, type_len))
         return -EINVAL;
     if (type_len + res->extra_len > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
@@ -160,7 +180,7 @@ static int begin(coir_response *res, int status, const char *type, int64_t lengt
     at = ci_likely(status == 200) ? PUT(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
     at = put(at, ci_http_date_now(&http->date, http->worker), CI_HTTP_DATE_LEN);
     if (type && !res->has_type)
-        at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
+        at = PUT(ci_bytes_put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
     at = put_framing(res, at, status, length);
     if (res->extra_len)
         at = put(at, res->extra, res->extra_len);
@@ -198,7 +218,7 @@ static int write_chunk(coir_response *res, const void *data, size_t len)
 }
 
 /* What the client must not get (HEAD, 204, 304) is counted and dropped. */
-static int write_body(coir_response *res, const void *data, size_t len)
+CI_INLINE int write_body(coir_response *res, const void *data, size_t len)
 {
     if (!res->begun)
         return -EINVAL;
@@ -210,7 +230,7 @@ static int write_body(coir_response *res, const void *data, size_t len)
     if (res->no_body || len == 0)
         return 0;
     return res->chunked ? write_chunk(res, data, len)
-                        : ci_http_output_send(&res->exchange->out, data, len);
+                        : ci_http_output_add(&res->exchange->out, data, len);
 }
 
 /* Spends budget in every case, also for HEAD, for errors and for pieces that only gather: a handler
@@ -247,8 +267,8 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
                  exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
-static int respond(coir_response *res, int status, const char *content_type, const void *body,
-                   size_t len)
+CI_INLINE int respond(coir_response *res, int status, const char *content_type, const void *body,
+                      size_t len)
 {
     int rc = ci_response_start(res, status, content_type, (int64_t)len);
     return rc < 0 ? rc : write_body(res, body, len);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/memory.h"
 #include "base/options.h"
 #include "proto/uri.h"
@@ -125,9 +126,9 @@ static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len, 
     return a_len == b_len && memcmp(a, b, a_len) == 0;
 }
 
-static bool is_method(const struct ci_route *route, const char *method, size_t len)
+CI_INLINE bool is_method(const struct ci_route *route, const char *method, size_t len)
 {
-    return route->method_len == len && memcmp(route->method, method, len) == 0;
+    return route->method_len == len && ci_bytes_equal(route->method, method, len);
 }
 
 static bool is_param(const char *pattern, struct ci_span part)
@@ -248,32 +249,25 @@ CI_INLINE bool differs(const struct ci_route *route, const char *path, size_t pa
 
 /* The route whose pattern is the path itself. It wins over all others: coir_route refuses one that
  * an earlier route of the same method covers. */
-static const struct ci_route *find_literal(const coir_router *router, const char *method,
-                                           size_t method_len, const char *path, size_t path_len)
+CI_INLINE const struct ci_route *find_literal(const coir_router *router, const char *method,
+                                              size_t method_len, const char *path, size_t path_len)
 {
     uint32_t at = router->literals[path_len % CI_ROUTER_LITERALS];
     while (at) {
         const struct ci_route *route = &router->routes[at - 1];
-        if (route->pattern_len == path_len && is_method(route, method, method_len) &&
-            memcmp(route->pattern, path, path_len) == 0)
+        if (route->pattern_len == path_len && ci_bytes_equal(route->pattern, path, path_len) &&
+            is_method(route, method, method_len))
             return route;
         at = route->next;
     }
     return NULL;
 }
 
-/* A GET route answers HEAD where no HEAD route matches. */
-void ci_router_match(const coir_router *router, const char *method, size_t method_len,
-                     const char *path, size_t path_len, struct ci_match *match)
+/* Among all routes, in their order. A GET route answers HEAD where no HEAD route matches. */
+static CI_NOINLINE void match_any(const coir_router *router, const char *method, size_t method_len,
+                                  const char *path, size_t path_len, struct ci_match *match)
 {
     const struct ci_route *get = NULL;
-    match->param_count = 0;
-    match->route = find_literal(router, method, method_len, path, path_len);
-    match->path_known = match->route;
-    if (match->route) {
-        match->path_has_escapes = false;
-        return;
-    }
     bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
@@ -293,6 +287,17 @@ void ci_router_match(const coir_router *router, const char *method, size_t metho
     match->route = get;
     if (get)
         route_matches(get, path, path_len, match); /* its parameters */
+}
+
+void ci_router_match(const coir_router *router, const char *method, size_t method_len,
+                     const char *path, size_t path_len, struct ci_match *match)
+{
+    match->param_count = 0;
+    match->route = find_literal(router, method, method_len, path, path_len);
+    match->path_known = match->route;
+    match->path_has_escapes = false;
+    if (!match->route)
+        match_any(router, method, method_len, path, path_len, match);
 }
 
 /* Appends a method to an Allow list of `len` bytes unless it is there; the new length. One that
