@@ -130,8 +130,11 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
     enum ci_slot_use use = op->kind == CI_OP_ACCEPT ? CI_SLOT_LISTENER : CI_SLOT_OURS;
     if (ci_unlikely(slot->ops && slot->use != use))
         return ci_op_complete(op, -EBUSY);
-    if (use == CI_SLOT_LISTENER)
+    if (use == CI_SLOT_LISTENER) {
         ci_slot_claim_listener(slot, op);
+        if (op->no_wait) /* an event that no wait has taken yet may be this worker's alone */
+            slot->ready |= COIR_READ;
+    }
     if (ci_unlikely(slot->use != use))
         ci_slot_claim(slot, use);
     if (op->once && !slot->ops && !readiness->selector->kind->rearm)

@@ -1,6 +1,7 @@
 /* What a driver learns from the results of calls and from events: which direction is ready, that
  * the stream has ended, and that it was hung up. Every driver must agree. */
 #include <errno.h>
+#include <netinet/in.h>
 
 #include "env.h"
 
@@ -102,3 +103,28 @@ CONFORM(polling_moves_no_data_and_sees_what_is_there)
     CHECK_EQ(read_some(env.server, buf, 16), 0);
     close_fd(env.server);
 }
+
+/* What the kernel has reported, but no wait has taken yet, is not lost: with several workers the
+ * event is of one of them alone. */
+static void attempt_to_accept(void)
+{
+    struct sockaddr_storage address = listener_address();
+    struct ci_op accepting = {.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial};
+    struct counted waiting, connecting;
+    CHECK(!start(&waiting, accepting));
+    pass();
+    coir_fd client = env.driver->kind->socket(env.driver, AF_INET);
+    bool at_once = start(&connecting, (struct ci_op){.fd = client,
+                                                     .kind = CI_OP_CONNECT,
+                                                     .address = (struct sockaddr *)&address,
+                                                     .count = sizeof(struct sockaddr_in)});
+    CHECK_EQ(stop(&waiting), -ECANCELED);
+    accepting.no_wait = true;
+    coir_fd server = run(accepting);
+    CHECK(server >= 0);
+    CHECK_EQ(at_once ? connecting.op.result : finish(&connecting), 0);
+    close_fd(server);
+    close_fd(client);
+    close_pair();
+}
+ON_SELECTORS(an_attempt_to_accept_asks_the_kernel, attempt_to_accept)
