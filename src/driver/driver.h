@@ -152,6 +152,10 @@ struct ci_driver {
     /* bit N: it has calls on files of kind N (enum ci_file_kind); another thread makes the others.
      * A simulated driver has all that are possible. */
     uint32_t file_calls;
+    /* Called by wait for a listener that has something to accept while none of its accepts waits:
+     * the kernel may have woken this driver alone. As `done`, it may start and forget anything.
+     * NULL: nobody is told. */
+    void (*unwanted)(struct ci_driver *driver, coir_fd listener);
     bool calling; /* debug builds: start or cancel runs */
 };
 

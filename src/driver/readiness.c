@@ -132,7 +132,9 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
         return ci_op_complete(op, -EBUSY);
     if (use == CI_SLOT_LISTENER) {
         ci_slot_claim_listener(slot, op);
-        if (op->no_wait) /* an event that no wait has taken yet may be this worker's alone */
+        /* an event that no wait has taken yet may be this worker's alone; and one that came while
+         * no accept waited may have been another's */
+        if (op->no_wait || !slot->ops)
             slot->ready |= COIR_READ;
     }
     if (ci_unlikely(slot->use != use))
@@ -263,6 +265,11 @@ static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
     slot->ready |= (uint8_t)ready->events;
     if (slot->use == CI_SLOT_WATCHED) {
         dispatch_watches(readiness, ready->fd);
+        return;
+    }
+    if (!slot->ops) {
+        if (slot->use == CI_SLOT_LISTENER && readiness->base.unwanted)
+            readiness->base.unwanted(&readiness->base, ready->fd);
         return;
     }
     for (struct ci_op **at = &slot->ops, *op; (op = *at);) {

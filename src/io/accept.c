@@ -77,17 +77,33 @@ static bool hand_over(struct ci_seat *seat, coir_fd fd)
 
 /* ---- the wait for a connection ---- */
 
+static bool is_closed(const coir_listener *listener)
+{
+    return ci_load_relaxed(&listener->closed) || ci_load_relaxed(&listener->fd) < 0;
+}
+
+static void on_unwanted(struct ci_driver *driver, coir_fd fd);
+
+/* The worker may be woken for the listener from now on. Without memory nobody looks whether it was
+ * woken in vain. */
+static void enter_list(struct ci_seat *seat)
+{
+    struct ci_io *io;
+    seat->worker->loop.driver->unwanted = on_unwanted;
+    if (ci_likely(seat->listed) || is_closed(seat->listener) || !(io = ci_io_of(seat->worker)))
+        return;
+    seat->listed = true;
+    ci_list_push(&io->seats, &seat->link);
+    ci_seat_use(seat);
+}
+
 static void begin_wait(struct ci_seat *seat, struct ci_accept_op *op)
 {
+    enter_list(seat);
     op->next = seat->accepts;
     seat->accepts = op;
     ci_bump(&seat->waiting);
     ci_fence(); /* pairs with the fence in ci_seat_end_all */
-}
-
-static bool is_closed(const coir_listener *listener)
-{
-    return ci_load_relaxed(&listener->closed) || ci_load_relaxed(&listener->fd) < 0;
 }
 
 static coir_future *accept_op(struct ci_accept_op *op)
@@ -270,6 +286,20 @@ static void give_up(struct ci_seat *seat)
     }
     if (!seat->accepts && listener->seat_count > 1)
         ci_listener_forget(listener); /* so that new clients wake the other workers */
+}
+
+/* The worker was woken for a connection, and none of its accepts waits. */
+static void on_unwanted(struct ci_driver *driver, coir_fd fd)
+{
+    const struct ci_io *io = ci_io_of(ci_worker_current);
+    (void)driver;
+    ci_list_for_each (node, &io->seats) {
+        struct ci_seat *seat = ci_container_of(node, struct ci_seat, link);
+        if (ci_load_relaxed(&seat->listener->fd) == fd && !seat->accepts) {
+            give_up(seat);
+            return;
+        }
+    }
 }
 
 /* The accept ends with `rc`. */

@@ -16,6 +16,7 @@
 #define CI_IO_IO_H
 
 #include "base/check.h"
+#include "base/list.h"
 #include "coir/file.h"
 #include "coir/semaphore.h"
 #include "coir/tcp.h"
@@ -156,6 +157,7 @@ static inline void ci_stream_end_holds(coir_stream *stream)
 struct ci_io {
     struct ci_worker_extension extension;
     struct ci_pool streams;
+    struct ci_list seats;      /* of listeners that the worker has accepted from (listener.h) */
     coir_semaphore file_turns; /* io/file.c 2 */
 };
 struct ci_io *ci_io_of(struct ci_worker *worker);

@@ -22,6 +22,10 @@
  * told, and withdraws it; the last one closes the descriptor, so that no driver knows a descriptor
  * whose number is another's already.
  *
+ * With epoll a worker stays registered when its accept has got a connection, as it mostly accepts
+ * again at once. If it does not, it may be woken, alone, for a connection that others wait for. The
+ * driver tells (`unwanted`), the connection becomes a spare, and the worker is registered no more.
+ *
  * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
  * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that
  * gets a connection makes it a spare, which waits as those in the backlog do, and waits itself.
@@ -68,15 +72,17 @@ struct ci_seat {
     struct ci_worker *worker;
     struct ci_accept_op *accepts; /* those that wait for the driver */
     struct ci_opening *openings;  /* those that wait for the listener to open */
-    uint32_t waiting;             /* how many */
-    uint32_t live;                /* connections that are open */
-    uint32_t uses;                /* connections that are open, and accepts in progress */
-    uint64_t taken;               /* connections, since the start */
-    uint32_t probe;               /* where the next look at the others begins */
-    uint32_t streak;              /* connections in a row that were accepted without waiting */
-    uint32_t refused;             /* errors of connections in a row */
-    uint32_t in_vain;             /* pauses in a row in which the other workers took nothing */
-    uint64_t taken_by_others;     /* connections, when the last pause began */
+    struct ci_list link; /* in its worker's list `seats`: from the first accept to the close */
+    bool listed;         /* it is */
+    uint32_t waiting;    /* how many */
+    uint32_t live;       /* connections that are open */
+    uint32_t uses;   /* connections that are open, accepts in progress, and one while in the list */
+    uint64_t taken;  /* connections, since the start */
+    uint32_t probe;  /* where the next look at the others begins */
+    uint32_t streak; /* connections in a row that were accepted without waiting */
+    uint32_t refused;         /* errors of connections in a row */
+    uint32_t in_vain;         /* pauses in a row in which the other workers took nothing */
+    uint64_t taken_by_others; /* connections, when the last pause began */
 
     /* guarded by the listener's lock */
     uint32_t reserved; /* spares; read by other workers without the lock */

@@ -297,6 +297,11 @@ static void end_seat(struct ci_seat *seat, bool ends)
     ci_opening_end_all(seat, -ECANCELED);
     if (seat->accepts)
         ci_listener_forget(listener);
+    if (seat->listed) {
+        seat->listed = false;
+        ci_list_remove(&seat->link);
+        ci_seat_unuse(seat);
+    }
     if (ends && ci_fetch_sub(&listener->ending, 1) == 1)
         ci_listener_stop(listener, seat->worker->loop.driver);
 }

@@ -191,6 +191,7 @@ struct ci_io *ci_io_of(struct ci_worker *worker)
     io->extension.what = "streams";
     ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
     io->streams.grown = &worker->grown;
+    ci_list_init(&io->seats);
     io->file_turns = (coir_semaphore)COIR_SEMAPHORE_INIT(worker->runtime->config.file_calls_max);
     ci_worker_add_extension(worker, &io->extension);
     return io;

@@ -106,7 +106,7 @@ CONFORM(polling_moves_no_data_and_sees_what_is_there)
 
 /* What the kernel has reported, but no wait has taken yet, is not lost: with several workers the
  * event is of one of them alone. */
-static void attempt_to_accept(void)
+static void accept_what_was_reported(bool no_wait)
 {
     struct sockaddr_storage address = listener_address();
     struct ci_op accepting = {.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial};
@@ -119,12 +119,19 @@ static void attempt_to_accept(void)
                                                      .address = (struct sockaddr *)&address,
                                                      .count = sizeof(struct sockaddr_in)});
     CHECK_EQ(stop(&waiting), -ECANCELED);
-    accepting.no_wait = true;
-    coir_fd server = run(accepting);
+    accepting.no_wait = no_wait;
+    CHECK(start(&waiting, accepting));
+    coir_fd server = waiting.op.result;
     CHECK(server >= 0);
     CHECK_EQ(at_once ? connecting.op.result : finish(&connecting), 0);
     close_fd(server);
     close_fd(client);
+}
+
+static void attempt_to_accept(void)
+{
+    accept_what_was_reported(true);
+    accept_what_was_reported(false);
     close_pair();
 }
 ON_SELECTORS(an_attempt_to_accept_asks_the_kernel, attempt_to_accept)

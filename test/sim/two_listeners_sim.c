@@ -86,24 +86,8 @@ static int select_one(coir_scope *scope, int *ret_won)
     return (int)cases[won].result;
 }
 
-static int accept_briefly(coir_listener *listener, coir_stream **ret_stream)
-{
-    COIR_DEADLINE(coir_in((coir_time)below(20 * COIR_US)));
-    return coir_accept(listener, ret_stream);
-}
-
-/* A worker that has accepted is woken for the next connection too, alone. One that is not going to
- * accept it says so by an accept that is given up. */
-static int leave(coir_scope *scope, coir_listener *listener)
-{
-    coir_stream *stream;
-    int rc;
-    while ((rc = accept_briefly(listener, &stream)) == 0)
-        serve(scope, stream);
-    return rc == -ETIME ? 0 : rc;
-}
-
-/* Rests now and then: meanwhile it does not accept. */
+/* Rests now and then: meanwhile it does not accept, and what its worker is woken for goes to those
+ * that do. */
 static int accept_of_both(void *arg)
 {
     (void)arg;
@@ -111,11 +95,8 @@ static int accept_of_both(void *arg)
     COIR_SERVING_SCOPE(scope);
     while (rc >= 0 && !w.over) {
         rc = select_one(scope, &won);
-        if (rc < 0 || below(2))
-            continue;
-        if (rc == 0 && (rc = leave(scope, w.listeners[won])) < 0)
-            break;
-        rest(2 * soon);
+        if (rc >= 0 && below(2))
+            rest(2 * soon);
     }
     MUST(rc >= 0 || w.over);
     return coir_scope_wait(scope);

@@ -304,6 +304,47 @@ TEST(short_connections_spread)
     on_every_driver(serve_tcp, come_and_go);
 }
 
+/* ---- workers that accept one connection, and serve it before the next ---- */
+
+static int serve_in_turn(void *arg)
+{
+    coir_stream *stream;
+    int rc;
+    while ((rc = coir_accept(listener, &stream)) == 0)
+        run_stream(stream);
+    (void)arg;
+    return rc;
+}
+
+static int serve_one_each(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(acceptors);
+    for (int i = 0; i < workers; i++)
+        CHECK_EQ(coir_go_on(acceptors, i, serve_in_turn, NULL), 0);
+    return coir_scope_wait(acceptors);
+}
+
+/* As many come as there are workers: none waits for another one to leave. */
+static void come_one_for_each(void)
+{
+    int fds[WORKERS_MOST];
+    char byte;
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < workers; i++) {
+            fds[i] = plain_dial_for(address, 10);
+            CHECK_EQ(recv(fds[i], &byte, 1, 0), 1);
+        }
+        for (int i = 0; i < workers; i++)
+            close(fds[i]);
+    }
+}
+
+TEST(a_worker_that_serves_keeps_no_connection_from_one_that_accepts)
+{
+    on_every_driver(serve_one_each, come_one_for_each);
+}
+
 TEST(a_busy_worker_is_given_nothing)
 {
     on_every_driver(serve_tcp, come_to_a_busy_one);
