@@ -159,6 +159,7 @@ bool ci_accept_refused_again(uint32_t *refused)
 enum ci_accept_error ci_accept_judge(coir_listener *listener, int error, uint32_t *refused)
 {
     bool of_client = ci_accept_is_of_client(error);
+    ci_fetch_add_relaxed(&listener->errors, 1);
     if (of_client && !ci_accept_refused_again(refused))
         return CI_ACCEPT_AGAIN;
     if (!of_client && !is_shortage(error))
@@ -178,6 +179,7 @@ static CI_COLD void close_beyond_limit(struct ci_seat *seat, coir_fd fd)
         ci_log(seat->worker->runtime, COIR_LOG_WARNING,
                "closing new connections: the listener's limit of %zu is reached",
                seat->listener->connections_max);
+    ci_fetch_add_relaxed(&seat->listener->refused, 1);
     ci_driver_close(seat->worker->loop.driver, fd);
 }
 

@@ -181,6 +181,7 @@ int coir_tcp_listen_with(const char *address, const coir_listen_options *given,
         options.connections_max == COIR_UNLIMITED ? 0 : options.connections_max;
     listener->closes_at_limit = options.at_limit == COIR_LIMIT_CLOSES;
     listener->is_unix = ci_socket_is_unix(worker->loop.driver, listener->fd);
+    ci_listener_meter(listener, address);
     *ret_listener = listener;
     return 0;
 }

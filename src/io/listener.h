@@ -37,6 +37,7 @@
 
 #include "io/io.h"
 #include "sys/lock.h"
+#include "task/metered.h"
 #include "task/sleep.h"
 
 /* An accept's wait for a listener that is shut. */
@@ -101,6 +102,10 @@ struct coir_listener {
     bool is_shared; /* by coir_listener_share: what is in the backlog is another's to accept */
     bool closes_at_limit; /* connections beyond the limit, instead of leaving them in the backlog */
     size_t connections_max; /* 0: no limit */
+    uint64_t refused;       /* connections that were closed, as they were beyond a limit */
+    uint64_t errors;        /* of accept(2) */
+    struct ci_metered metered;
+    char name[64]; /* the address it was asked for, or the beginning of that */
     const coir_allocator *allocator;
     size_t size;
     int32_t refs; /* one until it is closed, one for each seat in use, one for each message */
@@ -135,6 +140,9 @@ bool ci_accept_is_of_client(int error);
 
 /* A number for CI_OP_ACCEPT. */
 uint32_t ci_listener_serial(void);
+
+/* Has the metrics of its runtime show it, until it is freed: what is counted of it. */
+void ci_listener_meter(coir_listener *listener, const char *address);
 
 /* Why a listener is shut. */
 enum ci_shut { CI_LISTENER_PAUSED = 1, CI_LISTENER_FULL = 2 };

@@ -55,6 +55,7 @@ void ci_listener_unref(coir_listener *listener)
         return;
     ci_check(!is_in_use(listener), "io/listener.h 4");
     ci_check(!listener->open, "io/listener.h 5");
+    ci_metered_remove(&listener->metered);
     ci_free(listener->allocator, listener->spare, listener->spare_room * sizeof(coir_fd));
     ci_free(listener->allocator, listener, listener->size);
 }

@@ -86,8 +86,10 @@ static int put_layer(void *arg)
         return 0;
     }
     rc = admit_layered(here, stream);
-    if (rc == -EAGAIN || rc == -ENOMEM)
+    if (rc == -EAGAIN || rc == -ENOMEM) {
+        ci_fetch_add_relaxed(&here->serving->listener->refused, 1);
         report_no_room(here, rc);
+    }
     if (rc < 0)
         coir_close(stream);
     return 0;

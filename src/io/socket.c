@@ -175,6 +175,13 @@ static size_t live_io(const struct ci_worker_extension *extension)
     return ci_container_of(extension, struct ci_io, extension)->streams.live;
 }
 
+static size_t name_io(const struct ci_worker_extension *extension, struct ci_named_pool *pools)
+{
+    pools[0] = (struct ci_named_pool){
+        "streams", &ci_container_of(extension, const struct ci_io, extension)->streams};
+    return 1;
+}
+
 struct ci_io *ci_io_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &io_key);
@@ -189,6 +196,7 @@ struct ci_io *ci_io_of(struct ci_worker *worker)
     io->extension.trim = trim_io;
     io->extension.live = live_io;
     io->extension.what = "streams";
+    io->extension.pools = name_io;
     ci_pool_init(&io->streams, allocator, sizeof(coir_stream), 0);
     io->streams.grown = &worker->grown;
     ci_list_init(&io->seats);

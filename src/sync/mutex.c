@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "sync/holder.h"
+#include "sync/lock_name.h"
 #include "task/completed.h"
 
 enum { FREE, HELD, CONTENDED };
@@ -26,6 +27,7 @@ struct mutex {
     struct ci_lock lock;
     struct ci_list waiters; /* zero while it was never used */
     bool fair;
+    uint8_t number;        /* of its name, or 0 */
     uint32_t on_their_way; /* waiters that were woken to try again */
     struct ci_holder holder;
 };
@@ -79,6 +81,14 @@ static void give_lock(struct mutex *mutex)
     ci_lock_give(&mutex->lock);
 }
 
+/* Without the lock: a waiter that pass_on has taken off. */
+static void wake(uint8_t number, struct ci_wait *wait)
+{
+    if (ci_unlikely(number) && wait->state == CI_WAIT_GRANTED)
+        ci_lock_wait_ended(number, wait->since);
+    ci_wait_wake(wait);
+}
+
 static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, const void *place)
 {
     ci_lock_take(&mutex->lock);
@@ -87,9 +97,10 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
         ci_misused(-EALREADY, "no task has the mutex", call, place);
     ci_check(ci_load_relaxed(&mutex->state) != FREE, "mutex.c 4");
     struct ci_wait *next = pass_on(mutex);
+    uint8_t number = ci_load_relaxed(&mutex->number);
     give_lock(mutex);
     if (next)
-        ci_wait_wake(next);
+        wake(number, next);
 }
 
 void coir_mutex_unlock(coir_mutex *opaque)
@@ -135,13 +146,14 @@ static bool take_or_contend(struct mutex *mutex)
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
 {
     struct mutex *mutex = wait->object;
-    bool retrying = wait->state == CI_WAIT_RETRYING, complete = true;
+    bool retrying = wait->state == CI_WAIT_RETRYING, complete = true, won = false;
     struct ci_wait *next = NULL;
     ci_lock_take(&mutex->lock);
+    uint8_t number = ci_load_relaxed(&mutex->number);
     ci_wait_open(&mutex->waiters);
     mutex->on_their_way -= retrying;
     if (take_or_contend(mutex)) {
-        bool won = ci_claim(worker->runnable, &wait->future);
+        won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
         if (won)
             ci_holder_set(&mutex->holder, worker->runnable->task);
@@ -161,12 +173,16 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
             wait->lost_once = true;
             ci_list_unlink(&wait->link);
             ci_list_insert_before(mutex->waiters.next, &wait->link);
+        } else if (ci_unlikely(number)) {
+            wait->since = ci_lock_wait_begins(number);
         }
         complete = false;
     }
     give_lock(mutex);
+    if (ci_unlikely(number) && retrying && won)
+        ci_lock_wait_ended(number, wait->since);
     if (next)
-        ci_wait_wake(next);
+        wake(number, next);
     return complete;
 }
 
@@ -174,6 +190,7 @@ static void mutex_describe(const coir_future *future, struct ci_wait_note *note)
 {
     const struct mutex *mutex = ci_container_of(future, const struct ci_wait, future)->object;
     note->holder = ci_holder_read(&mutex->holder);
+    note->name = ci_lock_name(ci_load_relaxed(&mutex->number));
 }
 
 static const struct ci_wait_kind mutex_kind =
@@ -199,6 +216,12 @@ coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
 bool ci_mutex_is_held(coir_mutex *mutex)
 {
     return ci_load_relaxed(&mutex_of(mutex)->state) != FREE;
+}
+
+int coir_mutex_set_name(coir_mutex *mutex, const char *name)
+{
+    return mutex ? ci_lock_set_name(&mutex_of(mutex)->number, name, CI_CALL, CI_PLACE)
+                 : CI_MISUSE(-EINVAL, "mutex is NULL");
 }
 
 int coir_mutex_lock(coir_mutex *opaque)

@@ -9,11 +9,13 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "sync/lock_name.h"
 #include "sync/wait.h"
 #include "task/completed.h"
 
 struct semaphore {
     struct ci_lock lock;
+    uint8_t number; /* of its name, or 0 */
     uint64_t units;
     struct ci_list waiters;
 };
@@ -44,7 +46,10 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     bool complete = true;
     lock(semaphore);
     if (!has(semaphore, wait->amount)) {
+        uint8_t number = ci_load_relaxed(&semaphore->number);
         ci_wait_queue(worker, wait, &semaphore->waiters);
+        if (ci_unlikely(number))
+            wait->since = ci_lock_wait_begins(number);
         complete = false;
     } else if (ci_claim(worker->runnable, &wait->future)) {
         semaphore->units -= wait->amount;
@@ -69,6 +74,15 @@ static void serve(struct semaphore *semaphore, struct ci_list *granted)
     }
 }
 
+/* With the lock held, which it gives back. */
+static void give_and_wake(struct semaphore *semaphore, struct ci_list *granted)
+{
+    uint8_t number = ci_load_relaxed(&semaphore->number);
+    ci_lock_give(&semaphore->lock);
+    ci_wait_count_granted(number, granted);
+    ci_wait_wake_all(granted);
+}
+
 /* Small requests may have waited behind a large one that is cancelled. */
 static int semaphore_cancel(coir_future *future, int reason)
 {
@@ -79,8 +93,7 @@ static int semaphore_cancel(coir_future *future, int reason)
     lock(semaphore);
     bool withdrawn = ci_wait_withdraw(wait, reason);
     serve(semaphore, &granted);
-    ci_lock_give(&semaphore->lock);
-    ci_wait_wake_all(&granted);
+    give_and_wake(semaphore, &granted);
     return withdrawn;
 }
 
@@ -89,6 +102,7 @@ static CI_UNINSTRUMENTED void semaphore_describe(const coir_future *future,
 {
     const struct ci_wait *wait = ci_container_of(future, const struct ci_wait, future);
     const struct semaphore *semaphore = wait->object;
+    note->name = ci_lock_name(ci_load_relaxed(&semaphore->number));
     snprintf(note->text, sizeof note->text, "wants %" PRIu64 ", it has %" PRIu64, wait->amount,
              ci_load_relaxed(&semaphore->units));
 }
@@ -145,9 +159,14 @@ int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
         semaphore->units += amount;
         serve(semaphore, &granted);
     }
-    ci_lock_give(&semaphore->lock);
-    ci_wait_wake_all(&granted);
+    give_and_wake(semaphore, &granted);
     return fits ? 0 : CI_MISUSE(-EOVERFLOW, "more units than can be counted");
+}
+
+int coir_semaphore_set_name(coir_semaphore *semaphore, const char *name)
+{
+    return semaphore ? ci_lock_set_name(&semaphore_of(semaphore)->number, name, CI_CALL, CI_PLACE)
+                     : CI_MISUSE(-EINVAL, "semaphore is NULL");
 }
 
 uint64_t coir_semaphore_units(const coir_semaphore *opaque)

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "coir/mutex.h"
 #include "sync/holder.h"
+#include "sync/lock_name.h"
 #include "sync/wait.h"
 #include "task/completed.h"
 
@@ -19,6 +20,7 @@ struct shared_mutex {
     int32_t holders; /* readers, or WRITER */
     struct ci_list waiters;
     struct ci_holder writer;
+    uint8_t number; /* of its name, or 0 */
 };
 CI_LEAVES_SPARE_WORDS(struct shared_mutex, coir_shared_mutex);
 
@@ -54,7 +56,10 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     bool writer = wait->amount, complete = true;
     lock(mutex);
     if (!ci_list_empty(&mutex->waiters) || !would_fit(mutex, writer)) {
+        uint8_t number = ci_load_relaxed(&mutex->number);
         ci_wait_queue(worker, wait, &mutex->waiters);
+        if (ci_unlikely(number))
+            wait->since = ci_lock_wait_begins(number);
         complete = false;
     } else if (ci_claim(worker->runnable, &wait->future)) {
         hold(mutex, writer, worker->runnable->task);
@@ -79,6 +84,15 @@ static void serve(struct shared_mutex *mutex, struct ci_list *granted)
     }
 }
 
+/* With the lock held, which it gives back. */
+static void give_and_wake(struct shared_mutex *mutex, struct ci_list *granted)
+{
+    uint8_t number = ci_load_relaxed(&mutex->number);
+    ci_lock_give(&mutex->lock);
+    ci_wait_count_granted(number, granted);
+    ci_wait_wake_all(granted);
+}
+
 /* Later readers may have waited behind a writer that is cancelled. */
 static int shared_cancel(coir_future *future, int reason)
 {
@@ -89,8 +103,7 @@ static int shared_cancel(coir_future *future, int reason)
     lock(mutex);
     bool withdrawn = ci_wait_withdraw(wait, reason);
     serve(mutex, &granted);
-    ci_lock_give(&mutex->lock);
-    ci_wait_wake_all(&granted);
+    give_and_wake(mutex, &granted);
     return withdrawn;
 }
 
@@ -100,6 +113,7 @@ static CI_UNINSTRUMENTED void shared_describe(const coir_future *future, struct 
     const struct shared_mutex *mutex = wait->object;
     int32_t readers = ci_load_relaxed(&mutex->holders);
     note->holder = ci_holder_read(&mutex->writer);
+    note->name = ci_lock_name(ci_load_relaxed(&mutex->number));
     snprintf(note->text, sizeof note->text, "to %s", wait->amount ? "write" : "read");
     if (readers > 0)
         snprintf(note->text, sizeof note->text, "to %s; %d read%s", wait->amount ? "write" : "read",
@@ -170,6 +184,12 @@ int coir_shared_mutex_try_share(coir_shared_mutex *mutex)
     return try_take(mutex, false);
 }
 
+int coir_shared_mutex_set_name(coir_shared_mutex *mutex, const char *name)
+{
+    return mutex ? ci_lock_set_name(&shared_of(mutex)->number, name, CI_CALL, CI_PLACE)
+                 : CI_MISUSE(-EINVAL, "mutex is NULL");
+}
+
 void coir_shared_mutex_unlock(coir_shared_mutex *opaque)
 {
     if (ci_forked() || (!opaque && CI_MISUSE(-EINVAL, "mutex is NULL")))
@@ -184,6 +204,5 @@ void coir_shared_mutex_unlock(coir_shared_mutex *opaque)
     mutex->holders = mutex->holders == WRITER ? 0 : mutex->holders - 1;
     ci_holder_clear(&mutex->writer);
     serve(mutex, &granted);
-    ci_lock_give(&mutex->lock);
-    ci_wait_wake_all(&granted);
+    give_and_wake(mutex, &granted);
 }

@@ -46,6 +46,14 @@ void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *grante
     }
 }
 
+void ci_wait_count_granted(uint8_t number, const struct ci_list *granted)
+{
+    if (ci_likely(!number))
+        return;
+    ci_list_for_each (node, granted)
+        ci_lock_wait_ended(number, ci_container_of(node, struct ci_wait, link)->since);
+}
+
 static void wake_here(struct ci_worker *worker, struct ci_wait *wait)
 {
     if (wait->state == CI_WAIT_RETRYING) {

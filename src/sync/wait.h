@@ -22,6 +22,7 @@
 #include "coir/future.h"
 #include "sys/lock.h"
 #include "task/describe.h"
+#include "task/lock_counts.h"
 #include "task/park.h"
 #include "task/task.h"
 
@@ -47,7 +48,10 @@ struct ci_wait {
         void *item;
         uint64_t amount;
     };
-    size_t items_max; /* of a batch */
+    union {
+        size_t items_max; /* of a batch */
+        uint64_t since;   /* of a wait for a lock that has a name */
+    };
     uint8_t state;
     bool lost_once; /* it was woken to try again, and another task was quicker */
     bool stubborn;  /* it cannot be cancelled */
@@ -138,6 +142,9 @@ static inline void ci_wait_wake_all(struct ci_list *granted)
     if (ci_unlikely(!ci_list_empty(granted)))
         ci_wait_wake_list(granted);
 }
+
+/* Of waiters that have got a lock with this number (task/lock_counts.h), before they are woken. */
+void ci_wait_count_granted(uint8_t number, const struct ci_list *granted);
 
 /* Wakes a GRANTED waiter whose result is set, if it is this worker's. */
 static inline bool ci_wait_wake_own(struct ci_worker *worker, struct ci_wait *wait)

@@ -20,6 +20,7 @@ struct ci_holder {
 
 struct ci_wait_note {
     const void *object; /* what is waited for; NULL: it has no address of its own */
+    const char *name;   /* of that object, which stays; NULL: it has none */
     const void *task;   /* the task that it takes; NULL: any */
     struct ci_holder holder;
     coir_time until;         /* 0: not known */

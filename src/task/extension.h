@@ -3,10 +3,17 @@
 #ifndef CI_TASK_EXTENSION_H
 #define CI_TASK_EXTENSION_H
 
-#include "base/memory.h"
+#include "base/pool.h"
 #include "coir/runtime.h"
 
 struct ci_worker;
+
+/* A pool of an extension, for metrics; CI_NAMED_POOLS at most. */
+enum { CI_NAMED_POOLS = 4 };
+struct ci_named_pool {
+    const char *name;
+    const struct ci_pool *pool;
+};
 
 struct ci_worker_extension {
     struct ci_worker_extension *next;
@@ -17,6 +24,8 @@ struct ci_worker_extension {
     /* objects of its pools that are in use, for the audit */
     size_t (*live)(const struct ci_worker_extension *extension);
     const char *what; /* the name of these objects in the audit */
+    /* fills in its pools and returns how many; on any thread */
+    size_t (*pools)(const struct ci_worker_extension *extension, struct ci_named_pool *pools);
 };
 
 /* NULL: the worker has none with that key. */

@@ -3,36 +3,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "sys/fork.h"
 #include "sys/misuse.h"
+#include "task/extension.h"
+#include "task/lock_counts.h"
+#include "task/metered.h"
 #include "task/runtime.h"
 #include "task/stack_use.h"
 #include "task/stats.h"
-
-struct text {
-    char *bytes;
-    size_t size, len;
-};
-
-static void put(struct text *text, const char *format, ...) COIR_PRINTF(2, 3);
-static void put(struct text *text, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    size_t at = text->len < text->size ? text->len : text->size;
-    int len = vsnprintf(text->size ? text->bytes + at : NULL, text->size - at, format, args);
-    va_end(args);
-    text->len += len > 0 ? (size_t)len : 0;
-}
-
-static void put_head(struct text *text, const char *name, const char *type, const char *help)
-{
-    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
 
 /* ---- counters ---- */
 
@@ -98,47 +78,67 @@ static const struct {
     {"coir_stacks_cached", "gauge", "Stacks that are kept for the next one.", count_stacks_cached},
 };
 
-static void put_counters(struct text *text, const coir_runtime *runtime)
+static void put_counters(struct ci_metrics_text *text, const coir_runtime *runtime)
 {
     for (size_t i = 0; i < ci_countof(counters); i++) {
-        put_head(text, counters[i].name, counters[i].type, counters[i].help);
+        ci_metrics_put_head(text, counters[i].name, counters[i].type, counters[i].help);
         for (int worker = 0; worker < runtime->worker_count; worker++)
-            put(text, "%s{worker=\"%d\"} %" PRIu64 "\n", counters[i].name, worker,
-                counters[i].value(&runtime->workers[worker]));
+            ci_metrics_put(text, "%s{worker=\"%d\"} %" PRIu64 "\n", counters[i].name, worker,
+                           counters[i].value(&runtime->workers[worker]));
     }
 }
 
-static void put_pools(struct text *text, const coir_runtime *runtime)
+static void put_pool(struct ci_metrics_text *text, int worker, const char *name,
+                     const struct ci_pool *pool, bool bytes)
 {
-    put_head(text, "coir_pool_objects", "gauge", "Objects of a pool that are in use.");
-    for (int i = 0; i < runtime->worker_count; i++) {
-        const struct ci_worker *worker = &runtime->workers[i];
-        const struct {
-            const char *name;
-            const struct ci_pool *pool;
-        } pools[] = {{"tasks", &worker->tasks},
-                     {"remote tasks", &worker->remote_tasks},
-                     {"locals", &worker->locals},
-                     {"copied arguments", &worker->copies},
-                     {"defers", &worker->deferred}};
-        for (size_t j = 0; j < ci_countof(pools); j++)
-            put(text, "coir_pool_objects{worker=\"%d\",pool=\"%s\"} %zu\n", i, pools[j].name,
-                ci_load_relaxed(&pools[j].pool->live));
+    size_t live = ci_load_relaxed(&pool->live);
+    ci_metrics_put(text, "coir_pool_%s{worker=\"%d\",pool=\"%s\"} %zu\n",
+                   bytes ? "used_bytes" : "objects", worker, name,
+                   bytes ? live * pool->object_size : live);
+}
+
+static void put_worker_pools(struct ci_metrics_text *text, const struct ci_worker *worker,
+                             bool bytes)
+{
+    const struct ci_named_pool own[] = {{"tasks", &worker->tasks},
+                                        {"remote tasks", &worker->remote_tasks},
+                                        {"locals", &worker->locals},
+                                        {"copied arguments", &worker->copies},
+                                        {"defers", &worker->deferred}};
+    for (size_t i = 0; i < ci_countof(own); i++)
+        put_pool(text, worker->index, own[i].name, own[i].pool, bytes);
+    /* pairs with the release in ci_worker_add_extension */
+    for (const struct ci_worker_extension *extension = ci_load_acquire(&worker->extensions);
+         extension; extension = extension->next) {
+        struct ci_named_pool theirs[CI_NAMED_POOLS];
+        size_t count = extension->pools(extension, theirs);
+        for (size_t i = 0; i < count; i++)
+            put_pool(text, worker->index, theirs[i].name, theirs[i].pool, bytes);
     }
 }
 
-static void put_offload(struct text *text, coir_runtime *runtime)
+static void put_pools(struct ci_metrics_text *text, const coir_runtime *runtime)
+{
+    ci_metrics_put_head(text, "coir_pool_objects", "gauge", "Objects of a pool that are in use.");
+    for (int i = 0; i < runtime->worker_count; i++)
+        put_worker_pools(text, &runtime->workers[i], false);
+    ci_metrics_put_head(text, "coir_pool_used_bytes", "gauge", "The size of these objects.");
+    for (int i = 0; i < runtime->worker_count; i++)
+        put_worker_pools(text, &runtime->workers[i], true);
+}
+
+static void put_offload(struct ci_metrics_text *text, coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;
     ci_mutex_lock(&pool->lock);
     unsigned running = pool->running, calling = pool->calling;
     size_t queued = pool->queued;
     ci_mutex_unlock(&pool->lock);
-    put_head(text, "coir_offload_threads", "gauge", "Threads of coir_offload.");
-    put(text, "coir_offload_threads{state=\"busy\"} %u\n", calling);
-    put(text, "coir_offload_threads{state=\"idle\"} %u\n", running - calling);
-    put_head(text, "coir_offload_queued", "gauge", "Calls that wait for a thread.");
-    put(text, "coir_offload_queued %zu\n", queued);
+    ci_metrics_put_head(text, "coir_offload_threads", "gauge", "Threads of coir_offload.");
+    ci_metrics_put(text, "coir_offload_threads{state=\"busy\"} %u\n", calling);
+    ci_metrics_put(text, "coir_offload_threads{state=\"idle\"} %u\n", running - calling);
+    ci_metrics_put_head(text, "coir_offload_queued", "gauge", "Calls that wait for a thread.");
+    ci_metrics_put(text, "coir_offload_queued %zu\n", queued);
 }
 
 /* ---- histograms ---- */
@@ -146,20 +146,20 @@ static void put_offload(struct text *text, coir_runtime *runtime)
 /* Buckets of less than 128 ns, and of more than 17 s, are summed up. */
 enum { FIRST_BUCKET = 7, LAST_BUCKET = 34 };
 
-static void put_histogram(struct text *text, const char *name, int worker,
+static void put_histogram(struct ci_metrics_text *text, const char *name, int worker,
                           const struct ci_histogram *histogram)
 {
     uint64_t count = 0;
     for (int i = 0; i < CI_STATS_BUCKETS; i++) {
         count += ci_load_relaxed(&histogram->buckets[i]);
         if (i >= FIRST_BUCKET && i <= LAST_BUCKET)
-            put(text, "%s_bucket{worker=\"%d\",le=\"%.9g\"} %" PRIu64 "\n", name, worker,
-                (double)((uint64_t)1 << i) / 1e9, count);
+            ci_metrics_put(text, "%s_bucket{worker=\"%d\",le=\"%.9g\"} %" PRIu64 "\n", name, worker,
+                           (double)((uint64_t)1 << i) / 1e9, count);
     }
-    put(text, "%s_bucket{worker=\"%d\",le=\"+Inf\"} %" PRIu64 "\n", name, worker, count);
-    put(text, "%s_sum{worker=\"%d\"} %.9f\n", name, worker,
-        (double)ci_load_relaxed(&histogram->sum) / 1e9);
-    put(text, "%s_count{worker=\"%d\"} %" PRIu64 "\n", name, worker, count);
+    ci_metrics_put(text, "%s_bucket{worker=\"%d\",le=\"+Inf\"} %" PRIu64 "\n", name, worker, count);
+    ci_metrics_put(text, "%s_sum{worker=\"%d\"} %.9f\n", name, worker,
+                   (double)ci_load_relaxed(&histogram->sum) / 1e9);
+    ci_metrics_put(text, "%s_count{worker=\"%d\"} %" PRIu64 "\n", name, worker, count);
 }
 
 static const struct ci_stats *stats_of(const coir_runtime *runtime, int worker)
@@ -168,7 +168,7 @@ static const struct ci_stats *stats_of(const coir_runtime *runtime, int worker)
     return ci_load_acquire(&runtime->workers[worker].stats);
 }
 
-static void put_histograms(struct text *text, const coir_runtime *runtime)
+static void put_histograms(struct ci_metrics_text *text, const coir_runtime *runtime)
 {
     static const struct {
         const char *name, *help;
@@ -181,7 +181,7 @@ static void put_histograms(struct text *text, const coir_runtime *runtime)
          offsetof(struct ci_stats, poll_delays)},
     };
     for (size_t i = 0; i < ci_countof(histograms); i++) {
-        put_head(text, histograms[i].name, "histogram", histograms[i].help);
+        ci_metrics_put_head(text, histograms[i].name, "histogram", histograms[i].help);
         for (int worker = 0; worker < runtime->worker_count; worker++) {
             const struct ci_stats *stats = stats_of(runtime, worker);
             if (stats)
@@ -216,67 +216,94 @@ static void add(struct sums *sums, const char *name, const struct ci_stats_name 
         sums->count++;
     }
     sum->turns += ci_load_relaxed(&entry->turns);
-    sum->sum += ci_load_relaxed(&entry->sum);
+    sum->begun += ci_load_relaxed(&entry->begun);
+    sum->ended += ci_load_relaxed(&entry->ended);
+    ci_coarse_sum(&sum->lengths, &entry->lengths);
+    ci_coarse_sum(&sum->delays, &entry->delays);
     sum->max = max > sum->max ? max : sum->max;
     uint64_t stack = ci_load_relaxed(&entry->stack);
     sum->stack = stack > sum->stack ? stack : sum->stack;
 }
 
-static void put_label(struct text *text, const char *label)
+static void put_task_head(struct ci_metrics_text *text, const char *metric, const char *task)
 {
-    for (; *label; label++) {
-        unsigned char c = (unsigned char)*label;
-        if (c == '"' || c == '\\')
-            put(text, "\\%c", c);
-        else
-            put(text, "%c", c < ' ' || c > '~' ? '?' : c);
-    }
+    ci_metrics_put(text, "%s{task=\"", metric);
+    ci_metrics_put_label(text, task);
 }
 
-static void put_names(struct text *text, const struct sums *sums)
+static void put_names(struct ci_metrics_text *text, const struct sums *sums)
 {
-    static const char *const heads[][3] = {
-        {"coir_task_turns_total", "counter", "Turns of tasks by name."},
-        {"coir_task_seconds_total", "counter", "Time in turns of tasks by name."},
-        {"coir_task_turn_seconds_max", "gauge", "The longest turn of tasks by name."}};
-    for (size_t column = 0; column < ci_countof(heads); column++) {
-        put_head(text, heads[column][0], heads[column][1], heads[column][2]);
+    static const struct {
+        const char *name, *type, *help;
+        size_t at;
+        bool is_time;
+    } columns[] = {
+        {"coir_task_begins_total", "counter", "Tasks that have had their first turn, by name.",
+         offsetof(struct ci_stats_name, begun), false},
+        {"coir_task_ends_total", "counter", "Tasks that have ended, by name.",
+         offsetof(struct ci_stats_name, ended), false},
+        {"coir_task_turns_total", "counter", "Turns of tasks by name.",
+         offsetof(struct ci_stats_name, turns), false},
+        {"coir_task_seconds_total", "counter", "Time in turns of tasks by name.",
+         offsetof(struct ci_stats_name, lengths.sum), true},
+        {"coir_task_turn_seconds_max", "gauge", "The longest turn of tasks by name.",
+         offsetof(struct ci_stats_name, max), true},
+    };
+    for (size_t column = 0; column < ci_countof(columns); column++) {
+        ci_metrics_put_head(text, columns[column].name, columns[column].type, columns[column].help);
         for (size_t i = 0; i < sums->count; i++) {
             const struct ci_stats_name *sum = &sums->names[i];
-            put(text, "%s{task=\"", heads[column][0]);
-            put_label(text, sum->name);
-            if (column == 0)
-                put(text, "\"} %" PRIu64 "\n", sum->turns);
+            const void *at = (const char *)sum + columns[column].at;
+            uint64_t value = *(const uint64_t *)at;
+            put_task_head(text, columns[column].name, sum->name);
+            if (columns[column].is_time)
+                ci_metrics_put(text, "\"} %.9f\n", (double)value / 1e9);
             else
-                put(text, "\"} %.9f\n", (double)(column == 1 ? sum->sum : sum->max) / 1e9);
+                ci_metrics_put(text, "\"} %" PRIu64 "\n", value);
         }
     }
 }
 
-static void put_stacks(struct text *text, const coir_runtime *runtime, const struct sums *sums)
+static void put_name_histograms(struct ci_metrics_text *text, const struct sums *sums)
+{
+    ci_metrics_put_head(text, "coir_task_turn_seconds", "histogram",
+                        "How long a turn takes, by the name of the task.");
+    for (size_t i = 0; i < sums->count; i++)
+        ci_metrics_put_coarse(text, "coir_task_turn_seconds", "task", sums->names[i].name,
+                              &sums->names[i].lengths);
+    ci_metrics_put_head(text, "coir_task_scheduling_delay_seconds", "histogram",
+                        "From a wake-up to the turn, by the name of the task.");
+    for (size_t i = 0; i < sums->count; i++)
+        ci_metrics_put_coarse(text, "coir_task_scheduling_delay_seconds", "task",
+                              sums->names[i].name, &sums->names[i].delays);
+}
+
+static void put_stacks(struct ci_metrics_text *text, const coir_runtime *runtime,
+                       const struct sums *sums)
 {
     uint64_t most = 0;
-    put_head(text, "coir_stack_size_bytes", "gauge", "The size of each stack, with its guard.");
-    put(text, "coir_stack_size_bytes %zu\n", runtime->workers[0].stacks.size);
+    ci_metrics_put_head(text, "coir_stack_size_bytes", "gauge",
+                        "The size of each stack, with its guard.");
+    ci_metrics_put(text, "coir_stack_size_bytes %zu\n", runtime->workers[0].stacks.size);
     if (!runtime->config.stack_use)
         return;
-    put_head(text, "coir_stack_used_bytes_max", "gauge",
-             "The most that a stack has used, by task.");
+    ci_metrics_put_head(text, "coir_stack_used_bytes_max", "gauge",
+                        "The most that a stack has used, by task.");
     for (size_t i = 0; i < sums->count; i++) {
         uint64_t used = sums->names[i].stack;
         if (!used)
             continue;
-        put(text, "coir_stack_used_bytes_max{task=\"");
-        put_label(text, sums->names[i].name);
-        put(text, "\"} %" PRIu64 "\n", used);
+        ci_metrics_put(text, "coir_stack_used_bytes_max{task=\"");
+        ci_metrics_put_label(text, sums->names[i].name);
+        ci_metrics_put(text, "\"} %" PRIu64 "\n", used);
         most = used > most ? used : most;
     }
-    put_head(text, "coir_stack_size_suggested_bytes", "gauge",
-             "Room for twice the most that was used, and the guard.");
-    put(text, "coir_stack_size_suggested_bytes %zu\n", ci_stack_use_suggest(most));
+    ci_metrics_put_head(text, "coir_stack_size_suggested_bytes", "gauge",
+                        "Room for twice the most that was used, and the guard.");
+    ci_metrics_put(text, "coir_stack_size_suggested_bytes %zu\n", ci_stack_use_suggest(most));
 }
 
-static int add_names(struct text *text, const coir_runtime *runtime)
+static int add_names(struct ci_metrics_text *text, const coir_runtime *runtime)
 {
     struct sums *sums = ci_alloc_zero(&runtime->allocator, sizeof *sums);
     if (!sums)
@@ -291,6 +318,7 @@ static int add_names(struct text *text, const coir_runtime *runtime)
         }
     }
     put_names(text, sums);
+    put_name_histograms(text, sums);
     put_stacks(text, runtime, sums);
     ci_free(&runtime->allocator, sums, sizeof *sums);
     return 0;
@@ -302,10 +330,12 @@ int64_t coir_metrics_text(coir_runtime *runtime, char *bytes, size_t size)
         return -COIR_EFORKED;
     if (!runtime || (!bytes && size))
         return CI_MISUSE(-EINVAL, "runtime or text is NULL");
-    struct text text = {bytes, size, 0};
+    struct ci_metrics_text text = {bytes, size, 0};
     put_counters(&text, runtime);
     put_pools(&text, runtime);
     put_offload(&text, runtime);
+    ci_metered_put(&text, runtime);
+    ci_lock_counts_put(&text);
     put_histograms(&text, runtime);
     int rc = add_names(&text, runtime);
     return rc < 0 ? rc : (int64_t)text.len;

@@ -49,6 +49,7 @@ static void free_runtime(coir_runtime *runtime)
     for (int i = 0; i < runtime->worker_count; i++)
         ci_worker_done(&runtime->workers[i]);
     ci_free(&allocator, runtime->workers, runtime->config.workers * sizeof *runtime->workers);
+    ci_mutex_done(&runtime->metered_lock);
     ci_free(&allocator, runtime, sizeof *runtime);
     ci_fork_allow();
 }
@@ -63,6 +64,8 @@ static int make_runtime(const coir_config *config, ci_open_driver_fn *open, void
     runtime->config = *config;
     runtime->allocator = *allocator;
     runtime->shared_tail = &runtime->shared;
+    ci_mutex_init(&runtime->metered_lock);
+    ci_list_init(&runtime->metered);
     enlist(runtime);
     ci_fork_forbid();
     int rc = 0;

@@ -46,6 +46,9 @@ struct coir_runtime {
     struct ci_runnable *shared; /* tasks that any worker may take, oldest first */
     struct ci_runnable **shared_tail;
     int32_t shared_count;
+
+    struct ci_mutex metered_lock; /* guards `metered` */
+    struct ci_list metered;       /* struct ci_metered */
 };
 
 /* Every runtime of the process, oldest first, and the lock of the list. A debugger finds the tasks

@@ -163,6 +163,12 @@ static void put_text_holder(struct ci_dump_out *out, const struct ci_snapshot_ta
     ci_put(out, " %p", holder->id);
 }
 
+/* What the program has named the object, or the variable that it is; "": neither. */
+static const char *name_of_object(struct ci_dump_out *out, const struct ci_snapshot_task *task)
+{
+    return task->note.name ? task->note.name : ci_variable_at(out, task->note.object);
+}
+
 /* `waited`: how long it has, or the longest of several tasks. */
 static void put_text_wait(struct ci_dump_out *out, const struct ci_snapshot_task *task,
                           coir_time waited)
@@ -170,7 +176,7 @@ static void put_text_wait(struct ci_dump_out *out, const struct ci_snapshot_task
     ci_put(out, " ");
     ci_put_plain(out, task->waits_for ? task->waits_for : "?");
     if (task->note.object) {
-        const char *name = ci_variable_at(out, task->note.object);
+        const char *name = name_of_object(out, task);
         ci_put(out, *name ? " %p (%s)" : " %p", task->note.object, name);
     }
     if (task->note.task)
@@ -506,9 +512,10 @@ static void put_json_wait(struct ci_dump_out *out, const struct ci_snapshot_task
         ci_put(out, ",\"detail\":");
         ci_put_string(out, task->note.text);
     }
-    if (*ci_variable_at(out, task->note.object)) {
+    const char *name = name_of_object(out, task);
+    if (*name) {
         ci_put(out, ",\"name\":");
-        ci_put_string(out, out->variable);
+        ci_put_string(out, name);
     }
     if (task->holder >= 0)
         ci_put(out, ",\"heldBy\":\"%p\"",

@@ -19,18 +19,22 @@ static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
     return &stats->names[CI_STATS_NAMES];
 }
 
-void ci_stats_ended(struct ci_stats *stats, const char *name, uint64_t from, uint64_t to)
+struct ci_stats_name *ci_stats_of(struct ci_stats *stats, const char *name)
+{
+    return name && *name ? find(stats, name) : NULL;
+}
+
+void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t from, uint64_t to)
 {
     uint64_t ns = (uint64_t)((double)(to - from) * stats->ns_per_tick);
     ci_histogram_add(&stats->turns, ns);
-    if (!name || !*name)
+    if (!name)
         return;
-    struct ci_stats_name *entry = find(stats, name);
-    ci_store_relaxed(&entry->sum, entry->sum + ns);
-    if (ns > entry->max)
-        ci_store_relaxed(&entry->max, ns);
+    ci_coarse_add(&name->lengths, ns);
+    if (ns > name->max)
+        ci_store_relaxed(&name->max, ns);
     /* after the name: pairs with the acquire in metrics.c */
-    ci_store_release(&entry->turns, entry->turns + 1);
+    ci_store_release(&name->turns, name->turns + 1);
 }
 
 void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used)

@@ -93,6 +93,7 @@ struct ci_trace_turn {
     enum ci_trace_kind kind;
     uint64_t began; /* ticks */
     const char *name;
+    struct ci_stats_name *stats; /* by that name, or NULL */
 };
 
 /* Before a runnable has its turn, and after it. */

@@ -95,7 +95,7 @@ struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_run
     struct ci_trace_turn turn = {worker->trace,      task,
                                  worker->ready_tail, (const void *)(uintptr_t)task->root.fn,
                                  CI_TRACE_RAN,       worker->trace->now,
-                                 task->name};
+                                 task->name,         ci_stats_of(worker->trace->stats, task->name)};
     const coir_future *root = task->root.fn ? NULL : task->root.arg;
     if (root) {
         turn.root = root->kind->name;
@@ -103,7 +103,9 @@ struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_run
     }
     if (task->name)
         record_name(turn.trace, task);
-    ci_stats_began(turn.trace->stats, turn.began);
+    ci_stats_began(turn.trace->stats, turn.stats, turn.began);
+    if (turn.stats && runnable->inner == &task->root.future)
+        ci_bump(&turn.stats->begun);
     turn.trace->ended = NULL;
     if (ci_probes_wanted())
         ci_probe_turn_begin(&turn);
@@ -123,7 +125,9 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
     if (ci_probes_wanted())
         ci_probe_turn_end(turn, ran->awaits);
     record_woken(trace, turn->tail, turn);
-    ci_stats_ended(trace->stats, turn->name, turn->began, trace->now);
+    if (turn->stats && trace->ended == task)
+        ci_bump(&turn->stats->ended);
+    ci_stats_ended(trace->stats, turn->stats, turn->began, trace->now);
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
         trace->tell(trace->recorder, "a slow turn");
 }

@@ -46,6 +46,17 @@ static size_t live_http(const struct ci_worker_extension *extension)
            http->awakes.live + http->messages.live;
 }
 
+static size_t name_http(const struct ci_worker_extension *extension, struct ci_named_pool *pools)
+{
+    const struct ci_http_worker *http =
+        ci_container_of(extension, const struct ci_http_worker, extension);
+    pools[0] = (struct ci_named_pool){"http connections", &http->connections};
+    pools[1] = (struct ci_named_pool){"http buffers", &http->buffers};
+    pools[2] = (struct ci_named_pool){"http arena blocks", &http->blocks};
+    pools[3] = (struct ci_named_pool){"websocket connections", &http->sockets};
+    return 4;
+}
+
 struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
 {
     struct ci_worker_extension *found = ci_worker_find_extension(worker, &http_key);
@@ -60,6 +71,7 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     http->extension.trim = trim_http;
     http->extension.live = live_http;
     http->extension.what = "HTTP and WebSocket connections, their buffers, arenas and messages";
+    http->extension.pools = name_http;
     http->worker = worker;
     http->date.second = -1;
     /* the pools allocate slabs, of which `grown` tells the worker that there may be some to trim */

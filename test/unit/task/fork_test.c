@@ -251,11 +251,13 @@ static void *ret;
     R(coir_mutex_lock, coir_mutex_lock(&o.free_mutex))                                         \
     R(coir_mutex_try_lock, coir_mutex_try_lock(&o.free_mutex))                                 \
     V(coir_mutex_unlock, coir_mutex_unlock(&o.mutex))                                          \
+    R(coir_mutex_set_name, coir_mutex_set_name(&o.mutex, "name"))                              \
     R(coir_shared_mutex_lock, coir_shared_mutex_lock(&o.shared))                               \
     R(coir_shared_mutex_share, coir_shared_mutex_share(&o.shared))                             \
     R(coir_shared_mutex_try_lock, coir_shared_mutex_try_lock(&o.shared))                       \
     R(coir_shared_mutex_try_share, coir_shared_mutex_try_share(&o.shared))                     \
     V(coir_shared_mutex_unlock, coir_shared_mutex_unlock(&o.shared))                           \
+    R(coir_shared_mutex_set_name, coir_shared_mutex_set_name(&o.shared, "name"))               \
     R(coir_condition_wait, coir_condition_wait(&o.condition, &o.mutex))                        \
     V(coir_condition_signal, coir_condition_signal(&o.condition))                              \
     V(coir_condition_broadcast, coir_condition_broadcast(&o.condition))                        \
@@ -267,6 +269,7 @@ static void *ret;
     R(coir_semaphore_try_acquire, coir_semaphore_try_acquire(&o.semaphore, 1))                 \
     R(coir_semaphore_release, coir_semaphore_release(&o.semaphore, 1))                         \
     P(coir_semaphore_units, coir_semaphore_units(&o.semaphore))                                \
+    R(coir_semaphore_set_name, coir_semaphore_set_name(&o.semaphore, "name"))                  \
     R(coir_duplex, coir_duplex(64, RET(coir_stream), RET(coir_stream)))                        \
     R(coir_read, coir_read(o.b, buf, 1))                                                       \
     R(coir_readv, coir_readv(o.b, &iov, 1))                                                    \

@@ -6,29 +6,13 @@
 #include <string.h>
 
 #include "harness.h"
+#include "metrics.h"
 
-static char text[1 << 18];
-
-static void read_metrics(void)
+static const char *strrchr_to(const char *from, const char *end, char c)
 {
-    int64_t len = coir_metrics_text(coir_runtime_current(), text, sizeof text);
-    CHECK(len > 0 && (size_t)len < sizeof text);
-    CHECK_EQ(strlen(text), len);
-}
-
-/* The value of a sample, summed over its labels that have the words. */
-static double sample(const char *name, const char *words)
-{
-    double sum = 0;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        *end = '\0';
-        size_t len = strlen(name);
-        if (strncmp(line, name, len) == 0 && (line[len] == '{' || line[len] == ' ') &&
-            strstr(line, words))
-            sum += strtod(strrchr(line, ' '), NULL);
-        *end = '\n';
-    }
-    return sum;
+    while (end > from && *end != c)
+        end--;
+    return end;
 }
 
 /* A comment, or a name, labels and a number. */
@@ -49,7 +33,7 @@ static void check_line(const char *line)
 
 static void check_text(void)
 {
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+    for (char *line = metrics_text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
         check_line(line);
         *end = '\n';
@@ -76,13 +60,13 @@ static void go(const char *name)
 TEST_REAL(counters_are_there_without_a_trace)
 {
     go("untraced");
-    read_metrics();
+    metrics_read();
     check_text();
-    CHECK(sample("coir_tasks_started_total", "") >= 2);
-    CHECK(sample("coir_tasks_live", "") >= 1);
-    CHECK(sample("coir_pool_objects", "pool=\"tasks\"") >= 1);
-    CHECK(!strstr(text, "coir_turn_seconds_count"));
-    CHECK(!strstr(text, "untraced"));
+    CHECK(metrics_sum("coir_tasks_started_total", "") >= 2);
+    CHECK(metrics_sum("coir_tasks_live", "") >= 1);
+    CHECK(metrics_sum("coir_pool_objects", "pool=\"tasks\"") >= 1);
+    CHECK(!strstr(metrics_text, "coir_turn_seconds_count"));
+    CHECK(!strstr(metrics_text, "untraced"));
 }
 
 TEST_SIM(turns_count_by_their_names)
@@ -90,17 +74,22 @@ TEST_SIM(turns_count_by_their_names)
     CHECK_EQ(coir_trace_start(64), 0);
     CHECK_EQ(coir_yield(), 0); /* a turn that is traced from its begin */
     go("ten \"yields\"");
-    read_metrics();
+    metrics_read();
     check_text();
-    CHECK_EQ((int)sample("coir_task_turns_total", "task=\"ten \\\"yields\\\"\""), 11);
-    CHECK(sample("coir_turn_seconds_count", "") >= 11);
-    CHECK(sample("coir_scheduling_delay_seconds_count", "") >= 11);
-    CHECK_EQ((int)sample("coir_turn_seconds_count", ""),
-             (int)sample("coir_turn_seconds_bucket", "le=\"+Inf\""));
+    CHECK_EQ((int)metrics_sum("coir_task_turns_total", "task=\"ten \\\"yields\\\"\""), 11);
+    CHECK(metrics_sum("coir_turn_seconds_count", "") >= 11);
+    CHECK(metrics_sum("coir_scheduling_delay_seconds_count", "") >= 11);
+    static const char label[] = "task=\"ten \\\"yields\\\"\"";
+    CHECK_EQ((int)metrics_sum("coir_task_turn_seconds_count", label), 11);
+    CHECK_EQ((int)metrics_sum("coir_task_scheduling_delay_seconds_count", label), 11);
+    CHECK_EQ((int)metrics_sum("coir_task_begins_total", label), 1);
+    CHECK_EQ((int)metrics_sum("coir_task_ends_total", label), 1);
+    CHECK_EQ((int)metrics_sum("coir_turn_seconds_count", ""),
+             (int)metrics_sum("coir_turn_seconds_bucket", "le=\"+Inf\""));
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     CHECK_EQ(coir_trace_stop(), 0);
-    read_metrics();
-    CHECK(sample("coir_poll_delay_seconds_count", "") >= 1);
+    metrics_read();
+    CHECK(metrics_sum("coir_poll_delay_seconds_count", "") >= 1);
 }
 
 /* Each turn was queued once, by a task or by the loop. */
@@ -116,12 +105,51 @@ TEST_REAL(every_turn_has_a_delay)
         CHECK_EQ(coir_scope_wait(scope), 0);
     }
     CHECK_EQ(coir_trace_stop(), 0);
-    read_metrics();
-    double turns = sample("coir_turn_seconds_count", ""),
-           delays = sample("coir_scheduling_delay_seconds_count", "") +
-                    sample("coir_poll_delay_seconds_count", "");
+    metrics_read();
+    double turns = metrics_sum("coir_turn_seconds_count", ""),
+           delays = metrics_sum("coir_scheduling_delay_seconds_count", "") +
+                    metrics_sum("coir_poll_delay_seconds_count", "");
     double open = (double)coir_worker_count(coir_runtime_current());
     CHECK(turns > 40 && delays >= turns && delays - turns <= open);
+}
+
+static int sleep_long(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_S);
+}
+
+TEST_SIM(a_task_that_lives_has_begun_and_not_ended)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "sleeper";
+    CHECK_EQ(coir_trace_start(64), 0);
+    COIR_SCOPE(scope);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(coir_go_with(scope, &options, sleep_long, NULL), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    metrics_read();
+    CHECK_EQ((int)metrics_sum("coir_task_begins_total", "sleeper"), 3);
+    CHECK_EQ((int)metrics_sum("coir_task_ends_total", "sleeper"), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_yield(), 0);
+    metrics_read();
+    CHECK_EQ((int)metrics_sum("coir_task_begins_total", "sleeper"), 3);
+    CHECK_EQ((int)metrics_sum("coir_task_ends_total", "sleeper"), 3);
+    CHECK_EQ((int)metrics_sum("coir_task_turns_total", "sleeper"), 6);
+}
+
+/* A sample is once in the text, whatever its labels: a second one would be refused. */
+TEST_REAL(no_sample_is_there_twice)
+{
+    CHECK_EQ(coir_trace_start(64), 0);
+    go("named");
+    metrics_read();
+    for (const char *line = metrics_text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        size_t len = (size_t)(strrchr_to(line, end, ' ') - line) + 1;
+        for (const char *next = end + 1, *stop; (stop = strchr(next, '\n')); next = stop + 1)
+            CHECK(*line == '#' || strncmp(line, next, len) != 0);
+    }
 }
 
 TEST_REAL(a_text_without_room_is_cut)

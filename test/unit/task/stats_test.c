@@ -31,20 +31,20 @@ TEST(a_bucket_is_below_a_power_of_two)
 
 TEST(what_is_queued_first_begins_first)
 {
-    ci_stats_began(&stats, 5); /* of what nothing is known */
+    ci_stats_began(&stats, NULL, 5); /* of what nothing is known */
     CHECK_EQ(count(&stats.delays), 0);
     ci_stats_queued(&stats, 100, 2, false);
     ci_stats_queued(&stats, 100, 0, false);
     ci_stats_queued(&stats, 200, 1, true);
-    ci_stats_began(&stats, 110);
-    ci_stats_began(&stats, 120);
+    ci_stats_began(&stats, NULL, 110);
+    ci_stats_began(&stats, NULL, 120);
     CHECK_EQ(stats.delays.sum, 10 + 20);
     CHECK_EQ(stats.poll_delays.sum, 0);
-    ci_stats_began(&stats, 250);
+    ci_stats_began(&stats, NULL, 250);
     CHECK_EQ(stats.poll_delays.sum, 50);
     CHECK_EQ(count(&stats.delays), 2);
     CHECK_EQ(count(&stats.poll_delays), 1);
-    ci_stats_began(&stats, 300);
+    ci_stats_began(&stats, NULL, 300);
     CHECK_EQ(count(&stats.delays) + count(&stats.poll_delays), 3);
 }
 
@@ -54,26 +54,26 @@ TEST(every_turn_of_a_long_queue_counts)
     for (unsigned i = 0; i < MANY; i++)
         ci_stats_queued(&stats, i, 1, false);
     for (unsigned i = 0; i < MANY; i++)
-        ci_stats_began(&stats, MANY);
+        ci_stats_began(&stats, NULL, MANY);
     CHECK_EQ(count(&stats.delays), MANY);
     ci_stats_queued(&stats, MANY, 1, true);
-    ci_stats_began(&stats, MANY + 1);
+    ci_stats_began(&stats, NULL, MANY + 1);
     CHECK_EQ(count(&stats.poll_delays), 1);
 }
 
 TEST(turns_count_by_name)
 {
     char same[] = "one";
-    ci_stats_ended(&stats, "one", 100, 100 + 10);
-    ci_stats_ended(&stats, same, 100, 100 + 30);
-    ci_stats_ended(&stats, NULL, 100, 100 + 5);
-    ci_stats_ended(&stats, "", 100, 100 + 5);
+    ci_stats_ended(&stats, ci_stats_of(&stats, "one"), 100, 100 + 10);
+    ci_stats_ended(&stats, ci_stats_of(&stats, same), 100, 100 + 30);
+    ci_stats_ended(&stats, ci_stats_of(&stats, NULL), 100, 100 + 5);
+    ci_stats_ended(&stats, ci_stats_of(&stats, ""), 100, 100 + 5);
     uint64_t turns = 0, sum = 0, max = 0;
     for (int i = 0; i <= CI_STATS_NAMES; i++) {
         const struct ci_stats_name *entry = &stats.names[i];
         CHECK(!entry->turns || strcmp(entry->name, "one") == 0);
         turns += entry->turns;
-        sum += entry->sum;
+        sum += entry->lengths.sum;
         max = entry->max > max ? entry->max : max;
     }
     CHECK_EQ(turns, 2);
@@ -82,12 +82,26 @@ TEST(turns_count_by_name)
     CHECK_EQ(count(&stats.turns), 4);
 }
 
+TEST(delays_count_by_name)
+{
+    struct ci_stats_name *name = ci_stats_of(&stats, "one");
+    ci_stats_queued(&stats, 100, 2, false);
+    ci_stats_queued(&stats, 200, 1, true);
+    ci_stats_began(&stats, name, 110);
+    ci_stats_began(&stats, NULL, 120);
+    ci_stats_began(&stats, name, 10200);
+    CHECK_EQ(name->delays.sum, 10 + 10000);
+    CHECK_EQ(name->delays.buckets[ci_coarse_bucket(10)], 1);
+    CHECK_EQ(name->delays.buckets[ci_coarse_bucket(10000)], 1);
+    CHECK_EQ(name->lengths.sum, 0);
+}
+
 TEST(names_that_find_no_room_count_together)
 {
     static char names[1000][20];
     for (int i = 0; i < 1000; i++) {
         snprintf(names[i], sizeof names[i], "name %d", i);
-        ci_stats_ended(&stats, names[i], 100, 100 + 1);
+        ci_stats_ended(&stats, ci_stats_of(&stats, names[i]), 100, 100 + 1);
     }
     uint64_t turns = 0;
     for (int i = 0; i <= CI_STATS_NAMES; i++)
