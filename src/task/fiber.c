@@ -1,16 +1,17 @@
 /* Fibers: how they begin, run their calls, and end.
  *
- * A fiber that parks switches straight to the next runnable when that is a fiber, or a call that
- * needs one; everything else is run by the worker's own stack. In the simulator a fiber always
- * switches to the worker's own stack, so that the seed decides what runs next.
+ * A fiber that parks switches straight to the next runnable when that is a fiber, a call that needs
+ * one, or a member that decides a coir_any that a fiber awaits; everything else is run by the
+ * worker's own stack. In the simulator a fiber always switches to the worker's own stack, so that
+ * the seed decides what runs next.
  *
  * If the next runnable is a call that has not begun, a fiber that ends runs it on its own stack,
  * without a switch. Otherwise it gives its stack back before it leaves.
  *
- *    (not begun) -- ci_fiber_for --> READY -- switch --> RUNNING -- ci_park --> PARKED
- *                                      ^                    |                     |
- *                                      `----- ci_wake ------+---------------------'
- *                                                           `-- the call returns --> (ended)
+ *    (not begun) -- new_fiber --> READY -- switch --> RUNNING -- ci_park --> PARKED
+ *                                   ^                    |                     |
+ *                                   `----- ci_wake ------+---------------------'
+ *                                                        `-- the call returns --> (ended)
  */
 #include "task/fiber.h"
 
@@ -19,6 +20,7 @@
 
 #include "base/check.h"
 #include "task/defer.h"
+#include "task/group.h"
 #include "task/park.h"
 #include "task/stack_use.h"
 #include "task/task.h"
@@ -94,15 +96,44 @@ CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_call *c
     return fiber;
 }
 
-struct ci_fiber *ci_fiber_for(struct ci_worker *worker, struct ci_runnable *runnable)
+/* A fiber that is next, and is not in the run queue: the runnable that brought it is taken off. */
+CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    worker->budget = worker->budget_max;
+    ci_fiber_switch_entered(worker, fiber);
+    return fiber;
+}
+
+/* For a call that has not begun. NULL when memory is out, and nothing has changed. */
+static CI_NOINLINE struct ci_fiber *next_for_call(struct ci_worker *worker,
+                                                  struct ci_runnable *runnable)
 {
     struct ci_runnable *before = worker->runnable;
     worker->runnable = runnable;
     struct ci_fiber *fiber =
         new_fiber(worker, ci_container_of(runnable->inner, struct ci_call, future));
-    if (ci_unlikely(!fiber))
+    if (ci_unlikely(!fiber)) {
         worker->runnable = before;
-    return fiber;
+        return NULL;
+    }
+    ci_pop_ready(worker);
+    return next_fiber(worker, fiber);
+}
+
+static CI_NOINLINE struct ci_fiber *next_for_member(struct ci_worker *worker,
+                                                    struct ci_runnable *runnable)
+{
+    struct ci_fiber *fiber = ci_group_fiber(worker, runnable);
+    return fiber ? next_fiber(worker, fiber) : NULL;
+}
+
+struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker)
+{
+    struct ci_runnable *runnable = worker->ready;
+    const coir_future_kind *kind = runnable->inner->kind;
+    return kind == &ci_call_kind               ? next_for_call(worker, runnable)
+           : kind == &ci_group_member_end_kind ? next_for_member(worker, runnable)
+                                               : NULL;
 }
 
 coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)

@@ -31,11 +31,9 @@ CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
     if (!runnable || --worker->switches_left <= 0)
         return NULL;
     coir_future *inner = runnable->inner;
-    struct ci_fiber *fiber;
-    if (ci_likely(inner->kind == &ci_fiber_kind))
-        fiber = ci_fiber_of(inner);
-    else if (inner->kind != &ci_call_kind || !(fiber = ci_fiber_for(worker, runnable)))
-        return NULL;
+    if (ci_unlikely(inner->kind != &ci_fiber_kind))
+        return ci_next_fiber_behind(worker);
+    struct ci_fiber *fiber = ci_fiber_of(inner);
     ci_pop_ready(worker);
     worker->budget = worker->budget_max;
     ci_fiber_switch_entered(worker, fiber);

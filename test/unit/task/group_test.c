@@ -252,3 +252,68 @@ TEST_SIM(a_future_in_flight_is_no_member)
     CHECK_EQ(coir_any(branches, 2), -EBUSY);
     CHECK_EQ(coir_join(handle), 13);
 }
+
+/* Ends later than it is cancelled: only after others have run. */
+static int end_late(void *arg)
+{
+    int rc = coir_channel_recv(arg, &(int){0});
+    COIR_SHIELD;
+    coir_yield();
+    coir_yield();
+    return rc;
+}
+
+static int send_some(void *arg)
+{
+    coir_channel *const *channels = arg;
+    for (int i = 0, rc = 0; rc == 0; i++) {
+        rc = coir_channel_send(channels[0], &i);
+        if (rc == 0)
+            rc = coir_channel_send(channels[1], &i);
+        if (rc < 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* A fiber that waits for a coir_any is resumed by the fiber that parks next, as a rule; but not
+ * while a member of it goes on, nor where another future awaits the coir_any, nor by another group.
+ */
+TEST_REAL(the_fiber_that_parks_resumes_the_one_of_a_decided_any)
+{
+    coir_channel *channels[2], *never;
+    int item, before = -1;
+    CHECK(coir_channel_new(sizeof item, 0, &channels[0]) == 0 &&
+          coir_channel_new(sizeof item, 0, &channels[1]) == 0 &&
+          coir_channel_new(sizeof item, 1, &never) == 0);
+    {
+        COIR_SERVING_SCOPE(scope);
+        coir_go(scope, send_some, channels);
+        for (int i = 0; i < 100; i++) {
+            coir_group group;
+            coir_wait_op ops[2];
+            coir_sleep_op sleep;
+            coir_call call;
+            coir_case waits[] = {coir_case_recv(channels[0], &item), coir_case_after(COIR_S)};
+            coir_branch members[2] = {
+                COIR_BRANCH(coir_channel_recv_op(&ops[0], channels[1], &item)),
+                COIR_BRANCH(coir_call_init(&call, end_late, never))};
+            CHECK_EQ(coir_select(waits, 2), 0);
+            CHECK_EQ(item, before + 1);
+            CHECK_EQ(coir_any(members, 2), 0);
+            CHECK_EQ(item, ++before);
+            CHECK_EQ(call.future.result, -ECANCELED);
+            coir_branch inner[2] = {COIR_BRANCH(coir_channel_recv_op(&ops[0], channels[1], &item)),
+                                    COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S))},
+                        outer[2] = {
+                            COIR_BRANCH(coir_any_op(&group, inner, 2)),
+                            COIR_BRANCH(coir_channel_recv_op(&ops[1], channels[0], &before))};
+            CHECK_EQ(coir_join_all(outer, 2, 0), 0);
+            CHECK(item == before && coir_branch_is_complete(&outer[1]));
+        }
+        coir_scope_cancel(scope);
+    }
+    for (int i = 0; i < 2; i++)
+        coir_channel_free(channels[i]);
+    coir_channel_free(never);
+}
