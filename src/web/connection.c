@@ -90,13 +90,14 @@ static coir_future *upgrade(struct ci_http_connection *connection)
     return ci_ws_session_begin(socket, caller, task);
 }
 
-/* The child runs next, and the connection again when it is complete. */
-static coir_future *await(struct ci_http_connection *connection, enum state state,
+/* The child runs next, and the connection again when it is complete. Returns what the child's poll
+ * returns: the connection's own future if the child is complete by then. */
+CI_INLINE coir_future *await(struct ci_http_connection *connection, enum state state,
                           coir_future *child)
 {
     connection->future.state = state;
     child->caller = &connection->future;
-    return child;
+    return child->kind->poll(child);
 }
 
 static void set_timer_at(struct ci_http_connection *connection, coir_time when)
@@ -237,6 +238,17 @@ static coir_future *sent(struct ci_http_connection *connection, int32_t count)
     return count < 0 ? finish(connection) : wait_for_request(connection);
 }
 
+/* Without a timer if all of it is sent at once. */
+static coir_future *begin_to_send(struct ci_http_connection *connection)
+{
+    coir_future *next = send_rest(connection);
+    bool all = connection->io.future.result == connection->out_len;
+    if (ci_likely(next == &connection->future && all))
+        return sent(connection, (int32_t)connection->out_len);
+    set_timer(connection, time_for_rest(connection));
+    return next;
+}
+
 /* Whether a connection whose wait ended with an error shall read once more: its wait was withdrawn
  * (drain, or the deadline of a head), but its task was not cancelled. A request that has arrived
  * meanwhile is answered. */
@@ -331,10 +343,8 @@ static coir_future *connection_poll(coir_future *future)
                 drop_output(connection);
             return finish(connection);
         }
-        if (connection->out) {
-            set_timer(connection, time_for_rest(connection));
-            return send_rest(connection);
-        }
+        if (connection->out)
+            return begin_to_send(connection);
         break;
     case SENDING: return sent(connection, (int32_t)connection->io.future.result);
     case LINGERING: return discard(connection);

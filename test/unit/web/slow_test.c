@@ -17,8 +17,16 @@ static int stream(coir_request *req, coir_response *res, void *arg)
     return rc;
 }
 
+static int piece(coir_request *req, coir_response *res, void *arg)
+{
+    (void)req, (void)arg;
+    static char bytes[10000];
+    return coir_respond(res, 200, "text/plain", bytes, sizeof bytes);
+}
+
 static const struct route routes[] = {
     {"POST", "/count", count_body},
+    {"GET", "/piece", piece},
     {"GET", "/stream/{bytes}", stream},
     {0},
 };
@@ -292,4 +300,39 @@ TEST_SERVER(who_takes_nothing_is_dropped_wherever_the_answer_stops)
     CHECK_EQ(counters.connections_live, 0);
     for (int i = 0; i < CLIENTS; i++)
         coir_close(clients[i]);
+}
+
+/* Asks for many pieces one after another, and takes their answers later: how many bytes come. */
+static size_t take_pieces_after(int count, coir_time pause)
+{
+    coir_stream *stream = dial();
+    size_t sum = 0;
+    ssize_t n;
+    for (int i = 0; i < count; i++) {
+        send_text(stream, GET("/piece"));
+        coir_sleep_for(20 * COIR_MS); /* the answer is sent, or waits by itself for room */
+    }
+    coir_sleep_for(pause);
+    COIR_DEADLINE(coir_in(COIR_S));
+    while ((n = coir_read(stream, answer, sizeof answer)) > 0)
+        sum += (size_t)n;
+    coir_close(stream);
+    return sum;
+}
+
+static void take_no_last_answer(void)
+{
+    enum { MANY = 100 };
+    size_t one = take_pieces_after(1, 0);
+    CHECK_EQ(take_pieces_after(MANY, COIR_S), MANY * one);
+    CHECK(take_pieces_after(MANY, 7 * COIR_S) < MANY * one);
+}
+
+/* The last answer is sent by the connection, without a fiber. */
+TEST_SIM(a_client_that_takes_nothing_of_the_last_answer_is_closed)
+{
+    options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    options.write_timeout = 5 * COIR_S;
+    options.rate_min = 1000000;
+    CHECK_EQ(with_server(serve, take_no_last_answer), 0);
 }
