@@ -193,15 +193,13 @@ CI_INLINE bool start_at_once(struct readiness *readiness, struct ci_op *op)
     if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
         return false;
     struct ci_slot *slot = &readiness->slots[op->fd];
-    return slot->use == CI_SLOT_OURS && slot->ready & ci_slot_wanted_by(op) &&
-           ci_slot_call(slot, op);
+    unsigned wanted =
+        op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
+    return slot->use == CI_SLOT_OURS && slot->ready & wanted && ci_slot_call(slot, op);
 }
 
-static bool start(struct ci_driver *driver, struct ci_op *op)
+static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
 {
-    struct readiness *readiness = self(driver);
-    if (start_at_once(readiness, op))
-        return true;
     if (ci_unlikely(op->fd < 0))
         return ci_op_complete(op, -EBADF);
     if (ci_unlikely(op->kind > CI_OP_WATCH))
@@ -215,6 +213,12 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
     if (op->kind >= CI_OP_FOREIGN)
         return start_foreign(readiness, slot, op);
     return start_ours(readiness, slot, op);
+}
+
+static bool start(struct ci_driver *driver, struct ci_op *op)
+{
+    struct readiness *readiness = self(driver);
+    return start_at_once(readiness, op) || start_any(readiness, op);
 }
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)

@@ -19,35 +19,54 @@ static ssize_t call(const struct ci_op *op)
 
 static size_t total(const struct ci_op *op)
 {
-    if (op->kind == CI_OP_READ || op->kind == CI_OP_WRITE)
-        return op->len;
     size_t sum = 0;
     for (int i = 0; i < op->count; i++)
         sum += op->iov[i].iov_len;
     return sum;
 }
 
-_Static_assert(CI_OP_READ < CI_OP_READV && CI_OP_WRITE < CI_OP_WRITEV && CI_OP_READV < CI_OP_WRITEV,
-               "the kinds that move the bytes of a stream are the first");
-
-bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
+/* Notes what the call of an operation returned. `partial`: it moved less than it might have. */
+CI_INLINE bool note(struct ci_slot *slot, struct ci_op *op, ssize_t rc, uint8_t bit, bool partial)
 {
-    ssize_t rc;
-    do
-        rc = call(op);
-    while (ci_unlikely(rc == -EINTR));
-    uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     if (ci_unlikely(rc == -EAGAIN)) {
         slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
         if (slot->ready & CI_SLOT_GONE) /* of an earlier state: the next edge reports them again */
             slot->ready &= (uint8_t)~CI_SLOT_GONE;
         return false;
     }
-    bool moves = op->kind <= CI_OP_WRITEV && !op->peek;
-    if (moves && rc > 0 && !(slot->ready & CI_SLOT_ENDS) && (size_t)rc < total(op))
+    if (partial && !(slot->ready & CI_SLOT_ENDS))
         slot->ready &= (uint8_t)~bit;
     op->result = (int32_t)rc;
     return true;
+}
+
+_Static_assert(CI_OP_READ < CI_OP_READV && CI_OP_WRITE < CI_OP_WRITEV && CI_OP_READV < CI_OP_WRITEV,
+               "the kinds that move the bytes of a stream are the first");
+
+/* A read or write of one piece. */
+static bool transfer(struct ci_slot *slot, struct ci_op *op)
+{
+    ssize_t rc;
+    do
+        rc = op->kind == CI_OP_WRITE ? ci_sys_send(op->fd, op->data, op->len)
+             : ci_unlikely(op->peek) ? ci_sys_peek(op->fd, op->buf, op->len)
+                                     : ci_sys_recv(op->fd, op->buf, op->len);
+    while (ci_unlikely(rc == -EINTR));
+    bool partial = rc > 0 && (size_t)rc < op->len && !op->peek;
+    return note(slot, op, rc, op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ, partial);
+}
+
+bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
+{
+    ssize_t rc;
+    if (ci_likely(op->kind <= CI_OP_WRITE))
+        return transfer(slot, op);
+    do
+        rc = call(op);
+    while (ci_unlikely(rc == -EINTR));
+    uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
+    bool partial = op->kind <= CI_OP_WRITEV && rc > 0 && (size_t)rc < total(op);
+    return note(slot, op, rc, bit, partial);
 }
 
 void ci_slot_look_again(struct ci_slot *slot, const struct ci_op *op)

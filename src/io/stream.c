@@ -80,14 +80,13 @@ static CI_COLD int adopt(coir_stream *stream, struct ci_worker *worker, const ch
 }
 
 /* Whether an operation of the worker may begin on the stream: 0, -EXDEV, -EBUSY, or an error of
- * adopting it. */
-CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, const struct ci_op *io,
+ * adopting it. `slot` is the operation's. */
+CI_INLINE int may_begin(coir_stream *stream, struct ci_worker *worker, struct ci_io_op **slot,
                         const struct ci_io_op *op, const char *call, const void *place)
 {
     int rc = ci_likely(stream->worker == worker) ? 0 : adopt(stream, worker, call, place);
     if (rc < 0)
         return rc;
-    struct ci_io_op **slot = ci_stream_slot(stream, io);
     return slot && ci_stream_busy(stream, slot, op) ? -EBUSY : 0;
 }
 
@@ -104,9 +103,8 @@ int ci_hold_take(struct ci_hold *hold, coir_stream *stream, struct ci_io_op **sl
 }
 
 /* After an operation was started and is in flight. */
-CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op)
+CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op, struct ci_io_op **slot)
 {
-    struct ci_io_op **slot = op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
     if (slot) {
         ci_check(!*slot, "io.h 1");
         *slot = op;
@@ -122,14 +120,14 @@ static coir_future *io_poll(coir_future *future)
     struct ci_worker *worker = ci_worker_current;
     if (ci_leaf_refused(worker, future))
         return future->caller;
-    int rc = op->stream
-                 ? may_begin(op->stream, worker, &op->io, op, "an operation on a stream", NULL)
-                 : 0;
+    struct ci_io_op **slot = op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
+    int rc =
+        op->stream ? may_begin(op->stream, worker, slot, op, "an operation on a stream", NULL) : 0;
     if (rc < 0 || start(worker, op)) {
         future->result = rc < 0 ? rc : op->io.result;
         return ci_leaf_complete(worker, future);
     }
-    suspend(worker, op);
+    suspend(worker, op, slot);
     return NULL;
 }
 
@@ -222,7 +220,8 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
         return rc;
     struct ci_worker *worker = ci_worker_current;
     struct ci_io_op *op = CI_FIBER_OP(fiber, struct ci_io_op);
-    if (ci_unlikely((rc = may_begin(stream, worker, io, op, call, place)) < 0))
+    struct ci_io_op **slot = ci_stream_slot(stream, io);
+    if (ci_unlikely((rc = may_begin(stream, worker, slot, op, call, place)) < 0))
         return rc;
     op->io = *io;
     op->io.done = on_done;
@@ -230,14 +229,14 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
     if (stream->kind->start(stream, &op->io)) {
         rc = op->io.result;
         if (hold && !hold->stream && (io->kind == CI_OP_WRITEV || (size_t)rc < io->len))
-            ci_hold_begin(hold, stream, ci_stream_slot(stream, io), op);
+            ci_hold_begin(hold, stream, slot, op);
         ci_spend(worker); /* may switch: the fiber's record holds another operation afterwards */
         return rc;
     }
     op->future = (coir_future){&io_kind.future, &fiber->back, 0, 0};
     if (hold && !hold->stream)
-        ci_hold_begin(hold, stream, ci_stream_slot(stream, io), op);
-    suspend(worker, op);
+        ci_hold_begin(hold, stream, slot, op);
+    suspend(worker, op, slot);
     ci_park_here(worker);
     return op->future.result;
 }
@@ -411,7 +410,7 @@ static ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct ci_i
     struct ci_worker *worker = ci_worker_current;
     if (!worker)
         return ci_no_worker();
-    int rc = may_begin(stream, worker, op, holder, call, place);
+    int rc = may_begin(stream, worker, ci_stream_slot(stream, op), holder, call, place);
     if (rc < 0)
         return rc;
     op->no_wait = true;

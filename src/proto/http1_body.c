@@ -4,17 +4,6 @@
 #include "proto/characters.h"
 #include "proto/http1_status.h"
 
-void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head)
-{
-    *body = (struct ci_http1_body){.chunked = head->chunked};
-    if (head->chunked) {
-        body->state = CI_BODY_SIZE;
-    } else if (head->content_length > 0) {
-        body->state = CI_BODY_DATA;
-        body->remaining = (uint64_t)head->content_length;
-    }
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';

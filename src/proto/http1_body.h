@@ -44,7 +44,16 @@ struct ci_http1_body {
     bool chunked, in_name;
 };
 
-void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head);
+static inline void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head)
+{
+    *body = (struct ci_http1_body){.chunked = head->chunked};
+    if (ci_unlikely(head->chunked)) {
+        body->state = CI_BODY_SIZE;
+    } else if (ci_unlikely(head->content_length > 0)) {
+        body->state = CI_BODY_DATA;
+        body->remaining = (uint64_t)head->content_length;
+    }
+}
 
 /* Consumes framing at the front of `bytes` and returns its length. The next *ret_data bytes belong
  * to the body: report with ci_http1_body_took how many of them were taken. < 0: minus the status.

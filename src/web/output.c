@@ -54,13 +54,6 @@ int ci_http_output_flush(struct ci_http_output *output)
     return send_all(output, output->bytes, len);
 }
 
-char *ci_http_output_room(struct ci_http_output *output, size_t len)
-{
-    if (len > CI_HTTP_BUFFER - output->len && ci_http_output_flush(output) < 0)
-        return NULL;
-    return output->bytes + output->len;
-}
-
 int ci_http_output_send(struct ci_http_output *output, const void *data, size_t len)
 {
     if (len > CI_HTTP_BUFFER - output->len && ci_http_output_flush(output) < 0)

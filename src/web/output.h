@@ -41,7 +41,12 @@ void ci_http_output_try_flush(struct ci_http_output *output);
 
 /* Room for `len` bytes, at most CI_HTTP_BUFFER, at the end of what has gathered; NULL when the
  * stream has failed. Suspends. What is written there is claimed afterwards. */
-char *ci_http_output_room(struct ci_http_output *output, size_t len);
+static inline char *ci_http_output_room(struct ci_http_output *output, size_t len)
+{
+    if (ci_unlikely(len > CI_HTTP_BUFFER - output->len) && ci_http_output_flush(output) < 0)
+        return NULL;
+    return output->bytes + output->len;
+}
 
 static inline void ci_http_output_claim(struct ci_http_output *output, size_t len)
 {

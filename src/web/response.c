@@ -315,13 +315,13 @@ int coir_respond_text(coir_response *res, int status, const char *format, ...)
 }
 
 /* The last chunk; a body that is too short cannot be ended. */
-int ci_response_end(coir_response *res)
+int ci_response_end_rest(coir_response *res)
 {
-    if (res->chunked && !res->no_body)
+    if (res->no_body)
+        return 0;
+    if (res->chunked)
         return ci_http_output_send(&res->exchange->out, "0\r\n\r\n", 5);
-    if (res->remaining > 0 && !res->no_body)
-        return -COIR_EEND; /* less than was announced: only closing tells the client */
-    return 0;
+    return res->remaining > 0 ? -COIR_EEND /* only closing tells the client */ : 0;
 }
 
 void ci_respond_error(struct ci_exchange *exchange, int status)

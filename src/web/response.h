@@ -8,7 +8,12 @@
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length);
 
 /* Ends one that was begun. -COIR_EEND: less came than was announced. */
-int ci_response_end(coir_response *res);
+int ci_response_end_rest(coir_response *res);
+static inline int ci_response_end(coir_response *res)
+{
+    /* the whole of an announced length has come */
+    return ci_likely(res->remaining == 0) ? 0 : ci_response_end_rest(res);
+}
 
 /* coir_response_add_header, for any field, of which nothing is checked. */
 int ci_response_put_header(coir_response *res, const char *name, const char *value);
