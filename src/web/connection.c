@@ -93,7 +93,7 @@ static coir_future *upgrade(struct ci_http_connection *connection)
 /* The child runs next, and the connection again when it is complete. Returns what the child's poll
  * returns: the connection's own future if the child is complete by then. */
 CI_INLINE coir_future *await(struct ci_http_connection *connection, enum state state,
-                          coir_future *child)
+                             coir_future *child)
 {
     connection->future.state = state;
     child->caller = &connection->future;
