@@ -33,6 +33,11 @@
 #define ci_drop(p) \
     __atomic_store_n((p), __atomic_load_n((p), __ATOMIC_RELAXED) - 1, __ATOMIC_RELAXED)
 
+/* A look, without the lock that guards it, at a word that its holder shows. What it sees may be
+ * old, so it decides nothing that matters; the model has no point there. */
+#define ci_glance(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define ci_show(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+
 /* Orders all loads and stores around it. A site names the fence that it pairs with. */
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

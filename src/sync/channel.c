@@ -50,7 +50,7 @@ int ci_channel_push(coir_channel *channel, const void *item, struct ci_list *gra
 
 void ci_channel_close(coir_channel *channel, struct ci_list *granted)
 {
-    channel->closed = true;
+    ci_show(&channel->closed, true);
     ci_wait_grant_all(&channel->receivers, -EPIPE, granted);
     ci_wait_grant_all(&channel->senders, -EPIPE, granted);
     if (channel->observer)

@@ -24,8 +24,8 @@ struct coir_channel {
     struct ci_item_ring ring;
     struct ci_list receivers, senders;
     uint8_t overflow; /* enum coir_overflow */
-    bool closed;
-    uint64_t lost; /* items that the policy has dropped */
+    bool closed;      /* shown (ci_glance) */
+    uint64_t lost;    /* items that the policy has dropped */
     struct ci_lock own_lock;
     void (*unref)(void *item, void *arg);
     void *arg;
@@ -58,6 +58,20 @@ static inline bool ci_channel_has_room(const coir_channel *channel)
 {
     return channel->ring.count < channel->ring.capacity ||
            channel->overflow != COIR_OVERFLOW_WAIT || channel->closed;
+}
+
+/* Without the lock, whether a receive or a send might be done at once: of channels with a ring that
+ * are empty or full it is certain that one could not, at this moment. */
+CI_INLINE bool ci_channel_might_receive(const coir_channel *channel)
+{
+    return ci_glance(&channel->ring.count) || !channel->ring.capacity ||
+           ci_glance(&channel->closed);
+}
+
+CI_INLINE bool ci_channel_might_send(const coir_channel *channel)
+{
+    return ci_glance(&channel->ring.count) < channel->ring.capacity || !channel->ring.capacity ||
+           channel->overflow != COIR_OVERFLOW_WAIT || ci_glance(&channel->closed);
 }
 
 /* Gives an item to a receiver that was taken off the queue. */

@@ -288,7 +288,7 @@ int coir_channel_send(coir_channel *channel, const void *item)
                 return queue_sender(worker, fiber, channel, item);
         } else if (ci_item_copy_usual(ci_item_ring_slot(ring, ring->count), item,
                                       ring->item_size)) {
-            ring->count++;
+            ci_show(&ring->count, ring->count + 1);
             ci_lock_give_tried(channel->lock);
             return ci_spend_and_return(worker);
         }
@@ -436,12 +436,14 @@ static coir_future *make_receive(const coir_case *self, void *op)
 
 static bool try_send_case(coir_case *self)
 {
-    return self->object && self->data && try_once(self->object, true, self->data, &self->result);
+    return self->object && ci_channel_might_send(self->object) && self->data &&
+           try_once(self->object, true, self->data, &self->result);
 }
 
 static bool try_receive_case(coir_case *self)
 {
-    return self->object && self->data && try_once(self->object, false, self->data, &self->result);
+    return self->object && ci_channel_might_receive(self->object) && self->data &&
+           try_once(self->object, false, self->data, &self->result);
 }
 
 coir_case coir_case_send(coir_channel *channel, const void *item)

@@ -11,12 +11,15 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/check.h"
 #include "base/memory.h"
 
 struct ci_item_ring {
     size_t item_size, capacity;
-    size_t head, count, slots; /* slots < capacity: it may grow */
+    size_t head;
+    size_t count; /* shown (ci_glance) */
+    size_t slots; /* < capacity: it may grow */
     char *items;
     const coir_allocator *allocator;
 };
@@ -66,7 +69,7 @@ CI_INLINE int ci_item_ring_put(struct ci_item_ring *ring, const void *item)
         return -ENOMEM;
     ci_debug_check(ring->count < ring->slots && ring->slots <= ring->capacity, "item_ring.h 1");
     ci_item_copy(ci_item_ring_slot(ring, ring->count), item, ring->item_size);
-    ring->count++;
+    ci_show(&ring->count, ring->count + 1);
     return 0;
 }
 
@@ -76,7 +79,7 @@ CI_INLINE void ci_item_ring_drop(struct ci_item_ring *ring)
     ci_debug_check(ring->count > 0 && ring->count <= ring->slots, "item_ring.h 1");
     if (++ring->head == ring->slots)
         ring->head = 0;
-    ring->count--;
+    ci_show(&ring->count, ring->count - 1);
 }
 
 /* Moves the oldest item out. */
