@@ -28,7 +28,7 @@ void ci_write_queue_leave(coir_write_queue *queue)
 }
 
 static void init(coir_write_queue *queue, struct ci_worker *worker, coir_stream *stream,
-                 const coir_write_queue_options *options)
+                 const coir_write_queue_options *options, const coir_allocator *allocator)
 {
     queue->worker = worker;
     queue->stream = stream;
@@ -38,7 +38,7 @@ static void init(coir_write_queue *queue, struct ci_worker *worker, coir_stream 
     queue->overflow = options->overflow;
     queue->on_outcome = options->on_outcome;
     queue->arg = options->arg;
-    queue->allocator = worker->runtime->allocator;
+    queue->allocator = *allocator;
     queue->message.deliver = ci_write_queue_deliver;
     ci_list_init(&queue->pushers);
     ci_list_init(&queue->flushers);
@@ -47,11 +47,12 @@ static void init(coir_write_queue *queue, struct ci_worker *worker, coir_stream 
 }
 
 coir_write_queue *ci_write_queue_make(struct ci_worker *worker, coir_stream *stream,
-                                      const coir_write_queue_options *options)
+                                      const coir_write_queue_options *options,
+                                      const coir_allocator *allocator)
 {
-    coir_write_queue *queue = ci_alloc_zero(&worker->runtime->allocator, sizeof *queue);
+    coir_write_queue *queue = ci_alloc_zero(allocator, sizeof *queue);
     if (queue)
-        init(queue, worker, stream, options);
+        init(queue, worker, stream, options, allocator);
     return queue;
 }
 
@@ -90,7 +91,8 @@ static int make(coir_stream *stream, const coir_write_queue_options *given,
         rc = -EBUSY;
     if (rc < 0)
         return rc;
-    coir_write_queue *queue = ci_write_queue_make(worker, stream, &options);
+    coir_write_queue *queue =
+        ci_write_queue_make(worker, stream, &options, &worker->runtime->allocator);
     if (!queue)
         return -ENOMEM;
     stream->writer = &queue->op;

@@ -98,10 +98,11 @@ struct coir_write_queue {
 /* The queue that writes to a stream; NULL: there is none. */
 coir_write_queue *ci_write_queue_of(const coir_stream *stream);
 
-/* Makes a queue for a stream of `worker` that has no other writer, on any thread. NULL: out of
- * memory. */
+/* Makes a queue for a stream of `worker` that has no other writer, on any thread; its memory is
+ * the allocator's. NULL: out of memory. */
 coir_write_queue *ci_write_queue_make(struct ci_worker *worker, coir_stream *stream,
-                                      const coir_write_queue_options *options);
+                                      const coir_write_queue_options *options,
+                                      const coir_allocator *allocator);
 
 /* Frees one that was made so, and that no other thread knows. */
 void ci_write_queue_unmake(coir_write_queue *queue);

@@ -26,11 +26,6 @@ static unsigned class_of(size_t size, size_t *ret_size)
     return class;
 }
 
-void ci_ws_memory_init(struct ci_ws_memory *memory, const coir_allocator *allocator, bool *grown)
-{
-    *memory = (struct ci_ws_memory){.allocator = *allocator, .grown = grown};
-}
-
 /* Frees every block that is kept. */
 static void free_kept(struct ci_ws_memory *memory)
 {
@@ -56,6 +51,8 @@ void ci_ws_memory_done(struct ci_ws_memory *memory)
 enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory)
 {
     bool used = memory->used;
+    if (memory->reserved)
+        return CI_TRIM_DONE;
     memory->used = false;
     if (!used)
         free_kept(memory);
@@ -86,21 +83,26 @@ static void count_out(struct ci_ws_memory *memory)
     ci_lock_give(&memory->lock);
 }
 
-/* Called by the last unref, on any thread. */
-static void give(coir_ws_message *message)
+/* A block of `size` bytes at least, which is its real size afterwards. */
+static void *take(struct ci_ws_memory *memory, size_t *size)
 {
-    struct ci_ws_memory *memory = message->home;
-    size_t size = message->size, real;
+    unsigned class = class_of(*size, size);
+    void *block = take_kept(memory, class);
+    if (!block && !(block = ci_alloc(&memory->allocator, *size)))
+        count_out(memory);
+    return block;
+}
+
+/* Gives back a block of a real size. */
+static void give(struct ci_ws_memory *memory, void *given, size_t size)
+{
+    size_t real;
     unsigned class = class_of(size, &real);
-    if (!memory) {
-        ci_free(&ci_system_allocator, message, size);
-        return;
-    }
     ci_lock_take(&memory->lock);
     bool keep = class < CI_WS_CLASSES && memory->kept + size <= KEPT_MAX;
     memory->live--;
     if (keep) {
-        struct ci_ws_block *block = (void *)message;
+        struct ci_ws_block *block = given;
         block->next = memory->free[class];
         memory->free[class] = block;
         memory->kept += size;
@@ -109,16 +111,40 @@ static void give(coir_ws_message *message)
     ci_check(memory->kept <= KEPT_MAX, "ws_message.h 2");
     ci_lock_give(&memory->lock);
     if (!keep)
-        ci_free(&memory->allocator, message, size);
+        ci_free(&memory->allocator, given, size);
+}
+
+static void *alloc_block(size_t size, void *memory)
+{
+    return take(memory, &size);
+}
+
+static void free_block(void *block, size_t size, void *memory)
+{
+    class_of(size, &size);
+    give(memory, block, size);
+}
+
+void ci_ws_memory_init(struct ci_ws_memory *memory, const coir_allocator *allocator, bool *grown)
+{
+    *memory = (struct ci_ws_memory){
+        .allocator = *allocator,
+        .blocks = COIR_ALLOCATOR(alloc_block, free_block, memory),
+        .grown = grown,
+    };
 }
 
 /* ---- messages ---- */
 
+/* Called by the last unref, on any thread. */
 static void free_message(void *data, void *arg)
 {
     coir_ws_message *message = arg, *deflated = message->deflated;
     (void)data;
-    give(message);
+    if (message->home)
+        give(message->home, message, message->size);
+    else
+        ci_free(&ci_system_allocator, message, message->size);
     coir_ws_message_unref(deflated);
 }
 
@@ -127,15 +153,12 @@ coir_ws_message *ci_ws_message_take(struct ci_ws_memory *memory, size_t room)
     size_t size = sizeof(coir_ws_message) + CI_WS_HEAD_ROOM;
     if (room > SIZE_MAX / 2)
         return NULL;
-    unsigned class = class_of(size + room, &size);
-    coir_ws_message *message = memory ? (void *)take_kept(memory, class) : NULL;
+    size += room;
+    if (!memory)
+        class_of(size, &size);
+    coir_ws_message *message = memory ? take(memory, &size) : ci_alloc(&ci_system_allocator, size);
     if (!message)
-        message = ci_alloc(memory ? &memory->allocator : &ci_system_allocator, size);
-    if (!message) {
-        if (memory)
-            count_out(memory);
         return NULL;
-    }
     ci_buffer_init(&message->frame, free_message, message);
     message->home = memory;
     message->deflated = NULL;

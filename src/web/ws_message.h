@@ -28,11 +28,14 @@ _Static_assert(CI_WS_HEAD_ROOM >= (int)CI_WS_HEAD_MAX, "a head fits");
 struct ci_ws_memory {
     struct ci_lock lock;
     coir_allocator allocator;
+    coir_allocator blocks; /* the memory as an allocator, for any thread: also for what is no
+                            * message, but comes and goes as they do */
     struct ci_ws_block *free[CI_WS_CLASSES];
-    size_t kept; /* bytes in them */
-    size_t live; /* messages of this worker that are referenced */
-    bool used;   /* since the last trim */
-    bool *grown; /* set when there may be something to trim */
+    size_t kept;   /* bytes in them */
+    size_t live;   /* blocks of this worker that are in use */
+    bool used;     /* since the last trim */
+    bool reserved; /* a trim gives nothing back */
+    bool *grown;   /* set when there may be something to trim */
 };
 
 struct coir_ws_message {

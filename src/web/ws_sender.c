@@ -33,9 +33,10 @@ static struct ci_ws_sender *place_if_none(coir_ws *ws, struct ci_ws_sender *send
     return ci_compare_exchange(&ws->sender, &there, sender) ? sender : there;
 }
 
+/* So that one that sends now and then costs no allocation. */
 static const coir_allocator *allocator_of(const coir_ws *ws)
 {
-    return &ci_ws_http(ws)->messages.allocator;
+    return &ci_ws_http(ws)->messages.blocks;
 }
 
 static coir_write_queue *make_queue(const coir_ws *ws)
@@ -44,7 +45,7 @@ static coir_write_queue *make_queue(const coir_ws *ws)
     how.items_max = ws->terms->items_max;
     how.bytes_max = ws->terms->bytes_max;
     how.overflow = (enum coir_overflow)ws->terms->overflow;
-    return ci_write_queue_make(ci_ws_http(ws)->worker, ws->stream, &how);
+    return ci_write_queue_make(ci_ws_http(ws)->worker, ws->stream, &how, allocator_of(ws));
 }
 
 static void unmake(const coir_ws *ws, struct ci_ws_sender *sender)
@@ -155,7 +156,8 @@ void ci_ws_sender_free(struct ci_http_worker *http, struct ci_ws_sender *sender)
         coir_mutex_unlock(&sender->turn);
     ci_ws_deflater_free(http, sender->deflater);
     coir_write_queue_free(sender->queue);
-    ci_free(&http->messages.allocator, sender, sizeof *sender);
+    ci_free(&http->messages.blocks, sender, sizeof *sender);
+    *http->messages.grown = true;
 }
 
 /* What was compressed is part of what the next message is compressed with. */
@@ -172,6 +174,7 @@ static void free_unused(coir_ws *ws, struct ci_ws_sender *sender)
     ci_check(!ci_mutex_is_held(&sender->turn), "web/ws.h 6");
     ci_store(&ws->sender, NULL);
     ci_ws_sender_free(ci_ws_http(ws), sender);
+    ci_worker_trim_later(ci_ws_http(ws)->worker);
 }
 
 bool ci_ws_sender_rest(coir_ws *ws)

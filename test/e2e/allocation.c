@@ -12,63 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../counted_malloc.h"
 #include "../fastcgi_peer.h"
-
-/* ---- counting ---- */
-
-static atomic_long allocations;
-static atomic_bool counts;
-
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED /* their allocator stays */
-#endif
-#endif
-
-#if defined(__GLIBC__) && !defined(SANITIZED)
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *memory, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-int posix_memalign(void **ret_memory, size_t alignment, size_t size);
-
-static void count_one(void)
-{
-    if (atomic_load(&counts))
-        atomic_fetch_add(&allocations, 1);
-}
-
-void *malloc(size_t size)
-{
-    count_one();
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-    count_one();
-    return __libc_calloc(count, size);
-}
-
-void *realloc(void *memory, size_t size)
-{
-    count_one();
-    return __libc_realloc(memory, size);
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    count_one();
-    return __libc_memalign(alignment, size);
-}
-
-int posix_memalign(void **ret_memory, size_t alignment, size_t size)
-{
-    count_one();
-    *ret_memory = __libc_memalign(alignment, size);
-    return *ret_memory ? 0 : ENOMEM;
-}
-#endif
 
 /* ---- what is asked for ---- */
 
@@ -189,7 +134,9 @@ static int chat(coir_request *req, coir_response *res, void *arg)
     coir_ws *ws;
     coir_channel *news;
     coir_ws_message *said, *heard;
-    int rc = coir_ws_accept(req, res, &ws);
+    coir_ws_options options = COIR_WS_OPTIONS;
+    options.ping_interval = 20 * COIR_MS; /* so that those who only listen are pinged */
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
     if (rc < 0 || (rc = coir_subscribe(room, 64, COIR_OVERFLOW_WAIT, &news)) < 0)
         return rc;
     while (rc >= 0) {
@@ -315,6 +262,21 @@ static void disconnect(struct client *client)
     coir_close(client->stream);
 }
 
+/* What comes seldom: pings, which make who never sends send, and many short messages at once. */
+static int send_seldom(struct client *clients)
+{
+    enum { AT_ONCE = 64 };
+    coir_ws_message *messages[AT_ONCE] = {NULL};
+    int rc = 0;
+    for (int i = 0; i < CLIENTS && rc == 0; i++)
+        rc = clients[i].ws ? coir_ws_ping(clients[i].ws) : 0;
+    for (int i = 0; i < AT_ONCE && rc == 0; i++)
+        rc = coir_ws_message_new(COIR_WS_TEXT, "", 0, &messages[i]);
+    for (int i = 0; i < AT_ONCE; i++)
+        coir_ws_message_unref(messages[i]);
+    return rc;
+}
+
 static void mark(bool begin)
 {
     if (!begin)
@@ -342,6 +304,8 @@ static int run_clients(const char *what, long count, bool spoils)
     request = text;
     for (int i = 0; i < CLIENTS && rc == 0; i++)
         rc = connect_one(&clients[i], what, i);
+    if (rc == 0)
+        rc = send_seldom(clients);
     if (rc == 0)
         rc = at_once(clients, warm_up);
     mark(true);

@@ -51,6 +51,38 @@ TEST(blocks_are_used_again_and_trimmed)
     ci_ws_memory_done(&memory);
 }
 
+TEST(a_reserved_memory_keeps_what_it_has)
+{
+    struct ci_ws_memory memory;
+    ci_ws_memory_init(&memory, &counting, &grown);
+    memory.reserved = true;
+    coir_ws_message_unref(ci_ws_message_take(&memory, 1000));
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(ci_ws_memory_trim(&memory), CI_TRIM_DONE);
+    CHECK_EQ(live, 1);
+    ci_ws_memory_done(&memory);
+    CHECK_EQ(live, 0);
+}
+
+TEST(what_is_no_message_comes_from_the_same_blocks)
+{
+    struct ci_ws_memory memory;
+    ci_ws_memory_init(&memory, &counting, &grown);
+    for (size_t size = 1; size < 5000; size += 100) {
+        char *block = ci_alloc(&memory.blocks, size);
+        CHECK(block != NULL);
+        CHECK_EQ(memory.live, 1);
+        memset(block, 1, size);
+        ci_free(&memory.blocks, block, size);
+        CHECK_EQ(memory.live, 0);
+    }
+    CHECK_EQ(allocations, 6); /* 256 bytes to 8192 */
+    coir_ws_message_unref(ci_ws_message_take(&memory, 300));
+    CHECK_EQ(allocations, 6);
+    ci_ws_memory_done(&memory);
+    CHECK_EQ(live, 0);
+}
+
 TEST(little_is_kept)
 {
     struct ci_ws_memory memory;

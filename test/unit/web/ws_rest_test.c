@@ -331,7 +331,8 @@ TEST_SERVER(without_memory_a_message_waits)
 TEST_SERVER(without_memory_for_a_ping_it_is_sent_later)
 {
     coir_stream *stream = dial_and_rest();
-    coir_allocator *allocator = &ci_worker_current->runtime->allocator, before = *allocator;
+    coir_allocator *allocator = &ci_http_worker_of(ci_worker_current)->messages.allocator,
+                   before = *allocator;
     coir_time start = coir_now();
     coir_sleep_for(20 * COIR_S);
     allocator->alloc = no_memory;
