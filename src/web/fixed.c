@@ -42,7 +42,9 @@ static int reserve(struct ci_http_server *server)
                  ci_pool_reserve(&http->buffers, 2 * requests) &&
                  ci_pool_reserve(&server->fixed.arenas, requests) &&
                  ci_pool_reserve(&server->fixed.partials, requests) &&
-                 ci_stacks_reserve(&worker->stacks, requests + SPARE);
+                 ci_stacks_reserve(&worker->stacks, requests + SPARE) &&
+                 ci_pool_reserve(&http->sockets, 0) && ci_pool_reserve(&http->awakes, 0);
+    http->messages.reserved = true;
     return there ? reserve_descriptors(server) : -ENOMEM;
 }
 

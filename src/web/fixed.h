@@ -7,6 +7,9 @@
  *
  * A part of a head lies in memory of head_max bytes, of which there are requests_max. Without one,
  * the fiber waits for the rest of the head, and keeps its turn.
+ *
+ * What WebSocket connections and FastCGI need beside that comes from pools that are not filled, but
+ * keep what they have grown to.
  */
 #ifndef CI_WEB_FIXED_H
 #define CI_WEB_FIXED_H
