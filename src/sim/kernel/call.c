@@ -85,9 +85,22 @@ ssize_t ci_sys_writev(coir_fd fd, const struct iovec *iov, int iov_count)
     return write_vector(fd, iov, iov_count);
 }
 
+static bool has_room(void *arg)
+{
+    return ci_kfile_poll(arg) & (POLLOUT | POLLERR | POLLHUP);
+}
+
+/* A file that blocks waits for room, and has written a part then. */
 ssize_t ci_sys_write(coir_fd fd, const void *buf, size_t len)
 {
-    return write_vector(fd, &(struct iovec){(void *)(uintptr_t)buf, len}, 1);
+    struct iovec one = {(void *)(uintptr_t)buf, len};
+    ssize_t n;
+    while ((n = write_vector(fd, &one, 1)) == -EAGAIN && ci_kfd_find(fd)->blocking) {
+        struct ci_kfile *file = ci_kfile_ref(ci_kfd_find(fd));
+        ci_kthread_wait("a file", fd, has_room, file, COIR_NEVER);
+        ci_kfile_unref(file);
+    }
+    return n;
 }
 
 /* ---- sockets ---- */
