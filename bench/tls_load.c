@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+enum { PATIENCE_S = 30 }; /* for what a server has to send next */
 
 static SSL_CTX *context;
 static SSL_SESSION *session;
@@ -27,7 +30,9 @@ static SSL *open_one(int port, SSL_SESSION *resumed)
     struct sockaddr_in to = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = PATIENCE_S};
     SSL *ssl = SSL_new(context);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     SSL_set_fd(ssl, fd);
     if (resumed)
@@ -40,7 +45,7 @@ static SSL *open_one(int port, SSL_SESSION *resumed)
     return ssl;
 }
 
-/* Reads at least `bytes`: how many it were. */
+/* Reads at least `bytes`: how many it were. A shorter answer is an error. */
 static long ask(SSL *ssl, const char *request, long bytes)
 {
     static char in[1 << 16];
@@ -49,6 +54,11 @@ static long ask(SSL *ssl, const char *request, long bytes)
     SSL_write(ssl, request, (int)strlen(request));
     while (sum < bytes && (n = SSL_read(ssl, in, sizeof in)) > 0)
         sum += n;
+    if (sum < bytes) {
+        fprintf(stderr, "an answer of %ld bytes, not %ld; or none for %d s\n", sum, bytes,
+                PATIENCE_S);
+        exit(1);
+    }
     return sum;
 }
 
