@@ -46,9 +46,31 @@ static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, u
     return rc;
 }
 
+/* The directions that its operations wait for. */
+static unsigned waited_for(const struct ci_slot *slot)
+{
+    unsigned events = 0;
+    for (const struct ci_op *op = slot->ops; op; op = op->next)
+        events |= ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
+    return events;
+}
+
+/* A registration that could not be modified may be gone (kqueue: ENOMEM): it is made anew for what
+ * waits. Where that fails too, the next one that is made is for this as well. */
+static CI_COLD void restore(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+{
+    ci_slot_unregister(selector, slot, fd);
+    unsigned events = slot->ops ? waited_for(slot) | slot->events : 0;
+    if (events && add(selector, slot, fd, events, CI_EDGE) == 0) {
+        slot->events = (uint8_t)events;
+        slot->once = false;
+    }
+}
+
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op)
 {
-    unsigned events = slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op);
+    unsigned events =
+        slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op) | waited_for(slot);
     ci_debug_check(!ci_slot_reports(slot, op), "readiness_slot.h 1");
     int rc = slot->registered ? selector->kind->modify(selector, op->fd, slot->generation, events,
                                                        CI_EDGE) /* reports what holds now */
@@ -57,9 +79,8 @@ int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const s
     if (rc == 0) {
         slot->events = (uint8_t)events;
         slot->once = false;
-    } else if (!slot->ops) {
-        /* a registration that could not be modified may be gone (kqueue: ENOMEM) */
-        ci_slot_unregister(selector, slot, op->fd);
+    } else if (slot->registered) {
+        restore(selector, slot, op->fd);
     }
     return rc;
 }

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "driver/readiness.h"
+#include "driver/selector.h"
 #include "env.h"
 
 /* Two pipes become readable at once. The first callback cancels the wait for the other, empties
@@ -168,3 +170,82 @@ static void quiet_writer_body(void)
 }
 
 ON_REAL(a_unix_socket_whose_reader_waits_reports_no_room, quiet_writer_body)
+
+/* ---- a registration that is lost when it cannot be changed, as those of kqueue(2) are ---- */
+
+static int refusals;
+
+static int lose(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                enum ci_trigger trigger)
+{
+    if (refusals-- <= 0)
+        return ci_epoll_selector.modify(selector, fd, generation, events, trigger);
+    ci_epoll_selector.remove(selector, fd);
+    return -ENOMEM;
+}
+
+static int refuse(struct ci_selector *selector, coir_fd fd, uint32_t generation, unsigned events,
+                  enum ci_trigger trigger)
+{
+    return refusals-- > 0 ? -ENOMEM
+                          : ci_epoll_selector.add(selector, fd, generation, events, trigger);
+}
+
+static struct ci_driver *open_losing(const struct ci_selector_kind *kind)
+{
+    struct ci_selector *selector;
+    struct ci_driver *driver;
+    CHECK_EQ(ci_selector_new(kind, &ci_system_allocator, &selector), 0);
+    CHECK_EQ(ci_readiness_open(selector, &ci_system_allocator, &driver), 0);
+    return driver;
+}
+
+static int write_until_refused(void)
+{
+    static char flood[1 << 16];
+    int rc;
+    do
+        rc = run((struct ci_op){.fd = env.server,
+                                .kind = CI_OP_WRITE,
+                                .data = flood,
+                                .len = sizeof flood,
+                                .no_wait = true});
+    while (rc > 0);
+    return rc;
+}
+
+/* A reader waits; a writer is refused `count` times for want of memory. */
+static void lose_registration(int count)
+{
+    struct ci_selector_kind kind = ci_epoll_selector;
+    struct ci_driver *before = env.driver;
+    struct counted reading;
+    kind.modify = lose;
+    kind.add = refuse;
+    before->kind->forget(before, env.server);
+    env.driver = open_losing(&kind);
+    refusals = 0;
+    struct ci_op readable = {
+        .fd = env.server, .kind = CI_OP_POLL, .events = COIR_READ, .exact = true};
+    CHECK(!start(&reading, readable));
+    refusals = count;
+    CHECK_EQ(write_until_refused(), -ENOMEM);
+    refusals = 0;
+    if (count > 1) /* what is registered next brings the reader back */
+        CHECK_EQ(write_until_refused(), -EAGAIN);
+    CHECK_EQ(send(env.client, "x", 1, 0), 1);
+    CHECK(completes_soon(&reading));
+    CHECK(reading.op.result & COIR_READ);
+    close_fd(env.server);
+    env.driver->kind->free(env.driver);
+    env.driver = before;
+    close_fd(env.client);
+}
+
+static void lose_body(void)
+{
+    lose_registration(1);
+    make_pair();
+    lose_registration(2);
+}
+ON(epoll, what_waits_outlives_a_registration_that_cannot_be_changed, lose_body)
