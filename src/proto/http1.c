@@ -28,7 +28,8 @@ static bool equals(const char *text, size_t len, const char *lower)
     return strlen(lower) == len && strncasecmp(text, lower, len) == 0;
 }
 
-/* Whether a text of the length of `lower`, of 4 to 16 letters and "-", is equal but for case. */
+/* Whether a text of the length of `lower`, of 4 to 16 letters and "-", is equal but for case. It
+ * has no control characters: a CR would be a "-". */
 CI_INLINE bool equals_folded(const char *text, const char *lower, size_t len)
 {
     if (len < 8) {
@@ -181,8 +182,8 @@ static int parse_connection(struct ci_http1_head *head, const char *at, const ch
             from++;
         while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
             to--;
-        head->says_close |= equals(from, (size_t)(to - from), "close");
-        head->says_keep_alive |= equals(from, (size_t)(to - from), "keep-alive");
+        head->says_close |= to - from == 5 && EQUALS_FOLDED(from, "close");
+        head->says_keep_alive |= to - from == 10 && EQUALS_FOLDED(from, "keep-alive");
         at = comma ? comma + 1 : end;
     }
     return 0;
