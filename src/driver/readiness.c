@@ -100,7 +100,7 @@ static void end_all(struct readiness *readiness, struct ci_slot *slot, int error
 
 /* Completes the descriptor's operations in `ended`. If a `done` closes or forgets the same
  * descriptor, that completes the rest. */
-static void complete_ended(struct readiness *readiness, coir_fd fd)
+CI_INLINE void complete_ended(struct readiness *readiness, coir_fd fd)
 {
     struct ci_op **at = &readiness->ended, *op;
     while ((op = *at)) {
@@ -257,7 +257,7 @@ static void dispatch_watches(struct readiness *readiness, coir_fd fd)
 }
 
 /* Completes the operations that the event makes possible. */
-static void dispatch(struct readiness *readiness, const struct ci_ready *ready)
+CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *ready)
 {
     if ((size_t)ready->fd >= readiness->slot_count)
         return;

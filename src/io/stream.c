@@ -404,8 +404,8 @@ coir_case coir_case_stream(coir_stream *stream, int events)
 
 /* ---- without waiting ---- */
 
-static ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct ci_io_op *holder,
-                        const char *call, const void *place)
+CI_INLINE ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct ci_io_op *holder,
+                           const char *call, const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     if (!worker)

@@ -33,7 +33,7 @@ const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, N
 
 /* Switches from the worker's own stack to a fiber; returns when a fiber parks or ends with no other
  * fiber to switch to. */
-static coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
+CI_INLINE coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     ci_fiber_switch_entered(worker, fiber);
     ci_context_switch(&worker->context, &fiber->context);

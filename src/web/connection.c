@@ -100,13 +100,13 @@ CI_INLINE coir_future *await(struct ci_http_connection *connection, enum state s
     return child->kind->poll(child);
 }
 
-static void set_timer_at(struct ci_http_connection *connection, coir_time when)
+CI_INLINE void set_timer_at(struct ci_http_connection *connection, coir_time when)
 {
     connection->rests_next = false;
     ci_worker_set_timer(worker_of(connection), &connection->timer, when);
 }
 
-static void set_timer(struct ci_http_connection *connection, coir_time duration)
+CI_INLINE void set_timer(struct ci_http_connection *connection, coir_time duration)
 {
     set_timer_at(connection, ci_time_after(ci_worker_now(worker_of(connection)), duration));
 }
